@@ -1,0 +1,25 @@
+//! ctxfs turns the output of tools into a filesystem.
+//!
+//! A tool call can return 400 KB of log or a 2 MB JSON line. Pasted into a conversation it drowns
+//! the model, cut off it loses the answer. ctxfs keeps every byte as a plain file and shows, beside
+//! each file, small computed files ("views") through which the part that matters can be found.
+//!
+//! The modules are layers, lowest first; `tests/layering.rs` holds the table that they keep to.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`model`] | the words: names, references, records, what a view may ask of an artifact |
+//! | [`materialize`] | one pass over the bytes of an output, and what it finds |
+//! | [`view`] | the computed files: bytes in, text out |
+//! | [`store`] | the disk: layout, manifest, artifacts, recovery |
+//! | [`fs`] | the filesystem without a kernel: nodes, handles, sealing |
+//! | [`fuse`] | the adaptor to the kernel, and mounting |
+//! | [`cli`] | the program: arguments, environment, printing |
+
+pub mod cli;
+pub mod fs;
+pub mod fuse;
+pub mod materialize;
+pub mod model;
+pub mod store;
+pub mod view;

@@ -1,0 +1,1 @@
+//! One pass over the bytes of an output.

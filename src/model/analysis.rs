@@ -1,0 +1,104 @@
+//! What one pass over an output finds.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// The facts about a stretch of bytes, as `materialize::Analyzer` finds them.
+///
+/// Everything here can be derived again from the bytes; it is kept in the manifest so that it need
+/// not be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Analysis {
+    /// Bytes seen. All other fields speak of exactly these.
+    pub bytes: u64,
+    /// Unicode scalar values; each byte sequence that is not UTF-8 counts once, as
+    /// `String::from_utf8_lossy` replaces it.
+    pub chars: u64,
+    /// Lines as a reader counts them: newlines, plus one where the last line has none.
+    pub lines: u64,
+    /// Characters of the longest line, its newline not counted.
+    pub longest_line: u64,
+    /// How the bytes can be read as text.
+    pub encoding: Encoding,
+    /// Estimated language-model tokens; see `materialize::tokens` for the method and its error.
+    pub tokens: u64,
+    /// Whether the bytes are JSON, and its shape.
+    pub json: Json,
+    /// The lines that look like errors.
+    pub errors: Errors,
+    /// BLAKE3 of the bytes, in lower-case hexadecimal.
+    pub digest: String,
+    /// MIME type by content, such as `text/plain`, `application/json` or `image/png`.
+    pub mime: String,
+}
+
+impl Analysis {
+    /// Whether the bytes are not text: views name such an artifact and never print it.
+    pub fn is_binary(&self) -> bool {
+        self.encoding == Encoding::Binary
+    }
+}
+
+/// How bytes can be read as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoding {
+    /// Every byte is below 0x80. Also what an empty output is.
+    Ascii,
+    /// Valid UTF-8.
+    Utf8,
+    /// Text with some bytes that are not UTF-8; views show those as U+FFFD.
+    Broken,
+    /// Not text: it holds NUL bytes, or begins like a known binary format.
+    Binary,
+}
+
+/// Whether bytes are JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Json {
+    /// Nothing that looks like JSON.
+    No,
+    /// One JSON value, with white space around it at most.
+    Document {
+        /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of {...}]}`.
+        shape: String,
+    },
+    /// Two or more JSON values, one a line.
+    Lines {
+        /// How many values.
+        documents: u64,
+        /// The structure of the values, merged.
+        shape: String,
+    },
+    /// Begins with `{` or `[`, and stops being JSON further on.
+    Broken {
+        /// Byte offset of the first byte that cannot be JSON; the length, where the end is missing.
+        offset: u64,
+        /// The line of that byte, from 1.
+        line: u64,
+    },
+}
+
+/// The lines of an output that look like errors.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Errors {
+    /// How many lines look like errors, in the whole output.
+    pub count: u64,
+    /// The best of them, most telling first: at most 16.
+    pub shown: Vec<ErrorLine>,
+    /// The words to search for that occur in this output, as regular expressions, best first:
+    /// `Error`, `Exception`, `panicked`. At most 6.
+    pub words: Vec<String>,
+}
+
+/// Where one error line stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorLine {
+    /// Line number, from 1.
+    pub line: u64,
+    /// Byte offset of the line's first byte.
+    pub offset: u64,
+    /// Bytes of the line without its newline, at most 4,096.
+    pub length: u32,
+}

@@ -1,0 +1,214 @@
+//! Names: what may be one, and what a name means.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+
+/// Longest name that the store's filesystem takes, in bytes (`NAME_MAX`).
+const NAME_MAX: usize = 255;
+/// Names that begin so are the filesystem's own.
+const RESERVED: &[u8] = b".ctxfs";
+
+/// Why a name cannot be one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Empty, `.` or `..`.
+    #[error("a name cannot be empty, `.` or `..`")]
+    Empty,
+    /// Holds `/`, NUL or another control character.
+    #[error("a name cannot hold `/` or a control character")]
+    Control,
+    /// Begins with `.ctxfs`.
+    #[error("names that begin with `.ctxfs` are reserved")]
+    Reserved,
+    /// More than 255 bytes.
+    #[error("a name has at most 255 bytes")]
+    TooLong,
+}
+
+/// One checked path component: the name of a conversation, an artifact or a directory.
+///
+/// It is not empty, `.` or `..`, holds no `/` and no control character, is not reserved and has at
+/// most 255 bytes. It need not be UTF-8. Joining one to a directory never leaves that directory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Component(OsString);
+
+impl Component {
+    /// Checks `name`.
+    pub fn new(name: impl AsRef<OsStr>) -> Result<Self, NameError> {
+        let name = name.as_ref();
+        let bytes = name.as_bytes();
+        if matches!(bytes, b"" | b"." | b"..") {
+            return Err(NameError::Empty);
+        }
+        if bytes.iter().any(|byte| byte.is_ascii_control() || *byte == b'/') {
+            return Err(NameError::Control);
+        }
+        if bytes.starts_with(RESERVED) {
+            return Err(NameError::Reserved);
+        }
+        if bytes.len() > NAME_MAX {
+            return Err(NameError::TooLong);
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    /// The name as the system takes it.
+    pub fn as_os_str(&self) -> &OsStr {
+        &self.0
+    }
+
+    /// The name as text; what is not UTF-8 in it becomes U+FFFD.
+    pub fn to_text(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_string_lossy())
+    }
+}
+
+impl AsRef<OsStr> for Component {
+    fn as_ref(&self) -> &OsStr {
+        &self.0
+    }
+}
+
+/// A path inside a conversation: one component or more, such as `artifacts/tool/9f3k.txt`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelPath(OsString);
+
+impl RelPath {
+    /// Checks every component of `path`. No leading, trailing or doubled `/`.
+    pub fn new(path: impl AsRef<OsStr>) -> Result<Self, NameError> {
+        let path = path.as_ref();
+        for part in path.as_bytes().split(|byte| *byte == b'/') {
+            Component::new(OsStr::from_bytes(part))?;
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// Where a call's output stands: `artifacts/tool/<name>` or `artifacts/terminal/<name>`.
+    pub fn artifact(folder: Folder, name: &Component) -> Self {
+        let mut path = OsString::from(folder.path());
+        path.push("/");
+        path.push(name);
+        Self(path)
+    }
+
+    /// The path as the system takes it.
+    pub fn as_os_str(&self) -> &OsStr {
+        &self.0
+    }
+
+    /// The path as text; what is not UTF-8 in it becomes U+FFFD.
+    pub fn to_text(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+
+    /// The last component.
+    pub fn file_name(&self) -> &OsStr {
+        let bytes = self.0.as_bytes();
+        let start = memchr::memrchr(b'/', bytes).map_or(0, |at| at + 1);
+        OsStr::from_bytes(&bytes[start..])
+    }
+
+    /// Whether it stands under `artifacts/` and has a name that is kept: such a file is an artifact.
+    pub fn is_artifact(&self) -> bool {
+        self.0.as_bytes().starts_with(b"artifacts/") && !is_scratch(self.file_name())
+    }
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_string_lossy())
+    }
+}
+
+/// The two kinds of artifact, by the directory they stand in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folder {
+    /// `artifacts/tool`: the result of a tool call.
+    Tool,
+    /// `artifacts/terminal`: the log of a command.
+    Terminal,
+}
+
+impl Folder {
+    /// The directory, from the conversation on.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Tool => "artifacts/tool",
+            Self::Terminal => "artifacts/terminal",
+        }
+    }
+}
+
+/// Whether a file of this name is scratch: stored like any other, never sealed, without views.
+///
+/// Names that start with a dot, end in `~`, `.tmp`, `.part`, `.swp` or `.<random>.tmp`: what
+/// editors, rsync and servers write before they rename.
+pub fn is_scratch(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    let ends = |end: &[u8]| name.len() > end.len() && name.ends_with(end);
+    name.starts_with(b".") || ends(b"~") || ends(b".tmp") || ends(b".part") || ends(b".swp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_cannot_be() {
+        let cases: [(&[u8], NameError); 9] = [
+            (b"", NameError::Empty),
+            (b".", NameError::Empty),
+            (b"..", NameError::Empty),
+            (b"a/b", NameError::Control),
+            (b"a\nb", NameError::Control),
+            (b"\x7f", NameError::Control),
+            (b".ctxfs", NameError::Reserved),
+            (b".ctxfs-x", NameError::Reserved),
+            (&[b'a'; 256], NameError::TooLong),
+        ];
+        for (name, error) in cases {
+            assert_eq!(Component::new(OsStr::from_bytes(name)), Err(error), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_can_be() {
+        for name in [&b"9f3k.txt"[..], b".x", b"a b", b"\xff\xfe", &[b'a'; 255]] {
+            assert!(Component::new(OsStr::from_bytes(name)).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn scratch_names() {
+        for name in [".x", "a~", "a.tmp", "a.part", "a.swp", "a.0123abcd.tmp", ".a.txt.Xy12"] {
+            assert!(is_scratch(OsStr::new(name)), "{name}");
+        }
+        for name in ["a.txt", "tmp", "~a", "a.tmp.txt", "part"] {
+            assert!(!is_scratch(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn artifacts_are_kept_names_under_artifacts() {
+        let is = |path: &str| RelPath::new(path).unwrap().is_artifact();
+        assert!(is("artifacts/tool/x.txt"));
+        assert!(is("artifacts/terminal/x.log"));
+        assert!(!is("artifacts/tool/x.tmp"));
+        assert!(!is("history/messages.jsonl"));
+    }
+
+    #[test]
+    fn paths_are_checked_by_component() {
+        for path in ["", "/a", "a/", "a//b", "a/../b", "a/.ctxfs"] {
+            assert!(RelPath::new(path).is_err(), "{path}");
+        }
+    }
+}

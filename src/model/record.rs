@@ -1,0 +1,111 @@
+//! What the manifest knows of an artifact.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::model::Analysis;
+
+/// One line of the manifest: the last one for a path wins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The path inside the conversation, as text: `artifacts/tool/9f3k.txt`.
+    pub path: String,
+    /// How often it has been opened for writing after having been sealed, plus one; from 1.
+    pub generation: u64,
+    /// Where it is in its life.
+    #[serde(flatten)]
+    pub state: State,
+    /// Bytes, when this was recorded.
+    pub size: u64,
+    /// Last modification when this was recorded, in nanoseconds since the epoch. Size and this
+    /// together tell whether `analysis` still speaks of the file.
+    pub modified: i64,
+    /// When it was first seen, in milliseconds since the epoch.
+    pub created: i64,
+    /// What its writer said of it.
+    #[serde(flatten)]
+    pub said: Said,
+    /// What analysis found; absent while it is live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub analysis: Option<Analysis>,
+}
+
+/// Where an artifact is in its life.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state", content = "why")]
+pub enum State {
+    /// A writer has it open, or had it open when it was last recorded.
+    #[default]
+    Live,
+    /// The last writer has gone.
+    Sealed,
+    /// Its writer or the daemon died, or there was no room: it may lack its end. The text says why.
+    Incomplete(String),
+    /// Removed. Readers of the manifest treat the path as unknown.
+    Gone,
+}
+
+/// What the writer of an artifact said of it, by extended attributes or by options.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// The id of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The tool that was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The server that has the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The arguments of the call, as given; usually JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<String>,
+    /// The exit code of a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The MIME type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime: Option<String>,
+}
+
+impl Said {
+    /// `server/tool`, or the tool alone.
+    pub fn tool_name(&self) -> Option<String> {
+        match (&self.server, &self.tool) {
+            (Some(server), Some(tool)) => Some(format!("{server}/{tool}")),
+            (_, tool) => tool.clone(),
+        }
+    }
+
+    /// Takes from `newer` whatever it says, and keeps the rest.
+    pub fn update(&mut self, newer: &Self) {
+        fn take<T: Clone>(mine: &mut Option<T>, newer: Option<&T>) {
+            if let Some(newer) = newer {
+                *mine = Some(newer.clone());
+            }
+        }
+        take(&mut self.call, newer.call.as_ref());
+        take(&mut self.tool, newer.tool.as_ref());
+        take(&mut self.server, newer.server.as_ref());
+        take(&mut self.args, newer.args.as_ref());
+        take(&mut self.exit_code, newer.exit_code.as_ref());
+        take(&mut self.mime, newer.mime.as_ref());
+    }
+}
+
+impl Record {
+    /// The call's id: what the writer said, else the file's name without its extension.
+    pub fn call(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or(&self.path);
+        let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        self.said.call.as_deref().unwrap_or(stem)
+    }
+
+    /// Why the artifact may lack its end, where it may.
+    pub fn incomplete(&self) -> Option<&str> {
+        match &self.state {
+            State::Incomplete(why) => Some(why),
+            State::Live | State::Sealed | State::Gone => None,
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What a model remembers of an artifact.
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// A reference to a file of a conversation, small enough to keep in it (`formats.md`, section 5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextRef {
+    /// `ctx://<conversation>/<path>`.
+    pub id: String,
+    /// `artifact`, `history` or `catalog`.
+    pub kind: String,
+    /// MIME type, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Bytes, where they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_size: Option<u64>,
+    /// Milliseconds since the epoch.
+    pub created_at: i64,
+    /// Tool, call, size and type in a few words.
+    pub hint: String,
+}

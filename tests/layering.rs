@@ -1,0 +1,136 @@
+//! The layer table below is the architecture: a module may name only the modules in its row.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// `(module, modules it may name)`, lowest layer first.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("materialize", &["model"]),
+    ("view", &["model", "materialize"]),
+    ("store", &["model", "materialize"]),
+    ("fs", &["model", "materialize", "view", "store"]),
+    ("fuse", &["model", "fs"]),
+    ("cli", &["model", "materialize", "view", "store", "fs", "fuse"]),
+];
+
+/// `(crate, the only modules that may name it)`.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("fuser", &["fuse"]),
+    ("clap", &["cli"]),
+    ("clap_complete", &["cli"]),
+    ("clap_mangen", &["cli"]),
+    ("anyhow", &["cli"]),
+    ("anstream", &["cli"]),
+    ("anstyle", &["cli"]),
+    ("tracing_subscriber", &["cli"]),
+    ("grep_searcher", &["view"]),
+    ("grep_regex", &["view"]),
+    ("grep_matcher", &["view"]),
+    ("blake3", &["materialize"]),
+];
+
+/// Lines a source file may have, tests not counted.
+const MOST_LINES: usize = 500;
+
+#[test]
+fn the_table_has_no_cycle() {
+    for (i, (module, may_name)) in LAYERS.iter().enumerate() {
+        for named in *may_name {
+            let below = LAYERS[..i].iter().any(|(lower, _)| lower == named);
+            assert!(below, "{module} lists {named}, which is not below it");
+        }
+    }
+}
+
+#[test]
+fn modules_name_only_the_layers_below_them() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let broken: Vec<String> =
+        rust_files(&src).iter().flat_map(|path| breaches(path, &module_of(path, &src))).collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn a_breach_is_seen() {
+    let code = "use crate::fuse::Session;\nuse fuser::Request;\n";
+    let found = breaches_in(code, "model", "planted.rs");
+    assert_eq!(found, ["planted.rs: model names fuse", "planted.rs: fuser in model"]);
+    let grouped = breaches_in("use crate::{model, fs};\n", "cli", "planted.rs");
+    assert_eq!(grouped, ["planted.rs: cli names a group"]);
+}
+
+#[test]
+fn files_stay_small_and_ascii() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for path in rust_files(&src) {
+        let text = fs::read_to_string(&path).unwrap();
+        let lines = before_tests(&text).lines().count();
+        assert!(lines <= MOST_LINES, "{}: {lines} lines", path.display());
+        assert!(text.is_ascii(), "{}: not ASCII", path.display());
+    }
+}
+
+fn breaches(path: &Path, module: &str) -> Vec<String> {
+    if ["lib", "main"].contains(&module) {
+        return Vec::new();
+    }
+    let text = fs::read_to_string(path).unwrap();
+    breaches_in(before_tests(&text), module, &path.display().to_string())
+}
+
+fn breaches_in(code: &str, module: &str, file: &str) -> Vec<String> {
+    let Some((_, may_name)) = LAYERS.iter().find(|(name, _)| *name == module) else {
+        return vec![format!("{file}: {module} is not in the layer table")];
+    };
+    let upward = first_segments(code, "crate::")
+        .filter(|named| *named != module && !may_name.contains(named))
+        .map(|named| if named.is_empty() { "a group" } else { named })
+        .map(|named| format!("{file}: {module} names {named}"));
+    let astray = CONFINED
+        .iter()
+        .filter(|(library, homes)| !homes.contains(&module) && names(code, library))
+        .map(|(library, _)| format!("{file}: {library} in {module}"));
+    upward.chain(astray).collect()
+}
+
+/// Whether `code` names `library` as the first segment of a path.
+fn names(code: &str, library: &str) -> bool {
+    code.match_indices(&format!("{library}::")).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+    })
+}
+
+fn before_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap_or(text)
+}
+
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// `src/store/layout.rs` and `src/store.rs` both belong to `store`.
+fn module_of(path: &Path, src: &Path) -> String {
+    let inside = path.strip_prefix(src).unwrap().with_extension("");
+    inside.components().next().unwrap().as_os_str().to_string_lossy().into_owned()
+}
+
+/// The word after every `prefix`; a grouped import yields `""`, which no row allows.
+fn first_segments<'a>(code: &'a str, prefix: &str) -> impl Iterator<Item = &'a str> {
+    code.match_indices(prefix).map(move |(at, _)| {
+        let rest = &code[at + prefix.len()..];
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    })
+}
