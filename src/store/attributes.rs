@@ -1,0 +1,126 @@
+//! Extended attributes: what a writer says of its file, kept with the file.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::buffer::spare_capacity;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+
+use crate::model::Said;
+
+/// What the names of ours begin with.
+const PREFIX: &str = "user.ctx.";
+/// Bytes that the kernel allows in one value.
+const MOST_BYTES: usize = 64 * 1024;
+
+/// What the attributes of `file` say. Nothing, where its disk has none; attributes that make no
+/// sense are passed over.
+pub fn said_of(file: &File) -> io::Result<Said> {
+    let mut said = Said::default();
+    for name in attributes(file)? {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        if let Some(value) = attribute(file, OsStr::new(name))? {
+            parse_attribute(name, &value, &mut said);
+        }
+    }
+    Ok(said)
+}
+
+/// Writes what is said to the attributes of `file`, and leaves the others alone.
+///
+/// A disk without attributes, or without room for a long value, is no error: the manifest has all.
+pub fn set_said(file: &File, said: &Said) -> io::Result<()> {
+    let exit_code = said.exit_code.map(|code| code.to_string());
+    let pairs = [
+        ("call", &said.call),
+        ("tool", &said.tool),
+        ("server", &said.server),
+        ("args", &said.args),
+        ("exit_code", &exit_code),
+        ("mime", &said.mime),
+    ];
+    for (key, value) in pairs {
+        let Some(value) = value else { continue };
+        let name = format!("{PREFIX}{key}");
+        match rustix::fs::fsetxattr(file, name, value.as_bytes(), XattrFlags::empty()) {
+            Ok(()) | Err(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Takes one attribute into `said`. False, and nothing taken, where the name is not one of ours or
+/// the value cannot be: it must be UTF-8, not empty, on one line (arguments excepted), and an exit
+/// code must be a number.
+pub fn parse_attribute(name: &str, value: &[u8], said: &mut Said) -> bool {
+    let Some(key) = name.strip_prefix(PREFIX) else { return false };
+    let Some(value) = std::str::from_utf8(value).ok().filter(|value| !value.is_empty()) else {
+        return false;
+    };
+    if key != "args" && value.chars().any(char::is_control) {
+        return false;
+    }
+    let field = match key {
+        "call" => &mut said.call,
+        "tool" => &mut said.tool,
+        "server" => &mut said.server,
+        "args" => &mut said.args,
+        "mime" => &mut said.mime,
+        "exit_code" => return parse_exit_code(value, said),
+        _ => return false,
+    };
+    *field = Some(value.to_owned());
+    true
+}
+
+fn parse_exit_code(value: &str, said: &mut Said) -> bool {
+    let Ok(code) = value.parse() else { return false };
+    said.exit_code = Some(code);
+    true
+}
+
+/// The names of all attributes; none, where the disk has none.
+pub fn attributes(file: &File) -> io::Result<Vec<OsString>> {
+    let mut list = Vec::with_capacity(1024);
+    match rustix::fs::flistxattr(file, spare_capacity(&mut list)) {
+        Ok(_) => {}
+        Err(Errno::NOTSUP | Errno::NOSYS) => return Ok(Vec::new()),
+        Err(Errno::RANGE) => {
+            list.reserve(MOST_BYTES);
+            rustix::fs::flistxattr(file, spare_capacity(&mut list))?;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let names = list.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
+}
+
+/// The value of one attribute, if the file has it.
+pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
+    let mut value = Vec::with_capacity(256);
+    let mut got = rustix::fs::fgetxattr(file, name, spare_capacity(&mut value));
+    if got == Err(Errno::RANGE) {
+        value.reserve(MOST_BYTES);
+        got = rustix::fs::fgetxattr(file, name, spare_capacity(&mut value));
+    }
+    match got {
+        Ok(_) => Ok(Some(value)),
+        Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sets one attribute.
+pub fn set_attribute(file: &File, name: &OsStr, value: &[u8], flags: XattrFlags) -> io::Result<()> {
+    Ok(rustix::fs::fsetxattr(file, name, value, flags)?)
+}
+
+/// Removes one attribute; ENODATA where there is none.
+pub fn remove_attribute(file: &File, name: &OsStr) -> io::Result<()> {
+    Ok(rustix::fs::fremovexattr(file, name)?)
+}

@@ -1,0 +1,192 @@
+//! One conversation: its directory and the records of its artifacts.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+
+use rustix::fs::OFlags;
+
+use crate::model::Component;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::Said;
+use crate::model::State;
+use crate::store::attributes;
+use crate::store::dir::Dir;
+use crate::store::error::StoreError;
+use crate::store::layout;
+use crate::store::lease::Lease;
+use crate::store::lease::lease_is_free;
+use crate::store::manifest::Manifest;
+use crate::store::stat;
+use crate::store::stat::Stat;
+
+/// What is said of an artifact whose writer was never heard of again.
+const DIED: &str = "its writer or the daemon stopped before it was closed";
+
+/// A conversation, open.
+///
+/// Records are those on disk at the moment of the call, whichever process wrote them.
+#[derive(Debug)]
+pub struct Conversation {
+    id: Component,
+    path: PathBuf,
+    dir: Dir,
+    stat: Stat,
+    manifest: Manifest,
+}
+
+impl Conversation {
+    /// `path` serves error messages only.
+    pub(super) fn new(id: Component, path: PathBuf, dir: Dir) -> io::Result<Self> {
+        let stat = dir.stat_self()?;
+        Ok(Self { id, path, dir, stat, manifest: Manifest::default() })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &Component {
+        &self.id
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// The record of the file at `path`; none, where none was written or the file is gone.
+    pub fn record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
+        self.manifest.record(&self.dir, &path.to_text()).map_err(|error| self.fault("read", error))
+    }
+
+    /// The record of the file at `path`, and, where there is none, one made from what the disk
+    /// knows: sealed, of the first generation, not analysed.
+    pub fn record_for(&self, path: &RelPath, stat: &Stat) -> Result<Record, StoreError> {
+        Ok(self.record(path)?.unwrap_or_else(|| Record {
+            path: path.to_text(),
+            generation: 1,
+            state: State::Sealed,
+            size: stat.size,
+            modified: stat.mtime.as_nanos(),
+            created: stat.created().as_millis(),
+            said: self.said(path),
+            analysis: None,
+        }))
+    }
+
+    /// All records of files that are not gone, in the order they were last recorded.
+    pub fn records(&self) -> Result<Vec<Record>, StoreError> {
+        self.manifest.records(&self.dir).map_err(|error| self.fault("read", error))
+    }
+
+    /// Adds records, each in force from now on. They stand together in the file, and nothing that
+    /// another thread or process adds comes between.
+    pub fn append(&self, records: &[Record]) -> Result<(), StoreError> {
+        let appended = self.manifest.append(&self.dir, records);
+        appended.map_err(|error| self.fault("append to", error))
+    }
+
+    /// Shows `change` the record of `path` and adds the record that it answers, if any; in between,
+    /// no thread and no process adds anything. Answers what was added.
+    ///
+    /// `change` must not append to this conversation: it would wait for itself.
+    pub fn update(
+        &self,
+        path: &RelPath,
+        change: impl FnOnce(Option<Record>) -> io::Result<Option<Record>>,
+    ) -> Result<Option<Record>, StoreError> {
+        let updated = self.manifest.update(&self.dir, &path.to_text(), change);
+        updated.map_err(|error| self.fault("update", error))
+    }
+
+    /// A number that is another one whenever the records may have changed.
+    pub fn version(&self) -> Result<u64, StoreError> {
+        Manifest::version(&self.dir).map_err(|error| self.fault("look at", error))
+    }
+
+    /// Rewrites the manifest without the records that no longer count. `append` does this by
+    /// itself where it pays.
+    pub fn compact(&self) -> Result<(), StoreError> {
+        self.manifest.compact(&self.dir).map_err(|error| self.fault("rewrite", error))
+    }
+
+    /// Marks an artifact incomplete whose record says live and whose file nobody writes: its writer
+    /// or daemon died. Answers the new record; none, where the artifact is not of that kind, or the
+    /// disk cannot tell.
+    ///
+    /// For whoever meets a live record and is not its writer. Analysis is left to the caller.
+    pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
+        match self.record(path)? {
+            Some(record) if record.state == State::Live => {
+                self.update(path, |current| self.incomplete(path, current))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What recovery makes of `current`. It runs while no record can be added, and a writer opens
+    /// its file before it adds one: so either the writer is seen here, or its record comes later.
+    fn incomplete(&self, path: &RelPath, current: Option<Record>) -> io::Result<Option<Record>> {
+        let Some(record) = current.filter(|record| record.state == State::Live) else {
+            return Ok(None);
+        };
+        let file = match self.dir.open_file_at(path, OFlags::RDONLY) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if lease_is_free(&file) != Lease::Free {
+            return Ok(None);
+        }
+        let stat = stat::stat_file(&file)?;
+        Ok(Some(Record {
+            state: State::Incomplete(DIED.to_owned()),
+            size: stat.size,
+            modified: stat.mtime.as_nanos(),
+            analysis: None,
+            ..record
+        }))
+    }
+
+    /// What the attributes of a file say; nothing, where it cannot be read.
+    fn said(&self, path: &RelPath) -> Said {
+        let file = self.dir.open_file_at(path, OFlags::RDONLY);
+        file.and_then(|file| attributes::said_of(&file)).unwrap_or_default()
+    }
+
+    /// Where it is, for messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether this is the directory that `stat` is about.
+    pub(super) fn is_at(&self, stat: &Stat) -> bool {
+        self.stat.same_file(stat)
+    }
+
+    /// Makes the directories that every conversation has.
+    pub(super) fn make_skeleton(&self) -> io::Result<()> {
+        for (name, inner) in layout::SKELETON {
+            self.dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+            let dir = self.dir.open_dir(name.as_ref())?;
+            for name in *inner {
+                dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fault(&self, action: &'static str, source: io::Error) -> StoreError {
+        StoreError::io(action, &self.path.join(layout::MANIFEST), source)
+    }
+}
+
+/// Removes the store's own files from a conversation that has nothing else; ENOTEMPTY otherwise,
+/// and then all of them are still there.
+pub(super) fn remove_bookkeeping(dir: &Dir) -> io::Result<()> {
+    let entries = dir.entries()?;
+    if entries.iter().any(|entry| !layout::is_bookkeeping(OsStr::new(&entry.name))) {
+        return Err(rustix::io::Errno::NOTEMPTY.into());
+    }
+    entries.iter().try_for_each(|entry| dir.unlink(&entry.name))
+}

@@ -1,0 +1,239 @@
+//! A directory held open, and the system calls on the names in it.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd as _;
+use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustix::fs::AtFlags;
+use rustix::fs::Gid;
+use rustix::fs::Mode;
+use rustix::fs::OFlags;
+use rustix::fs::RenameFlags;
+use rustix::fs::ResolveFlags;
+use rustix::fs::Timestamps;
+use rustix::fs::Uid;
+use rustix::io::Errno;
+
+use crate::model::RelPath;
+use crate::store::stat;
+use crate::store::stat::Kind;
+use crate::store::stat::Stat;
+
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+
+/// A directory held open.
+///
+/// Every method is one system call or so, relative to it. A name is exactly one path component
+/// (EINVAL otherwise), and no symbolic link is ever followed (ELOOP or ENOTDIR), so nothing here
+/// reaches outside the directory, whatever somebody planted in it.
+#[derive(Debug)]
+pub struct Dir(OwnedFd);
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name.
+    pub name: OsString,
+    /// What it stands for.
+    pub kind: Kind,
+    /// The inode.
+    pub ino: u64,
+}
+
+impl Dir {
+    /// Opens the directory at `path`. Links on the way there are followed: the caller chose it.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
+    }
+
+    /// Opens a directory in this one.
+    pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
+        Ok(Self(self.resolve(one(name)?, DIRECTORY, Mode::empty())?))
+    }
+
+    /// Opens a directory any way below this one.
+    pub fn open_dir_at(&self, path: &RelPath) -> io::Result<Self> {
+        Ok(Self(self.descend(path, DIRECTORY)?))
+    }
+
+    /// Opens a file in this directory. Does not create: `flags` that would are refused.
+    pub fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
+        Ok(File::from(self.resolve(one(name)?, flags, Mode::empty())?))
+    }
+
+    /// Opens a file any way below this directory. Does not create.
+    pub fn open_file_at(&self, path: &RelPath, flags: OFlags) -> io::Result<File> {
+        Ok(File::from(self.descend(path, flags)?))
+    }
+
+    /// Opens a file and creates it where it is missing; with `OFlags::EXCL` it must be missing.
+    /// The process's umask takes from `mode`.
+    pub fn create_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
+        let flags = flags | OFlags::CREATE;
+        Ok(File::from(self.resolve(one(name)?, flags, permissions(mode))?))
+    }
+
+    /// The attributes of what a name stands for; of a link, not of what it points to.
+    pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        Ok(Stat::from(rustix::fs::statx(&self.0, one(name)?, flags, stat::WANTED)?))
+    }
+
+    /// The attributes of this directory.
+    pub fn stat_self(&self) -> io::Result<Stat> {
+        stat::stat_open(&self.0)
+    }
+
+    /// Makes a directory. The process's umask takes from `mode`.
+    pub fn mkdir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::mkdirat(&self.0, one(name)?, permissions(mode))?)
+    }
+
+    /// Makes a directory unless it is there.
+    pub fn ensure_dir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        match self.mkdir(name, mode) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        }
+    }
+
+    /// Removes a file.
+    pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, one(name)?, AtFlags::empty())?)
+    }
+
+    /// Removes an empty directory.
+    pub fn rmdir(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, one(name)?, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Renames, within this directory or into another one.
+    pub fn rename(
+        &self,
+        from: &OsStr,
+        to_dir: &Self,
+        to: &OsStr,
+        flags: RenameFlags,
+    ) -> io::Result<()> {
+        Ok(rustix::fs::renameat_with(&self.0, one(from)?, &to_dir.0, one(to)?, flags)?)
+    }
+
+    /// All names, without `.` and `..`, in the order the disk gives them.
+    pub fn entries(&self) -> io::Result<Vec<DirEntry>> {
+        let mut found = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
+            if let Some(kind) = self.kind(name, entry.file_type())? {
+                found.push(DirEntry { name: name.to_owned(), kind, ino: entry.ino() });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Changes permissions by name, also where the file can be neither read nor written.
+    pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        let file = self.resolve(one(name)?, OFlags::PATH, Mode::empty())?;
+        if stat::stat_open(&file)?.kind() == Kind::Other {
+            return Err(Errno::LOOP.into());
+        }
+        // A descriptor opened with O_PATH has no fchmod; its name under /proc is that very file.
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Ok(rustix::fs::chmod(link, permissions(mode))?)
+    }
+
+    /// Changes owner and group by name; `None` leaves one as it is.
+    pub fn chown(&self, name: &OsStr, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+        let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+        Ok(rustix::fs::chownat(&self.0, one(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Changes times by name.
+    pub fn utimens(&self, name: &OsStr, times: &Timestamps) -> io::Result<()> {
+        Ok(rustix::fs::utimensat(&self.0, one(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Cuts or extends a file by name; needs write permission on it.
+    pub fn set_len(&self, name: &OsStr, length: u64) -> io::Result<()> {
+        self.open_file(name, OFlags::WRONLY)?.set_len(length)
+    }
+
+    /// Brings the names in this directory to the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.0)?)
+    }
+
+    /// The room on its disk.
+    pub fn space(&self) -> io::Result<rustix::fs::StatVfs> {
+        Ok(rustix::fs::fstatvfs(&self.0)?)
+    }
+
+    /// Kind by what the listing says, else by asking; `None` when it has just been removed.
+    fn kind(&self, name: &OsStr, listed: rustix::fs::FileType) -> io::Result<Option<Kind>> {
+        if listed != rustix::fs::FileType::Unknown {
+            return Ok(Some(Kind::from(listed)));
+        }
+        match self.stat(name) {
+            Ok(stat) => Ok(Some(stat.kind())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens one component, never following it.
+    fn resolve(&self, name: &OsStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.0, name, flags, mode)?)
+    }
+
+    /// Opens a path of several components in one call, or, on a kernel or in a sandbox without
+    /// openat2, one component after the other.
+    fn descend(&self, path: &RelPath, flags: OFlags) -> io::Result<OwnedFd> {
+        let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        match rustix::fs::openat2(&self.0, path.as_os_str(), all, Mode::empty(), resolve) {
+            Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => self.walk(path, flags),
+            opened => Ok(opened?),
+        }
+    }
+
+    fn walk(&self, path: &RelPath, flags: OFlags) -> io::Result<OwnedFd> {
+        let mut at = None;
+        let mut rest = path.as_os_str().as_bytes();
+        while let Some(slash) = memchr::memchr(b'/', rest) {
+            let here = at.as_ref().unwrap_or(self);
+            at = Some(here.open_dir(OsStr::from_bytes(&rest[..slash]))?);
+            rest = &rest[slash + 1..];
+        }
+        at.as_ref().unwrap_or(self).resolve(one(OsStr::from_bytes(rest))?, flags, Mode::empty())
+    }
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// `name`, if it is one component. Longer than the disk allows is left to the disk to refuse.
+fn one(name: &OsStr) -> io::Result<&OsStr> {
+    let bytes = name.as_bytes();
+    if matches!(bytes, b"" | b"." | b"..") || memchr::memchr2(b'/', 0, bytes).is_some() {
+        return Err(Errno::INVAL.into());
+    }
+    Ok(name)
+}
+
+fn permissions(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode & 0o7777)
+}

@@ -1,0 +1,105 @@
+//! What can go wrong on the disk, with the path and what to do next.
+
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+/// A failure of the store. Every variant names the path it is about.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk refused.
+    #[error("cannot {action} `{path}`: {source}{}", next_step(source))]
+    Io {
+        /// What was tried: a verb, such as `open`.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The store was made by a later ctxfs.
+    #[error(
+        "the store `{path}` has format {found}, and this ctxfs knows formats up to {known}: \
+         use the ctxfs that made it, or another store"
+    )]
+    Newer {
+        /// The store.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest format known.
+        known: u32,
+    },
+    /// The format number is not one.
+    #[error(
+        "`{path}` does not hold a format number, so this may not be a store of ctxfs: \
+         choose another directory, or write `1` into that file if you know it is one"
+    )]
+    NotAStore {
+        /// The VERSION file.
+        path: PathBuf,
+    },
+    /// Somebody else writes the artifact now.
+    #[error("`{path}` is being written now: wait until its writer is done, or use another call id")]
+    Busy {
+        /// The artifact.
+        path: PathBuf,
+    },
+}
+
+impl StoreError {
+    /// Wraps what the system answered to `action` on `path`.
+    pub(crate) fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::Io { action, path: path.to_owned(), source: source.into() }
+    }
+
+    /// The path it is about.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Io { path, .. }
+            | Self::Newer { path, .. }
+            | Self::NotAStore { path }
+            | Self::Busy { path } => path,
+        }
+    }
+
+    /// The errno behind it, where there is one.
+    pub fn raw_os_error(&self) -> Option<i32> {
+        match self {
+            Self::Io { source, .. } => source.raw_os_error(),
+            Self::Busy { .. } => Some(Errno::BUSY.raw_os_error()),
+            Self::Newer { .. } | Self::NotAStore { .. } => None,
+        }
+    }
+}
+
+fn next_step(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOSPC) => "; free some space on that disk and try again",
+        Some(Errno::DQUOT) => "; raise the disk quota or remove something",
+        Some(Errno::ACCESS | Errno::PERM) => "; check who owns it, or use another store",
+        Some(Errno::ROFS) => "; use a store on a disk that can be written",
+        Some(Errno::LOOP | Errno::NOTDIR) => {
+            "; inside a store there are no symbolic links: replace it by a plain directory or file"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_where_and_what_next() {
+        let error = StoreError::io("append to", Path::new("/s/x"), Errno::NOSPC);
+        assert_eq!(
+            error.to_string(),
+            "cannot append to `/s/x`: No space left on device (os error 28); \
+             free some space on that disk and try again"
+        );
+        assert_eq!(error.raw_os_error(), Some(28));
+    }
+}

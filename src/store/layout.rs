@@ -1,0 +1,66 @@
+//! Where everything stands. No other code knows a path of the store.
+//!
+//! ```text
+//! <store>/                          directories 0700, files 0600
+//!   VERSION                         the format, a number and a newline; a newer one is refused
+//!   context/
+//!     <conversation>/
+//!       artifacts/tool/<name>       plain bytes, as their writer wrote them
+//!       artifacts/terminal/<name>
+//!       history/messages.jsonl
+//!       history/archive/  history/summary/
+//!       catalog/index.json  catalog/tools/<name>.json
+//!       manifest.jsonl              one record a line, appended; the last one for a path wins
+//!       .ctxfs-*                    being written; a leftover of a crash, and harmless
+//! ```
+//!
+//! # Crashes
+//!
+//! The plain file is the truth, and nothing else is needed to read it. A process, or the machine,
+//! may stop between any two system calls; then:
+//!
+//! - VERSION is whole or absent: it is written under a temporary name, synced, and renamed.
+//! - A record is in the manifest or not. An append is one write; one that was cut off leaves a line
+//!   without an end, which readers skip and the next append closes with a newline.
+//! - Records are not synced one by one. Where the machine stops, the last of them may be missing;
+//!   their files are then found without a record, and get one from what the disk and their extended
+//!   attributes say.
+//! - Compaction writes the manifest anew under a temporary name, syncs and renames it, so there is
+//!   always one complete manifest.
+//! - An artifact of `ArtifactWriter` is synced before it is recorded as sealed, and its name
+//!   before `seal` returns.
+//! - A writer or daemon that died leaves a record that says `live` and a file that nobody writes.
+//!   Whoever meets the two marks it incomplete (`Conversation::recover`). No scan is needed, and
+//!   opening a store does none.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+/// The format that this code writes, and the newest it reads.
+pub(super) const FORMAT: u32 = 1;
+pub(super) const DIRECTORY_MODE: u32 = 0o700;
+pub(super) const FILE_MODE: u32 = 0o600;
+
+pub(super) const VERSION: &str = "VERSION";
+pub(super) const CONTEXT: &str = "context";
+pub(super) const MANIFEST: &str = "manifest.jsonl";
+/// The manifest that compaction is writing; only the holder of the manifest's lock touches it.
+pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";
+
+/// What every conversation has from the start: each directory with the one it stands in.
+pub(super) const SKELETON: &[(&str, &[&str])] = &[
+    ("artifacts", &["tool", "terminal"]),
+    ("history", &["archive", "summary"]),
+    ("catalog", &["tools"]),
+];
+
+/// A name for a file until it is complete.
+pub(super) fn temporary(unique: u64) -> String {
+    format!(".ctxfs-{unique:016x}")
+}
+
+/// Whether a name in a conversation's directory is the store's own, and none of the reader's
+/// business: the manifest, and whatever begins with `.ctxfs`.
+pub fn is_bookkeeping(name: &OsStr) -> bool {
+    name == MANIFEST || name.as_bytes().starts_with(b".ctxfs")
+}

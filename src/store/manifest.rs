@@ -1,0 +1,163 @@
+//! The manifest of a conversation: a file of records, one a line.
+//!
+//! The file only grows, under an exclusive `flock` of the file itself, until compaction puts a
+//! shorter one in its place. Readers take no lock: they index whole lines, and a line that is cut
+//! off or is no record counts for nothing. Who waits for the lock never holds the index.
+
+mod index;
+mod line;
+
+use std::fs::File;
+use std::hash::DefaultHasher;
+use std::hash::Hash as _;
+use std::hash::Hasher as _;
+use std::io;
+use std::io::BufWriter;
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+
+use rustix::fs::FlockOperation;
+use rustix::fs::OFlags;
+use rustix::fs::RenameFlags;
+
+use crate::model::Record;
+use crate::store::artifact::read_full_at;
+use crate::store::dir::Dir;
+use crate::store::layout;
+use crate::store::manifest::index::Index;
+use crate::store::stat;
+
+/// The records of one conversation. Every method takes that conversation's directory.
+#[derive(Debug, Default)]
+pub(super) struct Manifest {
+    index: Mutex<Index>,
+}
+
+impl Manifest {
+    /// The last record of `path`, unless that one says it is gone.
+    pub(super) fn record(&self, dir: &Dir, path: &str) -> io::Result<Option<Record>> {
+        let mut index = self.index();
+        index.refresh(dir)?;
+        match index.find(path) {
+            Some((file, span)) => Ok(line::parse(&span.read(file)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The last record of every path that is not gone, oldest first.
+    pub(super) fn records(&self, dir: &Dir) -> io::Result<Vec<Record>> {
+        let mut index = self.index();
+        index.refresh(dir)?;
+        let Some((file, spans)) = index.current() else { return Ok(Vec::new()) };
+        drop(index);
+        let mut records = Vec::with_capacity(spans.len());
+        for span in spans {
+            records.extend(line::parse(&span.read(&file)?));
+        }
+        Ok(records)
+    }
+
+    /// Adds `records`, whole, in one write, and compacts where most of the file is of no use.
+    pub(super) fn append(&self, dir: &Dir, records: &[Record]) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let lines = line::print(records)?;
+        add(&lock(dir)?, lines)?;
+        if self.index().is_wasteful() {
+            self.compact(dir)?;
+        }
+        Ok(())
+    }
+
+    /// Shows `change` the record of `path` and adds what it answers; nobody adds anything between.
+    pub(super) fn update(
+        &self,
+        dir: &Dir,
+        path: &str,
+        change: impl FnOnce(Option<Record>) -> io::Result<Option<Record>>,
+    ) -> io::Result<Option<Record>> {
+        let file = lock(dir)?;
+        let changed = change(self.record(dir, path)?)?;
+        if let Some(record) = &changed {
+            add(&file, line::print(std::slice::from_ref(record))?)?;
+        }
+        Ok(changed)
+    }
+
+    /// Writes the file anew with nothing but the current records.
+    pub(super) fn compact(&self, dir: &Dir) -> io::Result<()> {
+        let lock = lock(dir)?;
+        let mut index = self.index();
+        index.refresh(dir)?;
+        let Some((file, spans)) = index.current() else { return Ok(()) };
+        drop(index);
+        let flags = OFlags::WRONLY | OFlags::TRUNC;
+        let new = dir.create_file(layout::NEW_MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
+        let mut new = BufWriter::new(new);
+        for span in spans {
+            new.write_all(&span.read(&file)?)?;
+            new.write_all(b"\n")?;
+        }
+        new.into_inner()?.sync_all()?;
+        let (from, to) = (layout::NEW_MANIFEST.as_ref(), layout::MANIFEST.as_ref());
+        dir.rename(from, dir, to, RenameFlags::empty())?;
+        dir.sync()?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// A number that is another one whenever the file is.
+    pub(super) fn version(dir: &Dir) -> io::Result<u64> {
+        let stat = match dir.stat(layout::MANIFEST.as_ref()) {
+            Ok(stat) => stat,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        let mut hasher = DefaultHasher::new();
+        (stat.dev, stat.ino, stat.size, stat.mtime).hash(&mut hasher);
+        Ok(hasher.finish())
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The manifest, made where it is missing, locked until the file is dropped.
+///
+/// Compaction may put another file in its place while this waits for the lock, and a lock on the
+/// old one keeps nobody out: then it begins again.
+fn lock(dir: &Dir) -> io::Result<File> {
+    let name = layout::MANIFEST.as_ref();
+    loop {
+        let flags = OFlags::RDWR | OFlags::APPEND;
+        let file = dir.create_file(name, flags, layout::FILE_MODE)?;
+        rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
+        let mine = stat::stat_file(&file)?;
+        match dir.stat(name) {
+            Ok(stat) if stat.same_file(&mine) => return Ok(file),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+/// Adds whole lines at the end of a locked manifest; a line that was cut off there gets its newline
+/// first.
+fn add(mut file: &File, mut lines: Vec<u8>) -> io::Result<()> {
+    let size = stat::stat_file(file)?.size;
+    let mut last = [b'\n'];
+    if size > 0 {
+        read_full_at(file, size - 1, &mut last)?;
+    }
+    if last != [b'\n'] {
+        lines.insert(0, b'\n');
+    }
+    file.write_all(&lines)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1 @@
+//! The manifest on a real disk.
