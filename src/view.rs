@@ -1,1 +1,122 @@
 //! The computed files beside an artifact.
+//!
+//! Each is a pure function of its [`Subject`]: bytes in, text out. [`split`] finds the view that a
+//! name means, [`render`] writes its text.
+
+mod binary;
+mod lines;
+mod name;
+mod number;
+mod probe;
+mod query;
+mod range;
+mod scan;
+
+use std::io;
+use std::io::Write;
+
+pub use name::LISTED;
+pub use name::split;
+pub use query::Query;
+pub use range::LineRange;
+
+use crate::model::Limits;
+use crate::model::Subject;
+
+/// One computed file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum View {
+    /// `.summary`: what to hand the model in place of the artifact.
+    Summary,
+    /// `.tail`: the last lines.
+    Tail,
+    /// `.head`: the first lines.
+    Head,
+    /// `.lines/<range>`: some lines.
+    Lines(LineRange),
+    /// `.grep/<query>`: what ripgrep prints.
+    Grep(Query),
+    /// `.meta.json`: all that is known.
+    Meta,
+    /// `.ref.json`: the `ContextRef`.
+    Ref,
+}
+
+/// A directory of views that are named by what they are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ViewDir {
+    /// `.grep/`: a search a name.
+    Grep,
+    /// `.lines/`: a range of lines a name.
+    Lines,
+}
+
+/// What a name beside an artifact means.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Derived {
+    /// A view.
+    File(View),
+    /// A directory of views.
+    Dir(ViewDir),
+}
+
+/// What there is to say of a view beside what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Lines to put before all that was written, each beginning with `# `.
+    pub notice: Option<String>,
+    /// Whether the text would be the same with more time: if not, do not keep it.
+    pub whole: bool,
+}
+
+impl Rendered {
+    /// All of it, and nothing to add.
+    fn plain() -> Self {
+        Self { notice: None, whole: true }
+    }
+
+    /// All of it, with a notice.
+    fn noted(notice: String) -> Self {
+        Self { notice: Some(notice), whole: true }
+    }
+}
+
+/// Why a view has no text.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// A range that begins beyond the last line.
+    #[error("the artifact has no such lines")]
+    NotFound,
+    /// Reading the artifact or writing the text failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// Writes the text of `view` to `out`, the notice apart: it may be known only at the end.
+///
+/// `expired` is asked now and then; once it says yes, what was found so far is all. Memory is
+/// bounded whatever the artifact; what goes to `out` is bounded but for a search with `-m0`.
+pub fn render(
+    view: &View,
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    if prints_content(view) && subject.analysis.is_binary() {
+        return Ok(Rendered::noted(binary::notice(subject)));
+    }
+    match view {
+        View::Tail => lines::last(subject, Limits::TAIL_LINES, out),
+        View::Head => lines::first(subject, Limits::TAIL_LINES, out),
+        View::Lines(range) => lines::range(subject, *range, expired, out),
+        _ => Err(RenderError::NotFound),
+    }
+}
+
+/// Whether bytes of the artifact go out as they are.
+fn prints_content(view: &View) -> bool {
+    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Grep(_))
+}
+
+#[cfg(test)]
+mod fixture;

@@ -1,0 +1,14 @@
+//! What stands in for bytes that are not text.
+
+use crate::model::Subject;
+use crate::view::number::grouped;
+
+/// The line that a view of lines shows: what the artifact is, and where.
+pub(super) fn notice(subject: &Subject<'_>) -> String {
+    format!(
+        "# not text ({}, {} bytes), so nothing follows. The bytes: {}\n",
+        subject.analysis.mime,
+        grouped(subject.content.len()),
+        subject.place.file(),
+    )
+}

@@ -1,0 +1,133 @@
+//! Subjects for the tests of views.
+
+use std::io;
+
+use crate::model::Analysis;
+use crate::model::Content;
+use crate::model::Encoding;
+use crate::model::Errors;
+use crate::model::Json;
+use crate::model::Limits;
+use crate::model::Place;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::Said;
+use crate::model::Subject;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::View;
+use crate::view::render;
+
+/// Content in memory; a slice has no size of its own, so it cannot be a `dyn Content`.
+pub(super) struct Bytes(pub(super) Vec<u8>);
+
+impl Content for Bytes {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0[..].read_at(offset, buffer)
+    }
+}
+
+/// An artifact, `/ctx/c7/artifacts/tool/9f3k.txt` unless said otherwise.
+pub(super) struct Fixture {
+    pub(super) bytes: Bytes,
+    pub(super) analysis: Analysis,
+    pub(super) record: Record,
+    pub(super) place: Place,
+    pub(super) limits: Limits,
+}
+
+impl Fixture {
+    /// Analyses `bytes` in the plainest way: no JSON, no errors.
+    pub(super) fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        let bytes = bytes.into();
+        let analysis = analysis(&bytes);
+        let record = Record { generation: 1, created: 1_763_755_200_000, ..Record::default() };
+        let mut fixture = Self {
+            bytes: Bytes(bytes),
+            analysis,
+            record,
+            place: place("artifacts/tool/9f3k.txt"),
+            limits: Limits::default(),
+        };
+        fixture.at("artifacts/tool/9f3k.txt");
+        fixture
+    }
+
+    pub(super) fn at(&mut self, path: &str) {
+        self.place = place(path);
+        path.clone_into(&mut self.record.path);
+    }
+
+    pub(super) fn said(mut self, said: Said) -> Self {
+        self.record.said = said;
+        self
+    }
+
+    pub(super) fn subject(&self) -> Subject<'_> {
+        Subject {
+            content: &self.bytes,
+            analysis: &self.analysis,
+            record: &self.record,
+            place: &self.place,
+            limits: &self.limits,
+        }
+    }
+
+    /// What was written, and what was said of it.
+    pub(super) fn render(&self, view: &View) -> Result<(Vec<u8>, Rendered), RenderError> {
+        self.render_until(view, &|| false)
+    }
+
+    pub(super) fn render_until(
+        &self,
+        view: &View,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<(Vec<u8>, Rendered), RenderError> {
+        let mut out = Vec::new();
+        let rendered = render(view, &self.subject(), expired, &mut out)?;
+        Ok((out, rendered))
+    }
+
+    /// The whole view as a reader sees it.
+    pub(super) fn bytes(&self, view: &View) -> Vec<u8> {
+        let (body, rendered) = self.render(view).unwrap();
+        [rendered.notice.unwrap_or_default().into_bytes(), body].concat()
+    }
+
+    pub(super) fn text(&self, view: &View) -> String {
+        String::from_utf8(self.bytes(view)).unwrap()
+    }
+}
+
+fn place(path: &str) -> Place {
+    Place::new("/ctx", "c7", &RelPath::new(path).unwrap())
+}
+
+fn analysis(bytes: &[u8]) -> Analysis {
+    let text = String::from_utf8_lossy(bytes);
+    let encoding = match (bytes.contains(&0), bytes.is_ascii(), str::from_utf8(bytes)) {
+        (true, ..) => Encoding::Binary,
+        (_, true, _) => Encoding::Ascii,
+        (.., Ok(_)) => Encoding::Utf8,
+        (.., Err(_)) => Encoding::Broken,
+    };
+    let lines = text.split_inclusive('\n');
+    let chars = |line: &str| line.trim_end_matches('\n').chars().count() as u64;
+    Analysis {
+        bytes: bytes.len() as u64,
+        chars: text.chars().count() as u64,
+        lines: lines.clone().count() as u64,
+        longest_line: lines.map(chars).max().unwrap_or(0),
+        encoding,
+        tokens: text.chars().count() as u64 / 4,
+        json: Json::No,
+        errors: Errors::default(),
+        digest: "00".repeat(32),
+        mime: if encoding == Encoding::Binary { "application/octet-stream" } else { "text/plain" }
+            .to_owned(),
+    }
+}

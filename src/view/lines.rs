@@ -1,0 +1,235 @@
+//! Lines as they are: `.head`, `.tail` and `.lines/`.
+
+use std::io;
+use std::io::Write;
+
+use crate::model::Content;
+use crate::model::Limits;
+use crate::model::Subject;
+use crate::view::LineRange;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+use crate::view::number::portion;
+use crate::view::scan;
+use crate::view::scan::Found;
+
+/// Bytes kept free for a notice, beside the two paths in it.
+const NOTICE_BYTES: usize = 400;
+/// Characters of a long line in one line of a search that shows all of it in parts.
+const PART_CHARS: usize = 400;
+
+/// Some lines, as many as fit.
+struct Fitted {
+    bytes: Vec<u8>,
+    extent: Extent,
+}
+
+enum Extent {
+    /// All that was asked.
+    All,
+    /// So many whole lines of it.
+    Lines(u64),
+    /// Part of one line: it alone is too large.
+    Part,
+}
+
+/// Writes the first `count` lines.
+pub(super) fn first(
+    subject: &Subject<'_>,
+    count: u64,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    forward(subject, 0, (1, count), out)
+}
+
+/// Writes a range.
+pub(super) fn range(
+    subject: &Subject<'_>,
+    range: LineRange,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    match range {
+        LineRange::Last(count) => last(subject, count, out),
+        LineRange::Between { first, last } => {
+            if all_lines(subject).is_some_and(|lines| first > lines) {
+                return Err(RenderError::NotFound);
+            }
+            match scan::line_start(subject.content, first, expired)? {
+                Found::At(offset) => forward(subject, offset, (first, last), out),
+                Found::Beyond => Err(RenderError::NotFound),
+                Found::OutOfTime(offset) => Ok(out_of_time(subject, first, offset)),
+            }
+        }
+    }
+}
+
+/// Writes the last `count` lines.
+pub(super) fn last(
+    subject: &Subject<'_>,
+    count: u64,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    let mut fitted = fit_last(subject.content, count, Limits::VIEW_BYTES)?;
+    if !matches!(fitted.extent, Extent::All) {
+        fitted = fit_last(subject.content, count, budget(subject))?;
+    }
+    out.write_all(&fitted.bytes)?;
+    Ok(match fitted.extent {
+        Extent::All => Rendered::plain(),
+        Extent::Lines(shown) => Rendered::noted(last_lines_notice(subject, count, shown)),
+        Extent::Part => Rendered::noted(last_part_notice(subject, fitted.bytes.len())?),
+    })
+}
+
+/// Writes the lines of `range`, the first of which begins at `offset`.
+fn forward(
+    subject: &Subject<'_>,
+    offset: u64,
+    range: (u64, u64),
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    let count = range.1 - range.0 + 1;
+    let mut fitted = fit_first(subject.content, offset, count, Limits::VIEW_BYTES)?;
+    if !matches!(fitted.extent, Extent::All) {
+        fitted = fit_first(subject.content, offset, count, budget(subject))?;
+    }
+    out.write_all(&fitted.bytes)?;
+    Ok(match fitted.extent {
+        Extent::All => Rendered::plain(),
+        Extent::Lines(shown) => Rendered::noted(lines_notice(subject, range, shown)),
+        Extent::Part => Rendered::noted(part_notice(subject, range.0, fitted.bytes.len())),
+    })
+}
+
+fn fit_first(content: &dyn Content, offset: u64, count: u64, budget: usize) -> io::Result<Fitted> {
+    let mut bytes = content.bytes(offset, budget + 1)?;
+    let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
+    let end = memchr::memchr_iter(b'\n', &bytes).nth(nth).map_or(bytes.len(), |at| at + 1);
+    let (keep, extent) = if end <= budget {
+        (end, Extent::All)
+    } else if let Some(at) = memchr::memrchr(b'\n', &bytes[..budget]) {
+        (at + 1, Extent::Lines(newlines(&bytes[..=at])))
+    } else {
+        (scan::char_floor(&bytes, budget), Extent::Part)
+    };
+    bytes.truncate(keep);
+    Ok(Fitted { bytes, extent })
+}
+
+fn fit_last(content: &dyn Content, count: u64, budget: usize) -> io::Result<Fitted> {
+    let from = content.len().saturating_sub(budget as u64 + 1);
+    let mut bytes = content.bytes(from, budget + 1)?;
+    // A newline at the very end closes the last line; it begins none.
+    let inner = &bytes[..bytes.len().saturating_sub(1)];
+    let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
+    let start = memchr::memrchr_iter(b'\n', inner).nth(nth).map(|at| at + 1);
+    let (start, extent) = match start {
+        Some(start) if start > 0 => (start, Extent::All),
+        _ if bytes.len() <= budget => (0, Extent::All),
+        _ => match memchr::memchr(b'\n', inner) {
+            Some(at) => (at + 1, Extent::Lines(newlines(&inner[at + 1..]) + 1)),
+            None => (scan::char_ceiling(&bytes, 1), Extent::Part),
+        },
+    };
+    bytes.drain(..start);
+    Ok(Fitted { bytes, extent })
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// What fits beside a notice.
+fn budget(subject: &Subject<'_>) -> usize {
+    Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + 2 * subject.place.file().len())
+}
+
+/// How many lines there are, where all of them were counted.
+fn all_lines(subject: &Subject<'_>) -> Option<u64> {
+    (subject.analysis.bytes == subject.content.len()).then_some(subject.analysis.lines)
+}
+
+fn lines_notice(subject: &Subject<'_>, (first, last): (u64, u64), shown: u64) -> String {
+    let next = first + shown;
+    let last = all_lines(subject).map_or(last, |lines| last.min(lines));
+    format!(
+        "# {}; more would pass 48 KiB. Go on: {}.lines/{next}-{last}\n",
+        following(first, next - 1),
+        subject.place.file(),
+    )
+}
+
+fn part_notice(subject: &Subject<'_>, line: u64, shown: usize) -> String {
+    let file = subject.place.file();
+    let shown = shown as u64;
+    format!(
+        "# the first {} of line {} follow; all of it would pass 48 KiB. \
+         Go on: {file}.grep/--from={line}@{} -o .{{1,{PART_CHARS}}}\n",
+        counted(shown, "byte"),
+        grouped(line),
+        shown + 1,
+    )
+}
+
+fn last_lines_notice(subject: &Subject<'_>, asked: u64, shown: u64) -> String {
+    let file = subject.place.file();
+    let Some(lines) = all_lines(subject) else {
+        return format!(
+            "# the last {} follow; more would pass 48 KiB. All: {file}\n",
+            counted(shown, "line")
+        );
+    };
+    let first = lines.saturating_sub(shown) + 1;
+    let earliest = lines.saturating_sub(asked) + 1;
+    format!(
+        "# {}, the last of {}; more would pass 48 KiB. Before them: {file}.lines/{earliest}-{}\n",
+        following(first, lines),
+        grouped(lines),
+        first - 1,
+    )
+}
+
+fn last_part_notice(subject: &Subject<'_>, shown: usize) -> io::Result<String> {
+    let file = subject.place.file();
+    let offset = subject.content.len() - shown as u64;
+    let bytes = counted(shown as u64, "byte");
+    let start = scan::start_before(subject.content, offset)?;
+    Ok(match (start, all_lines(subject)) {
+        (Some(start), Some(line)) => format!(
+            "# the last {bytes} of line {} follow, from byte column {} on; all of it would pass 48 KiB. \
+             All of it in parts: {file}.grep/--from={line} -o .{{1,{PART_CHARS}}}\n",
+            grouped(line),
+            grouped(offset - start + 1),
+        ),
+        _ => format!(
+            "# the last {bytes} of a long line follow, from byte {} of the file on; \
+             all of it would pass 48 KiB. All: {file}\n",
+            grouped(offset + 1),
+        ),
+    })
+}
+
+fn out_of_time(subject: &Subject<'_>, first: u64, offset: u64) -> Rendered {
+    let notice = format!(
+        "# out of time after {}, before line {}; nothing follows. The end: {}.tail\n",
+        portion(offset, subject.content.len()),
+        grouped(first),
+        subject.place.file(),
+    );
+    Rendered { notice: Some(notice), whole: false }
+}
+
+/// `lines 8,090-8,112 follow`, `line 7 follows`.
+fn following(first: u64, last: u64) -> String {
+    if first == last {
+        format!("line {} follows", grouped(first))
+    } else {
+        format!("lines {}-{} follow", grouped(first), grouped(last))
+    }
+}
+
+#[cfg(test)]
+mod tests;

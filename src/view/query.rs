@@ -1,0 +1,173 @@
+//! The names under `X.grep/`: ripgrep's options, and a pattern.
+
+mod option;
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+
+pub(super) use option::Case;
+pub(super) use option::Options;
+pub(super) use option::Position;
+
+use crate::view::probe;
+
+/// Longest query that is taken: as much as a path has room for.
+const LONGEST: usize = 4095;
+
+/// A search: options as ripgrep has them, and a pattern of any bytes.
+///
+/// Options come first, each followed by a space. Whatever is no option begins the pattern, so that
+/// `-n` alone searches for `-n`; `--` or `-e` ends the options where that would go wrong. In a
+/// name, `%2F` is `/`, `%25` is `%` and `%2E` is `.`; every other byte stands for itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Query {
+    options: Options,
+    pattern: Vec<u8>,
+}
+
+impl Query {
+    /// Reads a name; none where it is one that programs look up by themselves.
+    pub(super) fn parse(name: &OsStr) -> Option<Self> {
+        let bytes = name.as_bytes();
+        if bytes.is_empty() || bytes.len() > LONGEST || probe::is_probe(bytes) {
+            return None;
+        }
+        let text = decoded(bytes);
+        let (options, pattern) = Options::parse(&text);
+        Some(Self { options, pattern: pattern.to_vec() })
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(super) fn pattern(&self) -> &[u8] {
+        &self.pattern
+    }
+
+    /// The same pattern from a line and column on.
+    pub(super) fn from(&self, from: Position) -> Self {
+        Self { options: Options { from: Some(from), ..self.options.clone() }, ..self.clone() }
+    }
+
+    /// The same search for at most `max` lines; 0 lifts the limit on the result's size too.
+    pub(super) fn at_most(&self, max: u64) -> Self {
+        Self { options: Options { max: Some(max), ..self.options.clone() }, ..self.clone() }
+    }
+
+    /// The name of this query.
+    pub(super) fn name(&self) -> Vec<u8> {
+        let mut name = self.options.to_string().into_bytes();
+        if self.pattern.is_empty() || self.pattern.starts_with(b"-") {
+            name.extend_from_slice(b"-- ");
+        }
+        name.extend_from_slice(&self.pattern);
+        let plain = encoded(&name, b"%/");
+        if matches!(plain.as_slice(), b"." | b"..") || probe::is_probe(&plain) {
+            return encoded(&[b"-- ", name.as_slice()].concat(), b"%/.");
+        }
+        plain
+    }
+}
+
+impl fmt::Display for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.name()))
+    }
+}
+
+/// Text as a query name has it: what a path says after `X.grep/` to search for `pattern`.
+pub(super) fn name_of(pattern: &str) -> String {
+    Query { options: Options::default(), pattern: pattern.as_bytes().to_vec() }.to_string()
+}
+
+fn decoded(name: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((&first, after)) = rest.split_first() {
+        let (byte, used) = match rest.get(..3) {
+            Some(b"%2F") => (b'/', 3),
+            Some(b"%25") => (b'%', 3),
+            Some(b"%2E") => (b'.', 3),
+            _ => (first, rest.len() - after.len()),
+        };
+        text.push(byte);
+        rest = &rest[used..];
+    }
+    text
+}
+
+fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(text.len());
+    for byte in text {
+        if which.contains(byte) {
+            name.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            name.push(*byte);
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(name: &str) -> Query {
+        Query::parse(OsStr::new(name)).unwrap()
+    }
+
+    #[test]
+    fn only_three_escapes_decode() {
+        assert_eq!(parse("a%2Fb%25c%2E").pattern(), b"a/b%c.");
+        assert_eq!(parse("%2f%41%").pattern(), b"%2f%41%");
+        assert_eq!(parse("%252F").pattern(), b"%2F");
+    }
+
+    #[test]
+    fn probes_are_no_queries() {
+        assert_eq!(Query::parse(OsStr::new(".gitignore")), None);
+        assert_eq!(parse("%2Egitignore").pattern(), b".gitignore");
+        assert_eq!(parse("[H]EAD").pattern(), b"[H]EAD");
+        assert_eq!(parse("-- HEAD").pattern(), b"HEAD");
+    }
+
+    #[test]
+    fn long_queries() {
+        assert!(Query::parse(OsStr::new(&"x".repeat(4095))).is_some());
+        assert_eq!(Query::parse(OsStr::new(&"x".repeat(4096))), None);
+    }
+
+    #[test]
+    fn names_of_queries() {
+        let query = parse("-i time/out 5%");
+        assert_eq!(query.to_string(), "-i time%2Fout 5%25");
+        let on = query.from(Position { line: 5821, column: 1 });
+        assert_eq!(on.to_string(), "--from=5821 -i time%2Fout 5%25");
+        assert_eq!(query.at_most(0).to_string(), "-i -m0 time%2Fout 5%25");
+        assert_eq!(name_of("HEAD"), "-- HEAD");
+        assert_eq!(name_of(".."), "-- %2E%2E");
+        assert_eq!(name_of("-n"), "-- -n");
+    }
+
+    proptest! {
+        #[test]
+        fn names_come_back(name in "(-[iSFwvcoxe]+ |-[ABCm][0-9]{1,3} |--from=[1-9]{1,4} |-- )?\\PC{1,20}") {
+            if let Some(query) = Query::parse(OsStr::new(&name)) {
+                let again = Query::parse(OsStr::from_bytes(&query.name()));
+                prop_assert_eq!(again, Some(query));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_a_query(name in proptest::collection::vec(1u8.., 1..40)) {
+            if let Some(query) = Query::parse(OsStr::from_bytes(&name)) {
+                let again = Query::parse(OsStr::from_bytes(&query.name()));
+                prop_assert_eq!(again, Some(query));
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The options of a search: ripgrep's names and meanings.
+
+use std::fmt;
+
+use crate::view::range;
+
+/// Most lines of context on either side: what is asked beyond is more than a result has room for.
+const MOST_CONTEXT: u64 = 10_000;
+
+/// How upper and lower case compare.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(in crate::view) enum Case {
+    /// `-s`: as written.
+    #[default]
+    Sensitive,
+    /// `-i`: alike.
+    Insensitive,
+    /// `-S`: alike, unless the pattern has an upper-case letter.
+    Smart,
+}
+
+/// A place in a text: a line, and a byte column in it; both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(in crate::view) struct Position {
+    pub(in crate::view) line: u64,
+    pub(in crate::view) column: u64,
+}
+
+impl Position {
+    fn parse(text: &str) -> Option<Self> {
+        let (line, column) = text.split_once('@').unwrap_or((text, "1"));
+        Some(Self { line: range::number(line)?, column: range::number(column)? })
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.line)?;
+        if self.column > 1 { write!(f, "@{}", self.column) } else { Ok(()) }
+    }
+}
+
+/// What ripgrep's options say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
+pub(in crate::view) struct Options {
+    pub(in crate::view) case: Case,
+    /// `-F`: the pattern is text.
+    pub(in crate::view) fixed: bool,
+    /// `-w`: whole words.
+    pub(in crate::view) word: bool,
+    /// `-x`: whole lines.
+    pub(in crate::view) line: bool,
+    /// `-v`: the lines that do not match.
+    pub(in crate::view) invert: bool,
+    /// `-c`: how many.
+    pub(in crate::view) count: bool,
+    /// `-o`: only what matched.
+    pub(in crate::view) only_matching: bool,
+    pub(in crate::view) before: u64,
+    pub(in crate::view) after: u64,
+    /// `-m`: so many matching lines at most; 0 lifts the limit on the size of the result.
+    pub(in crate::view) max: Option<u64>,
+    /// `--from`: search from there on.
+    pub(in crate::view) from: Option<Position>,
+}
+
+/// What one word of a query turned out to be.
+enum Word {
+    /// Options, and nothing more.
+    Options,
+    /// Options whose last one takes the next word as its value.
+    Wants(u8),
+    /// The options end here: `--`, `-e`.
+    End,
+}
+
+impl Options {
+    /// Reads the options at the start of `query`; returns them, and the pattern after them.
+    pub(super) fn parse(query: &[u8]) -> (Self, &[u8]) {
+        let mut options = Self::default();
+        let mut rest = query;
+        while let Some((more, after, end)) = options.with_word(rest) {
+            options = more;
+            rest = after;
+            if end {
+                break;
+            }
+        }
+        (options, rest)
+    }
+
+    /// Takes one word, where it is an option and something follows; says whether it ends them.
+    fn with_word<'a>(&self, text: &'a [u8]) -> Option<(Self, &'a [u8], bool)> {
+        let (word, after) = next_word(text)?;
+        let mut options = self.clone();
+        match options.read(word)? {
+            Word::Options => Some((options, after, false)),
+            Word::End => Some((options, after, true)),
+            Word::Wants(name) => {
+                let (value, after) = next_word(after)?;
+                options.set_number(name, str::from_utf8(value).ok()?)?;
+                Some((options, after, false))
+            }
+        }
+    }
+
+    fn read(&mut self, word: &[u8]) -> Option<Word> {
+        let word = str::from_utf8(word).ok()?;
+        if word == "--" {
+            return Some(Word::End);
+        }
+        match word.strip_prefix("--") {
+            Some(long) => self.read_long(long),
+            None => self.read_short(word.strip_prefix('-').filter(|flags| !flags.is_empty())?),
+        }
+    }
+
+    fn read_short(&mut self, flags: &str) -> Option<Word> {
+        for (at, flag) in flags.bytes().enumerate() {
+            let value = flags.get(at + 1..)?;
+            match flag {
+                b'A' | b'B' | b'C' | b'm' if value.is_empty() => return Some(Word::Wants(flag)),
+                b'A' | b'B' | b'C' | b'm' => {
+                    return self.set_number(flag, value).map(|()| Word::Options);
+                }
+                b'e' => return value.is_empty().then_some(Word::End),
+                _ => self.set(flag)?,
+            }
+        }
+        Some(Word::Options)
+    }
+
+    fn read_long(&mut self, long: &str) -> Option<Word> {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
+        };
+        if name == "from" {
+            self.from = Some(Position::parse(value?)?);
+            return Some(Word::Options);
+        }
+        let short = short_of(name)?;
+        match (short, value) {
+            (b'e', None) => Some(Word::End),
+            (b'A' | b'B' | b'C' | b'm', None) => Some(Word::Wants(short)),
+            (b'A' | b'B' | b'C' | b'm', Some(value)) => {
+                self.set_number(short, value).map(|()| Word::Options)
+            }
+            (_, None) => self.set(short).map(|()| Word::Options),
+            (_, Some(_)) => None,
+        }
+    }
+
+    fn set(&mut self, flag: u8) -> Option<()> {
+        match flag {
+            b'i' => self.case = Case::Insensitive,
+            b's' => self.case = Case::Sensitive,
+            b'S' => self.case = Case::Smart,
+            b'F' => self.fixed = true,
+            b'w' => self.word = true,
+            b'x' => self.line = true,
+            b'v' => self.invert = true,
+            b'c' => self.count = true,
+            b'o' => self.only_matching = true,
+            b'n' => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn set_number(&mut self, name: u8, value: &str) -> Option<()> {
+        let number = if value == "0" { 0 } else { range::number(value)? };
+        let lines = number.min(MOST_CONTEXT);
+        match name {
+            b'A' => self.after = lines,
+            b'B' => self.before = lines,
+            b'C' => (self.before, self.after) = (lines, lines),
+            _ => self.max = Some(number),
+        }
+        Some(())
+    }
+}
+
+fn short_of(long: &str) -> Option<u8> {
+    Some(match long {
+        "ignore-case" => b'i',
+        "case-sensitive" => b's',
+        "smart-case" => b'S',
+        "fixed-strings" => b'F',
+        "word-regexp" => b'w',
+        "line-regexp" => b'x',
+        "invert-match" => b'v',
+        "count" => b'c',
+        "only-matching" => b'o',
+        "line-number" => b'n',
+        "after-context" => b'A',
+        "before-context" => b'B',
+        "context" => b'C',
+        "max-count" => b'm',
+        "regexp" => b'e',
+        _ => return None,
+    })
+}
+
+/// The text up to the first space, and what comes after that one space.
+fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = memchr::memchr(b' ', text)?;
+    Some((&text[..space], &text[space + 1..]))
+}
+
+/// As a query begins: each option with a space after it.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(from) = self.from {
+            write!(f, "--from={from} ")?;
+        }
+        let flags = [
+            (self.case == Case::Insensitive, "-i "),
+            (self.case == Case::Smart, "-S "),
+            (self.fixed, "-F "),
+            (self.word, "-w "),
+            (self.line, "-x "),
+            (self.invert, "-v "),
+            (self.count, "-c "),
+            (self.only_matching, "-o "),
+        ];
+        flags.iter().filter(|(on, _)| *on).try_for_each(|(_, flag)| f.write_str(flag))?;
+        match (self.before, self.after) {
+            (0, 0) => {}
+            (before, after) if before == after => write!(f, "-C{after} ")?,
+            (0, after) => write!(f, "-A{after} ")?,
+            (before, 0) => write!(f, "-B{before} ")?,
+            (before, after) => write!(f, "-B{before} -A{after} ")?,
+        }
+        self.max.map_or(Ok(()), |max| write!(f, "-m{max} "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The canonical options, and the pattern.
+    fn read(query: &str) -> (String, String) {
+        let (options, pattern) = Options::parse(query.as_bytes());
+        (options.to_string(), String::from_utf8(pattern.to_vec()).unwrap())
+    }
+
+    #[test]
+    fn options_come_first() {
+        let cases = [
+            ("timeout", "", "timeout"),
+            ("-i timeout", "-i ", "timeout"),
+            ("-iw time out", "-i -w ", "time out"),
+            ("-i -C3 x", "-i -C3 ", "x"),
+            ("-C 3 x", "-C3 ", "x"),
+            ("-wC 3 x", "-w -C3 ", "x"),
+            ("-A2 -B1 x", "-B1 -A2 ", "x"),
+            ("-n x", "", "x"),
+            ("-m0 x", "-m0 ", "x"),
+            ("-m50 -o x", "-o -m50 ", "x"),
+            ("-i -s x", "", "x"),
+            ("--ignore-case --context=3 x", "-i -C3 ", "x"),
+            ("--max-count 5 x", "-m5 ", "x"),
+            ("--from=5821 x", "--from=5821 ", "x"),
+            ("--from=5@77 x", "--from=5@77 ", "x"),
+            ("-e -i x", "", "-i x"),
+            ("-ie -v", "-i ", "-v"),
+            ("-i -- -v x", "-i ", "-v x"),
+            ("-i  x", "-i ", " x"),
+            ("-i ", "-i ", ""),
+        ];
+        for (query, options, pattern) in cases {
+            assert_eq!(read(query), (options.to_owned(), pattern.to_owned()), "{query}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_option_is_pattern() {
+        let queries = [
+            "-n",
+            "-i",
+            "-",
+            "--",
+            "-C",
+            "-C 3",
+            "-C3",
+            "--- FAIL: x",
+            "-->",
+            "-Wall x",
+            "-C3x y",
+            "-m-1 x",
+            "--from=0 x",
+            "--from x",
+            "--color=never x",
+            "-C03 x",
+            "- x",
+            "--count=3 x",
+        ];
+        for query in queries {
+            assert_eq!(read(query), (String::new(), query.to_owned()), "{query}");
+        }
+        assert_eq!(read("-i -Wall"), ("-i ".to_owned(), "-Wall".to_owned()));
+    }
+}

@@ -1,0 +1,113 @@
+//! The names under `X.lines/`.
+
+use std::fmt;
+
+/// Which lines; lines count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LineRange {
+    /// `A-B`, `A+N` (N lines from A on) and `A` (one line): both ends included.
+    Between {
+        /// At least 1.
+        first: u64,
+        /// At least `first`.
+        last: u64,
+    },
+    /// `-N`: the last N lines; at least 1.
+    Last(u64),
+}
+
+impl LineRange {
+    /// Reads a name. Numbers are canonical (no sign, no leading zero), so a range has one name a form.
+    pub(super) fn parse(name: &[u8]) -> Option<Self> {
+        let name = str::from_utf8(name).ok()?;
+        if let Some(count) = name.strip_prefix('-') {
+            return number(count).map(Self::Last);
+        }
+        let (first, last) = if let Some((first, last)) = name.split_once('-') {
+            (number(first)?, number(last)?)
+        } else if let Some((first, count)) = name.split_once('+') {
+            let first = number(first)?;
+            (first, first.checked_add(number(count)? - 1)?)
+        } else {
+            (number(name)?, number(name)?)
+        };
+        (first <= last).then_some(Self::Between { first, last })
+    }
+}
+
+impl fmt::Display for LineRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Between { first, last } => write!(f, "{first}-{last}"),
+            Self::Last(count) => write!(f, "-{count}"),
+        }
+    }
+}
+
+/// A canonical decimal of at least 1.
+pub(super) fn number(text: &str) -> Option<u64> {
+    let canonical = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+    canonical.then(|| text.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn between(first: u64, last: u64) -> Option<LineRange> {
+        Some(LineRange::Between { first, last })
+    }
+
+    #[test]
+    fn forms() {
+        assert_eq!(LineRange::parse(b"10-20"), between(10, 20));
+        assert_eq!(LineRange::parse(b"10+5"), between(10, 14));
+        assert_eq!(LineRange::parse(b"10+1"), between(10, 10));
+        assert_eq!(LineRange::parse(b"7"), between(7, 7));
+        assert_eq!(LineRange::parse(b"-5"), Some(LineRange::Last(5)));
+        assert_eq!(LineRange::parse(b"1-18446744073709551615"), between(1, u64::MAX));
+    }
+
+    #[test]
+    fn what_is_no_range() {
+        let names = [
+            "",
+            "-",
+            "+",
+            "0",
+            "01",
+            "0-5",
+            "1-0",
+            "5-4",
+            "+5",
+            "-0",
+            "--5",
+            "1-",
+            "1+",
+            "1+0",
+            "1-2-3",
+            "1 - 2",
+            "a",
+            "1-b",
+            "18446744073709551616",
+            "2+18446744073709551615",
+            ".git",
+        ];
+        for name in names {
+            assert_eq!(LineRange::parse(name.as_bytes()), None, "{name}");
+        }
+        assert_eq!(LineRange::parse(b"\xff"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn names_come_back(first in 1u64.., more in 0u64..1000) {
+            let last = first.saturating_add(more);
+            for range in [LineRange::Between { first, last }, LineRange::Last(first)] {
+                prop_assert_eq!(LineRange::parse(range.to_string().as_bytes()), Some(range));
+            }
+        }
+    }
+}

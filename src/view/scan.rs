@@ -1,0 +1,137 @@
+//! Finding lines in contents of any size, in bounded memory.
+
+use std::io;
+
+use crate::model::Content;
+
+/// Bytes read at once: large enough that the reading costs more than the call.
+const BLOCK: usize = 1 << 20;
+/// How far back the start of a line is looked for.
+const FARTHEST_BACK: u64 = 64 << 20;
+
+/// Where a line begins.
+pub(super) enum Found {
+    /// Byte offset of its first byte.
+    At(u64),
+    /// The content has fewer lines.
+    Beyond,
+    /// There was no time to go further than so many bytes.
+    OutOfTime(u64),
+}
+
+/// Finds line `line`, from 1.
+pub(super) fn line_start(
+    content: &dyn Content,
+    line: u64,
+    expired: &dyn Fn() -> bool,
+) -> io::Result<Found> {
+    let mut block = vec![0; if line > 1 { BLOCK } else { 0 }];
+    let mut missing = line - 1;
+    let mut offset = 0;
+    while missing > 0 {
+        if expired() {
+            return Ok(Found::OutOfTime(offset));
+        }
+        let got = content.read_at(offset, &mut block)?;
+        if got == 0 {
+            return Ok(Found::Beyond);
+        }
+        let newlines = memchr::memchr_iter(b'\n', &block[..got]).count() as u64;
+        offset += if newlines < missing { got as u64 } else { after_newline(&block, missing) };
+        missing = missing.saturating_sub(newlines);
+    }
+    Ok(if offset < content.len() { Found::At(offset) } else { Found::Beyond })
+}
+
+/// Bytes of `block` up to and with its `count`th newline, which is there.
+fn after_newline(block: &[u8], count: u64) -> u64 {
+    let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
+    memchr::memchr_iter(b'\n', block).nth(nth).map_or(block.len(), |at| at + 1) as u64
+}
+
+/// The start of the line that holds the byte before `offset`; none where it is very far away.
+pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
+    let mut end = offset;
+    while end > 0 && offset - end < FARTHEST_BACK {
+        let start = end.saturating_sub(BLOCK as u64);
+        let block =
+            content.bytes(start, BLOCK.min(usize::try_from(end - start).unwrap_or(BLOCK)))?;
+        if let Some(at) = memchr::memrchr(b'\n', &block) {
+            return Ok(Some(start + at as u64 + 1));
+        }
+        end = start;
+    }
+    Ok((end == 0).then_some(0))
+}
+
+/// The last place at or before `at` where a character of `bytes` begins.
+pub(super) fn char_floor(bytes: &[u8], at: usize) -> usize {
+    let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    (at.saturating_sub(3)..=at).rev().find(|at| !inside(at)).unwrap_or(at)
+}
+
+/// The first place at or after `at` where a character of `bytes` begins.
+pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
+    let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    (at..=at + 3).find(|at| !inside(at)).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::fixture::Bytes;
+
+    fn at(text: &str, line: u64) -> Option<u64> {
+        match line_start(&Bytes(text.into()), line, &|| false).unwrap() {
+            Found::At(offset) => Some(offset),
+            Found::Beyond => None,
+            Found::OutOfTime(_) => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn lines_are_found() {
+        assert_eq!(at("a\nbb\nc", 1), Some(0));
+        assert_eq!(at("a\nbb\nc", 2), Some(2));
+        assert_eq!(at("a\nbb\nc", 3), Some(5));
+        assert_eq!(at("a\nbb\nc", 4), None);
+        assert_eq!(at("a\n", 2), None);
+        assert_eq!(at("", 1), None);
+        assert_eq!(at("\n\n", 2), Some(1));
+    }
+
+    #[test]
+    fn lines_are_found_across_blocks() {
+        let text = format!("{}\n{}\nend\n", "x".repeat(BLOCK), "y".repeat(BLOCK - 1));
+        assert_eq!(at(&text, 2), Some(BLOCK as u64 + 1));
+        assert_eq!(at(&text, 3), Some(2 * BLOCK as u64 + 1));
+        assert_eq!(at(&text, 4), None);
+    }
+
+    #[test]
+    fn time_can_run_out() {
+        let found = line_start(&Bytes(b"a\nb\n".to_vec()), 2, &|| true).unwrap();
+        assert!(matches!(found, Found::OutOfTime(0)));
+    }
+
+    #[test]
+    fn starts_are_found_backwards() {
+        let text = format!("a\n{}", "x".repeat(3 * BLOCK));
+        let content = Bytes(text.into());
+        let start = |offset| start_before(&content, offset).unwrap();
+        assert_eq!(start(content.len()), Some(2));
+        assert_eq!(start(2), Some(2));
+        assert_eq!(start(1), Some(0));
+        assert_eq!(start(0), Some(0));
+    }
+
+    #[test]
+    fn characters_are_not_split() {
+        let text = "a\u{20ac}b".as_bytes();
+        let floors: Vec<usize> = (0..=5).map(|at| char_floor(text, at)).collect();
+        assert_eq!(floors, [0, 1, 1, 1, 4, 5]);
+        let ceilings: Vec<usize> = (0..=5).map(|at| char_ceiling(text, at)).collect();
+        assert_eq!(ceilings, [0, 1, 4, 4, 4, 5]);
+        assert_eq!(char_floor(b"\x80\x80\x80\x80\x80\x80", 5), 5);
+    }
+}
