@@ -1,1 +1,162 @@
-//! One pass over the bytes of an output.
+//! One pass over the bytes of an output, and what it finds.
+//!
+//! [`Analyzer`] drives small state machines over a stream, one a file: each takes bytes with
+//! `push` and can say what it found at any time. Their law: the result does not depend on where
+//! the stream was cut. Their bound: none keeps more than its named constants allow, so an analyzer
+//! stays under [`MEMORY_BYTES`] whatever the input.
+//!
+//! | module | finds |
+//! |---|---|
+//! | `text` | characters, UTF-8 or not, NUL bytes |
+//! | `lines` | lines and the longest of them |
+//! | `magic` | known binary formats, MIME type |
+//! | [`tokens`] | an estimate of language-model tokens |
+//! | `json` | JSON, JSON Lines, and their shape |
+//! | `failure` | the lines that look like errors, most telling first |
+
+mod failure;
+mod json;
+mod lines;
+mod magic;
+mod text;
+pub mod tokens;
+
+use std::io;
+
+use crate::materialize::failure::Failures;
+use crate::materialize::json::Detector;
+use crate::materialize::lines::Lines;
+use crate::materialize::magic::Magic;
+use crate::materialize::text::Text;
+use crate::materialize::tokens::Tokens;
+use crate::model::Analysis;
+use crate::model::Content;
+use crate::model::Encoding;
+
+pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
+
+/// Most memory that an analyzer holds; a test feeds it the inputs that would need more.
+pub const MEMORY_BYTES: usize = 2 << 20;
+/// Bytes read at a time by [`analyze`]: large enough that a read costs little beside the analysis
+/// of what it brought, small enough to stay in the second-level cache.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Drives the analysers over a stream.
+///
+/// Making one costs next to nothing, and a clone goes on independently of the original.
+#[derive(Clone)]
+pub struct Analyzer {
+    seen: u64,
+    digest: blake3::Hasher,
+    text: Text,
+    lines: Lines,
+    magic: Magic,
+    tokens: Tokens,
+    json: Detector,
+    failures: Failures,
+}
+
+impl Analyzer {
+    /// Has seen nothing yet.
+    pub fn new() -> Self {
+        Self {
+            seen: 0,
+            digest: blake3::Hasher::new(),
+            text: Text::default(),
+            lines: Lines::default(),
+            magic: Magic::default(),
+            tokens: Tokens::default(),
+            json: Detector::default(),
+            failures: Failures::default(),
+        }
+    }
+
+    /// Goes on with the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        for block in bytes.chunks(BLOCK_BYTES) {
+            self.push_block(block);
+        }
+    }
+
+    /// Bytes pushed so far.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// The facts of what was pushed so far. Pushing may go on afterwards.
+    pub fn finish(&self) -> Analysis {
+        let encoding = self.encoding();
+        let lines = self.lines.count();
+        let json = self.json.finish(self.seen, lines);
+        Analysis {
+            bytes: self.seen,
+            chars: self.text.chars(),
+            lines,
+            longest_line: self.lines.longest(),
+            encoding,
+            tokens: self.tokens.count(),
+            mime: self.magic.mime(encoding, &json).to_owned(),
+            json,
+            errors: if encoding == Encoding::Binary {
+                crate::model::Errors::default()
+            } else {
+                self.failures.finish()
+            },
+            digest: self.digest.finalize().to_hex().to_string(),
+        }
+    }
+
+    /// Every analyser sees a block while it is in the cache.
+    fn push_block(&mut self, block: &[u8]) {
+        let newlines = self.lines.newlines();
+        self.digest.update(block);
+        self.text.push(block);
+        self.magic.push(block);
+        self.tokens.push(block);
+        self.json.push(block, self.seen, newlines, self.text.first_invalid());
+        self.failures.push(block);
+        self.lines.push(block);
+        self.seen += block.len() as u64;
+    }
+
+    fn encoding(&self) -> Encoding {
+        if self.text.has_nul() || self.magic.is_binary() {
+            Encoding::Binary
+        } else if self.text.is_broken() {
+            Encoding::Broken
+        } else if self.text.is_ascii() {
+            Encoding::Ascii
+        } else {
+            Encoding::Utf8
+        }
+    }
+}
+
+impl Default for Analyzer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Analyzer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Analyzer").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+/// Analyses the whole of `content`.
+pub fn analyze(content: &dyn Content) -> io::Result<Analysis> {
+    let mut analyzer = Analyzer::new();
+    let length = usize::try_from(content.len()).unwrap_or(usize::MAX);
+    let mut block = vec![0; length.min(BLOCK_BYTES)];
+    loop {
+        let got = content.read_at(analyzer.seen(), &mut block)?;
+        if got == 0 {
+            return Ok(analyzer.finish());
+        }
+        analyzer.push(&block[..got]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

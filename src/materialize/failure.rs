@@ -1,0 +1,136 @@
+//! The lines that look like errors, most telling first.
+//!
+//! A line is looked at when one of a few dozen fragments occurs in it ([`prefilter`]), or when the
+//! lines before it announced it ([`context`]: the message under `panicked at`, the exception under a
+//! Python traceback). [`rules`] says what such a line is, [`shown`] keeps the best.
+//!
+//! Only the first [`LINE_BYTES`] bytes of a line are looked at.
+
+mod context;
+mod prefilter;
+mod rules;
+mod shown;
+mod words;
+
+use crate::materialize::failure::context::Context;
+use crate::materialize::failure::shown::Shown;
+use crate::materialize::failure::words::Words;
+use crate::model::ErrorLine;
+use crate::model::Errors;
+
+/// Bytes of a line that are looked at: the most that `ErrorLine::length` may say.
+const LINE_BYTES: usize = 4096;
+
+/// Follows a stream, line by line.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Failures {
+    /// Of the line that has not ended.
+    line: u64,
+    offset: u64,
+    /// The beginning of that line, if it lay in earlier blocks.
+    open: Vec<u8>,
+    open_bytes: u64,
+    found: Found,
+}
+
+/// What was found in whole lines.
+#[derive(Debug, Clone, Default)]
+struct Found {
+    count: u64,
+    context: Context,
+    shown: Shown,
+    words: Words,
+}
+
+impl Failures {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        if self.open_bytes > 0 {
+            let Some(end) = memchr::memchr(b'\n', rest) else {
+                return self.keep(rest);
+            };
+            self.keep(&rest[..end]);
+            self.end_open();
+            rest = &rest[end + 1..];
+        }
+        let whole = memchr::memrchr(b'\n', rest).map_or(0, |end| end + 1);
+        self.whole_lines(&rest[..whole]);
+        self.keep(&rest[whole..]);
+    }
+
+    /// What was found so far, the line that has not ended included.
+    pub(super) fn finish(&self) -> Errors {
+        if self.open_bytes == 0 {
+            return self.found.errors();
+        }
+        let mut ended = self.clone();
+        ended.end_open();
+        ended.found.errors()
+    }
+
+    fn keep(&mut self, part: &[u8]) {
+        let room = LINE_BYTES - self.open.len();
+        self.open.extend_from_slice(&part[..room.min(part.len())]);
+        self.open_bytes += part.len() as u64;
+    }
+
+    fn end_open(&mut self) {
+        let line = std::mem::take(&mut self.open);
+        if self.found.context.is_waiting() || prefilter::find(&line, 0).is_some() {
+            self.found.look(&line, self.line + 1, self.offset);
+        }
+        self.line += 1;
+        self.offset += self.open_bytes + 1;
+        self.open_bytes = 0;
+        self.open = line;
+        self.open.clear();
+    }
+
+    /// `bytes` ends with a newline, and begins where a line does.
+    fn whole_lines(&mut self, bytes: &[u8]) {
+        let mut counted = 0;
+        let mut at = 0;
+        while at < bytes.len() {
+            let hit = if self.found.context.is_waiting() {
+                at
+            } else if let Some(hit) = prefilter::find(bytes, at) {
+                hit
+            } else {
+                break;
+            };
+            let start =
+                memchr::memrchr(b'\n', &bytes[at..hit]).map_or(at, |newline| at + newline + 1);
+            let end =
+                memchr::memchr(b'\n', &bytes[hit..]).map_or(bytes.len(), |length| hit + length);
+            self.line += memchr::memchr_iter(b'\n', &bytes[counted..start]).count() as u64;
+            counted = start;
+            self.found.look(&bytes[start..end], self.line + 1, self.offset + start as u64);
+            at = end + 1;
+        }
+        self.line += memchr::memchr_iter(b'\n', &bytes[counted..]).count() as u64;
+        self.offset += bytes.len() as u64;
+    }
+}
+
+impl Found {
+    fn look(&mut self, line: &[u8], number: u64, offset: u64) {
+        let line = &line[..line.len().min(LINE_BYTES)];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let announced = self.context.expects(line, number);
+        let Some(rank) = announced.or_else(|| rules::rank(line)) else {
+            return;
+        };
+        self.context.follow(line, number);
+        self.count += 1;
+        self.words.add(line, rank);
+        let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
+        self.shown.add(line, rank, ErrorLine { line: number, offset, length });
+    }
+
+    fn errors(&self) -> Errors {
+        Errors { count: self.count, shown: self.shown.best(), words: self.words.best() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Lines that say what the next ones are.
+
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
+use crate::materialize::failure::rules::Rank;
+
+/// Lines after a traceback's heading in which its exception is looked for: two a frame, and
+/// Python's limit of frames is 1,000, but such a traceback folds its repetitions.
+const TRACEBACK_LINES: u64 = 400;
+/// Lines after a comparison that failed in which both sides are looked for. Jest leaves one blank
+/// and names them below; Rust and Go do so at once.
+const SIDES_LINES: u64 = 8;
+/// Lines of the list that anyhow and eyre print below `Caused by:`.
+const CAUSES_LINES: u64 = 12;
+
+/// What the lines before announced, and the last line it may stand on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Context {
+    expected: Option<(Expected, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// The message of a panic, on the next line.
+    Message,
+    /// The exception that ends a Python traceback: the first line that is not indented.
+    Exception,
+    /// What was expected and what was found.
+    Sides,
+    /// An indented list of causes, the innermost last.
+    Causes,
+}
+
+impl Context {
+    /// Whether the next line must be looked at, whatever is in it.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.expected.is_some()
+    }
+
+    /// What `line` is, if it was announced.
+    pub(super) fn expects(&mut self, line: &[u8], number: u64) -> Option<Rank> {
+        let (expected, last) = self.expected?;
+        if number >= last {
+            self.expected = None;
+        }
+        if number > last {
+            return None;
+        }
+        let indented = line.first().is_none_or(u8::is_ascii_whitespace);
+        match expected {
+            Expected::Message => (!line.is_empty()).then_some(Rank::Cause),
+            Expected::Sides => SIDE.is_match(line).then_some(Rank::Cause),
+            Expected::Causes if !indented || line.is_empty() => self.end(None),
+            Expected::Causes => Some(Rank::Trace),
+            Expected::Exception if indented => None,
+            Expected::Exception => self.end(PYTHON.is_match(line).then_some(Rank::Cause)),
+        }
+    }
+
+    /// Notes what `line`, which is an error line, announces.
+    pub(super) fn follow(&mut self, line: &[u8], number: u64) {
+        let announced = if line.starts_with(b"Traceback (most recent call last)") {
+            (Expected::Exception, TRACEBACK_LINES)
+        } else if line == b"Caused by:" {
+            (Expected::Causes, CAUSES_LINES)
+        } else if PANICKED.is_match(line) {
+            (Expected::Message, 1)
+        } else if COMPARED.is_match(line) {
+            (Expected::Sides, SIDES_LINES)
+        } else {
+            return;
+        };
+        self.expected = Some((announced.0, number + announced.1));
+    }
+
+    fn end(&mut self, rank: Option<Rank>) -> Option<Rank> {
+        self.expected = None;
+        rank
+    }
+}
+
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a pattern of this file")
+}
+
+static PANICKED: LazyLock<Regex> = LazyLock::new(|| regex(r"panicked at \S+:\d+:\d+:$"));
+static COMPARED: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"assertion `.*` failed|assertion failed: `\(|^\s*(Error:\s+)?(expect\(.*\)\.|Not equal)|AssertionError|Error Trace",
+    )
+});
+static SIDE: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        r"^\s*(left|right|(?i:expected|received|actual|got|want)( .{0,20})?)\s?: ?\S|^\s*[-+] (Expected|Received|actual|expected)",
+    )
+});
+static PYTHON: LazyLock<Regex> = LazyLock::new(|| regex(r"^[A-Za-z_][\w.]*(:|$)"));

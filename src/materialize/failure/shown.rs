@@ -1,0 +1,125 @@
+//! The best of the error lines, in bounded memory.
+
+use crate::materialize::failure::rules::Rank;
+use crate::model::ErrorLine;
+
+/// Most lines that are shown, as `model::Errors` promises.
+const SHOWN: usize = 16;
+/// Lines of a rank that are kept from its beginning, and from its end: the first error is often the
+/// one that caused the others, the last one what it came to.
+const FIRST: usize = 12;
+const LAST: usize = 4;
+/// How many lines a rank may take before every rank has had its share; [`SHOWN`] in all.
+const SHARE: [usize; Rank::COUNT] = [6, 4, 2, 2, 1, 1];
+
+/// Lines between two parts of one stack trace, at most: the frames of the first.
+const TRACE_LINES: u64 = 300;
+
+/// Keeps the first and the last lines of each rank; lines that differ in digits only count as one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shown {
+    ranks: [Kept; Rank::COUNT],
+    /// The last line of a stack trace that may have a deeper cause.
+    trace: Option<Line>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Kept {
+    first: Vec<Line>,
+    last: Vec<Line>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    at: ErrorLine,
+    /// Of the text without its digits.
+    likeness: u64,
+}
+
+impl Shown {
+    /// Of a chain of causes only the innermost is a cause.
+    pub(super) fn add(&mut self, text: &[u8], rank: Rank, at: ErrorLine) {
+        let line = Line { at, likeness: likeness(text) };
+        match rank {
+            Rank::Heading => self.end_trace(Rank::Cause),
+            Rank::Trace if self.goes_on(at) => self.end_trace(Rank::Outer),
+            Rank::Trace => self.end_trace(Rank::Cause),
+            _ => return self.keep(line, rank),
+        }
+        self.trace = Some(line);
+    }
+
+    /// The lines to show, most telling first.
+    pub(super) fn best(&self) -> Vec<ErrorLine> {
+        let mut ended = self.clone();
+        ended.end_trace(Rank::Cause);
+        let ranks: Vec<Vec<Line>> = ended.ranks.iter().map(Kept::lines).collect();
+        let mut counts: Vec<usize> =
+            ranks.iter().zip(SHARE).map(|(lines, share)| lines.len().min(share)).collect();
+        let mut room = SHOWN.saturating_sub(counts.iter().sum());
+        for (count, lines) in counts.iter_mut().zip(&ranks) {
+            let more = room.min(lines.len() - *count);
+            *count += more;
+            room -= more;
+        }
+        let chosen = ranks.iter().zip(counts).flat_map(|(lines, count)| ends(lines, count));
+        chosen.map(|line| line.at).collect()
+    }
+
+    fn goes_on(&self, at: ErrorLine) -> bool {
+        self.trace.is_some_and(|line| at.line - line.at.line <= TRACE_LINES)
+    }
+
+    fn end_trace(&mut self, rank: Rank) {
+        if let Some(line) = self.trace.take() {
+            self.keep(line, rank);
+        }
+    }
+
+    /// The last exit line is the one that counts.
+    fn keep(&mut self, line: Line, rank: Rank) {
+        self.ranks[rank as usize].add(line, rank == Rank::Exit);
+    }
+}
+
+impl Kept {
+    /// Of lines that look alike the first is kept, or with `newest` the last.
+    fn add(&mut self, line: Line, newest: bool) {
+        let alike = |kept: &Line| kept.likeness == line.likeness;
+        if newest {
+            self.first.retain(|kept| !alike(kept));
+            self.last.retain(|kept| !alike(kept));
+        } else if self.first.iter().chain(&self.last).any(alike) {
+            return;
+        }
+        if self.first.len() < FIRST && self.last.is_empty() {
+            self.first.push(line);
+        } else {
+            if self.last.len() == LAST {
+                self.last.remove(0);
+            }
+            self.last.push(line);
+        }
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let mut lines: Vec<Line> = self.first.iter().chain(&self.last).copied().collect();
+        lines.sort_by_key(|line| line.at.line);
+        lines
+    }
+}
+
+/// `count` of `lines`: three quarters from the beginning, the rest from the end.
+fn ends(lines: &[Line], count: usize) -> impl Iterator<Item = Line> {
+    let tail = if count < lines.len() { count / 4 } else { 0 };
+    let (head, rest) = lines.split_at(count - tail);
+    head.iter().chain(&rest[rest.len() - tail..]).copied().collect::<Vec<_>>().into_iter()
+}
+
+/// A number that is equal for lines that differ in digits only (FNV-1a).
+fn likeness(text: &[u8]) -> u64 {
+    let letters = text.trim_ascii().iter().filter(|byte| !byte.is_ascii_digit());
+    letters.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}

@@ -1,0 +1,159 @@
+//! Whether a stream is JSON, and its shape.
+//!
+//! One value is a document; two values or more, each on a line of its own, are JSON Lines. The
+//! first value must be an object, an array or a string, the values of JSON Lines objects or arrays:
+//! a lone number or word is text to any reader.
+//!
+//! A stream that begins with a bracket and then goes wrong is *broken* JSON only where it had been
+//! JSON for a while ([`EVIDENCE_BYTES`], [`EVIDENCE_TOKENS`]) or simply ends inside a value: so
+//! `[INFO] starting` and `[12] done` are text. Once it has gone wrong, nothing of this runs.
+
+mod render;
+mod scan;
+mod shape;
+
+use crate::materialize::json::scan::Scanner;
+use crate::materialize::json::scan::Stop;
+use crate::materialize::json::shape::Shape;
+use crate::model::Json;
+
+/// Bytes of good JSON before an error that make a stream broken JSON rather than text. A log line's
+/// bracketed prefix (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
+const EVIDENCE_BYTES: u64 = 64;
+/// Keys, values and closing brackets that such a stream must also hold: `{"k": v}` has three.
+const EVIDENCE_TOKENS: u64 = 3;
+
+/// Follows a stream as long as it is JSON.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Detector {
+    state: State,
+    scanner: Scanner,
+    shape: Shape,
+    documents: u64,
+    /// Offset of the first byte that is not white space.
+    start: u64,
+    /// The line has ended since the last value did.
+    newline_since: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum State {
+    /// Only white space so far.
+    #[default]
+    Before,
+    /// In a value. A string stands for a document only when it is the whole stream.
+    Inside {
+        string: bool,
+    },
+    /// After a value.
+    After {
+        string: bool,
+    },
+    Off(Json),
+}
+
+impl Detector {
+    /// `offset` and `newlines` are those before `bytes`; `invalid` is where the stream stopped being
+    /// UTF-8, if it has, which lies in `bytes` or at most three bytes before.
+    pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
+        if matches!(self.state, State::Off(_)) {
+            return;
+        }
+        let valid = invalid.map_or(bytes.len(), |at| distance(offset, at).min(bytes.len()));
+        let wrong = match self.scan(&bytes[..valid], offset) {
+            Err(at) => Some(offset + at as u64),
+            Ok(()) => invalid,
+        };
+        if let Some(at) = wrong {
+            let before = &bytes[..distance(offset, at)];
+            let line = newlines + memchr::memchr_iter(b'\n', before).count() as u64 + 1;
+            self.turn_off(at, line);
+        }
+    }
+
+    /// What `length` bytes in `lines` lines are.
+    pub(super) fn finish(&self, length: u64, lines: u64) -> Json {
+        match &self.state {
+            State::Before | State::Inside { string: true } => Json::No,
+            State::Inside { string: false } => Json::Broken { offset: length, line: lines },
+            State::After { .. } if self.documents == 1 => {
+                Json::Document { shape: render::document(&self.shape) }
+            }
+            State::After { .. } => {
+                let shape = render::lines(&self.shape, self.documents);
+                Json::Lines { documents: self.documents, shape }
+            }
+            State::Off(json) => json.clone(),
+        }
+    }
+
+    fn scan(&mut self, bytes: &[u8], offset: u64) -> Result<(), usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if let State::Inside { string } = self.state {
+                match self.scanner.push(&bytes[at..], &mut self.shape) {
+                    Stop::More => return Ok(()),
+                    Stop::Wrong(more) => return Err(at + more),
+                    Stop::Done(more) => at += more,
+                }
+                self.documents += 1;
+                self.newline_since = false;
+                self.state = State::After { string };
+            } else {
+                self.begin(bytes[at]).ok_or(at)?;
+                self.note_start(offset + at as u64);
+                at += usize::from(!matches!(self.state, State::Inside { .. }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a byte between values: white space, or the first of a value, which is left to the
+    /// scanner.
+    fn begin(&mut self, byte: u8) -> Option<()> {
+        match (byte, &self.state) {
+            (b' ' | b'\t' | b'\r', _) => {}
+            (b'\n', _) => self.newline_since = true,
+            (b'"', State::Before) => self.state = State::Inside { string: true },
+            (b'{' | b'[', State::Before) => self.state = State::Inside { string: false },
+            (b'{' | b'[', State::After { string: false }) if self.may_follow() => {
+                self.scanner.one_line();
+                self.state = State::Inside { string: false };
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Whether one more value makes JSON Lines.
+    fn may_follow(&self) -> bool {
+        self.newline_since && !self.scanner.saw_newline()
+    }
+
+    fn note_start(&mut self, offset: u64) {
+        if self.state == State::Before {
+            self.start = offset + 1;
+        }
+    }
+
+    fn turn_off(&mut self, offset: u64, line: u64) {
+        let string = matches!(
+            self.state,
+            State::Before | State::Inside { string: true } | State::After { string: true }
+        );
+        let evident = offset - self.start >= EVIDENCE_BYTES
+            && self.scanner.tokens() >= EVIDENCE_TOKENS
+            && !string;
+        self.state = State::Off(if evident { Json::Broken { offset, line } } else { Json::No });
+        self.shape = Shape::default();
+        self.scanner = Scanner::default();
+    }
+}
+
+/// How far `at` lies behind `offset`; 0 where it lies before.
+fn distance(offset: u64, at: u64) -> usize {
+    usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

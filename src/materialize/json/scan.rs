@@ -1,0 +1,383 @@
+//! A JSON scanner that takes a value in pieces of any size.
+//!
+//! It accepts what RFC 8259 does. Bytes above 0x7F are taken inside strings as they come: whoever
+//! drives it sees to it that they are UTF-8.
+
+use crate::materialize::json::shape::Scalar;
+use crate::materialize::json::shape::Shape;
+
+/// Deepest nesting that is followed, at a bit a level: 128 KiB. Every JSON reader that was tried
+/// gives up far earlier.
+const MAX_DEPTH: usize = 1 << 20;
+/// Bytes of a key that are kept: longer keys are told apart by their beginning.
+pub(super) const KEY_BYTES: usize = 64;
+
+/// Why the scanner stopped.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The bytes are used up inside the value.
+    More,
+    /// The value ended; so many bytes belong to it.
+    Done(usize),
+    /// The byte at this index cannot be JSON.
+    Wrong(usize),
+}
+
+/// Where the scanner is in a value.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Scanner {
+    state: State,
+    nesting: Nesting,
+    /// The string being read is a key.
+    in_key: bool,
+    /// Bytes of the string being read.
+    length: u64,
+    /// The beginning of a key that was cut by the end of a block.
+    key: Vec<u8>,
+    tokens: u64,
+    saw_newline: bool,
+    one_line: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Value,
+    ValueOrEnd,
+    Key,
+    KeyOrEnd,
+    Colon,
+    CommaOrEnd,
+    Text,
+    Escape,
+    /// Hexadecimal digits still to come.
+    Hex(u8),
+    Number(Number),
+    Word(&'static [u8], Scalar),
+}
+
+/// The last thing read of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Number {
+    Minus,
+    Zero,
+    Integer,
+    Point,
+    Fraction,
+    Exponent,
+    ExponentSign,
+    ExponentDigits,
+}
+
+impl Scanner {
+    /// From now on a newline ends the value.
+    pub(super) fn one_line(&mut self) {
+        self.one_line = true;
+    }
+
+    /// Whether there was a newline inside a value.
+    pub(super) fn saw_newline(&self) -> bool {
+        self.saw_newline
+    }
+
+    /// Keys, values and closing brackets so far.
+    pub(super) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Goes on with `bytes`, and tells `shape` what it reads.
+    pub(super) fn push(&mut self, bytes: &[u8], shape: &mut Shape) -> Stop {
+        let mut at = 0;
+        while at < bytes.len() {
+            let step = match self.state {
+                State::Text => self.text(bytes, at, shape),
+                State::Escape => self.escape(bytes[at]).then_some(1),
+                State::Hex(left) => self.hex(bytes[at], left).then_some(1),
+                State::Number(number) => self.number(bytes, at, number, shape),
+                State::Word(rest, scalar) => self.word(bytes[at], rest, scalar, shape).then_some(1),
+                _ => self.structure(bytes, at, shape),
+            };
+            let Some(step) = step else {
+                return Stop::Wrong(at);
+            };
+            at += step;
+            if self.state == State::CommaOrEnd && self.nesting.is_empty() {
+                self.state = State::Value;
+                return Stop::Done(at);
+            }
+        }
+        Stop::More
+    }
+
+    /// One byte between strings, numbers and words, or a run of white space.
+    #[inline]
+    fn structure(&mut self, bytes: &[u8], at: usize, shape: &mut Shape) -> Option<usize> {
+        let byte = bytes[at];
+        match byte {
+            b' ' | b'\t' | b'\r' => return Some(1 + spaces(&bytes[at + 1..])),
+            b'\n' if self.one_line => return None,
+            b'\n' => self.saw_newline = true,
+            _ => match self.state {
+                State::Colon if byte == b':' => self.state = State::Value,
+                State::CommaOrEnd => self.comma_or_end(byte, shape)?,
+                State::Key | State::KeyOrEnd if byte == b'"' => self.begin_text(true),
+                State::KeyOrEnd if byte == b'}' => self.end(b'}', shape)?,
+                State::ValueOrEnd if byte == b']' => self.end(b']', shape)?,
+                State::Value | State::ValueOrEnd => self.value(byte, shape)?,
+                _ => return None,
+            },
+        }
+        Some(1)
+    }
+
+    #[inline]
+    fn value(&mut self, byte: u8, shape: &mut Shape) -> Option<()> {
+        self.state = match byte {
+            b'"' => {
+                self.begin_text(false);
+                return Some(());
+            }
+            b'{' => {
+                self.nesting.push(true)?;
+                shape.begin_object();
+                State::KeyOrEnd
+            }
+            b'[' => {
+                self.nesting.push(false)?;
+                shape.begin_array();
+                State::ValueOrEnd
+            }
+            b'-' => State::Number(Number::Minus),
+            b'0' => State::Number(Number::Zero),
+            b'1'..=b'9' => State::Number(Number::Integer),
+            b't' => State::Word(b"rue", Scalar::Bool),
+            b'f' => State::Word(b"alse", Scalar::Bool),
+            b'n' => State::Word(b"ull", Scalar::Null),
+            _ => return None,
+        };
+        Some(())
+    }
+
+    #[inline]
+    fn comma_or_end(&mut self, byte: u8, shape: &mut Shape) -> Option<()> {
+        if byte != b',' {
+            return self.end(byte, shape);
+        }
+        self.state = if self.nesting.in_object() { State::Key } else { State::Value };
+        Some(())
+    }
+
+    #[inline]
+    fn end(&mut self, byte: u8, shape: &mut Shape) -> Option<()> {
+        if byte != (if self.nesting.in_object() { b'}' } else { b']' }) {
+            return None;
+        }
+        self.nesting.pop();
+        shape.end();
+        self.tokens += 1;
+        self.state = State::CommaOrEnd;
+        Some(())
+    }
+
+    #[inline]
+    fn begin_text(&mut self, in_key: bool) {
+        self.in_key = in_key;
+        self.length = 0;
+        self.key.clear();
+        self.state = State::Text;
+    }
+
+    /// A stretch of a string without escapes; with its closing quote, if that follows.
+    #[inline]
+    fn text(&mut self, bytes: &[u8], at: usize, shape: &mut Shape) -> Option<usize> {
+        let plain = plain_run(&bytes[at..]);
+        let run = &bytes[at..at + plain];
+        match bytes.get(at + plain) {
+            Some(b'"') => {
+                self.end_text(run, shape);
+                return Some(plain + 1);
+            }
+            Some(b'\\') => self.state = State::Escape,
+            Some(_) if plain == 0 => return None,
+            _ => {
+                self.keep(run);
+                return Some(plain);
+            }
+        }
+        self.keep(run);
+        self.keep(b"\\");
+        Some(plain + 1)
+    }
+
+    #[inline]
+    fn end_text(&mut self, run: &[u8], shape: &mut Shape) {
+        self.tokens += 1;
+        if !self.in_key {
+            shape.text(self.length + run.len() as u64);
+            self.state = State::CommaOrEnd;
+            return;
+        }
+        if self.length == 0 {
+            shape.key(&run[..run.len().min(KEY_BYTES)]);
+        } else {
+            self.keep(run);
+            shape.key(&self.key);
+        }
+        self.state = State::Colon;
+    }
+
+    #[inline]
+    fn keep(&mut self, run: &[u8]) {
+        self.length += run.len() as u64;
+        if self.in_key {
+            let room = KEY_BYTES - self.key.len();
+            self.key.extend_from_slice(&run[..run.len().min(room)]);
+        }
+    }
+
+    fn escape(&mut self, byte: u8) -> bool {
+        self.state = match byte {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text,
+            b'u' => State::Hex(4),
+            _ => return false,
+        };
+        self.keep(&[byte]);
+        true
+    }
+
+    fn hex(&mut self, byte: u8, left: u8) -> bool {
+        self.state = if left == 1 { State::Text } else { State::Hex(left - 1) };
+        self.keep(&[byte]);
+        byte.is_ascii_hexdigit()
+    }
+
+    fn word(&mut self, byte: u8, rest: &'static [u8], scalar: Scalar, shape: &mut Shape) -> bool {
+        if byte != rest[0] {
+            return false;
+        }
+        if rest.len() == 1 {
+            self.scalar(scalar, shape);
+        } else {
+            self.state = State::Word(&rest[1..], scalar);
+        }
+        true
+    }
+
+    #[inline]
+    fn number(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        mut number: Number,
+        shape: &mut Shape,
+    ) -> Option<usize> {
+        for (read, byte) in bytes[at..].iter().enumerate() {
+            if let Some(next) = number.next(*byte) {
+                number = next;
+                continue;
+            }
+            self.scalar(number.ended()?, shape);
+            return Some(read);
+        }
+        self.state = State::Number(number);
+        Some(bytes.len() - at)
+    }
+
+    #[inline]
+    fn scalar(&mut self, scalar: Scalar, shape: &mut Shape) {
+        self.tokens += 1;
+        shape.scalar(scalar);
+        self.state = State::CommaOrEnd;
+    }
+}
+
+impl Number {
+    #[inline]
+    fn next(self, byte: u8) -> Option<Self> {
+        Some(match (self, byte) {
+            (Self::Integer, b'0'..=b'9') | (Self::Minus, b'1'..=b'9') => Self::Integer,
+            (Self::Minus, b'0') => Self::Zero,
+            (Self::Zero | Self::Integer, b'.') => Self::Point,
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
+            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Self::Exponent,
+            (Self::Exponent, b'+' | b'-') => Self::ExponentSign,
+            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => {
+                Self::ExponentDigits
+            }
+            _ => return None,
+        })
+    }
+
+    /// What it is, if it may end here.
+    fn ended(self) -> Option<Scalar> {
+        match self {
+            Self::Zero | Self::Integer => Some(Scalar::Int),
+            Self::Fraction | Self::ExponentDigits => Some(Scalar::Float),
+            Self::Minus | Self::Point | Self::Exponent | Self::ExponentSign => None,
+        }
+    }
+}
+
+/// The open brackets, a bit each: set for an object.
+#[derive(Debug, Clone, Default)]
+struct Nesting {
+    bits: Vec<u64>,
+    depth: usize,
+    in_object: bool,
+}
+
+impl Nesting {
+    fn is_empty(&self) -> bool {
+        self.depth == 0
+    }
+
+    fn in_object(&self) -> bool {
+        self.in_object
+    }
+
+    fn push(&mut self, object: bool) -> Option<()> {
+        if self.depth == MAX_DEPTH {
+            return None;
+        }
+        let (word, bit) = (self.depth / 64, self.depth % 64);
+        if word == self.bits.len() {
+            self.bits.push(0);
+        }
+        self.bits[word] = self.bits[word] & !(1 << bit) | u64::from(object) << bit;
+        self.depth += 1;
+        self.in_object = object;
+        Some(())
+    }
+
+    fn pop(&mut self) {
+        self.depth -= 1;
+        self.in_object = self.depth > 0 && {
+            let top = self.depth - 1;
+            self.bits[top / 64] >> (top % 64) & 1 == 1
+        };
+    }
+}
+
+fn spaces(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| **byte == b' ').count()
+}
+
+/// Bytes before the first quote, backslash or control character, eight at a time.
+#[inline]
+fn plain_run(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let zero_in = |x: u64| x.wrapping_sub(ONES) & !x & HIGH;
+        let below_space = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
+        let quote = zero_in(word ^ (ONES * u64::from(b'"')));
+        let found = below_space | quote | zero_in(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let plain = |byte: &&u8| !matches!(**byte, b'"' | b'\\' | 0..0x20);
+    words.len() * 8 + rest.iter().take_while(plain).count()
+}

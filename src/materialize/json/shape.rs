@@ -1,0 +1,221 @@
+//! The structure of JSON values, merged as they pass.
+//!
+//! The tree has a node for each place a value can stand: the root, each key of an object, the items
+//! of an array. Values that stand at the same place are merged into its node.
+
+use crate::materialize::json::scan::KEY_BYTES;
+
+/// Levels that have nodes; what lies deeper is `...`.
+const LEVELS: usize = 8;
+/// Keys of an object that have nodes of their own. One with more is a map: its further values are
+/// merged into one node.
+const KEYS: usize = 64;
+/// Nodes in all. With their keys they take at most some 300 KB.
+const NODES: usize = 1024;
+
+/// A value without parts, other than a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scalar {
+    Null,
+    Bool,
+    Int,
+    Float,
+}
+
+/// What was seen at one place.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Node {
+    /// Values.
+    pub(super) seen: u64,
+    /// Which of [`Scalar`] there were.
+    pub(super) scalars: [bool; 4],
+    pub(super) texts: u64,
+    /// Bytes of the longest string, as written.
+    pub(super) longest: u64,
+    pub(super) arrays: u64,
+    /// Items of all arrays.
+    pub(super) items: u64,
+    pub(super) item: Option<usize>,
+    pub(super) objects: u64,
+    /// Keys of all objects.
+    pub(super) keys: u64,
+    pub(super) fields: Vec<Field>,
+    /// Values of keys beyond [`KEYS`].
+    pub(super) rest: Option<usize>,
+    /// Some array or object here was too deep to be looked into.
+    pub(super) hidden: bool,
+}
+
+/// A key, and the node of its values.
+#[derive(Debug, Clone)]
+pub(super) struct Field {
+    mark: u64,
+    pub(super) key: Box<[u8]>,
+    pub(super) node: usize,
+}
+
+/// The tree.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shape {
+    nodes: Vec<Node>,
+    open: Vec<Open>,
+    /// Open brackets without a node.
+    below: u64,
+}
+
+/// An array or object that has not ended.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    node: usize,
+    array: bool,
+    /// The field expected next: objects of one kind have their keys in one order.
+    next: usize,
+    /// Where the value of the last key goes.
+    value: Option<usize>,
+}
+
+impl Shape {
+    pub(super) fn root(&self) -> Option<&Node> {
+        self.nodes.first()
+    }
+
+    pub(super) fn node(&self, index: usize) -> &Node {
+        &self.nodes[index]
+    }
+
+    #[inline]
+    pub(super) fn scalar(&mut self, scalar: Scalar) {
+        if let Some(node) = self.place() {
+            self.nodes[node].scalars[scalar as usize] = true;
+        }
+    }
+
+    #[inline]
+    pub(super) fn text(&mut self, length: u64) {
+        if let Some(node) = self.place() {
+            let node = &mut self.nodes[node];
+            node.texts += 1;
+            node.longest = node.longest.max(length);
+        }
+    }
+
+    pub(super) fn begin_object(&mut self) {
+        let node = self.place();
+        if let Some(node) = node {
+            self.nodes[node].objects += 1;
+        }
+        self.begin(node, false);
+    }
+
+    pub(super) fn begin_array(&mut self) {
+        let node = self.place();
+        if let Some(node) = node {
+            self.nodes[node].arrays += 1;
+        }
+        self.begin(node, true);
+    }
+
+    pub(super) fn end(&mut self) {
+        if self.below > 0 {
+            self.below -= 1;
+        } else {
+            self.open.pop();
+        }
+    }
+
+    /// The key of the value that comes next, as written, at most [`KEY_BYTES`] of it.
+    #[inline]
+    pub(super) fn key(&mut self, key: &[u8]) {
+        debug_assert!(key.len() <= KEY_BYTES);
+        if self.below > 0 {
+            return;
+        }
+        let Some(&Open { node, next, .. }) = self.open.last() else {
+            return;
+        };
+        self.nodes[node].keys += 1;
+        let mark = mark(key);
+        let fields = &self.nodes[node].fields;
+        let is_it = |field: &Field| field.mark == mark && *field.key == *key;
+        let found = if fields.get(next).is_some_and(is_it) {
+            Some(next)
+        } else {
+            fields.iter().position(is_it)
+        };
+        let value = match found {
+            Some(index) => Some(self.nodes[node].fields[index].node),
+            None => self.new_field(node, mark, key),
+        };
+        if let Some(open) = self.open.last_mut() {
+            open.value = value;
+            open.next = found.unwrap_or(next) + 1;
+        }
+    }
+
+    fn begin(&mut self, node: Option<usize>, array: bool) {
+        match node {
+            Some(node) if self.open.len() < LEVELS => {
+                self.open.push(Open { node, array, next: 0, value: None });
+            }
+            Some(node) => {
+                self.nodes[node].hidden = true;
+                self.below += 1;
+            }
+            None => self.below += 1,
+        }
+    }
+
+    /// The node of the value that begins here.
+    #[inline]
+    fn place(&mut self) -> Option<usize> {
+        if self.below > 0 {
+            return None;
+        }
+        let node = match self.open.last() {
+            None if self.nodes.is_empty() => self.new_node(),
+            None => Some(0),
+            Some(open) if open.array => self.item_of(open.node),
+            Some(open) => open.value,
+        }?;
+        self.nodes[node].seen += 1;
+        Some(node)
+    }
+
+    #[inline]
+    fn item_of(&mut self, array: usize) -> Option<usize> {
+        self.nodes[array].items += 1;
+        if self.nodes[array].item.is_none() {
+            self.nodes[array].item = self.new_node();
+        }
+        self.nodes[array].item
+    }
+
+    #[cold]
+    fn new_field(&mut self, object: usize, mark: u64, key: &[u8]) -> Option<usize> {
+        if self.nodes[object].fields.len() < KEYS {
+            let node = self.new_node()?;
+            self.nodes[object].fields.push(Field { mark, key: key.into(), node });
+            return Some(node);
+        }
+        if self.nodes[object].rest.is_none() {
+            self.nodes[object].rest = self.new_node();
+        }
+        self.nodes[object].rest
+    }
+
+    fn new_node(&mut self) -> Option<usize> {
+        if self.nodes.len() == NODES {
+            return None;
+        }
+        self.nodes.push(Node::default());
+        Some(self.nodes.len() - 1)
+    }
+}
+
+/// A number that differs for most keys that differ, so that most comparisons are of numbers.
+#[inline]
+fn mark(key: &[u8]) -> u64 {
+    let eight = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    let (head, tail) = (&key[..key.len().min(8)], &key[key.len().saturating_sub(8)..]);
+    eight(head).rotate_left(20) ^ eight(tail) ^ key.len() as u64
+}

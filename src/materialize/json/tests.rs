@@ -1,0 +1,147 @@
+use super::*;
+
+fn detect(bytes: &[u8]) -> Json {
+    let mut detector = Detector::default();
+    detector.push(bytes, 0, 0, None);
+    detector.finish(bytes.len() as u64, bytes.split(|byte| *byte == b'\n').count() as u64)
+}
+
+fn shape(text: &str) -> String {
+    match detect(text.as_bytes()) {
+        Json::Document { shape } | Json::Lines { shape, .. } => shape,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn shapes() {
+    let cases = [
+        ("{}", "{}"),
+        ("[]", "[]"),
+        ("\"text\"", "str"),
+        ("[1, 2, 3]", "[int]"),
+        ("[1, \"a\", null]", "[int|str|null]"),
+        ("[1, 2.5]", "[float]"),
+        ("[[1], [2]]", "[[int]]"),
+        (
+            "{\"a b\": 1, \"\": true, \"9\": 1, \"_x\": {}}",
+            "{\"a b\": int, \"\": bool, \"9\": int, _x: {}}",
+        ),
+        ("[{\"a\": 1, \"b\": 2}, {\"b\": 3}]", "[2 of {a?: int, b: int}]"),
+        ("{\"a\": [{\"t\": [{\"x\": 1}]}, {\"t\": []}]}", "{a: [2 of {t: [{x: int}]}]}"),
+        ("{\"a\":1}\n\n{\"a\":\"x\"}\n", "2 lines of {a: int|str}"),
+        ("[[[[[[[[[[1]]]]]]]]]]", "[[[[[[[[[...]]]]]]]]]"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(shape(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_shape_of_a_search_result() {
+    let item = |index: usize| {
+        let body = "x".repeat(if index == 7 { 17_800 } else { 10 });
+        format!(
+            "{{\"id\":\"{index}\",\"title\":\"t\",\"labels\":[\"a\",\"b\"],\"body\":\"{body}\"}}"
+        )
+    };
+    let items: Vec<String> = (0..1240).map(item).collect();
+    let text = format!("{{\"total\":1240,\"items\":[{}],\"next\":null}}", items.join(","));
+    let expected = "{total: int, items: [1240 of {id: str, title: str, labels: [str], \
+                    body: str up to 18 kB}], next: null}";
+    assert_eq!(shape(&text), expected);
+}
+
+#[test]
+fn an_object_with_many_keys_is_a_map() {
+    let pairs: Vec<String> =
+        (0..5000).map(|index| format!("\"k{index}\":{{\"v\":{index}}}")).collect();
+    assert_eq!(shape(&format!("{{{}}}", pairs.join(","))), "{5000 keys of {v: int}}");
+}
+
+#[test]
+fn shapes_are_bounded() {
+    let key =
+        |index: usize| format!("\"a_rather_long_key_number_{index}\": {{\"x\": [{{\"y\": 1}}]}}");
+    let keys: Vec<String> = (0..60).map(key).collect();
+    let found = shape(&format!("{{{}}}", keys.join(",")));
+    assert!(found.chars().count() <= 400, "{found}");
+    assert!(found.ends_with(", ...}"), "{found}");
+}
+
+#[test]
+fn text_is_not_broken_json() {
+    let cases = [
+        "",
+        " \n",
+        "42",
+        "null",
+        "plain",
+        "[INFO] starting",
+        "[2026-01-01] x",
+        "[12] done",
+        "{not json}",
+        "[]x",
+        "{\"a\": 1} trailing",
+        "\"quoted\" words",
+        "\"open",
+        "{{ template }}",
+        "[                                                                            ] x",
+        "\"a\"\n\"b\"\n",
+    ];
+    for text in cases {
+        assert_eq!(detect(text.as_bytes()), Json::No, "{text}");
+    }
+}
+
+#[test]
+fn broken_json_says_where() {
+    let good =
+        "{\"name\": \"a value long enough to tell\",\n \"other\": [1, 2, 3, 4, 5, 6, 7, 8], ";
+    let cases = [
+        (format!("{good}oops}}"), good.len() as u64, 2),
+        (good.to_owned(), good.len() as u64, 2),
+        ("[1, 2".to_owned(), 5, 1),
+        ("{\"a".to_owned(), 3, 1),
+        (format!("{good}\"k\": 1}}\nDone."), good.len() as u64 + 8, 3),
+    ];
+    for (text, offset, line) in cases {
+        assert_eq!(detect(text.as_bytes()), Json::Broken { offset, line }, "{text}");
+    }
+}
+
+#[test]
+fn values_of_several_lines_are_not_json_lines() {
+    let value = "{\n \"name\": \"a value long enough to tell\",\n \"other\": [1, 2, 3, 4, 5, 6]}\n";
+    let twice = format!("{value}{value}");
+    let offset = value.len() as u64;
+    assert_eq!(detect(twice.as_bytes()), Json::Broken { offset, line: 4 });
+}
+
+#[test]
+fn invalid_utf8_is_not_json() {
+    let text =
+        b"{\"name\": \"a value long enough to tell, and then some more of it \", \"k\": \"\xff\"}";
+    let at = text.iter().position(|byte| *byte == 0xff).unwrap() as u64;
+    let mut detector = Detector::default();
+    detector.push(text, 0, 0, Some(at));
+    assert_eq!(detector.finish(text.len() as u64, 1), Json::Broken { offset: at, line: 1 });
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let deep = 200_000;
+    let text = format!("{}{}", "[".repeat(deep), "]".repeat(deep));
+    assert_eq!(shape(&text), "[[[[[[[[[...]]]]]]]]]");
+    let too_deep = "[".repeat(3 << 20);
+    assert!(matches!(detect(too_deep.as_bytes()), Json::No | Json::Broken { .. }));
+}
+
+proptest::proptest! {
+    #[test]
+    fn agrees_with_serde(text in "[\\[{]([\\[\\]{},:\" \\n]|\"[a\\\\u0-9]{0,6}\"|-?[0-9]{1,3}(\\.[0-9])?(e[+-]?1)?|true|null){0,12}[\\]}]") {
+        let valid = serde_json::from_str::<serde_json::Value>(&text).is_ok();
+        let found = matches!(detect(text.as_bytes()), Json::Document { .. });
+        proptest::prop_assert_eq!(found, valid, "{}", text);
+    }
+}

@@ -1,0 +1,84 @@
+//! Lines, and the longest of them.
+
+use crate::materialize::text::Chars;
+
+/// Counts lines, and the characters of the longest.
+///
+/// Characters are counted only in lines that have more bytes than the longest has characters: no
+/// other line can be longer.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Lines {
+    newlines: u64,
+    longest: u64,
+    open_bytes: u64,
+    open: Chars,
+}
+
+impl Lines {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            self.end_line(&bytes[start..end]);
+            start = end + 1;
+        }
+        self.open_bytes += (bytes.len() - start) as u64;
+        self.open.push(&bytes[start..]);
+    }
+
+    /// Newlines so far.
+    pub(super) fn newlines(&self) -> u64 {
+        self.newlines
+    }
+
+    /// Lines so far: the last one counts with or without its newline.
+    pub(super) fn count(&self) -> u64 {
+        self.newlines + u64::from(self.open_bytes > 0)
+    }
+
+    /// Characters of the longest line.
+    pub(super) fn longest(&self) -> u64 {
+        self.longest.max(self.open.count())
+    }
+
+    fn end_line(&mut self, rest: &[u8]) {
+        self.newlines += 1;
+        if self.open_bytes + rest.len() as u64 > self.longest {
+            self.open.push(rest);
+            self.longest = self.longest.max(self.open.count());
+            self.open = Chars::default();
+        } else if self.open_bytes > 0 {
+            self.open = Chars::default();
+        }
+        self.open_bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_the_longest() {
+        let cases: [(&str, u64, u64); 8] = [
+            ("", 0, 0),
+            ("\n", 1, 0),
+            ("a", 1, 1),
+            ("a\n", 1, 1),
+            ("a\nbcd", 2, 3),
+            ("abc\n\nde\n", 3, 3),
+            ("\u{e9}\u{e9}\u{e9}\nabcd\n", 2, 4),
+            ("\u{20ac}\u{20ac}\nabc\nx", 3, 3),
+        ];
+        for (text, lines, longest) in cases {
+            for step in 1..=text.len().max(1) {
+                let mut found = Lines::default();
+                text.as_bytes().chunks(step).for_each(|part| found.push(part));
+                assert_eq!(
+                    (found.count(), found.longest()),
+                    (lines, longest),
+                    "{text:?} by {step}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+use std::io;
+
+use proptest::prelude::*;
+
+use crate::materialize::Analyzer;
+use crate::materialize::analyze;
+use crate::model::Analysis;
+use crate::model::Content;
+use crate::model::Encoding;
+use crate::model::Json;
+
+/// Bytes that can stand behind a `dyn Content`.
+struct Held<'a>(&'a [u8]);
+
+impl Content for Held<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
+}
+
+fn whole(bytes: &[u8]) -> Analysis {
+    analyze(&Held(bytes)).unwrap()
+}
+
+/// The bytes cut after each of `cuts`, in turn.
+fn cut(bytes: &[u8], cuts: &[usize]) -> Analysis {
+    let mut analyzer = Analyzer::new();
+    let mut rest = bytes;
+    for length in cuts.iter().cycle().map(|length| (*length).max(1)) {
+        let (now, later) = rest.split_at(length.min(rest.len()));
+        analyzer.push(now);
+        rest = later;
+        if rest.is_empty() {
+            return analyzer.finish();
+        }
+    }
+    unreachable!("the cuts are repeated until the bytes end")
+}
+
+/// Bits of output that mean something to some analyser, whole or in part.
+fn fragment() -> impl Strategy<Value = Vec<u8>> {
+    let known = prop::sample::select(vec![
+        "{\"a\": 1, \"b\": [\"x\", null, 1.5e3]}",
+        "[{\"id\": 1}, {\"id\": \"\\u00e9\\n\", \"k\": true}]",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        ",",
+        ":",
+        "\n",
+        "\n\n",
+        "\r\n",
+        " ",
+        "    ",
+        "-12.5",
+        "null",
+        "{\"key that is rather long, longer than sixty-four bytes in all, I hope\": \"v\"}\n",
+        "error: no such thing\n",
+        "ERROR boom 17\n",
+        "ValueError: bad\n",
+        "Traceback (most recent call last):\n  File \"x.py\", line 3\n",
+        "thread 'main' panicked at src/main.rs:2:5:\n",
+        "Caused by:\n    deeper\n",
+        "assertion `left == right` failed\n  left: 1\n right: 2\n",
+        "\u{e9}\u{20ac}\u{1f600}",
+        "the quick brown fox",
+        "deadbeef0123456789abcdef",
+        "camelCaseWords",
+    ]);
+    prop_oneof![
+        6 => known.prop_map(|text| text.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..12),
+        1 => prop::collection::vec(prop::sample::select(b"\xe2\x82\xac\xff\xc3a\n\"".to_vec()), 0..6),
+    ]
+}
+
+fn stream() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(fragment(), 0..24).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn cuts_do_not_matter(bytes in stream(), cuts in prop::collection::vec(1usize..40, 1..8)) {
+        prop_assert_eq!(cut(&bytes, &cuts), whole(&bytes));
+        prop_assert_eq!(cut(&bytes, &[1]), whole(&bytes));
+    }
+
+    #[test]
+    fn counts_are_those_of_the_standard_library(bytes in stream()) {
+        let found = whole(&bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        prop_assert_eq!(found.chars, text.chars().count() as u64);
+        let mut lines: Vec<&str> = text.split('\n').collect();
+        lines.pop_if(|last| last.is_empty());
+        prop_assert_eq!(found.lines, lines.len() as u64);
+        let longest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        prop_assert_eq!(found.longest_line, longest as u64);
+        prop_assert_eq!(found.digest, blake3::hash(&bytes).to_hex().to_string());
+    }
+
+    #[test]
+    fn pushing_may_go_on_after_finish(head in stream(), tail in stream()) {
+        let mut analyzer = Analyzer::new();
+        analyzer.push(&head);
+        prop_assert_eq!(analyzer.finish(), whole(&head));
+        analyzer.push(&tail);
+        prop_assert_eq!(analyzer.finish(), whole(&[head, tail].concat()));
+    }
+}
+
+#[test]
+fn nothing_is_empty_text() {
+    let found = whole(b"");
+    assert_eq!((found.bytes, found.chars, found.lines, found.tokens), (0, 0, 0, 0));
+    assert_eq!(
+        (found.encoding, found.json, &*found.mime),
+        (Encoding::Ascii, Json::No, "text/plain")
+    );
+    assert_eq!(found.errors, crate::model::Errors::default());
+}
+
+#[test]
+fn encodings() {
+    let cases: [(&[u8], Encoding, &str); 6] = [
+        (b"plain", Encoding::Ascii, "text/plain"),
+        ("caf\u{e9}".as_bytes(), Encoding::Utf8, "text/plain"),
+        (b"caf\xe9", Encoding::Broken, "text/plain"),
+        (b"a\0b", Encoding::Binary, "application/octet-stream"),
+        (b"{\"a\": 1}\n", Encoding::Ascii, "application/json"),
+        (b"{\"a\": 1}\n{\"a\": 2}\n", Encoding::Ascii, "application/x-ndjson"),
+    ];
+    for (bytes, encoding, mime) in cases {
+        let found = whole(bytes);
+        assert_eq!((found.encoding, &*found.mime), (encoding, mime), "{bytes:?}");
+    }
+}
+
+#[test]
+fn binary_content_has_no_error_lines() {
+    assert_eq!(whole(b"\0error: not text\n").errors.count, 0);
+}

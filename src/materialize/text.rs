@@ -1,0 +1,174 @@
+//! Characters, and whether bytes are text.
+
+/// Longest UTF-8 sequence, in bytes.
+const LONGEST_SEQUENCE: usize = 4;
+
+/// Counts characters as `String::from_utf8_lossy` would: each maximal sequence that is not UTF-8
+/// is one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Chars {
+    count: u64,
+    /// Bytes before those in `pending`.
+    seen: u64,
+    first_invalid: Option<u64>,
+    /// The beginning of a sequence that the next bytes may complete.
+    pending: [u8; LONGEST_SEQUENCE],
+    pending_length: usize,
+}
+
+impl Chars {
+    pub(super) fn push(&mut self, mut bytes: &[u8]) {
+        while self.pending_length > 0 && !bytes.is_empty() {
+            if self.complete(bytes[0]) {
+                bytes = &bytes[1..];
+            }
+        }
+        if bytes.is_ascii() {
+            self.accept(bytes);
+        } else {
+            self.push_mixed(bytes);
+        }
+    }
+
+    /// Characters so far; a sequence that lacks its end counts as one.
+    pub(super) fn count(&self) -> u64 {
+        self.count + u64::from(self.pending_length > 0)
+    }
+
+    /// Takes `byte` into the pending sequence; says whether it belonged there.
+    fn complete(&mut self, byte: u8) -> bool {
+        self.pending[self.pending_length] = byte;
+        let sequence = &self.pending[..=self.pending_length];
+        match std::str::from_utf8(sequence) {
+            Ok(_) => {
+                self.count += 1;
+                self.seen += sequence.len() as u64;
+                self.pending_length = 0;
+                true
+            }
+            Err(error) if error.error_len().is_none() => {
+                self.pending_length += 1;
+                true
+            }
+            Err(_) => {
+                self.reject(self.pending_length);
+                self.pending_length = 0;
+                false
+            }
+        }
+    }
+
+    fn push_mixed(&mut self, bytes: &[u8]) {
+        let Err(error) = simdutf8::compat::from_utf8(bytes) else {
+            return self.accept(bytes);
+        };
+        let (valid, rest) = bytes.split_at(error.valid_up_to());
+        self.accept(valid);
+        let mut chunks = rest.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.accept(chunk.valid().as_bytes());
+            self.push_invalid(chunk.invalid(), chunks.peek().is_none());
+        }
+    }
+
+    /// `bytes` is one maximal sequence that is not UTF-8; the last of a block may yet become so.
+    fn push_invalid(&mut self, bytes: &[u8], last: bool) {
+        match std::str::from_utf8(bytes) {
+            Ok(_) => {}
+            Err(error) if last && error.error_len().is_none() => {
+                self.pending[..bytes.len()].copy_from_slice(bytes);
+                self.pending_length = bytes.len();
+            }
+            Err(_) => self.reject(bytes.len()),
+        }
+    }
+
+    fn accept(&mut self, valid: &[u8]) {
+        let continuation = |byte: &&u8| **byte & 0xC0 == 0x80;
+        let more = if valid.is_ascii() { 0 } else { valid.iter().filter(continuation).count() };
+        self.count += (valid.len() - more) as u64;
+        self.seen += valid.len() as u64;
+    }
+
+    fn reject(&mut self, length: usize) {
+        self.first_invalid.get_or_insert(self.seen);
+        self.count += 1;
+        self.seen += length as u64;
+    }
+}
+
+/// What tells text from other bytes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Text {
+    chars: Chars,
+    has_nul: bool,
+    has_high: bool,
+}
+
+impl Text {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.has_nul = self.has_nul || memchr::memchr(0, bytes).is_some();
+        self.has_high = self.has_high || !bytes.is_ascii();
+        self.chars.push(bytes);
+    }
+
+    pub(super) fn chars(&self) -> u64 {
+        self.chars.count()
+    }
+
+    pub(super) fn has_nul(&self) -> bool {
+        self.has_nul
+    }
+
+    pub(super) fn is_ascii(&self) -> bool {
+        !self.has_high
+    }
+
+    /// Whether the bytes so far, taken as a whole, are not UTF-8.
+    pub(super) fn is_broken(&self) -> bool {
+        self.chars.first_invalid.is_some() || self.chars.pending_length > 0
+    }
+
+    /// Offset of the first sequence that cannot be UTF-8 whatever follows.
+    pub(super) fn first_invalid(&self) -> Option<u64> {
+        self.chars.first_invalid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_those_of_a_lossy_conversion() {
+        let cases: [&[u8]; 9] = [
+            b"",
+            b"plain",
+            "h\u{e9}llo \u{20ac} \u{1f600}".as_bytes(),
+            b"\xff\xfe",
+            b"a\xe2\x82b",
+            b"\xe2\x82",
+            b"\xf0\x9f\x98",
+            b"\xed\xa0\x80",
+            b"\xf0\x9f\xe2\x82\xac\xc3(",
+        ];
+        for bytes in cases {
+            let expected = String::from_utf8_lossy(bytes).chars().count() as u64;
+            for step in 1..=bytes.len().max(1) {
+                let mut text = Text::default();
+                bytes.chunks(step).for_each(|part| text.push(part));
+                assert_eq!(text.chars(), expected, "{bytes:?} by {step}");
+                assert_eq!(text.is_broken(), std::str::from_utf8(bytes).is_err(), "{bytes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_invalid_sequence_is_where_it_begins() {
+        let mut text = Text::default();
+        text.push(b"ab\xe2");
+        assert_eq!(text.first_invalid(), None);
+        text.push(b"\x82c\xff");
+        assert_eq!(text.first_invalid(), Some(2));
+    }
+}
