@@ -1,1 +1,3 @@
 //! The adaptor to the kernel.
+
+pub mod mount;

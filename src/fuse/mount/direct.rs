@@ -1,0 +1,54 @@
+//! `mount(2)` and `umount2(2)`.
+
+use std::ffi::CString;
+use std::fs::OpenOptions;
+use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+use rustix::mount::UnmountFlags;
+
+use crate::fuse::mount::DEVICE;
+use crate::fuse::mount::FSTYPE;
+use crate::fuse::mount::MountError;
+use crate::fuse::mount::MountOptions;
+
+pub(super) fn mount(target: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
+    // The standard library opens close-on-exec.
+    let device = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(DEVICE)
+        .map_err(|cause| MountError::device(&cause))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    let source = CString::new(options.source.replace('\0', "")).unwrap_or_default();
+    let data = data(&device, options);
+    rustix::mount::mount(source, target, FSTYPE, flags, &*data)
+        .map_err(|errno| MountError::mount(target, errno))?;
+    Ok(device.into())
+}
+
+/// Detaches what is mounted at `target`, without waiting for those who use it.
+pub(super) fn unmount(target: &Path) -> Result<(), MountError> {
+    let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    rustix::mount::unmount(target, flags).map_err(|errno| match errno {
+        Errno::INVAL | Errno::NOENT => MountError::NotMounted { target: target.to_owned() },
+        errno => MountError::mount(target, errno),
+    })
+}
+
+/// What the kernel wants to be told; the source is an argument of its own and needs no escape.
+fn data(device: &impl AsRawFd, options: &MountOptions) -> CString {
+    let user = rustix::process::getuid();
+    let group = rustix::process::getgid();
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={user},group_id={group},default_permissions",
+        device.as_raw_fd(),
+    );
+    if options.allow_other {
+        data.push_str(",allow_other");
+    }
+    CString::new(data).unwrap_or_default()
+}

@@ -1,0 +1,58 @@
+//! A mount made by somebody else, whose descriptor was handed down (`/dev/fd/N`): what a
+//! privileged sidecar does for a program in a container.
+
+use std::fs;
+use std::os::fd::FromRawFd as _;
+use std::os::fd::OwnedFd;
+use std::os::fd::RawFd;
+use std::path::Path;
+
+use rustix::io::FdFlags;
+
+use crate::fuse::mount::DEVICE;
+use crate::fuse::mount::MountError;
+
+/// The `N` of `/dev/fd/N`.
+pub(super) fn number(target: &Path) -> Option<RawFd> {
+    let number = target.strip_prefix("/dev/fd").ok()?;
+    number.to_str()?.parse().ok().filter(|number| *number >= 0)
+}
+
+/// Takes over descriptor `number`, once it has been seen to be an open `/dev/fuse`.
+pub(super) fn take(number: RawFd) -> Result<OwnedFd, MountError> {
+    let open = fs::read_link(format!("/proc/self/fd/{number}"));
+    if !open.is_ok_and(|file| file == Path::new(DEVICE)) {
+        return Err(MountError::NotADescriptor { number });
+    }
+    let fd = own(number);
+    rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC)
+        .map_err(|_| MountError::NotADescriptor { number })?;
+    Ok(fd)
+}
+
+#[expect(unsafe_code, reason = "a descriptor handed down is known by its number alone")]
+fn own(number: RawFd) -> OwnedFd {
+    // SAFETY: the descriptor is open, as `take` has seen, and nothing in this process opened it:
+    // it is an end of a mount that this process did not make. The number is named once, by the
+    // person who started the program, so nothing else will close it.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_told_from_directories() {
+        assert_eq!(number(Path::new("/dev/fd/7")), Some(7));
+        for directory in ["/dev/fd", "/dev/fd/x", "/dev/fd/-1", "/ctx", "dev/fd/7"] {
+            assert_eq!(number(Path::new(directory)), None, "{directory}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_device_is_refused() {
+        assert!(matches!(take(987_654), Err(MountError::NotADescriptor { number: 987_654 })));
+        assert!(matches!(take(0), Err(MountError::NotADescriptor { number: 0 })));
+    }
+}
