@@ -4,6 +4,7 @@
 //! name means, [`render`] writes its text.
 
 mod binary;
+mod grep;
 mod lines;
 mod name;
 mod number;
@@ -109,6 +110,7 @@ pub fn render(
         View::Tail => lines::last(subject, Limits::TAIL_LINES, out),
         View::Head => lines::first(subject, Limits::TAIL_LINES, out),
         View::Lines(range) => lines::range(subject, *range, expired, out),
+        View::Grep(query) => grep::render(query, subject, expired, out),
         _ => Err(RenderError::NotFound),
     }
 }

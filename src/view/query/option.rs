@@ -20,7 +20,7 @@ pub(in crate::view) enum Case {
 }
 
 /// A place in a text: a line, and a byte column in it; both from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in crate::view) struct Position {
     pub(in crate::view) line: u64,
     pub(in crate::view) column: u64,

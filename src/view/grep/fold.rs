@@ -1,0 +1,264 @@
+//! Content as a reader gives it to the searcher: very long lines come in pieces.
+//!
+//! The searcher holds whole lines in memory. So a line of more than [`PIECE`] bytes is handed over as
+//! several lines, each of which repeats the last [`OVERLAP`] bytes of the one before; [`Trace`] knows
+//! which line and column each really is. A match belongs to the piece that first holds its start with
+//! room after it; one that is longer than the overlap and crosses the end of a piece is missed or
+//! comes shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
+
+use std::cell::Cell;
+use std::cell::RefCell;
+use std::io;
+use std::io::Read;
+
+use crate::model::Content;
+use crate::view::query::Position;
+use crate::view::scan;
+
+/// Bytes of a line that are searched at once.
+pub(super) const PIECE: usize = 1 << 20;
+/// Bytes that two pieces of a line share.
+pub(super) const OVERLAP: usize = 64 << 10;
+/// Bytes read at once.
+const BLOCK: usize = 256 << 10;
+
+/// What reader and report share: how the searcher's lines are numbered, and how far reading came.
+pub(super) struct Trace {
+    folds: RefCell<Vec<Fold>>,
+    now: Cell<Now>,
+    out_of_time: Cell<bool>,
+    failed: Cell<bool>,
+}
+
+/// The searcher's line `seen` is really `line`, from byte `column` (from 0) on; the lines after it
+/// follow one by one.
+#[derive(Clone, Copy)]
+struct Fold {
+    seen: u64,
+    line: u64,
+    column: u64,
+    start: Beginning,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    /// Of a line.
+    Line,
+    /// Inside a line, because the query says so.
+    Asked,
+    /// Inside a line that is searched in pieces.
+    Piece,
+}
+
+/// Where the reader is.
+#[derive(Clone, Copy)]
+struct Now {
+    offset: u64,
+    seen: u64,
+    line: u64,
+    column: u64,
+}
+
+/// One line as the searcher sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) line: u64,
+    column: u64,
+    start: Beginning,
+    /// Where in this piece the next one of the same line begins.
+    next: Option<usize>,
+}
+
+impl Piece {
+    /// Whether it is all of its line.
+    pub(super) fn is_line(&self) -> bool {
+        self.start == Beginning::Line && self.next.is_none()
+    }
+
+    /// Whether it is the first of its line that is searched.
+    pub(super) fn is_first(&self) -> bool {
+        self.start != Beginning::Piece
+    }
+
+    pub(super) fn is_last(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// Whether the line goes on before it.
+    pub(super) fn is_inside(&self) -> bool {
+        self.start != Beginning::Line
+    }
+
+    /// Whether a match that starts at `at` is this piece's: overlaps show it twice.
+    pub(super) fn owns(&self, at: usize) -> bool {
+        (at > 0 || self.is_first()) && self.next.is_none_or(|next| at <= next)
+    }
+
+    /// Where byte `at` of the piece really is.
+    pub(super) fn position(&self, at: usize) -> Position {
+        Position { line: self.line, column: self.column + at as u64 + 1 }
+    }
+}
+
+impl Trace {
+    /// Reading begins at byte `offset`, which is at `from`; the first `skipped` bytes of that line
+    /// are no text.
+    pub(super) fn new(offset: u64, from: Position, skipped: u64) -> Self {
+        let start = if from.column == 1 { Beginning::Line } else { Beginning::Asked };
+        let column = from.column - 1 + skipped;
+        let fold = Fold { seen: 1, line: from.line, column, start };
+        Self {
+            folds: RefCell::new(vec![fold]),
+            now: Cell::new(Now { offset, seen: 1, line: from.line, column }),
+            out_of_time: Cell::new(false),
+            failed: Cell::new(false),
+        }
+    }
+
+    /// What the searcher's line `seen` is.
+    pub(super) fn piece(&self, seen: u64) -> Piece {
+        let folds = self.folds.borrow();
+        let after = match folds.as_slice() {
+            [_] => 1,
+            more => more.partition_point(|fold| fold.seen <= seen),
+        };
+        let fold = folds[after - 1];
+        let next = folds.get(after).filter(|next| next.seen == seen + 1);
+        let (line, column, start) = match seen - fold.seen {
+            0 => (fold.line, fold.column, fold.start),
+            further => (fold.line + further, 0, Beginning::Line),
+        };
+        let next = next.map(|next| usize::try_from(next.column - column).unwrap_or(usize::MAX));
+        Piece { line, column, start, next }
+    }
+
+    /// In how many pieces the line that `seen` ends was searched.
+    pub(super) fn pieces(&self, seen: u64) -> u64 {
+        let folds = self.folds.borrow();
+        let last = folds.partition_point(|fold| fold.seen <= seen);
+        let back = folds[..last].iter().rev().zip(0..);
+        let of_line = back
+            .take_while(|(fold, back)| fold.start == Beginning::Piece && fold.seen + back == seen);
+        of_line.count() as u64 + 1
+    }
+
+    /// Bytes that were read.
+    pub(super) fn offset(&self) -> u64 {
+        self.now.get().offset
+    }
+
+    /// The start of the line, or of the piece of a line, that was read last.
+    pub(super) fn position(&self) -> Position {
+        let now = self.now.get();
+        Position { line: now.line, column: now.column + 1 }
+    }
+
+    pub(super) fn out_of_time(&self) -> bool {
+        self.out_of_time.get()
+    }
+
+    /// Whether reading the content failed.
+    pub(super) fn failed(&self) -> bool {
+        self.failed.get()
+    }
+}
+
+/// The reader. It ends early, as if at the end of the content, once there is no more time.
+pub(super) struct Folded<'a> {
+    content: &'a dyn Content,
+    trace: &'a Trace,
+    expired: &'a dyn Fn() -> bool,
+    /// Bytes of the current piece that were handed over.
+    length: usize,
+    /// Whether the piece is to end here.
+    ending: bool,
+}
+
+impl<'a> Folded<'a> {
+    pub(super) fn new(
+        content: &'a dyn Content,
+        trace: &'a Trace,
+        expired: &'a dyn Fn() -> bool,
+    ) -> Self {
+        Self { content, trace, expired, length: 0, ending: false }
+    }
+
+    /// Notes what `chunk` holds, which fits: no line in it is too long.
+    fn pass(&mut self, chunk: &[u8]) {
+        let mut now = self.trace.now.get();
+        now.offset += chunk.len() as u64;
+        match memchr::memrchr(b'\n', chunk) {
+            None => self.length += chunk.len(),
+            Some(at) => {
+                let newlines = memchr::memchr_iter(b'\n', chunk).count() as u64;
+                now.line += newlines;
+                now.seen += newlines;
+                now.column = 0;
+                self.length = chunk.len() - at - 1;
+            }
+        }
+        self.trace.now.set(now);
+    }
+
+    /// How much of `chunk` fits into the current piece, where not all of its first line does.
+    fn room(&self, chunk: &[u8]) -> Option<usize> {
+        let room = PIECE - self.length;
+        let long = chunk.len() > room && memchr::memchr(b'\n', &chunk[..=room]).is_none();
+        long.then(|| scan::char_floor(chunk, room))
+    }
+
+    /// Ends the piece, and goes back to where the next one begins.
+    fn fold(&mut self) -> io::Result<()> {
+        let mut now = self.trace.now.get();
+        let back = now.offset - OVERLAP as u64;
+        let inside = scan::char_ceiling(&self.content.bytes(back, 4)?, 0) as u64;
+        let overlap = OVERLAP as u64 - inside;
+        now.column += self.length as u64 - overlap;
+        now.offset -= overlap;
+        now.seen += 1;
+        self.trace.now.set(now);
+        self.trace.folds.borrow_mut().push(Fold {
+            seen: now.seen,
+            line: now.line,
+            column: now.column,
+            start: Beginning::Piece,
+        });
+        self.length = 0;
+        self.ending = true;
+        Ok(())
+    }
+
+    fn next(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(BLOCK);
+        let got = self.content.read_at(self.trace.offset(), &mut buffer[..most])?;
+        let Some(keep) = self.room(&buffer[..got]) else {
+            self.pass(&buffer[..got]);
+            return Ok(got);
+        };
+        self.pass(&buffer[..keep]);
+        self.fold()?;
+        if keep > 0 { Ok(keep) } else { Ok(self.end_piece(buffer)) }
+    }
+
+    fn end_piece(&mut self, buffer: &mut [u8]) -> usize {
+        self.ending = false;
+        buffer[0] = b'\n';
+        1
+    }
+}
+
+impl Read for Folded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        if self.ending {
+            return Ok(self.end_piece(buffer));
+        }
+        if (self.expired)() {
+            self.trace.out_of_time.set(true);
+            return Ok(0);
+        }
+        self.next(buffer).inspect_err(|_| self.trace.failed.set(true))
+    }
+}

@@ -1,0 +1,151 @@
+//! The first lines of a result that is not the whole truth.
+
+use std::io;
+
+use crate::model::Limits;
+use crate::model::Subject;
+use crate::view::Query;
+use crate::view::Rendered;
+use crate::view::grep::fold::Trace;
+use crate::view::grep::page::Cut;
+use crate::view::grep::report::Report;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+use crate::view::number::portion;
+use crate::view::query::Position;
+
+/// How a search ended.
+pub(super) struct Ending {
+    /// Why the pattern was searched as text.
+    pub(super) fallback: Option<String>,
+    pub(super) out_of_time: bool,
+    /// Whether lines and context together passed what memory there is.
+    pub(super) crowded: bool,
+}
+
+/// The notices of one search.
+struct Notices<'a> {
+    query: &'a Query,
+    subject: &'a Subject<'a>,
+    trace: &'a Trace,
+    ending: &'a Ending,
+    lines: u64,
+    windowed: Option<Position>,
+}
+
+/// Writes what is left of the report, cut where it is too large; says what has to be said.
+pub(super) fn finish(
+    query: &Query,
+    subject: &Subject<'_>,
+    trace: &Trace,
+    mut report: Report<'_>,
+    ending: &Ending,
+) -> io::Result<Rendered> {
+    if query.options().count && report.count() > 0 {
+        report.page.push(format!("{}\n", report.count()).as_bytes())?;
+    }
+    let (lines, windowed) = (report.lines, report.windowed);
+    let notices = Notices { query, subject, trace, ending, lines, windowed };
+    let cut = report.page.shorten(Limits::VIEW_BYTES.saturating_sub(notices.longest()));
+    report.page.flush()?;
+    let text = notices.text(cut);
+    let whole = !ending.out_of_time && (cut.is_none() || notices.all_lines().is_some());
+    Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole })
+}
+
+/// There was no time to find where the search begins.
+pub(super) fn no_start(query: &Query, subject: &Subject<'_>, offset: u64) -> Rendered {
+    let notice = format!(
+        "# out of time after {}, before the search began. Again: {}.grep/{query}\n",
+        portion(offset, subject.content.len()),
+        subject.place.file(),
+    );
+    Rendered { notice: Some(notice), whole: false }
+}
+
+impl Notices<'_> {
+    fn text(&self, cut: Option<Cut>) -> String {
+        let windowed = self.windowed.filter(|at| cut.is_none_or(|cut| *at < cut.from));
+        let lines = [
+            cut.map(|cut| self.cut(cut.from, cut.shown)),
+            self.ending
+                .fallback
+                .as_ref()
+                .map(|why| format!("not a regex ({why}): searched as text")),
+            self.ending.out_of_time.then(|| self.out_of_time(cut.is_some())),
+            self.ending.crowded.then(|| self.crowded()),
+            windowed.map(long_lines),
+        ];
+        lines.into_iter().flatten().map(|line| format!("# {line}\n")).collect()
+    }
+
+    /// Bytes that the notices of a cut result can have at most.
+    fn longest(&self) -> usize {
+        let far = Position { line: u64::MAX, column: u64::MAX };
+        let cut = self.cut(far, self.lines).len() + 64;
+        cut + self.text(None).len()
+    }
+
+    fn cut(&self, from: Position, shown: u64) -> String {
+        let left = self.query.options().max.map(|max| max.saturating_sub(shown).max(1));
+        let on =
+            left.map_or_else(|| self.query.clone(), |left| self.query.at_most(left)).from(from);
+        let verb = if self.lines == 1 { "matches" } else { "match" };
+        let inside = if from.column > 1 {
+            format!(", line {} up to byte column {}", grouped(from.line), grouped(from.column - 1))
+        } else {
+            String::new()
+        };
+        format!(
+            "{}{} {verb}; the first {} follow{}{inside}. Go on: {}    All at once: {}",
+            grouped(self.lines),
+            self.among(),
+            grouped(shown),
+            if shown == 1 { "s" } else { "" },
+            self.path(&on),
+            self.path(&self.query.at_most(0)),
+        )
+    }
+
+    /// ` of 8,112 lines`.
+    fn among(&self) -> String {
+        let from = self.query.options().from.map_or(1, |from| from.line);
+        match self.all_lines() {
+            _ if self.ending.out_of_time => " lines so far".to_owned(),
+            None => format!(" line{}", if self.lines == 1 { "" } else { "s" }),
+            Some(lines) if from == 1 => format!(" of {}", counted(lines, "line")),
+            Some(lines) => {
+                let rest = (lines + 1).saturating_sub(from);
+                format!(" of the {} from line {} on", counted(rest, "line"), grouped(from))
+            }
+        }
+    }
+
+    fn all_lines(&self) -> Option<u64> {
+        let analysis = self.subject.analysis;
+        (analysis.bytes == self.subject.content.len()).then_some(analysis.lines)
+    }
+
+    fn out_of_time(&self, cut: bool) -> String {
+        let portion = portion(self.trace.offset(), self.subject.content.len());
+        if cut {
+            return format!("out of time after {portion}");
+        }
+        let on = self.query.from(self.trace.position());
+        format!("out of time after {portion}; what was found follows. Go on: {}", self.path(&on))
+    }
+
+    fn crowded(&self) -> String {
+        let at = self.trace.position();
+        format!("lines too long for so much context: stopped before line {}", grouped(at.line))
+    }
+
+    fn path(&self, query: &Query) -> String {
+        format!("{}.grep/{query}", self.subject.place.file())
+    }
+}
+
+fn long_lines(at: Position) -> String {
+    let Position { line, column } = at;
+    format!("some lines are long: {line}@{column} is line {line} at byte column {column}")
+}

@@ -1,0 +1,106 @@
+//! The text of a result, and where it can be cut.
+
+use std::fmt::Display;
+use std::io;
+use std::io::Write;
+
+use crate::model::Limits;
+use crate::view::query::Position;
+
+/// Bytes that are gathered before they are written, where the size has no limit.
+const CHUNK: usize = 64 << 10;
+
+/// A place where a result can end and another search can go on.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    /// Bytes of the result before it.
+    length: usize,
+    /// Where a search goes on.
+    pub(super) from: Position,
+    /// Matching lines before it, one that is shown in part included.
+    pub(super) shown: u64,
+    /// Whether a match before it lacks some of its context.
+    torn: bool,
+}
+
+/// The result so far. Without a limit it goes out as it comes; with one, what is beyond is dropped.
+pub(super) struct Page<'a> {
+    out: &'a mut dyn Write,
+    text: Vec<u8>,
+    cuts: Vec<Cut>,
+    endless: bool,
+    full: bool,
+    failed: bool,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn new(out: &'a mut dyn Write, endless: bool) -> Self {
+        Self { out, text: Vec::new(), cuts: Vec::new(), endless, full: false, failed: false }
+    }
+
+    /// Whether no more is taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Whether writing failed.
+    pub(super) fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Notes that the result can be cut here.
+    pub(super) fn cut(&mut self, from: Position, shown: u64, torn: bool) {
+        if !self.endless && !self.full {
+            self.cuts.push(Cut { length: self.text.len(), from, shown, torn });
+        }
+    }
+
+    /// Adds a line as ripgrep prints it: `number:text`.
+    pub(super) fn push_line(
+        &mut self,
+        number: impl Display,
+        mark: u8,
+        text: &[u8],
+    ) -> io::Result<()> {
+        if self.full {
+            return Ok(());
+        }
+        write!(self.text, "{number}")?;
+        self.text.push(mark);
+        self.text.extend_from_slice(text);
+        self.push(b"\n")
+    }
+
+    /// Adds text.
+    pub(super) fn push(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.full {
+            return Ok(());
+        }
+        self.text.extend_from_slice(text);
+        if self.endless && self.text.len() >= CHUNK {
+            self.flush()?;
+        }
+        self.full = !self.endless && self.text.len() > Limits::VIEW_BYTES;
+        Ok(())
+    }
+
+    /// Cuts a result that became too large, to at most `budget` bytes; says where.
+    pub(super) fn shorten(&mut self, budget: usize) -> Option<Cut> {
+        if !self.full {
+            return None;
+        }
+        let fits = |cut: &&Cut| 0 < cut.length && cut.length <= budget;
+        let mut latest = self.cuts.iter().rev().filter(fits);
+        let cut = latest.clone().find(|cut| !cut.torn).or_else(|| latest.next());
+        let cut = *cut.or(self.cuts.first())?;
+        self.text.truncate(cut.length);
+        Some(cut)
+    }
+
+    /// Writes what is left.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.text).inspect_err(|_| self.failed = true)?;
+        self.text.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! A query's pattern as a matcher.
+
+use std::io;
+
+use grep_regex::Error;
+use grep_regex::RegexMatcher;
+use grep_regex::RegexMatcherBuilder;
+
+use crate::view::Query;
+use crate::view::query::Case;
+use crate::view::query::Options;
+
+/// Memory of a compiled pattern; a larger one is not searched as a pattern.
+const PATTERN_BYTES: usize = 10 << 20;
+/// Memory of the automaton that a search builds as it goes.
+const AUTOMATON_BYTES: usize = 64 << 20;
+
+/// What searches.
+pub(super) struct Pattern {
+    pub(super) matcher: RegexMatcher,
+    /// Why the pattern is searched as text, where it is no regular expression.
+    pub(super) fallback: Option<String>,
+}
+
+/// Compiles the pattern of `query`; one that is no regular expression stands for itself.
+pub(super) fn build(query: &Query) -> io::Result<Pattern> {
+    let builder = builder(query.options());
+    let (built, fallback) = match str::from_utf8(query.pattern()) {
+        Ok(text) if query.options().fixed => (literals(&builder, text), None),
+        Ok(text) => match builder.build(text) {
+            Ok(matcher) => (Ok(matcher), None),
+            Err(error) => (literals(&builder, text), Some(reason(&error))),
+        },
+        Err(_) => (builder.build(&escaped(query.pattern())), Some("not UTF-8".to_owned())),
+    };
+    built.map(|matcher| Pattern { matcher, fallback }).map_err(io::Error::other)
+}
+
+/// Set as ripgrep sets it.
+fn builder(options: &Options) -> RegexMatcherBuilder {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .case_insensitive(options.case == Case::Insensitive)
+        .case_smart(options.case == Case::Smart)
+        .multi_line(true)
+        .word(options.word)
+        .line_terminator(Some(b'\n'))
+        .size_limit(PATTERN_BYTES)
+        .dfa_size_limit(AUTOMATON_BYTES);
+    if options.line {
+        builder.whole_line(true);
+    }
+    builder
+}
+
+/// Searches for `text` itself. No match spans lines, so each line of `text` is searched for.
+fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, Error> {
+    let mut lines: Vec<&str> = text.split('\n').filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        lines.push("");
+    }
+    builder.clone().fixed_strings(true).build_many(&lines)
+}
+
+/// A regular expression for bytes that are not all UTF-8.
+fn escaped(bytes: &[u8]) -> String {
+    let mut pattern = String::new();
+    for chunk in bytes.utf8_chunks() {
+        pattern.push_str(&regex::escape(chunk.valid()));
+        for byte in chunk.invalid() {
+            pattern.push_str(&format!("(?-u:\\x{byte:02x})"));
+        }
+    }
+    pattern.replace('\n', "|")
+}
+
+/// `unclosed group`: the last line of a message that shows the pattern first.
+fn reason(error: &Error) -> String {
+    let message = error.to_string();
+    let last = message.lines().last().unwrap_or_default();
+    last.trim_start_matches("error: ").trim().to_owned()
+}

@@ -1,0 +1,312 @@
+//! What the searcher finds, as ripgrep prints it.
+
+use std::fmt;
+use std::io;
+use std::mem;
+use std::ops::Range;
+
+use grep_matcher::Matcher as _;
+use grep_regex::RegexMatcher;
+use grep_searcher::Searcher;
+use grep_searcher::Sink;
+use grep_searcher::SinkContext;
+use grep_searcher::SinkContextKind;
+use grep_searcher::SinkMatch;
+
+use crate::view::grep::fold::Piece;
+use crate::view::grep::fold::Trace;
+use crate::view::grep::page::Page;
+use crate::view::grep::window;
+use crate::view::query::Options;
+use crate::view::query::Position;
+
+/// Writes lines to a page, and counts.
+pub(super) struct Report<'a> {
+    matcher: &'a RegexMatcher,
+    options: &'a Options,
+    trace: &'a Trace,
+    pub(super) page: Page<'a>,
+    /// Lines that match.
+    pub(super) lines: u64,
+    /// Matches, where they are counted.
+    matches: u64,
+    /// The first line of which only windows are shown.
+    pub(super) windowed: Option<Position>,
+    /// The last line that matched.
+    line: u64,
+    /// Lines of context that may still follow the last match that was asked for.
+    after: u64,
+    /// Whether `--` goes before the next line.
+    gap: bool,
+    inverted: Inverted,
+}
+
+/// Under `-v`, a line in pieces is left only if every piece is: what was left of it so far.
+#[derive(Default)]
+struct Inverted {
+    line: u64,
+    pieces: u64,
+    at: Position,
+    /// What to show of the line.
+    start: Vec<u8>,
+}
+
+/// A line as the searcher hands it over.
+#[derive(Clone, Copy)]
+struct Seen<'b> {
+    piece: Piece,
+    /// With its newline: ripgrep matches up to it.
+    bytes: &'b [u8],
+    /// Without.
+    text: &'b [u8],
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(
+        matcher: &'a RegexMatcher,
+        options: &'a Options,
+        trace: &'a Trace,
+        page: Page<'a>,
+    ) -> Self {
+        Self {
+            matcher,
+            options,
+            trace,
+            page,
+            lines: 0,
+            matches: 0,
+            windowed: None,
+            line: 0,
+            after: if options.count { 0 } else { options.after },
+            gap: false,
+            inverted: Inverted::default(),
+        }
+    }
+
+    /// The number that `-c` prints.
+    pub(super) fn count(&self) -> u64 {
+        if self.options.only_matching && !self.options.invert { self.matches } else { self.lines }
+    }
+
+    /// Whether as many lines matched as were asked for.
+    fn is_done(&self) -> bool {
+        self.options.max.is_some_and(|max| max > 0 && self.lines >= max)
+    }
+
+    /// Whether anything may still come.
+    fn goes_on(&self) -> bool {
+        !self.is_done() || self.after > 0
+    }
+
+    /// Counts `line`, once; says whether it is to be shown.
+    fn admit(&mut self, line: u64) -> bool {
+        if self.line == line {
+            return true;
+        }
+        if self.is_done() {
+            // A match in the context of the last one asked for is shown as a match.
+            return self.take_context();
+        }
+        self.line = line;
+        self.lines += 1;
+        true
+    }
+
+    fn take_context(&mut self) -> bool {
+        let left = self.after > 0;
+        self.after = self.after.saturating_sub(1);
+        left
+    }
+
+    fn seen<'b>(&self, number: Option<u64>, bytes: &'b [u8]) -> Seen<'b> {
+        let piece = self.trace.piece(number.unwrap_or(1));
+        Seen { piece, bytes, text: bytes.strip_suffix(b"\n").unwrap_or(bytes) }
+    }
+
+    /// A line, or a piece of one, that matches.
+    fn show(&mut self, seen: Seen<'_>) -> io::Result<()> {
+        let whole = seen.piece.is_line();
+        if !whole && !self.holds_match(seen)? {
+            return Ok(());
+        }
+        let shown = self.lines;
+        if !self.admit(seen.piece.line) {
+            return Ok(());
+        }
+        if self.options.count {
+            return self.count_matches(seen);
+        }
+        if self.page.is_full() {
+            return Ok(());
+        }
+        if self.options.only_matching && !self.options.invert {
+            self.show_matches(seen, shown)
+        } else if whole && (self.options.invert || !window::is_long(seen.text)) {
+            self.page.cut(seen.piece.position(0), shown, false);
+            self.write_line(seen, b':')
+        } else {
+            self.show_windows(seen, shown)
+        }
+    }
+
+    /// Whether the piece has a match of its own, rather than one in the overlap.
+    fn holds_match(&self, seen: Seen<'_>) -> io::Result<bool> {
+        let mut holds = false;
+        each_match(self.matcher, seen, |_| {
+            holds = true;
+            Ok(false)
+        })?;
+        Ok(holds)
+    }
+
+    fn count_matches(&mut self, seen: Seen<'_>) -> io::Result<()> {
+        if !self.options.only_matching || self.options.invert {
+            return Ok(());
+        }
+        each_match(self.matcher, seen, |_| {
+            self.matches += 1;
+            Ok(true)
+        })
+    }
+
+    /// `-o`: each match, a line each.
+    fn show_matches(&mut self, seen: Seen<'_>, shown: u64) -> io::Result<()> {
+        let mut before = (seen.piece.is_line().then_some(0), shown);
+        each_match(self.matcher, seen, |found| {
+            let (at, shown) = before;
+            self.page.cut(seen.piece.position(at.unwrap_or(found.start)), shown, false);
+            before = (None, self.lines);
+            let text = &seen.text[found.start..found.end.min(seen.text.len())];
+            if window::is_long(text) {
+                let shown = window::shown(text, &window::around(text, 0), false, true);
+                self.write_window(seen.piece.position(found.start), b':', &shown)?;
+            } else {
+                self.write(seen.piece.line, b':', text)?;
+            }
+            Ok(!self.page.is_full())
+        })
+    }
+
+    /// A long line: a window around each match that is not in the one before.
+    fn show_windows(&mut self, seen: Seen<'_>, shown: u64) -> io::Result<()> {
+        let mut before = (seen.piece.is_line().then_some(0), shown);
+        let mut end = 0;
+        each_match(self.matcher, seen, |found| {
+            if found.start < end {
+                return Ok(true);
+            }
+            let (at, shown) = before;
+            self.page.cut(seen.piece.position(at.unwrap_or(found.start)), shown, false);
+            before = (None, self.lines);
+            let range = window::around(seen.text, found.start.min(seen.text.len()));
+            end = range.end.max(found.start + 1);
+            let text = seen.window(&range);
+            self.write_window(seen.piece.position(found.start), b':', &text)?;
+            Ok(!self.page.is_full())
+        })
+    }
+
+    /// A line as it is, or its start, where it is long.
+    fn write_line(&mut self, seen: Seen<'_>, mark: u8) -> io::Result<()> {
+        if seen.piece.is_line() && !window::is_long(seen.text) {
+            return self.write(seen.piece.line, mark, seen.text);
+        }
+        let text = seen.window(&window::around(seen.text, 0));
+        self.write_window(seen.piece.position(0), mark, &text)
+    }
+
+    fn write_window(&mut self, at: Position, mark: u8, text: &[u8]) -> io::Result<()> {
+        self.windowed.get_or_insert(at);
+        self.write(format_args!("{}@{}", at.line, at.column), mark, text)
+    }
+
+    fn write(&mut self, number: impl fmt::Display, mark: u8, text: &[u8]) -> io::Result<()> {
+        if mem::take(&mut self.gap) {
+            self.page.push(b"--\n")?;
+        }
+        self.page.push_line(number, mark, text)
+    }
+
+    /// Under `-v`: a piece that does not match.
+    fn leave_piece(&mut self, seen: Seen<'_>, number: Option<u64>) -> io::Result<()> {
+        let line = seen.piece.line;
+        if seen.piece.is_first() {
+            let start = seen.window(&window::around(seen.text, 0));
+            self.inverted = Inverted { line, pieces: 0, at: seen.piece.position(0), start };
+        }
+        self.inverted.pieces += u64::from(self.inverted.line == line);
+        let pieces = self.trace.pieces(number.unwrap_or(1));
+        let all = self.inverted.line == line && self.inverted.pieces == pieces;
+        if !seen.piece.is_last() || !all {
+            return Ok(());
+        }
+        let shown = self.lines;
+        if !self.admit(line) || self.options.count {
+            return Ok(());
+        }
+        let Inverted { at, start, .. } = mem::take(&mut self.inverted);
+        self.page.cut(at, shown, false);
+        self.write_window(at, b':', &start)
+    }
+
+    fn show_context(&mut self, seen: Seen<'_>, torn: bool) -> io::Result<()> {
+        if self.page.is_full() || !seen.piece.is_first() {
+            return Ok(());
+        }
+        self.page.cut(seen.piece.position(0), self.lines, torn);
+        self.write_line(seen, b'-')
+    }
+}
+
+impl Seen<'_> {
+    fn window(&self, range: &Range<usize>) -> Vec<u8> {
+        window::shown(self.text, range, self.piece.is_inside(), self.piece.is_last())
+    }
+}
+
+/// Calls `each` with the matches that are this piece's, as ripgrep counts them, until it says no.
+fn each_match(
+    matcher: &RegexMatcher,
+    seen: Seen<'_>,
+    mut each: impl FnMut(Range<usize>) -> io::Result<bool>,
+) -> io::Result<()> {
+    let end = seen.bytes.len();
+    let found = matcher.try_find_iter(seen.bytes, |found| {
+        if found.start() >= end {
+            Ok(false)
+        } else if seen.piece.owns(found.start()) {
+            each(found.start()..found.end())
+        } else {
+            Ok(true)
+        }
+    });
+    found.map_err(io::Error::other)?
+}
+
+impl Sink for Report<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        let seen = self.seen(found.line_number(), found.bytes());
+        if self.options.invert && !seen.piece.is_line() {
+            self.leave_piece(seen, found.line_number())?;
+        } else {
+            self.show(seen)?;
+        }
+        Ok(self.goes_on())
+    }
+
+    fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
+        let follows = *found.kind() == SinkContextKind::After;
+        if self.is_done() && !(follows && self.take_context()) {
+            return Ok(false);
+        }
+        self.show_context(self.seen(found.line_number(), found.bytes()), follows)?;
+        Ok(self.goes_on())
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
+        self.gap = true;
+        Ok(true)
+    }
+}

@@ -1,0 +1,363 @@
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::Command;
+
+use proptest::prelude::*;
+
+use super::fold;
+use crate::model::Limits;
+use crate::view::View;
+use crate::view::ViewDir;
+use crate::view::fixture::Fixture;
+
+fn grep(query: &str) -> View {
+    ViewDir::Grep.child(OsStr::new(query)).unwrap()
+}
+
+fn log(lines: usize) -> String {
+    let level = |line: usize| if line.is_multiple_of(97) { "ERROR" } else { "info" };
+    let tag =
+        |line: usize| ["foo(bar)", "a|b", "[x]", "caf\u{e9}", "C:\\temp", "50% done"][line % 6];
+    (1..=lines)
+        .map(|line| format!("{} REQ-{line:06} GET /item/{line} {}\n", level(line), tag(line)))
+        .collect()
+}
+
+fn corpus() -> Vec<Vec<u8>> {
+    vec![
+        Vec::new(),
+        b"\n".to_vec(),
+        b"foo".to_vec(),
+        b"foo\n\n\nfoo bar\r\nFOO\n".to_vec(),
+        b"\xef\xbb\xbffoo\nbar\n".to_vec(),
+        b"caf\xc3\xa9 foo\xff\xfebar\nfoo \xe2\x82\nstra\xc3\x9fe\n".to_vec(),
+        b"a foo\nb\nfoo foo\nc\nd\ne foo\nf\nfoo".to_vec(),
+        b"--- FAIL: foo\n-n\n-i foo\n".to_vec(),
+        log(300).into_bytes(),
+        format!("x\n{}foo\n", "y\n".repeat(100_000)).into_bytes(),
+    ]
+}
+
+/// `(query, arguments of rg)`.
+const QUERIES: &[(&str, &[&str])] = &[
+    ("foo", &["foo"]),
+    ("-i foo", &["-i", "foo"]),
+    ("-S foo", &["-S", "foo"]),
+    ("-S FOO", &["-S", "FOO"]),
+    ("-w foo", &["-w", "foo"]),
+    ("-x foo", &["-x", "foo"]),
+    ("-F foo(bar)", &["-F", "foo(bar)"]),
+    ("foo\\(bar\\)", &["foo\\(bar\\)"]),
+    ("^foo", &["^foo"]),
+    ("foo$", &["foo$"]),
+    ("^", &["^"]),
+    ("$", &["$"]),
+    ("^$", &["^$"]),
+    ("-v ^$", &["-v", "^$"]),
+    ("-v foo", &["-v", "foo"]),
+    ("-v -o foo", &["-v", "-o", "foo"]),
+    ("-c foo", &["-c", "foo"]),
+    ("-c -v foo", &["-c", "-v", "foo"]),
+    ("-c -o foo", &["-c", "-o", "foo"]),
+    ("-c -m1 foo", &["-c", "-m1", "foo"]),
+    ("-c zzz", &["-c", "zzz"]),
+    ("-c -C3 foo", &["-c", "-C3", "foo"]),
+    ("-o foo", &["-o", "foo"]),
+    ("-o x*", &["-o", "x*"]),
+    ("-o fo|o", &["-o", "fo|o"]),
+    ("-o -C1 foo", &["-o", "-C1", "foo"]),
+    ("-o -m1 foo", &["-o", "-m1", "foo"]),
+    ("-C1 foo", &["-C1", "foo"]),
+    ("-C3 ERROR", &["-C3", "ERROR"]),
+    ("-A2 foo", &["-A2", "foo"]),
+    ("-B2 foo", &["-B2", "foo"]),
+    ("-A1 -B2 REQ-0001[0-3]", &["-A1", "-B2", "REQ-0001[0-3]"]),
+    ("-m1 foo", &["-m1", "foo"]),
+    ("-m2 foo", &["-m2", "foo"]),
+    ("-m1 -A3 foo", &["-m1", "-A3", "foo"]),
+    ("-m1 -C1 foo", &["-m1", "-C1", "foo"]),
+    ("-m1 -v -A3 foo", &["-m1", "-v", "-A3", "foo"]),
+    ("-m2 -A4 -o foo", &["-m2", "-A4", "-o", "foo"]),
+    ("-i --context=1 --max-count 2 foo", &["-i", "-C1", "-m2", "foo"]),
+    ("ERROR|REQ-00001[0-3]", &["ERROR|REQ-00001[0-3]"]),
+    ("GET %2Fitem%2F7[0-9] ", &["GET /item/7[0-9] "]),
+    ("50%25 done", &["50% done"]),
+    ("caf[\u{e9}]", &["caf[\u{e9}]"]),
+    ("-i STRASSE|STRA\u{1e9e}E", &["-i", "STRASSE|STRA\u{1e9e}E"]),
+    ("\\bfoo\\b", &["\\bfoo\\b"]),
+    ("\\d{6}", &["\\d{6}"]),
+    ("foo.", &["foo."]),
+    ("(?-u)foo\\xff", &["(?-u)foo\\xff"]),
+    ("foo\\s", &["foo\\s"]),
+    ("--- FAIL", &["-e", "--- FAIL"]),
+    ("-n", &["-e", "-n"]),
+    ("-- -i foo", &["-e", "-i foo"]),
+    ("-e -i foo", &["-e", "-i foo"]),
+];
+
+#[test]
+fn results_are_ripgreps() {
+    for (at, input) in corpus().into_iter().enumerate() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&input).unwrap();
+        let fixture = Fixture::new(input);
+        for (query, args) in QUERIES {
+            let mut rg = Command::new("rg");
+            rg.args(["--no-config", "-n"]).args(*args).arg(file.path());
+            let want = rg.output().expect("ripgrep is on PATH").stdout;
+            let (got, rendered) = fixture.render(&grep(&format!("-m0 {query}"))).unwrap();
+            let got = if query.contains("-m") || query.starts_with("--") || *query == "-n" {
+                fixture.render(&grep(query)).unwrap().0
+            } else {
+                assert_eq!(rendered.notice, None, "{query}");
+                got
+            };
+            let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+            assert!(got == want, "text {at}, {query}:\n{}\n{}", text(&got), text(&want));
+        }
+    }
+}
+
+#[test]
+fn a_large_result_is_cut_and_says_how_to_go_on() {
+    let text: String = (1..=8112)
+        .map(|line| {
+            if line % 2 == 0 {
+                format!("{line:06} request timeout after thirty seconds, gave up at last\n")
+            } else {
+                format!("{line:06} fine\n")
+            }
+        })
+        .collect();
+    let fixture = Fixture::new(text);
+    let all = String::from_utf8(fixture.render(&grep("-m0 timeout")).unwrap().0).unwrap();
+    let (notice, body) = split_notice(&fixture.text(&grep("timeout")));
+    assert_eq!(
+        notice,
+        "# 4,056 of 8,112 lines match; the first 720 follow. \
+         Go on: /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1442 timeout    \
+         All at once: /ctx/c7/artifacts/tool/9f3k.txt.grep/-m0 timeout\n"
+    );
+    let (next_notice, next) = split_notice(&fixture.text(&grep("--from=1442 timeout")));
+    assert_eq!(
+        next_notice,
+        "# 3,336 of the 6,671 lines from line 1,442 on match; the first 720 follow. \
+         Go on: /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=2882 timeout    \
+         All at once: /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1442 -m0 timeout\n"
+    );
+    assert!(all.starts_with(&(body + &next)));
+}
+
+fn split_notice(text: &str) -> (String, String) {
+    let body = text.split_inclusive('\n').skip_while(|line| line.starts_with("# "));
+    let body: String = body.collect();
+    (text[..text.len() - body.len()].to_owned(), body)
+}
+
+/// What one gets by following every `Go on`.
+fn followed(fixture: &Fixture, query: &str) -> String {
+    let mut all = String::new();
+    let mut next = Some(query.to_owned());
+    while let Some(query) = next {
+        let (notice, body) = split_notice(&fixture.text(&grep(&query)));
+        assert!(notice.len() + body.len() <= Limits::VIEW_BYTES);
+        all.push_str(&body);
+        next = notice.split_once("Go on: ").map(|(_, rest)| {
+            let path = rest.split("    ").next().unwrap();
+            path.split_once(".grep/").unwrap().1.to_owned()
+        });
+    }
+    all
+}
+
+#[test]
+fn going_on_misses_nothing() {
+    let fixture = Fixture::new(log(6000));
+    for query in
+        ["REQ", "-C2 7[0-9] ", "-A9 ERROR", "-B5 0 ", "-o [0-9]", "-v ERROR", "-m3000 e", "-o \\w"]
+    {
+        let all = fixture.render(&grep(&query.replace("-m3000", "-m3000 -m0"))).unwrap().0;
+        let mut all = String::from_utf8(all).unwrap().replace("--\n", "");
+        if query.starts_with("-m") {
+            all = all.lines().take(3000).flat_map(|line| [line, "\n"]).collect();
+        }
+        assert!(followed(&fixture, query).replace("--\n", "") == all, "{query}");
+    }
+}
+
+#[test]
+fn what_is_no_regex_is_searched_as_text() {
+    let fixture = Fixture::new("call(unclosed [\ncall\n\\n x\n");
+    let cases = [
+        (
+            "(unclosed [",
+            "# not a regex (unclosed character class): searched as text\n1:call(unclosed [\n",
+        ),
+        ("call(", "# not a regex (unclosed group): searched as text\n1:call(unclosed [\n"),
+        ("-o call(", "# not a regex (unclosed group): searched as text\n1:call(\n"),
+        ("*", "# not a regex (repetition operator missing expression): searched as text\n"),
+        (
+            "\\n",
+            "# not a regex (the literal \"\\n\" is not allowed in a regex): searched as text\n3:\\n x\n",
+        ),
+        ("-F call(", "1:call(unclosed [\n"),
+    ];
+    for (query, want) in cases {
+        assert_eq!(fixture.text(&grep(query)), want, "{query}");
+    }
+    let huge = fixture.text(&grep("(\\w{100}){1000}"));
+    assert_eq!(
+        huge,
+        "# not a regex (compiled regex exceeds size limit of 10485760): searched as text\n"
+    );
+}
+
+#[test]
+fn bytes_and_newlines_are_searched_as_text() {
+    let fixture = Fixture::new(b"a\xffb\nx.y\n".to_vec());
+    let query = |name: &[u8]| ViewDir::Grep.child(OsStr::from_bytes(name)).unwrap();
+    assert_eq!(
+        fixture.bytes(&query(b"\xffb")),
+        b"# not a regex (not UTF-8): searched as text\n1:a\xffb\n"
+    );
+    let two = fixture.bytes(&query(b"x.y\n(?"));
+    assert!(two.ends_with(b"searched as text\n2:x.y\n"), "{}", two.escape_ascii());
+}
+
+#[test]
+fn long_lines_are_cut_around_their_matches() {
+    let line = format!(
+        "{}timeout{}timeout, timeout{}",
+        "a".repeat(1000),
+        "b".repeat(1000),
+        "c".repeat(1000)
+    );
+    let fixture = Fixture::new(format!("short timeout\n{line}\nend\n"));
+    let want = format!(
+        "# some lines are long: 2@1001 is line 2 at byte column 1001\n\
+         1:short timeout\n\
+         2@1001:...{}timeout{}...\n\
+         2@2008:...{}timeout, timeout{}...\n",
+        "a".repeat(120),
+        "b".repeat(367),
+        "b".repeat(120),
+        "c".repeat(358),
+    );
+    assert_eq!(fixture.text(&grep("timeout")), want);
+    let around = fixture.text(&grep("-C1 end"));
+    let start = "a".repeat(494);
+    assert_eq!(
+        around,
+        format!("# some lines are long: 2@1 is line 2 at byte column 1\n2@1-{start}...\n3:end\n")
+    );
+    let inverted = fixture.text(&grep("-v end"));
+    assert!(inverted.ends_with(&format!("1:short timeout\n2@1:{start}...\n")));
+    assert_eq!(fixture.text(&grep("-c timeout")), "2\n");
+    assert_eq!(fixture.text(&grep("-o timeout")), "1:timeout\n2:timeout\n2:timeout\n2:timeout\n");
+    let rest = fixture.text(&grep("--from=2@2500 c{3}"));
+    assert!(rest.contains("\n2@2500:...ccc"), "{rest}");
+}
+
+/// A line of several pieces, with a word wherever pieces meet, and a line on either side.
+fn giant() -> (String, Vec<usize>) {
+    let mut text = "\u{e9}".repeat(2_500_000);
+    let step = fold::PIECE - fold::OVERLAP;
+    let mut places = vec![0, 100_000];
+    places.extend(
+        (1..5)
+            .flat_map(|piece| [piece * step, piece * step + 40_000, piece * step + fold::OVERLAP]),
+    );
+    for place in &places {
+        text.replace_range(place & !1..(place & !1) + 6, "needle");
+    }
+    places.sort_unstable();
+    places.dedup();
+    (text, places)
+}
+
+#[test]
+fn giant_lines_are_searched_in_pieces() {
+    let (line, places) = giant();
+    let fixture = Fixture::new(format!("needle\n{line}\nlast needle\n"));
+    let got = fixture.text(&grep("needle"));
+    let columns: Vec<String> =
+        places.iter().map(|place| format!("2@{}", (place & !1) + 1)).collect();
+    let found: Vec<&str> =
+        got.lines().skip(2).filter_map(|line| line.split_once(':')).map(|(at, _)| at).collect();
+    assert_eq!(found[..columns.len()], columns);
+    assert!(got.ends_with("\n3:last needle\n"));
+    assert_eq!(fixture.text(&grep("-c needle")), "3\n");
+    assert_eq!(fixture.text(&grep("-c -o needle")), format!("{}\n", places.len() + 2));
+    assert_eq!(fixture.text(&grep("-v needle")), "");
+    assert_eq!(fixture.text(&grep("-c -v nothing")), "3\n");
+    assert_eq!(fixture.text(&grep("-c -v last")), "2\n");
+    assert_eq!(fixture.text(&grep("-m1 -A1 needle")).lines().count(), 3);
+    assert_eq!(fixture.text(&grep("-C1 last")).lines().last(), Some("3:last needle"));
+}
+
+#[test]
+fn going_on_inside_a_giant_line_misses_nothing() {
+    let text = "0123456789".repeat(300_000);
+    let fixture = Fixture::new(text);
+    let parts = followed(&fixture, "--from=1@1000001 -o .{1,400}");
+    let joined: String = parts.lines().map(|line| line.split_once(':').unwrap().1).collect();
+    assert!(joined == "0123456789".repeat(200_000));
+    let first = fixture.text(&grep("-o .{1,400}"));
+    let want = "# 1 of 1 line matches; the first 1 follows, line 1 up to byte column 48,000. \
+                Go on: /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1@48001 -o .{1,400}    \
+                All at once: /ctx/c7/artifacts/tool/9f3k.txt.grep/-o -m0 .{1,400}\n";
+    assert_eq!(split_notice(&first).0, want);
+}
+
+#[test]
+fn a_search_can_run_out_of_time() {
+    let fixture = Fixture::new(log(50_000));
+    let asked = Cell::new(0);
+    let expired = || asked.replace(asked.get() + 1) >= 4;
+    let (body, rendered) = fixture.render_until(&grep("REQ-000001"), &expired).unwrap();
+    assert!(!rendered.whole);
+    assert!(body.starts_with(b"1:"));
+    let notice = rendered.notice.unwrap();
+    assert!(
+        notice.starts_with("# out of time after 0.2 of 2.0 MB; what was found follows. Go on: "),
+        "{notice}"
+    );
+    let from = notice.split_once("--from=").unwrap().1.split(' ').next().unwrap();
+    let on = fixture.render(&grep(&format!("--from={from} REQ-049"))).unwrap();
+    assert!(on.0.starts_with(b"49000:"));
+    let (body, rendered) = fixture.render_until(&grep("--from=9 x"), &|| true).unwrap();
+    assert_eq!((body.len(), rendered.whole), (0, false));
+}
+
+#[test]
+fn memory_for_context_is_bounded() {
+    let lines = format!("{}\n", "x".repeat(fold::PIECE - 1)).repeat(80);
+    let fixture = Fixture::new(lines + "end\n");
+    let got = fixture.text(&grep("-B200 end"));
+    assert!(got.starts_with("# lines too long for so much context: stopped before line "), "{got}");
+}
+
+#[test]
+fn what_is_not_text_is_named() {
+    let fixture = Fixture::new(b"\0foo\n".to_vec());
+    let want = "# not text (application/octet-stream, 5 bytes), so nothing follows. \
+                The bytes: /ctx/c7/artifacts/tool/9f3k.txt\n";
+    assert_eq!(fixture.text(&grep("foo")), want);
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics_and_results_stay_small(
+        text in proptest::collection::vec(any::<u8>(), 0..4000),
+        name in "(-[iSFwvcxo]{1,3} |-[ABCm][0-9]{1,2} |--from=[1-9](@[1-9]{1,3})? ){0,2}[ -~]{1,12}",
+    ) {
+        let fixture = Fixture::new(text.into_iter().map(|byte| byte.max(1)).collect::<Vec<u8>>());
+        if let Some(view) = ViewDir::Grep.child(OsStr::new(&name)) {
+            let once = fixture.bytes(&view);
+            prop_assert!(name.contains("-m0") || once.len() <= Limits::VIEW_BYTES);
+            prop_assert_eq!(once, fixture.bytes(&view));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What is shown of a long line: a window around each match.
+
+use std::ops::Range;
+
+use crate::model::Limits;
+
+/// Where text was left out.
+const CUT: &[u8] = b"...";
+/// Characters shown before a match.
+const BEFORE: usize = 120;
+/// Characters of a window, the marks of its cuts not counted.
+const WIDTH: usize = Limits::LINE_CHARS - 2 * CUT.len();
+
+/// Whether `line` is too long to be shown whole.
+pub(super) fn is_long(line: &[u8]) -> bool {
+    line.len() > Limits::LINE_CHARS && forward(line, 0, Limits::LINE_CHARS) < line.len()
+}
+
+/// The bytes to show around a match at `at`.
+pub(super) fn around(line: &[u8], at: usize) -> Range<usize> {
+    let start = back(line, at, BEFORE);
+    let end = forward(line, start, WIDTH);
+    if end < line.len() { start..end } else { back(line, line.len(), WIDTH).min(start)..line.len() }
+}
+
+/// `range` of `line`, with a mark where the line goes on.
+pub(super) fn shown(line: &[u8], range: &Range<usize>, inside: bool, ends: bool) -> Vec<u8> {
+    let mut text = Vec::with_capacity(range.len() + 2 * CUT.len());
+    if inside || range.start > 0 {
+        text.extend_from_slice(CUT);
+    }
+    text.extend_from_slice(&line[range.clone()]);
+    if !ends || range.end < line.len() {
+        text.extend_from_slice(CUT);
+    }
+    text
+}
+
+/// `count` characters on from `at`; four bytes at most count as one.
+pub(super) fn forward(line: &[u8], at: usize, count: usize) -> usize {
+    let most = line.len().min(at.saturating_add(4 * count));
+    let starts = line[at..most].iter().enumerate().filter(|(_, byte)| !continues(**byte));
+    starts.map(|(index, _)| at + index).nth(count).unwrap_or(most)
+}
+
+/// `count` characters back from `at`.
+fn back(line: &[u8], at: usize, count: usize) -> usize {
+    let least = at.saturating_sub(4 * count);
+    let starts = line[least..at].iter().enumerate().rev().filter(|(_, byte)| !continues(**byte));
+    starts.map(|(index, _)| least + index).nth(count.saturating_sub(1)).unwrap_or(least)
+}
+
+fn continues(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_counted_not_bytes() {
+        assert!(!is_long("\u{e9}".repeat(500).as_bytes()));
+        assert!(is_long("\u{e9}".repeat(501).as_bytes()));
+        assert!(!is_long(&[b'x'; 500]));
+        assert!(is_long(&[b'x'; 501]));
+        assert!(is_long(&[0x80; 2001]));
+    }
+
+    #[test]
+    fn windows_lie_around_the_match() {
+        let line = [b'x'; 10_000];
+        assert_eq!(around(&line, 5000), 4880..5374);
+        assert_eq!(around(&line, 10), 0..494);
+        assert_eq!(around(&line, 9990), 9506..10_000);
+        let line = "\u{20ac}".repeat(1000);
+        let window = around(line.as_bytes(), 1500);
+        assert_eq!(line[window].chars().count(), WIDTH);
+    }
+
+    #[test]
+    fn cuts_are_marked() {
+        let line = b"0123456789";
+        assert_eq!(shown(line, &(2..4), false, true), b"...23...");
+        assert_eq!(shown(line, &(0..10), false, true), line);
+        assert_eq!(shown(line, &(0..10), true, false), b"...0123456789...");
+    }
+}
