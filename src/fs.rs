@@ -1,1 +1,174 @@
-//! The filesystem without a kernel.
+//! The filesystem without a kernel: nodes, handles, sealing, and the views of every file.
+//!
+//! [`ContextFs`] has one method an operation, in its own terms ([`Ino`], [`Attr`], [`Entry`],
+//! [`Errno`]); the `fuse` layer translates. It may be called from many threads at once.
+//!
+//! Locks, in the order in which they may be held together: the link of a node on disk, its
+//! `Writing`, its analysis, the inode table. None is held while a view is computed.
+
+mod analysis;
+mod attr;
+mod body;
+mod computed;
+mod counters;
+mod dir;
+mod disk;
+mod error;
+mod facts;
+mod file;
+mod handle;
+mod inode;
+mod io;
+mod lookup;
+mod node;
+mod pool;
+mod rename;
+mod rendered;
+mod seal;
+mod setattr;
+#[cfg(test)]
+mod tests;
+mod xattr;
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+pub use attr::Attr;
+pub use attr::Caller;
+pub use attr::Entry;
+pub use attr::Fh;
+pub use attr::FileKind;
+pub use attr::Ino;
+pub use attr::NewTime;
+pub use attr::SetAttr;
+pub use attr::TimedAttr;
+pub use counters::Counters;
+pub use dir::Listed;
+pub use error::Errno;
+pub use error::FsError;
+pub use error::Level;
+pub use error::Result;
+pub use io::OpenMode;
+pub use io::Opened;
+pub use rename::RenameMode;
+
+use quick_cache::sync::Cache;
+
+use analysis::Analyses;
+use body::BodyCache;
+use disk::Disk;
+use handle::HandleTable;
+use inode::InodeTable;
+use node::DirNode;
+use node::NodeKind;
+use pool::Pool;
+use seal::Sealer;
+
+use crate::model::Component;
+use crate::model::Limits;
+use crate::store::Conversation;
+use crate::store::Store;
+
+/// Conversations whose manifests stay indexed in memory.
+const KEPT_CONVERSATIONS: usize = 64;
+
+/// How a mount behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The root of the tree as its readers name it, such as `/ctx`; views print it.
+    pub prefix: String,
+    /// Sealed artifacts cannot be changed.
+    pub write_once: bool,
+    /// Directories list `X.summary`, `X.tail` and `X.grep`; else they are found by name only.
+    pub list_views: bool,
+    /// Most bytes of one artifact: a write past it gives EFBIG.
+    pub max_artifact: Option<u64>,
+    /// Bytes that must stay free on the store's disk: a write that leaves less gives ENOSPC.
+    pub min_free: u64,
+    /// Permission bits of the root directory.
+    pub root_mode: u16,
+    /// How long a view may be computed before it gives what it has.
+    pub view_deadline: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            prefix: "/ctx".to_owned(),
+            write_once: false,
+            list_views: true,
+            max_artifact: None,
+            min_free: 64 * 1024 * 1024,
+            root_mode: 0o755,
+            view_deadline: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The filesystem.
+#[derive(Clone)]
+pub struct ContextFs(Arc<Shared>);
+
+pub(crate) struct Shared {
+    store: Store,
+    options: Options,
+    limits: Limits,
+    nodes: InodeTable,
+    handles: HandleTable,
+    bodies: BodyCache,
+    analyses: Analyses,
+    pool: Pool,
+    sealer: Sealer,
+    /// Kept open, so that each keeps the index of its manifest.
+    conversations: Cache<Component, Arc<Conversation>>,
+    disk: Disk,
+    counters: Counters,
+    started: Instant,
+}
+
+impl ContextFs {
+    /// Serves `store`. Starts the threads that compute views and that seal; reads nothing yet.
+    pub fn new(store: Store, options: Options) -> Result<Self> {
+        let root = DirNode { dir: store.context().try_clone()?, link: node::Linked::default() };
+        let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
+        let fs = Self(Arc::new(Shared {
+            store,
+            options,
+            limits: Limits::default(),
+            nodes: InodeTable::new(NodeKind::Dir(root)),
+            handles: HandleTable::default(),
+            bodies: body::cache(),
+            analyses: Analyses::new(),
+            pool: Pool::start("ctxfs-view", threads)?,
+            sealer: Sealer::default(),
+            conversations: Cache::new(KEPT_CONVERSATIONS),
+            disk: Disk::default(),
+            counters: Counters::default(),
+            started: Instant::now(),
+        }));
+        seal::start(&fs.0)?;
+        Ok(fs)
+    }
+
+    /// What has happened since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    /// A regular file of the store, by which the adaptor tries what the kernel allows.
+    pub fn probe_file(&self) -> Result<std::fs::File> {
+        Ok(self.0.store.probe_file()?)
+    }
+
+    /// Seals what is still to be sealed. Nothing is served afterwards.
+    pub fn shut_down(&self) {
+        self.0.sealer.finish();
+    }
+}
+
+impl std::fmt::Debug for ContextFs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ContextFs").field("options", &self.0.options).finish_non_exhaustive()
+    }
+}

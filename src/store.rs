@@ -19,6 +19,7 @@ mod writer;
 
 use std::collections::HashMap;
 use std::fs::DirBuilder;
+use std::fs::File;
 use std::io;
 use std::io::Read as _;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -154,6 +155,12 @@ impl Store {
             self.0.context.rmdir(id.as_os_str())
         });
         removed.map_err(|error| StoreError::io("remove", &path, error))
+    }
+
+    /// Some regular file of the store, to try what the kernel allows with it.
+    pub fn probe_file(&self) -> Result<File, StoreError> {
+        let path = self.0.root.join(layout::VERSION);
+        File::open(&path).map_err(|error| StoreError::io("open", &path, error))
     }
 
     /// The room on its disk.

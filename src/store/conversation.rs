@@ -1,6 +1,7 @@
 //! One conversation: its directory and the records of its artifacts.
 
 use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use crate::store::lease::Lease;
 use crate::store::lease::lease_is_free;
 use crate::store::manifest::Manifest;
 use crate::store::stat;
+use crate::store::stat::Kind;
 use crate::store::stat::Stat;
 
 /// What is said of an artifact whose writer was never heard of again.
@@ -60,18 +62,50 @@ impl Conversation {
     }
 
     /// The record of the file at `path`, and, where there is none, one made from what the disk
-    /// knows: sealed, of the first generation, not analysed.
+    /// and the file's attributes say.
     pub fn record_for(&self, path: &RelPath, stat: &Stat) -> Result<Record, StoreError> {
-        Ok(self.record(path)?.unwrap_or_else(|| Record {
+        Ok(self
+            .record(path)?
+            .unwrap_or_else(|| Record { said: self.said(path), ..Self::fresh_record(path, stat) }))
+    }
+
+    /// A first record of the file at `path`: sealed, of the first generation, not analysed.
+    pub fn fresh_record(path: &RelPath, stat: &Stat) -> Record {
+        Record {
             path: path.to_text(),
             generation: 1,
             state: State::Sealed,
             size: stat.size,
             modified: stat.mtime.as_nanos(),
             created: stat.created().as_millis(),
-            said: self.said(path),
+            said: Said::default(),
             analysis: None,
-        }))
+        }
+    }
+
+    /// The paths of all artifacts on disk, whether or not they have a record.
+    pub fn artifacts(&self) -> Result<Vec<RelPath>, StoreError> {
+        let mut found = Vec::new();
+        let mut waiting = vec![OsString::from("artifacts")];
+        while let Some(at) = waiting.pop() {
+            let entries = match RelPath::new(&at).map(|path| self.dir.open_dir_at(&path)) {
+                Ok(Ok(dir)) => dir.entries(),
+                Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => continue,
+                Ok(Err(error)) => Err(error),
+                Err(_) => continue,
+            };
+            for entry in entries.map_err(|error| self.fault("list", error))? {
+                let mut path = at.clone();
+                path.push("/");
+                path.push(&entry.name);
+                match (entry.kind, RelPath::new(&path)) {
+                    (Kind::Directory, _) => waiting.push(path),
+                    (Kind::File, Ok(path)) if path.is_artifact() => found.push(path),
+                    (Kind::File | Kind::Other, _) => {}
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// All records of files that are not gone, in the order they were last recorded.
@@ -181,12 +215,48 @@ impl Conversation {
     }
 }
 
-/// Removes the store's own files from a conversation that has nothing else; ENOTEMPTY otherwise,
-/// and then all of them are still there.
+/// Removes the store's own files from a conversation that has nothing else but empty directories
+/// that every conversation has; ENOTEMPTY otherwise, and then all of them are still there.
 pub(super) fn remove_bookkeeping(dir: &Dir) -> io::Result<()> {
     let entries = dir.entries()?;
-    if entries.iter().any(|entry| !layout::is_bookkeeping(OsStr::new(&entry.name))) {
-        return Err(rustix::io::Errno::NOTEMPTY.into());
+    for entry in &entries {
+        let name = OsStr::new(&entry.name);
+        let inner = layout::SKELETON.iter().find(|(skeleton, _)| name == *skeleton);
+        match inner {
+            Some((_, inner)) if entry.kind == Kind::Directory => {
+                require_bare(&dir.open_dir(name)?, inner)?;
+            }
+            _ if layout::is_bookkeeping(name) => {}
+            _ => return Err(rustix::io::Errno::NOTEMPTY.into()),
+        }
     }
-    entries.iter().try_for_each(|entry| dir.unlink(&entry.name))
+    for entry in &entries {
+        match entry.kind {
+            Kind::Directory => remove_bare(dir, &entry.name)?,
+            Kind::File | Kind::Other => dir.unlink(&entry.name)?,
+        }
+    }
+    Ok(())
+}
+
+/// ENOTEMPTY unless `dir` holds nothing but empty directories of the names `inner`.
+fn require_bare(dir: &Dir, inner: &[&str]) -> io::Result<()> {
+    for entry in dir.entries()? {
+        let known = inner.iter().any(|name| entry.name == *name);
+        let bare = known
+            && entry.kind == Kind::Directory
+            && dir.open_dir(&entry.name)?.entries()?.is_empty();
+        if !bare {
+            return Err(rustix::io::Errno::NOTEMPTY.into());
+        }
+    }
+    Ok(())
+}
+
+fn remove_bare(dir: &Dir, name: &OsStr) -> io::Result<()> {
+    let inside = dir.open_dir(name)?;
+    for entry in inside.entries()? {
+        inside.rmdir(&entry.name)?;
+    }
+    dir.rmdir(name)
 }

@@ -53,6 +53,16 @@ impl Dir {
         Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
     }
 
+    /// The same directory, held once more.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
+    /// The descriptor itself.
+    pub fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
     /// Opens a directory in this one.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
         Ok(Self(self.resolve(one(name)?, DIRECTORY, Mode::empty())?))
@@ -84,6 +94,11 @@ impl Dir {
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         Ok(Stat::from(rustix::fs::statx(&self.0, one(name)?, flags, stat::WANTED)?))
+    }
+
+    /// As [`Dir::stat`], any way below this directory.
+    pub fn stat_at(&self, path: &RelPath) -> io::Result<Stat> {
+        stat::stat_open(self.descend(path, OFlags::PATH)?)
     }
 
     /// The attributes of this directory.

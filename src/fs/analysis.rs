@@ -1,0 +1,90 @@
+//! Finding the analysis of an artifact: kept, recorded, or made now.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+
+use crate::fs::Ino;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::file::FileNode;
+use crate::fs::node::Node;
+use crate::model::Analysis;
+use crate::model::Record;
+use crate::store::Stat;
+use crate::store::stat_file;
+
+/// Analyses that are kept for the next view; the manifest has the others.
+const KEPT: usize = 256;
+/// Bytes that views which need no more than the kind of content look at.
+pub(crate) const SNIFFED: u64 = 64 * 1024;
+
+/// The state of the bytes that an analysis speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment {
+    rewrites: u64,
+    size: u64,
+    modified: i64,
+}
+
+/// The analyses of recent artifacts.
+pub(crate) struct Analyses(Cache<Ino, (Moment, Arc<Analysis>)>);
+
+impl Analyses {
+    pub(crate) fn new() -> Self {
+        Self(Cache::new(KEPT))
+    }
+}
+
+/// An analysis, and whether it speaks of the whole file.
+pub(crate) struct Found {
+    pub(crate) analysis: Arc<Analysis>,
+    pub(crate) whole: bool,
+}
+
+impl Shared {
+    /// The analysis of `node` as it is now; of its first bytes only where `expired` says that
+    /// there is no time for more.
+    pub(crate) fn analysis(
+        &self,
+        node: &Node,
+        file: &File,
+        record: Option<&Record>,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<Found> {
+        let known = node.as_file()?;
+        let stat = stat_file(file)?;
+        let moment = Moment::now(known, &stat);
+        if let Some(analysis) = self.kept(node.ino, moment).or_else(|| recorded(record, moment)) {
+            return Ok(Found { analysis, whole: true });
+        }
+        let (analysis, whole) = known.analyse(file, stat.size, expired)?;
+        let analysis = Arc::new(analysis);
+        let after = Moment::now(known, &stat_file(file)?);
+        if whole && after.size == analysis.bytes && after.rewrites == moment.rewrites {
+            self.analyses.0.insert(node.ino, (after, Arc::clone(&analysis)));
+        }
+        Ok(Found { analysis, whole })
+    }
+
+    fn kept(&self, ino: Ino, moment: Moment) -> Option<Arc<Analysis>> {
+        let (then, analysis) = self.analyses.0.get(&ino)?;
+        (then == moment).then_some(analysis)
+    }
+}
+
+impl Moment {
+    fn now(file: &FileNode, stat: &Stat) -> Self {
+        let rewrites = file.writing().rewrites;
+        Self { rewrites, size: stat.size, modified: stat.mtime.as_nanos() }
+    }
+}
+
+/// What the manifest has, where the file is as it was recorded and nobody has touched it since.
+fn recorded(record: Option<&Record>, moment: Moment) -> Option<Arc<Analysis>> {
+    let record = record?;
+    let same =
+        record.size == moment.size && record.modified == moment.modified && moment.rewrites == 0;
+    if same { record.analysis.clone().map(Arc::new) } else { None }
+}

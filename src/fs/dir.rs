@@ -1,0 +1,321 @@
+//! Directories: listing, making and removing.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use crate::fs::Caller;
+use crate::fs::ContextFs;
+use crate::fs::Entry;
+use crate::fs::Fh;
+use crate::fs::FileKind;
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::OpenMode;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::handle::Handle;
+use crate::fs::handle::ListedName;
+use crate::fs::handle::Listing;
+use crate::fs::lookup::computed_name;
+use crate::fs::node::DirNode;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::model::Component;
+use crate::model::State;
+use crate::model::is_scratch;
+use crate::store::Conversation;
+use crate::store::DirEntry;
+use crate::store::Kind;
+use crate::store::is_bookkeeping;
+use crate::view::Derived;
+use crate::view::LISTED;
+use crate::view::split;
+
+/// The number that listings give for computed entries: they have none before they are looked up.
+/// It is below all others, so that programs which remove in the order of these numbers (GNU rm in
+/// large directories) meet views before their artifact.
+const COMPUTED: u64 = 2;
+
+/// One name of a listing, and where the next one begins.
+#[derive(Debug)]
+pub struct Listed<'a> {
+    /// The name.
+    pub name: &'a OsStr,
+    /// File or directory.
+    pub kind: FileKind,
+    /// A number for it.
+    pub ino: u64,
+    /// Where to go on after it.
+    pub next: u64,
+}
+
+impl ContextFs {
+    /// Takes down the names in a directory.
+    pub fn opendir(&self, ino: Ino) -> Result<Fh> {
+        let node = self.0.nodes.get(ino)?;
+        let entries = match &node.kind {
+            NodeKind::Dir(dir) => self.0.names(&node, dir)?,
+            NodeKind::ViewDir { .. } => Vec::new(),
+            NodeKind::Control => {
+                vec![computed("status.json", FileKind::File), computed("version", FileKind::File)]
+            }
+            NodeKind::File(_) | NodeKind::Rendered(_) => return Err(FsError::NotADirectory),
+        };
+        Ok(self.0.handles.insert(Handle::Listing(Arc::new(Listing { entries }))))
+    }
+
+    /// Hands the names from `offset` on to `take`, until it says that it is full.
+    pub fn readdir(
+        &self,
+        ino: Ino,
+        fh: Fh,
+        offset: u64,
+        mut take: impl FnMut(Listed<'_>) -> bool,
+    ) -> Result<()> {
+        let listing = self.0.handles.listing(fh)?;
+        let dots = [(".", ino.0), ("..", ino.0)].map(|(name, ino)| ListedName {
+            name: OsString::from(name),
+            kind: FileKind::Directory,
+            ino,
+        });
+        let all = dots.iter().chain(&listing.entries).enumerate();
+        for (at, entry) in all.skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
+            let listed =
+                Listed { name: &entry.name, kind: entry.kind, ino: entry.ino, next: at as u64 + 1 };
+            if take(listed) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a directory.
+    pub fn releasedir(&self, fh: Fh) -> Result<()> {
+        self.0.handles.remove(fh).map(|_| ()).ok_or(FsError::UnknownHandle(fh.0))
+    }
+
+    /// Brings the names in a directory to the disk.
+    pub fn fsyncdir(&self, ino: Ino) -> Result<()> {
+        match &self.0.nodes.get(ino)?.kind {
+            NodeKind::Dir(dir) => Ok(dir.dir.sync()?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a directory; in the root, a conversation with all that belongs to one.
+    pub fn mkdir(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
+        let parent = self.0.nodes.get(parent)?;
+        let dir = parent.as_dir()?;
+        let id = Component::new(name)?;
+        self.0.check_not_computed(&parent, dir, name)?;
+        let mode = if parent.is_root() { mode & 0o700 } else { mode };
+        dir.dir.mkdir(name, mode)?;
+        if parent.is_root() {
+            self.0.store.create_conversation(&id)?;
+        }
+        self.0.give_dir_to(dir, name, caller)?;
+        let node = self.0.find_real(&parent, dir, name)?;
+        self.0.entry(&node)
+    }
+
+    /// Makes a file without opening it. Nothing but a regular file can be made so.
+    pub fn mknod(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
+        if mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(FsError::NoSpecialFiles);
+        }
+        let open = OpenMode { flags: libc::O_WRONLY | libc::O_EXCL };
+        let (entry, opened) = self.create(parent, name, mode, open, caller)?;
+        self.release(opened.fh)?;
+        Ok(entry)
+    }
+
+    /// The room on the store's disk.
+    pub fn statfs(&self) -> Result<rustix::fs::StatVfs> {
+        Ok(self.0.store.space()?)
+    }
+
+    /// Removes an empty directory. One that holds nothing but what every conversation has is
+    /// empty; removing a directory of views does nothing.
+    pub fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        let parent = self.0.nodes.get(parent)?;
+        let dir = match &parent.kind {
+            NodeKind::ViewDir { .. } => return Ok(()),
+            _ => parent.as_dir()?,
+        };
+        let removed = if parent.is_root() {
+            let id = Component::new(name)?;
+            self.0.conversations.remove(&id);
+            self.0.store.remove_conversation(&id).map_err(FsError::from)
+        } else if is_bookkeeping(name) {
+            Err(FsError::NotFound)
+        } else {
+            dir.dir.rmdir(name).map_err(FsError::from)
+        };
+        match removed {
+            Err(FsError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.0.remove_computed(&parent, dir, name, FileKind::Directory)
+            }
+            removed => removed,
+        }
+    }
+
+    /// Removes a file. Removing a computed one does nothing.
+    pub fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        let parent = self.0.nodes.get(parent)?;
+        let dir = match &parent.kind {
+            NodeKind::ViewDir { .. } => return Ok(()),
+            NodeKind::Control => return Err(FsError::Computed),
+            _ => parent.as_dir()?,
+        };
+        let node = match self.0.find_real(&parent, dir, name) {
+            Ok(node) => node,
+            Err(FsError::NotFound) => {
+                return self.0.remove_computed(&parent, dir, name, FileKind::File);
+            }
+            Err(error) => return Err(error),
+        };
+        let removed = self.0.unlink_node(&node, dir, name);
+        self.0.nodes.forget(node.ino, 1);
+        removed
+    }
+}
+
+impl Shared {
+    fn names(&self, node: &Arc<Node>, dir: &DirNode) -> Result<Vec<ListedName>> {
+        let entries = dir.dir.entries()?;
+        let mut names = Vec::with_capacity(entries.len());
+        for name in ["README.md", "manifest.json"] {
+            if computed_name(node, OsStr::new(name)).is_some() {
+                names.push(computed(name, FileKind::File));
+            }
+        }
+        let with_views = self.options.list_views && node.holds_artifacts();
+        let taken = if with_views { names_that_hide_views(&entries) } else { Vec::new() };
+        for DirEntry { name, kind, ino } in entries {
+            if kind == Kind::Other || is_bookkeeping(&name) {
+                continue;
+            }
+            if with_views && kind == Kind::File && !is_scratch(&name) {
+                list_views(&name, &taken, &mut names);
+            }
+            names.push(ListedName { name, kind: FileKind::of(kind), ino });
+        }
+        Ok(names)
+    }
+
+    fn unlink_node(&self, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<()> {
+        let file = node.as_file()?;
+        let place = node.place();
+        let mut link = file.link.lock();
+        dir.dir.unlink(name)?;
+        *link = None;
+        if let Some((id, path)) = place
+            && path.is_artifact()
+        {
+            forget_record(&*self.conversation(&id)?, &path)?;
+        }
+        Ok(())
+    }
+
+    /// What removing a computed name means: nothing, for a file of the right kind.
+    fn remove_computed(
+        &self,
+        parent: &Arc<Node>,
+        dir: &DirNode,
+        name: &OsStr,
+        kind: FileKind,
+    ) -> Result<()> {
+        if computed_name(parent, name).is_some() && kind == FileKind::File {
+            return Ok(());
+        }
+        let Some((base, derived)) = split(name) else { return Err(FsError::NotFound) };
+        let of = self.find_real(parent, dir, base)?;
+        let is_file = of.as_file().is_ok();
+        self.nodes.forget(of.ino, 1);
+        match (derived, kind) {
+            _ if !is_file => Err(FsError::NotFound),
+            (Derived::File(_), FileKind::File) | (Derived::Dir(_), FileKind::Directory) => Ok(()),
+            (Derived::File(_), FileKind::Directory) => Err(FsError::NotADirectory),
+            (Derived::Dir(_), FileKind::File) => Err(FsError::IsADirectory),
+        }
+    }
+
+    /// EPERM where `name` is that of a computed file, and no real one hides it.
+    pub(crate) fn check_not_computed(
+        &self,
+        parent: &Arc<Node>,
+        dir: &DirNode,
+        name: &OsStr,
+    ) -> Result<()> {
+        if is_bookkeeping(name) && !parent.is_root() || computed_name(parent, name).is_some() {
+            return Err(FsError::Computed);
+        }
+        let Some((base, _)) = split(name) else { return Ok(()) };
+        match dir.dir.stat(base) {
+            Ok(stat) if stat.kind() == Kind::File && !parent.is_root() => {}
+            _ => return Ok(()),
+        }
+        // A real file of this name hides the view and is an ordinary file.
+        if dir.dir.stat(name).is_ok() { Ok(()) } else { Err(FsError::Computed) }
+    }
+
+    fn give_dir_to(&self, dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
+        if rustix::process::geteuid().is_root() && (caller.uid, caller.gid) != (0, 0) {
+            let made = dir.dir.open_dir(name)?;
+            dir.dir.chown(name, Some(caller.uid), Some(caller.gid))?;
+            give_tree(&made, caller)?;
+        }
+        Ok(())
+    }
+}
+
+/// A conversation's directories belong to who made it.
+fn give_tree(dir: &crate::store::Dir, caller: Caller) -> Result<()> {
+    for entry in dir.entries()? {
+        dir.chown(&entry.name, Some(caller.uid), Some(caller.gid))?;
+        if entry.kind == Kind::Directory {
+            give_tree(&dir.open_dir(&entry.name)?, caller)?;
+        }
+    }
+    Ok(())
+}
+
+/// Records that the artifact at `path` has gone, where it was recorded at all.
+pub(crate) fn forget_record(
+    conversation: &Conversation,
+    path: &crate::model::RelPath,
+) -> Result<()> {
+    if let Some(record) = conversation.record(path)? {
+        let gone = crate::model::Record { state: State::Gone, analysis: None, ..record };
+        conversation.append(&[gone])?;
+    }
+    Ok(())
+}
+
+fn computed(name: &str, kind: FileKind) -> ListedName {
+    ListedName { name: name.into(), kind, ino: COMPUTED }
+}
+
+/// The names of real files that look like views, sorted.
+fn names_that_hide_views(entries: &[DirEntry]) -> Vec<OsString> {
+    let like_views = entries.iter().filter(|entry| split(&entry.name).is_some());
+    let mut names: Vec<_> = like_views.map(|entry| entry.name.clone()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Lists the views of `name` that no real file hides.
+fn list_views(name: &OsStr, taken: &[OsString], names: &mut Vec<ListedName>) {
+    for (suffix, derived) in LISTED {
+        let mut view = name.to_owned();
+        view.push(suffix);
+        if taken.binary_search(&view).is_err() {
+            let kind = match derived {
+                Derived::File(_) => FileKind::File,
+                Derived::Dir(_) => FileKind::Directory,
+            };
+            names.push(ListedName { name: view, kind, ino: COMPUTED });
+        }
+    }
+}

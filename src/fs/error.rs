@@ -1,0 +1,142 @@
+//! What can go wrong, and the one table that maps it to an errno.
+
+use std::io;
+
+use crate::model::NameError;
+use crate::store::StoreError;
+
+/// An error number as the system call returns it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// How loudly an error is logged: most are answers, not faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// An ordinary answer, such as a name that is not there.
+    Debug,
+    /// Something that a person should look at.
+    Warn,
+}
+
+/// Why an operation was refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum FsError {
+    /// No such name, view, page or line.
+    #[error("no such file, directory or view")]
+    NotFound,
+    /// The inode number is not known: the kernel asks for something that it was told to forget.
+    #[error("unknown inode {0}")]
+    UnknownInode(u64),
+    /// The handle is not known.
+    #[error("unknown handle {0}")]
+    UnknownHandle(u64),
+    /// What was found by name is no longer what it was: look it up again.
+    #[error("the artifact has changed since it was looked up")]
+    Stale,
+    /// A file where a directory is needed.
+    #[error("not a directory")]
+    NotADirectory,
+    /// A directory where a file is needed.
+    #[error("is a directory")]
+    IsADirectory,
+    /// A directory that is not empty.
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// The name is taken.
+    #[error("the name is taken")]
+    Exists,
+    /// Views and other computed files cannot be written, created or renamed onto.
+    #[error("computed files cannot be changed")]
+    Computed,
+    /// The artifact is sealed and the mount is `--write-once`.
+    #[error("the artifact is sealed and the mount is write-once")]
+    WriteOnce,
+    /// The root holds conversations only, and they stay there.
+    #[error("the root holds conversations only: make one with mkdir")]
+    RootHoldsConversations,
+    /// Links and special files.
+    #[error("links and special files are not supported")]
+    NoSpecialFiles,
+    /// The handle was opened for the other direction.
+    #[error("the file was not opened for this")]
+    WrongMode,
+    /// A name that cannot be one.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The artifact is at its cap.
+    #[error("the artifact has reached its cap of {0} bytes")]
+    TooLarge(u64),
+    /// The store's disk is nearly full.
+    #[error("the store's disk has less than {0} bytes left")]
+    DiskNearlyFull(u64),
+    /// No such extended attribute.
+    #[error("no such attribute")]
+    NoAttribute,
+    /// The kind of attribute or request that is not served.
+    #[error("not supported")]
+    Unsupported,
+    /// An argument makes no sense.
+    #[error("invalid argument: {0}")]
+    Invalid(&'static str),
+    /// A reply does not fit the caller's buffer.
+    #[error("the buffer is too small")]
+    BufferTooSmall,
+    /// The system's answer.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The store's answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl FsError {
+    /// The number that the caller gets. No wildcard: a new error must choose its number here.
+    pub fn errno(&self) -> Errno {
+        Errno(match self {
+            Self::NotFound => libc::ENOENT,
+            Self::UnknownInode(_) | Self::Stale => libc::ESTALE,
+            Self::UnknownHandle(_) | Self::WrongMode => libc::EBADF,
+            Self::NotADirectory => libc::ENOTDIR,
+            Self::IsADirectory => libc::EISDIR,
+            Self::NotEmpty => libc::ENOTEMPTY,
+            Self::Exists => libc::EEXIST,
+            // EPERM, not EACCES or EROFS: no change of mode or mount would help, as for an
+            // immutable file.
+            Self::Computed
+            | Self::WriteOnce
+            | Self::RootHoldsConversations
+            | Self::NoSpecialFiles => libc::EPERM,
+            Self::Name(NameError::TooLong) => libc::ENAMETOOLONG,
+            Self::Name(NameError::Empty | NameError::Control | NameError::Reserved)
+            | Self::Invalid(_) => libc::EINVAL,
+            Self::TooLarge(_) => libc::EFBIG,
+            Self::DiskNearlyFull(_) => libc::ENOSPC,
+            Self::NoAttribute => libc::ENODATA,
+            Self::Unsupported => libc::EOPNOTSUPP,
+            Self::BufferTooSmall => libc::ERANGE,
+            Self::Io(error) => number(error),
+            Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
+        })
+    }
+
+    /// How loudly to log it.
+    pub fn level(&self) -> Level {
+        match self.errno().0 {
+            libc::EIO | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOSPC => Level::Warn,
+            _ => Level::Debug,
+        }
+    }
+}
+
+fn number(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+impl From<rustix::io::Errno> for FsError {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+/// What every operation returns.
+pub type Result<T> = std::result::Result<T, FsError>;

@@ -1,0 +1,216 @@
+//! A regular file on disk, and what the filesystem knows of it beyond the disk.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::Weak;
+
+use rustix::fs::OFlags;
+
+use crate::fs::FsError;
+use crate::fs::Result;
+use crate::fs::inode::FileId;
+use crate::fs::node::Link;
+use crate::fs::node::Linked;
+use crate::materialize::Analyzer;
+use crate::model::Analysis;
+use crate::store::Stat;
+use crate::store::stat_file;
+
+/// Bytes that one step of analysis reads: at hundreds of megabytes a second some milliseconds, so
+/// that a waiting reader or a due deadline is seen soon.
+pub(crate) const STEP: u64 = 4 * 1024 * 1024;
+/// Bytes that one read of a step takes.
+const BLOCK: usize = 256 * 1024;
+
+/// A regular file on disk.
+pub(crate) struct FileNode {
+    pub(crate) link: Linked,
+    pub(crate) id: FileId,
+    writing: Mutex<Writing>,
+    tracker: Mutex<Tracker>,
+}
+
+/// Who writes, and what has changed. Held while bytes are written, so that whoever looks at the
+/// length under it sees whole writes only.
+#[derive(Debug, Default)]
+pub(crate) struct Writing {
+    /// Open handles that can write.
+    pub(crate) writers: u32,
+    /// Opened for writing, or changed, since it was last sealed.
+    pub(crate) unsealed: bool,
+    /// Some handle can have mapped it for writing, which the daemon does not see.
+    pub(crate) mapped: bool,
+    /// Changes of bytes that stood before: overwriting, truncation.
+    pub(crate) rewrites: u64,
+    /// Changes in all, and results of views that ran out of time: either makes a new generation.
+    pub(crate) changes: u64,
+    /// The end, as far as this mount has seen.
+    pub(crate) end: u64,
+    /// Why the artifact may lack its end.
+    pub(crate) trouble: Option<String>,
+    /// What is open, for a file that has lost its name.
+    open: Vec<Weak<File>>,
+}
+
+/// The analysis of the first bytes, to be carried on.
+#[derive(Default)]
+struct Tracker {
+    analyzer: Option<Box<Analyzer>>,
+    /// `Writing::rewrites` when the analysis began: a later rewrite makes it void.
+    rewrites: u64,
+}
+
+impl FileNode {
+    pub(crate) fn new(link: Link, stat: &Stat) -> Self {
+        let writing = Writing { end: stat.size, ..Writing::default() };
+        Self {
+            link: Linked::new(link),
+            id: FileId::of(stat),
+            writing: Mutex::new(writing),
+            tracker: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file as it is now: by its name, or, where it has lost that, by what is still open.
+    pub(crate) fn stat(&self) -> Result<Stat> {
+        if let Some(link) = self.link.get() {
+            match link.dir()?.stat(&link.name) {
+                Ok(stat) if FileId::of(&stat) == self.id => return Ok(stat),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let file = self.any_open().ok_or(FsError::Stale)?;
+        Ok(stat_file(&file)?)
+    }
+
+    /// Opens it anew. A name that leads elsewhere by now gives [`FsError::Stale`].
+    pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
+        let link = self.link.get().ok_or(FsError::Stale)?;
+        let file = link.dir()?.open_file(&link.name, flags)?;
+        if FileId::of(&stat_file(&file)?) == self.id { Ok(file) } else { Err(FsError::Stale) }
+    }
+
+    /// A descriptor to read it by.
+    pub(crate) fn reader(&self) -> Result<Arc<File>> {
+        match self.open(OFlags::RDONLY) {
+            Ok(file) => Ok(Arc::new(file)),
+            Err(error) => self.any_open().ok_or(error),
+        }
+    }
+
+    /// Some open descriptor of it.
+    pub(crate) fn any_open(&self) -> Option<Arc<File>> {
+        self.writing().open.iter().find_map(Weak::upgrade)
+    }
+
+    /// Remembers an open descriptor.
+    pub(crate) fn opened(&self, file: &Arc<File>) {
+        let mut writing = self.writing();
+        writing.open.retain(|open| open.strong_count() > 0);
+        writing.open.push(Arc::downgrade(file));
+    }
+
+    /// The first `at_least` bytes or more, analysed, carrying on from where it stopped.
+    ///
+    /// Returns the facts of the bytes seen, and whether that is all that was asked: `expired` is
+    /// asked between steps.
+    pub(crate) fn analyse(
+        &self,
+        file: &File,
+        at_least: u64,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<(Analysis, bool)> {
+        loop {
+            let (seen, ended, facts) = self.step(file, at_least)?;
+            if let Some(facts) = facts {
+                return Ok((facts, seen >= at_least || ended));
+            }
+            if expired() {
+                return Ok((self.so_far(), false));
+            }
+        }
+    }
+
+    /// Carries the analysis on by one step; gives the facts where the step reaches `at_least` or
+    /// the end of the file.
+    fn step(&self, file: &File, at_least: u64) -> Result<(u64, bool, Option<Analysis>)> {
+        let rewrites = self.writing().rewrites;
+        let mut tracker = self.tracker();
+        if tracker.rewrites != rewrites {
+            tracker.analyzer = None;
+            tracker.rewrites = rewrites;
+        }
+        let analyzer = tracker.analyzer.get_or_insert_default();
+        let stop = at_least.min(analyzer.seen() + STEP);
+        let mut buffer = vec![0; BLOCK.min(usize::try_from(at_least).unwrap_or(BLOCK))];
+        while analyzer.seen() < stop {
+            let most = buffer.len().min((stop - analyzer.seen()) as usize);
+            let count = file.read_at(&mut buffer[..most], analyzer.seen())?;
+            if count == 0 {
+                return Ok((analyzer.seen(), true, Some(analyzer.finish())));
+            }
+            analyzer.push(&buffer[..count]);
+        }
+        let seen = analyzer.seen();
+        Ok((seen, false, (seen >= at_least).then(|| analyzer.finish())))
+    }
+
+    fn so_far(&self) -> Analysis {
+        self.tracker().analyzer.get_or_insert_default().finish()
+    }
+
+    /// Bytes that are analysed already.
+    pub(crate) fn analysed(&self) -> u64 {
+        self.tracker().analyzer.as_ref().map_or(0, |analyzer| analyzer.seen())
+    }
+
+    /// Frees the state of the analysis; the next one begins at the first byte.
+    pub(crate) fn drop_analysis(&self) {
+        self.tracker().analyzer = None;
+    }
+
+    fn tracker(&self) -> MutexGuard<'_, Tracker> {
+        self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writing {
+    /// Notes that `count` bytes were written at `offset`.
+    pub(crate) fn wrote(&mut self, offset: u64, count: u64) {
+        self.changes += 1;
+        if offset < self.end {
+            self.rewrites += 1;
+        }
+        self.end = self.end.max(offset + count);
+    }
+
+    /// Notes that the file was cut or extended to `length`.
+    pub(crate) fn resized(&mut self, length: u64) {
+        self.changes += 1;
+        if length < self.end {
+            self.rewrites += 1;
+        }
+        self.end = length;
+        self.unsealed = true;
+    }
+
+    /// Notes that the artifact is recorded as it is now.
+    pub(crate) fn sealed(&mut self) {
+        self.unsealed = false;
+        self.mapped = false;
+    }
+
+    /// Notes a change of bytes that the daemon cannot place.
+    pub(crate) fn rewritten(&mut self) {
+        self.changes += 1;
+        self.rewrites += 1;
+    }
+}

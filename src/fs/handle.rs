@@ -1,0 +1,93 @@
+//! Open files and directories.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use dashmap::DashMap;
+
+use crate::fs::Fh;
+use crate::fs::FileKind;
+use crate::fs::FsError;
+use crate::fs::Result;
+use crate::fs::body::Body;
+use crate::fs::node::Node;
+
+/// What an open file or directory is.
+#[derive(Clone)]
+pub(crate) enum Handle {
+    /// A file on disk.
+    File(Arc<FileHandle>),
+    /// A computed file: the bytes are pinned for as long as it is open.
+    Rendered(Arc<Body>),
+    /// A directory: its names at the moment of opening.
+    Listing(Arc<Listing>),
+}
+
+/// A file on disk that is open.
+pub(crate) struct FileHandle {
+    pub(crate) node: Arc<Node>,
+    pub(crate) file: Arc<File>,
+    pub(crate) writes: bool,
+    /// The signal that was killing the process which last flushed this handle; 0 where none was.
+    pub(crate) killed_by: AtomicI32,
+}
+
+/// The names of a directory at one moment: stable while entries come and go.
+pub(crate) struct Listing {
+    pub(crate) entries: Vec<ListedName>,
+}
+
+/// One name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListedName {
+    pub(crate) name: OsString,
+    pub(crate) kind: FileKind,
+    pub(crate) ino: u64,
+}
+
+/// All that is open.
+#[derive(Default)]
+pub(crate) struct HandleTable {
+    open: DashMap<u64, Handle>,
+    next: AtomicU64,
+}
+
+impl HandleTable {
+    pub(crate) fn insert(&self, handle: Handle) -> Fh {
+        let fh = self.next.fetch_add(1, Relaxed) + 1;
+        self.open.insert(fh, handle);
+        Fh(fh)
+    }
+
+    pub(crate) fn get(&self, fh: Fh) -> Result<Handle> {
+        let handle = self.open.get(&fh.0).ok_or(FsError::UnknownHandle(fh.0))?;
+        Ok(handle.clone())
+    }
+
+    pub(crate) fn file(&self, fh: Fh) -> Result<Arc<FileHandle>> {
+        match self.get(fh)? {
+            Handle::File(file) => Ok(file),
+            Handle::Rendered(_) => Err(FsError::Computed),
+            Handle::Listing(_) => Err(FsError::IsADirectory),
+        }
+    }
+
+    pub(crate) fn listing(&self, fh: Fh) -> Result<Arc<Listing>> {
+        match self.get(fh)? {
+            Handle::Listing(listing) => Ok(listing),
+            Handle::File(_) | Handle::Rendered(_) => Err(FsError::NotADirectory),
+        }
+    }
+
+    pub(crate) fn remove(&self, fh: Fh) -> Option<Handle> {
+        self.open.remove(&fh.0).map(|(_, handle)| handle)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+}

@@ -1,0 +1,121 @@
+//! The inode table: numbers, nodes and how often the kernel knows them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use dashmap::DashMap;
+
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::Result;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::fs::rendered::RenderedKey;
+use crate::store::Stat;
+use crate::view::ViewDir;
+
+/// What makes a node the same node: two look-ups with one key give one number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// Something on disk: device, inode and birth, so that a number that the disk uses again is
+    /// not taken for the old file.
+    Disk(FileId),
+    /// A computed file at one generation.
+    Rendered(RenderedKey),
+    /// A directory of views.
+    ViewDir(Ino, ViewDir),
+    /// `.ctxfs`.
+    Control,
+    /// The root.
+    Root,
+}
+
+/// The identity of something on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct FileId {
+    dev: u64,
+    ino: u64,
+    born: Option<(i64, u32)>,
+}
+
+impl FileId {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        let born = stat.born.map(|time| (time.seconds, time.nanos));
+        Self { dev: stat.dev, ino: stat.ino, born }
+    }
+}
+
+/// All nodes that the kernel knows.
+///
+/// `keys` is locked for interning and for forgetting, so that a node cannot be forgotten between
+/// being found and being counted; `nodes` alone serves the hot path, number to node.
+pub(crate) struct InodeTable {
+    nodes: DashMap<Ino, Arc<Node>>,
+    keys: Mutex<HashMap<Key, Arc<Node>>>,
+    next: AtomicU64,
+}
+
+impl InodeTable {
+    pub(crate) fn new(root: NodeKind) -> Self {
+        let nodes = DashMap::new();
+        nodes.insert(Ino::ROOT, Arc::new(Node::new(Ino::ROOT, Key::Root, root)));
+        Self { nodes, keys: Mutex::default(), next: AtomicU64::new(Ino::ROOT.0 + 1) }
+    }
+
+    pub(crate) fn get(&self, ino: Ino) -> Result<Arc<Node>> {
+        let node = self.nodes.get(&ino).ok_or(FsError::UnknownInode(ino.0))?;
+        Ok(Arc::clone(&node))
+    }
+
+    /// The node of `key`, made by `make` where there is none, counted as looked up once more.
+    pub(crate) fn intern(
+        &self,
+        key: Key,
+        make: impl FnOnce(Ino) -> Result<NodeKind>,
+    ) -> Result<Arc<Node>> {
+        let mut keys = self.lock();
+        if let Some(node) = keys.get(&key) {
+            node.lookups.fetch_add(1, Relaxed);
+            return Ok(Arc::clone(node));
+        }
+        let ino = Ino(self.next.fetch_add(1, Relaxed));
+        let node = Arc::new(Node::new(ino, key.clone(), make(ino)?));
+        keys.insert(key, Arc::clone(&node));
+        self.nodes.insert(ino, Arc::clone(&node));
+        Ok(node)
+    }
+
+    /// The node of something on disk, where the kernel knows it. Not counted.
+    pub(crate) fn find(&self, id: FileId) -> Option<Arc<Node>> {
+        self.lock().get(&Key::Disk(id)).cloned()
+    }
+
+    /// The kernel forgets `ino` `count` times.
+    pub(crate) fn forget(&self, ino: Ino, count: u64) {
+        if ino == Ino::ROOT {
+            return;
+        }
+        let mut keys = self.lock();
+        let Ok(node) = self.get(ino) else { return };
+        if node.lookups.fetch_sub(count, Relaxed) <= count {
+            keys.remove(&node.key);
+            self.nodes.remove(&ino);
+            drop(keys);
+            // The node may own open files: they close here, with nothing locked.
+            drop(node);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Node>>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

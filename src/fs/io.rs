@@ -1,0 +1,413 @@
+//! Opening, reading, writing and closing files.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::FallocateFlags;
+use rustix::fs::OFlags;
+use rustix::fs::SeekFrom;
+
+use crate::fs::Attr;
+use crate::fs::Caller;
+use crate::fs::ContextFs;
+use crate::fs::Counters;
+use crate::fs::Entry;
+use crate::fs::Fh;
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::TimedAttr;
+use crate::fs::file::FileNode;
+use crate::fs::handle::FileHandle;
+use crate::fs::handle::Handle;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::fs::seal::Job;
+use crate::model::Component;
+use crate::store::stat_file;
+
+/// Bytes that a live artifact may be ahead of its analysis before that is carried on: enough that
+/// small writers are left alone, little enough that the end of a large one is soon analysed.
+const AHEAD: u64 = 1024 * 1024;
+/// How long an open for writing waits, on a write-once mount, for a close that is under way.
+const CLOSING: Duration = Duration::from_millis(50);
+
+/// How a file is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenMode {
+    /// The flags of open(2).
+    pub flags: i32,
+}
+
+impl OpenMode {
+    fn writes(self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY || self.flags & libc::O_TRUNC != 0
+    }
+
+    fn can_map_for_writing(self) -> bool {
+        self.flags & libc::O_ACCMODE == libc::O_RDWR
+    }
+
+    /// As the store's file is opened: writers can read too, so that the last one's descriptor can
+    /// serve the analysis. Creation is the caller's, alignment the kernel's business.
+    fn on_disk(self) -> OFlags {
+        let kept = libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC;
+        let access = if self.writes() { OFlags::RDWR } else { OFlags::RDONLY };
+        access | OFlags::from_bits_retain((self.flags & kept) as u32)
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its handle.
+    pub fh: Fh,
+    /// The store's file, where the kernel may read it directly; none for computed files.
+    pub file: Option<Arc<File>>,
+    /// Whether it can write.
+    pub writes: bool,
+}
+
+impl ContextFs {
+    /// Opens a file and hands it to `done`, which a computed file may reach on another thread.
+    pub fn open(
+        &self,
+        ino: Ino,
+        mode: OpenMode,
+        done: impl FnOnce(Result<Opened>) + Send + 'static,
+    ) {
+        let node = match self.0.nodes.get(ino) {
+            Ok(node) => node,
+            Err(error) => return done(Err(error)),
+        };
+        match &node.kind {
+            NodeKind::Rendered(_) if mode.writes() => done(Err(FsError::Computed)),
+            NodeKind::Rendered(_) => {
+                let shared = Arc::clone(&self.0);
+                self.0.body(&node, move |body| {
+                    done(body.map(|body| {
+                        let fh = shared.handles.insert(Handle::Rendered(body));
+                        Opened { fh, file: None, writes: false }
+                    }));
+                });
+            }
+            NodeKind::File(file) => done(self.0.open_file(&node, file, mode)),
+            NodeKind::Dir(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
+                done(Err(FsError::IsADirectory));
+            }
+        }
+    }
+
+    /// Creates a file that is not there and opens it.
+    pub fn create(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        permissions: u32,
+        mode: OpenMode,
+        caller: Caller,
+    ) -> Result<(Entry, Opened)> {
+        let parent = self.0.nodes.get(parent)?;
+        let dir = self.0.writable_dir(&parent, name)?;
+        let flags = mode.on_disk() | OFlags::EXCL;
+        let file = match dir.dir.create_file(name, flags, permissions & 0o7777) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return self.open_existing(&parent, name, mode);
+            }
+            created => Arc::new(created?),
+        };
+        self.0.give_to(&file, caller)?;
+        let stat = stat_file(&file)?;
+        let node = self.0.file_node(&parent, name, &stat)?;
+        let opened = self.0.opened(&node, node.as_file()?, file, mode);
+        let attr = Attr::of_disk(node.ino, &stat);
+        let entry = Entry { attr, attr_ttl: Duration::ZERO, entry_ttl: Duration::ZERO };
+        Ok((entry, opened))
+    }
+
+    /// Another process created it after the kernel had looked: then it is opened.
+    fn open_existing(
+        &self,
+        parent: &Arc<Node>,
+        name: &OsStr,
+        mode: OpenMode,
+    ) -> Result<(Entry, Opened)> {
+        if mode.flags & libc::O_EXCL != 0 {
+            return Err(FsError::Exists);
+        }
+        let node = self.0.find_real(parent, parent.as_dir()?, name)?;
+        let opened = node.as_file().and_then(|file| self.0.open_file(&node, file, mode));
+        let opened = opened.inspect_err(|_| self.0.nodes.forget(node.ino, 1))?;
+        Ok((self.0.entry(&node)?, opened))
+    }
+
+    /// Hands up to `size` bytes from `offset` on to `take`; fewer only at the end.
+    pub fn read<T>(
+        &self,
+        fh: Fh,
+        offset: u64,
+        buffer: &mut [u8],
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T> {
+        match self.0.handles.get(fh)? {
+            Handle::Rendered(body) => Ok(body.read(offset, buffer.len(), take)?),
+            Handle::Listing(_) => Err(FsError::IsADirectory),
+            Handle::File(handle) => {
+                let count = read_full(&handle.file, buffer, offset)?;
+                Ok(take(&buffer[..count]))
+            }
+        }
+    }
+
+    /// Writes `bytes` at `offset`; all of them, or an error.
+    ///
+    /// What stands in the way of an artifact's end (no room, a cap) is remembered: it is sealed as
+    /// incomplete.
+    pub fn write(&self, fh: Fh, offset: u64, bytes: &[u8]) -> Result<u32> {
+        let handle = self.0.handles.file(fh)?;
+        if !handle.writes {
+            return Err(FsError::WrongMode);
+        }
+        let file = handle.node.as_file()?;
+        let written = self.0.room_for(offset, bytes.len() as u64).and_then(|()| {
+            let mut writing = file.writing();
+            handle.file.write_all_at(bytes, offset)?;
+            writing.wrote(offset, bytes.len() as u64);
+            Ok(writing.end)
+        });
+        let end = written.inspect_err(|error| note_trouble(file, error))?;
+        Counters::add(&self.0.counters.bytes_written, bytes.len() as u64);
+        if end % AHEAD < bytes.len() as u64 {
+            self.0.sealer.submit(Job::Follow(Arc::clone(&handle.node)));
+        }
+        Ok(bytes.len() as u32)
+    }
+
+    /// A descriptor of the file is being closed by the thread `caller.pid`. There may be others.
+    pub fn flush(&self, fh: Fh, caller: Caller) -> Result<()> {
+        if let Handle::File(handle) = self.0.handles.get(fh)?
+            && handle.writes
+        {
+            let signal = crate::fs::seal::killed_by(caller.pid);
+            handle.killed_by.store(signal, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The last descriptor of the handle is gone.
+    pub fn release(&self, fh: Fh) -> Result<()> {
+        let handle = self.0.handles.remove(fh).ok_or(FsError::UnknownHandle(fh.0))?;
+        if let Handle::File(handle) = handle
+            && handle.writes
+        {
+            self.0.writer_gone(handle)?;
+        }
+        Ok(())
+    }
+
+    /// Brings a file's bytes to the disk.
+    pub fn fsync(&self, fh: Fh, data_only: bool) -> Result<()> {
+        match self.0.handles.get(fh)? {
+            Handle::File(handle) if data_only => Ok(handle.file.sync_data()?),
+            Handle::File(handle) => Ok(handle.file.sync_all()?),
+            Handle::Rendered(_) | Handle::Listing(_) => Ok(()),
+        }
+    }
+
+    /// Reserves room, or makes holes, as fallocate(2).
+    pub fn fallocate(&self, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
+        let handle = self.0.handles.file(fh)?;
+        let file = handle.node.as_file()?;
+        self.0.room_for(offset, length)?;
+        let mut writing = file.writing();
+        let flags = FallocateFlags::from_bits_retain(mode as u32);
+        rustix::fs::fallocate(&*handle.file, flags, offset, length)?;
+        writing.rewritten();
+        writing.end = stat_file(&handle.file)?.size;
+        Ok(())
+    }
+
+    /// The next data or hole from `offset` on, as lseek(2).
+    pub fn seek(&self, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
+        let from = u64::try_from(offset).map_err(|_| FsError::Invalid("a negative offset"))?;
+        match (self.0.handles.get(fh)?, whence) {
+            (Handle::File(handle), libc::SEEK_DATA) => {
+                Ok(rustix::fs::seek(&*handle.file, SeekFrom::Data(from))? as i64)
+            }
+            (Handle::File(handle), libc::SEEK_HOLE) => {
+                Ok(rustix::fs::seek(&*handle.file, SeekFrom::Hole(from))? as i64)
+            }
+            (Handle::Rendered(body), libc::SEEK_DATA) if from < body.len() => Ok(offset),
+            (Handle::Rendered(body), libc::SEEK_HOLE) if from < body.len() => Ok(body.len() as i64),
+            (Handle::Rendered(_), _) => Err(io::Error::from_raw_os_error(libc::ENXIO).into()),
+            _ => Err(FsError::Invalid("a whence that the kernel keeps to itself")),
+        }
+    }
+
+    /// The attributes of `ino`, handed to `done`: computing a view's size may take it to another
+    /// thread.
+    pub fn getattr(&self, ino: Ino, done: impl FnOnce(Result<TimedAttr>) + Send + 'static) {
+        let node = match self.0.nodes.get(ino) {
+            Ok(node) => node,
+            Err(error) => return done(Err(error)),
+        };
+        let NodeKind::Rendered(rendered) = &node.kind else {
+            let entry = self.0.entry(&node);
+            return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
+        };
+        let known = node.rendered_attr(rendered);
+        if !known.ttl.is_zero() {
+            return done(Ok(known));
+        }
+        let again = Arc::clone(&node);
+        self.0.body(&node, move |body| {
+            done(body.and_then(|_| match &again.kind {
+                NodeKind::Rendered(rendered) => Ok(again.rendered_attr(rendered)),
+                _ => Err(FsError::Stale),
+            }));
+        });
+    }
+}
+
+impl Shared {
+    fn open_file(&self, node: &Arc<Node>, file: &FileNode, mode: OpenMode) -> Result<Opened> {
+        if mode.writes() {
+            self.check_not_sealed(node, file)?;
+        }
+        let on_disk = Arc::new(file.open(mode.on_disk())?);
+        Ok(self.opened(node, file, on_disk, mode))
+    }
+
+    fn opened(
+        &self,
+        node: &Arc<Node>,
+        file: &FileNode,
+        on_disk: Arc<File>,
+        mode: OpenMode,
+    ) -> Opened {
+        file.opened(&on_disk);
+        let writes = mode.writes();
+        if writes {
+            let mut writing = file.writing();
+            writing.writers += 1;
+            writing.mapped |= mode.can_map_for_writing();
+            let first = !std::mem::replace(&mut writing.unsealed, true);
+            drop(writing);
+            if first {
+                self.sealer.submit(Job::Opened(Arc::clone(node)));
+            }
+        }
+        let handle = FileHandle {
+            node: Arc::clone(node),
+            file: Arc::clone(&on_disk),
+            writes,
+            killed_by: AtomicI32::new(0),
+        };
+        let fh = self.handles.insert(Handle::File(Arc::new(handle)));
+        Opened { fh, file: Some(on_disk), writes }
+    }
+
+    /// On a write-once mount, refuses to change what is sealed. A close that is under way is
+    /// waited for: the writer is gone for its user, though not yet for us.
+    pub(crate) fn check_not_sealed(&self, node: &Node, file: &FileNode) -> Result<()> {
+        let is_artifact = node.place().is_some_and(|(_, path)| path.is_artifact());
+        if !self.options.write_once || !is_artifact {
+            return Ok(());
+        }
+        let step = Duration::from_millis(1);
+        for _ in 0..CLOSING.as_millis() {
+            if file.writing().writers == 0 {
+                return Err(FsError::WriteOnce);
+            }
+            thread::sleep(step);
+        }
+        Ok(())
+    }
+
+    fn writer_gone(&self, handle: Arc<FileHandle>) -> Result<()> {
+        let file = handle.node.as_file()?;
+        let signal = handle.killed_by.load(Relaxed);
+        let node = Arc::clone(&handle.node);
+        let mut writing = file.writing();
+        writing.writers = writing.writers.saturating_sub(1);
+        let last = writing.writers == 0;
+        if last && signal != 0 {
+            writing.trouble = Some(format!("its writer was killed by signal {signal}"));
+        }
+        drop(writing);
+        // The descriptor closes before the kernel hears of it: a probe for writers must not meet it.
+        drop(handle);
+        if last {
+            self.sealer.submit(Job::Seal(node));
+        }
+        Ok(())
+    }
+
+    /// Whether `length` bytes at `offset` stay within the cap and leave room on the disk.
+    fn room_for(&self, offset: u64, length: u64) -> Result<()> {
+        let end = offset.saturating_add(length);
+        match self.options.max_artifact {
+            Some(most) if end > most => return Err(FsError::TooLarge(most)),
+            _ => {}
+        }
+        self.disk.check(&self.store, self.options.min_free, length)
+    }
+
+    /// The directory in which `name` may be made.
+    pub(crate) fn writable_dir<'a>(
+        &self,
+        parent: &'a Arc<Node>,
+        name: &OsStr,
+    ) -> Result<&'a crate::fs::node::DirNode> {
+        let dir = parent.as_dir()?;
+        Component::new(name)?;
+        if parent.is_root() {
+            return Err(FsError::RootHoldsConversations);
+        }
+        self.check_not_computed(parent, dir, name)?;
+        Ok(dir)
+    }
+
+    /// The new file's owner is who made it, where the mount serves several users.
+    fn give_to(&self, file: &File, caller: Caller) -> Result<()> {
+        let me = rustix::process::geteuid();
+        if me.is_root() && (caller.uid, caller.gid) != (0, 0) {
+            let uid = rustix::fs::Uid::from_raw(caller.uid);
+            let gid = rustix::fs::Gid::from_raw(caller.gid);
+            rustix::fs::fchown(file, Some(uid), Some(gid))?;
+        }
+        Ok(())
+    }
+}
+
+/// Why the artifact will lack its end, where `error` means that.
+fn note_trouble(file: &FileNode, error: &FsError) {
+    let why = match error.errno().0 {
+        libc::EFBIG => error.to_string(),
+        libc::ENOSPC | libc::EDQUOT => format!("there was no room: {error}"),
+        libc::EIO => format!("the disk failed: {error}"),
+        _ => return,
+    };
+    file.writing().trouble = Some(why);
+}
+
+fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,333 @@
+//! What a name in a directory leads to.
+//!
+//! A real file always comes first; then the computed files of the directory; then the views of a
+//! real file; then the bare id of a call whose output ctxfs named.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fs::Attr;
+use crate::fs::ContextFs;
+use crate::fs::Entry;
+use crate::fs::FileKind;
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::file::FileNode;
+use crate::fs::inode::FileId;
+use crate::fs::inode::Key;
+use crate::fs::node::DirNode;
+use crate::fs::node::Link;
+use crate::fs::node::Linked;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::fs::rendered::RenderedKey;
+use crate::fs::rendered::RenderedNode;
+use crate::fs::rendered::Source;
+use crate::fs::rendered::Version;
+use crate::model::Folder;
+use crate::model::is_scratch;
+use crate::store::Kind;
+use crate::store::Stat;
+use crate::store::is_bookkeeping;
+use crate::view::Derived;
+use crate::view::ViewDir;
+use crate::view::split;
+
+/// How long a directory's name leads to it: its own mount sees every change at once, another
+/// process's within this.
+const DIR_TTL: Duration = Duration::from_secs(1);
+/// How long the attributes of a file are believed. Its name is looked up each time, which brings
+/// fresh ones; this only covers what follows at once, such as opening it.
+const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
+
+impl ContextFs {
+    /// Finds `name` in the directory `parent`. Computes nothing.
+    pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Entry> {
+        let parent = self.0.nodes.get(parent)?;
+        let node = self.0.find(&parent, name)?;
+        self.0.entry(&node).inspect_err(|_| self.0.nodes.forget(node.ino, 1))
+    }
+
+    /// The kernel forgets `ino` `count` times.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        self.0.nodes.forget(ino, count);
+    }
+}
+
+impl Shared {
+    /// The node that `name` leads to, counted as looked up.
+    fn find(&self, parent: &Arc<Node>, name: &OsStr) -> Result<Arc<Node>> {
+        match &parent.kind {
+            NodeKind::Dir(dir) => self.find_in_dir(parent, dir, name),
+            NodeKind::ViewDir { of, dir } => {
+                let view = dir.child(name).ok_or(FsError::NotFound)?;
+                self.view_node(of, Derived::File(view))
+            }
+            NodeKind::Control => self.find_control(name),
+            NodeKind::File(_) | NodeKind::Rendered(_) => Err(FsError::NotADirectory),
+        }
+    }
+
+    fn find_in_dir(&self, parent: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<Arc<Node>> {
+        if parent.is_root() && name == ".ctxfs" {
+            return self.nodes.intern(Key::Control, |_| Ok(NodeKind::Control));
+        }
+        match self.find_real(parent, dir, name) {
+            Err(FsError::NotFound) => {}
+            found => return found,
+        }
+        if let Some(source) = computed_name(parent, name) {
+            return self.computed_node(parent, dir, source);
+        }
+        if let Some((base, derived)) = split(name) {
+            match self.find_real(parent, dir, base).or_else(|_| self.find_call(parent, dir, base)) {
+                Ok(of) => {
+                    let found = self.view_node(&of, derived);
+                    self.nodes.forget(of.ino, 1);
+                    return found;
+                }
+                Err(FsError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.find_call(parent, dir, name)
+    }
+
+    /// A file or directory on disk. Links and special files that somebody planted are not there.
+    pub(crate) fn find_real(
+        &self,
+        parent: &Arc<Node>,
+        dir: &DirNode,
+        name: &OsStr,
+    ) -> Result<Arc<Node>> {
+        if is_bookkeeping(name) {
+            return Err(FsError::NotFound);
+        }
+        let stat = match dir.dir.stat(name) {
+            Ok(stat) => stat,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(FsError::NotFound),
+            // Longer than the disk takes: no file has that name, but a query may.
+            Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
+                return Err(FsError::NotFound);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match stat.kind() {
+            Kind::Directory => self.dir_node(parent, dir, name, &stat),
+            Kind::File if !parent.is_root() => self.file_node(parent, name, &stat),
+            Kind::File | Kind::Other => Err(FsError::NotFound),
+        }
+    }
+
+    fn dir_node(
+        &self,
+        parent: &Arc<Node>,
+        dir: &DirNode,
+        name: &OsStr,
+        stat: &Stat,
+    ) -> Result<Arc<Node>> {
+        let node = self.nodes.intern(Key::Disk(FileId::of(stat)), |_| {
+            let dir = dir.dir.open_dir(name)?;
+            Ok(NodeKind::Dir(DirNode { dir, link: Linked::new(Link::new(parent, name)) }))
+        })?;
+        relink(&node, parent, name);
+        Ok(node)
+    }
+
+    pub(crate) fn file_node(
+        &self,
+        parent: &Arc<Node>,
+        name: &OsStr,
+        stat: &Stat,
+    ) -> Result<Arc<Node>> {
+        let node = self.nodes.intern(Key::Disk(FileId::of(stat)), |_| {
+            Ok(NodeKind::File(FileNode::new(Link::new(parent, name), stat)))
+        })?;
+        relink(&node, parent, name);
+        Ok(node)
+    }
+
+    /// `call_1` for `call_1.json` or `call_1.txt`, where ctxfs gave the file that name.
+    fn find_call(&self, parent: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<Arc<Node>> {
+        let in_tools =
+            parent.place().is_some_and(|(_, path)| path.as_os_str() == Folder::Tool.path());
+        if !in_tools || is_scratch(name) {
+            return Err(FsError::NotFound);
+        }
+        for extension in [".json", ".txt"] {
+            let mut named = OsString::from(name);
+            named.push(extension);
+            match self.find_real(parent, dir, &named) {
+                Ok(node) if self.is_call(&node, name)? => return Ok(node),
+                Ok(node) => self.nodes.forget(node.ino, 1),
+                Err(FsError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(FsError::NotFound)
+    }
+
+    fn is_call(&self, node: &Node, call: &OsStr) -> Result<bool> {
+        let Ok(file) = node.as_file() else { return Ok(false) };
+        let record = self.record(node, &file.stat()?)?;
+        Ok(record.said.call.as_deref().map(OsStr::new) == Some(call))
+    }
+
+    fn view_node(&self, of: &Arc<Node>, derived: Derived) -> Result<Arc<Node>> {
+        let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
+        match derived {
+            Derived::Dir(dir) => self.view_dir_node(of, dir),
+            Derived::File(view) => {
+                let (version, stat) = self.version(of, file)?;
+                let source = Source::View { of: of.ino, view };
+                let key = RenderedKey { source, version };
+                self.rendered_node(key, Some(of), stat)
+            }
+        }
+    }
+
+    fn view_dir_node(&self, of: &Arc<Node>, dir: ViewDir) -> Result<Arc<Node>> {
+        let kind = || NodeKind::ViewDir { of: Arc::clone(of), dir };
+        self.nodes.intern(Key::ViewDir(of.ino, dir), |_| Ok(kind()))
+    }
+
+    /// The moment at which `file` is now. Looks at it while nothing is being written, so that it
+    /// stands between two writes.
+    fn version(&self, node: &Node, file: &FileNode) -> Result<(Version, Stat)> {
+        let (changes, stat) = {
+            let link = file.link.get();
+            let writing = file.writing();
+            let stat = link
+                .ok_or(FsError::NotFound)
+                .and_then(|link| Ok(link.dir()?.stat(&link.name)?))?;
+            (writing.changes, stat)
+        };
+        let version = Version {
+            changes,
+            size: stat.size,
+            modified: stat.mtime.as_nanos(),
+            changed: stat.ctime.as_nanos(),
+            facts: self.facts_version(node, &stat)?,
+        };
+        Ok((version, stat))
+    }
+
+    fn computed_node(
+        &self,
+        parent: &Arc<Node>,
+        dir: &DirNode,
+        source: Source,
+    ) -> Result<Arc<Node>> {
+        let stat = dir.dir.stat_self()?;
+        let version = match &source {
+            Source::Manifest { .. } => self.manifest_version(parent)?,
+            _ => Version::default(),
+        };
+        self.rendered_node(RenderedKey { source, version }, Some(parent), stat)
+    }
+
+    /// Changes with every record, and with every file that comes or goes.
+    fn manifest_version(&self, node: &Node) -> Result<Version> {
+        let id = node.conversation().ok_or(FsError::Stale)?;
+        let conversation = self.conversation(&id)?;
+        let mut version = Version { facts: conversation.version()?, ..Version::default() };
+        for folder in [Folder::Tool, Folder::Terminal] {
+            let path = crate::model::RelPath::new(folder.path())?;
+            if let Ok(stat) = conversation.dir().stat_at(&path) {
+                version.changes = version.changes.rotate_left(7) ^ stat.mtime.as_nanos() as u64;
+            }
+        }
+        Ok(version)
+    }
+
+    fn find_control(&self, name: &OsStr) -> Result<Arc<Node>> {
+        let (source, moment) = if name == "status.json" {
+            (Source::Status, self.started.elapsed().as_millis() as u64)
+        } else if name == "version" {
+            (Source::ProgramVersion, 0)
+        } else {
+            return Err(FsError::NotFound);
+        };
+        let version = Version { changes: moment, ..Version::default() };
+        let stat = self.store.context().stat_self()?;
+        self.rendered_node(RenderedKey { source, version }, None, stat)
+    }
+
+    fn rendered_node(
+        &self,
+        key: RenderedKey,
+        of: Option<&Arc<Node>>,
+        origin: Stat,
+    ) -> Result<Arc<Node>> {
+        let make = |_| Ok(NodeKind::Rendered(RenderedNode::new(of.cloned(), origin)));
+        self.nodes.intern(Key::Rendered(key), make)
+    }
+
+    /// The node as a name leads to it.
+    pub(crate) fn entry(&self, node: &Node) -> Result<Entry> {
+        let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl };
+        Ok(match &node.kind {
+            NodeKind::Rendered(rendered) => node.rendered_entry(rendered),
+            NodeKind::File(file) => {
+                let attr = Attr::of_disk(node.ino, &file.stat()?);
+                timed(attr, FILE_ATTR_TTL, Duration::ZERO)
+            }
+            NodeKind::Dir(_) => timed(self.attr(node)?, DIR_TTL, DIR_TTL),
+            NodeKind::ViewDir { .. } => timed(self.attr(node)?, DIR_TTL, Duration::ZERO),
+            NodeKind::Control => timed(self.attr(node)?, DIR_TTL, DIR_TTL),
+        })
+    }
+
+    /// The attributes of anything but a computed file.
+    pub(crate) fn attr(&self, node: &Node) -> Result<Attr> {
+        Ok(match &node.kind {
+            NodeKind::File(file) => Attr::of_disk(node.ino, &file.stat()?),
+            NodeKind::Dir(dir) => {
+                let mut attr = Attr::of_disk(node.ino, &dir.dir.stat_self()?);
+                if node.is_root() {
+                    attr.perm = self.options.root_mode;
+                }
+                attr
+            }
+            NodeKind::ViewDir { of, .. } => {
+                let stat = of.as_file()?.stat()?;
+                Attr::of_computed(node.ino, FileKind::Directory, 0, &stat)
+            }
+            NodeKind::Control => {
+                let stat = self.store.context().stat_self()?;
+                Attr::of_computed(node.ino, FileKind::Directory, 0, &stat)
+            }
+            NodeKind::Rendered(rendered) => node.rendered_attr(rendered).attr,
+        })
+    }
+}
+
+/// The computed file of this name that a directory has beside those on disk.
+pub(crate) fn computed_name(dir: &Node, name: &OsStr) -> Option<Source> {
+    let of = dir.ino;
+    if name == "README.md" && dir.is_root() {
+        Some(Source::Readme)
+    } else if name == ".ignore" && (dir.is_root() || dir.holds_artifacts()) {
+        Some(Source::Ignore { of })
+    } else if name == "manifest.json" && dir.is_conversation() {
+        Some(Source::Manifest { of })
+    } else {
+        None
+    }
+}
+
+/// Notes where `node` was found: another process may have moved it.
+fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) {
+    if let Some(linked) = node.link() {
+        let mut link = linked.lock();
+        let same = link.as_ref().is_some_and(|l| Arc::ptr_eq(&l.parent, parent) && l.name == name);
+        if !same {
+            *link = Some(Link::new(parent, name));
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Sealing: what happens to an artifact once its last writer has gone.
+//!
+//! One thread does it, a step at a time, so that a large artifact does not keep small ones waiting
+//! and no reader waits for either. Views never depend on it: they are computed from the bytes.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::Weak;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::time::Instant;
+
+use rustix::fs::OFlags;
+
+use crate::fs::Counters;
+use crate::fs::FsError;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::facts::record_at;
+use crate::fs::file::STEP;
+use crate::fs::file::Writing;
+use crate::fs::node::Node;
+use crate::model::Analysis;
+use crate::model::Record;
+use crate::model::State;
+use crate::store::Lease;
+use crate::store::lease_is_free;
+use crate::store::said_of;
+
+/// How often a mapping that may still be written is looked at.
+const MAPPED_RETRY: Duration = Duration::from_millis(100);
+/// How many finished analyses are kept to be carried on by the next append.
+const RESUMABLE: usize = 8;
+
+/// What is to be done about a file.
+pub(crate) enum Job {
+    /// A writer opened it: the manifest learns that it is live, so that a crash is noticed.
+    Opened(Arc<Node>),
+    /// It grows: its analysis is carried on.
+    Follow(Arc<Node>),
+    /// Its last writer has gone.
+    Seal(Arc<Node>),
+    /// It is sealed, and its analysis was not yet at the end.
+    Analyse(Arc<Node>),
+}
+
+impl Job {
+    fn node(&self) -> &Arc<Node> {
+        match self {
+            Self::Opened(node) | Self::Follow(node) | Self::Seal(node) | Self::Analyse(node) => {
+                node
+            }
+        }
+    }
+}
+
+/// The queue of the sealing thread.
+#[derive(Default)]
+pub(crate) struct Sealer {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    later: Vec<(Instant, Job)>,
+    closed: bool,
+}
+
+enum Outcome {
+    Done,
+    Again(Job),
+    Later(Duration, Job),
+}
+
+impl Sealer {
+    pub(crate) fn submit(&self, job: Job) {
+        // The kernel must not forget the node before the job is done: a new node of the same file
+        // would not know that it is about to be sealed.
+        job.node().lookups.fetch_add(1, Relaxed);
+        self.queue().jobs.push_back(job);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        let queue = self.queue();
+        queue.jobs.len() + queue.later.len()
+    }
+
+    /// Ends the thread once its queue is empty.
+    pub(crate) fn finish(&self) {
+        self.queue().closed = true;
+        self.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the sealing thread panicked");
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next job that is due, and whether the mount is ending; `None` at the end.
+    fn next(&self) -> Option<(Job, bool)> {
+        let mut queue = self.queue();
+        loop {
+            queue.wake_due();
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some((job, queue.closed));
+            }
+            if queue.closed {
+                return None;
+            }
+            let pause = queue.later.iter().map(|(due, _)| *due).min();
+            let pause =
+                pause.map_or(Duration::from_secs(3600), |due| due - Instant::now().min(due));
+            let woken = self.changed.wait_timeout(queue, pause);
+            queue = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Queue {
+    fn wake_due(&mut self) {
+        let now = Instant::now();
+        let all = self.closed;
+        for (due, job) in std::mem::take(&mut self.later) {
+            if all || due <= now {
+                self.jobs.push_back(job);
+            } else {
+                self.later.push((due, job));
+            }
+        }
+    }
+}
+
+/// Starts the sealing thread of `shared`.
+pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
+    let weak = Arc::downgrade(shared);
+    let thread = thread::Builder::new().name("ctxfs-seal".to_owned()).spawn(move || work(&weak))?;
+    *shared.sealer.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    Ok(())
+}
+
+fn work(shared: &Weak<Shared>) {
+    let Some(shared) = shared.upgrade() else { return };
+    let mut resumable = VecDeque::new();
+    while let Some((job, ending)) = shared.sealer.next() {
+        let node = Arc::clone(job.node());
+        let done = catch_unwind(AssertUnwindSafe(|| shared.run(job, ending)));
+        let outcome = done.unwrap_or_else(|_| {
+            tracing::error!(ino = node.ino.0, "sealing panicked");
+            Outcome::Done
+        });
+        match outcome {
+            Outcome::Again(job) => shared.sealer.submit(job),
+            Outcome::Later(pause, job) => {
+                job.node().lookups.fetch_add(1, Relaxed);
+                shared.sealer.queue().later.push((Instant::now() + pause, job));
+            }
+            Outcome::Done => keep_resumable(&mut resumable, &node),
+        }
+        shared.nodes.forget(node.ino, 1);
+    }
+}
+
+/// Keeps the state of the last few analyses, so that a log which is opened for append again and
+/// again is never read again from its beginning.
+fn keep_resumable(kept: &mut VecDeque<Weak<Node>>, node: &Arc<Node>) {
+    let weak = Arc::downgrade(node);
+    kept.retain(|other| !other.ptr_eq(&weak));
+    kept.push_back(weak);
+    while kept.len() > RESUMABLE {
+        let oldest = kept.pop_front().and_then(|node| node.upgrade());
+        if let Some(node) = oldest
+            && let Ok(file) = node.as_file()
+            && file.writing().writers == 0
+        {
+            file.drop_analysis();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self, job: Job, ending: bool) -> Outcome {
+        let node = Arc::clone(job.node());
+        let result = match job {
+            Job::Opened(node) => self.note_live(&node).map(|()| Outcome::Done),
+            Job::Follow(node) => self.follow(&node),
+            Job::Seal(node) => self.seal(&node, ending),
+            Job::Analyse(node) => self.analyse_sealed(&node, ending),
+        };
+        result.unwrap_or_else(|error| {
+            // A file that was removed or moved behind the mount has nothing to be sealed.
+            if !matches!(error, FsError::Stale | FsError::NotFound) {
+                tracing::warn!(ino = node.ino.0, %error, "sealing failed");
+            }
+            Outcome::Done
+        })
+    }
+
+    /// Records that the artifact is live, unless it has been closed meanwhile.
+    fn note_live(&self, node: &Arc<Node>) -> Result<()> {
+        self.record_as(node, |writing, record| {
+            (writing.writers > 0).then(|| Record { state: State::Live, analysis: None, ..record })
+        })
+    }
+
+    fn follow(&self, node: &Arc<Node>) -> Result<Outcome> {
+        let file = node.as_file()?;
+        if !node.place().is_some_and(|(_, path)| path.is_artifact()) {
+            return Ok(Outcome::Done);
+        }
+        let behind = file.writing().end.saturating_sub(file.analysed());
+        let Some(open) = file.any_open().filter(|_| behind >= STEP / 4) else {
+            return Ok(Outcome::Done);
+        };
+        let (_, whole) = file.analyse(&open, file.analysed() + behind, &|| true)?;
+        Ok(if whole { Outcome::Done } else { Outcome::Again(Job::Follow(Arc::clone(node))) })
+    }
+
+    /// Records the artifact as sealed, with its analysis where one step is enough for that;
+    /// else that follows.
+    fn seal(&self, node: &Arc<Node>, ending: bool) -> Result<Outcome> {
+        let file = node.as_file()?;
+        let mapped = {
+            let writing = file.writing();
+            if writing.writers > 0 || !writing.unsealed {
+                return Ok(Outcome::Done);
+            }
+            writing.mapped
+        };
+        if !node.place().is_some_and(|(_, path)| path.is_artifact()) {
+            file.writing().sealed();
+            return Ok(Outcome::Done);
+        }
+        let open = Arc::new(file.open(OFlags::RDONLY)?);
+        if mapped && lease_is_free(&open) == Lease::Held && !ending {
+            return Ok(Outcome::Later(MAPPED_RETRY, Job::Seal(Arc::clone(node))));
+        }
+        if mapped {
+            file.writing().rewritten();
+        }
+        let analysis = self.try_analysis(node, &open)?;
+        let said = said_of(&open)?;
+        let whole = analysis.is_some();
+        self.record_as(node, |writing, mut record| {
+            if writing.writers > 0 {
+                return None;
+            }
+            writing.sealed();
+            if record.state == State::Live {
+                record.state = State::Sealed;
+            }
+            record.said.update(&said);
+            Some(Record { analysis, ..record })
+        })?;
+        Counters::add(&self.counters.sealed, 1);
+        Ok(if whole { Outcome::Done } else { Outcome::Again(Job::Analyse(Arc::clone(node))) })
+    }
+
+    /// Carries the analysis of a sealed artifact on by a step; at its end, records it.
+    fn analyse_sealed(&self, node: &Arc<Node>, ending: bool) -> Result<Outcome> {
+        let file = node.as_file()?;
+        if ending || file.writing().unsealed {
+            return Ok(Outcome::Done);
+        }
+        let open = Arc::new(file.open(OFlags::RDONLY)?);
+        let Some(analysis) = self.try_analysis(node, &open)? else {
+            return Ok(Outcome::Again(Job::Analyse(Arc::clone(node))));
+        };
+        self.record_as(node, |writing, record| {
+            let same = !writing.unsealed && record.size == analysis.bytes;
+            same.then(|| Record { analysis: Some(analysis), ..record })
+        })?;
+        Ok(Outcome::Done)
+    }
+
+    /// The analysis after one more step, if that reached the end.
+    fn try_analysis(&self, node: &Arc<Node>, open: &Arc<File>) -> Result<Option<Analysis>> {
+        let found = self.analysis(node, open, None, &|| true)?;
+        Ok(found.whole.then(|| (*found.analysis).clone()))
+    }
+
+    /// Appends what `change` makes of the artifact's record, while its name and its writers are
+    /// held: a rename, a removal or an opening comes either before or after.
+    pub(crate) fn record_as(
+        &self,
+        node: &Node,
+        change: impl FnOnce(&mut Writing, Record) -> Option<Record>,
+    ) -> Result<()> {
+        let file = node.as_file()?;
+        let held = file.link.lock();
+        let Some(link) = held.as_ref() else { return Ok(()) };
+        let Some((id, path)) = link.place().filter(|(_, path)| path.is_artifact()) else {
+            return Ok(());
+        };
+        let conversation = self.conversation(&id)?;
+        let mut writing = file.writing();
+        let stat = link.dir()?.stat(&link.name)?;
+        let mut record = record_at(&writing, &conversation, &path, &stat)?;
+        record.size = stat.size;
+        record.modified = stat.mtime.as_nanos();
+        if let Some(record) = change(&mut writing, record) {
+            conversation.append(&[record])?;
+        }
+        Ok(())
+    }
+}
+
+/// The signal that is killing the thread `pid`, 0 where none is: a file that such a thread closes
+/// was not closed by its program.
+///
+/// From `/proc/<pid>/stat` (proc_pid_stat(5)): field 9 holds `PF_EXITING`, field 52 the exit code,
+/// whose low seven bits are the signal. A thread that merely closes a file is not exiting.
+pub(crate) fn killed_by(pid: u32) -> i32 {
+    const PF_EXITING: u64 = 0x4;
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return 0 };
+    // The name, field 2, is in parentheses and may hold anything.
+    let Some((_, after)) = stat.rsplit_once(')') else { return 0 };
+    let field = |number: usize| after.split_ascii_whitespace().nth(number - 3);
+    let flags: u64 = field(9).and_then(|flags| flags.parse().ok()).unwrap_or(0);
+    let code: i32 = field(52).and_then(|code| code.parse().ok()).unwrap_or(0);
+    if flags & PF_EXITING == 0 { 0 } else { code & 0x7f }
+}

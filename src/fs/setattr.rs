@@ -1,0 +1,157 @@
+//! Changing attributes: permissions, owner, length and times. Only the length is content.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustix::fs::OFlags;
+use rustix::fs::Timespec;
+use rustix::fs::Timestamps;
+use rustix::fs::UTIME_NOW;
+use rustix::fs::UTIME_OMIT;
+
+use crate::fs::ContextFs;
+use crate::fs::Fh;
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::NewTime;
+use crate::fs::Result;
+use crate::fs::SetAttr;
+use crate::fs::Shared;
+use crate::fs::TimedAttr;
+use crate::fs::file::FileNode;
+use crate::fs::node::DirNode;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::fs::seal::Job;
+use crate::store::Dir;
+
+impl ContextFs {
+    /// Changes what `change` names, and returns the attributes as they are then.
+    pub fn setattr(&self, ino: Ino, change: &SetAttr, fh: Option<Fh>) -> Result<TimedAttr> {
+        let node = self.0.nodes.get(ino)?;
+        match &node.kind {
+            NodeKind::File(file) => self.0.set_file(&node, file, change, fh)?,
+            NodeKind::Dir(_) if change.size.is_some() => return Err(FsError::IsADirectory),
+            NodeKind::Dir(dir) => set_dir(&node, dir, change)?,
+            NodeKind::Rendered(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
+                return Err(FsError::Computed);
+            }
+        }
+        let entry = self.0.entry(&node)?;
+        Ok(TimedAttr { attr: entry.attr, ttl: entry.attr_ttl })
+    }
+}
+
+impl Shared {
+    fn set_file(
+        &self,
+        node: &Arc<Node>,
+        file: &FileNode,
+        change: &SetAttr,
+        fh: Option<Fh>,
+    ) -> Result<()> {
+        if let Some(size) = change.size {
+            self.resize(node, file, size, fh)?;
+        }
+        match file.link.get() {
+            Some(link) => set_named(link.dir()?, &link.name, change),
+            None => set_open(&*file.any_open().ok_or(FsError::Stale)?, change),
+        }
+    }
+
+    /// Cuts or extends. Without a handle that writes, this is a whole life of its own: the artifact
+    /// is live for the moment, and sealed again.
+    fn resize(&self, node: &Arc<Node>, file: &FileNode, size: u64, fh: Option<Fh>) -> Result<()> {
+        match self.options.max_artifact {
+            Some(most) if size > most => return Err(FsError::TooLarge(most)),
+            _ => {}
+        }
+        let handle = fh.and_then(|fh| self.handles.file(fh).ok()).filter(|handle| handle.writes);
+        let open = match &handle {
+            Some(handle) => Arc::clone(&handle.file),
+            None => {
+                self.check_not_sealed(node, file)?;
+                Arc::new(file.open(OFlags::WRONLY)?)
+            }
+        };
+        let mut writing = file.writing();
+        open.set_len(size)?;
+        writing.resized(size);
+        let closed = writing.writers == 0;
+        drop(writing);
+        if closed {
+            drop(open);
+            self.sealer.submit(Job::Seal(Arc::clone(node)));
+        }
+        Ok(())
+    }
+}
+
+fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {
+    if node.is_root() {
+        return Err(FsError::RootHoldsConversations);
+    }
+    let link = dir.link.get().ok_or(FsError::Stale)?;
+    set_named(link.dir()?, &link.name, change)
+}
+
+/// Owner first: a change of owner takes the set-id bits away, which a mode may put back.
+fn set_named(dir: &Dir, name: &std::ffi::OsStr, change: &SetAttr) -> Result<()> {
+    if change.uid.is_some() || change.gid.is_some() {
+        dir.chown(name, change.uid, change.gid)?;
+    }
+    if let Some(mode) = change.mode {
+        dir.chmod(name, mode)?;
+    }
+    if let Some(times) = times(change) {
+        dir.utimens(name, &times)?;
+    }
+    Ok(())
+}
+
+fn set_open(file: &File, change: &SetAttr) -> Result<()> {
+    if change.uid.is_some() || change.gid.is_some() {
+        let uid = change.uid.map(rustix::fs::Uid::from_raw);
+        let gid = change.gid.map(rustix::fs::Gid::from_raw);
+        rustix::fs::fchown(file, uid, gid)?;
+    }
+    if let Some(mode) = change.mode {
+        rustix::fs::fchmod(file, rustix::fs::Mode::from_raw_mode(mode & 0o7777))?;
+    }
+    if let Some(times) = times(change) {
+        rustix::fs::futimens(file, &times)?;
+    }
+    Ok(())
+}
+
+fn times(change: &SetAttr) -> Option<Timestamps> {
+    let asked = change.atime.is_some() || change.mtime.is_some();
+    asked.then(|| Timestamps {
+        last_access: timespec(change.atime),
+        last_modification: timespec(change.mtime),
+    })
+}
+
+fn timespec(time: Option<NewTime>) -> Timespec {
+    match time {
+        None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        Some(NewTime::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+        Some(NewTime::At(time)) => match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(after) => Timespec {
+                tv_sec: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: after.subsec_nanos().into(),
+            },
+            Err(before) => before_epoch(before.duration()),
+        },
+    }
+}
+
+/// Seconds count down before the epoch, nanoseconds always up.
+fn before_epoch(before: std::time::Duration) -> Timespec {
+    let seconds = -i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+    match before.subsec_nanos() {
+        0 => Timespec { tv_sec: seconds, tv_nsec: 0 },
+        nanos => Timespec { tv_sec: seconds - 1, tv_nsec: i64::from(1_000_000_000 - nanos) },
+    }
+}

@@ -1,0 +1,1 @@
+//! The filesystem without a kernel.

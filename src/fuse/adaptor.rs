@@ -1,0 +1,528 @@
+//! One FUSE operation, one call, one reply.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use fuser::BackingId;
+use fuser::BsdFileFlags;
+use fuser::Errno;
+use fuser::FileHandle;
+use fuser::Filesystem;
+use fuser::FopenFlags;
+use fuser::Generation;
+use fuser::INodeNo;
+use fuser::InitFlags;
+use fuser::KernelConfig;
+use fuser::LockOwner;
+use fuser::OpenFlags;
+use fuser::RenameFlags;
+use fuser::ReplyAttr;
+use fuser::ReplyCreate;
+use fuser::ReplyData;
+use fuser::ReplyDirectory;
+use fuser::ReplyEmpty;
+use fuser::ReplyEntry;
+use fuser::ReplyLseek;
+use fuser::ReplyOpen;
+use fuser::ReplyStatfs;
+use fuser::ReplyWrite;
+use fuser::ReplyXattr;
+use fuser::Request;
+use fuser::TimeOrNow;
+use fuser::WriteFlags;
+
+use crate::fs::ContextFs;
+use crate::fs::Entry;
+use crate::fs::Fh;
+use crate::fs::FsError;
+use crate::fs::OpenMode;
+use crate::fs::Opened;
+use crate::fs::Result;
+use crate::fs::SetAttr;
+use crate::fs::TimedAttr;
+use crate::fuse::SessionOptions;
+use crate::fuse::convert;
+use crate::fuse::convert::caller;
+use crate::fuse::convert::ino;
+use crate::fuse::passthrough::Passthrough;
+use crate::fuse::watch::refuse;
+use crate::fuse::watch::watch;
+
+/// Bytes of one write request: what the kernel gives by default (`fs.fuse.max_pages_limit`).
+const MAX_WRITE: u32 = 1024 * 1024;
+/// Requests that the kernel may have under way in the background.
+const MAX_BACKGROUND: u16 = 64;
+/// FUSE 7.41 came with Linux 6.12, the first whose passthrough keeps sizes right after writes.
+const PASSTHROUGH_ABI: (u32, u32) = (7, 41);
+
+/// Translates between the kernel and [`ContextFs`].
+pub(super) struct Adaptor {
+    fs: ContextFs,
+    passthrough: Arc<Passthrough>,
+    options: SessionOptions,
+}
+
+thread_local! {
+    /// What a worker reads into: no larger than the largest read, and never given back.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Adaptor {
+    pub(super) fn new(
+        fs: ContextFs,
+        passthrough: Arc<Passthrough>,
+        options: SessionOptions,
+    ) -> Self {
+        Self { fs, passthrough, options }
+    }
+
+    fn run(&self, operation: &'static str, run: impl FnOnce()) {
+        watch(operation, self.fs.counters(), run);
+    }
+
+    fn empty(&self, operation: &'static str, reply: ReplyEmpty, run: impl FnOnce() -> Result<()>) {
+        self.run(operation, || match run() {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(refuse(operation, &error)),
+        });
+    }
+
+    fn entry(
+        &self,
+        operation: &'static str,
+        reply: ReplyEntry,
+        run: impl FnOnce() -> Result<Entry>,
+    ) {
+        self.run(operation, || match run() {
+            Ok(entry) => {
+                let attr = convert::attr(&entry.attr);
+                reply.entry_with_ttls(&entry.attr_ttl, &entry.entry_ttl, &attr, Generation(0));
+            }
+            Err(error) => reply.error(refuse(operation, &error)),
+        });
+    }
+}
+
+impl Filesystem for Adaptor {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for wanted in [
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_AUTO_INVAL_DATA,
+            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+        ] {
+            if config.add_capabilities(wanted).is_err() {
+                tracing::info!(?wanted, "this kernel does not have it");
+            }
+        }
+        let abi = config.kernel_abi();
+        if self.options.passthrough
+            && (abi.0, abi.1) >= PASSTHROUGH_ABI
+            && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
+        {
+            let depth = if self.options.stacked_store { 2 } else { 1 };
+            if config.set_max_stack_depth(depth).is_ok() {
+                self.passthrough.offer();
+            }
+        }
+        if config.set_max_write(MAX_WRITE).is_err()
+            || config.set_max_background(MAX_BACKGROUND).is_err()
+        {
+            tracing::info!("this kernel keeps its own sizes");
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry("lookup", reply, || self.fs.lookup(ino(parent), name));
+    }
+
+    fn forget(&self, _: &Request, node: INodeNo, count: u64) {
+        self.run("forget", || self.fs.forget(ino(node), count));
+    }
+
+    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        self.run("getattr", || self.fs.getattr(ino(node), |got| attr("getattr", reply, got)));
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let (atime, mtime) = (atime.map(convert::time), mtime.map(convert::time));
+        let change = SetAttr { mode, uid, gid, size, atime, mtime };
+        let fh = fh.map(|fh| Fh(fh.0));
+        self.run("setattr", || {
+            attr("setattr", reply, self.fs.setattr(ino(node), &change, fh));
+        });
+    }
+
+    fn readlink(&self, _: &Request, _: INodeNo, reply: ReplyData) {
+        reply.error(Errno::EINVAL);
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _device: u32,
+        reply: ReplyEntry,
+    ) {
+        self.entry("mknod", reply, || self.fs.mknod(ino(parent), name, mode, caller(request)));
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        self.entry("mkdir", reply, || self.fs.mkdir(ino(parent), name, mode, caller(request)));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.empty("unlink", reply, || self.fs.unlink(ino(parent), name));
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.empty("rmdir", reply, || self.fs.rmdir(ino(parent), name));
+    }
+
+    fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
+        self.entry("symlink", reply, || Err(FsError::NoSpecialFiles));
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.empty("rename", reply, || {
+            let mode = convert::rename_mode(flags).ok_or(FsError::Invalid("rename flags"))?;
+            self.fs.rename(ino(parent), name, ino(new_parent), new_name, mode)
+        });
+    }
+
+    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
+        self.entry("link", reply, || Err(FsError::NoSpecialFiles));
+    }
+
+    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let passthrough = Arc::clone(&self.passthrough);
+        self.run("open", || {
+            self.fs.open(ino(node), OpenMode { flags: flags.0 }, move |opened| match opened {
+                Ok(opened) => answer_open(&passthrough, node, &opened, reply),
+                Err(error) => reply.error(refuse("open", &error)),
+            });
+        });
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let open = OpenMode { flags };
+        self.run("create", || {
+            match self.fs.create(ino(parent), name, mode, open, caller(request)) {
+                Ok((entry, opened)) => answer_create(&self.passthrough, &entry, &opened, reply),
+                Err(error) => reply.error(refuse("create", &error)),
+            }
+        });
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.run("read", || {
+            BUFFER.with_borrow_mut(|buffer| {
+                let size = size as usize;
+                if buffer.len() < size {
+                    buffer.resize(size, 0);
+                }
+                let mut reply = Some(reply);
+                let read = self.fs.read(Fh(fh.0), offset, &mut buffer[..size], |bytes| {
+                    if let Some(reply) = reply.take() {
+                        reply.data(bytes);
+                    }
+                });
+                if let (Err(error), Some(reply)) = (read, reply) {
+                    reply.error(refuse("read", &error));
+                }
+            });
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        self.run("write", || match self.fs.write(Fh(fh.0), offset, data) {
+            Ok(count) => reply.written(count),
+            Err(error) => reply.error(refuse("write", &error)),
+        });
+    }
+
+    fn flush(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        _: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        self.empty("flush", reply, || self.fs.flush(Fh(fh.0), caller(request)));
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.empty("release", reply, || {
+            self.passthrough.release(Fh(fh.0));
+            self.fs.release(Fh(fh.0))
+        });
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, data: bool, reply: ReplyEmpty) {
+        self.empty("fsync", reply, || self.fs.fsync(Fh(fh.0), data));
+    }
+
+    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        self.run("opendir", || match self.fs.opendir(ino(node)) {
+            Ok(fh) => reply.opened(FileHandle(fh.0), FopenFlags::empty()),
+            Err(error) => reply.error(refuse("opendir", &error)),
+        });
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        self.run("readdir", || {
+            let read = self.fs.readdir(ino(node), Fh(fh.0), offset, |entry| {
+                reply.add(INodeNo(entry.ino), entry.next, convert::kind(entry.kind), entry.name)
+            });
+            match read {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(refuse("readdir", &error)),
+            }
+        });
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.empty("releasedir", reply, || self.fs.releasedir(Fh(fh.0)));
+    }
+
+    fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.empty("fsyncdir", reply, || self.fs.fsyncdir(ino(node)));
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        self.run("statfs", || match self.fs.statfs() {
+            Ok(space) => reply.statfs(
+                space.f_blocks,
+                space.f_bfree,
+                space.f_bavail,
+                space.f_files,
+                space.f_ffree,
+                u32::try_from(space.f_bsize).unwrap_or(4096),
+                255,
+                u32::try_from(space.f_frsize).unwrap_or(4096),
+            ),
+            Err(error) => reply.error(refuse("statfs", &error)),
+        });
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        self.empty("setxattr", reply, || self.fs.setxattr(ino(node), name, value, flags));
+    }
+
+    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        self.run("getxattr", || {
+            bytes("getxattr", reply, size, self.fs.getxattr(ino(node), name));
+        });
+    }
+
+    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        self.run("listxattr", || bytes("listxattr", reply, size, self.fs.listxattr(ino(node))));
+    }
+
+    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.empty("removexattr", reply, || self.fs.removexattr(ino(node), name));
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        self.empty("fallocate", reply, || self.fs.fallocate(Fh(fh.0), offset, length, mode));
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        self.run("lseek", || match self.fs.seek(Fh(fh.0), offset, whence) {
+            Ok(offset) => reply.offset(offset),
+            Err(error) => reply.error(refuse("lseek", &error)),
+        });
+    }
+}
+
+/// Answers an open: split passthrough where it can be had. Readers then read in the kernel, and
+/// every write still comes to us; elsewhere pages are cached and writes come through.
+fn answer_open(passthrough: &Passthrough, node: INodeNo, opened: &Opened, reply: ReplyOpen) {
+    let fh = FileHandle(opened.fh.0);
+    let Some(file) = &opened.file else {
+        return reply.opened(fh, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
+    };
+    let reply = std::cell::Cell::new(Some(reply));
+    let register = |file: &std::fs::File| register(&reply, |reply| reply.open_backing(file));
+    passthrough.open(ino(node), opened.fh, file, register, |backing| {
+        let Some(reply) = reply.take() else { return };
+        match backing {
+            Some(id) => reply.opened_passthrough(fh, passthrough_flags(opened), id),
+            None => reply.opened(fh, cached_flags(opened)),
+        }
+    });
+}
+
+fn answer_create(passthrough: &Passthrough, entry: &Entry, opened: &Opened, reply: ReplyCreate) {
+    let fh = FileHandle(opened.fh.0);
+    let attr = convert::attr(&entry.attr);
+    let (ttl, generation) = (entry.attr_ttl, Generation(0));
+    let Some(file) = &opened.file else { return reply.error(Errno::EIO) };
+    let reply = std::cell::Cell::new(Some(reply));
+    let register = |file: &std::fs::File| register(&reply, |reply| reply.open_backing(file));
+    passthrough.open(entry.attr.ino, opened.fh, file, register, |backing| {
+        let Some(reply) = reply.take() else { return };
+        match backing {
+            Some(id) => {
+                let flags = passthrough_flags(opened);
+                reply.created_passthrough(&ttl, &attr, generation, fh, flags, id);
+            }
+            None => reply.created(&ttl, &attr, generation, fh, cached_flags(opened)),
+        }
+    });
+}
+
+/// Registers a backing file by a reply that is still to be sent.
+fn register<R>(
+    reply: &std::cell::Cell<Option<R>>,
+    open: impl FnOnce(&R) -> io::Result<BackingId>,
+) -> io::Result<BackingId> {
+    let held = reply.take();
+    let opened = held.as_ref().map_or_else(|| Err(io::Error::other("answered already")), open);
+    reply.set(held);
+    opened
+}
+
+/// Readers need not tell when they close.
+fn passthrough_flags(opened: &Opened) -> FopenFlags {
+    if opened.writes { FopenFlags::FOPEN_DIRECT_IO } else { FopenFlags::FOPEN_NOFLUSH }
+}
+
+/// Pages stay from one open to the next: the kernel drops them when size or time have changed.
+fn cached_flags(opened: &Opened) -> FopenFlags {
+    let flush = if opened.writes { FopenFlags::empty() } else { FopenFlags::FOPEN_NOFLUSH };
+    FopenFlags::FOPEN_KEEP_CACHE | flush
+}
+
+fn attr(operation: &'static str, reply: ReplyAttr, got: Result<TimedAttr>) {
+    match got {
+        Ok(timed) => reply.attr(&timed.ttl, &convert::attr(&timed.attr)),
+        Err(error) => reply.error(refuse(operation, &error)),
+    }
+}
+
+/// Answers with bytes, or with their number where the caller asks how many there are.
+fn bytes(operation: &'static str, reply: ReplyXattr, size: u32, got: Result<Vec<u8>>) {
+    match got {
+        Ok(bytes) if size == 0 => reply.size(u32::try_from(bytes.len()).unwrap_or(u32::MAX)),
+        Ok(bytes) if bytes.len() > size as usize => {
+            reply.error(refuse(operation, &FsError::BufferTooSmall));
+        }
+        Ok(bytes) => reply.data(&bytes),
+        Err(error) => reply.error(refuse(operation, &error)),
+    }
+}

@@ -1,0 +1,70 @@
+//! Our terms in fuser's, and back.
+
+use fuser::FileAttr;
+use fuser::FileType;
+use fuser::INodeNo;
+use fuser::RenameFlags;
+use fuser::Request;
+use fuser::TimeOrNow;
+
+use crate::fs::Attr;
+use crate::fs::Caller;
+use crate::fs::FileKind;
+use crate::fs::Ino;
+use crate::fs::NewTime;
+use crate::fs::RenameMode;
+
+pub(super) fn ino(ino: INodeNo) -> Ino {
+    Ino(ino.0)
+}
+
+pub(super) fn caller(request: &Request) -> Caller {
+    Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
+}
+
+pub(super) fn kind(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::File => FileType::RegularFile,
+        FileKind::Directory => FileType::Directory,
+    }
+}
+
+pub(super) fn attr(attr: &Attr) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attr.ino.0),
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: attr.atime,
+        mtime: attr.mtime,
+        ctime: attr.ctime,
+        crtime: attr.ctime,
+        kind: kind(attr.kind),
+        perm: attr.perm,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
+pub(super) fn time(time: TimeOrNow) -> NewTime {
+    match time {
+        TimeOrNow::Now => NewTime::Now,
+        TimeOrNow::SpecificTime(time) => NewTime::At(time),
+    }
+}
+
+/// None for flags that are not known, or that contradict each other.
+pub(super) fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
+    if flags.is_empty() {
+        Some(RenameMode::Replace)
+    } else if flags == RenameFlags::RENAME_NOREPLACE {
+        Some(RenameMode::KeepExisting)
+    } else if flags == RenameFlags::RENAME_EXCHANGE {
+        Some(RenameMode::Exchange)
+    } else {
+        None
+    }
+}
