@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
 use std::path::PathBuf;
+use std::slice;
 
 use rustix::fs::OFlags;
 
@@ -19,6 +19,7 @@ use crate::store::error::StoreError;
 use crate::store::layout;
 use crate::store::lease::Lease;
 use crate::store::lease::lease_is_free;
+use crate::store::manifest::Held;
 use crate::store::manifest::Manifest;
 use crate::store::stat;
 use crate::store::stat::Kind;
@@ -127,10 +128,15 @@ impl Conversation {
     pub fn update(
         &self,
         path: &RelPath,
-        change: impl FnOnce(Option<Record>) -> io::Result<Option<Record>>,
+        change: impl FnOnce(Option<Record>) -> Result<Option<Record>, StoreError>,
     ) -> Result<Option<Record>, StoreError> {
-        let updated = self.manifest.update(&self.dir, &path.to_text(), change);
-        updated.map_err(|error| self.fault("update", error))
+        let held = Held::wait(&self.dir).map_err(|error| self.fault("lock", error))?;
+        let changed = change(self.record(path)?)?;
+        if let Some(record) = &changed {
+            let added = held.add(slice::from_ref(record));
+            added.map_err(|error| self.fault("append to", error))?;
+        }
+        Ok(changed)
     }
 
     /// A number that is another one whenever the records may have changed.
@@ -151,9 +157,10 @@ impl Conversation {
     /// For whoever meets a live record and is not its writer. Analysis is left to the caller.
     pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         match self.record(path)? {
-            Some(record) if record.state == State::Live => {
-                self.update(path, |current| self.incomplete(path, current))
-            }
+            Some(record) if record.state == State::Live => self.update(path, |current| {
+                let incomplete = self.incomplete(path, current);
+                incomplete.map_err(|error| self.fault_at("look at", path, error))
+            }),
             _ => Ok(None),
         }
     }
@@ -188,9 +195,19 @@ impl Conversation {
         file.and_then(|file| attributes::said_of(&file)).unwrap_or_default()
     }
 
-    /// Where it is, for messages.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// What happened to the file at `path`.
+    pub(super) fn fault_at(
+        &self,
+        action: &'static str,
+        path: &RelPath,
+        source: io::Error,
+    ) -> StoreError {
+        StoreError::io(action, &self.path_of(path), source)
+    }
+
+    /// Where the file at `path` is, for messages.
+    pub(super) fn path_of(&self, path: &RelPath) -> PathBuf {
+        self.path.join(path.as_os_str())
     }
 
     /// Whether this is the directory that `stat` is about.

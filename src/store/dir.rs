@@ -27,6 +27,7 @@ use crate::store::stat::Kind;
 use crate::store::stat::Stat;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+const CREATING: OFlags = OFlags::CREATE.union(OFlags::EXCL);
 
 /// A directory held open.
 ///
@@ -73,14 +74,14 @@ impl Dir {
         Ok(Self(self.descend(path, DIRECTORY)?))
     }
 
-    /// Opens a file in this directory. Does not create: `flags` that would are refused.
+    /// Opens a file in this directory. Never creates one, whatever `flags` say.
     pub fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
-        Ok(File::from(self.resolve(one(name)?, flags, Mode::empty())?))
+        Ok(File::from(self.resolve(one(name)?, flags - CREATING, Mode::empty())?))
     }
 
-    /// Opens a file any way below this directory. Does not create.
+    /// Opens a file any way below this directory. Never creates one.
     pub fn open_file_at(&self, path: &RelPath, flags: OFlags) -> io::Result<File> {
-        Ok(File::from(self.descend(path, flags)?))
+        Ok(File::from(self.descend(path, flags - CREATING)?))
     }
 
     /// Opens a file and creates it where it is missing; with `OFlags::EXCL` it must be missing.

@@ -64,32 +64,17 @@ impl Manifest {
         if records.is_empty() {
             return Ok(());
         }
-        let lines = line::print(records)?;
-        add(&lock(dir)?, lines)?;
-        if self.index().is_wasteful() {
-            self.compact(dir)?;
+        Held::wait(dir)?.add(records)?;
+        if self.is_wasteful(dir) {
+            // The records are in; a rewrite that finds no room has lost nothing.
+            let _compacted = self.compact(dir);
         }
         Ok(())
     }
 
-    /// Shows `change` the record of `path` and adds what it answers; nobody adds anything between.
-    pub(super) fn update(
-        &self,
-        dir: &Dir,
-        path: &str,
-        change: impl FnOnce(Option<Record>) -> io::Result<Option<Record>>,
-    ) -> io::Result<Option<Record>> {
-        let file = lock(dir)?;
-        let changed = change(self.record(dir, path)?)?;
-        if let Some(record) = &changed {
-            add(&file, line::print(std::slice::from_ref(record))?)?;
-        }
-        Ok(changed)
-    }
-
     /// Writes the file anew with nothing but the current records.
     pub(super) fn compact(&self, dir: &Dir) -> io::Result<()> {
-        let lock = lock(dir)?;
+        let held = Held::wait(dir)?;
         let mut index = self.index();
         index.refresh(dir)?;
         let Some((file, spans)) = index.current() else { return Ok(()) };
@@ -105,8 +90,8 @@ impl Manifest {
         let (from, to) = (layout::NEW_MANIFEST.as_ref(), layout::MANIFEST.as_ref());
         dir.rename(from, dir, to, RenameFlags::empty())?;
         dir.sync()?;
-        drop(lock);
-        Ok(())
+        drop(held);
+        self.index().refresh(dir)
     }
 
     /// A number that is another one whenever the file is.
@@ -121,42 +106,55 @@ impl Manifest {
         Ok(hasher.finish())
     }
 
+    /// Whether a rewrite pays. The index is asked as it stands, and brought up to date only to make
+    /// sure: whoever merely appends never loads it.
+    fn is_wasteful(&self, dir: &Dir) -> bool {
+        let mut index = self.index();
+        index.is_wasteful() && index.refresh(dir).is_ok() && index.is_wasteful()
+    }
+
     fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The manifest, made where it is missing, locked until the file is dropped.
-///
-/// Compaction may put another file in its place while this waits for the lock, and a lock on the
-/// old one keeps nobody out: then it begins again.
-fn lock(dir: &Dir) -> io::Result<File> {
-    let name = layout::MANIFEST.as_ref();
-    loop {
-        let flags = OFlags::RDWR | OFlags::APPEND;
-        let file = dir.create_file(name, flags, layout::FILE_MODE)?;
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
-        let mine = stat::stat_file(&file)?;
-        match dir.stat(name) {
-            Ok(stat) if stat.same_file(&mine) => return Ok(file),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(_) | Err(_) => {}
+/// A manifest that nobody else can add to until this is dropped.
+#[derive(Debug)]
+pub(super) struct Held(File);
+
+impl Held {
+    /// Waits for the lock of the manifest, which is made where it is missing.
+    ///
+    /// Compaction may put another file in its place meanwhile, and a lock on the old one keeps
+    /// nobody out: then it begins again.
+    pub(super) fn wait(dir: &Dir) -> io::Result<Self> {
+        let name = layout::MANIFEST.as_ref();
+        loop {
+            let flags = OFlags::RDWR | OFlags::APPEND;
+            let file = dir.create_file(name, flags, layout::FILE_MODE)?;
+            rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
+            let mine = stat::stat_file(&file)?;
+            match dir.stat(name) {
+                Ok(stat) if stat.same_file(&mine) => return Ok(Self(file)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
         }
     }
-}
 
-/// Adds whole lines at the end of a locked manifest; a line that was cut off there gets its newline
-/// first.
-fn add(mut file: &File, mut lines: Vec<u8>) -> io::Result<()> {
-    let size = stat::stat_file(file)?.size;
-    let mut last = [b'\n'];
-    if size > 0 {
-        read_full_at(file, size - 1, &mut last)?;
+    /// Adds `records` at the end; a line that was cut off there gets its newline first.
+    pub(super) fn add(&self, records: &[Record]) -> io::Result<()> {
+        let mut lines = if self.ends_with_newline()? { Vec::new() } else { vec![b'\n'] };
+        line::print(records, &mut lines)?;
+        (&self.0).write_all(&lines)
     }
-    if last != [b'\n'] {
-        lines.insert(0, b'\n');
+
+    fn ends_with_newline(&self) -> io::Result<bool> {
+        let size = stat::stat_file(&self.0)?.size;
+        let mut last = [b'\n'];
+        read_full_at(&self.0, size.saturating_sub(1), &mut last)?;
+        Ok(last == [b'\n'])
     }
-    file.write_all(&lines)
 }
 
 #[cfg(test)]

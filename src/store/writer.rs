@@ -1,5 +1,6 @@
 //! Writing an artifact without a mount.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
+use rustix::io::Errno;
 
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
@@ -63,18 +65,16 @@ impl ArtifactWriter {
         said: Said,
     ) -> Result<Self, StoreError> {
         let path = RelPath::artifact(folder, name);
-        let fault = |error| fault(conversation, "write", &path, error);
+        let fault = |error| fault(conversation, &path, error);
         let dir = open_folder(conversation.dir(), folder).map_err(fault)?;
         let mut opened = None;
         let record = conversation.update(&path, |current| {
-            let (file, record) = begin(&dir, &path, name, current, said)?;
+            let (file, record) = begin(&dir, &path, name, current, said).map_err(fault)?;
             opened = Some(file);
             Ok(Some(record))
-        });
-        let (file, record) = match (opened, record) {
-            (Some(file), Ok(Some(record))) => (file, record),
-            (_, Ok(_)) => return Err(fault(io::ErrorKind::NotFound.into())),
-            (_, Err(error)) => return Err(busy(conversation, &path, error)),
+        })?;
+        let (Some(file), Some(record)) = (opened, record) else {
+            return Err(fault(io::ErrorKind::NotFound.into()));
         };
         let (conversation, analyzer) = (Arc::clone(conversation), Analyzer::new());
         let (stem, closed) = (None, false);
@@ -179,7 +179,7 @@ impl ArtifactWriter {
     }
 
     fn fault(&self, error: io::Error) -> StoreError {
-        fault(&self.conversation, "close", &self.path, error)
+        self.conversation.fault_at("close", &self.path, error)
     }
 }
 
@@ -263,34 +263,23 @@ fn create_anew(dir: &Dir, name: &Component) -> io::Result<(File, bool)> {
             Err(error) => return Err(error),
         }
     }
-    Err(rustix::io::Errno::BUSY.into())
+    Err(Errno::BUSY.into())
 }
 
-fn give_way(dir: &Dir, name: &std::ffi::OsStr) -> io::Result<()> {
-    let old = dir.open_file(name, OFlags::RDONLY)?;
-    if stat::stat_file(&old)?.kind() != Kind::File {
-        return Err(rustix::io::Errno::EXIST.into());
+fn give_way(dir: &Dir, name: &OsStr) -> io::Result<()> {
+    if dir.stat(name)?.kind() != Kind::File {
+        return Err(Errno::EXIST.into());
     }
+    let old = dir.open_file(name, OFlags::RDONLY)?;
     if lease_is_free(&old) == Lease::Held {
-        return Err(rustix::io::Errno::BUSY.into());
+        return Err(Errno::BUSY.into());
     }
     dir.unlink(name)
 }
 
-fn busy(conversation: &Conversation, path: &RelPath, error: StoreError) -> StoreError {
-    match error {
-        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
-            StoreError::Busy { path: conversation.path().join(path.as_os_str()) }
-        }
-        error => error,
+fn fault(conversation: &Conversation, path: &RelPath, error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::ResourceBusy => StoreError::Busy { path: conversation.path_of(path) },
+        _ => conversation.fault_at("write", path, error),
     }
-}
-
-fn fault(
-    conversation: &Conversation,
-    action: &'static str,
-    path: &RelPath,
-    error: io::Error,
-) -> StoreError {
-    StoreError::io(action, &conversation.path().join(path.as_os_str()), error)
 }

@@ -70,7 +70,7 @@ impl Index {
     /// Takes in what has changed on disk, by whichever process. One `stat`, where nothing has.
     pub(super) fn refresh(&mut self, dir: &Dir) -> io::Result<()> {
         let name = layout::MANIFEST.as_ref();
-        let stat = match dir.stat(name) {
+        let mut stat = match dir.stat(name) {
             Ok(stat) => stat,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.clear();
@@ -81,8 +81,9 @@ impl Index {
         if !self.source.as_ref().is_some_and(|source| source.grows_to(&stat, self.indexed)) {
             self.clear();
             let file = dir.open_file(name, OFlags::RDONLY)?;
-            let stat = Stat { size: 0, ..stat::stat_file(&file)? };
-            self.source = Some(Source { file: Arc::new(file), stat });
+            stat = stat::stat_file(&file)?;
+            let unread = Stat { size: 0, ..stat };
+            self.source = Some(Source { file: Arc::new(file), stat: unread });
         }
         self.extend(stat)
     }

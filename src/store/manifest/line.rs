@@ -59,12 +59,11 @@ pub(super) fn parse(line: &[u8]) -> Option<Record> {
     })
 }
 
-/// The lines of `records`, each with its newline.
-pub(super) fn print(records: &[Record]) -> io::Result<Vec<u8>> {
-    let mut lines = Vec::new();
+/// Puts the lines of `records`, each with its newline, after `lines`.
+pub(super) fn print(records: &[Record], lines: &mut Vec<u8>) -> io::Result<()> {
     for record in records {
-        serde_json::to_writer(&mut lines, record)?;
+        serde_json::to_writer(&mut *lines, record)?;
         lines.push(b'\n');
     }
-    Ok(lines)
+    Ok(())
 }
