@@ -109,6 +109,12 @@ impl Index {
         self.lines - live > SPARE_LINES + DEAD_PER_LIVE * live
     }
 
+    /// Bytes that it takes, the fixed part not counted.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        self.last.capacity() * size_of::<([u64; 2], Span)>() * 8 / 7
+    }
+
     fn clear(&mut self) {
         *self = Self { keys: self.keys.clone(), ..Self::default() };
     }

@@ -1,1 +1,327 @@
 //! The manifest on a real disk.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::model::Analysis;
+use crate::model::Encoding;
+use crate::model::ErrorLine;
+use crate::model::Errors;
+use crate::model::Json;
+use crate::model::Said;
+use crate::model::State;
+
+struct Scene {
+    _temporary: TempDir,
+    file: PathBuf,
+    dir: Dir,
+    manifest: Manifest,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = Dir::open(temporary.path()).unwrap();
+        let file = temporary.path().join("manifest.jsonl");
+        Self { _temporary: temporary, file, dir, manifest: Manifest::default() }
+    }
+
+    fn append(&self, records: &[Record]) {
+        self.manifest.append(&self.dir, records).unwrap();
+    }
+
+    fn generation(&self, path: &str) -> Option<u64> {
+        self.manifest.record(&self.dir, path).unwrap().map(|record| record.generation)
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let records = self.manifest.records(&self.dir).unwrap();
+        records.into_iter().map(|record| record.path).collect()
+    }
+
+    fn write_raw(&self, bytes: &[u8]) {
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(&self.file).unwrap();
+        file.write_all(bytes).unwrap();
+    }
+
+    fn lines(&self) -> usize {
+        fs::read_to_string(&self.file).unwrap().lines().count()
+    }
+}
+
+fn sealed(path: &str, generation: u64) -> Record {
+    Record { path: path.into(), generation, state: State::Sealed, ..Record::default() }
+}
+
+fn gone(path: &str) -> Record {
+    Record { state: State::Gone, ..sealed(path, 1) }
+}
+
+fn full() -> Record {
+    let errors = Errors {
+        count: 1,
+        shown: vec![ErrorLine { line: 4410, offset: 224_876, length: 25 }],
+        words: vec!["timeout".into()],
+    };
+    let analysis = Analysis {
+        bytes: 412_908,
+        chars: 412_640,
+        lines: 8112,
+        longest_line: 240,
+        encoding: Encoding::Utf8,
+        tokens: 103_000,
+        json: Json::No,
+        errors,
+        digest: "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262".into(),
+        mime: "text/plain".into(),
+    };
+    Record {
+        path: "artifacts/tool/9f3k.txt".into(),
+        generation: 1,
+        state: State::Sealed,
+        size: 412_908,
+        modified: 1_763_755_201_250_000_000,
+        created: 1_763_755_200_000,
+        said: Said {
+            tool: Some("exec".into()),
+            server: Some("shell".into()),
+            args: Some(r#"{"command":"make test"}"#.into()),
+            exit_code: Some(0),
+            ..Said::default()
+        },
+        analysis: Some(analysis),
+    }
+}
+
+#[test]
+fn the_last_record_of_a_path_wins() {
+    let scene = Scene::new();
+    assert_eq!(scene.generation("a"), None);
+    assert_eq!(scene.paths(), [""; 0]);
+    scene.append(&[sealed("a", 1), sealed("b", 1)]);
+    scene.append(&[sealed("a", 2)]);
+    assert_eq!(scene.generation("a"), Some(2));
+    assert_eq!(scene.generation("b"), Some(1));
+    assert_eq!(scene.paths(), ["b", "a"]);
+    scene.append(&[gone("a")]);
+    assert_eq!(scene.generation("a"), None);
+    assert_eq!(scene.paths(), ["b"]);
+    scene.append(&[sealed("a", 1)]);
+    assert_eq!(scene.generation("a"), Some(1));
+}
+
+#[test]
+fn a_record_comes_back_as_it_was() {
+    let scene = Scene::new();
+    let incomplete = Record {
+        state: State::Incomplete("no \"room\"\n".into()),
+        path: "odd \u{1f980} \"name\"\\".into(),
+        ..full()
+    };
+    scene.append(&[full(), incomplete.clone()]);
+    assert_eq!(scene.manifest.record(&scene.dir, &full().path).unwrap(), Some(full()));
+    assert_eq!(scene.manifest.record(&scene.dir, &incomplete.path).unwrap(), Some(incomplete));
+}
+
+#[test]
+fn a_torn_tail_is_skipped_and_repaired() {
+    let scene = Scene::new();
+    scene.append(&[sealed("a", 1)]);
+    scene.write_raw(br#"{"path":"b","generation":1,"sta"#);
+    assert_eq!(scene.paths(), ["a"]);
+    scene.append(&[sealed("c", 1)]);
+    assert_eq!(scene.paths(), ["a", "c"]);
+    assert_eq!(Scene { manifest: Manifest::default(), ..scene }.paths(), ["a", "c"]);
+}
+
+#[test]
+fn a_tail_that_lacks_only_its_newline_counts_once_it_has_one() {
+    let scene = Scene::new();
+    let mut line = Vec::new();
+    line::print(&[sealed("a", 1)], &mut line).unwrap();
+    scene.write_raw(&line[..line.len() - 1]);
+    assert_eq!(scene.paths(), [""; 0]);
+    scene.append(&[sealed("b", 1)]);
+    assert_eq!(scene.paths(), ["a", "b"]);
+}
+
+#[test]
+fn lines_that_are_no_record_are_passed_over() {
+    let scene = Scene::new();
+    scene.append(&[sealed("a", 1)]);
+    scene.write_raw(b"\n\0\0\0\0\nnot json\n[1,2]\n{\"path\":\"a\"}\n\xff\xfe\n");
+    scene.write_raw(b"{\"path\":\"a\",\"state\":\"from the future\",\"generation\":9}\n");
+    scene.append(&[sealed("b", 1)]);
+    assert_eq!(scene.generation("a"), Some(1));
+    assert_eq!(scene.paths(), ["a", "b"]);
+}
+
+#[test]
+fn unknown_fields_and_an_unknown_analysis_are_tolerated() {
+    let scene = Scene::new();
+    let line = r#"{"path":"a","generation":3,"state":"sealed","size":1,"modified":2,"created":3,
+        "colour":{"of":["the","sky"]},"tool":"exec","analysis":{"bytes":"many"}}"#;
+    scene.write_raw(format!("{}\n", line.replace('\n', "")).as_bytes());
+    let record = scene.manifest.record(&scene.dir, "a").unwrap().unwrap();
+    assert_eq!((record.generation, record.analysis), (3, None));
+    assert_eq!(record.said.tool.as_deref(), Some("exec"));
+}
+
+#[test]
+fn what_others_add_is_seen_at_once() {
+    let scene = Scene::new();
+    let other = Manifest::default();
+    for generation in 1..=20 {
+        other.append(&scene.dir, &[sealed("a", generation)]).unwrap();
+        assert_eq!(scene.generation("a"), Some(generation));
+        scene.append(&[sealed("b", generation)]);
+        assert_eq!(other.record(&scene.dir, "b").unwrap(), Some(sealed("b", generation)));
+    }
+}
+
+#[test]
+fn a_lost_or_replaced_manifest_is_read_anew() {
+    let scene = Scene::new();
+    scene.append(&[sealed("a", 1), sealed("b", 1)]);
+    assert_eq!(scene.paths(), ["a", "b"]);
+    fs::remove_file(&scene.file).unwrap();
+    assert_eq!(scene.paths(), [""; 0]);
+    scene.append(&[sealed("c", 1)]);
+    assert_eq!(scene.paths(), ["c"]);
+    fs::write(&scene.file, b"").unwrap();
+    assert_eq!(scene.paths(), [""; 0]);
+}
+
+#[test]
+fn the_version_changes_with_the_records() {
+    let scene = Scene::new();
+    let version = || Manifest::version(&scene.dir).unwrap();
+    let before = version();
+    scene.append(&[sealed("a", 1)]);
+    let after = version();
+    assert_ne!(before, after);
+    assert_eq!(after, version());
+    scene.manifest.compact(&scene.dir).unwrap();
+    assert_ne!(after, version());
+}
+
+#[test]
+fn compaction_keeps_what_counts() {
+    let scene = Scene::new();
+    let reader = Manifest::default();
+    for generation in 1..=10 {
+        scene.append(&[sealed("a", generation), sealed("b", generation), sealed("c", 1)]);
+    }
+    scene.append(&[gone("c"), full()]);
+    scene.write_raw(b"{\"torn");
+    assert_eq!(reader.records(&scene.dir).unwrap().len(), 3);
+    scene.manifest.compact(&scene.dir).unwrap();
+    assert_eq!(scene.lines(), 3);
+    assert_eq!(scene.paths(), ["a", "b", "artifacts/tool/9f3k.txt"]);
+    assert_eq!(reader.record(&scene.dir, "a").unwrap(), Some(sealed("a", 10)));
+    assert_eq!(reader.record(&scene.dir, &full().path).unwrap(), Some(full()));
+}
+
+#[test]
+fn a_file_that_is_mostly_dead_is_compacted_by_itself() {
+    let scene = Scene::new();
+    for generation in 1..=3000 {
+        scene.append(&[sealed("a", generation)]);
+        if generation % 100 == 0 {
+            assert_eq!(scene.generation("a"), Some(generation));
+        }
+    }
+    assert!(scene.lines() < 2000, "{} lines", scene.lines());
+    assert_eq!(scene.generation("a"), Some(3000));
+}
+
+#[test]
+fn appends_and_compactions_at_once_lose_nothing() {
+    let scene = Scene::new();
+    let (writers, each) = (8, 60);
+    thread::scope(|scope| {
+        for writer in 0..writers {
+            let dir = &scene.dir;
+            scope.spawn(move || append_many(dir, writer, each));
+        }
+        scope.spawn(|| {
+            for _ in 0..20 {
+                Manifest::default().compact(&scene.dir).unwrap();
+            }
+        });
+    });
+    assert_eq!(scene.paths().len(), writers * each);
+}
+
+const CHILD: &str = "CTXFS_TEST_APPENDER";
+
+#[test]
+fn processes_at_once_lose_nothing() {
+    if std::env::var_os(CHILD).is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let dir = scene.file.parent().unwrap();
+    let mut children: Vec<_> = (0..3).map(|writer| child(dir, writer)).collect();
+    append_many(&scene.dir, 3, 200);
+    scene.manifest.compact(&scene.dir).unwrap();
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(scene.paths().len(), 4 * 200);
+}
+
+/// Not a test: what `processes_at_once_lose_nothing` runs in its children.
+#[test]
+fn append_as_a_child() {
+    let Some(what) = std::env::var_os(CHILD) else { return };
+    let what = what.into_string().unwrap();
+    let (writer, dir) = what.split_once(' ').unwrap();
+    append_many(&Dir::open(Path::new(dir)).unwrap(), writer.parse().unwrap(), 200);
+}
+
+fn child(dir: &Path, writer: usize) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "store::manifest::tests::append_as_a_child"])
+        .env(CHILD, format!("{writer} {}", dir.display()))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn append_many(dir: &Dir, writer: usize, count: usize) {
+    let manifest = Manifest::default();
+    for i in 0..count {
+        manifest.append(dir, &[sealed(&format!("{writer}/{i}"), 1)]).unwrap();
+    }
+}
+
+#[test]
+fn a_hundred_thousand_records_cost_little() {
+    let scene = Scene::new();
+    let mut records = vec![full(); 100_000];
+    for (i, record) in records.iter_mut().enumerate() {
+        record.path = format!("artifacts/tool/call-{i}.txt");
+    }
+    scene.append(&records);
+    assert_eq!(scene.generation("artifacts/tool/call-99999.txt"), Some(1));
+    let memory = scene.manifest.index().memory();
+    assert!(memory < 8 * 1024 * 1024, "{memory} bytes");
+    assert_eq!(scene.manifest.records(&scene.dir).unwrap(), records);
+}
+
+#[test]
+fn the_documented_line_is_a_record() {
+    let document = include_str!("../../../docs/FORMAT.md");
+    let line = document.lines().find(|line| line.starts_with(r#"{"path""#)).unwrap();
+    assert!(line::Glance::of(line.as_bytes()).is_some());
+    assert_eq!(line::parse(line.as_bytes()), Some(full()));
+    assert_eq!(serde_json::to_string(&full()).unwrap(), line);
+}
