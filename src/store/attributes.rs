@@ -124,3 +124,61 @@ pub fn set_attribute(file: &File, name: &OsStr, value: &[u8], flags: XattrFlags)
 pub fn remove_attribute(file: &File, name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::fremovexattr(file, name)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said() -> Said {
+        Said {
+            call: Some("9f3k".into()),
+            tool: Some("exec".into()),
+            server: Some("shell".into()),
+            args: Some("{\n  \"command\": \"make\"\n}".into()),
+            exit_code: Some(-1),
+            mime: Some("text/plain".into()),
+        }
+    }
+
+    #[test]
+    fn what_is_said_stays_with_the_file() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(said_of(&file).unwrap(), Said::default());
+        set_said(&file, &said()).unwrap();
+        assert_eq!(said_of(&file).unwrap(), said());
+        set_attribute(&file, OsStr::new("user.other"), &[0; 500], XattrFlags::empty()).unwrap();
+        assert_eq!(attribute(&file, OsStr::new("user.other")).unwrap(), Some(vec![0; 500]));
+        remove_attribute(&file, OsStr::new("user.ctx.mime")).unwrap();
+        assert_eq!(attribute(&file, OsStr::new("user.ctx.mime")).unwrap(), None);
+        assert_eq!(said_of(&file).unwrap(), Said { mime: None, ..said() });
+    }
+
+    #[test]
+    fn a_value_without_room_is_left_out() {
+        let file = tempfile::tempfile().unwrap();
+        let long = Said { args: Some("x".repeat(200_000)), ..said() };
+        set_said(&file, &long).unwrap();
+        assert_eq!(said_of(&file).unwrap(), Said { args: None, ..said() });
+    }
+
+    #[test]
+    fn attributes_that_make_no_sense_are_refused() {
+        let mut said = Said::default();
+        for (name, value) in [
+            ("user.ctx.colour", &b"red"[..]),
+            ("user.tool", b"exec"),
+            ("user.ctx.", b"exec"),
+            ("trusted.ctx.tool", b"exec"),
+            ("user.ctx.tool", b""),
+            ("user.ctx.tool", b"\xff"),
+            ("user.ctx.tool", b"two\nlines"),
+            ("user.ctx.exit_code", b"one"),
+            ("user.ctx.exit_code", b"99999999999"),
+        ] {
+            assert!(!parse_attribute(name, value, &mut said), "{name}");
+        }
+        assert_eq!(said, Said::default());
+        assert!(parse_attribute("user.ctx.exit_code", b"-1", &mut said));
+        assert_eq!(said.exit_code, Some(-1));
+    }
+}

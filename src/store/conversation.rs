@@ -156,17 +156,20 @@ impl Conversation {
     ///
     /// For whoever meets a live record and is not its writer. Analysis is left to the caller.
     pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        match self.record(path)? {
-            Some(record) if record.state == State::Live => self.update(path, |current| {
-                let incomplete = self.incomplete(path, current);
-                incomplete.map_err(|error| self.fault_at("look at", path, error))
-            }),
-            _ => Ok(None),
+        let incomplete = |current| {
+            let incomplete = self.incomplete(path, current);
+            incomplete.map_err(|error| self.fault_at("look at", path, error))
+        };
+        // Most live records have a writer; to find that out nobody has to wait.
+        match incomplete(self.record(path)?)? {
+            Some(_) => self.update(path, incomplete),
+            None => Ok(None),
         }
     }
 
-    /// What recovery makes of `current`. It runs while no record can be added, and a writer opens
-    /// its file before it adds one: so either the writer is seen here, or its record comes later.
+    /// What recovery makes of `current`. Its answer holds where no record can be added meanwhile: a
+    /// writer opens its file before it adds one, so either the writer is seen here, or its record
+    /// comes later.
     fn incomplete(&self, path: &RelPath, current: Option<Record>) -> io::Result<Option<Record>> {
         let Some(record) = current.filter(|record| record.state == State::Live) else {
             return Ok(None);

@@ -253,3 +253,33 @@ fn one(name: &OsStr) -> io::Result<&OsStr> {
 fn permissions(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & 0o7777)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_walk_finds_what_openat2_finds() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/b/file"), "").unwrap();
+        std::os::unix::fs::symlink(root.join("a"), root.join("link")).unwrap();
+        std::os::unix::fs::symlink("file", root.join("a/b/link")).unwrap();
+        let dir = Dir::open(root).unwrap();
+        for (path, is_there) in [
+            ("a", true),
+            ("a/b", true),
+            ("a/b/file", true),
+            ("a/b/file/c", false),
+            ("a/c", false),
+            ("link", false),
+            ("link/b/file", false),
+            ("a/b/link", false),
+        ] {
+            let path = RelPath::new(path).unwrap();
+            assert_eq!(dir.descend(&path, OFlags::RDONLY).is_ok(), is_there, "{path}");
+            assert_eq!(dir.walk(&path, OFlags::RDONLY).is_ok(), is_there, "{path}");
+        }
+    }
+}

@@ -46,3 +46,30 @@ fn hashed(call: &str) -> Component {
     digest.truncate(DIGITS);
     Component::new(format!("call-{digest}")).expect("hexadecimal digits are a name")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_can_be_a_name_is_kept() {
+        for call in ["9f3k", "call_1", "toolu 01:a", "a.b", "a~", "\u{fc}ber", &"x".repeat(200)] {
+            assert_eq!(call_stem(call).to_text(), call);
+        }
+    }
+
+    #[test]
+    fn an_id_that_cannot_becomes_a_digest() {
+        let long = "x".repeat(1536);
+        let ids =
+            ["", ".", "..", ".ctxfs", ".hidden", "a/b", "../../etc", "a\nb", &long, &long[1..]];
+        let mut names: Vec<String> = ids.iter().map(|call| call_stem(call).to_text()).collect();
+        for name in &names {
+            assert!(name.starts_with("call-") && name.len() == 37, "{name}");
+        }
+        assert_eq!(call_stem(&long).to_text(), names[8]);
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), ids.len());
+    }
+}

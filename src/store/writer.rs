@@ -24,8 +24,8 @@ use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
+use crate::store::lease;
 use crate::store::lease::Lease;
-use crate::store::lease::lease_is_free;
 use crate::store::naming;
 use crate::store::stat;
 use crate::store::stat::Kind;
@@ -271,7 +271,7 @@ fn give_way(dir: &Dir, name: &OsStr) -> io::Result<()> {
         return Err(Errno::EXIST.into());
     }
     let old = dir.open_file(name, OFlags::RDONLY)?;
-    if lease_is_free(&old) == Lease::Held {
+    if lease::settled(&old) == Lease::Held {
         return Err(Errno::BUSY.into());
     }
     dir.unlink(name)
@@ -283,3 +283,6 @@ fn fault(conversation: &Conversation, path: &RelPath, error: io::Error) -> Store
         _ => conversation.fault_at("write", path, error),
     }
 }
+
+#[cfg(test)]
+mod tests;

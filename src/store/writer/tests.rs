@@ -1,0 +1,256 @@
+//! Artifacts written without a mount.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::store::Store;
+
+struct Scene {
+    _temporary: TempDir,
+    store: Store,
+    conversation: Arc<Conversation>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let store = Store::open(temporary.path()).unwrap();
+        let conversation = store.create_conversation(&name("c7")).unwrap();
+        Self { _temporary: temporary, store, conversation }
+    }
+
+    fn writer(&self, call: &str) -> ArtifactWriter {
+        self.try_writer(call).unwrap()
+    }
+
+    fn try_writer(&self, call: &str) -> Result<ArtifactWriter, StoreError> {
+        let said = Said::default();
+        ArtifactWriter::create_for_call(&self.conversation, Folder::Tool, call, said)
+    }
+
+    fn put(&self, call: &str, content: &str) -> Record {
+        let mut writer = self.writer(call);
+        writer.write_all(content.as_bytes()).unwrap();
+        writer.seal().unwrap()
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.store.root().join("context/c7/artifacts/tool")
+    }
+
+    /// Recovers; again, should another test be starting a process with copies of all descriptors.
+    fn recover_soon(&self, path: &RelPath) -> Record {
+        loop {
+            if let Some(record) = self.conversation.recover(path).unwrap() {
+                return record;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// What another process finds.
+    fn elsewhere(&self, path: &RelPath) -> Option<Record> {
+        let store = Store::open(self.store.root()).unwrap();
+        store.conversation(&name("c7")).unwrap().unwrap().record(path).unwrap()
+    }
+}
+
+fn name(name: &str) -> Component {
+    Component::new(name).unwrap()
+}
+
+fn path_of(record: &Record) -> RelPath {
+    RelPath::new(&record.path).unwrap()
+}
+
+#[test]
+fn bytes_and_record_are_there_while_it_is_written() {
+    let scene = Scene::new();
+    let said = Said { tool: Some("exec".into()), ..Said::default() };
+    let terminal = Folder::Terminal;
+    let conversation = &scene.conversation;
+    let mut writer =
+        ArtifactWriter::create(conversation, terminal, &name("x.log"), said.clone()).unwrap();
+    writer.write_all(b"one\n").unwrap();
+    let file = scene.store.root().join("context/c7/artifacts/terminal/x.log");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "one\n");
+    let live = scene.elsewhere(writer.path()).unwrap();
+    assert_eq!((live.state, live.said, live.generation), (State::Live, said, 1));
+    assert_eq!(conversation.recover(writer.path()).unwrap(), None);
+
+    writer.write_all(b"two\n").unwrap();
+    writer.say(&Said { exit_code: Some(2), ..Said::default() });
+    assert_eq!(writer.written(), 8);
+    let path = writer.path().clone();
+    let sealed = writer.seal().unwrap();
+    assert_eq!(scene.elsewhere(&path), Some(sealed.clone()));
+    assert_eq!((sealed.state, sealed.size), (State::Sealed, 8));
+    assert_eq!(sealed.said.exit_code, Some(2));
+    assert_eq!(sealed.analysis.unwrap().bytes, 8);
+    let file = fs::File::open(file).unwrap();
+    assert_eq!(attributes::said_of(&file).unwrap(), sealed.said);
+    assert_eq!(stat::stat_file(&file).unwrap().mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_content_decides_the_extension() {
+    let scene = Scene::new();
+    assert_eq!(scene.put("a", "{\"k\": 1}").path, "artifacts/tool/a.json");
+    assert_eq!(scene.put("b", "plain").path, "artifacts/tool/b.txt");
+    assert_eq!(scene.put("c", "").path, "artifacts/tool/c.txt");
+    let mut names: Vec<_> =
+        fs::read_dir(scene.folder()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a.json", "b.txt", "c.txt"]);
+    let paths: Vec<_> =
+        scene.conversation.records().unwrap().into_iter().map(|record| record.path).collect();
+    assert_eq!(paths, ["artifacts/tool/a.json", "artifacts/tool/b.txt", "artifacts/tool/c.txt"]);
+}
+
+#[test]
+fn a_call_that_cannot_be_a_name_is_kept_in_the_record() {
+    let scene = Scene::new();
+    for call in ["..", ".ctxfs", "a/b", &"x".repeat(1536)] {
+        let record = scene.put(call, "text");
+        assert!(record.path.starts_with("artifacts/tool/call-"), "{}", record.path);
+        assert_eq!(record.call(), call);
+        assert_eq!(scene.elsewhere(&path_of(&record)), Some(record));
+    }
+    assert_eq!(fs::read_dir(scene.folder()).unwrap().count(), 4);
+}
+
+#[test]
+fn a_dropped_writer_leaves_an_incomplete_artifact() {
+    let scene = Scene::new();
+    let mut writer = scene.writer("x");
+    writer.write_all(b"half").unwrap();
+    let path = writer.path().clone();
+    drop(writer);
+    let record = scene.elsewhere(&path).unwrap();
+    assert_eq!(record.incomplete(), Some(DROPPED));
+    assert_eq!(record.analysis.unwrap().bytes, 4);
+    let record = scene.writer("y").seal_incomplete("no room").unwrap();
+    assert_eq!(record.incomplete(), Some("no room"));
+}
+
+#[test]
+fn a_killed_writer_is_met_later() {
+    let scene = Scene::new();
+    let mut writer = scene.writer("x");
+    writer.write_all(b"half").unwrap();
+    let path = writer.path().clone();
+    // A process that is killed closes its files and records nothing.
+    writer.closed = true;
+    drop(writer);
+    assert_eq!(scene.elsewhere(&path).unwrap().state, State::Live);
+    let recovered = scene.recover_soon(&path);
+    assert!(recovered.incomplete().unwrap().contains("the daemon stopped"));
+    assert_eq!((recovered.size, recovered.generation), (4, 1));
+    assert_eq!(scene.elsewhere(&path), Some(recovered));
+    assert_eq!(scene.conversation.recover(&path).unwrap(), None);
+}
+
+#[test]
+fn a_live_record_without_a_file_is_left_alone() {
+    let scene = Scene::new();
+    let writer = scene.writer("x");
+    fs::remove_file(scene.folder().join("x.txt")).unwrap();
+    assert_eq!(scene.conversation.recover(writer.path()).unwrap(), None);
+}
+
+#[test]
+fn the_same_call_again_is_the_next_generation() {
+    let scene = Scene::new();
+    scene.put("x", "first");
+    let reader = fs::read(scene.folder().join("x.txt")).unwrap();
+    let open = fs::File::open(scene.folder().join("x.txt")).unwrap();
+    let second = scene.put("x", "second");
+    assert_eq!((second.generation, reader), (2, b"first".to_vec()));
+    assert_eq!(stat::stat_file(&open).unwrap().size, 5);
+    assert_eq!(fs::read(scene.folder().join("x.txt")).unwrap(), b"second");
+    scene.put("j", "[1]");
+    assert_eq!(scene.put("j", "[2]").generation, 2);
+    fs::write(scene.folder().join("plain.txt"), "not of ours").unwrap();
+    assert_eq!(scene.put("plain", "ours").generation, 2);
+}
+
+#[test]
+fn one_artifact_has_one_writer() {
+    let scene = Scene::new();
+    let first = scene.writer("x");
+    let error = scene.try_writer("x").unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }));
+    assert!(error.path().ends_with("c7/artifacts/tool/x.txt"));
+    first.seal().unwrap();
+    scene.writer("x").seal().unwrap();
+}
+
+#[test]
+fn what_is_in_the_way_stays() {
+    let scene = Scene::new();
+    fs::create_dir(scene.folder().join("d.txt")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, scene.folder().join("f.txt"), 0o600.into()).unwrap();
+    for call in ["d", "f"] {
+        assert_eq!(scene.try_writer(call).unwrap_err().raw_os_error(), Some(libc::EEXIST));
+    }
+    assert_eq!(fs::read_dir(scene.folder()).unwrap().count(), 2);
+    assert_eq!(scene.conversation.records().unwrap(), []);
+}
+
+#[test]
+fn an_analysis_that_does_not_speak_of_the_whole_is_left_out() {
+    let scene = Scene::new();
+    let mut writer = scene.writer("x");
+    writer.write_all(b"mine").unwrap();
+    let file = scene.folder().join("x.txt");
+    fs::OpenOptions::new().append(true).open(file).unwrap().write_all(b" and theirs").unwrap();
+    let record = writer.seal().unwrap();
+    assert_eq!((record.size, record.analysis), (15, None));
+}
+
+#[test]
+fn forty_writers_at_once() {
+    let scene = Scene::new();
+    let root = scene.store.root();
+    thread::scope(|scope| {
+        for i in 0..40 {
+            scope.spawn(move || {
+                let store = Store::open(root).unwrap();
+                let conversation = store.create_conversation(&name("c7")).unwrap();
+                let said = Said { exit_code: Some(i), ..Said::default() };
+                let call = format!("call {i}");
+                let folder = Folder::Tool;
+                let mut writer =
+                    ArtifactWriter::create_for_call(&conversation, folder, &call, said).unwrap();
+                for line in 0..100 {
+                    writeln!(writer, "{i}: {line}").unwrap();
+                }
+                writer.seal().unwrap();
+            });
+        }
+    });
+    let records = scene.conversation.records().unwrap();
+    assert_eq!(records.len(), 40);
+    for record in records {
+        let i = record.said.exit_code.unwrap();
+        assert_eq!((record.call(), &record.state), (&*format!("call {i}"), &State::Sealed));
+        let text = fs::read_to_string(scene.folder().join(path_of(&record).file_name())).unwrap();
+        assert_eq!(text.lines().count(), 100);
+        assert!(text.lines().all(|line| line.starts_with(&format!("{i}: "))));
+        assert_eq!(record.analysis.unwrap().bytes, text.len() as u64);
+    }
+}
+
+#[test]
+fn a_folder_that_was_removed_is_made_again() {
+    let scene = Scene::new();
+    fs::remove_dir_all(scene.store.root().join("context/c7/artifacts")).unwrap();
+    scene.put("x", "text");
+    fs::remove_dir_all(scene.store.root().join("context/c7")).unwrap();
+    let error = scene.try_writer("x").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+}
