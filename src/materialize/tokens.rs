@@ -1,18 +1,306 @@
 //! An estimate of language-model tokens.
 //!
-//! The bytes are cut into pieces as the pre-tokenizers of current vocabularies cut them: words (also
-//! at a change from lower to upper case), digits, punctuation, white space, what is not ASCII. Each
-//! piece costs what such pieces cost on average.
+//! The bytes are cut into runs of one class, as the pre-tokenizers of current vocabularies cut them:
+//! words (also where an upper-case letter follows a lower-case one), digits, punctuation, white
+//! space. A run costs what such runs cost on average; a run of letters that follows letters or
+//! digits directly costs more, which is what makes hexadecimal and base64 come out right.
+//!
+//! The costs were fitted to `o200k_base` (`cl100k_base` differs by about 1 %) over 1,258 pieces of 8
+//! KB: logs, listings, JSON, HTML, Markdown, CSV, base64, hexadecimal, Russian, Chinese and German
+//! text, and code in Rust, Python, JavaScript and C. The error of a piece was 5.6 % (root mean
+//! square). Of a whole file it stayed within [`TOKEN_ERROR_PERCENT`] for all but two of some 250,
+//! the worst being 16 % off; the vocabularies of other models may differ more.
+//!
+//! The first [`EXACT_BYTES`] are all looked at; after them [`SAMPLE_BYTES`] of each
+//! [`STRIDE_BYTES`], by absolute offset.
+
+/// How far off the estimate may be, in percent.
 pub const TOKEN_ERROR_PERCENT: u32 = 15;
+
+/// Bytes that are looked at without gaps: at some 400 MB/s that takes 2.5 ms.
+const EXACT_BYTES: u64 = 1 << 20;
+/// Of each stride after them, its first bytes are looked at: a sixteenth costs less than hashing.
+const STRIDE_BYTES: u64 = 128 << 10;
+const SAMPLE_BYTES: u64 = 8 << 10;
+/// Runs of this length or more share a cost per byte.
+const LONG_RUN: usize = 24;
+/// The unit of costs.
+const TOKEN: u64 = 1000;
+
+/// What a run is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Class {
+    Lower,
+    Upper,
+    Digit,
+    Punctuation,
+    Space,
+    /// Newlines and tabs.
+    Break,
+    /// First bytes of UTF-8 sequences, by length.
+    Two,
+    Three,
+    Four,
+    /// Further bytes of UTF-8 sequences.
+    Continuation,
+    Control,
+    /// Letters that follow letters or digits directly.
+    JoinedLower,
+    JoinedUpper,
+}
+
+const CLASSES: usize = Class::JoinedUpper as usize + 1;
+
+/// Cost of a run, in thousandths of a token: `base` for up to `free` bytes, then `more` a byte, and
+/// from [`LONG_RUN`] on `long` a byte.
+struct Cost {
+    base: u64,
+    free: usize,
+    more: u64,
+    long: u64,
+}
+
+const fn cost(base: u64, free: usize, more: u64, long: u64) -> Cost {
+    Cost { base, free, more, long }
+}
+
+/// In the order of [`Class`].
+const COSTS: [Cost; CLASSES] = [
+    cost(639, 6, 28, 130),
+    cost(441, 2, 196, 400),
+    cost(1161, 3, 387, 387),
+    cost(997, 3, 355, 60),
+    cost(349, 1, 0, 10),
+    cost(155, 0, 280, 60),
+    cost(297, 1, 297, 297),
+    cost(744, 1, 744, 744),
+    cost(2500, 1, 2500, 2500),
+    cost(0, 1, 0, 0),
+    cost(300, 1, 300, 300),
+    cost(959, 2, 26, 130),
+    cost(2928, 1, 458, 600),
+];
+/// A run of two spaces or more, unlike a single one, is a token.
+const SPACES: u64 = 1011;
+
+/// The costs of runs shorter than [`LONG_RUN`], spelled out.
+static SHORT_RUNS: [[u32; LONG_RUN]; CLASSES] = short_runs();
+static CLASS_OF: [Class; 256] = class_of();
+
+/// Counts, with the run that has not ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tokens {
-    n: u64,
+    seen: u64,
+    /// Of the first [`EXACT_BYTES`].
+    exact: Estimate,
+    /// Of the samples after them.
+    sampled: Estimate,
+    sampled_bytes: u64,
 }
+
+#[derive(Debug, Clone, Default)]
+struct Estimate {
+    cost: u64,
+    run: Option<(Class, usize)>,
+}
+
 impl Tokens {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.n += bytes.len() as u64;
+    pub(super) fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (sampled, length) = stretch(self.seen);
+            let length = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
+            let (now, later) = bytes.split_at(length);
+            if self.seen < EXACT_BYTES {
+                self.exact.push(now);
+            } else if sampled {
+                self.sampled.push(now);
+                self.sampled_bytes += now.len() as u64;
+            } else {
+                self.sampled.end_run();
+            }
+            self.seen += now.len() as u64;
+            bytes = later;
+        }
     }
+
+    /// Tokens so far, to the nearest.
     pub(super) fn count(&self) -> u64 {
-        self.n / 4
+        let mut cost = u128::from(self.exact.total());
+        if self.sampled_bytes > 0 {
+            let rest = u128::from(self.seen - EXACT_BYTES);
+            cost += u128::from(self.sampled.total()) * rest / u128::from(self.sampled_bytes);
+        }
+        let tokens = (cost + u128::from(TOKEN / 2)) / u128::from(TOKEN);
+        u64::try_from(tokens).unwrap_or(u64::MAX).max(u64::from(self.seen > 0))
+    }
+}
+
+impl Estimate {
+    fn push(&mut self, bytes: &[u8]) {
+        let mut rest = bytes.iter().map(|byte| CLASS_OF[usize::from(*byte)]);
+        let (mut class, mut length) = match (self.run, rest.next()) {
+            (_, None) => return,
+            (None, Some(first)) => (first, 1),
+            (Some((class, length)), Some(next)) => self.step(class, length, next),
+        };
+        for next in rest {
+            (class, length) = self.step(class, length, next);
+        }
+        self.run = Some((class, length));
+    }
+
+    #[inline]
+    fn step(&mut self, class: Class, length: usize, next: Class) -> (Class, usize) {
+        if let Some(class) = continued(class, next) {
+            return (class, length + 1);
+        }
+        self.cost += run_cost(class, length);
+        (joined(class, next), 1)
+    }
+
+    fn end_run(&mut self) {
+        self.cost = self.total();
+        self.run = None;
+    }
+
+    fn total(&self) -> u64 {
+        self.cost + self.run.map_or(0, |(class, length)| run_cost(class, length))
+    }
+}
+
+/// Whether `offset` is looked at, and for how many bytes from there on that holds.
+fn stretch(offset: u64) -> (bool, u64) {
+    let Some(behind) = offset.checked_sub(EXACT_BYTES) else {
+        return (true, EXACT_BYTES - offset);
+    };
+    let into = behind % STRIDE_BYTES;
+    if into < SAMPLE_BYTES { (true, SAMPLE_BYTES - into) } else { (false, STRIDE_BYTES - into) }
+}
+
+/// The class of a run of `class` that `next` belongs to: a capital begins a word.
+#[inline]
+fn continued(class: Class, next: Class) -> Option<Class> {
+    match (class, next) {
+        _ if class == next => Some(class),
+        (Class::Upper, Class::Lower) => Some(Class::Lower),
+        (Class::JoinedUpper | Class::JoinedLower, Class::Lower) => Some(Class::JoinedLower),
+        (Class::JoinedUpper, Class::Upper) => Some(Class::JoinedUpper),
+        _ => None,
+    }
+}
+
+/// The class of a run that begins with `next` and follows one of `class`.
+#[inline]
+fn joined(class: Class, next: Class) -> Class {
+    let alphanumeric = matches!(
+        class,
+        Class::Lower | Class::Upper | Class::Digit | Class::JoinedLower | Class::JoinedUpper
+    );
+    match next {
+        Class::Lower if alphanumeric => Class::JoinedLower,
+        Class::Upper if alphanumeric => Class::JoinedUpper,
+        _ => next,
+    }
+}
+
+#[inline]
+fn run_cost(class: Class, length: usize) -> u64 {
+    match SHORT_RUNS[class as usize].get(length) {
+        Some(cost) => u64::from(*cost),
+        None => long_cost(class, length),
+    }
+}
+
+#[cold]
+fn long_cost(class: Class, length: usize) -> u64 {
+    let short = SHORT_RUNS[class as usize][LONG_RUN - 1];
+    u64::from(short) + COSTS[class as usize].long * (length - LONG_RUN + 1) as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the costs of short runs are small")]
+const fn short_runs() -> [[u32; LONG_RUN]; CLASSES] {
+    let mut table = [[0; LONG_RUN]; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        let mut length = 1;
+        while length < LONG_RUN {
+            let Cost { base, free, more, .. } = COSTS[class];
+            table[class][length] = (base + more * length.saturating_sub(free) as u64) as u32;
+            if class == Class::Digit as usize {
+                table[class][length] = (base * length.div_ceil(3) as u64) as u32;
+            }
+            if class == Class::Space as usize && length > 1 {
+                table[class][length] = SPACES as u32;
+            }
+            length += 1;
+        }
+        class += 1;
+    }
+    table
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a byte is below 256")]
+const fn class_of() -> [Class; 256] {
+    let mut table = [Class::Control; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = match byte as u8 {
+            b'a'..=b'z' => Class::Lower,
+            b'A'..=b'Z' => Class::Upper,
+            b'0'..=b'9' => Class::Digit,
+            b' ' => Class::Space,
+            b'\n' | b'\r' | b'\t' => Class::Break,
+            b'!'..=b'~' => Class::Punctuation,
+            0x80..=0xBF => Class::Continuation,
+            0xC0..=0xDF => Class::Two,
+            0xE0..=0xEF => Class::Three,
+            0xF0..=0xFF => Class::Four,
+            _ => Class::Control,
+        };
+        byte += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(bytes: &[u8]) -> u64 {
+        let mut tokens = Tokens::default();
+        tokens.push(bytes);
+        tokens.count()
+    }
+
+    /// Each text with what `o200k_base` makes of it.
+    #[test]
+    fn estimates_are_near() {
+        let line = "2026-11-21T10:00:00.123Z INFO [worker-3] c.e.service.OrderService - processed request id=9f3a1c77 in 12 ms status=200\n";
+        let prose = "The complete output is stored; there is no need to run the command again.\n";
+        let json =
+            "{\"id\": 17, \"title\": \"first\", \"labels\": [\"a\", \"b\"], \"next\": null}\n";
+        for (text, exact) in [(line, 48), (prose, 16), (json, 29)] {
+            let found = count(text.repeat(100).as_bytes());
+            let most = exact * 100 * u64::from(TOKEN_ERROR_PERCENT + 10) / 100;
+            assert!(found.abs_diff(exact * 100) <= most, "{found} for {text}");
+        }
+    }
+
+    #[test]
+    fn samples_stand_for_the_rest() {
+        let text = "The complete output is stored; there is no need to run the command again.\n";
+        let small = text.repeat(10_000);
+        let large = text.repeat(100_000);
+        let expected = count(small.as_bytes()) * 10;
+        assert!(count(large.as_bytes()).abs_diff(expected) < expected / 100);
+    }
+
+    #[test]
+    fn cuts_do_not_matter_behind_the_exact_part() {
+        let bytes = "word Word 123 \u{e9} ...\n".repeat(100_000);
+        let mut tokens = Tokens::default();
+        bytes.as_bytes().chunks(4093).for_each(|part| tokens.push(part));
+        assert_eq!(tokens.count(), count(bytes.as_bytes()));
     }
 }

@@ -54,7 +54,7 @@ static SET: LazyLock<RegexSet> = LazyLock::new(|| {
 ///
 /// Patterns that only an error fits stand first, then what is known not to be one, then words that
 /// usually tell of an error. A line must hold one of `prefilter::FRAGMENTS` to come here.
-const RULES: [(Option<Rank>, &str); 61] = [
+const RULES: [(Option<Rank>, &str); 63] = [
     // Causes.
     (Some(Rank::Trace), r"^\s*(\[?Caused by:|Caused by:|\[cause\]:|Wrapped by:) *\S"),
     (Some(Rank::Tally), r"^Caused by:\s*$"),
@@ -79,6 +79,8 @@ const RULES: [(Option<Rank>, &str); 61] = [
         Some(Rank::Tally),
         r"^error: (aborting due to|could not compile|test failed|\d+ targets? failed)",
     ),
+    (Some(Rank::Exit), r"did not complete successfully: exit code"),
+    (Some(Rank::Error), r"^#\d+ [\d.]+ (ERROR|error|Error): \S"),
     (Some(Rank::Error), r"^\s*error(\[\w+\])?: \S"),
     (Some(Rank::Error), r"^\S+?:\d+(:\d+)?: (fatal )?error: \S|^\S+: (fatal )?error[ :]\S"),
     (Some(Rank::Error), r"\(\d+,\d+\): error |^\s+\d+:\d+\s+error\s|: error TS\d+: "),
@@ -97,7 +99,7 @@ const RULES: [(Option<Rank>, &str); 61] = [
     ),
     (
         Some(Rank::Error),
-        r"Segmentation fault|core dumped|\bSIG(SEGV|ABRT|KILL)\b|^Killed|\bOOM ?Killed|\bOut of memory\b|out of memory",
+        r"Segmentation fault|core dumped|\bSIG(SEGV|ABRT|KILL)\b|^Killed|\b\d+ Killed\b|\bOOM ?Killed|\bOut of memory\b|out of memory",
     ),
     (Some(Rank::Error), r"\b(CrashLoop|ImagePull)BackOff\b|\bErrImagePull\b|Error from server"),
     // How it ended.
@@ -110,11 +112,11 @@ const RULES: [(Option<Rank>, &str); 61] = [
     // Not errors.
     (
         None,
-        r#"(?i)\b(0|no|zero|without|without any)( \w+)? (errors?|failures?|failed|failing|exceptions?|panics?)\b"#,
+        r"(?i)\b(0|no|zero|without|without any)( \w+)? (errors?|failures?|failed|failing|exceptions?|panics?)\b",
     ),
     (
         None,
-        r#"(?i)(errors?|failures?|failed|failing|exceptions?|panics?|err|timeouts?)(_?count)?["']?\s*[:=]\s*["']?(0\b|none\b|null\b|nil\b|false\b|no\b|""|\[\]|\{\}|,|$)"#,
+        r#"(?i)(errors?|failures?|failed|failing|exceptions?|panics?|err|timeouts?)(_?count)?["']?\s*[:=]\s*["']?(0\b|none\b|null\b|nil\b|false\b|no$|""|\[\]|\{\}|,|$)"#,
     ),
     (None, r"\.\.\. ?(ok|ignored)$|^\s*(PASS|PASSED|ok)\b|\bPASS(ED)?\b"),
     (
@@ -124,7 +126,7 @@ const RULES: [(Option<Rank>, &str); 61] = [
     (None, r"^\s*(raise|throw|return|except|assert|def|fn|import|from|use|#include)\b"),
     (
         None,
-        r"^\s*(//|/\*|\* |#+ |--- a/|\+\+\+ b/)|^\s+at \S|^\s+File |^\s*\d+[:|-]\s.*[;{}]$|^\S+:\d+:.*[;{}]$",
+        r"^\s*(//|/\*|\* |#+ |--- a/|\+\+\+ b/)|^\s+at \S|^\s+File |^\s*\d+[:|-]\s.*[;{}]$|^[\w./-]+:\d+:.*[;{}]$",
     ),
     (
         None,
@@ -174,7 +176,7 @@ const RULES: [(Option<Rank>, &str); 61] = [
     (Some(Rank::Report), r"(^|: )([Cc]annot|[Cc]an't|[Cc]ould not|[Uu]nable to) \S"),
     (
         Some(Rank::Report),
-        r"(?i)\btimed? ?out\b( after| waiting| exceeded| error| expired| of \d| while| reached|: |$|\.)",
+        r"(?i)\btimed? ?out\b( after| waiting| exceeded| error| expired| of \d| while| reached|: [a-z]|$|\.)",
     ),
     (
         Some(Rank::Report),

@@ -41,9 +41,8 @@ impl Shown {
     pub(super) fn add(&mut self, text: &[u8], rank: Rank, at: ErrorLine) {
         let line = Line { at, likeness: likeness(text) };
         match rank {
-            Rank::Heading => self.end_trace(Rank::Cause),
             Rank::Trace if self.goes_on(at) => self.end_trace(Rank::Outer),
-            Rank::Trace => self.end_trace(Rank::Cause),
+            Rank::Heading | Rank::Trace => self.end_trace(Rank::Cause),
             _ => return self.keep(line, rank),
         }
         self.trace = Some(line);

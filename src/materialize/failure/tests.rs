@@ -1,4 +1,125 @@
 use super::*;
 
+fn found(bytes: &[u8]) -> Errors {
+    let mut failures = Failures::default();
+    failures.push(bytes);
+    failures.finish()
+}
+
+fn shown(text: &str) -> Vec<&str> {
+    let line = |at: &ErrorLine| {
+        let start = usize::try_from(at.offset).unwrap();
+        let line = &text[start..start + at.length as usize];
+        assert_eq!(text[..start].matches('\n').count() as u64 + 1, at.line, "{line}");
+        line.trim()
+    };
+    found(text.as_bytes()).shown.iter().map(line).collect()
+}
+
+macro_rules! outputs {
+    ($($name:ident $file:literal $count:literal [$($line:literal),* $(,)?] $words:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            let text = include_str!(concat!("testdata/", $file));
+            let errors = found(text.as_bytes());
+            let lines: &[&str] = &[$($line),*];
+            let first: Vec<&str> = shown(text).into_iter().take(lines.len()).collect();
+            assert_eq!(first, lines, "all: {:#?}", shown(text));
+            let all = shown(text);
+            assert_eq!((errors.count, &*errors.words.join("|")), ($count, $words), "{all:#?}");
+        }
+    )*};
+}
+
+outputs! {
+    rustc "rustc.txt" 3 [
+        "error[E0308]: mismatched types",
+        "error[E0433]: failed to resolve: use of undeclared type `HashMap`",
+        "error: could not compile `shop` (bin \"shop\") due to 2 previous errors; 1 warning emitted",
+    ] "error|failed";
+    cargo_test "cargo-test.txt" 7 [
+        "assertion `left == right` failed: the sum is off",
+        "left: 41",
+        "right: 42",
+    ] "assert|failed|panicked|FAILED|error";
+    pytest "pytest.txt" 6 ["E       assert 7 == 8", "E        +  where 7 = total()"] "assert|FAILED|failed";
+    python "python.txt" 4 ["KeyError: 'price'", "shop.errors.ImportFailed: row 17"] "Error|error|Traceback";
+    java "java.txt" 3 [
+        "Caused by: java.io.FileNotFoundException: /etc/shop.yml (No such file or directory)",
+    ] "Caused by|Exception|No such file";
+    maven "maven.txt" 6 ["org.opentest4j.AssertionFailedError: expected: <8> but was: <7>"] "Error|ERROR|FAIL";
+    gcc_and_make "gcc-make.txt" 3 [
+        "main.c:5:3: error: 'x' undeclared (first use in this function)",
+        "make[1]: *** [Makefile:3: main.o] Error 1",
+        "make: *** [Makefile:9: all] Error 2",
+    ] "error|Error";
+    go_test "go-test.txt" 7 [
+        "cart_test.go:12: Total() = 7, want 8",
+        "panic: runtime error: index out of range [3] with length 3 [recovered]",
+        "exit status 2",
+    ] "panic|error|FAIL";
+    go_build "go-build.txt" 2 [
+        "./cart.go:14:7: undefined: lenght",
+        "./cart.go:20:2: declared and not used: n",
+    ] "";
+    jest "jest.txt" 7 [
+        "expect(received).toBe(expected) // Object.is equality",
+        "Expected: 8",
+        "Received: 7",
+    ] "Expected:|FAIL|failed";
+    npm "npm.txt" 6 ["npm ERR! code ERESOLVE"] "ERR!";
+    node "node.txt" 1 ["TypeError: port must be a number"] "Error";
+    docker "docker.txt" 4 [
+        "#7 2.013 ERROR: Could not find a version that satisfies the requirement requests==2.99",
+        "#7 2.014 ERROR: No matching distribution found for requests==2.99",
+    ] "ERROR|failed|exit code";
+    kubectl "kubectl.txt" 2 [
+        "shop-7d4b9c6f5-8hjzl    0/1     CrashLoopBackOff   17 (2m ago)   3d",
+        "Error from server (NotFound): pods \"cart\" not found",
+    ] "Error|not found";
+    git "git.txt" 2 [
+        "error: Your local changes to the following files would be overwritten by merge:",
+        "fatal: Exiting because of an unresolved conflict.",
+    ] "fatal|error";
+    shell "shell.txt" 4 [
+        "bash: line 3: jqq: command not found",
+        "cat: /etc/shop.conf: No such file or directory",
+        "./run.sh: line 9:  4312 Killed                  ./worker --failed=0",
+        "Process completed with exit code 137.",
+    ] "Killed|No such file|not found|failed|exit code";
+    log "log.txt" 5 [
+        "2026-11-21T10:00:02Z ERROR request timeout after 30s",
+        "time=\"2026-11-21T10:00:04Z\" level=error msg=\"upstream closed\"",
+    ] "ERROR|error|timeout";
+    anyhow "anyhow.txt" 4 ["1: No such file or directory (os error 2)"] "error|No such file|Error|Caused by";
+    clean "clean.txt" 0 [] "";
+}
+
 #[test]
-fn every_line_that_a_rule_takes_passes_the_prefilter() {}
+fn lines_that_differ_in_digits_are_shown_once() {
+    let lines: Vec<String> = (1..=10_000).map(|n| format!("ERROR request {n} failed\n")).collect();
+    let mut text = lines.concat();
+    text.push_str("make: *** [all] Error 2\n");
+    let errors = found(text.as_bytes());
+    assert_eq!(errors.count, 10_001);
+    assert_eq!(shown(&text), ["make: *** [all] Error 2", "ERROR request 1 failed"]);
+}
+
+#[test]
+fn first_and_last_of_many_are_shown() {
+    let word = |n: usize| ["a", "b", "c", "d", "e", "f", "g", "h"][n % 8].repeat(n / 8 + 1);
+    let lines: Vec<String> = (0..800).map(|n| format!("error: {}\n", word(n))).collect();
+    let text = lines.concat();
+    let shown = shown(&text);
+    assert_eq!(shown.len(), 16);
+    assert_eq!(shown[0], "error: a");
+    assert_eq!(shown[15], format!("error: {}", word(799)));
+}
+
+#[test]
+fn a_long_line_is_looked_at_from_its_start() {
+    let far = format!("{}error: far\nerror: near\n", "x".repeat(LINE_BYTES));
+    assert_eq!(shown(&far), ["error: near"]);
+    let long = format!("error: {}\n", "x".repeat(2 * LINE_BYTES));
+    assert_eq!(found(long.as_bytes()).shown[0].length as usize, LINE_BYTES);
+}

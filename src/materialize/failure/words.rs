@@ -9,7 +9,7 @@ use crate::materialize::failure::rules::Rank;
 /// Most words that are offered.
 const WORDS: usize = 6;
 /// What may be offered, as it stands in the output and as a regular expression; better ones first.
-const CANDIDATES: [&str; 24] = [
+const CANDIDATES: [&str; 26] = [
     "Caused by",
     "panicked",
     "Traceback",
@@ -23,9 +23,11 @@ const CANDIDATES: [&str; 24] = [
     "FAIL",
     "error",
     "assert",
+    "Expected:",
+    "ERR!",
     "Killed",
     "Segmentation fault",
-    "ut of memory",
+    "out of memory",
     "timeout",
     "timed out",
     "refused",
@@ -49,18 +51,18 @@ impl Words {
         }
     }
 
-    /// Those on the most telling lines first.
+    /// Those on the most telling lines first. Of two that stand in each other one is enough.
     pub(super) fn best(&self) -> Vec<String> {
-        let mut left = u32::MAX;
-        let mut best = Vec::new();
+        let mut best: Vec<&str> = Vec::new();
         for occurred in self.occurred {
-            let fresh = occurred & left;
-            left &= !occurred;
-            let words = CANDIDATES.iter().enumerate().filter(|(index, _)| fresh >> index & 1 == 1);
-            best.extend(words.map(|(_, word)| (*word).to_owned()));
+            for (index, word) in CANDIDATES.iter().enumerate() {
+                let told = best.iter().any(|chosen| chosen.contains(word) || word.contains(chosen));
+                if occurred >> index & 1 == 1 && !told && best.len() < WORDS {
+                    best.push(word);
+                }
+            }
         }
-        best.truncate(WORDS);
-        best
+        best.into_iter().map(str::to_owned).collect()
     }
 }
 
