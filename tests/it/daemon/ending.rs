@@ -1,0 +1,70 @@
+//! Every end leaves the directory as it was.
+
+use std::fs;
+use std::fs::File;
+
+use rustix::process::Signal;
+
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::eventually;
+use crate::support::is_mounted;
+use crate::support::processes_of;
+use crate::support::server_of;
+use crate::support::signal;
+
+#[test]
+fn signals_unmount() {
+    for by in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut mount = TestMount::new(Mode::Passthrough);
+        let path = mount.artifact("c7", "x.txt", b"text\n");
+        assert_eq!(mount.end(by), Some(0), "{by:?}");
+        assert!(!is_mounted(mount.path()), "{by:?}");
+        assert!(!path.exists() && processes_of(mount.path()).is_empty(), "{by:?}");
+        assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0, "{by:?}");
+        assert_eq!(fs::read(mount.store().plain("c7", "x.txt")).unwrap(), b"text\n");
+    }
+}
+
+#[test]
+fn a_signal_unmounts_while_files_are_open() {
+    let mut mount = TestMount::new(Mode::Passthrough);
+    let path = mount.artifact("c7", "x.txt", b"text\n");
+    let _reader = File::open(&path).unwrap();
+    let _view = File::open(path.with_file_name("x.txt.tail")).unwrap();
+    assert_eq!(mount.end(Signal::TERM), Some(0));
+    assert!(!is_mounted(mount.path()));
+}
+
+#[test]
+fn an_unmount_from_outside_ends_the_daemon() {
+    let mut mount = TestMount::new(Mode::Passthrough);
+    rustix::mount::unmount(mount.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+    assert_eq!(mount.ended(), Some(0));
+}
+
+#[test]
+fn a_killed_server_leaves_no_dead_mount() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        mount.artifact("c7", "x.txt", b"text\n");
+        signal(server_of(mount.path()), Signal::KILL);
+        eventually(&format!("the dead mount is taken away, {mode:?}"), || {
+            !is_mounted(mount.path())
+        });
+        eventually("nothing is left running", || processes_of(mount.path()).is_empty());
+        assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_killed_starter_leaves_no_dead_mount() {
+    let mut mount = TestMount::new(Mode::Passthrough);
+    signal(mount.pid(), Signal::KILL);
+    mount.ended();
+    // Either the server goes on, or it is gone with its mount.
+    let path = mount.path().to_owned();
+    eventually("the mount answers, or is gone", || {
+        !is_mounted(&path) || fs::metadata(&path).is_ok()
+    });
+}

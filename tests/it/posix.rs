@@ -1,0 +1,11 @@
+//! A plain filesystem first: what programs do with files works, and what is refused is refused
+//! with the error that says so.
+
+mod append;
+mod attributes;
+mod directory;
+mod memory;
+mod refused;
+mod remove;
+mod rename;
+mod write;

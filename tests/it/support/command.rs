@@ -1,0 +1,187 @@
+//! Programs with a deadline: a hung mount fails a test instead of hanging the run.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fmt;
+use std::io::Read;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+/// Seconds that a program gets unless a test says otherwise.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// One run of a program, in a process group of its own.
+pub(crate) struct Command {
+    inner: process::Command,
+    input: Vec<u8>,
+    limit: Duration,
+}
+
+/// What a program left behind.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Output {
+    /// The exit code, or minus the signal that ended it.
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+}
+
+impl Command {
+    pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
+        Self { inner: process::Command::new(program), input: Vec::new(), limit: LIMIT }
+    }
+
+    /// The program under test.
+    pub(crate) fn ctxfs() -> Self {
+        let mut command = Self::new(env!("CARGO_BIN_EXE_ctxfs"));
+        for (name, _) in
+            env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"CTXFS"))
+        {
+            command.inner.env_remove(name);
+        }
+        command
+    }
+
+    /// A shell script; `$1` and on are `arguments`.
+    pub(crate) fn shell(script: &str, arguments: &[&Path]) -> Self {
+        Self::new("sh").args(["-euc", script, "sh"]).args(arguments)
+    }
+
+    pub(crate) fn python(script: &str, arguments: &[&Path]) -> Self {
+        need("python3", "python3");
+        Self::new("python3").args(["-c", script]).args(arguments)
+    }
+
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.inner.arg(argument);
+        self
+    }
+
+    pub(crate) fn args<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.inner.args(arguments);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.inner.env(name, value);
+        self
+    }
+
+    pub(crate) fn current_dir(mut self, dir: &Path) -> Self {
+        self.inner.current_dir(dir);
+        self
+    }
+
+    pub(crate) fn stdin(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+
+    pub(crate) fn limit(mut self, seconds: u64) -> Self {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Runs to the end; panics past the deadline, after killing the whole group.
+    pub(crate) fn run(mut self) -> Output {
+        self.inner.process_group(0);
+        self.inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.inner.spawn().unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        let mut pipe = child.stdin.take().unwrap();
+        let input = std::mem::take(&mut self.input);
+        // A program may leave its input unread.
+        thread::spawn(move || pipe.write_all(&input).ok());
+        let stdout = drain(child.stdout.take().unwrap());
+        let stderr = drain(child.stderr.take().unwrap());
+        let deadline = Instant::now() + self.limit;
+        let read = |pipe: &mpsc::Receiver<Vec<u8>>| {
+            pipe.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
+        };
+        let (Some(stdout), Some(stderr), Some(status)) =
+            (read(&stdout), read(&stderr), wait(&mut child, deadline))
+        else {
+            rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL).ok();
+            panic!("{self:?}: not done after {:?}", self.limit);
+        };
+        let code = status.code().unwrap_or_else(|| -status.signal().unwrap());
+        Output { code, stdout, stderr }
+    }
+
+    /// Runs, panics unless it succeeds, and returns its standard output.
+    pub(crate) fn stdout(self) -> Vec<u8> {
+        let told = format!("{self:?}");
+        let output = self.run();
+        assert!(output.code == 0, "{told}: {output}");
+        output.stdout
+    }
+
+    /// As [`Self::stdout`], as text.
+    pub(crate) fn text(self) -> String {
+        String::from_utf8_lossy(&self.stdout()).into_owned()
+    }
+
+    /// Starts it and leaves it to the caller to end it.
+    pub(crate) fn spawn(mut self) -> process::Child {
+        self.inner.process_group(0);
+        self.inner.spawn().unwrap_or_else(|error| panic!("{self:?}: {error}"))
+    }
+
+    /// The inner command, for what only one test needs.
+    pub(crate) fn with(mut self, set: impl FnOnce(&mut process::Command)) -> Self {
+        set(&mut self.inner);
+        self
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.inner)
+    }
+}
+
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |bytes: &[u8]| {
+            String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]).trim_end().to_owned()
+        };
+        write!(f, "code {}\n{}\n{}", self.code, shown(&self.stdout), shown(&self.stderr))
+    }
+}
+
+/// Fails unless `program` is on the PATH; `package` is Debian's.
+pub(crate) fn need(program: &str, package: &str) {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    assert!(found, "`{program}` is missing: apt-get install {package}");
+}
+
+fn drain(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).ok();
+        send.send(bytes)
+    });
+    receive
+}
+
+fn wait(child: &mut process::Child, deadline: Instant) -> Option<process::ExitStatus> {
+    while Instant::now() < deadline {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    None
+}

@@ -1,0 +1,205 @@
+//! A real mount that a test owns.
+
+use std::fs;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::mount::UnmountFlags;
+use rustix::process::Signal;
+
+use crate::support::Command;
+use crate::support::TestStore;
+use crate::support::eventually;
+use crate::support::is_mounted;
+use crate::support::processes_of;
+use crate::support::signal;
+
+/// Longest that one mount may live: after it a hung call of a test gets an error and fails.
+const LIFETIME: Duration = Duration::from_mins(5);
+
+/// How artifacts are read: by the kernel from the store's file, or through the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Passthrough,
+    Cached,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Self; 2] = [Self::Passthrough, Self::Cached];
+
+    fn flag(self) -> &'static str {
+        match self {
+            Self::Passthrough => "auto",
+            Self::Cached => "off",
+        }
+    }
+}
+
+/// A daemon in the foreground and its mountpoint; both end with it, also when the test panics.
+pub(crate) struct TestMount {
+    dir: PathBuf,
+    daemon: Child,
+    log: PathBuf,
+    /// Ends the watch over the mount when it is dropped.
+    _watch: mpsc::Sender<()>,
+    // Last: the mount must be gone before its directory is removed.
+    store: Arc<TestStore>,
+}
+
+impl TestMount {
+    /// A mount of a new store.
+    pub(crate) fn new(mode: Mode) -> Self {
+        Self::of(&Arc::new(TestStore::new()), mode, &[])
+    }
+
+    /// A mount of `store`, with more options.
+    pub(crate) fn of(store: &Arc<TestStore>, mode: Mode, options: &[&str]) -> Self {
+        let dir = store.scratch("mnt");
+        let log = dir.with_extension("log");
+        let daemon = start(store, mode, options, &dir, &log);
+        let watch = watch(dir.clone(), daemon.id());
+        let mut mount = Self { dir, daemon, log, _watch: watch, store: Arc::clone(store) };
+        mount.await_ready();
+        mount
+    }
+
+    /// The mountpoint.
+    pub(crate) fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn store(&self) -> &Arc<TestStore> {
+        &self.store
+    }
+
+    /// The daemon's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.daemon.id()
+    }
+
+    /// A conversation's directory for tool output; makes the conversation.
+    pub(crate) fn tool(&self, conversation: &str) -> PathBuf {
+        let dir = self.dir.join(conversation);
+        if !dir.is_dir() {
+            fs::create_dir(&dir).unwrap();
+        }
+        dir.join("artifacts/tool")
+    }
+
+    /// Writes an artifact and closes it.
+    pub(crate) fn artifact(&self, conversation: &str, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.tool(conversation).join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Ends the daemon, and whatever watches over it, as a power cut would. The mount may be left dead.
+    pub(crate) fn power_cut(&mut self) {
+        let all = processes_of(&self.dir);
+        for pid in &all {
+            signal(*pid, Signal::STOP);
+        }
+        for pid in all {
+            signal(pid, Signal::KILL);
+        }
+        self.daemon.wait().unwrap();
+    }
+
+    /// Ends the daemon with `by` and returns its exit code.
+    pub(crate) fn end(&mut self, by: Signal) -> Option<i32> {
+        signal(self.daemon.id(), by);
+        self.ended()
+    }
+
+    /// Waits for the daemon to end and returns its exit code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        let mut ended = None;
+        eventually("the daemon ends", || {
+            ended = self.daemon.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap().code()
+    }
+
+    fn await_ready(&mut self) {
+        let outside = fs::metadata(self.dir.parent().unwrap()).unwrap().dev();
+        let dir = self.dir.clone();
+        eventually("the mount is ready", || {
+            if let Some(status) = self.daemon.try_wait().unwrap() {
+                panic!("the daemon ended ({status}):\n{}", self.said());
+            }
+            fs::metadata(&dir).is_ok_and(|found| found.dev() != outside)
+        });
+    }
+
+    /// What the daemon printed so far.
+    fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn tear_down(&mut self) {
+        signal(self.daemon.id(), Signal::TERM);
+        for _ in 0..500 {
+            if !matches!(self.daemon.try_wait(), Ok(None)) && !is_mounted(&self.dir) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        force(&self.dir, self.daemon.id());
+        self.daemon.wait().ok();
+    }
+}
+
+impl Drop for TestMount {
+    fn drop(&mut self) {
+        self.tear_down();
+        if thread::panicking() {
+            println!("--- the daemon of {} said ---\n{}", self.dir.display(), self.said());
+        }
+    }
+}
+
+fn start(store: &TestStore, mode: Mode, options: &[&str], dir: &Path, log: &Path) -> Child {
+    let log = File::create(log).unwrap();
+    let program = env!("CARGO_BIN_EXE_ctxfs");
+    // The daemon ends with the test's thread, whatever becomes of that.
+    Command::new("setpriv")
+        .args(["--pdeathsig", "TERM", program, "mount"])
+        .arg(dir)
+        .arg("--store")
+        .arg(store.path())
+        .args(["--foreground", "--passthrough", mode.flag()])
+        .args(options)
+        .with(|inner| {
+            inner.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        })
+        .spawn()
+}
+
+/// Ends a mount that outlives its time, so that nothing waits for it any longer.
+fn watch(dir: PathBuf, daemon: u32) -> mpsc::Sender<()> {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        if receive.recv_timeout(LIFETIME) == Err(mpsc::RecvTimeoutError::Timeout) {
+            force(&dir, daemon);
+        }
+    });
+    send
+}
+
+fn force(dir: &Path, daemon: u32) {
+    rustix::mount::unmount(dir, UnmountFlags::FORCE).ok();
+    for pid in processes_of(dir) {
+        signal(pid, Signal::KILL);
+    }
+    signal(daemon, Signal::KILL);
+    while is_mounted(dir) && rustix::mount::unmount(dir, UnmountFlags::DETACH).is_ok() {}
+}

@@ -1,0 +1,71 @@
+//! A store in a directory of its own, with room for mounts and scratch beside it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+
+use tempfile::TempDir;
+
+use crate::support::Command;
+
+/// A store that goes away with the test.
+pub(crate) struct TestStore {
+    dir: TempDir,
+    made: AtomicU32,
+}
+
+impl TestStore {
+    pub(crate) fn new() -> Self {
+        // Not a name with a dot: programs take such a path for hidden.
+        let dir = tempfile::Builder::new().prefix("ctxfs-it-").tempdir().unwrap();
+        let store = Self { dir, made: AtomicU32::new(0) };
+        fs::create_dir(store.path()).unwrap();
+        store
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().join("store")
+    }
+
+    /// A fresh directory outside the store.
+    pub(crate) fn scratch(&self, what: &str) -> PathBuf {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let path = self.dir.path().join(format!("{what}-{number}"));
+        fs::create_dir(&path).unwrap();
+        path
+    }
+
+    /// The plain file of an artifact of a tool.
+    pub(crate) fn plain(&self, conversation: &str, name: &str) -> PathBuf {
+        self.path().join("context").join(conversation).join("artifacts/tool").join(name)
+    }
+
+    /// `ctxfs COMMAND --store STORE ARGUMENTS`.
+    pub(crate) fn ctxfs(&self, command: &str, arguments: &[&str]) -> Command {
+        Command::ctxfs().arg(command).arg("--store").arg(self.path()).args(arguments)
+    }
+
+    /// Puts one output and returns the artifact's name.
+    pub(crate) fn put(&self, conversation: &str, call: &str, output: &[u8]) -> String {
+        let arguments = ["--conversation", conversation, "--call", call, "--format", "ref"];
+        let told = self.ctxfs("put", &arguments).stdin(output).stdout();
+        let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+        let id = told["id"].as_str().unwrap();
+        let prefix = format!("ctx://{conversation}/artifacts/tool/");
+        id.strip_prefix(&prefix).unwrap_or_else(|| panic!("{id}")).to_owned()
+    }
+
+    /// A view, without a mount.
+    pub(crate) fn view(&self, path: &str) -> Vec<u8> {
+        self.ctxfs("view", &[path]).stdout()
+    }
+}
+
+/// Names in a directory, as it lists them.
+pub(crate) fn listing(dir: &Path) -> Vec<String> {
+    let name = |name: &OsStr| name.to_string_lossy().into_owned();
+    fs::read_dir(dir).unwrap().map(|entry| name(&entry.unwrap().file_name())).collect()
+}

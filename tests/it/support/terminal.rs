@@ -1,0 +1,70 @@
+//! A terminal for programs that want one: tmux, with a server of its own.
+
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+
+use crate::support::Command;
+use crate::support::comes_true;
+use crate::support::eventually;
+use crate::support::need;
+
+/// One program on a screen of 100 by 30.
+pub(crate) struct Terminal {
+    socket: PathBuf,
+}
+
+impl Terminal {
+    /// Starts `command` (a shell line) in `dir`; the server's socket goes to `scratch`.
+    pub(crate) fn start(scratch: &Path, dir: &Path, command: &str) -> Self {
+        // A server that is going still holds its socket: each has a name of its own.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        need("tmux", "tmux");
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let terminal = Self { socket: scratch.join(format!("tmux-{number}")) };
+        let size = ["-x", "100", "-y", "30"];
+        let start = terminal.tmux(&["-f", "/dev/null", "new-session", "-d"]);
+        start.args(size).arg("-c").arg(dir).arg(command).stdout();
+        terminal
+    }
+
+    /// Types; names such as `Enter` and `C-x` are keys.
+    pub(crate) fn keys(&self, keys: &[&str]) {
+        self.tmux(&["send-keys"]).args(keys).stdout();
+    }
+
+    /// What is on the screen; empty once the program has ended.
+    pub(crate) fn screen(&self) -> String {
+        let output = self.tmux(&["capture-pane", "-p"]).run();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The screen, once `shown` holds for it.
+    pub(crate) fn screen_when(&self, what: &str, shown: impl Fn(&str) -> bool) -> String {
+        let mut screen = String::new();
+        let seen = comes_true(|| {
+            screen = self.screen();
+            shown(&screen)
+        });
+        assert!(seen, "{what}: the screen stays\n{screen}");
+        screen
+    }
+
+    /// Waits for the program to end.
+    pub(crate) fn ended(&self) {
+        eventually("the program on the terminal ends", || {
+            self.tmux(&["has-session"]).run().code != 0
+        });
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> Command {
+        Command::new("tmux").env("LC_ALL", "C.UTF-8").arg("-S").arg(&self.socket).args(arguments)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]).run();
+    }
+}

@@ -1,0 +1,11 @@
+//! The tools that people and agents read files with, on a real mount, beside the same tool on a
+//! plain copy.
+
+mod copy;
+mod follow;
+mod languages;
+mod matrix;
+mod read;
+mod screen;
+mod search;
+mod tree;

@@ -1,0 +1,84 @@
+//! Programs that walk directories: what belongs to the artifacts is there once, views do not get
+//! in the way.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::Command;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::log;
+use crate::support::need;
+
+/// `(tool, program, package, script)`; run in a conversation, and in a plain copy of its files.
+const ROWS: &[(&str, &str, &str, &str)] = &[
+    ("rg", "rg", "ripgrep", "rg -n ERROR artifacts | sort"),
+    ("rg --hidden", "rg", "ripgrep", "rg --hidden -c . artifacts | sort"),
+    ("rg --files", "rg", "ripgrep", "rg --files --sort path artifacts"),
+    ("rg --json", "rg", "ripgrep", r#"rg --json ERROR artifacts | grep -c "type\":\"match""#),
+    ("fd", "fdfind", "fd-find", "fdfind -t f . artifacts | sort"),
+    ("fd -X", "fdfind", "fd-find", "fdfind -t f . artifacts -X sha256sum | sort"),
+    ("grep -r", "grep", "grep", "grep -rn $PLAIN ERROR artifacts | sort"),
+    ("find", "find", "findutils", r"find artifacts -type f -size +10k -name '*.txt' | sort"),
+    ("cp -a", "cp", "coreutils", r#"cp -a artifacts "$OUT"; cd "$OUT"; $SHOW"#),
+    (
+        "tar",
+        "tar",
+        "tar",
+        r#"tar --sort=name -cf "$OUT/x" $PLAIN artifacts; tar -xOf "$OUT/x" | sha256sum"#,
+    ),
+    ("rsync", "rsync", "rsync", r#"rsync -a $PLAIN artifacts "$OUT/"; cd "$OUT"; $SHOW"#),
+    ("du", "du", "coreutils", "du -b --apparent-size artifacts/tool/*.txt"),
+];
+
+#[test]
+fn walks() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        for number in 0..5 {
+            mount.artifact("c7", &format!("{number}.txt"), &log(1000 + number));
+        }
+        let conversation = mount.path().join("c7");
+        let twin = mount.store().scratch("twin");
+        copy(&conversation.join("artifacts"), &twin.join("artifacts"));
+        let mut wrong = Vec::new();
+        for (tool, program, package, script) in ROWS {
+            need(program, package);
+            let expected = walk(&mount, script, &twin);
+            let found = walk(&mount, script, &conversation);
+            if found != expected {
+                wrong.push(format!("{tool}:\n{found}\ninstead of\n{expected}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{mode:?}\n{}", wrong.join("\n"));
+    }
+}
+
+fn walk(mount: &TestMount, script: &str, dir: &Path) -> String {
+    let out = mount.store().scratch("walk");
+    let plain = "--exclude=*.summary --exclude=*.tail --exclude=*.grep --exclude=.ignore";
+    let shown = "find . -name *.txt -exec sha256sum {} +";
+    let output = Command::shell(&format!("set -f; {script}"), &[])
+        .current_dir(dir)
+        .env("OUT", &out)
+        .env("PLAIN", plain)
+        .env("SHOW", shown)
+        .env("LC_ALL", "C.UTF-8")
+        .run();
+    assert!(output.code == 0 && output.stderr.is_empty(), "{script}: {output}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The files that are there, without views.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in from.read_dir().unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name();
+        if entry.path().is_dir() && !name.to_string_lossy().ends_with(".grep") {
+            copy(&entry.path(), &to.join(name));
+        } else if name.to_string_lossy().ends_with(".txt") {
+            fs::copy(entry.path(), to.join(name)).unwrap();
+        }
+    }
+}

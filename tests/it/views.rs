@@ -1,0 +1,8 @@
+//! Views on a real mount: found cheaply, exact in size, fixed for those who hold them, and
+//! nothing that can be written.
+
+mod found;
+mod generations;
+mod guard;
+mod scratch;
+mod true_to;
