@@ -10,8 +10,10 @@ use std::time::SystemTime;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
+use crate::support::Command;
 use crate::support::Mode;
 use crate::support::TestMount;
+use crate::support::need;
 
 #[test]
 fn modes() {
@@ -127,4 +129,14 @@ fn free_space_is_the_stores() {
     let store = rustix::fs::statvfs(mount.store().path()).unwrap();
     assert_eq!(here.f_blocks * here.f_frsize, store.f_blocks * store.f_frsize);
     assert_eq!(here.f_namemax, 255);
+}
+
+#[test]
+fn the_tools_of_attributes() {
+    need("setfattr", "attr");
+    let mount = TestMount::new(Mode::Passthrough);
+    let path = mount.artifact("c7", "x.txt", b"text\n");
+    let script =
+        r#"setfattr -n user.ctx.tool -v exec "$1"; getfattr --only-values -n user.ctx.tool "$1""#;
+    assert_eq!(Command::shell(script, &[&path]).text(), "exec");
 }

@@ -1,0 +1,113 @@
+//! Where to measure: a plain directory, and a mount in each mode.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+
+/// A column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    Passthrough,
+    Cached,
+}
+
+/// A directory to measure in, and the daemon that serves it.
+pub(crate) struct Place {
+    pub(crate) kind: Kind,
+    dir: PathBuf,
+    daemon: Option<Child>,
+}
+
+impl Place {
+    /// One of each kind, all below `dir`.
+    pub(crate) fn all(program: &Path, dir: &Path) -> [Self; 3] {
+        let plain = dir.join("plain");
+        fs::create_dir(&plain).unwrap();
+        [
+            Self { kind: Kind::Plain, dir: plain, daemon: None },
+            Self::mounted(program, &dir.join("passthrough"), Kind::Passthrough),
+            Self::mounted(program, &dir.join("cached"), Kind::Cached),
+        ]
+    }
+
+    fn mounted(program: &Path, dir: &Path, kind: Kind) -> Self {
+        let mount = dir.join("mnt");
+        fs::create_dir_all(&mount).unwrap();
+        let passthrough = if kind == Kind::Cached { "off" } else { "auto" };
+        let mut daemon = Command::new(program)
+            .arg("mount")
+            .arg(&mount)
+            .arg("--store")
+            .arg(dir.join("store"))
+            .args(["--foreground", "--passthrough", passthrough])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let outside = fs::metadata(dir).unwrap().dev();
+        while fs::metadata(&mount).unwrap().dev() == outside {
+            assert!(daemon.try_wait().unwrap().is_none(), "the daemon ended");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Self { kind, dir: mount, daemon: Some(daemon) }
+    }
+
+    pub(crate) fn is_mounted(&self) -> bool {
+        self.daemon.is_some()
+    }
+
+    /// Makes a new directory for artifacts: of a conversation of its own, in a mount.
+    pub(crate) fn fresh(&self, name: &str) -> PathBuf {
+        let dir = self.dir.join(name);
+        fs::create_dir(&dir).unwrap();
+        self.folder(name)
+    }
+
+    /// The directory that [`Self::fresh`] made.
+    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+        let dir = self.dir.join(name);
+        if self.is_mounted() { dir.join("artifacts/tool") } else { dir }
+    }
+
+    /// Removes what [`Self::fresh`] made, and lets the disk catch up, so that the next measure
+    /// does not pay for this one.
+    pub(crate) fn clear(&self, name: &str) {
+        fs::remove_dir_all(self.dir.join(name)).unwrap();
+        rustix::fs::sync();
+    }
+
+    /// Most memory that the daemon has held so far, in MB.
+    pub(crate) fn memory(&self) -> Option<f64> {
+        let status = format!("/proc/{}/status", server(self.daemon.as_ref()?.id()));
+        let status = fs::read_to_string(status).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+        let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(kilobytes / 1024.0)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(daemon) = &mut self.daemon {
+            rustix::process::kill_process(Pid::from_child(daemon), Signal::TERM).ok();
+            daemon.wait().ok();
+        }
+    }
+}
+
+/// The process that serves: the daemon itself, or the child over which it watches.
+fn server(daemon: u32) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children"));
+    let first = children.ok().and_then(|list| list.split_whitespace().next()?.parse().ok());
+    first.unwrap_or(daemon)
+}

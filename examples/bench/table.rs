@@ -1,0 +1,81 @@
+//! The figures, and how they are printed.
+
+use std::fmt::Write as _;
+
+use crate::place::Kind;
+
+/// One row: what was measured, and the figures of all rounds by place.
+struct Row {
+    what: &'static str,
+    unit: &'static str,
+    figures: Vec<(Kind, f64)>,
+}
+
+/// All rows, in the order in which they were first measured.
+#[derive(Default)]
+pub(crate) struct Table {
+    rows: Vec<Row>,
+}
+
+impl Table {
+    /// Adds the figure of one round.
+    pub(crate) fn add(&mut self, what: &'static str, unit: &'static str, kind: Kind, figure: f64) {
+        if !self.rows.iter().any(|row| row.what == what) {
+            self.rows.push(Row { what, unit, figures: Vec::new() });
+        }
+        let row = self.rows.iter_mut().find(|row| row.what == what).unwrap();
+        row.figures.push((kind, figure));
+    }
+
+    /// The table, and what it stands on.
+    pub(crate) fn markdown(&self, rounds: usize) -> String {
+        let mut text = String::new();
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        writeln!(
+            text,
+            "Linux {}, {cores} cores; medians of {rounds} interleaved rounds; `x` is the ratio to plain.\n\n\
+             | | plain | passthrough | x | cached | x |\n|---|---:|---:|---:|---:|---:|",
+            release.trim()
+        )
+        .unwrap();
+        for row in &self.rows {
+            let plain = row.median(Kind::Plain);
+            write!(text, "| {} | {} |", row.what, row.figure(plain)).unwrap();
+            for kind in [Kind::Passthrough, Kind::Cached] {
+                let figure = row.median(kind);
+                let ratio = figure.zip(plain).map(|(figure, plain)| figure / plain);
+                let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
+                write!(text, " {} | {ratio} |", row.figure(figure)).unwrap();
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Row {
+    fn median(&self, kind: Kind) -> Option<f64> {
+        let mine = self.figures.iter().filter(|(of, _)| *of == kind);
+        let mut figures: Vec<f64> = mine.map(|(_, figure)| *figure).collect();
+        figures.sort_by(f64::total_cmp);
+        let middle = figures.len() / 2;
+        match figures.len() {
+            0 => None,
+            count if count % 2 == 1 => Some(figures[middle]),
+            _ => Some(f64::midpoint(figures[middle - 1], figures[middle])),
+        }
+    }
+
+    /// A figure with three digits that count.
+    fn figure(&self, figure: Option<f64>) -> String {
+        let Some(figure) = figure else { return String::new() };
+        let digits = match figure {
+            figure if figure < 1.0 => 3,
+            figure if figure < 10.0 => 2,
+            figure if figure < 100.0 => 1,
+            _ => 0,
+        };
+        format!("{figure:.digits$} {}", self.unit)
+    }
+}
