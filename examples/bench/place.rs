@@ -88,7 +88,7 @@ impl Place {
 
     /// Most memory that the daemon has held so far, in MB.
     pub(crate) fn memory(&self) -> Option<f64> {
-        let status = format!("/proc/{}/status", server(self.daemon.as_ref()?.id()));
+        let status = format!("/proc/{}/status", self.daemon.as_ref()?.id());
         let status = fs::read_to_string(status).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
         let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
@@ -103,11 +103,4 @@ impl Drop for Place {
             daemon.wait().ok();
         }
     }
-}
-
-/// The process that serves: the daemon itself, or the child over which it watches.
-fn server(daemon: u32) -> u32 {
-    let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children"));
-    let first = children.ok().and_then(|list| list.split_whitespace().next()?.parse().ok());
-    first.unwrap_or(daemon)
 }

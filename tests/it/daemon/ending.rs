@@ -58,13 +58,16 @@ fn a_killed_server_leaves_no_dead_mount() {
 }
 
 #[test]
-fn a_killed_starter_leaves_no_dead_mount() {
+fn a_killed_watchdog_is_replaced() {
     let mut mount = TestMount::new(Mode::Passthrough);
+    let path = mount.artifact("c7", "x.txt", b"text\n");
+    let watchdog =
+        |mount: &TestMount| processes_of(mount.path()).into_iter().find(|pid| *pid != mount.pid());
+    let first = watchdog(&mount).expect("a process that watches the server");
+    signal(first, Signal::KILL);
+    eventually("another takes its place", || watchdog(&mount).is_some_and(|pid| pid != first));
+    assert_eq!(fs::read(&path).unwrap(), b"text\n");
     signal(mount.pid(), Signal::KILL);
+    eventually("the dead mount is taken away", || !is_mounted(mount.path()));
     mount.ended();
-    // Either the server goes on, or it is gone with its mount.
-    let path = mount.path().to_owned();
-    eventually("the mount answers, or is gone", || {
-        !is_mounted(&path) || fs::metadata(&path).is_ok()
-    });
 }

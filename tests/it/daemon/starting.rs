@@ -13,8 +13,10 @@ use crate::support::eventually;
 use crate::support::is_mounted;
 use crate::support::processes_of;
 
+/// `ctxfs mount DIR`, which leaves its log beside the mountpoint.
 fn mount(dir: &Path, store: &Path) -> Command {
-    Command::ctxfs().arg("mount").arg(dir).arg("--store").arg(store)
+    let state = dir.with_extension("state");
+    Command::ctxfs().arg("mount").arg(dir).arg("--store").arg(store).env("XDG_STATE_HOME", state)
 }
 
 fn umount(dir: &Path) -> Command {
@@ -89,7 +91,7 @@ fn a_newer_store_is_refused() {
     let version = store.path().join("VERSION");
     fs::write(&version, "999\n").unwrap();
     let dir = store.scratch("mnt");
-    refused(&mount(&dir, &store.path()).run(), "newer");
+    refused(&mount(&dir, &store.path()).run(), "format 999");
     assert!(!is_mounted(&dir));
 }
 
