@@ -6,6 +6,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -300,6 +301,8 @@ fn append_many(dir: &Dir, writer: usize, count: usize) {
     let manifest = Manifest::default();
     for i in 0..count {
         manifest.append(dir, &[sealed(&format!("{writer}/{i}"), 1)]).unwrap();
+        // So that appends last as long as compactions do.
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
