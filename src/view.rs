@@ -122,9 +122,3 @@ fn prints_content(view: &View) -> bool {
 
 #[cfg(test)]
 mod fixture;
-/// x
-pub fn readme(_prefix: &str) -> String { String::new() }
-/// x
-pub fn ignore() -> &'static str { "" }
-/// x
-pub fn manifest(_r: &mut dyn Iterator<Item = (crate::model::Record, crate::model::Place)>, _out: &mut dyn Write) -> io::Result<()> { Ok(()) }
