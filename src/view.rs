@@ -4,14 +4,20 @@
 //! name means, [`render`] writes its text.
 
 mod binary;
+mod clean;
 mod grep;
+mod kind;
 mod lines;
+mod meta;
 mod name;
 mod number;
 mod probe;
 mod query;
 mod range;
+mod readme;
+mod reference;
 mod scan;
+mod summary;
 
 use std::io;
 use std::io::Write;
@@ -20,6 +26,10 @@ pub use name::LISTED;
 pub use name::split;
 pub use query::Query;
 pub use range::LineRange;
+pub use readme::ignore;
+pub use readme::readme;
+pub use reference::context_ref;
+pub use reference::manifest;
 
 use crate::model::Limits;
 use crate::model::Subject;
@@ -107,11 +117,13 @@ pub fn render(
         return Ok(Rendered::noted(binary::notice(subject)));
     }
     match view {
+        View::Summary => summary::render(subject, out),
         View::Tail => lines::last(subject, Limits::TAIL_LINES, out),
         View::Head => lines::first(subject, Limits::TAIL_LINES, out),
         View::Lines(range) => lines::range(subject, *range, expired, out),
         View::Grep(query) => grep::render(query, subject, expired, out),
-        _ => Err(RenderError::NotFound),
+        View::Meta => meta::render(subject, out),
+        View::Ref => reference::render(subject, out),
     }
 }
 

@@ -1,0 +1,109 @@
+//! Text of a program as a reader can be shown it: no control characters, no endless lines.
+
+use bstr::ByteSlice as _;
+
+/// One line, or as much of it as fits.
+pub(super) struct Cleaned {
+    pub(super) text: String,
+    /// Bytes of the original that `text` stands for.
+    pub(super) used: usize,
+}
+
+/// Cleans `raw` until `chars` characters or `bytes` bytes are reached.
+///
+/// Terminal escapes are left out, other control characters shown as their symbols (U+2400 and
+/// following), bytes that are not UTF-8 as U+FFFD. Tabs stay.
+pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
+    let mut text = String::new();
+    let mut used = 0;
+    let mut count = 0;
+    while used < raw.len() {
+        let escape = escape_length(&raw[used..]);
+        if escape > 0 {
+            used += escape;
+            continue;
+        }
+        let Some((_, length, next)) = raw[used..].char_indices().next() else { break };
+        let shown = symbol(next);
+        if count == chars || text.len() + shown.len_utf8() > bytes {
+            break;
+        }
+        text.push(shown);
+        count += 1;
+        used += length;
+    }
+    Cleaned { text, used }
+}
+
+/// `raw` cleaned, all of it that fits into one line of a stand-in.
+pub(super) fn line(raw: &str, chars: usize) -> String {
+    clean(raw.as_bytes(), chars, usize::MAX).text
+}
+
+fn symbol(c: char) -> char {
+    match c {
+        '\t' => c,
+        '\0'..='\x1f' => char::from_u32(0x2400 + c as u32).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\x7f' => '\u{2421}',
+        _ if c.is_control() => char::REPLACEMENT_CHARACTER,
+        _ => c,
+    }
+}
+
+/// Bytes of the terminal escape that `raw` begins with: a colour, a cursor movement, a title.
+fn escape_length(raw: &[u8]) -> usize {
+    match raw {
+        [0x1b, b'[', rest @ ..] => {
+            let parameters = rest.iter().take_while(|byte| (0x20..0x40).contains(*byte)).count();
+            2 + parameters + usize::from(parameters < rest.len())
+        }
+        [0x1b, b']', rest @ ..] => title_length(rest) + 2,
+        [0x1b, b' '..=b'~', ..] => 2,
+        _ => 0,
+    }
+}
+
+/// Up to BEL or ESC `\`; nothing where neither comes.
+fn title_length(rest: &[u8]) -> usize {
+    let end = rest.iter().position(|byte| matches!(byte, 0x07 | 0x1b));
+    match end.map(|end| (end, &rest[end..])) {
+        Some((end, [0x1b, b'\\', ..])) => end + 2,
+        Some((end, [0x07, ..])) => end + 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cleaned(raw: &[u8]) -> String {
+        clean(raw, usize::MAX, usize::MAX).text
+    }
+
+    #[test]
+    fn escapes_are_left_out() {
+        assert_eq!(cleaned(b"\x1b[1;31mred\x1b[0m"), "red");
+        assert_eq!(cleaned(b"\x1b]0;title\x07x\x1b]8;;u\x1b\\y"), "xy");
+        assert_eq!(cleaned(b"\x1b(Bx\x1b[2K"), "Bx");
+        assert_eq!(cleaned(b"x\x1b"), "x\u{241b}");
+        assert_eq!(cleaned(b"\x1b[12"), "");
+    }
+
+    #[test]
+    fn control_characters_are_symbols() {
+        assert_eq!(cleaned(b"a\0b\tc\rd\x7f\x08"), "a\u{2400}b\tc\u{240d}d\u{2421}\u{2408}");
+        assert_eq!(cleaned("\u{85}".as_bytes()), "\u{fffd}");
+        assert_eq!(cleaned(b"a\xff\xfeb\xe2\x82"), "a\u{fffd}\u{fffd}b\u{fffd}");
+    }
+
+    #[test]
+    fn cuts_lie_between_characters() {
+        let cut = clean("\u{e9}\u{e9}\u{e9}".as_bytes(), 2, 100);
+        assert_eq!((cut.text.as_str(), cut.used), ("\u{e9}\u{e9}", 4));
+        let cut = clean("\u{e9}\u{e9}\u{e9}".as_bytes(), 9, 5);
+        assert_eq!((cut.text.as_str(), cut.used), ("\u{e9}\u{e9}", 4));
+        let cut = clean(b"\x1b[1mabc\x1b[0m", 3, 100);
+        assert_eq!((cut.text.as_str(), cut.used), ("abc", 11));
+    }
+}

@@ -1,0 +1,38 @@
+//! What an output is, in a word.
+
+use crate::model::Analysis;
+use crate::model::Encoding;
+use crate::model::Json;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+
+/// `text`, `JSON`, `text/html`, `image/png`.
+pub(super) fn brief(analysis: &Analysis) -> &str {
+    match analysis.json {
+        Json::Document { .. } => "JSON",
+        Json::Lines { .. } => "JSON Lines",
+        Json::No | Json::Broken { .. } if analysis.mime == "text/plain" => "text",
+        Json::No | Json::Broken { .. } if analysis.mime.is_empty() => "unknown type",
+        Json::No | Json::Broken { .. } => &analysis.mime,
+    }
+}
+
+/// As `brief`, and what there is to know about it.
+pub(super) fn full(analysis: &Analysis) -> String {
+    let kind = match &analysis.json {
+        Json::Document { .. } => "JSON, valid".to_owned(),
+        Json::Lines { documents, .. } => format!("JSON Lines, {}", counted(*documents, "value")),
+        Json::Broken { offset, line } => format!(
+            "{} that begins like JSON, and is not from line {} on (byte {})",
+            brief(analysis),
+            grouped(*line),
+            grouped(*offset),
+        ),
+        Json::No => brief(analysis).to_owned(),
+    };
+    match analysis.encoding {
+        Encoding::Ascii | Encoding::Utf8 => kind,
+        Encoding::Broken => format!("{kind}, with bytes that are not UTF-8 (shown as U+FFFD)"),
+        Encoding::Binary => format!("binary, {}", brief(analysis)),
+    }
+}

@@ -1,0 +1,102 @@
+//! `.meta.json`: all that is known of an artifact.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::model::Analysis;
+use crate::model::Subject;
+use crate::view::RenderError;
+use crate::view::Rendered;
+
+/// The fields, in the order they are written.
+#[derive(Serialize)]
+struct Meta<'a> {
+    reference: String,
+    file: String,
+    path: &'a str,
+    generation: u64,
+    /// Bytes.
+    size: u64,
+    /// Milliseconds since the epoch.
+    created: i64,
+    call: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    mime: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incomplete: Option<&'a str>,
+    /// Speaks of its first `bytes` bytes.
+    analysis: &'a Analysis,
+}
+
+/// Writes it, indented.
+pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
+    let said = &subject.record.said;
+    let meta = Meta {
+        reference: subject.place.reference(),
+        file: subject.place.file(),
+        path: subject.place.path(),
+        generation: subject.record.generation,
+        size: subject.content.len(),
+        created: subject.record.created,
+        call: subject.record.call(),
+        tool: said.tool.as_deref(),
+        server: said.server.as_deref(),
+        args: said.args.as_deref(),
+        exit_code: said.exit_code,
+        mime: said.mime.as_deref().unwrap_or(&subject.analysis.mime),
+        incomplete: subject.record.incomplete(),
+        analysis: subject.analysis,
+    };
+    serde_json::to_writer_pretty(&mut *out, &meta).map_err(std::io::Error::from)?;
+    out.write_all(b"\n")?;
+    let whole = subject.analysis.bytes == subject.content.len();
+    Ok(Rendered { notice: None, whole })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::Said;
+    use crate::model::State;
+    use crate::view::View;
+    use crate::view::fixture::Fixture;
+
+    #[test]
+    fn fields_keep_their_order() {
+        let mut fixture = Fixture::new("a\n").said(Said {
+            tool: Some("exec".to_owned()),
+            server: Some("shell".to_owned()),
+            args: Some("{\"cmd\": \"ls\"}".to_owned()),
+            exit_code: Some(1),
+            ..Said::default()
+        });
+        fixture.record.state = State::Incomplete("the daemon died".to_owned());
+        let want = r#"{
+  "reference": "ctx://c7/artifacts/tool/9f3k.txt",
+  "file": "/ctx/c7/artifacts/tool/9f3k.txt",
+  "path": "artifacts/tool/9f3k.txt",
+  "generation": 1,
+  "size": 2,
+  "created": 1763755200000,
+  "call": "9f3k",
+  "tool": "exec",
+  "server": "shell",
+  "args": "{\"cmd\": \"ls\"}",
+  "exit_code": 1,
+  "mime": "text/plain",
+  "incomplete": "the daemon died",
+  "analysis": {
+    "bytes": 2,
+"#;
+        let text = fixture.text(&View::Meta);
+        assert!(text.starts_with(want), "{text}");
+        assert!(text.ends_with("\n  }\n}\n"));
+    }
+}

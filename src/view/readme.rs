@@ -1,0 +1,45 @@
+//! The files that explain a tree to those that walk it.
+
+/// The root's `README.md`, for an agent that lands there cold; `prefix` is the root as it is named.
+pub fn readme(prefix: &str) -> String {
+    include_str!("readme.md").replace("{prefix}", prefix.trim_end_matches('/'))
+}
+
+/// `.ignore` of the root and of every artifact directory: keeps views out of recursive searches by
+/// ripgrep, fd and ag, which would find everything several times.
+pub fn ignore() -> &'static str {
+    "# Computed views. They repeat what stands beside them.\n\
+     *.summary\n\
+     *.tail\n\
+     *.head\n\
+     *.grep/\n\
+     *.lines/\n\
+     *.meta.json\n\
+     *.ref.json\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+    use crate::view::split;
+
+    #[test]
+    fn a_readme_is_short_and_names_the_tree() {
+        let text = readme("/mnt/ctx/");
+        assert!(text.len() < 4096, "{}", text.len());
+        assert!(text.contains("/mnt/ctx/<conversation>/artifacts/tool/"));
+        assert!(!text.contains('{'));
+        assert!(text.is_ascii());
+    }
+
+    #[test]
+    fn every_view_is_ignored() {
+        for line in ignore().lines().filter(|line| line.starts_with('*')) {
+            let name = line.replace('*', "x").replace('/', "");
+            assert!(split(OsStr::new(&name)).is_some(), "{line}");
+        }
+        assert_eq!(ignore().lines().count(), 8);
+    }
+}

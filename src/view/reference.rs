@@ -1,0 +1,141 @@
+//! `.ref.json` and `manifest.json`: what a model remembers of artifacts.
+
+use std::io;
+use std::io::Write;
+
+use crate::model::Analysis;
+use crate::model::ContextRef;
+use crate::model::Place;
+use crate::model::Record;
+use crate::model::Subject;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::clean;
+use crate::view::kind;
+use crate::view::number::counted;
+
+/// Characters of a hint at most.
+const HINT_CHARS: usize = 300;
+
+/// The reference to an artifact of `size` bytes. What `analysis` does not know, the hint leaves out.
+pub fn context_ref(
+    record: &Record,
+    place: &Place,
+    size: u64,
+    analysis: Option<&Analysis>,
+) -> ContextRef {
+    let mime = record.said.mime.clone().or_else(|| analysis.map(|found| found.mime.clone()));
+    ContextRef {
+        id: place.reference(),
+        kind: kind_of(place.path()).to_owned(),
+        mime_type: mime,
+        byte_size: Some(size),
+        created_at: record.created,
+        hint: clean::line(&hint(record, size, analysis), HINT_CHARS),
+    }
+}
+
+/// Writes the reference of one artifact.
+pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
+    let size = subject.content.len();
+    let reference = context_ref(subject.record, subject.place, size, Some(subject.analysis));
+    serde_json::to_writer(&mut *out, &reference).map_err(io::Error::from)?;
+    out.write_all(b"\n")?;
+    Ok(Rendered { notice: None, whole: subject.analysis.bytes == size })
+}
+
+/// Writes the references of many artifacts, in the order they come: a JSON array, one a line.
+pub fn manifest(
+    records: &mut dyn Iterator<Item = (Record, Place)>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    out.write_all(b"[")?;
+    let mut before = "\n";
+    for (record, place) in records {
+        let reference = context_ref(&record, &place, record.size, record.analysis.as_ref());
+        out.write_all(before.as_bytes())?;
+        serde_json::to_writer(&mut *out, &reference)?;
+        before = ",\n";
+    }
+    out.write_all(if before == "\n" { b"]\n" } else { b"\n]\n" })
+}
+
+fn kind_of(path: &str) -> &'static str {
+    match path.split('/').next() {
+        Some("history") => "history",
+        Some("catalog") => "catalog",
+        _ => "artifact",
+    }
+}
+
+/// `shell/exec 9f3k: 412,908 bytes of text, 8,112 lines, exit 0`.
+fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
+    let tool = record.said.tool_name().map(|tool| format!("{tool} ")).unwrap_or_default();
+    let of = analysis.map(|found| format!(" of {}", kind::brief(found))).unwrap_or_default();
+    let counted_lines = analysis.filter(|found| !found.is_binary() && found.bytes == size);
+    let parts = [
+        Some(format!("{tool}{}: {}{of}", record.call(), counted(size, "byte"))),
+        counted_lines.map(|found| counted(found.lines, "line")),
+        record.said.exit_code.map(|code| format!("exit {code}")),
+        record.incomplete().map(|_| "incomplete".to_owned()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<String>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Said;
+    use crate::model::State;
+    use crate::view::View;
+    use crate::view::fixture::Fixture;
+
+    fn example() -> Fixture {
+        let said = Said {
+            tool: Some("exec".to_owned()),
+            server: Some("shell".to_owned()),
+            exit_code: Some(0),
+            ..Said::default()
+        };
+        Fixture::new("x".repeat(1_000) + "\n" + &"y\n".repeat(8_111)).said(said)
+    }
+
+    #[test]
+    fn a_reference_is_one_line() {
+        let want = "{\"id\":\"ctx://c7/artifacts/tool/9f3k.txt\",\"kind\":\"artifact\",\
+                    \"mimeType\":\"text/plain\",\"byteSize\":17223,\"createdAt\":1763755200000,\
+                    \"hint\":\"shell/exec 9f3k: 17,223 bytes of text, 8,112 lines, exit 0\"}\n";
+        assert_eq!(example().text(&View::Ref), want);
+    }
+
+    #[test]
+    fn hints_leave_out_what_is_not_known() {
+        let mut fixture = Fixture::new(b"\0".to_vec());
+        fixture.at("artifacts/terminal/s1.log");
+        fixture.record.state = State::Incomplete("no room".to_owned());
+        let hint = |fixture: &Fixture| hint(&fixture.record, 1, Some(&fixture.analysis));
+        assert_eq!(hint(&fixture), "s1: 1 byte of application/octet-stream, incomplete");
+        fixture.record.said.call = Some("c\n1".to_owned());
+        let reference = context_ref(&fixture.record, &fixture.place, 1, None);
+        assert_eq!(reference.hint, "c\u{240a}1: 1 byte, incomplete");
+        assert_eq!(reference.mime_type, None);
+    }
+
+    #[test]
+    fn a_manifest_is_valid_json() {
+        let written = |fixtures: &[Fixture]| {
+            let mut out = Vec::new();
+            let mut records = fixtures.iter().map(|one| (one.record.clone(), one.place.clone()));
+            manifest(&mut records, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(&[]), "[]\n");
+        let mut other = example();
+        other.at("history/messages.jsonl");
+        let text = written(&[example(), other]);
+        let parsed: Vec<ContextRef> = serde_json::from_str(&text).unwrap();
+        assert_eq!(parsed.len(), 2);
+        assert_eq!(parsed[1].kind, "history");
+        assert_eq!(text.lines().count(), 4);
+    }
+}

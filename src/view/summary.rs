@@ -1,0 +1,96 @@
+//! `.summary`: what to hand the model in place of an output.
+//!
+//! The facts come first, a line each ([`facts`]), then an excerpt ([`excerpt`]). Its bytes depend on
+//! the subject alone.
+
+mod excerpt;
+mod facts;
+
+use std::io;
+use std::io::Write;
+
+use crate::model::Limits;
+use crate::model::Subject;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::clean;
+use crate::view::number::portion;
+use excerpt::Excerpt;
+use excerpt::Room;
+
+/// Bytes kept for the lines that are known only with the excerpt, and for a notice.
+const RESERVE: usize = 600;
+/// Lines kept for the same.
+const RESERVED_LINES: usize = 6;
+
+/// Writes the summary.
+pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
+    let text = if subject.analysis.is_binary() || subject.content.is_empty() {
+        lines(&facts::without_excerpt(subject))
+    } else if let Some(whole) = whole(subject)? {
+        whole
+    } else {
+        excerpted(subject)?
+    };
+    out.write_all(text.as_bytes())?;
+    let analysed = subject.analysis.bytes;
+    if analysed == subject.content.len() {
+        return Ok(Rendered::plain());
+    }
+    let portion = portion(analysed, subject.content.len());
+    let notice = Some(format!("# analysed so far: first {portion}\n"));
+    Ok(Rendered { notice, whole: false })
+}
+
+/// The facts and all of the output, where that is little.
+fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
+    let Limits { max_inline_chars, max_inline_bytes, .. } = *subject.limits;
+    let analysis = subject.analysis;
+    let small = analysis.bytes == subject.content.len()
+        && analysis.chars <= max_inline_chars
+        && analysis.bytes <= max_inline_bytes
+        && analysis.longest_line <= Limits::LINE_CHARS as u64
+        && analysis.bytes <= Limits::STAND_IN_BYTES as u64;
+    if !small {
+        return Ok(None);
+    }
+    let bytes = subject.content.bytes(0, Limits::STAND_IN_BYTES)?;
+    let mut all = facts::with_all(subject);
+    all.extend(excerpt::cleaned_lines(&bytes));
+    let text = lines(&all);
+    Ok(fits(&text).then_some(text))
+}
+
+/// The facts, and what is most worth seeing of the output.
+fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
+    let mut facts = facts::with_excerpt(subject);
+    let room = Room {
+        bytes: Limits::STAND_IN_BYTES.saturating_sub(facts.size() + RESERVE),
+        lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),
+    };
+    let excerpt = Excerpt::of(subject, room)?;
+    facts.set_shown(excerpt.shown());
+    let mut all = facts.into_lines();
+    all.extend(excerpt.into_lines());
+    Ok(lines(&all))
+}
+
+fn fits(text: &str) -> bool {
+    let wide =
+        |line: &str| line.len() > Limits::LINE_CHARS && line.chars().count() > Limits::LINE_CHARS;
+    text.len() <= Limits::STAND_IN_BYTES
+        && text.lines().count() <= Limits::STAND_IN_LINES
+        && !text.lines().any(wide)
+}
+
+fn lines(lines: &[String]) -> String {
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+/// A line of facts, cut where a name in it is endless.
+fn capped(line: &str) -> String {
+    clean::clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! The part of an output that a summary shows: its head, its errors, its tail.
+
+use std::io;
+
+use crate::model::Limits;
+use crate::model::Subject;
+use crate::view::clean::Cleaned;
+use crate::view::clean::clean;
+use crate::view::number::grouped;
+use crate::view::scan;
+
+/// Bytes read at either end: more than an excerpt has room for, however much cleaning leaves out.
+const READ: usize = 64 << 10;
+/// Characters kept for the words that name a cut.
+const MARK_CHARS: usize = 48;
+/// Bytes of one error line at most, and of all.
+const ERROR_BYTES: usize = 600;
+const ERRORS_BYTES: usize = 1200;
+/// Error lines shown at most.
+const ERRORS: usize = 8;
+
+/// What an excerpt may take.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    pub(super) bytes: usize,
+    pub(super) lines: usize,
+}
+
+/// Head, errors and tail of an output.
+pub(super) struct Excerpt {
+    head: Part,
+    errors: Vec<String>,
+    tail: Part,
+    /// Lines in all, where they were counted.
+    lines: Option<u64>,
+}
+
+/// Lines in a row at one end.
+#[derive(Default)]
+struct Part {
+    text: Vec<String>,
+    /// Whether a line in it is cut.
+    cut: bool,
+    /// Byte columns of the only line of the output, where this is part of one line.
+    columns: Option<(u64, u64)>,
+    /// Byte offset after the part, for a head.
+    end: u64,
+}
+
+/// The lines of `bytes` as a reader can be shown them.
+pub(super) fn cleaned_lines(bytes: &[u8]) -> Vec<String> {
+    split(bytes).into_iter().map(|line| clean(line, usize::MAX, usize::MAX).text).collect()
+}
+
+impl Excerpt {
+    pub(super) fn of(subject: &Subject<'_>, room: Room) -> io::Result<Self> {
+        let errors = error_lines(subject, room.bytes / 3)?;
+        let taken: usize = errors.iter().map(|(_, text)| text.len() + 1).sum();
+        let left =
+            Room { bytes: room.bytes - taken, lines: room.lines.saturating_sub(errors.len()) };
+        let (for_head, for_tail) = shares(subject, left);
+        let head = head(subject, for_head)?;
+        let tail = tail(subject, for_tail, &head)?;
+        let counted = subject.analysis.bytes == subject.content.len();
+        let lines = counted.then_some(subject.analysis.lines);
+        let mut excerpt = Self { head, errors: Vec::new(), tail, lines };
+        let hidden = |line: &u64| !excerpt.shows(*line);
+        let errors = errors.into_iter().filter(|(line, _)| hidden(line));
+        excerpt.errors = errors.map(|(_, text)| text).collect();
+        Ok(excerpt)
+    }
+
+    fn head_lines(&self) -> u64 {
+        self.head.text.len() as u64
+    }
+
+    /// The first line of the tail, where lines were counted.
+    fn tail_start(&self) -> Option<u64> {
+        self.lines.map(|lines| (lines + 1).saturating_sub(self.tail.text.len() as u64))
+    }
+
+    fn shows(&self, line: u64) -> bool {
+        line <= self.head_lines() || self.tail_start().is_some_and(|start| line >= start)
+    }
+
+    /// `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
+    pub(super) fn shown(&self) -> String {
+        if let Some(first) = self.head.columns.filter(|_| self.lines == Some(1)) {
+            let last = self.tail.columns.map(|columns| format!(" and {}", span(columns)));
+            let last = last.unwrap_or_default();
+            return format!(
+                "shown: line 1, byte columns {}{last}; the rest is not shown",
+                span(first)
+            );
+        }
+        let cut = if self.head.cut || self.tail.cut { "; long lines are cut" } else { "" };
+        format!("shown: {}{cut}", self.shown_lines())
+    }
+
+    fn shown_lines(&self) -> String {
+        let head = self.head_lines();
+        let (Some(start), Some(lines)) = (self.tail_start(), self.lines) else {
+            let tail = grouped(self.tail.text.len() as u64);
+            return format!(
+                "lines {} and the last {tail}; what is between is not shown",
+                span((1, head))
+            );
+        };
+        if start <= head + 1 {
+            return format!("all {} lines", grouped(lines));
+        }
+        let hidden = match (head + 1, start - 1) {
+            (first, last) if first == last => format!("line {} is not shown", grouped(first)),
+            hidden => format!("lines {} are not shown", span(hidden)),
+        };
+        if self.tail.text.is_empty() {
+            return format!("{}; {hidden}", named((1, head)));
+        }
+        format!("lines {} and {}; {hidden}", span((1, head)), span((start, lines)))
+    }
+
+    pub(super) fn into_lines(self) -> Vec<String> {
+        let head = format!("--- head: {} ---", self.head.name((1, self.head_lines())));
+        let tail = match (self.tail_start(), self.lines) {
+            (Some(start), Some(lines)) => self.tail.name((start, lines)),
+            _ => format!("the last {}", self.tail.text.len()),
+        };
+        let tail = (!self.tail.text.is_empty()).then(|| format!("--- tail: {tail} ---"));
+        let errors = (!self.errors.is_empty()).then(|| "--- errors ---".to_owned());
+        let head = std::iter::once(head).chain(self.head.text);
+        let errors = errors.into_iter().chain(self.errors);
+        head.chain(errors).chain(tail).chain(self.tail.text).collect()
+    }
+}
+
+impl Part {
+    fn name(&self, lines: (u64, u64)) -> String {
+        match self.columns {
+            Some(columns) => format!("line {}, byte columns {}", grouped(lines.0), span(columns)),
+            None => named(lines),
+        }
+    }
+}
+
+/// What head and tail may take: half each, but a failed call tells more at its end.
+fn shares(subject: &Subject<'_>, room: Room) -> (Room, Room) {
+    let limits = subject.limits;
+    let bytes = room.bytes.min(2 * limits.snippet_bytes);
+    let lines = room.lines.min(2 * limits.snippet_lines).max(2);
+    let failed = subject.record.said.exit_code.is_some_and(|code| code != 0);
+    let part = if failed { 4 } else { 2 };
+    let head = Room { bytes: bytes / part, lines: (lines / part).max(1) };
+    (head, Room { bytes: bytes - head.bytes, lines: lines - head.lines })
+}
+
+fn head(subject: &Subject<'_>, room: Room) -> io::Result<Part> {
+    let bytes = subject.content.bytes(0, READ)?;
+    let mut part = Part::default();
+    let mut left = room.bytes;
+    let mut at = 0;
+    while at < bytes.len() && part.text.len() < room.lines {
+        let line = &bytes[at..];
+        let end = memchr::memchr(b'\n', line).map(|end| at + end + 1);
+        let line = without_return(&line[..end.map_or(line.len(), |end| end - at - 1)]);
+        let (text, used) = start_of(line, left, at == 0);
+        let Some(text) = text else { break };
+        left -= (text.len() + 1).min(left);
+        part.text.push(text);
+        let cut = used < line.len();
+        part.cut |= cut;
+        let last = end.is_none_or(|end| end as u64 == subject.content.len());
+        if cut && last {
+            part.columns = (at == 0).then_some((1, used as u64));
+            part.end = (at + used) as u64;
+            return Ok(part);
+        }
+        at = end.unwrap_or(bytes.len());
+    }
+    part.end = at as u64;
+    Ok(part)
+}
+
+/// As much of the start of `line` as fits, its cut named, and how much that is. A line that need not
+/// be shown is shown only if its usual start fits.
+fn start_of(line: &[u8], bytes: usize, needed: bool) -> (Option<String>, usize) {
+    let whole = clean(line, Limits::LINE_CHARS, bytes.saturating_sub(1));
+    if whole.used == line.len() {
+        return (Some(whole.text), whole.used);
+    }
+    let chars = Limits::LINE_CHARS - MARK_CHARS;
+    let room = bytes.saturating_sub(MARK_CHARS);
+    let Cleaned { text, used } = clean(line, chars, room);
+    if !needed && text.chars().count() < chars {
+        return (None, 0);
+    }
+    let mark = format!(" [cut at byte column {}]", grouped(used as u64 + 1));
+    (Some(text + &mark), used)
+}
+
+fn tail(subject: &Subject<'_>, room: Room, head: &Part) -> io::Result<Part> {
+    let length = subject.content.len();
+    let from = head.end.max(length.saturating_sub(READ as u64));
+    let bytes = subject.content.bytes(from, READ)?;
+    let lines = split(&bytes);
+    let begins = from == 0 || subject.content.bytes(from - 1, 1)? == b"\n";
+    let mut part = Part::default();
+    let mut left = room.bytes;
+    for (back, line) in lines.iter().enumerate().rev() {
+        let partial = back == 0 && !begins;
+        let is_last = back + 1 == lines.len();
+        if part.text.len() == room.lines || (partial && !is_last) {
+            break;
+        }
+        let whole = clean(line, Limits::LINE_CHARS, left.saturating_sub(1));
+        let fits = whole.used == line.len() && !partial;
+        let text = if fits {
+            whole.text
+        } else if is_last {
+            part.cut = true;
+            end_of(subject, line, left, &mut part)?
+        } else if let (Some(text), _) = start_of(line, left, false) {
+            part.cut = true;
+            text
+        } else {
+            break;
+        };
+        left -= (text.len() + 1).min(left);
+        part.text.insert(0, text);
+    }
+    Ok(part)
+}
+
+/// The end of the last line, of which `line` is what was read, with the column where it begins.
+fn end_of(subject: &Subject<'_>, line: &[u8], bytes: usize, part: &mut Part) -> io::Result<String> {
+    let room = bytes.saturating_sub(MARK_CHARS);
+    let mut chars = Limits::LINE_CHARS - MARK_CHARS;
+    let mut start = last_chars(line, chars);
+    while clean(&line[start..], chars, room).used < line.len() - start && chars > 1 {
+        chars /= 2;
+        start = last_chars(line, chars);
+    }
+    let text = clean(&line[start..], chars, room).text;
+    let end = subject.content.len();
+    let newline = u64::from(subject.content.bytes(end - 1, 1)? == b"\n");
+    let shown = (line.len() - start) as u64;
+    let offset = end - newline - shown;
+    let Some(begin) = scan::start_before(subject.content, offset)? else {
+        return Ok(format!("[from byte {} of the file on] {text}", grouped(offset + 1)));
+    };
+    let column = offset - begin + 1;
+    part.columns = Some((column, column + shown - 1));
+    Ok(format!("[from byte column {} on] {text}", grouped(column)))
+}
+
+/// Where the last `chars` characters of `line` begin.
+fn last_chars(line: &[u8], chars: usize) -> usize {
+    let from = line.len().saturating_sub(4 * chars);
+    let starts = (from..line.len()).rev().filter(|at| line[*at] & 0xc0 != 0x80);
+    starts.take(chars).last().unwrap_or(from)
+}
+
+/// The most telling error lines with their numbers, as far as there is room.
+fn error_lines(subject: &Subject<'_>, bytes: usize) -> io::Result<Vec<(u64, String)>> {
+    let mut left = bytes.min(ERRORS_BYTES);
+    let mut lines = Vec::new();
+    for error in subject.analysis.errors.shown.iter().take(ERRORS) {
+        let line = subject.content.bytes(error.offset, error.length as usize)?;
+        let number = format!("{}: ", error.line);
+        let room = left.saturating_sub(number.len()).min(ERROR_BYTES);
+        let chars = Limits::LINE_CHARS - MARK_CHARS - number.len();
+        let whole = clean(without_return(&line), chars, room.saturating_sub(MARK_CHARS));
+        if whole.text.trim().is_empty() {
+            continue;
+        }
+        let cut = whole.used < without_return(&line).len();
+        let mark = format!(" [cut at byte column {}]", grouped(whole.used as u64 + 1));
+        let text = format!("{number}{}{}", whole.text, if cut { mark.as_str() } else { "" });
+        left = left.saturating_sub(text.len() + 1);
+        lines.push((error.line, text));
+    }
+    Ok(lines)
+}
+
+/// Lines without their ends.
+fn split(bytes: &[u8]) -> Vec<&[u8]> {
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    bytes.split(|byte| *byte == b'\n').map(without_return).collect()
+}
+
+fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// `8,090-8,112`, `7`.
+fn span((first, last): (u64, u64)) -> String {
+    if first == last { grouped(first) } else { format!("{}-{}", grouped(first), grouped(last)) }
+}
+
+/// `lines 8,090-8,112`, `line 7`.
+fn named(lines: (u64, u64)) -> String {
+    format!("{} {}", if lines.0 == lines.1 { "line" } else { "lines" }, span(lines))
+}
