@@ -76,7 +76,7 @@ impl Notices<'_> {
             self.ending.crowded.then(|| self.crowded()),
             windowed.map(long_lines),
         ];
-        lines.into_iter().flatten().map(|line| format!("# {line}\n")).collect()
+        lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
     }
 
     /// Bytes that the notices of a cut result can have at most.

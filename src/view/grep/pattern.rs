@@ -1,6 +1,7 @@
 //! A query's pattern as a matcher.
 
 use std::io;
+use std::str::Utf8Chunk;
 
 use grep_regex::Error;
 use grep_regex::RegexMatcher;
@@ -64,14 +65,11 @@ fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, E
 
 /// A regular expression for bytes that are not all UTF-8.
 fn escaped(bytes: &[u8]) -> String {
-    let mut pattern = String::new();
-    for chunk in bytes.utf8_chunks() {
-        pattern.push_str(&regex::escape(chunk.valid()));
-        for byte in chunk.invalid() {
-            pattern.push_str(&format!("(?-u:\\x{byte:02x})"));
-        }
-    }
-    pattern.replace('\n', "|")
+    let chunk = |chunk: Utf8Chunk<'_>| {
+        let invalid = chunk.invalid().iter().map(|byte| format!("(?-u:\\x{byte:02x})"));
+        [regex::escape(chunk.valid())].into_iter().chain(invalid).collect::<String>()
+    };
+    bytes.utf8_chunks().map(chunk).collect::<String>().replace('\n', "|")
 }
 
 /// `unclosed group`: the last line of a message that shows the pattern first.

@@ -20,9 +20,8 @@ fn log(lines: usize) -> String {
     let level = |line: usize| if line.is_multiple_of(97) { "ERROR" } else { "info" };
     let tag =
         |line: usize| ["foo(bar)", "a|b", "[x]", "caf\u{e9}", "C:\\temp", "50% done"][line % 6];
-    (1..=lines)
-        .map(|line| format!("{} REQ-{line:06} GET /item/{line} {}\n", level(line), tag(line)))
-        .collect()
+    let text = |line| format!("{} REQ-{line:06} GET /item/{line} {}\n", level(line), tag(line));
+    (1..=lines).map(text).collect()
 }
 
 fn corpus() -> Vec<Vec<u8>> {

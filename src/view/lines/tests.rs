@@ -14,7 +14,8 @@ fn lines(name: &str) -> View {
 }
 
 fn numbered_lines(count: usize, width: usize) -> String {
-    (1..=count).map(|line| format!("{line:0width$}\n")).collect()
+    let text = |line| format!("{line:0width$}\n");
+    (1..=count).map(text).collect()
 }
 
 fn program(program: &str, args: &[&str], input: &[u8]) -> Vec<u8> {

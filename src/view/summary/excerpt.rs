@@ -283,6 +283,9 @@ fn error_lines(subject: &Subject<'_>, bytes: usize) -> io::Result<Vec<(u64, Stri
 
 /// Lines without their ends.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
+    if bytes.is_empty() {
+        return Vec::new();
+    }
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     bytes.split(|byte| *byte == b'\n').map(without_return).collect()
 }
