@@ -114,9 +114,14 @@ impl Failures {
 
 impl Found {
     fn look(&mut self, line: &[u8], number: u64, offset: u64) {
-        let line = &line[..line.len().min(LINE_BYTES)];
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let head = &line[..line.len().min(LINE_BYTES)];
+        let cut = head.len() < line.len();
+        let line = head.strip_suffix(b"\r").unwrap_or(head);
+        let was_waiting = self.context.is_waiting();
         let announced = self.context.expects(line, number);
+        if cut && !was_waiting && prefilter::find(line, 0).is_none() {
+            return;
+        }
         let Some(rank) = announced.or_else(|| rules::rank(line)) else {
             return;
         };

@@ -1,6 +1,7 @@
 //! Lines, and the longest of them.
 
 use crate::materialize::text::Chars;
+use crate::materialize::text::count_valid;
 
 /// Counts lines, and the characters of the longest.
 ///
@@ -15,10 +16,11 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    /// `valid` says that the whole lines in `bytes` are UTF-8, which saves looking.
+    pub(super) fn push(&mut self, bytes: &[u8], valid: bool) {
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', bytes) {
-            self.end_line(&bytes[start..end]);
+            self.end_line(&bytes[start..end], valid);
             start = end + 1;
         }
         self.open_bytes += (bytes.len() - start) as u64;
@@ -40,8 +42,14 @@ impl Lines {
         self.longest.max(self.open.count())
     }
 
-    fn end_line(&mut self, rest: &[u8]) {
+    fn end_line(&mut self, rest: &[u8], valid: bool) {
         self.newlines += 1;
+        if self.open_bytes == 0 && valid {
+            if rest.len() as u64 > self.longest {
+                self.longest = self.longest.max(count_valid(rest));
+            }
+            return;
+        }
         if self.open_bytes + rest.len() as u64 > self.longest {
             self.open.push(rest);
             self.longest = self.longest.max(self.open.count());
@@ -72,7 +80,7 @@ mod tests {
         for (text, lines, longest) in cases {
             for step in 1..=text.len().max(1) {
                 let mut found = Lines::default();
-                text.as_bytes().chunks(step).for_each(|part| found.push(part));
+                text.as_bytes().chunks(step).for_each(|part| found.push(part, step % 2 == 0));
                 assert_eq!(
                     (found.count(), found.longest()),
                     (lines, longest),

@@ -84,9 +84,7 @@ impl Chars {
     }
 
     fn accept(&mut self, valid: &[u8]) {
-        let continuation = |byte: &&u8| **byte & 0xC0 == 0x80;
-        let more = if valid.is_ascii() { 0 } else { valid.iter().filter(continuation).count() };
-        self.count += (valid.len() - more) as u64;
+        self.count += count_valid(valid);
         self.seen += valid.len() as u64;
     }
 
@@ -95,6 +93,14 @@ impl Chars {
         self.count += 1;
         self.seen += length as u64;
     }
+}
+
+/// Characters of `valid`, which is UTF-8.
+pub(super) fn count_valid(valid: &[u8]) -> u64 {
+    let first_of_sequence = |byte: &&u8| **byte & 0xC0 != 0x80;
+    let count =
+        if valid.is_ascii() { valid.len() } else { valid.iter().filter(first_of_sequence).count() };
+    count as u64
 }
 
 /// What tells text from other bytes.

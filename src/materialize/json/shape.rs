@@ -219,3 +219,25 @@ fn mark(key: &[u8]) -> u64 {
     let (head, tail) = (&key[..key.len().min(8)], &key[key.len().saturating_sub(8)..]);
     eight(head).rotate_left(20) ^ eight(tail) ^ key.len() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_without_number_take_bounded_memory() {
+        let mut shape = Shape::default();
+        shape.begin_array();
+        for index in 0..20_000 {
+            for key in ["a", "b", "c"] {
+                shape.begin_object();
+                shape.key(format!("{key}{index}").as_bytes());
+            }
+            shape.scalar(Scalar::Int);
+            (0..3).for_each(|_| shape.end());
+        }
+        assert!(shape.nodes.len() <= NODES);
+        let fields: usize = shape.nodes.iter().map(|node| node.fields.len()).sum();
+        assert!(fields <= NODES);
+    }
+}
