@@ -96,12 +96,14 @@ impl Notices<'_> {
         } else {
             String::new()
         };
+        let follow = match shown {
+            1 => "the first follows".to_owned(),
+            more => format!("the first {} follow", grouped(more)),
+        };
         format!(
-            "{}{} {verb}; the first {} follow{}{inside}. Go on: {}    All at once: {}",
+            "{}{} {verb}; {follow}{inside}. Go on: {}    All at once: {}",
             grouped(self.lines),
             self.among(),
-            grouped(shown),
-            if shown == 1 { "s" } else { "" },
             self.path(&on),
             self.path(&self.query.at_most(0)),
         )

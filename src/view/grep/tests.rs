@@ -309,7 +309,7 @@ fn going_on_inside_a_giant_line_misses_nothing() {
     let joined: String = parts.lines().map(|line| line.split_once(':').unwrap().1).collect();
     assert!(joined == "0123456789".repeat(200_000));
     let first = fixture.text(&grep("-o .{1,400}"));
-    let want = "# 1 of 1 line matches; the first 1 follows, line 1 up to byte column 48,400. \
+    let want = "# 1 of 1 line matches; the first follows, line 1 up to byte column 48,400. \
                 Go on: /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1@48401 -o .{1,400}    \
                 All at once: /ctx/c7/artifacts/tool/9f3k.txt.grep/-o -m0 .{1,400}\n";
     assert_eq!(split_notice(&first).0, want);
