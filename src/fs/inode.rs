@@ -1,6 +1,9 @@
 //! The inode table: numbers, nodes and how often the kernel knows them.
 
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -56,9 +59,32 @@ impl FileId {
 /// being found and being counted; `nodes` alone serves the hot path, number to node.
 pub(crate) struct InodeTable {
     nodes: DashMap<Ino, Arc<Node>>,
-    keys: Mutex<HashMap<Key, Arc<Node>>>,
+    keys: Mutex<HashSet<Interned>>,
     next: AtomicU64,
 }
+
+/// A node, found by its key.
+struct Interned(Arc<Node>);
+
+impl Borrow<Key> for Interned {
+    fn borrow(&self) -> &Key {
+        &self.0.key
+    }
+}
+
+impl Hash for Interned {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key.hash(state);
+    }
+}
+
+impl PartialEq for Interned {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for Interned {}
 
 impl InodeTable {
     pub(crate) fn new(root: NodeKind) -> Self {
@@ -79,20 +105,15 @@ impl InodeTable {
         make: impl FnOnce(Ino) -> Result<NodeKind>,
     ) -> Result<Arc<Node>> {
         let mut keys = self.lock();
-        if let Some(node) = keys.get(&key) {
+        if let Some(Interned(node)) = keys.get(&key) {
             node.lookups.fetch_add(1, Relaxed);
             return Ok(Arc::clone(node));
         }
         let ino = Ino(self.next.fetch_add(1, Relaxed));
-        let node = Arc::new(Node::new(ino, key.clone(), make(ino)?));
-        keys.insert(key, Arc::clone(&node));
+        let node = Arc::new(Node::new(ino, key, make(ino)?));
+        keys.insert(Interned(Arc::clone(&node)));
         self.nodes.insert(ino, Arc::clone(&node));
         Ok(node)
-    }
-
-    /// The node of something on disk, where the kernel knows it. Not counted.
-    pub(crate) fn find(&self, id: FileId) -> Option<Arc<Node>> {
-        self.lock().get(&Key::Disk(id)).cloned()
     }
 
     /// The kernel forgets `ino` `count` times.
@@ -115,7 +136,7 @@ impl InodeTable {
         self.nodes.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Arc<Node>>> {
+    fn lock(&self) -> MutexGuard<'_, HashSet<Interned>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

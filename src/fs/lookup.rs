@@ -184,7 +184,7 @@ impl Shared {
             Derived::Dir(dir) => self.view_dir_node(of, dir),
             Derived::File(view) => {
                 let (version, stat) = self.version(of, file)?;
-                let source = Source::View { of: of.ino, view };
+                let source = Source::View { of: of.ino, view: Box::new(view) };
                 let key = RenderedKey { source, version };
                 self.rendered_node(key, Some(of), stat)
             }

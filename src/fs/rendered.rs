@@ -40,7 +40,7 @@ pub(crate) struct RenderedKey {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     /// A view of a file.
-    View { of: Ino, view: View },
+    View { of: Ino, view: Box<View> },
     /// The root's `README.md`.
     Readme,
     /// `.ignore`, in the directory `of`.
