@@ -1,8 +1,86 @@
-//! The program.
+//! The program: arguments, environment, printing. Everything that talks is here; the layers below
+//! return values and errors.
+//!
+//! `args` declares the commands and their help, a file named after each command runs it, `outcome`
+//! turns an error into words, a hint and an exit code, and `output` is the one way to print.
+
+mod args;
+mod completions;
+mod daemon;
+mod demo;
+mod doctor;
+mod env;
+mod help;
+mod logging;
+mod ls;
+mod man;
+mod mount;
+mod outcome;
+mod output;
+mod put;
+mod serve;
+mod server;
+mod settings;
+mod status;
+mod stop;
+mod tree;
+mod umount;
+mod view;
+mod watchdog;
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
+
+use crate::cli::args::Cli;
+use crate::cli::args::Command;
+use crate::cli::env::Environment;
+use crate::cli::outcome::Failure;
+use crate::cli::output::Printer;
+use crate::cli::status::Status;
+
 /// Runs the program.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = Cli::parse();
+    let detached = cli.detached;
+    let mut context = Context::new(&cli);
+    let Err(error) = run(&cli, &mut context) else { return ExitCode::SUCCESS };
+    if output::is_closed(&error) {
+        return ExitCode::SUCCESS;
+    }
+    let failure = Failure::from(error);
+    if detached {
+        Status::Failed(failure.clone()).send();
+    }
+    context.printer.failure(&failure);
+    failure.exit_code()
+}
+
+/// What every command is given beside its own arguments.
+#[derive(Debug)]
+struct Context {
+    printer: Printer,
+    environment: Environment,
+}
+
+impl Context {
+    fn new(cli: &Cli) -> Self {
+        Self { printer: Printer::new(cli.json), environment: Environment::read() }
+    }
+}
+
+fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    match &cli.command {
+        Command::Mount(args) => mount::run(args, cli, context),
+        Command::Umount(args) => umount::run(args, context),
+        Command::Put(args) => put::run(args, cli, context),
+        Command::View(args) => view::run(args, cli, context),
+        Command::Ls(args) => ls::run(args, cli, context),
+        Command::Doctor => doctor::run(cli, context),
+        Command::Demo => demo::run(context),
+        Command::Completions(args) => completions::run(args, context),
+        Command::Man(args) => man::run(args, context),
+        Command::HelpMarkdown => context.printer.data(&help::markdown()),
+        Command::WatchMount(args) => watchdog::run(args),
+    }
 }

@@ -163,6 +163,13 @@ impl Store {
         File::open(&path).map_err(|error| StoreError::io("open", &path, error))
     }
 
+    /// Whether it lies on overlayfs, which is a stack of filesystems itself.
+    pub fn is_stacked(&self) -> bool {
+        /// `OVERLAYFS_SUPER_MAGIC` of linux/magic.h.
+        const OVERLAYFS: i64 = 0x794c_7630;
+        rustix::fs::fstatfs(&self.0.context).is_ok_and(|disk| disk.f_type as i64 == OVERLAYFS)
+    }
+
     /// The room on its disk.
     pub fn space(&self) -> Result<rustix::fs::StatVfs, StoreError> {
         let space = self.0.context.space();

@@ -94,13 +94,16 @@ pub fn is_inherited(target: &Path) -> bool {
 /// Takes the ctxfs mount, living or dead, out of the tree at once.
 ///
 /// It is lazy: files that are open stay readable while their server lives. A target without a
-/// mount, or with one of another kind, is an error and stays as it is.
+/// mount, or with one of another kind, is an error and stays as it is. Asks nothing of the server,
+/// so a server that hangs does not hang this.
 pub fn unmount(target: &Path) -> Result<(), MountError> {
     let target = table::resolve(target);
-    match state(&target) {
-        MountState::NotMounted => Err(MountError::NotMounted { target }),
-        MountState::Foreign { fstype } => Err(MountError::Foreign { target, fstype }),
-        MountState::Alive { .. } | MountState::Dead { .. } => detach(&target),
+    match table::top(&target) {
+        None => Err(MountError::NotMounted { target }),
+        Some(entry) if !entry.is_ctxfs() => {
+            Err(MountError::Foreign { target, fstype: entry.fstype })
+        }
+        Some(_) => detach(&target),
     }
 }
 

@@ -58,13 +58,17 @@ pub fn mounts() -> io::Result<Vec<MountEntry>> {
 /// A table that cannot be read counts as empty.
 pub fn state(target: &Path) -> MountState {
     let target = resolve(target);
-    let top = read().unwrap_or_default().into_iter().rfind(|entry| entry.target == target);
-    match top {
+    match top(&target) {
         None => MountState::NotMounted,
         Some(entry) if !entry.is_ctxfs() => MountState::Foreign { fstype: entry.fstype },
         Some(entry) if is_dead(&target) => MountState::Dead { source: entry.source },
         Some(entry) => MountState::Alive { source: entry.source },
     }
+}
+
+/// The mount on top at `target`, which is resolved. Asks nothing of its server.
+pub(super) fn top(target: &Path) -> Option<MountEntry> {
+    read().unwrap_or_default().into_iter().rfind(|entry| entry.target == target)
 }
 
 /// `target`, absolute and without links. A dead mount cannot be looked at, so there only the
@@ -107,7 +111,7 @@ impl MountEntry {
     }
 
     /// Those who mount for others may not set the type; they can still name the source.
-    fn is_ctxfs(&self) -> bool {
+    pub(super) fn is_ctxfs(&self) -> bool {
         let named = self.source == "ctxfs" || self.source.starts_with("ctxfs:");
         self.fstype == FSTYPE || (self.fstype == "fuse" && named)
     }

@@ -1,0 +1,108 @@
+//! The commands and their arguments. The doc comments are the help, the man pages and
+//! `docs/CLI.md`; nothing else in the program names clap's derive.
+
+mod data;
+mod mounting;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+use clap_complete::Shell;
+
+pub(super) use data::LsArgs;
+pub(super) use data::PutArgs;
+pub(super) use data::PutFormat;
+pub(super) use data::ViewArgs;
+pub(super) use mounting::MountArgs;
+pub(super) use mounting::Passthrough;
+pub(super) use mounting::UmountArgs;
+pub(super) use mounting::Views;
+
+use crate::cli::env;
+
+/// Keep the output of tools as files, and show beside each file what is worth reading in it.
+///
+/// An agent's tool call can return 400 KB of log. ctxfs keeps every byte as a plain file under
+/// `<mountpoint>/<conversation>/artifacts/tool/`, and beside the file `x.txt` it shows computed
+/// ones: `x.txt.summary`, `x.txt.tail`, `x.txt.grep/ERROR` and more.
+///
+/// Data goes to standard output, all else to standard error. Exit status: 0, done; 1, failed; 2,
+/// wrong usage. Flags win over the environment, and the environment over the defaults.
+#[derive(Debug, Parser)]
+#[command(name = "ctxfs", version, max_term_width = 100, subcommand_required = true)]
+#[command(disable_help_subcommand = true)]
+pub(super) struct Cli {
+    /// Where the outputs are kept.
+    ///
+    /// Default: `$XDG_DATA_HOME/ctxfs`, else `~/.local/share/ctxfs`.
+    #[arg(long, global = true, value_name = "DIR", env = env::STORE, hide_env_values = true)]
+    pub(super) store: Option<PathBuf>,
+
+    /// Print JSON, for programs.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+
+    /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or directives such as
+    /// `warn,ctxfs::fuse=trace`.
+    #[arg(long, global = true, value_name = "LEVEL", env = env::LOG, hide_env_values = true)]
+    #[arg(default_value = "info")]
+    pub(super) log: String,
+
+    /// Serve in the background, and report on standard output: how `mount` starts itself.
+    #[arg(long, hide = true)]
+    pub(super) detached: bool,
+
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    Mount(MountArgs),
+    Umount(UmountArgs),
+    Put(PutArgs),
+    View(ViewArgs),
+    Ls(LsArgs),
+    /// Say what this machine can do, what is wrong, and the line that mends it.
+    ///
+    /// Looks at /dev/fuse, the kernel, fusermount3, the store and the mounts. Changes nothing.
+    /// Exit status: 0 if a mount can work here, 1 if not.
+    Doctor,
+    /// Show what ctxfs does, on a sample, in a minute.
+    ///
+    /// Mounts a temporary store, writes the output of a failing build into it, and reads the views
+    /// beside it. Leaves nothing behind.
+    Demo,
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+    /// Print the reference of every command, as `docs/CLI.md` holds it.
+    #[command(hide = true)]
+    HelpMarkdown,
+    WatchMount(WatchMountArgs),
+}
+
+/// Print the completions of a shell.
+///
+/// For bash: `ctxfs completions bash > ~/.local/share/bash-completion/completions/ctxfs`
+#[derive(Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell.
+    pub(super) shell: Shell,
+}
+
+/// Print the manual page, or write a page for each command.
+#[derive(Debug, Args)]
+pub(super) struct ManArgs {
+    /// Write `ctxfs.1`, `ctxfs-mount.1` and so on here.
+    pub(super) dir: Option<PathBuf>,
+}
+
+/// Wait until the server that started this ends, and clear its mount if it is left dead.
+#[derive(Debug, Args)]
+#[command(hide = true)]
+pub(super) struct WatchMountArgs {
+    /// The mountpoint.
+    pub(super) target: PathBuf,
+}

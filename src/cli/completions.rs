@@ -1,0 +1,13 @@
+//! `ctxfs completions`.
+
+use clap::CommandFactory as _;
+
+use crate::cli::Context;
+use crate::cli::args::Cli;
+use crate::cli::args::CompletionsArgs;
+
+pub(super) fn run(args: &CompletionsArgs, context: &mut Context) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "ctxfs", &mut script);
+    context.printer.bytes(&script)
+}

@@ -1,0 +1,90 @@
+//! The background: the command starts itself anew as the server, waits until the mount answers, and
+//! leaves it behind.
+//!
+//! ```text
+//! ctxfs mount DIR                 waits for one line of status, at most 30 s; prints, ends
+//!   ctxfs --detached mount DIR    the server: its own session, `/`, log as standard error
+//!     ctxfs watch-mount DIR       the watchdog
+//! ```
+//!
+//! A new program rather than a fork: nothing of the caller is left in it but its environment.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::cli::env;
+use crate::cli::logging;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::Kind;
+use crate::cli::server;
+use crate::cli::server::Plan;
+use crate::cli::status::Ready;
+use crate::cli::status::Status;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Starts the server with the arguments of this process, and returns once its mount answers.
+pub(super) fn launch(log: &Path) -> anyhow::Result<Ready> {
+    let mut server = spawn(logging::open_file(log)?)?;
+    match wait(&mut server)? {
+        Some(Status::Ready(ready)) => Ok(ready),
+        Some(Status::Failed(failure)) => Err(failure.into()),
+        None => Err(end(server, log).into()),
+    }
+}
+
+fn spawn(log: File) -> io::Result<Child> {
+    Command::new("/proc/self/exe")
+        .arg0("ctxfs")
+        .arg("--detached")
+        .args(std::env::args_os().skip(1))
+        .env_remove(env::NOTIFY_SOCKET)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+}
+
+/// The server's word. None, if it ended or let the time pass without one.
+fn wait(server: &mut Child) -> anyhow::Result<Option<Status>> {
+    let Some(from) = server.stdout.take() else { return Ok(None) };
+    let (send, received) = mpsc::channel();
+    thread::Builder::new().spawn(move || send.send(Status::receive(from)))?;
+    Ok(received.recv_timeout(PATIENCE).unwrap_or_default())
+}
+
+/// Ends a server that did not say how it fared; its watchdog unmounts.
+fn end(mut server: Child, log: &Path) -> Failure {
+    let ended = server.try_wait().ok().flatten();
+    drop(server.kill());
+    drop(server.wait());
+    let message = match ended {
+        Some(status) => format!("the server ended before the mount answered: {status}"),
+        None => format!("the mount did not answer within {} s", PATIENCE.as_secs()),
+    };
+    Failure::new(Kind::Mount, message, format!("its log: `tail {}`", log.display()))
+}
+
+/// The server's own process.
+pub(super) fn serve(plan: &Plan) -> anyhow::Result<()> {
+    rustix::process::setsid()?;
+    std::env::set_current_dir("/")?;
+    server::run(plan, || {
+        Status::Ready(Ready::of(plan)).try_send()?;
+        hush()
+    })
+}
+
+/// Lets go of the pipe to the command that waited.
+fn hush() -> anyhow::Result<()> {
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(nothing)?)
+}

@@ -1,0 +1,97 @@
+//! `ctxfs doctor`: what this machine can do, what is wrong, and the line that mends it.
+//!
+//! It only looks. Above all it never opens `/dev/fuse`.
+
+mod disk;
+mod machine;
+mod mounts;
+
+use anstyle::Style;
+use serde::Serialize;
+
+use crate::cli::Context;
+use crate::cli::args::Cli;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::Kind;
+use crate::cli::output;
+use crate::cli::settings;
+
+/// How a thing stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    /// Right.
+    Ok,
+    /// Right, with less than there could be.
+    Note,
+    /// Wrong, though a mount works.
+    Warning,
+    /// Wrong: no mount can work.
+    Failure,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Check {
+    name: &'static str,
+    level: Level,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, level: Level::Ok, found: found.into(), mend: None }
+    }
+
+    fn bad(
+        name: &'static str,
+        level: Level,
+        found: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self { name, level, found: found.into(), mend: Some(mend.into()) }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    can_mount: bool,
+    checks: Vec<Check>,
+}
+
+pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let store = settings::store(cli.store.as_deref(), &context.environment)?;
+    let mut checks = machine::checks(context.environment.root);
+    checks.extend(disk::checks(&store));
+    checks.extend(mounts::checks());
+    let can_mount = checks.iter().all(|check| check.level != Level::Failure);
+    let report = Report { can_mount, checks };
+    context.printer.line(&render(&report.checks), &report)?;
+    if can_mount {
+        return Ok(());
+    }
+    let text = "a mount cannot work here";
+    Err(Failure::new(Kind::Machine, text, "mend what is marked `FAIL`, or use `ctxfs view`").into())
+}
+
+fn render(checks: &[Check]) -> String {
+    let lines: Vec<String> = checks.iter().map(render_one).collect();
+    lines.join("\n")
+}
+
+fn render_one(check: &Check) -> String {
+    let (style, mark) = mark(check.level);
+    let mend = check.mend.as_ref().map(|mend| format!("\n{:18}-> {mend}", "")).unwrap_or_default();
+    format!("{style}{mark:4}{style:#} {:12} {}{mend}", check.name, check.found)
+}
+
+fn mark(level: Level) -> (Style, &'static str) {
+    match level {
+        Level::Ok => (output::GOOD, "ok"),
+        Level::Note => (output::STRONG, "note"),
+        Level::Warning => (output::WARN, "WARN"),
+        Level::Failure => (output::BAD, "FAIL"),
+    }
+}

@@ -1,0 +1,103 @@
+//! The store: whether it can be written, what room it has, what it stands on.
+
+use std::path::Path;
+
+use rustix::fs::Access;
+use rustix::io::Errno;
+
+use crate::cli::doctor::Check;
+use crate::cli::doctor::Level;
+
+/// Below this a large output may not fit.
+const LITTLE_ROOM: u64 = 1 << 30;
+
+/// Magic numbers of `statfs(2)`.
+const FILESYSTEMS: [(u64, &str); 11] = [
+    (0xef53, "ext4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683e, "btrfs"),
+    (0x0102_1994, "tmpfs"),
+    (0x794c_7630, "overlay"),
+    (0x2fc1_2fc1, "zfs"),
+    (0xf2f5_2010, "f2fs"),
+    (0x6969, "nfs"),
+    (0xff53_4d42, "cifs"),
+    (0x0102_1997, "9p"),
+    (0x6573_5546, "fuse"),
+];
+
+/// A store that is not there yet is judged by the directory that it will be made in.
+pub(super) fn checks(store: &Path) -> Vec<Check> {
+    let standing = store.ancestors().find(|path| path.exists());
+    match standing {
+        Some(standing) => vec![writable(store, standing), room(standing), ground(standing)],
+        None => Vec::new(),
+    }
+}
+
+fn writable(store: &Path, standing: &Path) -> Check {
+    let (here, at) = (store.display(), standing.display());
+    if let Err(error) = rustix::fs::access(standing, Access::WRITE_OK | Access::EXEC_OK) {
+        let mend = format!("sudo chown -R $USER {at}   (or choose another: ctxfs --store DIR ...)");
+        return Check::bad("store", Level::Failure, format!("{at}: {error}"), mend);
+    }
+    let state = if store == standing { "can be written" } else { "will be made" };
+    Check::ok("store", format!("{here}: {state}"))
+}
+
+fn room(standing: &Path) -> Check {
+    const NAME: &str = "room";
+    let Ok(disk) = rustix::fs::statvfs(standing) else {
+        let found = "the filesystem does not say";
+        return Check::bad(NAME, Level::Note, found, format!("df -h {}", standing.display()));
+    };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let found = format!("{} MiB free", free >> 20);
+    if free >= LITTLE_ROOM {
+        return Check::ok(NAME, found);
+    }
+    let mend = "free some, or keep the store elsewhere: ctxfs mount --store DIR";
+    Check::bad(NAME, Level::Warning, found, mend)
+}
+
+/// What writers say of an output they may say by extended attributes.
+fn ground(standing: &Path) -> Check {
+    const NAME: &str = "filesystem";
+    let name = filesystem(standing);
+    let remote = matches!(name, "nfs" | "cifs" | "9p" | "fuse");
+    if remote {
+        let mend = "keep the store on a local disk: ctxfs mount --store DIR";
+        return Check::bad(NAME, Level::Warning, format!("{name}: slow, and may hang"), mend);
+    }
+    if has_user_attributes(standing) {
+        return Check::ok(NAME, format!("{name}, with user attributes"));
+    }
+    let mend = "ext4, xfs, btrfs, and tmpfs from kernel 6.6 on have them";
+    Check::bad(NAME, Level::Note, format!("{name}, without user attributes"), mend)
+}
+
+fn filesystem(standing: &Path) -> &'static str {
+    let Ok(found) = rustix::fs::statfs(standing) else { return "unknown" };
+    let magic = u64::try_from(found.f_type).unwrap_or_default();
+    FILESYSTEMS.iter().find(|(number, _)| *number == magic).map_or("other", |(_, name)| name)
+}
+
+/// Asking for one that is not there tells whether there could be one.
+fn has_user_attributes(standing: &Path) -> bool {
+    let mut nothing = [0_u8; 0];
+    let answer = rustix::fs::getxattr(standing, "user.ctx.tool", &mut nothing);
+    !matches!(answer, Err(Errno::OPNOTSUPP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_not_there_is_judged_by_what_is_above() {
+        let dir = tempfile::tempdir().unwrap();
+        let checks = checks(&dir.path().join("not/there"));
+        assert_eq!(checks[0].level, Level::Ok);
+        assert!(checks[0].found.ends_with("will be made"), "{}", checks[0].found);
+    }
+}

@@ -1,0 +1,52 @@
+//! The reference of the commands, `docs/CLI.md`: their help, as text.
+
+use std::fmt::Write as _;
+
+use clap::Command;
+use clap::CommandFactory as _;
+
+use crate::cli::args::Cli;
+
+const COLUMNS: usize = 96;
+const INTRODUCTION: &str = "# The commands\n\nGenerated from the program: `UPDATE_DOCS=1 cargo test \
+     --lib cli::help` writes it anew. `ctxfs COMMAND --help` prints the same.\n";
+
+/// The page.
+pub(super) fn markdown() -> String {
+    let mut command = Cli::command().term_width(COLUMNS);
+    command.build();
+    let mut page = INTRODUCTION.to_owned();
+    section(&mut page, &command, "ctxfs");
+    for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        section(&mut page, subcommand, &format!("ctxfs {}", subcommand.get_name()));
+    }
+    page
+}
+
+fn section(page: &mut String, command: &Command, name: &str) {
+    let help = command.clone().term_width(COLUMNS).render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    let help = help.join("\n");
+    // Writing to a string does not fail.
+    let _ = write!(page, "\n## {name}\n\n```text\n{}\n```\n", help.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_page_in_docs_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/CLI.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, markdown()).unwrap();
+        }
+        let stored = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(stored == markdown(), "docs/CLI.md is stale: UPDATE_DOCS=1 cargo test --lib");
+    }
+}

@@ -1,0 +1,159 @@
+//! `ctxfs ls`: what the store holds.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use serde_json::json;
+
+use crate::cli::Context;
+use crate::cli::args::Cli;
+use crate::cli::args::LsArgs;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::Kind;
+use crate::cli::settings;
+use crate::model::Component;
+use crate::model::Record;
+use crate::store::Conversation;
+use crate::store::Store;
+
+/// One line: a conversation, or an artifact.
+struct Row {
+    name: String,
+    bytes: u64,
+    /// Milliseconds since the epoch.
+    modified: i64,
+    about: String,
+    value: serde_json::Value,
+}
+
+pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let root = settings::store(cli.store.as_deref(), &context.environment)?;
+    let store = Store::open(&root)?;
+    let rows = match &args.conversation {
+        Some(id) => artifacts(&*find(&store, id)?)?,
+        None => conversations(&store)?,
+    };
+    if cli.json {
+        let values: Vec<_> = rows.into_iter().map(|row| row.value).collect();
+        return context.printer.data(&(serde_json::to_string(&values)? + "\n"));
+    }
+    if rows.is_empty() {
+        context.printer.say(&"nothing here yet: `ctxfs put` or a write under the mount makes it");
+    }
+    context.printer.data(&table(&rows))
+}
+
+fn find(store: &Store, id: &str) -> anyhow::Result<std::sync::Arc<Conversation>> {
+    let found = Component::new(id).ok().map(|id| store.conversation(&id)).transpose()?;
+    let missing = || {
+        let text = format!("there is no conversation `{id}`");
+        Failure::new(Kind::Failed, text, "`ctxfs ls` lists them")
+    };
+    Ok(found.flatten().ok_or_else(missing)?)
+}
+
+fn conversations(store: &Store) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for id in store.conversations()? {
+        let Some(conversation) = store.conversation(&id)? else { continue };
+        let stats: Vec<_> = conversation
+            .artifacts()?
+            .iter()
+            .filter_map(|path| conversation.dir().stat_at(path).ok())
+            .collect();
+        let bytes = stats.iter().map(|stat| stat.size).sum();
+        let newest = stats.iter().map(|stat| stat.mtime.as_millis()).max();
+        let modified = match newest {
+            Some(newest) => newest,
+            None => conversation.dir().stat_self()?.mtime.as_millis(),
+        };
+        let name = id.to_text();
+        let value = json!({ "conversation": name, "artifacts": stats.len(), "bytes": bytes,
+            "modifiedAt": modified });
+        let about = format!("{} outputs", stats.len());
+        rows.push(Row { name, bytes, modified, about, value });
+    }
+    newest_first(&mut rows);
+    Ok(rows)
+}
+
+fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for path in conversation.artifacts()? {
+        let Ok(stat) = conversation.dir().stat_at(&path) else { continue };
+        let record = conversation.record_for(&path, &stat)?;
+        let (bytes, modified) = (stat.size, stat.mtime.as_millis());
+        let value = json!({ "path": path.to_text(), "bytes": bytes, "modifiedAt": modified,
+            "call": record.call(), "tool": record.said.tool, "server": record.said.server,
+            "exitCode": record.said.exit_code, "incomplete": record.incomplete() });
+        rows.push(Row { name: path.to_text(), bytes, modified, about: about(&record), value });
+    }
+    newest_first(&mut rows);
+    Ok(rows)
+}
+
+fn about(record: &Record) -> String {
+    let tool = record.said.tool_name();
+    let exit = record.said.exit_code.map(|code| format!("exit {code}"));
+    let incomplete = record.incomplete().map(|_| "incomplete".to_owned());
+    let parts: Vec<_> = [tool, exit, incomplete].into_iter().flatten().collect();
+    parts.join(", ")
+}
+
+fn newest_first(rows: &mut [Row]) {
+    rows.sort_by(|a, b| (b.modified, &a.name).cmp(&(a.modified, &b.name)));
+}
+
+fn table(rows: &[Row]) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut text = String::new();
+    for row in rows {
+        let then = Duration::from_millis(row.modified.try_into().unwrap_or(0));
+        let (bytes, age) = (size(row.bytes), age(now.saturating_sub(then)));
+        let _ = writeln!(text, "{bytes:>9} {age:>5}  {}  {}", row.name, row.about);
+    }
+    // A row with nothing to say about it ends at its name.
+    text.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
+}
+
+/// As `ls -h` prints sizes, in powers of 1024.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
+    if bytes < 1024 {
+        return bytes.to_string();
+    }
+    let mut value = bytes as f64;
+    let mut unit = "";
+    for next in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    if value < 10.0 { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
+}
+
+fn age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_ages_are_short() {
+        let sizes = [0, 1023, 1024, 10 * 1024, 1536 * 1024, 3 << 40].map(size);
+        assert_eq!(sizes, ["0", "1023", "1.0K", "10K", "1.5M", "3.0T"]);
+        let ages = [0, 59, 60, 7200, 90000].map(|s| age(Duration::from_secs(s)));
+        assert_eq!(ages, ["0s", "59s", "1m", "2h", "1d"]);
+    }
+}

@@ -1,0 +1,92 @@
+//! From an error to words, a hint and an exit code.
+
+use std::process::ExitCode;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::fuse::mount::MountError;
+
+/// What went wrong, ready to be printed or sent to the process that waits for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct Failure {
+    /// What sort of failure.
+    pub(super) kind: Kind,
+    /// What, and where.
+    pub(super) message: String,
+    /// What to do next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hint: Option<String>,
+}
+
+/// The sorts of failure; programs may rely on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    /// The command was given something that cannot be: exit code 2.
+    Usage,
+    /// Mounting or unmounting failed.
+    Mount,
+    /// The machine lacks something.
+    Machine,
+    /// Anything else.
+    Failed,
+}
+
+impl Failure {
+    /// A failure of wrong usage.
+    pub(super) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind: Kind::Usage, message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// A failure of the given sort.
+    pub(super) fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// 2 for wrong usage, else 1.
+    pub(super) fn exit_code(&self) -> ExitCode {
+        match self.kind {
+            Kind::Usage => ExitCode::from(2),
+            Kind::Mount | Kind::Machine | Kind::Failed => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        let message = format!("{error:#}");
+        match error.downcast::<Self>() {
+            Ok(failure) => failure,
+            Err(error) => match error.downcast_ref::<MountError>() {
+                Some(mount) => Self { kind: Kind::Mount, message, hint: mount.hint() },
+                None => Self { kind: Kind::Failed, message, hint: None },
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_error_brings_its_hint() {
+        let failure = Failure::from(anyhow::Error::from(MountError::NoDevice));
+        assert_eq!(failure.kind, Kind::Mount);
+        assert!(failure.hint.unwrap().contains("modprobe fuse"));
+    }
+
+    #[test]
+    fn a_failure_comes_through_unchanged() {
+        let failure = Failure::usage("no", "yes");
+        assert_eq!(Failure::from(anyhow::Error::from(failure.clone())), failure);
+    }
+
+    #[test]
+    fn causes_are_told() {
+        let error = anyhow::Error::msg("disk full").context("cannot write `x`");
+        assert_eq!(Failure::from(error).message, "cannot write `x`: disk full");
+    }
+}

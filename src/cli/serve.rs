@@ -1,0 +1,59 @@
+//! The one place where the program meets the filesystem and its adaptor.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use crate::cli::args::Passthrough;
+use crate::cli::args::Views;
+use crate::cli::server::Plan;
+use crate::fs::ContextFs;
+use crate::fs::Options;
+use crate::fuse::Session;
+use crate::fuse::SessionOptions;
+use crate::store::Store;
+
+/// Share of the kernel's request timeout that a view may take: a request that outlives the timeout
+/// ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).
+const TIMEOUT_SHARE: u32 = 2;
+
+/// Opens the store and answers the kernel on `fd`: returns once the mount works.
+pub(super) fn start(plan: &Plan, fd: OwnedFd) -> anyhow::Result<Session> {
+    let store = Store::open(&plan.store)?;
+    let stacked_store = store.is_stacked();
+    let fs = ContextFs::new(store, options(plan))?;
+    let session = SessionOptions {
+        passthrough: plan.passthrough == Passthrough::Auto,
+        allow_other: plan.allow_other,
+        stacked_store,
+        ..SessionOptions::default()
+    };
+    let session = Session::start(fs, fd, &session)?;
+    tracing::info!(passthrough = session.is_passthrough(), "the kernel answers");
+    Ok(session)
+}
+
+fn options(plan: &Plan) -> Options {
+    let defaults = Options::default();
+    let view_deadline = request_timeout().map_or(defaults.view_deadline, |kernel| {
+        defaults.view_deadline.min(kernel / TIMEOUT_SHARE)
+    });
+    Options {
+        prefix: plan.prefix.clone(),
+        write_once: plan.write_once,
+        list_views: plan.views == Views::Listed,
+        max_artifact: plan.max_artifact,
+        min_free: plan.min_free.unwrap_or(defaults.min_free),
+        // With other users, each may make conversations, and remove no one else's.
+        root_mode: if plan.allow_other { 0o1777 } else { defaults.root_mode },
+        view_deadline,
+    }
+}
+
+/// The kernel's, where it sets one.
+fn request_timeout() -> Option<Duration> {
+    let seconds = ["max_request_timeout", "default_request_timeout"].iter().filter_map(|name| {
+        let text = std::fs::read_to_string(format!("/proc/sys/fs/fuse/{name}")).ok()?;
+        text.trim().parse().ok().filter(|seconds| *seconds > 0)
+    });
+    seconds.min().map(Duration::from_secs)
+}

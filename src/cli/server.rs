@@ -1,0 +1,174 @@
+//! The server's life: mount, answer, serve, and be gone without a trace.
+//!
+//! ```text
+//! mount -> watchdog -> session answers -> ready is told -> ... -> asked to stop: unmount lazily
+//!                                                          |        -> session ends, or 5 s pass
+//!                                                          +-> unmounted by someone: session ends
+//! ```
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Resource;
+use rustix::process::Rlimit;
+
+use crate::cli::args::Passthrough;
+use crate::cli::args::Views;
+use crate::cli::serve;
+use crate::cli::stop::Stop;
+use crate::cli::watchdog;
+use crate::fuse::mount;
+use crate::fuse::mount::How;
+use crate::fuse::mount::MountError;
+use crate::fuse::mount::MountOptions;
+use crate::fuse::mount::MountState;
+
+/// How long files that are still open are served after an unmount.
+const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
+
+/// All that a server is told.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// The store, absolute.
+    pub(super) store: PathBuf,
+    /// The mountpoint, absolute.
+    pub(super) target: PathBuf,
+    /// The mountpoint as readers see it.
+    pub(super) prefix: String,
+    /// Whether complete outputs are kept from change.
+    pub(super) write_once: bool,
+    /// Whether other users may enter.
+    pub(super) allow_other: bool,
+    /// Whether reads may pass the server by.
+    pub(super) passthrough: Passthrough,
+    /// Whether directories list the views.
+    pub(super) views: Views,
+    /// Most bytes of one artifact.
+    pub(super) max_artifact: Option<u64>,
+    /// Bytes that stay free on the disk; the default where absent.
+    pub(super) min_free: Option<u64>,
+}
+
+/// What a server waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// It was asked to stop.
+    Stop,
+    /// The kernel has ended the connection: the mount is gone.
+    Ended,
+}
+
+/// Mounts and serves until the mount is gone. `ready` is called once the mount answers; if it
+/// fails, the mount is taken back.
+pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    // Started by way of /proc, the process would be named `exe`.
+    let _ = rustix::thread::set_name(c"ctxfs");
+    let (events, received) = mpsc::channel();
+    let stop = Stop::new(events.clone());
+    stop.on_signals()?;
+    raise_open_files();
+    let source = plan.store.to_string_lossy().into_owned();
+    let options = MountOptions { source, allow_other: plan.allow_other };
+    let mounted = mount::mount(&plan.target, &options)?;
+    let place = Place::of(mounted.how, &mounted.target);
+    let begun = begin(plan, mounted.fd, &place, stop, events).and_then(|()| ready());
+    begun.inspect_err(|_| place.give_up())?;
+    tracing::info!(store = %plan.store.display(), "serving `{}`", plan.target.display());
+    wait(&received, &place)
+}
+
+fn begin(
+    plan: &Plan,
+    fd: OwnedFd,
+    place: &Place,
+    stop: Stop,
+    events: Sender<Event>,
+) -> anyhow::Result<()> {
+    if let Some(target) = &place.0 {
+        watchdog::start(target, stop)?;
+    }
+    let session = serve::start(plan, fd)?;
+    let over = move || {
+        if let Err(error) = session.wait() {
+            tracing::error!(%error, "the connection to the kernel broke");
+        }
+    };
+    tell_when_over(over, events)
+}
+
+fn wait(events: &Receiver<Event>, place: &Place) -> anyhow::Result<()> {
+    match events.recv() {
+        Ok(Event::Stop) => {
+            tracing::info!("asked to stop: unmounting");
+            place.leave()?;
+            let unmounted = place.0.is_some();
+            if unmounted && events.recv_timeout(AFTER_UNMOUNT) == Err(RecvTimeoutError::Timeout) {
+                tracing::warn!("files are still open; they end here");
+            }
+        }
+        Ok(Event::Ended) | Err(_) => place.clear(),
+    }
+    tracing::info!("done");
+    Ok(())
+}
+
+fn tell_when_over(
+    over: impl FnOnce() + Send + 'static,
+    events: Sender<Event>,
+) -> anyhow::Result<()> {
+    let wait = move || {
+        over();
+        let _ = events.send(Event::Ended);
+    };
+    thread::Builder::new().name("session".to_owned()).spawn(wait)?;
+    Ok(())
+}
+
+/// A place in the tree that the server must not leave dead. None, where somebody else mounted.
+#[derive(Debug)]
+struct Place(Option<PathBuf>);
+
+impl Place {
+    fn of(how: How, target: &Path) -> Self {
+        Self((!matches!(how, How::Inherited(_))).then(|| target.to_owned()))
+    }
+
+    /// Unmounts, unless somebody has done it already.
+    fn leave(&self) -> Result<(), MountError> {
+        match self.0.as_deref().map_or(Ok(()), mount::unmount) {
+            Err(MountError::NotMounted { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Unmounts after a start that failed.
+    fn give_up(&self) {
+        if let Err(error) = self.leave() {
+            tracing::error!("{error}");
+        }
+    }
+
+    /// Unmounts what an aborted connection leaves. A mount that lives is another server's.
+    fn clear(&self) {
+        let dead = |target: &Path| matches!(mount::state(target), MountState::Dead { .. });
+        if self.0.as_deref().is_some_and(dead) {
+            self.give_up();
+        }
+    }
+}
+
+/// Every open file of a reader is one here.
+fn raise_open_files() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
+        tracing::warn!("cannot raise the limit of open files: {error}");
+    }
+}

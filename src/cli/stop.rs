@@ -1,0 +1,54 @@
+//! How a server is asked to stop: by a signal to it, by a signal to its watchdog.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use signal_hook::consts::SIGHUP;
+use signal_hook::consts::SIGINT;
+use signal_hook::consts::SIGTERM;
+use signal_hook::iterator::Signals;
+
+use crate::cli::server::Event;
+
+/// The signals that ask a server to stop.
+pub(super) const SIGNALS: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
+
+/// Counts the requests: the first is passed on, and unmounts cleanly; the second ends the process.
+#[derive(Debug, Clone)]
+pub(super) struct Stop {
+    asked: Arc<AtomicBool>,
+    events: Sender<Event>,
+}
+
+impl Stop {
+    /// Requests go to `events`.
+    pub(super) fn new(events: Sender<Event>) -> Self {
+        Self { asked: Arc::default(), events }
+    }
+
+    /// Asks once more. `signal` is what the process dies of if it had been asked before: its mount
+    /// is then left to the watchdog.
+    pub(super) fn ask(&self, signal: i32) {
+        if self.asked.swap(true, Ordering::Relaxed) {
+            tracing::warn!("asked to stop again: ending at once");
+            drop(signal_hook::low_level::emulate_default_handler(signal));
+        }
+        // Nobody receives it only where the server is ending already.
+        let _ = self.events.send(Event::Stop);
+    }
+
+    /// Listens for signals from now on, on a thread of its own.
+    pub(super) fn on_signals(&self) -> anyhow::Result<()> {
+        let mut signals = Signals::new(SIGNALS)?;
+        let stop = self.clone();
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for signal in &mut signals {
+                stop.ask(signal);
+            }
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! The tree without a mount: the same filesystem, walked by this process.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Component;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::cli::outcome::Failure;
+use crate::fs::ContextFs;
+use crate::fs::Fh;
+use crate::fs::Ino;
+use crate::fs::OpenMode;
+use crate::fs::Opened;
+use crate::fs::Options;
+use crate::store::Store;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 256 * 1024;
+/// Nobody waits for a view here but who asked for it: it may take as long as it needs.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// The tree of a store.
+#[derive(Debug)]
+pub(super) struct Tree(ContextFs);
+
+impl Tree {
+    /// `prefix` is the root of the tree in the texts of views.
+    pub(super) fn new(store: Store, prefix: String) -> anyhow::Result<Self> {
+        let options = Options { prefix, view_deadline: PATIENCE, ..Options::default() };
+        Ok(Self(ContextFs::new(store, options)?))
+    }
+
+    /// Hands the bytes of a file or a view on to `take`, piece by piece. `path` begins at the root
+    /// of the tree: `c7/artifacts/tool/9f3k.txt.summary`.
+    pub(super) fn read(
+        &self,
+        path: &Path,
+        mut take: impl FnMut(&[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let fh = self.open(path).map_err(|error| not_readable(path, &error))?;
+        let mut buffer = vec![0; BLOCK];
+        let mut offset = 0;
+        loop {
+            let (count, taken) =
+                self.0.read(fh, offset, &mut buffer, |bytes| (bytes.len(), take(bytes)))?;
+            taken?;
+            offset += count as u64;
+            if count == 0 {
+                break;
+            }
+        }
+        Ok(self.0.release(fh)?)
+    }
+
+    fn open(&self, path: &Path) -> Result<Fh, io::Error> {
+        let mut at = Ino::ROOT;
+        for name in names(path)? {
+            let entry = self.0.lookup(at, name).map_err(system)?;
+            at = entry.attr.ino;
+        }
+        let (send, opened) = mpsc::channel();
+        self.0.open(at, OpenMode { flags: libc::O_RDONLY }, move |opened| drop(send.send(opened)));
+        let opened: Opened = opened.recv().map_err(io::Error::other)?.map_err(system)?;
+        Ok(opened.fh)
+    }
+}
+
+/// `path` from the root of the tree: a path below one of `mountpoints` loses that.
+pub(super) fn inside(path: &Path, mountpoints: &[PathBuf]) -> PathBuf {
+    let below = mountpoints.iter().find_map(|mount| path.strip_prefix(mount).ok());
+    below.unwrap_or(path).to_owned()
+}
+
+/// A query may hold anything but `/`, also what looks like a directory of its own.
+fn names(path: &Path) -> io::Result<Vec<&OsStr>> {
+    if path.components().any(|part| matches!(part, Component::ParentDir | Component::RootDir)) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let parts = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
+    Ok(parts.filter(|part| !matches!(*part, b"" | b".")).map(OsStr::from_bytes).collect())
+}
+
+fn system(error: crate::fs::FsError) -> io::Error {
+    io::Error::from_raw_os_error(error.errno().0)
+}
+
+fn not_readable(path: &Path, error: &io::Error) -> anyhow::Error {
+    let text = format!("cannot read `{}`: {error}", path.display());
+    if error.kind() == io::ErrorKind::NotFound {
+        return Failure::new(
+            crate::cli::outcome::Kind::Failed,
+            text,
+            "`ctxfs ls` lists conversations, `ctxfs ls CONVERSATION` its outputs",
+        )
+        .into();
+    }
+    anyhow::Error::msg(text)
+}
