@@ -77,7 +77,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
         Command::View(args) => view::run(args, cli, context),
         Command::Ls(args) => ls::run(args, cli, context),
         Command::Doctor => doctor::run(cli, context),
-        Command::Demo => demo::run(context),
+        Command::Demo(args) => demo::run(args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),
         Command::HelpMarkdown => context.printer.data(&help::markdown()),

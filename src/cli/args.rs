@@ -70,17 +70,24 @@ pub(super) enum Command {
     /// Looks at /dev/fuse, the kernel, fusermount3, the store and the mounts. Changes nothing.
     /// Exit status: 0 if a mount can work here, 1 if not.
     Doctor,
-    /// Show what ctxfs does, on a sample, in a minute.
-    ///
-    /// Mounts a temporary store, writes the output of a failing build into it, and reads the views
-    /// beside it. Leaves nothing behind.
-    Demo,
+    Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// Print the reference of every command, as `docs/CLI.md` holds it.
     #[command(hide = true)]
     HelpMarkdown,
     WatchMount(WatchMountArgs),
+}
+
+/// Show what ctxfs does, on outputs of this machine, in a minute.
+///
+/// Mounts a temporary store, captures a large listing, a JSON document and a command that fails,
+/// and reads the views beside them. Leaves nothing behind.
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
+    /// Leave it mounted, to look around in.
+    #[arg(long)]
+    pub(super) keep: bool,
 }
 
 /// Print the completions of a shell.

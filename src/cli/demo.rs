@@ -1,105 +1,93 @@
-//! `ctxfs demo`: a temporary mount, a sample in it, and its views, read as any program reads them.
+//! `ctxfs demo`: a temporary mount, real outputs of this machine in it, and their views, read as
+//! any program reads files.
 
-mod sample;
+mod capture;
+mod server;
 
 use std::fs;
-use std::io;
 use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
 
 use anyhow::Context as _;
-use rustix::process::Pid;
-use rustix::process::Signal;
 
 use crate::cli::Context;
-use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::args::DemoArgs;
+use crate::cli::demo::capture::SAMPLES;
+use crate::cli::demo::server::Server;
 use crate::cli::output::STRONG;
 
+/// Lines that are shown of a file.
+const SHOWN: usize = 18;
+
 /// `(what to notice, the file under artifacts/tool)`
-const TOUR: [(&str, &str); 5] = [
-    ("what the model is given in place of 3,000 lines", "build.txt.summary"),
-    ("any search, as a file", "build.txt.grep/-C2 error"),
-    ("a range of lines", "build.txt.lines/1841-1846"),
-    ("how it ended", "build.txt.lines/-3"),
-    ("one line of JSON, 60 KB long", "issues.json.summary"),
+const TOUR: [(&str, &str); 7] = [
+    ("what the model is given in place of all that", "listing.txt.summary"),
+    ("any search, as a file", "listing.txt.grep/-m5 -> .*python"),
+    ("with ripgrep's options: count, ignoring case", "listing.txt.grep/-c -i \\.so"),
+    ("a range of lines", "listing.txt.lines/100-103"),
+    ("JSON: its shape, without reading it", "disks.json.summary"),
+    ("a failed command: the error comes first", "failed.txt.summary"),
+    ("what a conversation remembers of an output", "failed.txt.ref.json"),
 ];
 
-pub(super) fn run(context: &mut Context) -> anyhow::Result<()> {
+pub(super) fn run(args: &DemoArgs, context: &mut Context) -> anyhow::Result<()> {
     let dir = tempfile::Builder::new().prefix("ctxfs-demo-").tempdir()?;
-    let server = Server::start(dir.path())?;
+    let server = Server::start(dir.path(), args.keep)?;
     let tools = server.mountpoint.join("demo/artifacts/tool");
-    write(&tools).context("cannot write the sample")?;
-    show(context, &format!("ls {}", tools.display()), &list(&tools)?)?;
+    let conversation = server.mountpoint.join("demo");
+    fs::create_dir(&conversation).context("cannot make a conversation")?;
+    show(context, &format!("mkdir {}    # a conversation", conversation.display()), "")?;
+    for sample in &SAMPLES {
+        let line = sample.capture(&tools)?;
+        let title = format!("{line} > {}", tools.join(sample.name).display());
+        show(context, &title, "")?;
+    }
+    show(context, &format!("ls -s {}", tools.display()), &list(&tools)?)?;
     for (notice, name) in TOUR {
         let path = tools.join(name);
         let text = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
         let title = format!("cat '{}'    # {notice}", path.display());
         show(context, &title, &String::from_utf8_lossy(&text))?;
     }
+    if args.keep {
+        let kept = dir.keep();
+        let mount = server.mountpoint.display();
+        return context.printer.data(&format!(
+            "The mount stays: look around with cat, less and rg in {mount}\n\
+             To end it: ctxfs umount {mount} && rm -r {}\n",
+            kept.display()
+        ));
+    }
     drop(server);
-    context.printer.say(&"Your own: `ctxfs mount`, then write files under it. `ctxfs --help`");
-    Ok(())
+    context.printer.data(
+        "Nothing is left behind. To go on:\n  \
+         ctxfs demo --keep             the same, and the mount stays to look around in\n  \
+         ctxfs mount                   mount your own store, then write files under it\n  \
+         make 2>&1 | ctxfs put -c c7   store an output without a mount, and see its summary\n  \
+         ctxfs --help\n",
+    )
 }
 
-fn write(tools: &Path) -> io::Result<()> {
-    fs::create_dir_all(tools)?;
-    fs::write(tools.join("build.txt"), sample::build())?;
-    fs::write(tools.join("issues.json"), sample::issues())
-}
-
+/// Names with their sizes, as `ls -s` in bytes: views first, as the directory has them.
 fn list(tools: &Path) -> anyhow::Result<String> {
-    let entries: io::Result<Vec<fs::DirEntry>> = fs::read_dir(tools)?.collect();
-    let mut names: Vec<String> =
-        entries?.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    Ok(names.join("\n"))
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(tools)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let size = if metadata.is_dir() { "-".to_owned() } else { metadata.len().to_string() };
+        lines.push((name, size));
+    }
+    lines.sort();
+    Ok(lines.iter().map(|(name, size)| format!("{size:>9} {name}\n")).collect())
 }
 
+/// Prints a command and the beginning of what it gives.
 fn show(context: &mut Context, command: &str, text: &str) -> anyhow::Result<()> {
-    let text = text.trim_end();
-    context.printer.data(&format!("{STRONG}$ {command}{STRONG:#}\n{text}\n\n"))
-}
-
-/// A server in the foreground of this process group, so that an interrupt ends it too.
-#[derive(Debug)]
-struct Server {
-    process: Child,
-    mountpoint: PathBuf,
-}
-
-impl Server {
-    fn start(dir: &Path) -> anyhow::Result<Self> {
-        let mountpoint = dir.join("ctx");
-        let mut process = Command::new("/proc/self/exe")
-            .args(["mount", "--foreground", "--log", "warn", "--store"])
-            .arg(dir.join("store"))
-            .arg(&mountpoint)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let ready = process.stdout.take().map(is_ready).transpose()?;
-        let server = Self { process, mountpoint };
-        if ready == Some(true) {
-            return Ok(server);
-        }
-        Err(Failure::new(Kind::Mount, "cannot mount for the demo", "ask `ctxfs doctor`").into())
+    let mut shown: String = text.lines().take(SHOWN).flat_map(|line| [line, "\n"]).collect();
+    let more = text.lines().count().saturating_sub(SHOWN);
+    if more > 0 {
+        shown += &format!("[... {more} more lines]\n");
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let pid = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
-        let _ = pid.map(|pid| rustix::process::kill_process(pid, Signal::TERM));
-        drop(self.process.wait());
-    }
-}
-
-/// A server prints its mountpoint once it answers.
-fn is_ready(from: impl io::Read) -> io::Result<bool> {
-    let mut line = String::new();
-    Ok(io::BufRead::read_line(&mut io::BufReader::new(from), &mut line)? > 0)
+    let gap = if text.is_empty() { "" } else { "\n" };
+    context.printer.data(&format!("{STRONG}$ {command}{STRONG:#}\n{shown}{gap}"))
 }
