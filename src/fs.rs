@@ -106,6 +106,17 @@ impl Default for Options {
     }
 }
 
+/// What is held of a filesystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InUse {
+    /// Nodes that the kernel knows; the root is always one of them.
+    pub nodes: usize,
+    /// Open files and directories.
+    pub handles: usize,
+    /// What the sealing thread has still to do.
+    pub waiting_to_seal: usize,
+}
+
 /// The filesystem.
 #[derive(Clone)]
 pub struct ContextFs(Arc<Shared>);
@@ -149,6 +160,15 @@ impl ContextFs {
         }));
         seal::start(&fs.0)?;
         Ok(fs)
+    }
+
+    /// What the kernel and the sealing thread hold of it now.
+    pub fn in_use(&self) -> InUse {
+        InUse {
+            nodes: self.0.nodes.len(),
+            handles: self.0.handles.len(),
+            waiting_to_seal: self.0.sealer.waiting(),
+        }
     }
 
     /// What has happened since the start.

@@ -77,6 +77,8 @@ pub(crate) struct Sealer {
 struct Queue {
     jobs: VecDeque<Job>,
     later: Vec<(Instant, Job)>,
+    /// One has been taken out, and is not done yet.
+    busy: bool,
     closed: bool,
 }
 
@@ -95,9 +97,10 @@ impl Sealer {
         self.changed.notify_all();
     }
 
+    /// Jobs that are not done.
     pub(crate) fn waiting(&self) -> usize {
         let queue = self.queue();
-        queue.jobs.len() + queue.later.len()
+        queue.jobs.len() + queue.later.len() + usize::from(queue.busy)
     }
 
     /// Ends the thread once its queue is empty.
@@ -121,7 +124,9 @@ impl Sealer {
         let mut queue = self.queue();
         loop {
             queue.wake_due();
-            if let Some(job) = queue.jobs.pop_front() {
+            let next = queue.jobs.pop_front();
+            queue.busy = next.is_some();
+            if let Some(job) = next {
                 return Some((job, queue.closed));
             }
             if queue.closed {

@@ -6,6 +6,7 @@
 
 mod daemon;
 mod hostile;
+mod model;
 mod posix;
 mod removal;
 mod support;
