@@ -10,7 +10,6 @@ use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
-use crate::fs::dir::forget_record;
 use crate::fs::node::DirNode;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
@@ -18,7 +17,9 @@ use crate::fs::seal::Job;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::model::Said;
 use crate::model::State;
+use crate::store::Conversation;
 
 /// What happens to a name that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,95 +142,96 @@ impl Shared {
             return Ok(());
         }
         let after = node.place();
+        let swapped = target.filter(|_| mode == RenameMode::Exchange);
         if let (Some(before), Some(after)) = (before, after) {
-            self.move_records(node, &before, &after, mode)?;
+            self.move_records((node, &before), (target, &after), swapped.is_some())?;
         }
-        self.seal_renamed(node);
-        if let Some(target) = target.filter(|_| mode == RenameMode::Exchange) {
-            self.seal_renamed(target);
-        }
-        Ok(())
+        self.seal_renamed(node)?;
+        swapped.map_or(Ok(()), |target| self.seal_renamed(target))
     }
 
+    /// What is recorded of `from` goes where `to` was, and, where the two are swapped, the other
+    /// way round.
     fn move_records(
         &self,
-        node: &Node,
-        before: &(Component, RelPath),
-        after: &(Component, RelPath),
-        mode: RenameMode,
+        from: (&Arc<Node>, &(Component, RelPath)),
+        to: (Option<&Arc<Node>>, &(Component, RelPath)),
+        swapped: bool,
     ) -> Result<()> {
-        let source = self.conversation(&before.0)?;
-        let goal = self.conversation(&after.0)?;
-        if node.as_file().is_err() {
-            return self.move_tree(&source, &goal, &before.1, &after.1);
-        }
-        let moved = source.record(&before.1)?;
-        let replaced = goal.record(&after.1)?;
-        if mode == RenameMode::Exchange {
-            let back = replaced.clone().map(|r| Record { path: before.1.to_text(), ..r });
-            source.append(back.as_slice())?;
-        } else if before.1.is_artifact() {
-            forget_record(&source, &before.1)?;
-        }
-        if !after.1.is_artifact() {
-            return Ok(());
-        }
-        // What was renamed over something is its next generation.
-        let generation = match (&moved, &replaced) {
-            (Some(moved), None) => moved.generation,
-            (_, Some(replaced)) => replaced.generation + 1,
-            (None, None) => return Ok(()),
-        };
-        let record = moved.or(replaced.map(|old| Record {
-            state: State::Live,
-            said: crate::model::Said::default(),
-            analysis: None,
-            ..old
-        }));
-        if let Some(record) = record {
-            goal.append(&[Record { path: after.1.to_text(), generation, ..record }])?;
-            if let Ok(file) = node.as_file() {
-                file.writing().unsealed |= mode == RenameMode::Replace && generation > 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// The records of everything below a directory that was renamed.
-    fn move_tree(
-        &self,
-        source: &crate::store::Conversation,
-        goal: &crate::store::Conversation,
-        before: &RelPath,
-        after: &RelPath,
-    ) -> Result<()> {
-        let old = format!("{before}/");
-        for record in source.records()? {
-            let Some(rest) = record.path.strip_prefix(&old) else { continue };
-            let path = format!("{after}/{rest}");
-            let gone = Record { state: State::Gone, analysis: None, ..record.clone() };
-            source.append(&[gone])?;
-            goal.append(&[Record { path, ..record }])?;
-        }
-        Ok(())
+        let (source, goal) = (self.conversation(&from.1.0)?, self.conversation(&to.1.0)?);
+        let (before, after) = (&from.1.1, &to.1.1);
+        let moved = records_of(&source, from.0, before)?;
+        let there = to.0.map_or(Ok(Vec::new()), |target| records_of(&goal, target, after))?;
+        // First what is gone, then what has come: the last record of a path wins.
+        source.append(&moved.iter().map(gone).collect::<Vec<_>>())?;
+        let mut come = there.iter().map(gone).collect::<Vec<_>>();
+        come.extend(carried(from.0, &moved, (before, after), &there));
+        goal.append(&come)?;
+        let Some(target) = to.0.filter(|_| swapped) else { return Ok(()) };
+        Ok(source.append(&carried(target, &there, (after, before), &moved))?)
     }
 
     /// A file that has just got an artifact's name is materialized; one that is still written to
-    /// will be when it is closed.
-    fn seal_renamed(&self, node: &Arc<Node>) {
-        let Ok(file) = node.as_file() else { return };
-        let is_artifact = node.place().is_some_and(|(_, path)| path.is_artifact());
-        if !is_artifact {
-            return;
-        }
+    /// will be when it is closed, and one that had such a name before needs nothing.
+    fn seal_renamed(&self, node: &Arc<Node>) -> Result<()> {
+        let Ok(file) = node.as_file() else { return Ok(()) };
+        let Some((id, path)) = node.place().filter(|(_, path)| path.is_artifact()) else {
+            return Ok(());
+        };
+        let record = self.conversation(&id)?.record(&path)?;
         let mut writing = file.writing();
-        writing.unsealed = true;
-        let closed = writing.writers == 0;
+        writing.unsealed |= record.is_none_or(|record| record.state == State::Live);
+        let (unsealed, closed) = (writing.unsealed, writing.writers == 0);
         drop(writing);
-        if closed {
-            self.sealer.submit(Job::Seal(Arc::clone(node)));
+        match (unsealed, closed) {
+            (false, _) => {}
+            (true, true) => self.sealer.submit(Job::Seal(Arc::clone(node))),
+            (true, false) => self.sealer.submit(Job::Opened(Arc::clone(node))),
         }
+        Ok(())
     }
+}
+
+/// The record of a file at `path`, or those of all files below a directory there.
+fn records_of(conversation: &Conversation, node: &Node, path: &RelPath) -> Result<Vec<Record>> {
+    if node.as_file().is_ok() {
+        return Ok(conversation.record(path)?.into_iter().collect());
+    }
+    let below = format!("{path}/");
+    let mut records = conversation.records()?;
+    records.retain(|record| record.path.starts_with(&below));
+    Ok(records)
+}
+
+/// `records` under their new path; those that are no longer of artifacts are left behind. What
+/// takes the place of another file is its next generation.
+fn carried(
+    node: &Node,
+    records: &[Record],
+    (from, to): (&RelPath, &RelPath),
+    over: &[Record],
+) -> Vec<Record> {
+    let over = over.first().filter(|record| record.path == to.to_text() && node.as_file().is_ok());
+    let from = from.to_text();
+    let unknown = over.filter(|_| records.is_empty()).map(|over| Record {
+        path: from.clone(),
+        state: State::Live,
+        said: Said::default(),
+        analysis: None,
+        ..over.clone()
+    });
+    let moved = records.iter().chain(&unknown).filter_map(|record| {
+        let rest = record.path.strip_prefix(&from).unwrap_or_default();
+        let path = format!("{to}{rest}");
+        let generation = over.map_or(record.generation, |over| over.generation + 1);
+        let is_artifact = RelPath::new(&path).is_ok_and(|path| path.is_artifact());
+        is_artifact.then(|| Record { path, generation, ..record.clone() })
+    });
+    moved.collect()
+}
+
+fn gone(record: &Record) -> Record {
+    Record { state: State::Gone, analysis: None, ..record.clone() }
 }
 
 fn set_link(node: &Node, link: Option<Link>) {
