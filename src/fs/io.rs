@@ -128,6 +128,11 @@ impl ContextFs {
         let stat = stat_file(&file)?;
         let node = self.0.file_node(&parent, name, &stat)?;
         let opened = self.0.opened(&node, node.as_file()?, file, mode);
+        if !opened.writes {
+            // Nobody will write it: it is complete as it is.
+            node.as_file()?.writing().unsealed = true;
+            self.0.sealer.submit(Job::Seal(Arc::clone(&node)));
+        }
         let attr = Attr::of_disk(node.ino, &stat);
         let entry = Entry { attr, attr_ttl: Duration::ZERO, entry_ttl: Duration::ZERO };
         Ok((entry, opened))

@@ -186,7 +186,8 @@ impl Tree {
             None if !how.create => return Err(ENOENT),
             None if parent_of(path).is_empty() => return Err(EPERM),
             None => {
-                self.files.push(File { mode: 0o600, ..File::default() });
+                let recorded = !how.write && is_artifact(path);
+                self.files.push(File { mode: 0o600, recorded, ..File::default() });
                 self.nodes.insert(path.to_owned(), Node::File(self.files.len() - 1));
                 self.files.len() - 1
             }

@@ -58,3 +58,9 @@ fn a_scratch_file_changes_places_with_an_artifact() {
     check(&[&ops[..], &[Rename(A, scratch, Exchange), View(A, Ask::Meta)]].concat());
     check(&[&ops[..], &[Rename(scratch, A, Exchange), View(A, Ask::Meta)]].concat());
 }
+
+/// It was recorded without what was found in it.
+#[test]
+fn a_file_that_is_created_for_reading() {
+    check(&[Open(A, How { create: true, ..How::READ }), Exit(A, 0)]);
+}
