@@ -40,6 +40,9 @@ use crate::store::said_of;
 
 /// How often a mapping that may still be written is looked at.
 const MAPPED_RETRY: Duration = Duration::from_millis(100);
+/// How soon a file is looked at again that was cut, or written by another process, while it was
+/// being sealed.
+const CHANGED_RETRY: Duration = Duration::from_millis(10);
 /// How many finished analyses are kept to be carried on by the next append.
 const RESUMABLE: usize = 8;
 
@@ -262,11 +265,18 @@ impl Shared {
         if mapped {
             file.writing().rewritten();
         }
+        let rewrites = file.writing().rewrites;
         let analysis = self.try_analysis(node, &open)?;
         let said = said_of(&open)?;
         let whole = analysis.is_some();
+        let mut changed = false;
         self.record_as(node, |writing, mut record| {
             if writing.writers > 0 {
+                return None;
+            }
+            let speaks = |analysis: &Analysis| analysis.bytes == record.size;
+            changed = writing.rewrites != rewrites || !analysis.as_ref().is_none_or(speaks);
+            if changed && !ending {
                 return None;
             }
             writing.sealed();
@@ -274,8 +284,11 @@ impl Shared {
                 record.state = State::Sealed;
             }
             record.said.update(&said);
-            Some(Record { analysis, ..record })
+            Some(Record { analysis: analysis.filter(|_| !changed), ..record })
         })?;
+        if changed && !ending {
+            return Ok(Outcome::Later(CHANGED_RETRY, Job::Seal(Arc::clone(node))));
+        }
         Counters::add(&self.counters.sealed, 1);
         Ok(if whole { Outcome::Done } else { Outcome::Again(Job::Analyse(Arc::clone(node))) })
     }
