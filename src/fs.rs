@@ -3,8 +3,8 @@
 //! [`ContextFs`] has one method an operation, in its own terms ([`Ino`], [`Attr`], [`Entry`],
 //! [`Errno`]); the `fuse` layer translates. It may be called from many threads at once.
 //!
-//! Locks, in the order in which they may be held together: the link of a node on disk, its
-//! `Writing`, its analysis, the inode table. None is held while a view is computed.
+//! Locks, in the order in which they may be held together: `Shared::places`, the link of a node on
+//! disk, its `Writing`, its analysis, the inode table. None is held while a view is computed.
 
 mod analysis;
 mod attr;
@@ -31,6 +31,7 @@ mod tests;
 mod xattr;
 
 use std::sync::Arc;
+use std::sync::RwLock;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -133,6 +134,9 @@ pub(crate) struct Shared {
     sealer: Sealer,
     /// Kept open, so that each keeps the index of its manifest.
     conversations: Cache<Component, Arc<Conversation>>,
+    /// For reading while a record is written under the path of its file, which the names of all
+    /// directories above make; for writing while a name moves and its records follow.
+    places: RwLock<()>,
     disk: Disk,
     counters: Counters,
     started: Instant,
@@ -154,6 +158,7 @@ impl ContextFs {
             pool: Pool::start("ctxfs-view", threads)?,
             sealer: Sealer::default(),
             conversations: Cache::new(KEPT_CONVERSATIONS),
+            places: RwLock::default(),
             disk: Disk::default(),
             counters: Counters::default(),
             started: Instant::now(),

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::sync::PoisonError;
 
 use crate::fs::Caller;
 use crate::fs::ContextFs;
@@ -206,6 +207,7 @@ impl Shared {
 
     fn unlink_node(&self, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<()> {
         let file = node.as_file()?;
+        let _places = self.places.read().unwrap_or_else(PoisonError::into_inner);
         let place = node.place();
         let mut link = file.link.lock();
         dir.dir.unlink(name)?;

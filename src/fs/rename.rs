@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::sync::PoisonError;
 
 use rustix::fs::RenameFlags;
 
@@ -126,6 +127,7 @@ impl Shared {
         to: &End<'_>,
         mode: RenameMode,
     ) -> Result<()> {
+        let _places = self.places.write().unwrap_or_else(PoisonError::into_inner);
         let before = node.place();
         // A conversation that is only a skeleton counts as empty, as for rmdir.
         if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {

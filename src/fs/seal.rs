@@ -316,7 +316,7 @@ impl Shared {
         Ok(found.whole.then(|| (*found.analysis).clone()))
     }
 
-    /// Appends what `change` makes of the artifact's record, while its name and its writers are
+    /// Appends what `change` makes of the artifact's record, while its place and its writers are
     /// held: a rename, a removal or an opening comes either before or after.
     pub(crate) fn record_as(
         &self,
@@ -324,6 +324,7 @@ impl Shared {
         change: impl FnOnce(&mut Writing, Record) -> Option<Record>,
     ) -> Result<()> {
         let file = node.as_file()?;
+        let _places = self.places.read().unwrap_or_else(PoisonError::into_inner);
         let held = file.link.lock();
         let Some(link) = held.as_ref() else { return Ok(()) };
         let Some((id, path)) = link.place().filter(|(_, path)| path.is_artifact()) else {

@@ -12,10 +12,7 @@ use super::operations::Op::Mkdir;
 use super::operations::Op::Open;
 use super::operations::Op::Rename;
 use super::operations::Op::Settle;
-use super::operations::Op::TruncatePath;
 use super::operations::Op::View;
-use super::operations::Op::Write;
-use super::operations::Text;
 
 const A: &str = "c1/artifacts/tool/a";
 const B: &str = "c1/artifacts/tool/b.txt";
@@ -60,20 +57,4 @@ fn a_scratch_file_changes_places_with_an_artifact() {
     ];
     check(&[&ops[..], &[Rename(A, scratch, Exchange), View(A, Ask::Meta)]].concat());
     check(&[&ops[..], &[Rename(scratch, A, Exchange), View(A, Ask::Meta)]].concat());
-}
-
-/// It was recorded without what was found in it.
-#[test]
-fn a_file_that_is_created_for_reading() {
-    check(&[Open(A, How { create: true, ..How::READ }), Exit(A, 0)]);
-}
-
-/// Cut while it was being sealed, it kept the analysis of what it had been.
-#[test]
-fn a_file_is_cut_while_it_is_being_sealed() {
-    let text = Text::Lines(290);
-    for _ in 0..8 {
-        let ops = [Open(A, How::BOTH), Write { handle: 0, at: 0, text }, close(0)];
-        check(&[&ops[..], &[TruncatePath(A, 18)]].concat());
-    }
 }
