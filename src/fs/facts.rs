@@ -16,6 +16,7 @@ use crate::model::RelPath;
 use crate::model::State;
 use crate::store::Conversation;
 use crate::store::Stat;
+use crate::store::said_of;
 
 impl Shared {
     /// The conversation of `id`; gone where somebody removed it meanwhile.
@@ -36,11 +37,15 @@ impl Shared {
         record_at(&writing, &conversation, &path, stat)
     }
 
-    /// A number that changes with anything that [`Shared::record`] says and a view shows, and with
-    /// nothing else; sealing leaves it as it is.
+    /// A number that changes with anything beside the bytes that a view shows, and with nothing
+    /// else; sealing leaves it as it is.
     pub(crate) fn facts_version(&self, node: &Node, stat: &Stat) -> Result<u64> {
-        let record = self.record(node, stat)?;
+        let mut record = self.record(node, stat)?;
+        // Sealing brings what the attributes say into the record.
+        let said = node.as_file()?.reader().and_then(|file| Ok(said_of(&file)?));
+        record.said.update(&said.unwrap_or_default());
         let mut hasher = DefaultHasher::new();
+        node.place().hash(&mut hasher);
         record.generation.hash(&mut hasher);
         record.incomplete().hash(&mut hasher);
         serde_json::to_string(&record.said).unwrap_or_default().hash(&mut hasher);

@@ -5,14 +5,19 @@ use super::mount;
 use super::operations::Ask;
 use super::operations::How;
 use super::operations::Mode::Exchange;
+use super::operations::Mode::Replace;
 use super::operations::Op;
 use super::operations::Op::Close;
 use super::operations::Op::Exit;
+use super::operations::Op::Hold;
 use super::operations::Op::Mkdir;
 use super::operations::Op::Open;
 use super::operations::Op::Rename;
 use super::operations::Op::Settle;
+use super::operations::Op::TruncatePath;
 use super::operations::Op::View;
+use super::operations::Op::Write;
+use super::operations::Text;
 
 const A: &str = "c1/artifacts/tool/a";
 const B: &str = "c1/artifacts/tool/b.txt";
@@ -57,4 +62,48 @@ fn a_scratch_file_changes_places_with_an_artifact() {
     ];
     check(&[&ops[..], &[Rename(A, scratch, Exchange), View(A, Ask::Meta)]].concat());
     check(&[&ops[..], &[Rename(scratch, A, Exchange), View(A, Ask::Meta)]].concat());
+}
+
+/// It was recorded without what was found in it.
+#[test]
+fn a_file_that_is_created_for_reading() {
+    check(&[Open(A, How { create: true, ..How::READ }), Exit(A, 0)]);
+}
+
+/// Its record said live for ever, under the name that its directory had had.
+#[test]
+fn a_directory_moves_while_its_file_is_being_recorded() {
+    for late in 0..8 {
+        let ops = [Open(A, How::REPLACE), Rename("c1/artifacts/tool", "c1/history/a", Replace)];
+        check(&[&ops[..], &[Close { handle: 0, late }]].concat());
+    }
+}
+
+/// Cut while it was being sealed, it kept the analysis of what it had been.
+#[test]
+fn a_file_is_cut_while_it_is_being_sealed() {
+    let text = Text::Lines(290);
+    for _ in 0..8 {
+        let ops = [Open(A, How::BOTH), Write { handle: 0, at: 0, text }, close(0)];
+        check(&[&ops[..], &[TruncatePath(A, 18)]].concat());
+    }
+}
+
+/// Its views went on naming the old place.
+#[test]
+fn views_know_that_a_directory_has_moved() {
+    let ops = [Open(A, How::REPLACE), close(0), Settle, Hold(A, Ask::Meta)];
+    let moved = "c1/history/a/a";
+    let ops = [&ops[..], &[Rename("c1/artifacts/tool", "c1/history/a", Replace)]].concat();
+    check(&[&ops[..], &[View(moved, Ask::Meta)]].concat());
+}
+
+/// Sealing it was taken for a change, since that recorded what had been said of it.
+#[test]
+fn views_keep_their_number_when_their_file_is_sealed() {
+    let scratch = "c1/artifacts/tool/x.tmp";
+    let hold = Hold(A, Ask::Tail);
+    check(&[Open(A, How::REPLACE), Exit(A, 1), hold, close(0), Settle, hold]);
+    let ops = [Open(scratch, How::REPLACE), Exit(scratch, 1), close(0), Settle];
+    check(&[&ops[..], &[Rename(scratch, A, Replace), hold, Settle, hold]].concat());
 }
