@@ -1,0 +1,194 @@
+//! A filesystem over a store of its own, and short ways to work on it.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::fs::Attr;
+use crate::fs::Caller;
+use crate::fs::ContextFs;
+use crate::fs::Entry;
+use crate::fs::Fh;
+use crate::fs::Ino;
+use crate::fs::OpenMode;
+use crate::fs::Opened;
+use crate::fs::Options;
+use crate::fs::RenameMode;
+use crate::fs::Result;
+use crate::fs::SetAttr;
+use crate::model::Component;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::Store;
+
+pub(super) const ME: Caller = Caller { uid: 0, gid: 0, pid: 0 };
+
+pub(super) struct Fixture {
+    pub(super) fs: ContextFs,
+    /// `c1/artifacts/tool`.
+    pub(super) tool: Ino,
+    pub(super) dir: TempDir,
+}
+
+/// The errno of what must fail.
+pub(super) fn errno<T>(result: Result<T>) -> i32 {
+    result.err().expect("it succeeded").errno().0
+}
+
+impl Fixture {
+    pub(super) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    /// A filesystem with the conversation `c1`.
+    pub(super) fn with(options: Options) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let fs = Self::serve(&dir, options);
+        fs.mkdir(Ino::ROOT, OsStr::new("c1"), 0o700, ME).unwrap();
+        let tool = Self::find_in(&fs, "c1/artifacts/tool").unwrap().attr.ino;
+        Self { fs, tool, dir }
+    }
+
+    /// Serves the store in `dir`.
+    pub(super) fn serve(dir: &TempDir, options: Options) -> ContextFs {
+        ContextFs::new(Store::open(dir.path()).unwrap(), options).unwrap()
+    }
+
+    fn find_in(fs: &ContextFs, path: &str) -> Result<Entry> {
+        let mut found = None;
+        let mut at = Ino::ROOT;
+        for name in path.split('/') {
+            let entry = fs.lookup(at, OsStr::new(name))?;
+            at = entry.attr.ino;
+            found = Some(entry);
+        }
+        Ok(found.unwrap())
+    }
+
+    /// What a path leads to.
+    pub(super) fn find(&self, path: &str) -> Result<Entry> {
+        Self::find_in(&self.fs, path)
+    }
+
+    /// What a name in `c1/artifacts/tool` leads to; the name may be of a view below a directory.
+    pub(super) fn lookup(&self, name: &str) -> Result<Entry> {
+        self.find(&format!("c1/artifacts/tool/{name}"))
+    }
+
+    pub(super) fn ino(&self, name: &str) -> Ino {
+        self.lookup(name).unwrap().attr.ino
+    }
+
+    pub(super) fn attr(&self, ino: Ino) -> Result<Attr> {
+        let (send, receive) = mpsc::channel();
+        self.fs.getattr(ino, move |got| send.send(got).unwrap());
+        receive.recv().unwrap().map(|timed| timed.attr)
+    }
+
+    pub(super) fn open(&self, ino: Ino, flags: i32) -> Result<Opened> {
+        let (send, receive) = mpsc::channel();
+        self.fs.open(ino, OpenMode { flags }, move |opened| send.send(opened).unwrap());
+        receive.recv().unwrap()
+    }
+
+    /// Creates a file in `c1/artifacts/tool` and leaves it open.
+    pub(super) fn create(&self, name: &str, flags: i32) -> Result<Fh> {
+        let mode = OpenMode { flags };
+        let created = self.fs.create(self.tool, OsStr::new(name), 0o600, mode, ME);
+        created.map(|(_, opened)| opened.fh)
+    }
+
+    /// Writes a whole artifact and closes it; it may not be sealed yet.
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Ino {
+        let fh = self.create(name, libc::O_WRONLY).unwrap();
+        self.fs.write(fh, 0, bytes).unwrap();
+        self.close(fh);
+        self.ino(name)
+    }
+
+    pub(super) fn close(&self, fh: Fh) {
+        self.fs.flush(fh, ME).unwrap();
+        self.fs.release(fh).unwrap();
+    }
+
+    pub(super) fn read_fh(&self, fh: Fh) -> Vec<u8> {
+        self.fs.read(fh, 0, &mut vec![0; 1 << 20], <[u8]>::to_vec).unwrap()
+    }
+
+    /// All bytes of a node.
+    pub(super) fn read_ino(&self, ino: Ino) -> Result<Vec<u8>> {
+        let fh = self.open(ino, libc::O_RDONLY)?.fh;
+        let bytes = self.read_fh(fh);
+        self.fs.release(fh)?;
+        Ok(bytes)
+    }
+
+    /// All bytes of a file or view in `c1/artifacts/tool`.
+    pub(super) fn read(&self, name: &str) -> Result<Vec<u8>> {
+        self.read_ino(self.lookup(name)?.attr.ino)
+    }
+
+    pub(super) fn text(&self, name: &str) -> String {
+        String::from_utf8(self.read(name).unwrap()).unwrap()
+    }
+
+    pub(super) fn meta(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.read(&format!("{name}.meta.json")).unwrap()).unwrap()
+    }
+
+    pub(super) fn set_len(&self, ino: Ino, size: u64) -> Result<()> {
+        let change = SetAttr { size: Some(size), ..SetAttr::default() };
+        self.fs.setattr(ino, &change, None).map(|_| ())
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str, mode: RenameMode) -> Result<()> {
+        self.fs.rename(self.tool, OsStr::new(from), self.tool, OsStr::new(to), mode)
+    }
+
+    pub(super) fn unlink(&self, name: &str) -> Result<()> {
+        self.fs.unlink(self.tool, OsStr::new(name))
+    }
+
+    pub(super) fn list(&self, ino: Ino) -> Vec<String> {
+        let fh = self.fs.opendir(ino).unwrap();
+        let mut names = Vec::new();
+        let take = |listed: crate::fs::Listed<'_>| {
+            names.push(listed.name.to_string_lossy().into_owned());
+            false
+        };
+        self.fs.readdir(ino, fh, 2, take).unwrap();
+        self.fs.releasedir(fh).unwrap();
+        names
+    }
+
+    /// Waits until nothing is left to be sealed.
+    pub(super) fn settle(&self) {
+        while self.fs.in_use().waiting_to_seal > 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// What the manifest on disk says of an artifact of `c1`.
+    pub(super) fn record(&self, name: &str) -> Option<Record> {
+        let store = Store::open(self.dir.path()).unwrap();
+        let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
+        let path = RelPath::new(format!("artifacts/tool/{name}")).unwrap();
+        conversation.record(&path).unwrap()
+    }
+
+    /// The plain file of an artifact.
+    pub(super) fn plain(&self, name: &str) -> PathBuf {
+        self.dir.path().join("context/c1/artifacts/tool").join(name)
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.fs.shut_down();
+    }
+}

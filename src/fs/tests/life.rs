@@ -1,0 +1,213 @@
+//! The life of an artifact, and its record.
+
+use std::ffi::OsStr;
+
+use super::fixture::Fixture;
+use super::fixture::errno;
+use crate::fs::Options;
+use crate::fs::RenameMode;
+use crate::model::Record;
+use crate::model::State;
+
+const EXIT: &str = "user.ctx.exit_code";
+
+fn state(fixture: &Fixture, name: &str) -> Option<(State, u64)> {
+    fixture.record(name).map(|record| (record.state, record.generation))
+}
+
+#[test]
+fn live_then_sealed_then_live_again_as_the_next_generation() {
+    let fixture = Fixture::new();
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    fixture.fs.write(fh, 0, b"one\n").unwrap();
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
+    assert_eq!(fixture.text("a.txt.tail"), "one\n");
+    fixture.close(fh);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+    assert_eq!(fixture.record("a.txt").unwrap().analysis.unwrap().lines, 1);
+    let fh = fixture.open(fixture.ino("a.txt"), libc::O_WRONLY | libc::O_APPEND).unwrap().fh;
+    assert_eq!(fixture.meta("a.txt")["generation"], 2);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 2)));
+    fixture.fs.write(fh, 4, b"two\n").unwrap();
+    fixture.close(fh);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 2)));
+    assert_eq!(fixture.record("a.txt").unwrap().size, 8);
+}
+
+#[test]
+fn the_last_writer_seals() {
+    let fixture = Fixture::new();
+    let first = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    let second = fixture.open(fixture.ino("a.txt"), libc::O_WRONLY).unwrap().fh;
+    fixture.close(first);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
+    fixture.close(second);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+}
+
+#[test]
+fn what_a_writer_says_before_or_after_it_closes_is_recorded() {
+    let fixture = Fixture::new();
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    let ino = fixture.ino("a.txt");
+    fixture.fs.setxattr(ino, OsStr::new("user.ctx.tool"), b"exec", 0).unwrap();
+    fixture.close(fh);
+    fixture.settle();
+    fixture.fs.setxattr(ino, OsStr::new(EXIT), b"3", 0).unwrap();
+    let said = fixture.record("a.txt").unwrap().said;
+    assert_eq!((said.tool.as_deref(), said.exit_code), (Some("exec"), Some(3)));
+    assert_eq!(errno(fixture.fs.setxattr(ino, OsStr::new(EXIT), b"no", 0)), libc::EINVAL);
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_takes_no_more() {
+    let options = Options { min_free: u64::MAX, ..Options::default() };
+    let fixture = Fixture::with(options);
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    assert_eq!(errno(fixture.fs.write(fh, 0, b"x")), libc::ENOSPC);
+    fixture.close(fh);
+    fixture.settle();
+    assert!(matches!(state(&fixture, "a.txt"), Some((State::Incomplete(_), 1))));
+}
+
+#[test]
+fn write_once_refuses_to_change_what_is_sealed() {
+    let fixture = Fixture::with(Options { write_once: true, ..Options::default() });
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    let ino = fixture.ino("a.txt");
+    let second = fixture.open(ino, libc::O_WRONLY | libc::O_APPEND).unwrap().fh;
+    fixture.fs.write(second, 0, b"x\n").unwrap();
+    fixture.close(second);
+    fixture.close(fh);
+    for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC] {
+        assert_eq!(errno(fixture.open(ino, flags)), libc::EPERM);
+    }
+    assert_eq!(errno(fixture.set_len(ino, 0)), libc::EPERM);
+    fixture.put("b.txt", b"y\n");
+    for mode in [RenameMode::Replace, RenameMode::Exchange] {
+        assert_eq!(errno(fixture.rename("b.txt", "a.txt", mode)), libc::EPERM);
+    }
+    fixture.put("x.tmp", b"z\n");
+    assert_eq!(errno(fixture.rename("x.tmp", "a.txt", RenameMode::Replace)), libc::EPERM);
+    fixture.rename("x.tmp", "c.txt", RenameMode::Replace).unwrap();
+    fixture.unlink("a.txt").unwrap();
+    assert_eq!(fixture.text("c.txt.tail"), "z\n");
+}
+
+#[test]
+fn a_scratch_file_is_materialized_by_its_name() {
+    let fixture = Fixture::new();
+    fixture.put("x.tmp", b"one\n");
+    fixture.settle();
+    assert_eq!(state(&fixture, "x.tmp"), None);
+    assert_eq!(errno(fixture.lookup("x.tmp.summary")), libc::ENOENT);
+    fixture.rename("x.tmp", "a.txt", RenameMode::Replace).unwrap();
+    assert_eq!(fixture.text("a.txt.tail"), "one\n");
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+}
+
+#[test]
+fn a_scratch_file_that_is_still_written_is_live_under_its_new_name() {
+    let fixture = Fixture::new();
+    let fh = fixture.create("x.tmp", libc::O_WRONLY).unwrap();
+    fixture.rename("x.tmp", "a.txt", RenameMode::Replace).unwrap();
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
+    fixture.close(fh);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+}
+
+#[test]
+fn records_follow_renames() {
+    let fixture = Fixture::new();
+    let ino = fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    fixture.fs.setxattr(ino, OsStr::new(EXIT), b"3", 0).unwrap();
+    let before = fixture.record("a.txt").unwrap();
+    fixture.rename("a.txt", "b.txt", RenameMode::Replace).unwrap();
+    fixture.settle();
+    assert_eq!(fixture.record("a.txt"), None);
+    let path = "artifacts/tool/b.txt".to_owned();
+    assert_eq!(fixture.record("b.txt"), Some(Record { path, ..before }));
+}
+
+#[test]
+fn what_is_renamed_over_an_artifact_is_its_next_generation() {
+    let fixture = Fixture::new();
+    let ino = fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    fixture.fs.setxattr(ino, OsStr::new(EXIT), b"3", 0).unwrap();
+    fixture.put("x.tmp", b"two\n");
+    fixture.rename("x.tmp", "a.txt", RenameMode::Replace).unwrap();
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 2)));
+    assert_eq!(fixture.record("a.txt").unwrap().said.exit_code, None);
+}
+
+#[test]
+fn an_open_file_outlives_its_name() {
+    let fixture = Fixture::new();
+    let fh = fixture.create("a.txt", libc::O_RDWR).unwrap();
+    let ino = fixture.ino("a.txt");
+    fixture.fs.write(fh, 0, b"one\n").unwrap();
+    fixture.unlink("a.txt").unwrap();
+    assert_eq!(errno(fixture.lookup("a.txt")), libc::ENOENT);
+    assert_eq!(errno(fixture.lookup("a.txt.tail")), libc::ENOENT);
+    fixture.fs.write(fh, 4, b"two\n").unwrap();
+    assert_eq!(fixture.read_fh(fh), b"one\ntwo\n");
+    let attr = fixture.attr(ino).unwrap();
+    assert_eq!((attr.size, attr.nlink), (8, 0));
+    fixture.close(fh);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), None);
+}
+
+#[test]
+fn a_file_of_another_life_has_another_number() {
+    let fixture = Fixture::new();
+    let first = fixture.put("a.txt", b"one\n");
+    fixture.unlink("a.txt").unwrap();
+    let second = fixture.put("a.txt", b"two\n");
+    assert_ne!(first, second);
+    assert_eq!(fixture.text("a.txt.tail"), "two\n");
+}
+
+/// The descriptors of a process that is killed are closed, and nobody is told.
+#[test]
+fn an_artifact_whose_daemon_died_is_incomplete() {
+    let fixture = Fixture::new();
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    fixture.fs.write(fh, 0, b"one\n").unwrap();
+    fixture.settle();
+    drop(fixture.fs.0.handles.remove(fh));
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
+    let next = Fixture::serve(&fixture.dir, Options::default());
+    let tool = fixture.tool;
+    let mut at = crate::fs::Ino::ROOT;
+    for name in ["c1", "artifacts", "tool", "a.txt.summary"] {
+        at = next.lookup(at, OsStr::new(name)).unwrap().attr.ino;
+    }
+    let died = Fixture { fs: next, tool, dir: tempfile::tempdir().unwrap() };
+    let summary = String::from_utf8(died.read_ino(at).unwrap()).unwrap();
+    assert!(summary.lines().next().unwrap().contains("INCOMPLETE"), "{summary}");
+    assert!(summary.contains("one\n"), "{summary}");
+    assert!(matches!(state(&fixture, "a.txt"), Some((State::Incomplete(_), 1))));
+}
+
+#[test]
+fn the_end_seals_what_is_closed() {
+    let fixture = Fixture::new();
+    let text = "line of a log\n".repeat(700_000);
+    fixture.put("a.txt", text.as_bytes());
+    fixture.fs.shut_down();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+    assert_eq!(fixture.record("a.txt").unwrap().size, text.len() as u64);
+}

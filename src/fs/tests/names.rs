@@ -1,0 +1,198 @@
+//! Names: computed files, views beside real files, and names that cannot be.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use serde_json::Value;
+
+use super::fixture::Fixture;
+use super::fixture::ME;
+use super::fixture::errno;
+use crate::fs::FileKind;
+use crate::fs::Ino;
+use crate::fs::OpenMode;
+use crate::fs::Options;
+use crate::fs::RenameMode;
+
+fn read(fixture: &Fixture, path: &str) -> String {
+    let ino = fixture.find(path).unwrap().attr.ino;
+    String::from_utf8(fixture.read_ino(ino).unwrap()).unwrap()
+}
+
+fn json(fixture: &Fixture, path: &str) -> Value {
+    serde_json::from_str(&read(fixture, path)).unwrap()
+}
+
+#[test]
+fn the_root_explains_itself() {
+    let fixture = Fixture::with(Options { prefix: "/here".to_owned(), ..Options::default() });
+    let readme = read(&fixture, "README.md");
+    assert!(readme.contains("/here/<conversation>") && readme.len() < 4096);
+    assert_eq!(read(&fixture, ".ignore"), read(&fixture, "c1/artifacts/tool/.ignore"));
+    assert!(fixture.find("c1/history/.ignore").is_err());
+    assert_eq!(fixture.list(Ino::ROOT), ["README.md", "c1"]);
+    assert_eq!(read(&fixture, ".ctxfs/version").trim(), env!("CARGO_PKG_VERSION"));
+    let status = json(&fixture, ".ctxfs/status.json");
+    assert_eq!(status["prefix"], "/here");
+    assert_eq!(status["writeOnce"], false);
+}
+
+#[test]
+fn the_manifest_has_every_artifact_of_now() {
+    let fixture = Fixture::new();
+    assert_eq!(json(&fixture, "c1/manifest.json"), serde_json::json!([]));
+    fixture.put("a.txt", b"one\n");
+    fixture.put("x.tmp", b"two\n");
+    std::fs::write(fixture.plain("planted.txt"), "three\n").unwrap();
+    let listed = json(&fixture, "c1/manifest.json");
+    let mut ids: Vec<_> = listed.as_array().unwrap().iter().map(|of| &of["id"]).collect();
+    ids.sort_by_key(|id| id.to_string());
+    assert_eq!(ids, ["ctx://c1/artifacts/tool/a.txt", "ctx://c1/artifacts/tool/planted.txt"]);
+    fixture.unlink("a.txt").unwrap();
+    assert_eq!(json(&fixture, "c1/manifest.json").as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn computed_names_cannot_be_taken_and_cannot_be_removed() {
+    let fixture = Fixture::new();
+    let conversation = fixture.find("c1").unwrap().attr.ino;
+    let mode = OpenMode { flags: libc::O_WRONLY };
+    let create = |at, name| fixture.fs.create(at, OsStr::new(name), 0o600, mode, ME);
+    assert_eq!(errno(create(conversation, "manifest.json")), libc::EPERM);
+    assert_eq!(errno(create(conversation, "manifest.jsonl")), libc::EPERM);
+    assert_eq!(errno(create(fixture.tool, ".ignore")), libc::EPERM);
+    fixture.fs.unlink(conversation, OsStr::new("manifest.json")).unwrap();
+    fixture.fs.unlink(Ino::ROOT, OsStr::new("README.md")).unwrap();
+    assert!(fixture.find("c1/manifest.json").is_ok() && fixture.find("README.md").is_ok());
+    assert_eq!(errno(fixture.fs.unlink(conversation, OsStr::new("manifest.jsonl"))), libc::ENOENT);
+}
+
+#[test]
+fn while_a_file_exists_its_views_names_are_taken() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", b"one\n");
+    for name in ["a.txt.summary", "a.txt.tail", "a.txt.grep", "a.txt.meta.json"] {
+        assert_eq!(errno(fixture.create(name, libc::O_WRONLY)), libc::EPERM, "{name}");
+        let made = fixture.fs.mkdir(fixture.tool, OsStr::new(name), 0o700, ME);
+        assert_eq!(errno(made), libc::EPERM, "{name}");
+    }
+    fixture.put("b.txt", b"two\n");
+    let onto = fixture.rename("b.txt", "a.txt.tail", RenameMode::Replace);
+    assert_eq!(errno(onto), libc::EPERM);
+    let away = fixture.rename("a.txt.tail", "c.txt", RenameMode::Replace);
+    assert_eq!(errno(away), libc::EPERM);
+    fixture.unlink("a.txt.tail").unwrap();
+    assert_eq!(fixture.text("a.txt.tail"), "one\n");
+    assert_eq!(errno(fixture.unlink("a.txt.grep")), libc::EISDIR);
+    fixture.fs.rmdir(fixture.tool, OsStr::new("a.txt.grep")).unwrap();
+    assert_eq!(errno(fixture.fs.rmdir(fixture.tool, OsStr::new("a.txt.tail"))), libc::ENOTDIR);
+}
+
+#[test]
+fn a_real_file_hides_the_view_of_its_name() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt.tail", b"mine\n");
+    fixture.put("a.txt", b"one\n");
+    assert_eq!(fixture.text("a.txt.tail"), "mine\n");
+    assert_eq!(fixture.text("a.txt.tail.tail"), "mine\n");
+    let fh = fixture.open(fixture.ino("a.txt.tail"), libc::O_WRONLY).unwrap().fh;
+    fixture.close(fh);
+    let names = fixture.list(fixture.tool);
+    assert_eq!(names.iter().filter(|name| *name == "a.txt.tail").count(), 1);
+    fixture.unlink("a.txt.tail").unwrap();
+    assert_eq!(fixture.text("a.txt.tail"), "one\n");
+}
+
+#[test]
+fn views_are_listed_before_their_artifact_and_only_there() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", b"one\n");
+    let names = fixture.list(fixture.tool);
+    assert_eq!(names, ["a.txt.summary", "a.txt.tail", "a.txt.grep", "a.txt"]);
+    let grep = fixture.lookup("a.txt.grep").unwrap().attr;
+    assert_eq!((grep.kind, grep.perm), (FileKind::Directory, 0o555));
+    assert_eq!(fixture.list(grep.ino), Vec::<String>::new());
+    assert_eq!(errno(fixture.lookup("a.txt.grep/.gitignore")), libc::ENOENT);
+    let unlisted = Fixture::with(Options { list_views: false, ..Options::default() });
+    unlisted.put("a.txt", b"one\n");
+    assert_eq!(unlisted.list(unlisted.tool), ["a.txt"]);
+    assert_eq!(unlisted.text("a.txt.tail"), "one\n");
+}
+
+#[test]
+fn any_file_of_a_conversation_has_views_by_name() {
+    let fixture = Fixture::new();
+    let history = fixture.find("c1/history").unwrap().attr.ino;
+    let mode = OpenMode { flags: libc::O_WRONLY };
+    let name = OsStr::new("messages.jsonl");
+    let (_, opened) = fixture.fs.create(history, name, 0o600, mode, ME).unwrap();
+    fixture.fs.write(opened.fh, 0, b"{}\n").unwrap();
+    fixture.close(opened.fh);
+    assert_eq!(read(&fixture, "c1/history/messages.jsonl.tail"), "{}\n");
+    assert!(!fixture.list(history).contains(&"messages.jsonl.tail".to_owned()));
+    fixture.settle();
+    assert_eq!(json(&fixture, "c1/manifest.json"), serde_json::json!([]));
+}
+
+#[test]
+fn names_that_cannot_be() {
+    let fixture = Fixture::new();
+    let long = "x".repeat(256);
+    let names = [("", libc::EINVAL), (".", libc::EINVAL), ("..", libc::EINVAL)];
+    let more = [("a\nb", libc::EINVAL), (".ctxfs-x", libc::EINVAL), (&*long, libc::ENAMETOOLONG)];
+    for (name, error) in names.into_iter().chain(more) {
+        assert_eq!(errno(fixture.create(name, libc::O_WRONLY)), error, "{name:?}");
+        let made = fixture.fs.mkdir(Ino::ROOT, OsStr::new(name), 0o700, ME);
+        assert_eq!(errno(made), error, "{name:?}");
+        fixture.put("a", b"");
+        assert_eq!(errno(fixture.rename("a", name, RenameMode::Replace)), error, "{name:?}");
+        fixture.unlink("a").unwrap();
+    }
+    let odd = OsStr::from_bytes(b"\xff\xfe.txt");
+    let mode = OpenMode { flags: libc::O_WRONLY };
+    let (entry, opened) = fixture.fs.create(fixture.tool, odd, 0o600, mode, ME).unwrap();
+    fixture.close(opened.fh);
+    assert_eq!(fixture.fs.lookup(fixture.tool, odd).unwrap().attr.ino, entry.attr.ino);
+}
+
+#[test]
+fn the_root_holds_conversations_only() {
+    let fixture = Fixture::new();
+    let mode = OpenMode { flags: libc::O_WRONLY };
+    let file = fixture.fs.create(Ino::ROOT, OsStr::new("a.txt"), 0o600, mode, ME);
+    assert_eq!(errno(file), libc::EPERM);
+    fixture.put("a.txt", b"");
+    let name = OsStr::new("a.txt");
+    let out = fixture.fs.rename(fixture.tool, name, Ino::ROOT, name, RenameMode::Replace);
+    assert_eq!(errno(out), libc::EPERM);
+    assert_eq!(errno(fixture.fs.rmdir(Ino::ROOT, OsStr::new("c1"))), libc::ENOTEMPTY);
+    fixture.unlink("a.txt").unwrap();
+    fixture.settle();
+    fixture.fs.rmdir(Ino::ROOT, OsStr::new("c1")).unwrap();
+    assert_eq!(fixture.list(Ino::ROOT), ["README.md"]);
+}
+
+#[test]
+fn links_and_special_files_are_refused() {
+    let fixture = Fixture::new();
+    for kind in [libc::S_IFIFO, libc::S_IFCHR, libc::S_IFBLK, libc::S_IFSOCK] {
+        let made = fixture.fs.mknod(fixture.tool, OsStr::new("x"), kind | 0o600, ME);
+        assert_eq!(errno(made), libc::EPERM);
+    }
+    fixture.fs.mknod(fixture.tool, OsStr::new("x"), libc::S_IFREG | 0o600, ME).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", fixture.plain("planted")).unwrap();
+    assert_eq!(errno(fixture.lookup("planted")), libc::ENOENT);
+    assert!(!fixture.list(fixture.tool).contains(&"planted".to_owned()));
+}
+
+#[test]
+fn views_that_are_not_there() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", b"one\n");
+    for name in ["a.txt.nothing", "b.txt.summary", "a.txt.lines/0", "a.txt.lines/x"] {
+        assert_eq!(errno(fixture.lookup(name)), libc::ENOENT, "{name}");
+    }
+    // Whether there are such lines is known only when they are read.
+    let beyond = fixture.ino("a.txt.lines/2");
+    assert_eq!(errno(fixture.attr(beyond)), libc::ENOENT);
+}

@@ -1,0 +1,162 @@
+//! Views: found cheaply, computed once, and never changed.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::Barrier;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::fixture::Fixture;
+use super::fixture::errno;
+use crate::fs::Options;
+
+fn computed(fixture: &Fixture) -> u64 {
+    fixture.fs.counters().views_computed.load(Relaxed)
+}
+
+/// Enough lines that their views are computed on a thread of the pool.
+fn large() -> Vec<u8> {
+    "a line of some length, to be searched\n".repeat(10_000).into_bytes()
+}
+
+#[test]
+fn finding_a_view_computes_nothing_and_asking_its_size_does() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", b"one\ntwo\n");
+    fixture.settle();
+    let before = computed(&fixture);
+    let found = fixture.lookup("a.txt.grep/t").unwrap();
+    assert_eq!((found.attr.size, found.attr_ttl), (0, Duration::ZERO));
+    assert_eq!(computed(&fixture), before);
+    let attr = fixture.attr(found.attr.ino).unwrap();
+    assert_eq!((attr.size, attr.perm), (6, 0o444));
+    assert_eq!(fixture.read_ino(found.attr.ino).unwrap(), b"2:two\n");
+    assert_eq!(computed(&fixture), before + 1);
+    let again = fixture.lookup("a.txt.grep/t").unwrap();
+    assert_eq!((again.attr.ino, again.attr.size), (found.attr.ino, 6));
+    assert!(!again.attr_ttl.is_zero());
+    assert!(again.entry_ttl.is_zero());
+}
+
+#[test]
+fn a_view_has_one_number_a_generation() {
+    let fixture = Fixture::new();
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    fixture.fs.write(fh, 0, b"one\n").unwrap();
+    let live = fixture.ino("a.txt.tail");
+    assert_eq!(fixture.ino("a.txt.tail"), live);
+    fixture.close(fh);
+    fixture.settle();
+    assert_eq!(fixture.ino("a.txt.tail"), live, "sealing changes nothing");
+    assert_ne!(fixture.ino("a.txt.head"), live);
+    let fh = fixture.open(fixture.ino("a.txt"), libc::O_WRONLY).unwrap().fh;
+    fixture.fs.write(fh, 0, b"two\n").unwrap();
+    assert_ne!(fixture.ino("a.txt.tail"), live, "as long, and another text");
+    fixture.close(fh);
+}
+
+#[test]
+fn a_view_that_is_known_keeps_its_bytes() {
+    let fixture = Fixture::new();
+    let ino = fixture.put("a.txt", b"one\n");
+    let view = fixture.ino("a.txt.tail");
+    let fh = fixture.open(view, libc::O_RDONLY).unwrap().fh;
+    fixture.set_len(ino, 2).unwrap();
+    assert_eq!(fixture.read_fh(fh), b"one\n");
+    assert_eq!(fixture.read_ino(view).unwrap(), b"one\n");
+    fixture.fs.0.bodies.remove(&view);
+    assert_eq!(errno(fixture.open(view, libc::O_RDONLY)), libc::ESTALE);
+    assert_eq!(fixture.read_fh(fh), b"one\n");
+    fixture.fs.release(fh).unwrap();
+    assert_eq!(fixture.text("a.txt.tail"), "on");
+}
+
+#[test]
+fn a_view_that_ran_out_of_time_is_tried_again() {
+    let options = Options { view_deadline: Duration::ZERO, ..Options::default() };
+    let fixture = Fixture::with(options);
+    fixture.put("a.txt", &large().repeat(20));
+    let first = fixture.ino("a.txt.grep/nowhere");
+    assert!(fixture.read_ino(first).unwrap().starts_with(b"# "));
+    assert_ne!(fixture.ino("a.txt.grep/nowhere"), first);
+    assert!(fixture.fs.counters().views_out_of_time.load(Relaxed) > 0);
+}
+
+#[test]
+fn many_who_ask_at_once_get_one_computation() {
+    for _ in 0..20 {
+        let fixture = Arc::new(Fixture::new());
+        fixture.put("a.txt", &large());
+        fixture.settle();
+        let view = fixture.ino("a.txt.grep/searched");
+        let barrier = Arc::new(Barrier::new(8));
+        let ask = |_| {
+            let (fixture, barrier) = (Arc::clone(&fixture), Arc::clone(&barrier));
+            thread::spawn(move || {
+                barrier.wait();
+                fixture.attr(view).unwrap().size
+            })
+        };
+        let threads: Vec<_> = (0..8).map(ask).collect();
+        let sizes: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert!(sizes.iter().all(|size| *size == sizes[0] && *size > 0), "{sizes:?}");
+        assert_eq!(computed(&fixture), 1);
+    }
+}
+
+/// What asks for a view may fail in its own way: the thread that computed it lives on.
+#[test]
+fn a_panic_is_contained() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", &large());
+    for asked in 0..8 {
+        let view = fixture.ino(&format!("a.txt.grep/{asked}"));
+        let (send, receive) = mpsc::channel::<()>();
+        fixture.fs.getattr(view, move |_| {
+            let _dropped = send;
+            panic!("a reply that fails");
+        });
+        receive.recv().unwrap_err();
+    }
+    assert_eq!(fixture.text("a.txt.lines/10000"), "a line of some length, to be searched\n");
+}
+
+#[test]
+fn every_size_is_exact() {
+    let fixture = Fixture::new();
+    fixture.put("a.json", b"{\"a\": [1, 2, 3]}\n");
+    fixture.put("empty.txt", b"");
+    fixture.put("binary.bin", b"\x7fELF\0\0\0\x01");
+    let views = [".summary", ".tail", ".head", ".lines/1", ".grep/a", ".meta.json", ".ref.json"];
+    for name in ["a.json", "empty.txt", "binary.bin"] {
+        for view in views {
+            let Ok(found) = fixture.lookup(&format!("{name}{view}")) else {
+                panic!("{name}{view}")
+            };
+            let Ok(attr) = fixture.attr(found.attr.ino) else {
+                // An empty file has no first line.
+                assert_eq!((name, view), ("empty.txt", ".lines/1"));
+                continue;
+            };
+            let bytes = fixture.read_ino(found.attr.ino).unwrap();
+            assert_eq!(attr.size, bytes.len() as u64, "{name}{view}");
+        }
+    }
+}
+
+#[test]
+fn a_view_cannot_be_changed() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", b"one\n");
+    let view = fixture.ino("a.txt.tail");
+    for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC] {
+        assert_eq!(errno(fixture.open(view, flags)), libc::EPERM);
+    }
+    assert_eq!(errno(fixture.set_len(view, 0)), libc::EPERM);
+    let name = OsStr::new("user.x");
+    assert_eq!(errno(fixture.fs.setxattr(view, name, b"1", 0)), libc::EPERM);
+    assert_eq!(errno(fixture.fs.getxattr(view, name)), libc::ENODATA);
+    assert_eq!(fixture.fs.listxattr(view).unwrap(), b"");
+}
