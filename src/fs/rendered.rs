@@ -146,6 +146,10 @@ impl Shared {
         if !rendered.wait(Box::new(done)) {
             return;
         }
+        // Whoever computed it last may have ended since the cache was asked.
+        if let Some(body) = self.bodies.get(&node.ino) {
+            return answer(rendered, &Ok(body));
+        }
         if is_quick(rendered) {
             self.compute(node);
         } else {
@@ -163,9 +167,7 @@ impl Shared {
         if let Ok(body) = &outcome {
             self.bodies.insert(node.ino, Arc::clone(body));
         }
-        for done in rendered.computed(&outcome) {
-            done(share(&outcome));
-        }
+        answer(rendered, &outcome);
     }
 
     /// Computes the bytes. Once they have been computed they are the same again, or
@@ -178,6 +180,13 @@ impl Shared {
             Some(size) if size != body.len() => Err(FsError::Stale),
             _ => Ok(body),
         }
+    }
+}
+
+/// Tells the outcome to all who wait for it.
+fn answer(rendered: &RenderedNode, outcome: &Result<Arc<Body>>) {
+    for done in rendered.computed(outcome) {
+        done(share(outcome));
     }
 }
 
