@@ -67,10 +67,7 @@ impl Shared {
             let writing = file.writing();
             (stat_file(&reader)?, writing.changes)
         };
-        let same = changes == version.changes
-            && stat.size == version.size
-            && stat.mtime.as_nanos() == version.modified;
-        if again && !same {
+        if again && *version != self.version_at(node, &stat, changes)? {
             return Err(FsError::Stale);
         }
         let started = Instant::now();

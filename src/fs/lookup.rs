@@ -207,14 +207,18 @@ impl Shared {
                 .and_then(|link| Ok(link.dir()?.stat(&link.name)?))?;
             (writing.changes, stat)
         };
-        let version = Version {
+        Ok((self.version_at(node, &stat, changes)?, stat))
+    }
+
+    /// The moment at which a file is, whose disk says `stat` after so many `changes`.
+    pub(crate) fn version_at(&self, node: &Node, stat: &Stat, changes: u64) -> Result<Version> {
+        Ok(Version {
             changes,
             size: stat.size,
             modified: stat.mtime.as_nanos(),
             changed: stat.ctime.as_nanos(),
-            facts: self.facts_version(node, &stat)?,
-        };
-        Ok((version, stat))
+            facts: self.facts_version(node, stat)?,
+        })
     }
 
     fn computed_node(

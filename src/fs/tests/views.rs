@@ -74,6 +74,24 @@ fn a_view_that_is_known_keeps_its_bytes() {
 }
 
 #[test]
+fn a_view_that_was_dropped_comes_back_only_as_it_was() {
+    let fixture = Fixture::new();
+    let ino = fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    let exit = OsStr::new("user.ctx.exit_code");
+    fixture.fs.setxattr(ino, exit, b"1", 0).unwrap();
+    let view = fixture.ino("a.txt.meta.json");
+    let bytes = fixture.read_ino(view).unwrap();
+    fixture.fs.0.bodies.remove(&view);
+    assert_eq!(fixture.read_ino(view).unwrap(), bytes);
+    // Another text of the same length.
+    fixture.fs.setxattr(ino, exit, b"2", 0).unwrap();
+    fixture.fs.0.bodies.remove(&view);
+    assert_eq!(errno(fixture.open(view, libc::O_RDONLY)), libc::ESTALE);
+    assert_eq!(fixture.meta("a.txt")["exit_code"], 2);
+}
+
+#[test]
 fn a_view_that_ran_out_of_time_is_tried_again() {
     let options = Options { view_deadline: Duration::ZERO, ..Options::default() };
     let fixture = Fixture::with(options);
