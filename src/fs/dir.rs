@@ -19,6 +19,7 @@ use crate::fs::handle::Handle;
 use crate::fs::handle::ListedName;
 use crate::fs::handle::Listing;
 use crate::fs::lookup::computed_name;
+use crate::fs::lookup::is_stores;
 use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
@@ -28,7 +29,6 @@ use crate::model::is_scratch;
 use crate::store::Conversation;
 use crate::store::DirEntry;
 use crate::store::Kind;
-use crate::store::is_bookkeeping;
 use crate::view::Derived;
 use crate::view::LISTED;
 use crate::view::split;
@@ -148,7 +148,7 @@ impl ContextFs {
             let id = Component::new(name)?;
             self.0.conversations.remove(&id);
             self.0.store.remove_conversation(&id).map_err(FsError::from)
-        } else if is_bookkeeping(name) {
+        } else if is_stores(&parent, name) {
             Err(FsError::NotFound)
         } else {
             dir.dir.rmdir(name).map_err(FsError::from)
@@ -194,7 +194,7 @@ impl Shared {
         let with_views = self.options.list_views && node.holds_artifacts();
         let taken = if with_views { names_that_hide_views(&entries) } else { Vec::new() };
         for DirEntry { name, kind, ino } in entries {
-            if kind == Kind::Other || is_bookkeeping(&name) {
+            if kind == Kind::Other || is_stores(node, &name) {
                 continue;
             }
             if with_views && kind == Kind::File && !is_scratch(&name) {
@@ -250,7 +250,7 @@ impl Shared {
         dir: &DirNode,
         name: &OsStr,
     ) -> Result<()> {
-        if is_bookkeeping(name) && !parent.is_root() || computed_name(parent, name).is_some() {
+        if is_stores(parent, name) || computed_name(parent, name).is_some() {
             return Err(FsError::Computed);
         }
         let Some((base, _)) = split(name) else { return Ok(()) };

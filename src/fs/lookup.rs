@@ -105,7 +105,7 @@ impl Shared {
         dir: &DirNode,
         name: &OsStr,
     ) -> Result<Arc<Node>> {
-        if is_bookkeeping(name) {
+        if is_stores(parent, name) {
             return Err(FsError::NotFound);
         }
         let stat = match dir.dir.stat(name) {
@@ -323,6 +323,11 @@ pub(crate) fn computed_name(dir: &Node, name: &OsStr) -> Option<Source> {
     } else {
         None
     }
+}
+
+/// Whether a name is the store's own: it has such files in a conversation's directory only.
+pub(crate) fn is_stores(dir: &Node, name: &OsStr) -> bool {
+    is_bookkeeping(name) && dir.is_conversation()
 }
 
 /// Notes where `node` was found: another process may have moved it.

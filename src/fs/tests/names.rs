@@ -67,6 +67,19 @@ fn computed_names_cannot_be_taken_and_cannot_be_removed() {
     assert_eq!(errno(fixture.fs.unlink(conversation, OsStr::new("manifest.jsonl"))), libc::ENOENT);
 }
 
+/// Only a conversation's own directory has files of the store.
+#[test]
+fn the_stores_names_are_ordinary_ones_elsewhere() {
+    let fixture = Fixture::new();
+    fixture.put("manifest.jsonl", b"{}\n");
+    assert_eq!(fixture.text("manifest.jsonl.tail"), "{}\n");
+    assert!(fixture.list(fixture.tool).contains(&"manifest.jsonl".to_owned()));
+    fixture.fs.mkdir(Ino::ROOT, OsStr::new("manifest.jsonl"), 0o700, ME).unwrap();
+    fixture.find("manifest.jsonl/artifacts/tool").unwrap();
+    fixture.fs.rmdir(Ino::ROOT, OsStr::new("manifest.jsonl")).unwrap();
+    assert_eq!(fixture.list(fixture.find("c1").unwrap().attr.ino).len(), 4);
+}
+
 #[test]
 fn while_a_file_exists_its_views_names_are_taken() {
     let fixture = Fixture::new();
