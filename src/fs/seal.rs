@@ -30,6 +30,7 @@ use crate::fs::Shared;
 use crate::fs::facts::record_at;
 use crate::fs::file::STEP;
 use crate::fs::file::Writing;
+use crate::fs::inode::FileId;
 use crate::fs::node::Node;
 use crate::model::Analysis;
 use crate::model::Record;
@@ -333,6 +334,9 @@ impl Shared {
         let conversation = self.conversation(&id)?;
         let mut writing = file.writing();
         let stat = link.dir()?.stat(&link.name)?;
+        if FileId::of(&stat) != file.id {
+            return Err(FsError::Stale);
+        }
         let mut record = record_at(&writing, &conversation, &path, &stat)?;
         record.size = stat.size;
         record.modified = stat.mtime.as_nanos();

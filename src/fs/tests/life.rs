@@ -203,6 +203,25 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
 }
 
 #[test]
+fn what_another_process_put_in_a_files_place_keeps_its_record() {
+    let fixture = Fixture::new();
+    let ino = fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    let before = fixture.record("a.txt");
+    let places = fixture.fs.0.places.write().unwrap();
+    let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
+    let other = fixture.dir.path().join("other");
+    std::fs::write(&other, "two\n").unwrap();
+    std::fs::rename(&other, fixture.plain("a.txt")).unwrap();
+    drop(places);
+    fixture.settle();
+    fixture.close(fh);
+    fixture.settle();
+    assert_eq!(fixture.record("a.txt"), before);
+    assert_eq!(fixture.text("a.txt.tail"), "two\n");
+}
+
+#[test]
 fn the_end_seals_what_is_closed() {
     let fixture = Fixture::new();
     let text = "line of a log\n".repeat(700_000);
