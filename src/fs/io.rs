@@ -304,7 +304,11 @@ impl Shared {
             let mut writing = file.writing();
             writing.writers += 1;
             writing.mapped |= mode.can_map_for_writing();
-            let first = !std::mem::replace(&mut writing.unsealed, true);
+            let first = writing.writers == 1;
+            if !std::mem::replace(&mut writing.unsealed, true) {
+                // A new generation: what stood in the way of the last one is no more.
+                writing.trouble = None;
+            }
             drop(writing);
             if first {
                 self.sealer.submit(Job::Opened(Arc::clone(node)));

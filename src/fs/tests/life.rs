@@ -66,6 +66,30 @@ fn what_a_writer_says_before_or_after_it_closes_is_recorded() {
 }
 
 #[test]
+fn an_artifact_that_met_its_cap_is_incomplete_until_it_is_written_anew() {
+    let options = Options { max_artifact: Some(10), ..Options::default() };
+    let fixture = Fixture::with(options);
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    fixture.fs.write(fh, 0, b"12345678\n").unwrap();
+    assert_eq!(errno(fixture.fs.write(fh, 9, b"90")), libc::EFBIG);
+    fixture.close(fh);
+    assert!(fixture.text("a.txt.summary").lines().next().unwrap().contains("INCOMPLETE"));
+    fixture.settle();
+    let Some((State::Incomplete(why), 1)) = state(&fixture, "a.txt") else { panic!() };
+    assert!(why.contains("10 bytes"), "{why}");
+    assert_eq!(fixture.read("a.txt").unwrap(), b"12345678\n");
+    assert_eq!(errno(fixture.set_len(fixture.ino("a.txt"), 11)), libc::EFBIG);
+    let ino = fixture.ino("a.txt");
+    let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
+    fixture.set_len(ino, 0).unwrap();
+    fixture.fs.write(fh, 0, b"all\n").unwrap();
+    fixture.close(fh);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 2)));
+    assert!(!fixture.text("a.txt.summary").contains("INCOMPLETE"));
+}
+
+#[test]
 fn a_disk_that_is_nearly_full_takes_no_more() {
     let options = Options { min_free: u64::MAX, ..Options::default() };
     let fixture = Fixture::with(options);
@@ -200,6 +224,23 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
     assert!(summary.lines().next().unwrap().contains("INCOMPLETE"), "{summary}");
     assert!(summary.contains("one\n"), "{summary}");
     assert!(matches!(state(&fixture, "a.txt"), Some((State::Incomplete(_), 1))));
+}
+
+#[test]
+fn a_writer_that_comes_before_the_last_one_is_sealed_is_recorded_as_live() {
+    let fixture = Fixture::new();
+    let ino = fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    // Nothing is recorded for as long as names may move.
+    let places = fixture.fs.0.places.write().unwrap();
+    fixture.set_len(ino, 2).unwrap();
+    let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
+    drop(places);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 2)));
+    fixture.close(fh);
+    fixture.settle();
+    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 2)));
 }
 
 #[test]
