@@ -149,7 +149,14 @@ impl ContextFs {
             return Err(FsError::Exists);
         }
         let node = self.0.find_real(parent, parent.as_dir()?, name)?;
-        let opened = node.as_file().and_then(|file| self.0.open_file(&node, file, mode));
+        let opened = node.as_file().and_then(|file| {
+            let opened = self.0.open_file(&node, file, mode)?;
+            if mode.flags & libc::O_TRUNC != 0 {
+                // The kernel takes it for new.
+                self.0.resize(&node, file, 0, Some(opened.fh))?;
+            }
+            Ok(opened)
+        });
         let opened = opened.inspect_err(|_| self.0.nodes.forget(node.ino, 1))?;
         Ok((self.0.entry(&node)?, opened))
     }

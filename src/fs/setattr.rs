@@ -62,7 +62,13 @@ impl Shared {
 
     /// Cuts or extends. Without a handle that writes, this is a whole life of its own: the artifact
     /// is live for the moment, and sealed again.
-    fn resize(&self, node: &Arc<Node>, file: &FileNode, size: u64, fh: Option<Fh>) -> Result<()> {
+    pub(crate) fn resize(
+        &self,
+        node: &Arc<Node>,
+        file: &FileNode,
+        size: u64,
+        fh: Option<Fh>,
+    ) -> Result<()> {
         match self.options.max_artifact {
             Some(most) if size > most => return Err(FsError::TooLarge(most)),
             _ => {}

@@ -209,3 +209,17 @@ fn views_that_are_not_there() {
     let beyond = fixture.ino("a.txt.lines/2");
     assert_eq!(errno(fixture.attr(beyond)), libc::ENOENT);
 }
+
+#[test]
+fn a_name_that_another_process_took_meanwhile_is_opened_as_it_was_asked() {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.plain("a.txt"), "of another process\n").unwrap();
+    assert_eq!(errno(fixture.create("a.txt", libc::O_WRONLY | libc::O_EXCL)), libc::EEXIST);
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    fixture.close(fh);
+    assert_eq!(fixture.text("a.txt"), "of another process\n");
+    let fh = fixture.create("a.txt", libc::O_WRONLY | libc::O_TRUNC).unwrap();
+    fixture.fs.write(fh, 0, b"ours\n").unwrap();
+    fixture.close(fh);
+    assert_eq!(fixture.text("a.txt"), "ours\n");
+}
