@@ -7,18 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::path::PathBuf;
-use std::sync::mpsc;
-use std::thread;
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use ctxfs::fs::ContextFs;
-use ctxfs::fs::Options;
-use ctxfs::fuse::Session;
-use ctxfs::fuse::SessionOptions;
-use ctxfs::fuse::mount;
-use ctxfs::fuse::mount::MountOptions;
-use ctxfs::store::Store;
 use proptest::test_runner::TestRunner;
 use rustix::fs::AtFlags;
 use rustix::fs::CWD;
@@ -27,8 +16,8 @@ use rustix::fs::RenameFlags;
 use rustix::fs::Timespec;
 use rustix::fs::Timestamps;
 use rustix::fs::XattrFlags;
-use rustix::mount::UnmountFlags;
-use tempfile::TempDir;
+use rustix::process::Signal;
+use serde_json::Value;
 
 use super::core::flags;
 use super::harness;
@@ -39,107 +28,58 @@ use super::operations::How;
 use super::operations::Mode;
 use super::operations::Op;
 use super::reference::Answer;
-
-/// Longest that one run may take: after it, what hangs gets an error and the test fails.
-const LIMIT: Duration = Duration::from_mins(2);
+use crate::support::Mode as Kind;
+use crate::support::TestMount;
+use crate::support::eventually;
 
 #[test]
 fn a_mount_with_passthrough_agrees_with_the_model() {
-    agrees(true);
+    agrees(Kind::Passthrough);
 }
 
 #[test]
 fn a_mount_without_passthrough_agrees_with_the_model() {
-    agrees(false);
+    agrees(Kind::Cached);
 }
 
-fn agrees(passthrough: bool) {
+fn agrees(kind: Kind) {
     let (config, ops) = super::size(40, 40);
     let mut runner = TestRunner::new(config);
     let ran = runner.run(&operations::run(ops), |ops| {
-        check(passthrough, &ops);
+        check(kind, &ops);
         Ok(())
     });
     ran.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Runs `ops` through a mount; then unmounts, and looks at what is left on disk.
-pub(crate) fn check(passthrough: bool, ops: &[Op]) {
-    let mut run = harness::run(Mounted::new(passthrough), ops);
-    run.let_go();
-    run.subject.end();
-    run.compare_store(&run.subject.store());
+/// Runs `ops` through a mount; then ends the daemon, and looks at what is left on disk.
+pub(crate) fn check(kind: Kind, ops: &[Op]) {
+    let mut run = harness::run(Mounted::new(kind), ops);
+    drop(run.let_go());
+    assert_eq!(run.subject.mount.end(Signal::TERM), Some(0));
+    run.compare_store(&run.subject.mount.store().path());
 }
 
-/// A mount that this process serves to itself.
 pub(crate) struct Mounted {
-    target: PathBuf,
-    fs: ContextFs,
-    served: Option<JoinHandle<io::Result<()>>>,
-    /// Ends the watch over the mount when it is dropped.
-    _watch: mpsc::Sender<()>,
-    // Last: the mount must be gone before its directory is removed.
-    dir: TempDir,
+    mount: TestMount,
 }
 
 impl Mounted {
-    fn new(passthrough: bool) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let (root, target) = (dir.path().join("store"), dir.path().join("mnt"));
-        std::fs::create_dir(&target).unwrap();
-        let options = Options { min_free: 0, ..Options::default() };
-        let fs = ContextFs::new(Store::open(&root).unwrap(), options).unwrap();
-        let mounting = MountOptions { source: root.display().to_string(), allow_other: false };
-        let mounted = mount::mount(&target, &mounting).unwrap();
-        let options = SessionOptions { passthrough, ..SessionOptions::default() };
-        let session = Session::start(fs.clone(), mounted.fd, &options);
-        let watch = watch(target.clone());
-        let session = session.inspect_err(|_| force(&target)).unwrap();
-        let is_passthrough = session.is_passthrough();
-        let served = Some(thread::spawn(|| session.wait()));
-        let mounted = Self { target, fs, served, _watch: watch, dir };
-        assert!(is_passthrough || !passthrough, "this kernel, or this user, has no passthrough");
+    fn new(kind: Kind) -> Self {
+        let mounted = Self { mount: TestMount::new(kind) };
+        let passthrough = mounted.status()["passthrough"] == true;
+        assert_eq!(passthrough, kind == Kind::Passthrough, "this kernel, or this user");
         mounted
     }
 
-    fn store(&self) -> PathBuf {
-        self.dir.path().join("store")
-    }
-
     fn at(&self, path: &str) -> PathBuf {
-        self.target.join(path)
+        self.mount.path().join(path)
     }
 
-    /// Unmounts, and waits until all is sealed.
-    fn end(&mut self) {
-        if let Some(served) = self.served.take() {
-            mount::unmount(&self.target).unwrap();
-            served.join().unwrap().unwrap();
-        }
+    fn status(&self) -> Value {
+        let text = std::fs::read(self.at(".ctxfs/status.json")).unwrap();
+        serde_json::from_slice(&text).unwrap()
     }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if self.served.is_some() {
-            force(&self.target);
-        }
-    }
-}
-
-/// Ends a mount that outlives its time, so that nothing waits for it any longer.
-fn watch(target: PathBuf) -> mpsc::Sender<()> {
-    let (send, receive) = mpsc::channel();
-    thread::spawn(move || {
-        if receive.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
-            force(&target);
-        }
-    });
-    send
-}
-
-fn force(target: &Path) {
-    rustix::mount::unmount(target, UnmountFlags::FORCE | UnmountFlags::DETACH).ok();
 }
 
 impl Subject for Mounted {
@@ -255,16 +195,16 @@ impl Subject for Mounted {
         found
     }
 
-    /// The kernel forgets when it likes; asked to, it drops what nobody uses.
+    /// The kernel forgets when it likes.
     fn forget(&mut self) {}
 
     fn settle(&mut self) {
-        // Releases come when they come.
+        // Releases come when they come: a while of quiet is taken for the end.
         let mut quiet = 0;
-        while quiet < 5 {
-            quiet = if self.fs.in_use().waiting_to_seal == 0 { quiet + 1 } else { 0 };
-            thread::sleep(Duration::from_millis(1));
-        }
+        eventually("all is sealed", || {
+            quiet = if self.status()["waitingToSeal"] == 0 { quiet + 1 } else { 0 };
+            quiet == 3
+        });
     }
 
     fn tick(&mut self) {}

@@ -18,14 +18,16 @@ use super::operations::Op::TruncatePath;
 use super::operations::Op::View;
 use super::operations::Op::Write;
 use super::operations::Text;
+use crate::support::Mode as Kind;
 
 const A: &str = "c1/artifacts/tool/a";
 const B: &str = "c1/artifacts/tool/b.txt";
 
 fn check(ops: &[Op]) {
     core::check(ops);
-    mount::check(false, ops);
-    mount::check(true, ops);
+    for kind in Kind::ALL {
+        mount::check(kind, ops);
+    }
 }
 
 const fn close(handle: usize) -> Op {
