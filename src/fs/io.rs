@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::io::IoSlice;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
@@ -13,6 +14,8 @@ use std::time::Duration;
 use rustix::fs::FallocateFlags;
 use rustix::fs::OFlags;
 use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use rustix::io::ReadWriteFlags;
 
 use crate::fs::Attr;
 use crate::fs::Caller;
@@ -57,9 +60,10 @@ impl OpenMode {
     }
 
     /// As the store's file is opened: writers can read too, so that the last one's descriptor can
-    /// serve the analysis. Creation is the caller's, alignment the kernel's business.
+    /// serve the analysis. Creation is the caller's, alignment the kernel's business, and each write
+    /// says whether it appends: that can be switched on and off, and mapped pages never do.
     fn on_disk(self) -> OFlags {
-        let kept = libc::O_APPEND | libc::O_SYNC | libc::O_DSYNC;
+        let kept = libc::O_SYNC | libc::O_DSYNC;
         let access = if self.writes() { OFlags::RDWR } else { OFlags::RDONLY };
         access | OFlags::from_bits_retain((self.flags & kept) as u32)
     }
@@ -179,11 +183,12 @@ impl ContextFs {
         }
     }
 
-    /// Writes `bytes` at `offset`; all of them, or an error.
+    /// Writes `bytes` at `offset`, or at the end where `mode`, which is how the file is open by now,
+    /// appends; all of them, or an error.
     ///
     /// What stands in the way of an artifact's end (no room, a cap) is remembered: it is sealed as
     /// incomplete.
-    pub fn write(&self, fh: Fh, offset: u64, bytes: &[u8]) -> Result<u32> {
+    pub fn write(&self, fh: Fh, offset: u64, bytes: &[u8], mode: OpenMode) -> Result<u32> {
         let handle = self.0.handles.file(fh)?;
         if !handle.writes {
             return Err(FsError::WrongMode);
@@ -191,7 +196,11 @@ impl ContextFs {
         let file = handle.node.as_file()?;
         let written = self.0.room_for(offset, bytes.len() as u64).and_then(|()| {
             let mut writing = file.writing();
-            handle.file.write_all_at(bytes, offset)?;
+            if mode.flags & libc::O_APPEND == 0 {
+                handle.file.write_all_at(bytes, offset)?;
+            } else {
+                append_all(&handle.file, bytes)?;
+            }
             writing.wrote(offset, bytes.len() as u64);
             Ok(writing.end)
         });
@@ -413,6 +422,20 @@ fn note_trouble(file: &FileNode, error: &FsError) {
         _ => return,
     };
     file.writing().trouble = Some(why);
+}
+
+/// Appends whatever other processes do: the end is found and written to in one step.
+fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let slices = [IoSlice::new(bytes)];
+        match rustix::io::pwritev2(file, &slices, 0, ReadWriteFlags::APPEND) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -302,11 +302,12 @@ impl Filesystem for Adaptor {
         offset: u64,
         data: &[u8],
         _: WriteFlags,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        self.run("write", || match self.fs.write(Fh(fh.0), offset, data) {
+        let mode = OpenMode { flags: flags.0 };
+        self.run("write", || match self.fs.write(Fh(fh.0), offset, data, mode) {
             Ok(count) => reply.written(count),
             Err(error) => reply.error(refuse("write", &error)),
         });

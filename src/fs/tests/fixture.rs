@@ -103,10 +103,14 @@ impl Fixture {
         created.map(|(_, opened)| opened.fh)
     }
 
+    pub(super) fn write(&self, fh: Fh, offset: u64, bytes: &[u8]) -> Result<u32> {
+        self.fs.write(fh, offset, bytes, OpenMode { flags: libc::O_WRONLY })
+    }
+
     /// Writes a whole artifact and closes it; it may not be sealed yet.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Ino {
         let fh = self.create(name, libc::O_WRONLY).unwrap();
-        self.fs.write(fh, 0, bytes).unwrap();
+        self.write(fh, 0, bytes).unwrap();
         self.close(fh);
         self.ino(name)
     }

@@ -1,9 +1,11 @@
 //! The life of an artifact, and its record.
 
 use std::ffi::OsStr;
+use std::io::Write as _;
 
 use super::fixture::Fixture;
 use super::fixture::errno;
+use crate::fs::OpenMode;
 use crate::fs::Options;
 use crate::fs::RenameMode;
 use crate::model::Record;
@@ -19,7 +21,7 @@ fn state(fixture: &Fixture, name: &str) -> Option<(State, u64)> {
 fn live_then_sealed_then_live_again_as_the_next_generation() {
     let fixture = Fixture::new();
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
-    fixture.fs.write(fh, 0, b"one\n").unwrap();
+    fixture.write(fh, 0, b"one\n").unwrap();
     fixture.settle();
     assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
     assert_eq!(fixture.text("a.txt.tail"), "one\n");
@@ -31,7 +33,7 @@ fn live_then_sealed_then_live_again_as_the_next_generation() {
     assert_eq!(fixture.meta("a.txt")["generation"], 2);
     fixture.settle();
     assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 2)));
-    fixture.fs.write(fh, 4, b"two\n").unwrap();
+    fixture.write(fh, 4, b"two\n").unwrap();
     fixture.close(fh);
     fixture.settle();
     assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 2)));
@@ -70,8 +72,8 @@ fn an_artifact_that_met_its_cap_is_incomplete_until_it_is_written_anew() {
     let options = Options { max_artifact: Some(10), ..Options::default() };
     let fixture = Fixture::with(options);
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
-    fixture.fs.write(fh, 0, b"12345678\n").unwrap();
-    assert_eq!(errno(fixture.fs.write(fh, 9, b"90")), libc::EFBIG);
+    fixture.write(fh, 0, b"12345678\n").unwrap();
+    assert_eq!(errno(fixture.write(fh, 9, b"90")), libc::EFBIG);
     fixture.close(fh);
     assert!(fixture.text("a.txt.summary").lines().next().unwrap().contains("INCOMPLETE"));
     fixture.settle();
@@ -82,7 +84,7 @@ fn an_artifact_that_met_its_cap_is_incomplete_until_it_is_written_anew() {
     let ino = fixture.ino("a.txt");
     let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
     fixture.set_len(ino, 0).unwrap();
-    fixture.fs.write(fh, 0, b"all\n").unwrap();
+    fixture.write(fh, 0, b"all\n").unwrap();
     fixture.close(fh);
     fixture.settle();
     assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 2)));
@@ -94,7 +96,7 @@ fn a_disk_that_is_nearly_full_takes_no_more() {
     let options = Options { min_free: u64::MAX, ..Options::default() };
     let fixture = Fixture::with(options);
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
-    assert_eq!(errno(fixture.fs.write(fh, 0, b"x")), libc::ENOSPC);
+    assert_eq!(errno(fixture.write(fh, 0, b"x")), libc::ENOSPC);
     fixture.close(fh);
     fixture.settle();
     assert!(matches!(state(&fixture, "a.txt"), Some((State::Incomplete(_), 1))));
@@ -106,7 +108,7 @@ fn write_once_refuses_to_change_what_is_sealed() {
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     let ino = fixture.ino("a.txt");
     let second = fixture.open(ino, libc::O_WRONLY | libc::O_APPEND).unwrap().fh;
-    fixture.fs.write(second, 0, b"x\n").unwrap();
+    fixture.write(second, 0, b"x\n").unwrap();
     fixture.close(second);
     fixture.close(fh);
     for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC] {
@@ -177,15 +179,32 @@ fn what_is_renamed_over_an_artifact_is_its_next_generation() {
 }
 
 #[test]
+fn each_write_says_whether_it_appends() {
+    let fixture = Fixture::new();
+    let fh = fixture.create("a.txt", libc::O_WRONLY | libc::O_APPEND).unwrap();
+    let append = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
+    fixture.fs.write(fh, 0, b"one\n", append).unwrap();
+    fixture.write(fh, 0, b"O").unwrap();
+    // Another process has appended, and the kernel does not know yet.
+    let mut other = std::fs::OpenOptions::new().append(true).open(fixture.plain("a.txt")).unwrap();
+    other.write_all(b"two\n").unwrap();
+    fixture.fs.write(fh, 4, b"three\n", append).unwrap();
+    fixture.close(fh);
+    assert_eq!(fixture.text("a.txt"), "One\ntwo\nthree\n");
+    fixture.settle();
+    assert_eq!(fixture.record("a.txt").unwrap().analysis.unwrap().lines, 3);
+}
+
+#[test]
 fn an_open_file_outlives_its_name() {
     let fixture = Fixture::new();
     let fh = fixture.create("a.txt", libc::O_RDWR).unwrap();
     let ino = fixture.ino("a.txt");
-    fixture.fs.write(fh, 0, b"one\n").unwrap();
+    fixture.write(fh, 0, b"one\n").unwrap();
     fixture.unlink("a.txt").unwrap();
     assert_eq!(errno(fixture.lookup("a.txt")), libc::ENOENT);
     assert_eq!(errno(fixture.lookup("a.txt.tail")), libc::ENOENT);
-    fixture.fs.write(fh, 4, b"two\n").unwrap();
+    fixture.write(fh, 4, b"two\n").unwrap();
     assert_eq!(fixture.read_fh(fh), b"one\ntwo\n");
     let attr = fixture.attr(ino).unwrap();
     assert_eq!((attr.size, attr.nlink), (8, 0));
@@ -209,7 +228,7 @@ fn a_file_of_another_life_has_another_number() {
 fn an_artifact_whose_daemon_died_is_incomplete() {
     let fixture = Fixture::new();
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
-    fixture.fs.write(fh, 0, b"one\n").unwrap();
+    fixture.write(fh, 0, b"one\n").unwrap();
     fixture.settle();
     drop(fixture.fs.0.handles.remove(fh));
     assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));

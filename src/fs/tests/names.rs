@@ -139,7 +139,7 @@ fn any_file_of_a_conversation_has_views_by_name() {
     let mode = OpenMode { flags: libc::O_WRONLY };
     let name = OsStr::new("messages.jsonl");
     let (_, opened) = fixture.fs.create(history, name, 0o600, mode, ME).unwrap();
-    fixture.fs.write(opened.fh, 0, b"{}\n").unwrap();
+    fixture.write(opened.fh, 0, b"{}\n").unwrap();
     fixture.close(opened.fh);
     assert_eq!(read(&fixture, "c1/history/messages.jsonl.tail"), "{}\n");
     assert!(!fixture.list(history).contains(&"messages.jsonl.tail".to_owned()));
@@ -219,7 +219,7 @@ fn a_name_that_another_process_took_meanwhile_is_opened_as_it_was_asked() {
     fixture.close(fh);
     assert_eq!(fixture.text("a.txt"), "of another process\n");
     let fh = fixture.create("a.txt", libc::O_WRONLY | libc::O_TRUNC).unwrap();
-    fixture.fs.write(fh, 0, b"ours\n").unwrap();
+    fixture.write(fh, 0, b"ours\n").unwrap();
     fixture.close(fh);
     assert_eq!(fixture.text("a.txt"), "ours\n");
 }

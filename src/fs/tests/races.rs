@@ -50,7 +50,7 @@ fn writers_and_readers_of_one_artifact() {
             let ino = fixture.ino("a.txt");
             let fh = fixture.open(ino, libc::O_WRONLY | libc::O_APPEND).unwrap().fh;
             let end = fixture.attr(ino).unwrap().size;
-            fixture.fs.write(fh, end, b"two\n").unwrap();
+            fixture.write(fh, end, b"two\n").unwrap();
             fixture.close(fh);
         } else {
             let text = fixture.text("a.txt.tail");

@@ -44,7 +44,7 @@ fn finding_a_view_computes_nothing_and_asking_its_size_does() {
 fn a_view_has_one_number_a_generation() {
     let fixture = Fixture::new();
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
-    fixture.fs.write(fh, 0, b"one\n").unwrap();
+    fixture.write(fh, 0, b"one\n").unwrap();
     let live = fixture.ino("a.txt.tail");
     assert_eq!(fixture.ino("a.txt.tail"), live);
     fixture.close(fh);
@@ -52,7 +52,7 @@ fn a_view_has_one_number_a_generation() {
     assert_eq!(fixture.ino("a.txt.tail"), live, "sealing changes nothing");
     assert_ne!(fixture.ino("a.txt.head"), live);
     let fh = fixture.open(fixture.ino("a.txt"), libc::O_WRONLY).unwrap().fh;
-    fixture.fs.write(fh, 0, b"two\n").unwrap();
+    fixture.write(fh, 0, b"two\n").unwrap();
     assert_ne!(fixture.ino("a.txt.tail"), live, "as long, and another text");
     fixture.close(fh);
 }

@@ -247,7 +247,8 @@ impl Subject for Core {
 
     fn write(&mut self, handle: &Handle, at: u64, bytes: &[u8]) -> Answer<()> {
         let at = if handle.how.append { self.attr(handle.ino)?.size } else { at };
-        answer(self.fs.write(handle.fh, at, bytes)).map(|_| ())
+        let mode = OpenMode { flags: flags(handle.how) };
+        answer(self.fs.write(handle.fh, at, bytes, mode)).map(|_| ())
     }
 
     fn read(&mut self, handle: &Handle, at: u64, length: usize) -> Answer<Vec<u8>> {
