@@ -5,6 +5,7 @@ mod append;
 mod attributes;
 mod directory;
 mod memory;
+mod processes;
 mod refused;
 mod remove;
 mod rename;

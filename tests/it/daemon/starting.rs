@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::support::Command;
 use crate::support::Mode;
+use crate::support::Output;
 use crate::support::TestMount;
 use crate::support::TestStore;
 use crate::support::eventually;
@@ -65,13 +66,14 @@ fn a_store_inside_its_mount_is_refused() {
     let store = TestStore::new();
     let dir = store.scratch("mnt");
     for inside in [dir.clone(), dir.join("store")] {
-        refused(&mount(&dir, &inside).run(), "inside");
+        let output = mount(&dir, &inside).run();
+        assert!(output.code == 2 && told(&output).contains("inside"), "{output}");
         assert!(!is_mounted(&dir));
     }
     let around = store.path().join("context");
     fs::create_dir_all(&around).unwrap();
     let output = mount(&around, &store.path()).run();
-    assert!(output.code == 1 && !is_mounted(&around), "a mount over its store: {output}");
+    assert!(output.code == 2 && !is_mounted(&around), "a mount over its store: {output}");
 }
 
 #[test]
@@ -80,7 +82,7 @@ fn what_cannot_be_a_mountpoint_is_refused() {
     let file = store.scratch("x").join("file");
     fs::write(&file, b"kept").unwrap();
     let output = mount(&file, &store.path()).run();
-    assert!(output.code == 1 && output.stdout.is_empty() && !output.stderr.is_empty(), "{output}");
+    assert!(output.code == 2 && told(&output).contains("is a file"), "{output}");
     assert_eq!(fs::read(&file).unwrap(), b"kept");
 }
 
@@ -142,8 +144,12 @@ fn wrong_usage() {
     }
 }
 
-fn refused(output: &crate::support::Output, why: &str) {
+fn refused(output: &Output, why: &str) {
     assert!(output.code == 1 && output.stdout.is_empty(), "{output}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(why), "{said}");
+    assert!(told(output).contains(why), "{output}");
+}
+
+/// What it told people.
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }

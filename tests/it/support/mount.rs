@@ -23,7 +23,7 @@ use crate::support::processes_of;
 use crate::support::signal;
 
 /// Longest that one mount may live: after it a hung call of a test gets an error and fails.
-const LIFETIME: Duration = Duration::from_mins(5);
+const LIFETIME: Duration = Duration::from_mins(3);
 
 /// How artifacts are read: by the kernel from the store's file, or through the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
