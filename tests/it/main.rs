@@ -9,6 +9,7 @@ mod hostile;
 mod model;
 mod posix;
 mod removal;
+mod semantics;
 mod support;
 mod tools;
 mod views;
