@@ -9,6 +9,7 @@
 mod analysis;
 mod attr;
 mod body;
+mod closer;
 mod computed;
 mod counters;
 mod dir;

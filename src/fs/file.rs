@@ -12,6 +12,7 @@ use rustix::fs::OFlags;
 
 use crate::fs::FsError;
 use crate::fs::Result;
+use crate::fs::closer::Closer;
 use crate::fs::inode::FileId;
 use crate::fs::node::Link;
 use crate::fs::node::Linked;
@@ -50,6 +51,8 @@ pub(crate) struct Writing {
     pub(crate) changes: u64,
     /// The end, as far as this mount has seen.
     pub(crate) end: u64,
+    /// Who closed it, until sealing has asked how that one ended.
+    pub(crate) closer: Option<Closer>,
     /// Why the artifact may lack its end.
     pub(crate) trouble: Option<String>,
     /// What is open, for a file that has lost its name.

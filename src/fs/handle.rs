@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI32;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,6 +15,7 @@ use crate::fs::FileKind;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::body::Body;
+use crate::fs::closer::Closer;
 use crate::fs::node::Node;
 
 /// What an open file or directory is.
@@ -32,8 +34,20 @@ pub(crate) struct FileHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) file: Arc<File>,
     pub(crate) writes: bool,
-    /// The signal that was killing the process which last flushed this handle; 0 where none was.
-    pub(crate) killed_by: AtomicI32,
+    /// Who closed a descriptor of it last.
+    pub(crate) closer: Mutex<Option<Closer>>,
+}
+
+impl FileHandle {
+    /// Takes down who closes a descriptor of it.
+    pub(crate) fn note_closer(&self, closer: Closer) {
+        *self.closer.lock().unwrap_or_else(PoisonError::into_inner) = Some(closer);
+    }
+
+    /// Who closed it.
+    pub(crate) fn closer(&self) -> Option<Closer> {
+        self.closer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// The names of a directory at one moment: stable while entries come and go.

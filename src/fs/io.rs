@@ -6,8 +6,7 @@ use std::io;
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI32;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
@@ -28,6 +27,7 @@ use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
+use crate::fs::closer::Closer;
 use crate::fs::file::FileNode;
 use crate::fs::handle::FileHandle;
 use crate::fs::handle::Handle;
@@ -217,8 +217,7 @@ impl ContextFs {
         if let Handle::File(handle) = self.0.handles.get(fh)?
             && handle.writes
         {
-            let signal = crate::fs::seal::killed_by(caller.pid);
-            handle.killed_by.store(signal, Relaxed);
+            handle.note_closer(Closer::of(caller.pid));
         }
         Ok(())
     }
@@ -334,7 +333,7 @@ impl Shared {
             node: Arc::clone(node),
             file: Arc::clone(&on_disk),
             writes,
-            killed_by: AtomicI32::new(0),
+            closer: Mutex::default(),
         };
         let fh = self.handles.insert(Handle::File(Arc::new(handle)));
         Opened { fh, file: Some(on_disk), writes }
@@ -359,13 +358,12 @@ impl Shared {
 
     fn writer_gone(&self, handle: Arc<FileHandle>) -> Result<()> {
         let file = handle.node.as_file()?;
-        let signal = handle.killed_by.load(Relaxed);
         let node = Arc::clone(&handle.node);
         let mut writing = file.writing();
         writing.writers = writing.writers.saturating_sub(1);
         let last = writing.writers == 0;
-        if last && signal != 0 {
-            writing.trouble = Some(format!("its writer was killed by signal {signal}"));
+        if last {
+            writing.closer = handle.closer();
         }
         drop(writing);
         // The descriptor closes before the kernel hears of it: a probe for writers must not meet it.

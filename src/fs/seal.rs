@@ -4,7 +4,6 @@
 //! and no reader waits for either. Views never depend on it: they are computed from the bytes.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::fs::File;
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -28,6 +27,7 @@ use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::facts::record_at;
+use crate::fs::file::FileNode;
 use crate::fs::file::STEP;
 use crate::fs::file::Writing;
 use crate::fs::inode::FileId;
@@ -255,6 +255,7 @@ impl Shared {
             }
             writing.mapped
         };
+        note_killed(file);
         if !node.place().is_some_and(|(_, path)| path.is_artifact()) {
             file.writing().sealed();
             return Ok(Outcome::Done);
@@ -347,18 +348,10 @@ impl Shared {
     }
 }
 
-/// The signal that is killing the thread `pid`, 0 where none is: a file that such a thread closes
-/// was not closed by its program.
-///
-/// From `/proc/<pid>/stat` (proc_pid_stat(5)): field 9 holds `PF_EXITING`, field 52 the exit code,
-/// whose low seven bits are the signal. A thread that merely closes a file is not exiting.
-pub(crate) fn killed_by(pid: u32) -> i32 {
-    const PF_EXITING: u64 = 0x4;
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return 0 };
-    // The name, field 2, is in parentheses and may hold anything.
-    let Some((_, after)) = stat.rsplit_once(')') else { return 0 };
-    let field = |number: usize| after.split_ascii_whitespace().nth(number - 3);
-    let flags: u64 = field(9).and_then(|flags| flags.parse().ok()).unwrap_or(0);
-    let code: i32 = field(52).and_then(|code| code.parse().ok()).unwrap_or(0);
-    if flags & PF_EXITING == 0 { 0 } else { code & 0x7f }
+/// A file that a killed writer closed may lack its end.
+fn note_killed(file: &FileNode) {
+    let closer = file.writing().closer.take();
+    if let Some(signal) = closer.and_then(|closer| closer.killed_by()) {
+        file.writing().trouble = Some(format!("its writer was killed by signal {signal}"));
+    }
 }

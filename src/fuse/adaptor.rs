@@ -16,6 +16,7 @@ use fuser::FopenFlags;
 use fuser::Generation;
 use fuser::INodeNo;
 use fuser::InitFlags;
+use fuser::IoctlFlags;
 use fuser::KernelConfig;
 use fuser::LockOwner;
 use fuser::OpenFlags;
@@ -26,6 +27,7 @@ use fuser::ReplyData;
 use fuser::ReplyDirectory;
 use fuser::ReplyEmpty;
 use fuser::ReplyEntry;
+use fuser::ReplyIoctl;
 use fuser::ReplyLseek;
 use fuser::ReplyOpen;
 use fuser::ReplyStatfs;
@@ -419,6 +421,21 @@ impl Filesystem for Adaptor {
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.empty("removexattr", reply, || self.fs.removexattr(ino(node), name));
+    }
+
+    /// No file here has any: programs ask, for instance, whether it is a terminal.
+    fn ioctl(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        _: u32,
+        _: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
     }
 
     fn fallocate(
