@@ -82,5 +82,6 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
         Command::Man(args) => man::run(args, context),
         Command::HelpMarkdown => context.printer.data(&help::markdown()),
         Command::WatchMount(args) => watchdog::run(args),
+        Command::ProbeMount(args) => doctor::probe(args),
     }
 }

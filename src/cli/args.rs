@@ -76,7 +76,12 @@ pub(super) enum Command {
     /// Print the reference of every command, as `docs/CLI.md` holds it.
     #[command(hide = true)]
     HelpMarkdown,
-    WatchMount(WatchMountArgs),
+    /// Wait until the server that started this ends, and clear its mount if it is left dead.
+    #[command(hide = true)]
+    WatchMount(TargetArgs),
+    /// Ask the mount whether it answers.
+    #[command(hide = true)]
+    ProbeMount(TargetArgs),
 }
 
 /// Show what ctxfs does, on outputs of this machine, in a minute.
@@ -106,10 +111,8 @@ pub(super) struct ManArgs {
     pub(super) dir: Option<PathBuf>,
 }
 
-/// Wait until the server that started this ends, and clear its mount if it is left dead.
 #[derive(Debug, Args)]
-#[command(hide = true)]
-pub(super) struct WatchMountArgs {
+pub(super) struct TargetArgs {
     /// The mountpoint.
     pub(super) target: PathBuf,
 }

@@ -17,6 +17,7 @@ use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
 use std::sync::mpsc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread;
 use std::time::Duration;
 
@@ -35,9 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) fn launch(log: &Path) -> anyhow::Result<Ready> {
     let mut server = spawn(logging::open_file(log)?)?;
     match wait(&mut server)? {
-        Some(Status::Ready(ready)) => Ok(ready),
-        Some(Status::Failed(failure)) => Err(failure.into()),
-        None => Err(end(server, log).into()),
+        Ok(Some(Status::Ready(ready))) => Ok(ready),
+        Ok(Some(Status::Failed(failure))) => Err(failure.into()),
+        Ok(None) => Err(end(server, true, log).into()),
+        Err(_) => Err(end(server, false, log).into()),
     }
 }
 
@@ -53,24 +55,25 @@ fn spawn(log: File) -> io::Result<Child> {
         .spawn()
 }
 
-/// The server's word. None, if it ended or let the time pass without one.
-fn wait(server: &mut Child) -> anyhow::Result<Option<Status>> {
-    let Some(from) = server.stdout.take() else { return Ok(None) };
+/// The server's word, if it comes in time. None, if it ended without one.
+fn wait(server: &mut Child) -> io::Result<Result<Option<Status>, RecvTimeoutError>> {
+    let Some(from) = server.stdout.take() else { return Ok(Ok(None)) };
     let (send, received) = mpsc::channel();
     thread::Builder::new().spawn(move || send.send(Status::receive(from)))?;
-    Ok(received.recv_timeout(PATIENCE).unwrap_or_default())
+    Ok(received.recv_timeout(PATIENCE))
 }
 
-/// Ends a server that did not say how it fared; its watchdog unmounts.
-fn end(mut server: Child, log: &Path) -> Failure {
-    let ended = server.try_wait().ok().flatten();
+/// Ends a server that did not say how it fared; its watchdog unmounts. It is not waited for: it may
+/// itself be waiting for a mount that hangs.
+fn end(mut server: Child, in_time: bool, log: &Path) -> Failure {
     drop(server.kill());
-    drop(server.wait());
-    let message = match ended {
-        Some(status) => format!("the server ended before the mount answered: {status}"),
-        None => format!("the mount did not answer within {} s", PATIENCE.as_secs()),
+    let message = if in_time {
+        "the server ended before the mount answered".to_owned()
+    } else {
+        format!("the mount did not answer within {} s", PATIENCE.as_secs())
     };
-    Failure::new(Kind::Mount, message, format!("its log: `tail {}`", log.display()))
+    let hint = format!("see its log, `tail {}`, and `ctxfs doctor`", log.display());
+    Failure::new(Kind::Mount, message, hint)
 }
 
 /// The server's own process.

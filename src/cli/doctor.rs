@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::cli::Context;
 use crate::cli::args::Cli;
+use crate::cli::args::TargetArgs;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::Kind;
 use crate::cli::output;
@@ -59,6 +60,11 @@ impl Check {
 struct Report {
     can_mount: bool,
     checks: Vec<Check>,
+}
+
+/// Whether the mount at `target` answers; an error if it is dead. May hang.
+pub(super) fn probe(args: &TargetArgs) -> anyhow::Result<()> {
+    mounts::answer(&args.target)
 }
 
 pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {

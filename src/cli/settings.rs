@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use crate::cli::env::Environment;
 use crate::cli::outcome::Failure;
 use crate::fuse::mount;
-use crate::fuse::mount::MountState;
 
 /// Where root's mount stands, so that paths are short.
 pub(super) const ROOT_MOUNTPOINT: &str = "/ctx";
@@ -43,10 +42,7 @@ pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow
         return Ok(given.to_owned());
     }
     let candidates = default_mountpoints(environment);
-    let ours = |place: &&PathBuf| {
-        matches!(mount::state(place), MountState::Alive { .. } | MountState::Dead { .. })
-    };
-    let found = candidates.iter().find(ours).or(candidates.first());
+    let found = candidates.iter().find(|place| is_mounted(place)).or(candidates.first());
     Ok(found.cloned().ok_or_else(|| homeless("the mountpoint", "it: `ctxfs umount DIR`"))?)
 }
 
@@ -108,9 +104,9 @@ fn homeless(what: &str, instead: &str) -> Failure {
     Failure::usage(format!("no default for {what}: HOME is not set"), format!("give {instead}"))
 }
 
-/// Makes the mountpoint if it is not there. A dead mount is a directory too, once healed.
+/// Makes the mountpoint if it is not there. A mount is not looked into: it may hang.
 pub(super) fn make(dir: &Path) -> anyhow::Result<()> {
-    if mount::is_inherited(dir) || matches!(mount::state(dir), MountState::Dead { .. }) {
+    if mount::is_inherited(dir) || is_mounted(dir) {
         return Ok(());
     }
     if dir.is_file() {
@@ -121,6 +117,12 @@ pub(super) fn make(dir: &Path) -> anyhow::Result<()> {
         let text = format!("cannot make the mountpoint `{}`: {cause}", dir.display());
         Failure::usage(text, "name a directory that is there or can be made").into()
     })
+}
+
+/// Whether a ctxfs is mounted there, alive or dead.
+fn is_mounted(dir: &Path) -> bool {
+    let dir = resolve(dir);
+    mount::mounts().is_ok_and(|mounts| mounts.iter().any(|entry| entry.target == dir))
 }
 
 /// `path`, absolute and without links as far as it exists. The mount table knows paths so.

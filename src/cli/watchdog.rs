@@ -25,7 +25,7 @@ use rustix::fd::AsFd as _;
 use signal_hook::consts::SIGTERM;
 use signal_hook::low_level::pipe;
 
-use crate::cli::args::WatchMountArgs;
+use crate::cli::args::TargetArgs;
 use crate::cli::env;
 use crate::cli::stop::SIGNALS;
 use crate::cli::stop::Stop;
@@ -98,7 +98,7 @@ impl Watchdog {
 }
 
 /// The watchdog's own process; the server's socket is its standard input.
-pub(super) fn run(args: &WatchMountArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &TargetArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-watch");
     let mut server = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     for signal in SIGNALS {
