@@ -93,8 +93,15 @@ impl Command {
         self
     }
 
-    /// Runs to the end; panics past the deadline, after killing the whole group.
-    pub(crate) fn run(mut self) -> Output {
+    /// Runs to the end; panics past the deadline.
+    pub(crate) fn run(self) -> Output {
+        let told = format!("{self:?}");
+        let limit = self.limit;
+        self.finish().unwrap_or_else(|| panic!("{told}: not done after {limit:?}"))
+    }
+
+    /// Runs to the end; past the deadline kills the whole group and returns nothing.
+    pub(crate) fn finish(mut self) -> Option<Output> {
         self.inner.process_group(0);
         self.inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.inner.spawn().unwrap_or_else(|error| panic!("{self:?}: {error}"));
@@ -112,10 +119,10 @@ impl Command {
             (read(&stdout), read(&stderr), wait(&mut child, deadline))
         else {
             rustix::process::kill_process_group(Pid::from_child(&child), Signal::KILL).ok();
-            panic!("{self:?}: not done after {:?}", self.limit);
+            return None;
         };
         let code = status.code().unwrap_or_else(|| -status.signal().unwrap());
-        Output { code, stdout, stderr }
+        Some(Output { code, stdout, stderr })
     }
 
     /// Runs, panics unless it succeeds, and returns its standard output.
