@@ -36,10 +36,12 @@ fn a_search_reports_each_hit_once() {
         for (dir, options) in
             [("c7", &[][..]), ("c7", &["--hidden"]), ("c7/artifacts/tool", &["--no-ignore-parent"])]
         {
-            let search = Command::new("rg").args(["--sort", "path", "--no-heading", "-N", "ERROR"]);
-            let said = search.args(options).current_dir(&mount.path().join(dir)).text();
-            let said: Vec<&str> =
-                said.lines().map(|line| line.trim_start_matches("artifacts/tool/")).collect();
+            let search = Command::new("rg").args(["--sort", "path", "-H", "-N", "ERROR"]);
+            let said = search.args(options).arg(".").current_dir(&mount.path().join(dir)).text();
+            let said: Vec<&str> = said
+                .lines()
+                .map(|line| line.trim_start_matches("./").trim_start_matches("artifacts/tool/"))
+                .collect();
             assert!(said == expected, "{mode:?} {dir} {options:?}: {} hits", said.len());
         }
     }

@@ -35,8 +35,8 @@ pub(crate) struct Subject {
 /// The files that every tool is tried on. The live artifact is live for as long as this is.
 pub(crate) struct Subjects {
     pub(crate) all: Vec<Subject>,
-    pub(crate) mount: TestMount,
     _writer: File,
+    pub(crate) mount: TestMount,
 }
 
 /// Runs `rows` on all subjects in `mode`; panics with every difference.

@@ -28,9 +28,11 @@ const ROWS: &[Row] = &[
     },
     Row { tool: "rg, standard input", needs: RG, script: r#"rg ERROR - < "$NAME" || true"# },
     Row {
-        tool: "fd, the file itself",
+        tool: "fd",
         needs: &[("fdfind", "fd-find")],
-        script: r#"fdfind -uu -t f --size +0b "^$(basename "$NAME")\$" "$(dirname "$NAME")" -X cat"#,
+        // It finds by listing, and other views are not listed.
+        script: r#"case $NAME in *.txt|*.summary|*.tail) ;; *) exit 0; esac
+            fdfind -uu -t f --size +0b "^$(basename "$NAME")\$" "$(dirname "$NAME")" -X cat"#,
     },
 ];
 
