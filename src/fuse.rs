@@ -4,6 +4,7 @@
 //! operation is one call of [`ContextFs`] and one reply.
 
 mod adaptor;
+mod answer;
 mod convert;
 pub mod mount;
 mod passthrough;

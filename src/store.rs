@@ -167,7 +167,7 @@ impl Store {
     pub fn is_stacked(&self) -> bool {
         /// `OVERLAYFS_SUPER_MAGIC` of linux/magic.h.
         const OVERLAYFS: i64 = 0x794c_7630;
-        rustix::fs::fstatfs(&self.0.context).is_ok_and(|disk| disk.f_type as i64 == OVERLAYFS)
+        rustix::fs::fstatfs(&self.0.context).is_ok_and(|disk| disk.f_type == OVERLAYFS)
     }
 
     /// The room on its disk.

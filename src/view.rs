@@ -118,13 +118,32 @@ pub fn render(
     }
     match view {
         View::Summary => summary::render(subject, out),
-        View::Tail => lines::last(subject, Limits::TAIL_LINES, out),
-        View::Head => lines::first(subject, Limits::TAIL_LINES, out),
-        View::Lines(range) => lines::range(subject, *range, expired, out),
+        View::Tail => text_only(subject, out, |out| lines::last(subject, Limits::TAIL_LINES, out)),
+        View::Head => text_only(subject, out, |out| lines::first(subject, Limits::TAIL_LINES, out)),
+        View::Lines(range) => {
+            text_only(subject, out, |out| lines::range(subject, *range, expired, out))
+        }
         View::Grep(query) => grep::render(query, subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
     }
+}
+
+/// Lets lines out, unless a NUL byte in them shows that they are none.
+///
+/// The analysis may have seen less than what is shown; this needs nothing but what is shown.
+fn text_only(
+    subject: &Subject<'_>,
+    out: &mut dyn Write,
+    lines: impl FnOnce(&mut dyn Write) -> Result<Rendered, RenderError>,
+) -> Result<Rendered, RenderError> {
+    let mut text = Vec::new();
+    let rendered = lines(&mut text)?;
+    if memchr::memchr(0, &text).is_some() {
+        return Ok(Rendered::noted(binary::notice(subject)));
+    }
+    out.write_all(&text)?;
+    Ok(rendered)
 }
 
 /// Whether bytes of the artifact go out as they are.

@@ -4,6 +4,7 @@
 mod capture;
 mod server;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -78,7 +79,8 @@ fn list(tools: &Path) -> anyhow::Result<String> {
         lines.push((name, size));
     }
     lines.sort();
-    Ok(lines.iter().map(|(name, size)| format!("{size:>9} {name}\n")).collect())
+    let lines: Vec<_> = lines.iter().map(|(name, size)| format!("{size:>9} {name}")).collect();
+    Ok(lines.join("\n"))
 }
 
 /// Prints a command and the beginning of what it gives.
@@ -86,7 +88,7 @@ fn show(context: &mut Context, command: &str, text: &str) -> anyhow::Result<()> 
     let mut shown: String = text.lines().take(SHOWN).flat_map(|line| [line, "\n"]).collect();
     let more = text.lines().count().saturating_sub(SHOWN);
     if more > 0 {
-        shown += &format!("[... {more} more lines]\n");
+        let _ = writeln!(shown, "[... {more} more lines]");
     }
     let gap = if text.is_empty() { "" } else { "\n" };
     context.printer.data(&format!("{STRONG}$ {command}{STRONG:#}\n{shown}{gap}"))

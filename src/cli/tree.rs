@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::cli::outcome::Failure;
 use crate::fs::ContextFs;
 use crate::fs::Fh;
+use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::Opened;
@@ -21,7 +22,7 @@ use crate::store::Store;
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
 /// Nobody waits for a view here but who asked for it: it may take as long as it needs.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+const PATIENCE: Duration = Duration::from_hours(24);
 
 /// The tree of a store.
 #[derive(Debug)]
@@ -59,12 +60,13 @@ impl Tree {
     fn open(&self, path: &Path) -> Result<Fh, io::Error> {
         let mut at = Ino::ROOT;
         for name in names(path)? {
-            let entry = self.0.lookup(at, name).map_err(system)?;
+            let entry = self.0.lookup(at, name).map_err(|error| system(&error))?;
             at = entry.attr.ino;
         }
         let (send, opened) = mpsc::channel();
         self.0.open(at, OpenMode { flags: libc::O_RDONLY }, move |opened| drop(send.send(opened)));
-        let opened: Opened = opened.recv().map_err(io::Error::other)?.map_err(system)?;
+        let opened: Opened =
+            opened.recv().map_err(io::Error::other)?.map_err(|error| system(&error))?;
         Ok(opened.fh)
     }
 }
@@ -84,7 +86,7 @@ fn names(path: &Path) -> io::Result<Vec<&OsStr>> {
     Ok(parts.filter(|part| !matches!(*part, b"" | b".")).map(OsStr::from_bytes).collect())
 }
 
-fn system(error: crate::fs::FsError) -> io::Error {
+fn system(error: &FsError) -> io::Error {
     io::Error::from_raw_os_error(error.errno().0)
 }
 

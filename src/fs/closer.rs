@@ -41,7 +41,7 @@ impl Closer {
     }
 }
 
-/// From proc_pid_stat(5): field 9 holds `PF_EXITING`, field 52 the exit code.
+/// From `proc_pid_stat(5)`: field 9 holds `PF_EXITING`, field 52 the exit code.
 fn exit_code_when_exiting(stat: &str) -> Option<i32> {
     const PF_EXITING: u64 = 0x4;
     // The name, field 2, is in parentheses and may hold anything.

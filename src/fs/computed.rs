@@ -106,7 +106,7 @@ impl Shared {
     fn render_manifest(&self, node: &Arc<Node>) -> Result<Body> {
         let id = node.conversation().ok_or(FsError::Stale)?;
         let conversation = self.conversation(&id)?;
-        let mut records = self.present(&conversation)?;
+        let mut records = Self::present(&conversation)?;
         records.sort_by(|a, b| (a.created, &a.path).cmp(&(b.created, &b.path)));
         let mut with_places = records.into_iter().filter_map(|record| {
             let path = crate::model::RelPath::new(&record.path).ok()?;
@@ -118,7 +118,7 @@ impl Shared {
         Ok(spool.finish(None)?)
     }
 
-    fn present(&self, conversation: &Conversation) -> Result<Vec<Record>> {
+    fn present(conversation: &Conversation) -> Result<Vec<Record>> {
         let mut found = Vec::new();
         for path in conversation.artifacts()? {
             let Ok(stat) = conversation.dir().stat_at(&path) else { continue };

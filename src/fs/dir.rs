@@ -109,13 +109,13 @@ impl ContextFs {
         let parent = self.0.nodes.get(parent)?;
         let dir = parent.as_dir()?;
         let id = Component::new(name)?;
-        self.0.check_not_computed(&parent, dir, name)?;
+        Shared::check_not_computed(&parent, dir, name)?;
         let mode = if parent.is_root() { mode & 0o700 } else { mode };
         dir.dir.mkdir(name, mode)?;
         if parent.is_root() {
             self.0.store.create_conversation(&id)?;
         }
-        self.0.give_dir_to(dir, name, caller)?;
+        Shared::give_dir_to(dir, name, caller)?;
         let node = self.0.find_real(&parent, dir, name)?;
         self.0.entry(&node)
     }
@@ -245,7 +245,6 @@ impl Shared {
 
     /// EPERM where `name` is that of a computed file, and no real one hides it.
     pub(crate) fn check_not_computed(
-        &self,
         parent: &Arc<Node>,
         dir: &DirNode,
         name: &OsStr,
@@ -262,7 +261,7 @@ impl Shared {
         if dir.dir.stat(name).is_ok() { Ok(()) } else { Err(FsError::Computed) }
     }
 
-    fn give_dir_to(&self, dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
+    fn give_dir_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
         if rustix::process::geteuid().is_root() && (caller.uid, caller.gid) != (0, 0) {
             let made = dir.dir.open_dir(name)?;
             dir.dir.chown(name, Some(caller.uid), Some(caller.gid))?;

@@ -64,10 +64,10 @@ pub(crate) fn record_at(
     if !writing.unsealed && known.as_ref().is_some_and(|record| record.state == State::Live) {
         known = conversation.recover(path)?.or(known);
     }
-    let recorded = known.is_some();
+    let recorded = known.as_ref().map(|known| (known.generation, known.state == State::Live));
     let mut record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
     if writing.unsealed {
-        record.generation += u64::from(recorded && record.state != State::Live);
+        record.generation = writing.generation(recorded);
         record.state = State::Live;
     }
     if let Some(why) = &writing.trouble {

@@ -43,6 +43,10 @@ pub(crate) struct Writing {
     pub(crate) writers: u32,
     /// Opened for writing, or changed, since it was last sealed.
     pub(crate) unsealed: bool,
+    /// Lives begun since it was last sealed: each is a generation, sealed in between or not.
+    pub(crate) lives: u64,
+    /// The generation that the manifest has recorded as live in this life, and when.
+    pub(crate) noted: Option<Noted>,
     /// Some handle can have mapped it for writing, which the daemon does not see.
     pub(crate) mapped: bool,
     /// Changes of bytes that stood before: overwriting, truncation.
@@ -185,7 +189,35 @@ impl FileNode {
     }
 }
 
+/// A generation, and the value of `Writing::lives` when it was recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Noted {
+    pub(crate) generation: u64,
+    pub(crate) lives: u64,
+}
+
 impl Writing {
+    /// The generation that it is in, where the manifest knows it as `recorded`: its generation
+    /// and whether that one is live still.
+    pub(crate) fn generation(&self, recorded: Option<(u64, bool)>) -> u64 {
+        let later = match (self.noted, recorded) {
+            (Some(noted), _) => noted.generation + self.lives.saturating_sub(noted.lives),
+            (None, Some((generation, true))) => generation + self.lives.saturating_sub(1),
+            (None, Some((generation, false))) => generation + self.lives,
+            (None, None) => self.lives,
+        };
+        later.max(1)
+    }
+
+    /// Notes that a writer has come, or that it is changed without one.
+    pub(crate) fn begin_life(&mut self) {
+        if !std::mem::replace(&mut self.unsealed, true) {
+            // What stood in the way of the last generation is no more.
+            self.trouble = None;
+        }
+        self.lives += 1;
+    }
+
     /// Notes that `count` bytes were written at `offset`.
     pub(crate) fn wrote(&mut self, offset: u64, count: u64) {
         self.changes += 1;
@@ -202,13 +234,17 @@ impl Writing {
             self.rewrites += 1;
         }
         self.end = length;
-        self.unsealed = true;
+        if self.writers == 0 {
+            self.begin_life();
+        }
     }
 
     /// Notes that the artifact is recorded as it is now.
     pub(crate) fn sealed(&mut self) {
         self.unsealed = false;
         self.mapped = false;
+        self.lives = 0;
+        self.noted = None;
     }
 
     /// Notes a change of bytes that the daemon cannot place.

@@ -128,7 +128,7 @@ impl ContextFs {
             }
             created => Arc::new(created?),
         };
-        self.0.give_to(&file, caller)?;
+        Shared::give_to(&file, caller)?;
         let stat = stat_file(&file)?;
         let node = self.0.file_node(&parent, name, &stat)?;
         let opened = self.0.opened(&node, node.as_file()?, file, mode);
@@ -320,9 +320,8 @@ impl Shared {
             writing.writers += 1;
             writing.mapped |= mode.can_map_for_writing();
             let first = writing.writers == 1;
-            if !std::mem::replace(&mut writing.unsealed, true) {
-                // A new generation: what stood in the way of the last one is no more.
-                writing.trouble = None;
+            if first {
+                writing.begin_life();
             }
             drop(writing);
             if first {
@@ -395,12 +394,12 @@ impl Shared {
         if parent.is_root() {
             return Err(FsError::RootHoldsConversations);
         }
-        self.check_not_computed(parent, dir, name)?;
+        Self::check_not_computed(parent, dir, name)?;
         Ok(dir)
     }
 
     /// The new file's owner is who made it, where the mount serves several users.
-    fn give_to(&self, file: &File, caller: Caller) -> Result<()> {
+    fn give_to(file: &File, caller: Caller) -> Result<()> {
         let me = rustix::process::geteuid();
         if me.is_root() && (caller.uid, caller.gid) != (0, 0) {
             let uid = rustix::fs::Uid::from_raw(caller.uid);

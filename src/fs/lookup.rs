@@ -281,9 +281,8 @@ impl Shared {
                 let attr = Attr::of_disk(node.ino, &file.stat()?);
                 timed(attr, FILE_ATTR_TTL, Duration::ZERO)
             }
-            NodeKind::Dir(_) => timed(self.attr(node)?, DIR_TTL, DIR_TTL),
+            NodeKind::Dir(_) | NodeKind::Control => timed(self.attr(node)?, DIR_TTL, DIR_TTL),
             NodeKind::ViewDir { .. } => timed(self.attr(node)?, DIR_TTL, Duration::ZERO),
-            NodeKind::Control => timed(self.attr(node)?, DIR_TTL, DIR_TTL),
         })
     }
 

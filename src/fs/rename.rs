@@ -76,7 +76,7 @@ impl Shared {
     fn source(&self, from: &End<'_>) -> Result<Arc<Node>> {
         match self.find_real(from.parent, from.dir, from.name) {
             Err(FsError::NotFound) => {
-                self.check_not_computed(from.parent, from.dir, from.name)?;
+                Self::check_not_computed(from.parent, from.dir, from.name)?;
                 Err(FsError::NotFound)
             }
             found => found,
@@ -91,7 +91,7 @@ impl Shared {
         mode: RenameMode,
     ) -> Result<()> {
         Component::new(to.name)?;
-        self.check_not_computed(to.parent, to.dir, to.name)?;
+        Self::check_not_computed(to.parent, to.dir, to.name)?;
         if from.parent.is_root() != to.parent.is_root() {
             return Err(FsError::RootHoldsConversations);
         }
@@ -182,6 +182,9 @@ impl Shared {
         };
         let record = self.conversation(&id)?.record(&path)?;
         let mut writing = file.writing();
+        // What is recorded under the new name counts on from there.
+        writing.noted = None;
+        writing.lives = writing.lives.min(u64::from(writing.writers > 0));
         writing.unsealed |= record.is_none_or(|record| record.state == State::Live);
         let (unsealed, closed) = (writing.unsealed, writing.writers == 0);
         drop(writing);

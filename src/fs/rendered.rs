@@ -27,7 +27,7 @@ use crate::view::View;
 
 /// How long the kernel may believe the attributes of a computed file: for ever, as they never
 /// change; an hour is as good and keeps forgotten mistakes short.
-const SETTLED: Duration = Duration::from_secs(3600);
+const SETTLED: Duration = Duration::from_hours(1);
 
 /// What makes a computed file the same file: what it is computed from, and at which moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -28,6 +28,7 @@ use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::facts::record_at;
 use crate::fs::file::FileNode;
+use crate::fs::file::Noted;
 use crate::fs::file::STEP;
 use crate::fs::file::Writing;
 use crate::fs::inode::FileId;
@@ -137,8 +138,7 @@ impl Sealer {
                 return None;
             }
             let pause = queue.later.iter().map(|(due, _)| *due).min();
-            let pause =
-                pause.map_or(Duration::from_secs(3600), |due| due - Instant::now().min(due));
+            let pause = pause.map_or(Duration::from_hours(1), |due| due - Instant::now().min(due));
             let woken = self.changed.wait_timeout(queue, pause);
             queue = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -211,7 +211,7 @@ impl Shared {
         let node = Arc::clone(job.node());
         let result = match job {
             Job::Opened(node) => self.note_live(&node).map(|()| Outcome::Done),
-            Job::Follow(node) => self.follow(&node),
+            Job::Follow(node) => Self::follow(&node),
             Job::Seal(node) => self.seal(&node, ending),
             Job::Analyse(node) => self.analyse_sealed(&node, ending),
         };
@@ -227,11 +227,15 @@ impl Shared {
     /// Records that the artifact is live, unless it has been closed meanwhile.
     fn note_live(&self, node: &Arc<Node>) -> Result<()> {
         self.record_as(node, |writing, record| {
-            (writing.writers > 0).then(|| Record { state: State::Live, analysis: None, ..record })
+            if writing.writers == 0 {
+                return None;
+            }
+            writing.noted = Some(Noted { generation: record.generation, lives: writing.lives });
+            Some(Record { state: State::Live, analysis: None, ..record })
         })
     }
 
-    fn follow(&self, node: &Arc<Node>) -> Result<Outcome> {
+    fn follow(node: &Arc<Node>) -> Result<Outcome> {
         let file = node.as_file()?;
         if !node.place().is_some_and(|(_, path)| path.is_artifact()) {
             return Ok(Outcome::Done);
@@ -307,7 +311,7 @@ impl Shared {
         };
         self.record_as(node, |writing, record| {
             let same = !writing.unsealed && record.size == analysis.bytes;
-            same.then(|| Record { analysis: Some(analysis), ..record })
+            same.then_some(Record { analysis: Some(analysis), ..record })
         })?;
         Ok(Outcome::Done)
     }

@@ -74,12 +74,11 @@ impl Shared {
             _ => {}
         }
         let handle = fh.and_then(|fh| self.handles.file(fh).ok()).filter(|handle| handle.writes);
-        let open = match &handle {
-            Some(handle) => Arc::clone(&handle.file),
-            None => {
-                self.check_not_sealed(node, file)?;
-                Arc::new(file.open(OFlags::WRONLY)?)
-            }
+        let open = if let Some(handle) = &handle {
+            Arc::clone(&handle.file)
+        } else {
+            self.check_not_sealed(node, file)?;
+            Arc::new(file.open(OFlags::WRONLY)?)
         };
         let mut writing = file.writing();
         open.set_len(size)?;

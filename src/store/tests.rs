@@ -119,12 +119,13 @@ fn a_conversation_goes_when_it_is_empty() {
     let (_temporary, store) = store();
     let conversation = store.create_conversation(&id("c7")).unwrap();
     conversation.append(&[Record::default()]).unwrap();
+    let file = store.root().join("context/c7/artifacts/tool/x.txt");
+    fs::write(&file, "x").unwrap();
     let error = store.remove_conversation(&id("c7")).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ENOTEMPTY));
     assert!(store.root().join("context/c7/manifest.jsonl").exists());
-    for name in ["artifacts", "history", "catalog"] {
-        fs::remove_dir_all(store.root().join("context/c7").join(name)).unwrap();
-    }
+    assert!(store.root().join("context/c7/catalog/tools").exists());
+    fs::remove_file(file).unwrap();
     store.remove_conversation(&id("c7")).unwrap();
     assert_eq!(store.conversations().unwrap(), []);
 }

@@ -59,7 +59,7 @@ pub(super) fn render(
         Err(_) => true,
     };
     let ending = Ending { fallback: pattern.fallback, out_of_time: trace.out_of_time(), crowded };
-    Ok(notice::finish(query, subject, &trace, report, &ending)?)
+    Ok(notice::finish(query, subject, &trace, report, &ending, expired)?)
 }
 
 fn searcher(options: &Options) -> Searcher {

@@ -54,9 +54,6 @@ pub(super) fn range(
     match range {
         LineRange::Last(count) => last(subject, count, out),
         LineRange::Between { first, last } => {
-            if all_lines(subject).is_some_and(|lines| first > lines) {
-                return Err(RenderError::NotFound);
-            }
             match scan::line_start(subject.content, first, expired)? {
                 Found::At(offset) => forward(subject, offset, (first, last), out),
                 Found::Beyond => Err(RenderError::NotFound),
@@ -79,7 +76,7 @@ pub(super) fn last(
     out.write_all(&fitted.bytes)?;
     Ok(match fitted.extent {
         Extent::All => Rendered::plain(),
-        Extent::Lines(shown) => Rendered::noted(last_lines_notice(subject, count, shown)),
+        Extent::Lines(shown) => Rendered::noted(last_lines_notice(subject, count, shown)?),
         Extent::Part => Rendered::noted(last_part_notice(subject, fitted.bytes.len())?),
     })
 }
@@ -99,7 +96,7 @@ fn forward(
     out.write_all(&fitted.bytes)?;
     Ok(match fitted.extent {
         Extent::All => Rendered::plain(),
-        Extent::Lines(shown) => Rendered::noted(lines_notice(subject, range, shown)),
+        Extent::Lines(shown) => Rendered::noted(lines_notice(subject, range, shown)?),
         Extent::Part => Rendered::noted(part_notice(subject, range.0, fitted.bytes.len())),
     })
 }
@@ -147,19 +144,22 @@ fn budget(subject: &Subject<'_>) -> usize {
     Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + 2 * subject.place.file().len())
 }
 
-/// How many lines there are, where all of them were counted.
-fn all_lines(subject: &Subject<'_>) -> Option<u64> {
-    (subject.analysis.bytes == subject.content.len()).then_some(subject.analysis.lines)
+fn all_lines(subject: &Subject<'_>) -> io::Result<Option<u64>> {
+    scan::count_lines(subject, &|| false)
 }
 
-fn lines_notice(subject: &Subject<'_>, (first, last): (u64, u64), shown: u64) -> String {
+fn lines_notice(
+    subject: &Subject<'_>,
+    (first, last): (u64, u64),
+    shown: u64,
+) -> io::Result<String> {
     let next = first + shown;
-    let last = all_lines(subject).map_or(last, |lines| last.min(lines));
-    format!(
+    let last = all_lines(subject)?.map_or(last, |lines| last.min(lines));
+    Ok(format!(
         "# {}; more would pass 48 KiB. Go on: {}.lines/{next}-{last}\n",
         following(first, next - 1),
         subject.place.file(),
-    )
+    ))
 }
 
 fn part_notice(subject: &Subject<'_>, line: u64, shown: usize) -> String {
@@ -174,22 +174,22 @@ fn part_notice(subject: &Subject<'_>, line: u64, shown: usize) -> String {
     )
 }
 
-fn last_lines_notice(subject: &Subject<'_>, asked: u64, shown: u64) -> String {
+fn last_lines_notice(subject: &Subject<'_>, asked: u64, shown: u64) -> io::Result<String> {
     let file = subject.place.file();
-    let Some(lines) = all_lines(subject) else {
-        return format!(
+    let Some(lines) = all_lines(subject)? else {
+        return Ok(format!(
             "# the last {} follow; more would pass 48 KiB. All: {file}\n",
             counted(shown, "line")
-        );
+        ));
     };
     let first = lines.saturating_sub(shown) + 1;
     let earliest = lines.saturating_sub(asked) + 1;
-    format!(
+    Ok(format!(
         "# {}, the last of {}; more would pass 48 KiB. Before them: {file}.lines/{earliest}-{}\n",
         following(first, lines),
         grouped(lines),
         first - 1,
-    )
+    ))
 }
 
 fn last_part_notice(subject: &Subject<'_>, shown: usize) -> io::Result<String> {
@@ -197,7 +197,7 @@ fn last_part_notice(subject: &Subject<'_>, shown: usize) -> io::Result<String> {
     let offset = subject.content.len() - shown as u64;
     let bytes = counted(shown as u64, "byte");
     let start = scan::start_before(subject.content, offset)?;
-    Ok(match (start, all_lines(subject)) {
+    Ok(match (start, all_lines(subject)?) {
         (Some(start), Some(line)) => format!(
             "# the last {bytes} of line {} follow, from byte column {} on; all of it would pass 48 KiB. \
              All of it in parts: {file}.grep/--from={line} -o .{{1,{PART_CHARS}}}\n",

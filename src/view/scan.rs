@@ -3,11 +3,14 @@
 use std::io;
 
 use crate::model::Content;
+use crate::model::Subject;
 
 /// Bytes read at once: large enough that the reading costs more than the call.
 const BLOCK: usize = 1 << 20;
 /// How far back the start of a line is looked for.
 const FARTHEST_BACK: u64 = 64 << 20;
+/// Bytes in which lines are counted: seconds of work.
+const MOST_COUNTED: u64 = 8 << 30;
 
 /// Where a line begins.
 pub(super) enum Found {
@@ -41,6 +44,30 @@ pub(super) fn line_start(
         missing = missing.saturating_sub(newlines);
     }
     Ok(if offset < content.len() { Found::At(offset) } else { Found::Beyond })
+}
+
+/// How many lines there are: known, where all is analysed, else counted. None where that would take
+/// too long.
+pub(super) fn count_lines(
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+) -> io::Result<Option<u64>> {
+    let (content, analysis) = (subject.content, subject.analysis);
+    if analysis.bytes == content.len() {
+        return Ok(Some(analysis.lines));
+    }
+    let mut block = vec![0; BLOCK];
+    let (mut offset, mut lines, mut last) = (0, 0, b'\n');
+    while offset < MOST_COUNTED && !expired() {
+        let got = content.read_at(offset, &mut block)?;
+        if got == 0 {
+            return Ok(Some(lines + u64::from(last != b'\n')));
+        }
+        lines += memchr::memchr_iter(b'\n', &block[..got]).count() as u64;
+        last = block[got - 1];
+        offset += got as u64;
+    }
+    Ok(None)
 }
 
 /// Bytes of `block` up to and with its `count`th newline, which is there.

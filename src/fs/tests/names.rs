@@ -46,7 +46,7 @@ fn the_manifest_has_every_artifact_of_now() {
     std::fs::write(fixture.plain("planted.txt"), "three\n").unwrap();
     let listed = json(&fixture, "c1/manifest.json");
     let mut ids: Vec<_> = listed.as_array().unwrap().iter().map(|of| &of["id"]).collect();
-    ids.sort_by_key(|id| id.to_string());
+    ids.sort_by_key(std::string::ToString::to_string);
     assert_eq!(ids, ["ctx://c1/artifacts/tool/a.txt", "ctx://c1/artifacts/tool/planted.txt"]);
     fixture.unlink("a.txt").unwrap();
     assert_eq!(json(&fixture, "c1/manifest.json").as_array().unwrap().len(), 1);

@@ -17,7 +17,9 @@ fn together(fixture: &Arc<Fixture>, work: fn(&Fixture, usize)) {
         thread::spawn(move || (0..ROUNDS).for_each(|_| work(&fixture, number)))
     };
     let threads: Vec<_> = (0..THREADS).map(run).collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }
 
 /// Looks a name up, uses its number, and forgets it.

@@ -13,6 +13,7 @@ use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
 use crate::view::query::Position;
+use crate::view::scan;
 
 /// How a search ended.
 pub(super) struct Ending {
@@ -30,6 +31,8 @@ struct Notices<'a> {
     trace: &'a Trace,
     ending: &'a Ending,
     lines: u64,
+    /// Lines in all, where that matters and is known.
+    all_lines: Option<u64>,
     windowed: Option<Position>,
 }
 
@@ -40,17 +43,19 @@ pub(super) fn finish(
     trace: &Trace,
     mut report: Report<'_>,
     ending: &Ending,
+    expired: &dyn Fn() -> bool,
 ) -> io::Result<Rendered> {
     if query.options().count && report.count() > 0 {
         report.page.push(format!("{}\n", report.count()).as_bytes())?;
     }
     let (lines, windowed) = (report.lines, report.windowed);
-    let notices = Notices { query, subject, trace, ending, lines, windowed };
+    let all_lines =
+        if report.page.is_full() { scan::count_lines(subject, expired)? } else { None };
+    let notices = Notices { query, subject, trace, ending, lines, all_lines, windowed };
     let cut = report.page.shorten(Limits::VIEW_BYTES.saturating_sub(notices.longest()));
     report.page.flush()?;
     let text = notices.text(cut);
-    let whole = !ending.out_of_time && (cut.is_none() || notices.all_lines().is_some());
-    Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole })
+    Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole: !ending.out_of_time })
 }
 
 /// There was no time to find where the search begins.
@@ -112,7 +117,7 @@ impl Notices<'_> {
     /// ` of 8,112 lines`.
     fn among(&self) -> String {
         let from = self.query.options().from.map_or(1, |from| from.line);
-        match self.all_lines() {
+        match self.all_lines {
             _ if self.ending.out_of_time => " lines so far".to_owned(),
             None => format!(" line{}", if self.lines == 1 { "" } else { "s" }),
             Some(lines) if from == 1 => format!(" of {}", counted(lines, "line")),
@@ -121,11 +126,6 @@ impl Notices<'_> {
                 format!(" of the {} from line {} on", counted(rest, "line"), grouped(from))
             }
         }
-    }
-
-    fn all_lines(&self) -> Option<u64> {
-        let analysis = self.subject.analysis;
-        (analysis.bytes == self.subject.content.len()).then_some(analysis.lines)
     }
 
     fn out_of_time(&self, cut: bool) -> String {
