@@ -1,5 +1,9 @@
 //! Runs that went wrong once, shrunk, on the core and on both kinds of mount.
 
+use std::fs::File;
+use std::io::Write as _;
+use std::time::Duration;
+
 use super::core;
 use super::mount;
 use super::operations::Ask;
@@ -18,7 +22,10 @@ use super::operations::Op::TruncatePath;
 use super::operations::Op::View;
 use super::operations::Op::Write;
 use super::operations::Text;
+use crate::support::Command;
 use crate::support::Mode as Kind;
+use crate::support::TestMount;
+use crate::support::within;
 
 const A: &str = "c1/artifacts/tool/a";
 const B: &str = "c1/artifacts/tool/b.txt";
@@ -108,4 +115,20 @@ fn views_keep_their_number_when_their_file_is_sealed() {
     check(&[Open(A, How::REPLACE), Exit(A, 1), hold, close(0), Settle, hold]);
     let ops = [Open(scratch, How::REPLACE), Exit(scratch, 1), close(0), Settle];
     check(&[&ops[..], &[Rename(scratch, A, Replace), hold, Settle, hold]].concat());
+}
+
+/// Starting it closed a copy of the descriptor in the middle of execve, where the kernel lets nobody
+/// look at the process; the daemon looked, to see whether it was being killed, and both waited.
+#[test]
+fn a_program_starts_while_an_artifact_is_open() {
+    let mount = TestMount::new(Kind::Cached);
+    let path = mount.tool("c1").join("a.txt");
+    let started = within(Duration::from_secs(10), move || {
+        let mut file = File::create(&path).unwrap();
+        for _ in 0..50 {
+            file.write_all(b"line\n").unwrap();
+            assert_eq!(Command::new("true").run().code, 0);
+        }
+    });
+    assert_eq!(started, Some(()));
 }
