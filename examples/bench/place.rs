@@ -49,7 +49,7 @@ impl Place {
             .arg(&mount)
             .arg("--store")
             .arg(dir.join("store"))
-            .args(["--foreground", "--passthrough", passthrough])
+            .args(["--foreground", "--log", "warn", "--passthrough", passthrough])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
