@@ -84,9 +84,10 @@ pub(super) fn resolve(target: &Path) -> PathBuf {
     })
 }
 
-/// A refusal, as of another user's mount, is an answer too.
+/// A refusal, as of another user's mount, is an answer too. Not stat(2), which the kernel may answer
+/// from what it remembers: statfs(2) always asks the server.
 fn is_dead(target: &Path) -> bool {
-    matches!(rustix::fs::stat(target), Err(Errno::NOTCONN | Errno::CONNABORTED))
+    matches!(rustix::fs::statfs(target), Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
 fn read() -> io::Result<Vec<MountEntry>> {
