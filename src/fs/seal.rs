@@ -45,6 +45,8 @@ const MAPPED_RETRY: Duration = Duration::from_millis(100);
 /// How soon a file is looked at again that was cut, or written by another process, while it was
 /// being sealed.
 const CHANGED_RETRY: Duration = Duration::from_millis(10);
+/// The highest nice value; see setpriority(2).
+const LOWEST_PRIORITY: i32 = 19;
 /// How many finished analyses are kept to be carried on by the next append.
 const RESUMABLE: usize = 8;
 
@@ -169,6 +171,11 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
 
 fn work(shared: &Weak<Shared>) {
     let Some(shared) = shared.upgrade() else { return };
+    // Writers and readers come first: sealing takes the time that they leave. In Linux this is the
+    // priority of the thread alone.
+    if let Err(error) = rustix::process::setpriority_process(None, LOWEST_PRIORITY) {
+        tracing::debug!(%error, "sealing runs at the priority of everything else");
+    }
     let mut resumable = VecDeque::new();
     while let Some((job, ending)) = shared.sealer.next() {
         let node = Arc::clone(job.node());

@@ -4,6 +4,7 @@
 //! searched in overlapping pieces and shown as windows (`fold`, `window`), a result too large for a
 //! reader is cut where it can be taken up again (`page`), and first lines say so (`notice`).
 
+mod ahead;
 mod fold;
 mod notice;
 mod page;
@@ -18,6 +19,7 @@ use grep_searcher::BinaryDetection;
 use grep_searcher::Searcher;
 use grep_searcher::SearcherBuilder;
 
+use crate::model::Content;
 use crate::model::Subject;
 use crate::view::Query;
 use crate::view::RenderError;
@@ -26,6 +28,7 @@ use crate::view::query::Options;
 use crate::view::query::Position;
 use crate::view::scan;
 use crate::view::scan::Found;
+use ahead::Ahead;
 use fold::Folded;
 use fold::Trace;
 use notice::Ending;
@@ -50,8 +53,12 @@ pub(super) fn render(
     };
     let page = Page::new(out, query.options().max == Some(0));
     let mut report = Report::new(&pattern.matcher, query.options(), &trace, page);
-    let text = Folded::new(subject.content, &trace, expired);
-    let searched = searcher(query.options()).search_reader(&pattern.matcher, text, &mut report);
+    let searched = std::thread::scope(|scope| {
+        let ahead = Ahead::start(scope, subject.content, trace.offset());
+        let content = ahead.as_ref().map_or(subject.content, |ahead| ahead as &dyn Content);
+        let text = Folded::new(content, &trace, expired);
+        searcher(query.options()).search_reader(&pattern.matcher, text, &mut report)
+    });
     let crowded = match searched {
         Ok(()) => false,
         Err(error) if trace.failed() || report.page.failed() => return Err(error.into()),
