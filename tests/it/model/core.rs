@@ -208,14 +208,14 @@ impl Core {
     }
 
     /// Where the kernel would have refused by itself, the filesystem does too.
-    fn refused<T>(what: &str, answer: Result<T, FsError>) {
+    fn refused<T>(what: &str, answer: &Result<T, FsError>) {
         assert!(answer.is_err(), "{what} was not refused");
     }
 
     fn refused_rename(&mut self, from: &str, to: &str, mode: Mode, parents: (Ino, Ino)) {
         let (name, new_name) = (OsStr::new(name_of(from)), OsStr::new(name_of(to)));
         let renamed = self.fs.rename(parents.0, name, parents.1, new_name, rename_mode(mode));
-        Self::refused("a rename", renamed);
+        Self::refused("a rename", &renamed);
     }
 }
 
@@ -231,7 +231,7 @@ impl Subject for Core {
         if how.excl {
             let mode = OpenMode { flags: flags(how) };
             let name = OsStr::new(name_of(path));
-            Self::refused("creating it anew", self.fs.create(parent, name, 0o600, mode, ME));
+            Self::refused("creating it anew", &self.fs.create(parent, name, 0o600, mode, ME));
             return Err(libc::EEXIST);
         }
         let opened = self.open_ino(attr.ino, flags(How { truncate: false, ..how }))?;
@@ -315,7 +315,7 @@ impl Subject for Core {
         let (parent, found) = self.name(path)?;
         let made = self.fs.mkdir(parent, OsStr::new(name_of(path)), 0o700, ME);
         if found.is_some() {
-            Self::refused("making it anew", made);
+            Self::refused("making it anew", &made);
             return Err(libc::EEXIST);
         }
         let entry = answer(made)?;

@@ -115,12 +115,17 @@ impl<S: Subject> Run<S> {
             Some(meta["path"].as_str().unwrap()),
             path.split_once('/').map(|(_, path)| path)
         );
-        let number = meta["generation"].as_u64().unwrap();
-        let reopened = known.reopened;
+        if is_artifact(path) {
+            self.judge_generation(path, file, meta["generation"].as_u64().unwrap());
+        }
+    }
+
+    /// It never goes back, and each life is another.
+    fn judge_generation(&mut self, path: &str, file: FileId, number: u64) {
+        let reopened = self.tree.files[file].reopened;
         let now = Generation { path: path.to_owned(), reopened, number };
         if let Some(before) = self.generations.insert(file, now).filter(|old| old.path == path) {
-            let reopened = is_artifact(path) && reopened > before.reopened;
-            let least = before.number + u64::from(reopened);
+            let least = before.number + u64::from(reopened > before.reopened);
             assert!(number >= least, "{path}: generation {number} after {}", before.number);
         }
     }

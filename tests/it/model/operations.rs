@@ -57,6 +57,7 @@ pub(crate) enum Op {
 }
 
 /// How a file is opened.
+#[expect(clippy::struct_excessive_bools, reason = "they are the flags of open(2)")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct How {
     pub(crate) read: bool,
@@ -96,9 +97,11 @@ impl Text {
         match self {
             Self::Word => b"beta".to_vec(),
             Self::Lines(count) => (1..=count)
-                .map(|n| format!("line {n} {}\n", if n % 5 == 0 { "beta" } else { "alpha" }))
-                .collect::<String>()
-                .into_bytes(),
+                .flat_map(|n| {
+                    let word = if n % 5 == 0 { "beta" } else { "alpha" };
+                    format!("line {n} {word}\n").into_bytes()
+                })
+                .collect(),
         }
     }
 }

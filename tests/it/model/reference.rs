@@ -104,7 +104,7 @@ pub(crate) fn name_of(path: &str) -> &str {
 }
 
 fn is_scratch(name: &str) -> bool {
-    name.ends_with(".tmp")
+    name.rsplit_once('.').is_some_and(|(stem, end)| !stem.is_empty() && end == "tmp")
 }
 
 /// The path inside the conversation.
