@@ -81,6 +81,26 @@ fn a_second_mount_leaves_live_artifacts_alone() {
     }
 }
 
+/// Between `close` and the record of the seal there is a moment in which nobody writes: another
+/// process must not take that for a crash.
+#[test]
+fn what_was_just_closed_is_complete_elsewhere() {
+    for mode in Mode::ALL {
+        let store = Arc::new(TestStore::new());
+        let [one, two] = [mode, mode].map(|mode| TestMount::of(&store, mode, &[]));
+        let there = two.path().join("c7/artifacts/tool");
+        for number in 0..300 {
+            let path = one.tool("c7").join(format!("{number}.txt"));
+            let mut writer = File::create(&path).unwrap();
+            writer.write_all(b"text\n").unwrap();
+            assert!(there.join(format!("{number}.txt")).exists());
+            drop(writer);
+            let summary = fs::read_to_string(there.join(format!("{number}.txt.summary"))).unwrap();
+            assert!(!summary.contains("INCOMPLETE"), "{mode:?}, output {number}: {summary}");
+        }
+    }
+}
+
 #[test]
 fn the_command_line_sees_what_the_mount_wrote() {
     let mount = TestMount::new(Mode::Passthrough);
