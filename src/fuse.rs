@@ -40,7 +40,7 @@ pub struct SessionOptions {
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { passthrough: true, threads: 8, allow_other: false, stacked_store: false }
+        Self { passthrough: true, threads: 4, allow_other: false, stacked_store: false }
     }
 }
 

@@ -22,6 +22,7 @@ pub use name::NameError;
 pub use name::RelPath;
 pub use name::is_scratch;
 pub use place::Place;
+pub use record::Owner;
 pub use record::Record;
 pub use record::Said;
 pub use record::State;

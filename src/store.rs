@@ -14,6 +14,7 @@ mod layout;
 mod lease;
 mod manifest;
 mod naming;
+mod owner;
 mod stat;
 mod writer;
 
@@ -50,6 +51,7 @@ pub use layout::is_bookkeeping;
 pub use lease::Lease;
 pub use lease::lease_is_free;
 pub use naming::call_stem;
+pub use owner::this_process;
 pub use stat::Kind;
 pub use stat::Stat;
 pub use stat::Time;

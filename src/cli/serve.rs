@@ -25,7 +25,6 @@ pub(super) fn start(plan: &Plan, fd: OwnedFd) -> anyhow::Result<Session> {
         passthrough: plan.passthrough == Passthrough::Auto,
         allow_other: plan.allow_other,
         stacked_store,
-        threads: std::env::var("CTXFS_T").ok().and_then(|t| t.parse().ok()).unwrap_or(8),
         ..SessionOptions::default()
     };
     let session = Session::start(fs, fd, &session)?;

@@ -120,7 +120,7 @@ impl ContextFs {
         caller: Caller,
     ) -> Result<(Entry, Opened)> {
         let parent = self.0.nodes.get(parent)?;
-        let dir = self.0.writable_dir(&parent, name)?;
+        let dir = Shared::writable_dir(&parent, name)?;
         let flags = mode.on_disk() | OFlags::EXCL;
         let file = match dir.dir.create_file(name, flags, permissions & 0o7777) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -385,7 +385,6 @@ impl Shared {
 
     /// The directory in which `name` may be made.
     pub(crate) fn writable_dir<'a>(
-        &self,
         parent: &'a Arc<Node>,
         name: &OsStr,
     ) -> Result<&'a crate::fs::node::DirNode> {

@@ -21,6 +21,7 @@ use crate::model::RelPath;
 use crate::model::Said;
 use crate::model::State;
 use crate::store::Conversation;
+use crate::store::this_process;
 
 /// What happens to a name that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,6 +222,7 @@ fn carried(
     let unknown = over.filter(|_| records.is_empty()).map(|over| Record {
         path: from.clone(),
         state: State::Live,
+        owner: this_process(),
         said: Said::default(),
         analysis: None,
         ..over.clone()

@@ -39,6 +39,7 @@ use crate::model::State;
 use crate::store::Lease;
 use crate::store::lease_is_free;
 use crate::store::said_of;
+use crate::store::this_process;
 
 /// How often a mapping that may still be written is looked at.
 const MAPPED_RETRY: Duration = Duration::from_millis(100);
@@ -238,7 +239,8 @@ impl Shared {
                 return None;
             }
             writing.noted = Some(Noted { generation: record.generation, lives: writing.lives });
-            Some(Record { state: State::Live, analysis: None, ..record })
+            let owner = this_process();
+            Some(Record { state: State::Live, owner, analysis: None, ..record })
         })
     }
 
@@ -297,7 +299,7 @@ impl Shared {
                 record.state = State::Sealed;
             }
             record.said.update(&said);
-            Some(Record { analysis: analysis.filter(|_| !changed), ..record })
+            Some(Record { owner: None, analysis: analysis.filter(|_| !changed), ..record })
         })?;
         if changed && !ending {
             return Ok(Outcome::Later(CHANGED_RETRY, Job::Seal(Arc::clone(node))));

@@ -89,9 +89,14 @@ fn passthrough_flags(opened: &Opened) -> FopenFlags {
 }
 
 /// Pages stay from one open to the next: the kernel drops them when size or time have changed.
+/// Writers write past them, so that one write(2) is one request: the kernel would cut it at the
+/// borders of pages, and a reader see half a line.
 fn cached_flags(opened: &Opened) -> FopenFlags {
-    let flush = if opened.writes { FopenFlags::empty() } else { FopenFlags::FOPEN_NOFLUSH };
-    FopenFlags::FOPEN_KEEP_CACHE | flush
+    if opened.writes {
+        FopenFlags::FOPEN_DIRECT_IO
+    } else {
+        FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH
+    }
 }
 
 pub(super) fn attr(operation: &'static str, reply: ReplyAttr, got: Result<TimedAttr>) {

@@ -22,12 +22,24 @@ pub struct Record {
     pub modified: i64,
     /// When it was first seen, in milliseconds since the epoch.
     pub created: i64,
+    /// The process that is to seal it, of a live one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
     /// What its writer said of it.
     #[serde(flatten)]
     pub said: Said,
     /// What analysis found; absent while it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
+}
+
+/// A process, named so that no later one is taken for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot (`proc_pid_stat(5)`, field 22).
+    pub started: u64,
 }
 
 /// Where an artifact is in its life.

@@ -21,6 +21,7 @@ use crate::store::lease::Lease;
 use crate::store::lease::lease_is_free;
 use crate::store::manifest::Held;
 use crate::store::manifest::Manifest;
+use crate::store::owner;
 use crate::store::stat;
 use crate::store::stat::Kind;
 use crate::store::stat::Stat;
@@ -79,6 +80,7 @@ impl Conversation {
             size: stat.size,
             modified: stat.mtime.as_nanos(),
             created: stat.created().as_millis(),
+            owner: None,
             said: Said::default(),
             analysis: None,
         }
@@ -150,8 +152,8 @@ impl Conversation {
         self.manifest.compact(&self.dir).map_err(|error| self.fault("rewrite", error))
     }
 
-    /// Marks an artifact incomplete whose record says live and whose file nobody writes: its writer
-    /// or daemon died. Answers the new record; none, where the artifact is not of that kind, or the
+    /// Marks an artifact incomplete whose record says live, whose owner has ended and whose file
+    /// nobody writes: its writer or daemon died. Answers the new record; none, where the artifact is not of that kind, or the
     /// disk cannot tell.
     ///
     /// For whoever meets a live record and is not its writer. Analysis is left to the caller.
@@ -179,7 +181,7 @@ impl Conversation {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        if lease_is_free(&file) != Lease::Free {
+        if record.owner.is_some_and(owner::lives) || lease_is_free(&file) != Lease::Free {
             return Ok(None);
         }
         let stat = stat::stat_file(&file)?;
@@ -187,6 +189,7 @@ impl Conversation {
             state: State::Incomplete(DIED.to_owned()),
             size: stat.size,
             modified: stat.mtime.as_nanos(),
+            owner: None,
             analysis: None,
             ..record
         }))

@@ -27,6 +27,7 @@ use crate::store::layout;
 use crate::store::lease;
 use crate::store::lease::Lease;
 use crate::store::naming;
+use crate::store::owner::this_process;
 use crate::store::stat;
 use crate::store::stat::Kind;
 
@@ -137,6 +138,7 @@ impl ArtifactWriter {
         }
         self.settle(&analysis)?;
         self.record.state = state;
+        self.record.owner = None;
         records.push(self.measure(analysis)?);
         self.conversation.append(&records)?;
         self.closed = true;
@@ -240,6 +242,7 @@ fn begin(
         size: 0,
         modified: stat.mtime.as_nanos(),
         created: stat.created().as_millis(),
+        owner: this_process(),
         said,
         analysis: None,
     };

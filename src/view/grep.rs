@@ -65,6 +65,9 @@ pub(super) fn render(
         // What else fails is the limit on memory.
         Err(_) => true,
     };
+    if trace.out_of_time() || crowded {
+        trace.settle(subject.content)?;
+    }
     let ending = Ending { fallback: pattern.fallback, out_of_time: trace.out_of_time(), crowded };
     Ok(notice::finish(query, subject, &trace, report, &ending, expired)?)
 }

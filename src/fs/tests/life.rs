@@ -8,7 +8,9 @@ use super::fixture::errno;
 use crate::fs::OpenMode;
 use crate::fs::Options;
 use crate::fs::RenameMode;
+use crate::model::Component;
 use crate::model::Record;
+use crate::model::RelPath;
 use crate::model::State;
 
 const EXIT: &str = "user.ctx.exit_code";
@@ -232,6 +234,11 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
     fixture.settle();
     drop(fixture.fs.0.handles.remove(fh));
     assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
+    // The owner of the record is this process, which lives on.
+    let conversation = fixture.fs.0.conversation(&Component::new("c1").unwrap()).unwrap();
+    let path = RelPath::new("artifacts/tool/a.txt").unwrap();
+    let live = conversation.record(&path).unwrap().unwrap();
+    conversation.append(&[Record { owner: None, ..live }]).unwrap();
     let next = Fixture::serve(&fixture.dir, Options::default());
     let tool = fixture.tool;
     let mut at = crate::fs::Ino::ROOT;

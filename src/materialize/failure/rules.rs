@@ -48,7 +48,7 @@ pub(super) fn rank(line: &[u8]) -> Option<Rank> {
 /// Bytes that a thread may spend on the states of [`SET`] that it has met. With the default of 2 MB
 /// they do not fit for source code, which mentions errors of every kind, and are made anew all the
 /// time.
-const AUTOMATON_BYTES: usize = 8 << 20;
+const AUTOMATON_BYTES: usize = 3 << 20;
 
 static SET: LazyLock<RegexSet> = LazyLock::new(|| {
     let patterns = RULES.map(|(_, pattern)| pattern);

@@ -90,6 +90,7 @@ fn full() -> Record {
         size: 412_908,
         modified: 1_763_755_201_250_000_000,
         created: 1_763_755_200_000,
+        owner: None,
         said: Said {
             tool: Some("exec".into()),
             server: Some("shell".into()),

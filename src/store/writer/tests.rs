@@ -146,7 +146,11 @@ fn a_killed_writer_is_met_later() {
     // A process that is killed closes its files and records nothing.
     writer.closed = true;
     drop(writer);
-    assert_eq!(scene.elsewhere(&path).unwrap().state, State::Live);
+    let live = scene.elsewhere(&path).unwrap();
+    assert_eq!(live.state, State::Live);
+    // While its process lives, the artifact is still to be sealed.
+    assert_eq!(scene.conversation.recover(&path).unwrap(), None);
+    scene.conversation.append(&[Record { owner: None, ..live }]).unwrap();
     let recovered = scene.recover_soon(&path);
     assert!(recovered.incomplete().unwrap().contains("the daemon stopped"));
     assert_eq!((recovered.size, recovered.generation), (4, 1));

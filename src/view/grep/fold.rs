@@ -57,6 +57,9 @@ struct Now {
     seen: u64,
     line: u64,
     column: u64,
+    /// Up to which offset newlines are counted in `seen` and `line`. The searcher counts for
+    /// itself, so most searches never need to know more.
+    counted: u64,
 }
 
 /// One line as the searcher sees it.
@@ -109,7 +112,7 @@ impl Trace {
         let fold = Fold { seen: 1, line: from.line, column, start };
         Self {
             folds: RefCell::new(vec![fold]),
-            now: Cell::new(Now { offset, seen: 1, line: from.line, column }),
+            now: Cell::new(Now { offset, seen: 1, line: from.line, column, counted: offset }),
             out_of_time: Cell::new(false),
             failed: Cell::new(false),
         }
@@ -142,12 +145,30 @@ impl Trace {
         of_line.count() as u64 + 1
     }
 
+    /// Counts the lines that were read and not yet counted.
+    pub(super) fn settle(&self, content: &dyn Content) -> io::Result<()> {
+        let mut now = self.now.get();
+        while now.counted < now.offset {
+            let most = usize::try_from(now.offset - now.counted).unwrap_or(usize::MAX);
+            let block = content.bytes(now.counted, most.min(PIECE))?;
+            if block.is_empty() {
+                break;
+            }
+            let newlines = memchr::memchr_iter(b'\n', &block).count() as u64;
+            now.counted += block.len() as u64;
+            now.line += newlines;
+            now.seen += newlines;
+        }
+        self.now.set(now);
+        Ok(())
+    }
+
     /// Bytes that were read.
     pub(super) fn offset(&self) -> u64 {
         self.now.get().offset
     }
 
-    /// The start of the line, or of the piece of a line, that was read last.
+    /// The start of the line, or of the piece of a line, that was read last; once settled.
     pub(super) fn position(&self) -> Position {
         let now = self.now.get();
         Position { line: now.line, column: now.column + 1 }
@@ -190,9 +211,6 @@ impl<'a> Folded<'a> {
         match memchr::memrchr(b'\n', chunk) {
             None => self.length += chunk.len(),
             Some(at) => {
-                let newlines = memchr::memchr_iter(b'\n', chunk).count() as u64;
-                now.line += newlines;
-                now.seen += newlines;
                 now.column = 0;
                 self.length = chunk.len() - at - 1;
             }
@@ -209,12 +227,14 @@ impl<'a> Folded<'a> {
 
     /// Ends the piece, and goes back to where the next one begins.
     fn fold(&mut self) -> io::Result<()> {
+        self.trace.settle(self.content)?;
         let mut now = self.trace.now.get();
         let back = now.offset - OVERLAP as u64;
         let inside = scan::char_ceiling(&self.content.bytes(back, 4)?, 0) as u64;
         let overlap = OVERLAP as u64 - inside;
         now.column += self.length as u64 - overlap;
         now.offset -= overlap;
+        now.counted = now.offset;
         now.seen += 1;
         self.trace.now.set(now);
         self.trace.folds.borrow_mut().push(Fold {

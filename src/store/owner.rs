@@ -1,0 +1,53 @@
+//! Which process is to seal an artifact, and whether it lives.
+
+use std::fs;
+use std::sync::LazyLock;
+
+use crate::model::Owner;
+
+static ME: LazyLock<Option<Owner>> = LazyLock::new(|| {
+    let pid = std::process::id();
+    Some(Owner { pid, started: started(pid)? })
+});
+
+/// This process.
+pub fn this_process() -> Option<Owner> {
+    *ME
+}
+
+/// Whether `owner` runs still. In another pid namespace nobody can tell, and it counts as gone:
+/// then the file itself tells whether it is still written.
+pub(super) fn lives(owner: Owner) -> bool {
+    started(owner.pid) == Some(owner.started)
+}
+
+/// When a process started; none, where there is no such process, or it has ended and waits to be
+/// reaped.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, field 2, is in parentheses and may hold anything; field 3 is the state.
+    let (_, after) = stat.rsplit_once(')')?;
+    let mut fields = after.split_ascii_whitespace();
+    let ended = matches!(fields.next()?, "Z" | "X");
+    let started = fields.nth(22 - 4)?.parse().ok()?;
+    (!ended).then_some(started)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_lives_until_it_ends() {
+        assert!(lives(this_process().unwrap()));
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        let owner = Owner { pid: child.id(), started: started(child.id()).unwrap() };
+        assert!(lives(owner));
+        assert!(!lives(Owner { started: owner.started + 1, ..owner }));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!lives(owner));
+    }
+}
