@@ -13,7 +13,6 @@ mod closer;
 mod computed;
 mod counters;
 mod dir;
-mod disk;
 mod error;
 mod facts;
 mod file;
@@ -25,6 +24,7 @@ mod node;
 mod pool;
 mod rename;
 mod rendered;
+mod room;
 mod seal;
 mod setattr;
 #[cfg(test)]
@@ -59,12 +59,12 @@ use quick_cache::sync::Cache;
 
 use analysis::Analyses;
 use body::BodyCache;
-use disk::Disk;
 use handle::HandleTable;
 use inode::InodeTable;
 use node::DirNode;
 use node::NodeKind;
 use pool::Pool;
+use room::Room;
 use seal::Sealer;
 
 use crate::model::Component;
@@ -86,6 +86,8 @@ pub struct Options {
     pub list_views: bool,
     /// Most bytes of one artifact: a write past it gives EFBIG.
     pub max_artifact: Option<u64>,
+    /// Most bytes of the artifacts of one conversation: a write past it gives EDQUOT.
+    pub quota: Option<u64>,
     /// Bytes that must stay free on the store's disk: a write that leaves less gives ENOSPC.
     pub min_free: u64,
     /// Permission bits of the root directory.
@@ -101,6 +103,7 @@ impl Default for Options {
             write_once: false,
             list_views: true,
             max_artifact: None,
+            quota: None,
             min_free: 64 * 1024 * 1024,
             root_mode: 0o755,
             view_deadline: Duration::from_secs(5),
@@ -138,7 +141,7 @@ pub(crate) struct Shared {
     /// For reading while a record is written under the path of its file, which the names of all
     /// directories above make; for writing while a name moves and its records follow.
     places: RwLock<()>,
-    disk: Disk,
+    room: Room,
     counters: Counters,
     started: Instant,
 }
@@ -160,7 +163,7 @@ impl ContextFs {
             sealer: Sealer::default(),
             conversations: Cache::new(KEPT_CONVERSATIONS),
             places: RwLock::default(),
-            disk: Disk::default(),
+            room: Room::default(),
             counters: Counters::default(),
             started: Instant::now(),
         }));

@@ -48,6 +48,7 @@ fn plan(args: &MountArgs, cli: &Cli, context: &Context) -> anyhow::Result<Plan> 
         passthrough: args.passthrough,
         views: args.views,
         max_artifact: args.max_artifact,
+        quota: args.quota,
         min_free: args.min_free,
     })
 }

@@ -42,6 +42,7 @@ fn options(plan: &Plan) -> Options {
         write_once: plan.write_once,
         list_views: plan.views == Views::Listed,
         max_artifact: plan.max_artifact,
+        quota: plan.quota,
         min_free: plan.min_free.unwrap_or(defaults.min_free),
         // With other users, each may make conversations, and remove no one else's.
         root_mode: if plan.allow_other { 0o1777 } else { defaults.root_mode },

@@ -52,6 +52,8 @@ pub(super) struct Plan {
     pub(super) views: Views,
     /// Most bytes of one artifact.
     pub(super) max_artifact: Option<u64>,
+    /// Most bytes of a conversation.
+    pub(super) quota: Option<u64>,
     /// Bytes that stay free on the disk; the default where absent.
     pub(super) min_free: Option<u64>,
 }

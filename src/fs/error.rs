@@ -66,6 +66,9 @@ pub enum FsError {
     /// The artifact is at its cap.
     #[error("the artifact has reached its cap of {0} bytes")]
     TooLarge(u64),
+    /// The conversation is at its quota.
+    #[error("the artifacts of the conversation have reached their quota of {0} bytes")]
+    OverQuota(u64),
     /// The store's disk is nearly full.
     #[error("the store's disk has less than {0} bytes left")]
     DiskNearlyFull(u64),
@@ -110,6 +113,7 @@ impl FsError {
             Self::Name(NameError::Empty | NameError::Control | NameError::Reserved)
             | Self::Invalid(_) => libc::EINVAL,
             Self::TooLarge(_) => libc::EFBIG,
+            Self::OverQuota(_) => libc::EDQUOT,
             Self::DiskNearlyFull(_) => libc::ENOSPC,
             Self::NoAttribute => libc::ENODATA,
             Self::Unsupported => libc::EOPNOTSUPP,

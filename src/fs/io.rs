@@ -194,7 +194,7 @@ impl ContextFs {
             return Err(FsError::WrongMode);
         }
         let file = handle.node.as_file()?;
-        let written = self.0.room_for(offset, bytes.len() as u64).and_then(|()| {
+        let written = self.0.room_for(&handle.node, offset, bytes.len() as u64).and_then(|()| {
             let mut writing = file.writing();
             if mode.flags & libc::O_APPEND == 0 {
                 handle.file.write_all_at(bytes, offset)?;
@@ -246,7 +246,7 @@ impl ContextFs {
     pub fn fallocate(&self, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
         let handle = self.0.handles.file(fh)?;
         let file = handle.node.as_file()?;
-        self.0.room_for(offset, length)?;
+        self.0.room_for(&handle.node, offset, length)?;
         let mut writing = file.writing();
         let flags = FallocateFlags::from_bits_retain(mode as u32);
         rustix::fs::fallocate(&*handle.file, flags, offset, length)?;
@@ -373,14 +373,18 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether `length` bytes at `offset` stay within the cap and leave room on the disk.
-    fn room_for(&self, offset: u64, length: u64) -> Result<()> {
+    /// Whether `length` bytes at `offset` stay within cap and quota and leave room on the disk.
+    fn room_for(&self, node: &Node, offset: u64, length: u64) -> Result<()> {
         let end = offset.saturating_add(length);
         match self.options.max_artifact {
             Some(most) if end > most => return Err(FsError::TooLarge(most)),
             _ => {}
         }
-        self.disk.check(&self.store, self.options.min_free, length)
+        if let Some((quota, id)) = self.options.quota.zip(node.conversation()) {
+            let growth = end.saturating_sub(node.as_file()?.writing().end);
+            self.room.in_quota(&*self.conversation(&id)?, quota, growth)?;
+        }
+        self.room.on_disk(&self.store, &self.options, length)
     }
 
     /// The directory in which `name` may be made.

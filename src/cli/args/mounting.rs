@@ -46,6 +46,10 @@ pub(in crate::cli) struct MountArgs {
     #[arg(long, value_name = "BYTES")]
     pub(in crate::cli) max_artifact: Option<u64>,
 
+    /// Most bytes of all outputs of one conversation: a write past it fails with EDQUOT.
+    #[arg(long, value_name = "BYTES")]
+    pub(in crate::cli) quota: Option<u64>,
+
     /// Bytes to leave free on the store's disk: a write that would leave less fails with ENOSPC.
     ///
     /// Default: 64 MiB.

@@ -94,6 +94,24 @@ fn an_artifact_that_met_its_cap_is_incomplete_until_it_is_written_anew() {
 }
 
 #[test]
+fn the_artifacts_of_a_conversation_share_its_quota() {
+    let fixture = Fixture::with(Options { quota: Some(10), ..Options::default() });
+    fixture.put("a.txt", b"12345\n");
+    let fh = fixture.create("b.txt", libc::O_WRONLY).unwrap();
+    fixture.write(fh, 0, b"78").unwrap();
+    assert_eq!(errno(fixture.write(fh, 2, b"9012")), libc::EDQUOT);
+    // What stands already takes no more room.
+    fixture.write(fh, 0, b"87").unwrap();
+    fixture.close(fh);
+    fixture.settle();
+    let Some((State::Incomplete(why), 1)) = state(&fixture, "b.txt") else { panic!() };
+    assert!(why.contains("quota of 10 bytes"), "{why}");
+    assert_eq!(fixture.read("b.txt").unwrap(), b"87");
+    fixture.unlink("a.txt").unwrap();
+    fixture.put("c.txt", b"345678\n");
+}
+
+#[test]
 fn a_disk_that_is_nearly_full_takes_no_more() {
     let options = Options { min_free: u64::MAX, ..Options::default() };
     let fixture = Fixture::with(options);

@@ -1,0 +1,79 @@
+//! Room: on the store's disk, and in a conversation's quota.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use dashmap::DashMap;
+
+use crate::fs::FsError;
+use crate::fs::Options;
+use crate::fs::Result;
+use crate::model::Component;
+use crate::store::Conversation;
+use crate::store::Store;
+
+/// Bytes written between two looks.
+const BETWEEN_LOOKS: u64 = 16 * 1024 * 1024;
+
+/// Looks at disk and quotas now and then, so that writers stop before either is full.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    disk: Credit,
+    quotas: DashMap<Component, Credit>,
+}
+
+/// Bytes that may be written before the next look.
+#[derive(Debug, Default)]
+struct Credit(AtomicU64);
+
+impl Credit {
+    /// Whether `length` more bytes fit; `room` looks how many would.
+    fn spend(&self, length: u64, room: impl FnOnce() -> Result<u64>) -> Result<bool> {
+        let spent = self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(length));
+        if spent.is_ok() {
+            return Ok(true);
+        }
+        let room = room()?;
+        // Other writers use the same room: half of it at most before the next look.
+        self.0.store((room.saturating_sub(length) / 2).min(BETWEEN_LOOKS), Relaxed);
+        Ok(length <= room)
+    }
+}
+
+impl Room {
+    /// ENOSPC where `length` more bytes would leave too little on the disk.
+    pub(crate) fn on_disk(&self, store: &Store, options: &Options, length: u64) -> Result<()> {
+        let least = options.min_free;
+        let room = || {
+            let space = store.space()?;
+            Ok((space.f_bavail * space.f_frsize).saturating_sub(least))
+        };
+        if least == 0 || self.disk.spend(length, room)? {
+            return Ok(());
+        }
+        Err(FsError::DiskNearlyFull(least))
+    }
+
+    /// EDQUOT where artifacts that grow by `growth` would pass the conversation's quota.
+    pub(crate) fn in_quota(
+        &self,
+        conversation: &Conversation,
+        quota: u64,
+        growth: u64,
+    ) -> Result<()> {
+        let room = || Ok(quota.saturating_sub(used(conversation)?));
+        if growth == 0 {
+            return Ok(());
+        }
+        if self.quotas.entry(conversation.id().clone()).or_default().spend(growth, room)? {
+            return Ok(());
+        }
+        Err(FsError::OverQuota(quota))
+    }
+}
+
+/// Bytes of all artifacts of a conversation.
+fn used(conversation: &Conversation) -> Result<u64> {
+    let sizes = conversation.artifacts()?.into_iter();
+    Ok(sizes.filter_map(|path| conversation.dir().stat_at(&path).ok()).map(|stat| stat.size).sum())
+}
