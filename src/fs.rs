@@ -191,7 +191,19 @@ impl ContextFs {
     }
 
     /// Seals what is still to be sealed. Nothing is served afterwards.
+    ///
+    /// The kernel does not wait for RELEASE when a mount ends: files that were closed just before
+    /// are released here.
     pub fn shut_down(&self) {
+        for handle in self.0.handles.drain() {
+            let closed = |file: &Arc<handle::FileHandle>| file.writes && file.is_closed();
+            if let handle::Handle::File(file) = handle
+                && closed(&file)
+                && let Err(error) = self.0.writer_gone(file)
+            {
+                tracing::warn!(%error, "an open file was not released");
+            }
+        }
         self.0.sealer.finish();
     }
 }

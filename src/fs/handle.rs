@@ -44,6 +44,11 @@ impl FileHandle {
         *self.closer.lock().unwrap_or_else(PoisonError::into_inner) = Some(closer);
     }
 
+    /// Whether a descriptor of it has been closed: then, once the mount is gone, all have.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closer.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Who closed it.
     pub(crate) fn closer(&self) -> Option<Closer> {
         self.closer.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -99,6 +104,12 @@ impl HandleTable {
 
     pub(crate) fn remove(&self, fh: Fh) -> Option<Handle> {
         self.open.remove(&fh.0).map(|(_, handle)| handle)
+    }
+
+    /// Takes out all that is open.
+    pub(crate) fn drain(&self) -> Vec<Handle> {
+        let open: Vec<u64> = self.open.iter().map(|entry| *entry.key()).collect();
+        open.into_iter().filter_map(|fh| self.remove(Fh(fh))).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -355,7 +355,7 @@ impl Shared {
         Ok(())
     }
 
-    fn writer_gone(&self, handle: Arc<FileHandle>) -> Result<()> {
+    pub(crate) fn writer_gone(&self, handle: Arc<FileHandle>) -> Result<()> {
         let file = handle.node.as_file()?;
         let node = Arc::clone(&handle.node);
         let mut writing = file.writing();

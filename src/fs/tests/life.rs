@@ -330,3 +330,19 @@ fn the_end_seals_what_is_closed() {
     assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
     assert_eq!(fixture.record("a.txt").unwrap().size, text.len() as u64);
 }
+
+#[test]
+fn what_was_closed_when_the_mount_ended_is_complete_though_never_released() {
+    for (closed, expected) in [(true, State::Sealed), (false, State::Live)] {
+        let fixture = Fixture::new();
+        let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+        fixture.write(fh, 0, b"one\n").unwrap();
+        fixture.settle();
+        if closed {
+            let caller = crate::fs::Caller { uid: 0, gid: 0, pid: std::process::id() };
+            fixture.fs.flush(fh, caller).unwrap();
+        }
+        fixture.fs.shut_down();
+        assert_eq!(state(&fixture, "a.txt"), Some((expected, 1)));
+    }
+}
