@@ -36,6 +36,7 @@ use rustix::fs::OFlags;
 use crate::model::Component;
 
 pub use artifact::Artifact;
+pub use artifact::read_full_at;
 pub use attributes::attribute;
 pub use attributes::attributes;
 pub use attributes::parse_attribute;

@@ -35,6 +35,7 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::seal::Job;
 use crate::model::Component;
+use crate::store::read_full_at;
 use crate::store::stat_file;
 
 /// Bytes that a live artifact may be ahead of its analysis before that is carried on: enough that
@@ -177,7 +178,7 @@ impl ContextFs {
             Handle::Rendered(body) => Ok(body.read(offset, buffer.len(), take)?),
             Handle::Listing(_) => Err(FsError::IsADirectory),
             Handle::File(handle) => {
-                let count = read_full(&handle.file, buffer, offset)?;
+                let count = read_full_at(&handle.file, offset, buffer)?;
                 Ok(take(&buffer[..count]))
             }
         }
@@ -436,17 +437,4 @@ fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn read_full(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match file.read_at(&mut buffer[done..], offset + done as u64) {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
 }

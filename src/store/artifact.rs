@@ -54,7 +54,7 @@ impl Content for Artifact {
 }
 
 /// Fills `buffer` from `offset` on. Fewer bytes come back only where the file ends.
-pub(super) fn read_full_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub fn read_full_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match file.read_at(&mut buffer[done..], offset + done as u64) {
