@@ -1,4 +1,5 @@
-//! Times a mount beside the plain directory on the same disk; `scripts/bench` runs it.
+//! Times a mount beside the plain directory on the same disk, and beside a FUSE filesystem that
+//! does nothing else; `scripts/bench` runs it.
 //!
 //! Each figure is the median of interleaved rounds, and stands beside the plain yardstick of the
 //! same rounds. Loops are compiled code, so that the client does not hide the difference; where
@@ -6,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is none")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
+mod bare;
 mod measures;
 mod place;
 mod table;
@@ -26,6 +28,12 @@ struct Options {
 }
 
 fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let [serve, dir, mountpoint, passthrough] = arguments.as_slice()
+        && serve == "--serve"
+    {
+        return bare::serve(dir.as_ref(), mountpoint.as_ref(), passthrough == "auto").unwrap();
+    }
     let options = options().expect(USAGE);
     let places = Place::all(&options.program, &options.dir);
     let mut table = Table::default();

@@ -38,9 +38,12 @@ pub(crate) fn outputs(place: &Place, round: usize, table: &mut Table) {
     });
     table.add("1,000 outputs of 4 KB: create, write, close", "ms", place.kind, time * 1e3);
     place.clear(&name);
+    if place.is_bare() {
+        return;
+    }
 
     let dir = place.fresh(&name);
-    let view = if place.is_mounted() { ".summary" } else { "" };
+    let view = if place.has_views() { ".summary" } else { "" };
     let time = seconds(|| {
         for number in 0..1000 {
             fs::write(dir.join(format!("{number}.txt")), &output).unwrap();
@@ -103,8 +106,8 @@ pub(crate) fn large_log(place: &Place, round: usize, table: &mut Table) {
         ("256 MB log: `.grep/ERROR` (plain: `rg -n ERROR`)", &["rg", "-n", "ERROR"], ".grep/ERROR"),
         ("256 MB log: `.grep/ERROR` again", &["rg", "-n", "ERROR"], ".grep/ERROR"),
     ];
-    for (what, program, view) in rows {
-        let time = if place.is_mounted() {
+    for (what, program, view) in rows.into_iter().filter(|_| !place.is_bare()) {
+        let time = if place.has_views() {
             let view = format!("{}{view}", path.display());
             seconds(|| run(&["cat"], Path::new(&view)))
         } else {

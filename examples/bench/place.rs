@@ -1,5 +1,6 @@
-//! Where to measure: a plain directory, and a mount in each mode.
+//! Where to measure: a plain directory, and in each mode a bare FUSE filesystem and a mount.
 
+use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -10,6 +11,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
+use ctxfs::fuse::mount;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
@@ -17,8 +19,26 @@ use rustix::process::Signal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
+    BarePassthrough,
     Passthrough,
+    BareCached,
     Cached,
+}
+
+impl Kind {
+    /// What such a filesystem costs by itself.
+    pub(crate) fn bare(self) -> Option<Self> {
+        match self {
+            Self::Passthrough => Some(Self::BarePassthrough),
+            Self::Cached => Some(Self::BareCached),
+            _ => None,
+        }
+    }
+
+    /// The argument of `--passthrough`.
+    fn passthrough(self) -> &'static str {
+        if matches!(self, Self::Cached | Self::BareCached) { "off" } else { "auto" }
+    }
 }
 
 /// A directory to measure in, and the daemon that serves it.
@@ -30,30 +50,37 @@ pub(crate) struct Place {
 
 impl Place {
     /// One of each kind, all below `dir`.
-    pub(crate) fn all(program: &Path, dir: &Path) -> [Self; 3] {
+    pub(crate) fn all(program: &Path, dir: &Path) -> [Self; 5] {
         let plain = dir.join("plain");
         fs::create_dir(&plain).unwrap();
         [
             Self { kind: Kind::Plain, dir: plain, daemon: None },
+            Self::bare(&dir.join("bare-passthrough"), Kind::BarePassthrough),
             Self::mounted(program, &dir.join("passthrough"), Kind::Passthrough),
+            Self::bare(&dir.join("bare-cached"), Kind::BareCached),
             Self::mounted(program, &dir.join("cached"), Kind::Cached),
         ]
     }
 
+    fn bare(dir: &Path, kind: Kind) -> Self {
+        let store = dir.join("store");
+        fs::create_dir_all(&store).unwrap();
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.arg("--serve").arg(&store).arg(dir.join("mnt")).arg(kind.passthrough());
+        Self::served(command, dir, kind)
+    }
+
     fn mounted(program: &Path, dir: &Path, kind: Kind) -> Self {
+        let mut command = Command::new(program);
+        command.arg("mount").arg(dir.join("mnt")).arg("--store").arg(dir.join("store"));
+        command.args(["--foreground", "--log", "warn", "--passthrough", kind.passthrough()]);
+        Self::served(command, dir, kind)
+    }
+
+    fn served(mut command: Command, dir: &Path, kind: Kind) -> Self {
         let mount = dir.join("mnt");
         fs::create_dir_all(&mount).unwrap();
-        let passthrough = if kind == Kind::Cached { "off" } else { "auto" };
-        let mut daemon = Command::new(program)
-            .arg("mount")
-            .arg(&mount)
-            .arg("--store")
-            .arg(dir.join("store"))
-            .args(["--foreground", "--log", "warn", "--passthrough", passthrough])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let outside = fs::metadata(dir).unwrap().dev();
         while fs::metadata(&mount).unwrap().dev() == outside {
             assert!(daemon.try_wait().unwrap().is_none(), "the daemon ended");
@@ -62,8 +89,14 @@ impl Place {
         Self { kind, dir: mount, daemon: Some(daemon) }
     }
 
-    pub(crate) fn is_mounted(&self) -> bool {
-        self.daemon.is_some()
+    /// Whether files have views here.
+    pub(crate) fn has_views(&self) -> bool {
+        matches!(self.kind, Kind::Passthrough | Kind::Cached)
+    }
+
+    /// Whether this is a filesystem that does nothing else.
+    pub(crate) fn is_bare(&self) -> bool {
+        matches!(self.kind, Kind::BarePassthrough | Kind::BareCached)
     }
 
     /// Makes a new directory for artifacts: of a conversation of its own, in a mount.
@@ -76,7 +109,7 @@ impl Place {
     /// The directory that [`Self::fresh`] made.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         let dir = self.dir.join(name);
-        if self.is_mounted() { dir.join("artifacts/tool") } else { dir }
+        if self.has_views() { dir.join("artifacts/tool") } else { dir }
     }
 
     /// Removes what [`Self::fresh`] made, and lets the disk catch up, so that the next measure
@@ -99,6 +132,9 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
+            if self.kind.bare().is_none() {
+                mount::unmount(&self.dir).unwrap();
+            }
             rustix::process::kill_process(Pid::from_child(daemon), Signal::TERM).ok();
             daemon.wait().ok();
         }

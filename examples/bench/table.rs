@@ -34,8 +34,10 @@ impl Table {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         writeln!(
             text,
-            "Linux {}, {cores} cores; medians of {rounds} interleaved rounds; `x` is the ratio to plain.\n\n\
-             | | plain | passthrough | x | cached | x |\n|---|---:|---:|---:|---:|---:|",
+            "Linux {}, {cores} cores; medians of {rounds} interleaved rounds.\n\n\
+             | | plain | bare, passthrough | passthrough | to plain | to bare \
+             | bare, cached | cached | to plain | to bare |\n\
+             |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
             release.trim()
         )
         .unwrap();
@@ -43,15 +45,22 @@ impl Table {
             let plain = row.median(Kind::Plain);
             write!(text, "| {} | {} |", row.what, row.figure(plain)).unwrap();
             for kind in [Kind::Passthrough, Kind::Cached] {
+                let bare = kind.bare().and_then(|kind| row.median(kind));
                 let figure = row.median(kind);
-                let ratio = figure.zip(plain).map(|(figure, plain)| figure / plain);
-                let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
-                write!(text, " {} | {ratio} |", row.figure(figure)).unwrap();
+                let (bare_text, text_of) = (row.figure(bare), row.figure(figure));
+                let (to_plain, to_bare) = (ratio(figure, plain), ratio(figure, bare));
+                write!(text, " {bare_text} | {text_of} | {to_plain} | {to_bare} |").unwrap();
             }
             text.push('\n');
         }
         text
     }
+}
+
+fn ratio(figure: Option<f64>, yardstick: Option<f64>) -> String {
+    figure
+        .zip(yardstick)
+        .map_or(String::new(), |(figure, yardstick)| format!("{:.2}", figure / yardstick))
 }
 
 impl Row {
