@@ -41,6 +41,9 @@ use crate::store::stat_file;
 /// Bytes that a live artifact may be ahead of its analysis before that is carried on: enough that
 /// small writers are left alone, little enough that the end of a large one is soon analysed.
 const AHEAD: u64 = 1024 * 1024;
+/// How long the attributes of a new file are believed, and with them its name: the kernel asks for
+/// them at once after it was made.
+const NEW: Duration = Duration::from_millis(1);
 /// How long an open for writing waits, on a write-once mount, for a close that is under way.
 const CLOSING: Duration = Duration::from_millis(50);
 
@@ -139,7 +142,7 @@ impl ContextFs {
             self.0.sealer.submit(Job::Seal(Arc::clone(&node)));
         }
         let attr = Attr::of_disk(node.ino, &stat);
-        let entry = Entry { attr, attr_ttl: Duration::ZERO, entry_ttl: Duration::ZERO };
+        let entry = Entry { attr, attr_ttl: NEW, entry_ttl: Duration::ZERO };
         Ok((entry, opened))
     }
 

@@ -41,6 +41,9 @@ use crate::store::lease_is_free;
 use crate::store::said_of;
 use crate::store::this_process;
 
+/// How long the thread lets jobs gather once there is one: an output that is written at once is then
+/// opened, written and closed before the thread looks at it, and wakes it only once.
+const GATHER: Duration = Duration::from_millis(5);
 /// How often a mapping that may still be written is looked at.
 const MAPPED_RETRY: Duration = Duration::from_millis(100);
 /// How soon a file is looked at again that was cut, or written by another process, while it was
@@ -78,6 +81,8 @@ impl Job {
 pub(crate) struct Sealer {
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// Told apart from `changed`, so that jobs do not wake a thread that lets them gather.
+    ended: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -115,6 +120,7 @@ impl Sealer {
     pub(crate) fn finish(&self) {
         self.queue().closed = true;
         self.changed.notify_all();
+        self.ended.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread
             && thread.join().is_err()
@@ -144,6 +150,8 @@ impl Sealer {
             let pause = pause.map_or(Duration::from_hours(1), |due| due - Instant::now().min(due));
             let woken = self.changed.wait_timeout(queue, pause);
             queue = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let gathered = self.ended.wait_timeout_while(queue, GATHER, |queue| !queue.closed);
+            queue = gathered.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -225,7 +233,7 @@ impl Shared {
         };
         result.unwrap_or_else(|error| {
             // A file that was removed or moved behind the mount has nothing to be sealed.
-            if !matches!(error, FsError::Stale | FsError::NotFound) {
+            if !matches!(error.errno().0, libc::ENOENT | libc::ESTALE) {
                 tracing::warn!(ino = node.ino.0, %error, "sealing failed");
             }
             Outcome::Done
@@ -234,6 +242,9 @@ impl Shared {
 
     /// Records that the artifact is live, unless it has been closed meanwhile.
     fn note_live(&self, node: &Arc<Node>) -> Result<()> {
+        if node.as_file()?.writing().writers == 0 {
+            return Ok(());
+        }
         self.record_as(node, |writing, record| {
             if writing.writers == 0 {
                 return None;

@@ -4,6 +4,8 @@ use std::fs;
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use crate::support::Mode;
 use crate::support::TestMount;
@@ -55,6 +57,8 @@ fn two_mounts_of_one_store() {
         fs::write(&path, b"THIRD\n").unwrap();
         assert_eq!(fs::read(&there).unwrap(), b"THIRD\n", "{modes:?}");
         assert_eq!(fs::read(there.with_file_name("x.txt.tail")).unwrap(), b"THIRD\n");
+        // A name that was just made is believed for some milliseconds.
+        thread::sleep(Duration::from_millis(50));
         fs::remove_file(&there).unwrap();
         assert!(!path.exists(), "{modes:?}");
         assert!(listing(&one.tool("c7")).is_empty(), "{modes:?}");
