@@ -1,5 +1,6 @@
 //! The bytes of each computed file.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -10,7 +11,6 @@ use crate::fs::Counters;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::Shared;
-use crate::fs::analysis::Found;
 use crate::fs::analysis::SNIFFED;
 use crate::fs::body::Body;
 use crate::fs::body::Spool;
@@ -20,12 +20,14 @@ use crate::fs::rendered::RenderedNode;
 use crate::fs::rendered::Source;
 use crate::fs::rendered::Version;
 use crate::materialize::analyze;
+use crate::model::Analysis;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::Subject;
 use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::Kind;
+use crate::store::Stat;
 use crate::store::said_of;
 use crate::store::stat_file;
 use crate::view;
@@ -61,43 +63,74 @@ impl Shared {
         version: &Version,
         again: bool,
     ) -> Result<Body> {
-        let file = node.as_file()?;
-        let reader = file.reader()?;
-        let (stat, changes) = {
-            let writing = file.writing();
-            (stat_file(&reader)?, writing.changes)
-        };
-        if again && *version != self.version_at(node, &stat, changes)? {
-            return Err(FsError::Stale);
-        }
+        let reader = node.as_file()?.reader()?;
+        let stat = self.stat_at(node, &reader, again.then_some(version))?;
         let started = Instant::now();
         let expired = || started.elapsed() >= self.options.view_deadline;
         let mut record = self.record(node, &stat)?;
         record.said.update(&said_of(&reader)?);
-        let found = if needs_analysis(view) {
-            self.analysis(node, &reader, Some(&record), &expired)?
+        let (analysis, length) = if needs_analysis(view) {
+            self.whole_analysis(node, &reader, &record, &stat, &expired)?
         } else {
-            sniff(&reader, stat.size)?
+            (Arc::new(sniff(&reader, stat.size)?), stat.size)
         };
-        let length =
-            if found.whole && needs_analysis(view) { found.analysis.bytes } else { stat.size };
         record.size = length;
         let content = Artifact::new(reader, length);
         let (id, path) = node.place().ok_or(FsError::Stale)?;
         let place = Place::new(&self.options.prefix, &id.to_text(), &path);
         let subject = Subject {
             content: &content,
-            analysis: &found.analysis,
+            analysis: &analysis,
             record: &record,
             place: &place,
             limits: &self.limits,
         };
+        self.spool_view(node, view, &subject, &expired)
+    }
+
+    /// The file between two writes. Where it is `computed_at` that the view has been computed, it
+    /// must be at that moment still.
+    fn stat_at(&self, node: &Node, reader: &File, computed_at: Option<&Version>) -> Result<Stat> {
+        let (stat, changes) = {
+            let writing = node.as_file()?.writing();
+            (stat_file(reader)?, writing.changes)
+        };
+        match computed_at {
+            Some(version) if *version != self.version_at(node, &stat, changes)? => {
+                Err(FsError::Stale)
+            }
+            _ => Ok(stat),
+        }
+    }
+
+    /// The analysis of the whole file, and how much of the file it speaks of; what there was time
+    /// for speaks of all of it.
+    fn whole_analysis(
+        &self,
+        node: &Node,
+        reader: &File,
+        record: &Record,
+        stat: &Stat,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<(Arc<Analysis>, u64)> {
+        let found = self.analysis(node, reader, Some(record), expired)?;
+        let length = if found.whole { found.analysis.bytes } else { stat.size };
+        Ok((found.analysis, length))
+    }
+
+    /// The text of `view`. One that ran out of time is another one for whoever looks it up again.
+    fn spool_view(
+        &self,
+        node: &Node,
+        view: &View,
+        subject: &Subject<'_>,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<Body> {
         let mut spool = Spool::new(self.store.root());
-        let rendered = view::render(view, &subject, &expired, &mut spool).map_err(refused)?;
+        let rendered = view::render(view, subject, expired, &mut spool).map_err(refused)?;
         if !rendered.whole {
-            // Whoever looks it up again gets another try.
             Counters::add(&self.counters.views_out_of_time, 1);
-            file.writing().changes += 1;
+            node.as_file()?.writing().changes += 1;
         }
         Ok(spool.finish(rendered.notice)?)
     }
@@ -161,9 +194,8 @@ fn needs_analysis(view: &View) -> bool {
 
 /// The analysis of the first bytes alone: enough to tell text from binary, and the same whether
 /// or not the artifact has been sealed.
-fn sniff(reader: &Arc<std::fs::File>, length: u64) -> Result<Found> {
-    let start = Artifact::new(Arc::clone(reader), length.min(SNIFFED));
-    Ok(Found { analysis: Arc::new(analyze(&start)?), whole: length <= SNIFFED })
+fn sniff(reader: &Arc<File>, length: u64) -> Result<Analysis> {
+    Ok(analyze(&Artifact::new(Arc::clone(reader), length.min(SNIFFED)))?)
 }
 
 fn refused(error: RenderError) -> FsError {
