@@ -51,6 +51,7 @@ pub use error::StoreError;
 pub use layout::is_bookkeeping;
 pub use lease::Lease;
 pub use lease::lease_is_free;
+pub use manifest::Position;
 pub use naming::call_stem;
 pub use owner::this_process;
 pub use stat::Kind;

@@ -94,7 +94,8 @@ impl Attr {
     }
 }
 
-fn system_time(time: Time) -> SystemTime {
+/// A moment of the disk; one before all that can be said is the epoch.
+pub(crate) fn system_time(time: Time) -> SystemTime {
     let seconds = Duration::from_secs(time.seconds.unsigned_abs());
     let nanos = Duration::from_nanos(time.nanos.into());
     let whole = if time.seconds < 0 {

@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::closer::Closer;
+use crate::fs::facts::KnownFacts;
 use crate::fs::inode::FileId;
 use crate::fs::node::Link;
 use crate::fs::node::Linked;
@@ -31,6 +32,7 @@ const BLOCK: usize = 256 * 1024;
 pub(crate) struct FileNode {
     pub(crate) link: Linked,
     pub(crate) id: FileId,
+    pub(crate) facts: KnownFacts,
     writing: Mutex<Writing>,
     tracker: Mutex<Tracker>,
 }
@@ -77,6 +79,7 @@ impl FileNode {
         Self {
             link: Linked::new(link),
             id: FileId::of(stat),
+            facts: KnownFacts::default(),
             writing: Mutex::new(writing),
             tracker: Mutex::default(),
         }
@@ -207,6 +210,12 @@ impl Writing {
             (None, None) => self.lives,
         };
         later.max(1)
+    }
+
+    /// Whether what is known of it is what manifest and attributes say, and nothing here adds to
+    /// it.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.unsealed && self.trouble.is_none()
     }
 
     /// Notes that a writer has come, or that it is changed without one.

@@ -1,5 +1,6 @@
 //! The filesystem without a kernel.
 
+mod facts;
 mod fixture;
 mod life;
 mod names;

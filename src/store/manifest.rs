@@ -27,6 +27,7 @@ use crate::store::artifact::read_full_at;
 use crate::store::dir::Dir;
 use crate::store::layout;
 use crate::store::manifest::index::Index;
+pub use crate::store::manifest::index::Position;
 use crate::store::stat;
 
 /// The records of one conversation. Every method takes that conversation's directory.
@@ -44,6 +45,14 @@ impl Manifest {
             Some((file, span)) => Ok(line::parse(&span.read(file)?)),
             None => Ok(None),
         }
+    }
+
+    /// Where the record of `path` stands: another place whenever it may be another one. No more
+    /// than one `stat`, where the manifest has not changed.
+    pub(super) fn position(&self, dir: &Dir, path: &str) -> io::Result<Option<Position>> {
+        let mut index = self.index();
+        index.refresh(dir)?;
+        Ok(index.position(path))
     }
 
     /// The last record of every path that is not gone, oldest first.

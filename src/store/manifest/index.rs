@@ -9,6 +9,8 @@ use std::io::BufRead as _;
 use std::io::BufReader;
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::OFlags;
 
@@ -44,9 +46,18 @@ pub(super) struct Index {
 /// The file that is indexed. Kept open, so that its inode is nobody else's.
 #[derive(Debug)]
 struct Source {
+    /// No other one of this process has it.
+    number: u64,
     file: Arc<File>,
     /// As it was when it was last read.
     stat: Stat,
+}
+
+/// Where a record stands. Equal ones are the same record, as long as the process lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Position {
+    source: u64,
+    offset: u64,
 }
 
 /// A line: its newline not counted.
@@ -83,7 +94,7 @@ impl Index {
             let file = dir.open_file(name, OFlags::RDONLY)?;
             stat = stat::stat_file(&file)?;
             let unread = Stat { size: 0, ..stat };
-            self.source = Some(Source { file: Arc::new(file), stat: unread });
+            self.source = Some(Source::new(file, unread));
         }
         self.extend(stat)
     }
@@ -93,6 +104,13 @@ impl Index {
         let source = self.source.as_ref()?;
         let span = self.last.get(&self.key(path))?;
         Some((&source.file, *span))
+    }
+
+    /// As [`Index::find`], without what it takes to read it.
+    pub(super) fn position(&self, path: &str) -> Option<Position> {
+        let source = self.source.as_ref()?.number;
+        let offset = self.last.get(&self.key(path))?.offset;
+        Some(Position { source, offset })
     }
 
     /// The lines that hold, as they stand in the file.
@@ -160,6 +178,11 @@ impl Index {
 }
 
 impl Source {
+    fn new(file: File, stat: Stat) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { number: NEXT.fetch_add(1, Relaxed), file: Arc::new(file), stat }
+    }
+
     /// Whether `stat` is this file with, at most, more at its end.
     fn grows_to(&self, stat: &Stat, indexed: u64) -> bool {
         self.stat.same_file(stat) && stat.size >= self.stat.size.max(indexed)

@@ -329,3 +329,28 @@ fn the_documented_line_is_a_record() {
     assert_eq!(line::parse(line.as_bytes()), Some(full()));
     assert_eq!(serde_json::to_string(&full()).unwrap(), line);
 }
+
+#[test]
+fn a_record_has_a_place_of_its_own() {
+    let scene = Scene::new();
+    let position = |path| scene.manifest.position(&scene.dir, path).unwrap();
+    assert_eq!(position("a"), None);
+    scene.append(&[sealed("a", 1)]);
+    let first = position("a");
+    assert!(first.is_some());
+    scene.append(&[sealed("b", 1)]);
+    assert_eq!(position("a"), first, "that of another path is nothing to it");
+    scene.append(&[sealed("a", 1)]);
+    let mut seen = vec![first, position("a")];
+    for _ in 0..4 {
+        // The disk gives the same inode and the same offset again.
+        scene.manifest.compact(&scene.dir).unwrap();
+        seen.push(position("a"));
+    }
+    let all = seen.len();
+    seen.sort_unstable_by_key(|position| format!("{position:?}"));
+    seen.dedup();
+    assert_eq!(seen.len(), all);
+    scene.append(&[gone("a")]);
+    assert_eq!(position("a"), None);
+}
