@@ -62,13 +62,15 @@ fn receive(mut writer: ArtifactWriter) -> anyhow::Result<String> {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
-                writer.seal_incomplete(&format!("standard input failed: {error}"))?;
-                return Err(error).context("cannot read standard input");
+                let kept = writer.seal_incomplete(&format!("standard input failed: {error}"))?;
+                let what = format!("cannot read standard input; what came is in `{}`", kept.path);
+                return Err(error).context(what);
             }
         };
         if let Err(error) = writer.write_all(&block[..count]) {
-            writer.seal_incomplete(&format!("the store failed: {error}"))?;
-            return Err(error).context("cannot store all of it; what came is kept");
+            let kept = writer.seal_incomplete(&format!("the store failed: {error}"))?;
+            let what = format!("cannot store all of it; what came is in `{}`", kept.path);
+            return Err(error).context(what);
         }
     }
     Ok(writer.seal()?.path)

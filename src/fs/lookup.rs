@@ -29,10 +29,13 @@ use crate::fs::rendered::RenderedKey;
 use crate::fs::rendered::RenderedNode;
 use crate::fs::rendered::Source;
 use crate::fs::rendered::Version;
+use crate::model::Component;
 use crate::model::Folder;
+use crate::model::RelPath;
 use crate::model::is_scratch;
 use crate::store::Kind;
 use crate::store::Stat;
+use crate::store::Time;
 use crate::store::is_bookkeeping;
 use crate::view::Derived;
 use crate::view::ViewDir;
@@ -152,30 +155,44 @@ impl Shared {
         Ok(node)
     }
 
-    /// `call_1` for `call_1.json` or `call_1.txt`, where ctxfs gave the file that name.
+    /// `call_1` for `call_1.json` or `call_1.txt`, where ctxfs gave the file that name: the newer one
+    /// of the two, which are both there when an output is replaced by one of another kind.
     fn find_call(&self, parent: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<Arc<Node>> {
         let in_tools =
             parent.place().is_some_and(|(_, path)| path.as_os_str() == Folder::Tool.path());
         if !in_tools || is_scratch(name) {
             return Err(FsError::NotFound);
         }
+        let mut newest = None;
         for extension in [".json", ".txt"] {
             let mut named = OsString::from(name);
             named.push(extension);
-            match self.find_real(parent, dir, &named) {
-                Ok(node) if self.is_call(&node, name)? => return Ok(node),
-                Ok(node) => self.nodes.forget(node.ino, 1),
-                Err(FsError::NotFound) => {}
-                Err(error) => return Err(error),
-            }
+            let made = self.output_made(parent, dir, &named, name)?.map(|made| (made, named));
+            newest = newest.max(made);
         }
-        Err(FsError::NotFound)
+        let (_, named) = newest.ok_or(FsError::NotFound)?;
+        self.find_real(parent, dir, &named)
     }
 
-    fn is_call(&self, node: &Node, call: &OsStr) -> Result<bool> {
-        let Ok(file) = node.as_file() else { return Ok(false) };
-        let record = self.record(node, &file.stat()?)?;
-        Ok(record.said.call.as_deref().map(OsStr::new) == Some(call))
+    /// When the file `name` was made, if it is an output of `call`.
+    fn output_made(
+        &self,
+        parent: &Node,
+        dir: &DirNode,
+        name: &OsStr,
+        call: &OsStr,
+    ) -> Result<Option<(Time, Time)>> {
+        let Ok(component) = Component::new(name) else { return Ok(None) };
+        let stat = match dir.dir.stat(name) {
+            Ok(stat) => stat,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let id = parent.conversation().ok_or(FsError::Stale)?;
+        let path = RelPath::artifact(Folder::Tool, &component);
+        let is_output =
+            stat.kind() == Kind::File && self.conversation(&id)?.is_output_of(&path, call)?;
+        Ok(is_output.then(|| (stat.created(), stat.mtime)))
     }
 
     fn view_node(&self, of: &Arc<Node>, derived: Derived) -> Result<Arc<Node>> {
@@ -241,7 +258,7 @@ impl Shared {
         let conversation = self.conversation(&id)?;
         let mut version = Version { facts: conversation.version()?, ..Version::default() };
         for folder in [Folder::Tool, Folder::Terminal] {
-            let path = crate::model::RelPath::new(folder.path())?;
+            let path = RelPath::new(folder.path())?;
             if let Ok(stat) = conversation.dir().stat_at(&path) {
                 version.changes = version.changes.rotate_left(7) ^ stat.mtime.as_nanos() as u64;
             }

@@ -140,13 +140,27 @@ impl Conversation {
         path: &RelPath,
         change: impl FnOnce(Option<Record>) -> Result<Option<Record>, StoreError>,
     ) -> Result<Option<Record>, StoreError> {
-        let held = Held::wait(&self.dir).map_err(|error| self.fault("lock", error))?;
+        let held = self.hold()?;
         let changed = change(self.record(path)?)?;
         if let Some(record) = &changed {
-            let added = held.add(slice::from_ref(record));
-            added.map_err(|error| self.fault("append to", error))?;
+            self.add(&held, slice::from_ref(record))?;
         }
         Ok(changed)
+    }
+
+    /// Keeps every other thread and process from adding records until the answer is dropped.
+    pub(super) fn hold(&self) -> Result<Held, StoreError> {
+        Held::wait(&self.dir).map_err(|error| self.fault("lock", error))
+    }
+
+    /// Adds records while they are held. Who adds many calls `tidy` afterwards.
+    pub(super) fn add(&self, held: &Held, records: &[Record]) -> Result<(), StoreError> {
+        held.add(records).map_err(|error| self.fault("append to", error))
+    }
+
+    /// Rewrites the manifest where it pays; must not be called while it is held.
+    pub(super) fn tidy(&self) {
+        self.manifest.tidy(&self.dir);
     }
 
     /// A number that is another one whenever the records may have changed.
@@ -201,6 +215,13 @@ impl Conversation {
             analysis: None,
             ..record
         }))
+    }
+
+    /// Whether the file at `path` is the output of `call`, as its record or its attributes say.
+    pub fn is_output_of(&self, path: &RelPath, call: &OsStr) -> Result<bool, StoreError> {
+        let is = |said: Said| said.call.is_some_and(|said| call == &*said);
+        let recorded = self.record(path)?.is_some_and(|record| is(record.said));
+        Ok(recorded || is(self.said(path)))
     }
 
     /// What the attributes of a file say; nothing, where it cannot be read.

@@ -7,6 +7,7 @@
 //!     <conversation>/
 //!       artifacts/tool/<name>       plain bytes, as their writer wrote them
 //!       artifacts/terminal/<name>
+//!       artifacts/*/.<name>.*.tmp   to replace <name> once it is complete
 //!       history/messages.jsonl
 //!       history/archive/  history/summary/
 //!       catalog/index.json  catalog/tools/<name>.json
@@ -29,11 +30,15 @@
 //!   always one complete manifest.
 //! - An artifact of `ArtifactWriter` is synced before it is recorded as sealed, and its name
 //!   before `seal` returns.
+//! - One that replaces another has a scratch name until it is complete. Then it is renamed, then
+//!   recorded, and then a file that the same call left under its other extension is removed. In
+//!   between both are complete, and the bare id means the newer one.
 //! - A writer or daemon that died leaves a record that says `live` and a file that nobody writes.
 //!   Whoever meets the two marks it incomplete (`Conversation::recover`). No scan is needed, and
 //!   opening a store does none.
 
 use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
 /// The format that this code writes, and the newest it reads.
@@ -47,6 +52,9 @@ pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// The manifest that compaction is writing; only the holder of the manifest's lock touches it.
 pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";
 
+/// Bytes of a name that its scratch name repeats, so that this one stays below 255 too.
+const SHOWN_BYTES: usize = 220;
+
 /// What every conversation has from the start: each directory with the one it stands in.
 pub(super) const SKELETON: &[(&str, &[&str])] = &[
     ("artifacts", &["tool", "terminal"]),
@@ -57,6 +65,16 @@ pub(super) const SKELETON: &[(&str, &[&str])] = &[
 /// A name for a file until it is complete.
 pub(super) fn temporary(unique: u64) -> String {
     format!(".ctxfs-{unique:016x}")
+}
+
+/// A scratch name for what is to take the place of `name` once it is complete; it says of what, as
+/// far as there is room.
+pub(super) fn replacing(name: &OsStr, unique: u64) -> OsString {
+    let shown = &name.as_bytes()[..name.len().min(SHOWN_BYTES)];
+    let mut scratch = OsString::from(".");
+    scratch.push(OsStr::from_bytes(shown));
+    scratch.push(format!(".{unique:016x}.tmp"));
+    scratch
 }
 
 /// Whether a name in a conversation's directory is the store's own, and none of the reader's

@@ -74,11 +74,16 @@ impl Manifest {
             return Ok(());
         }
         Held::wait(dir)?.add(records)?;
+        self.tidy(dir);
+        Ok(())
+    }
+
+    /// Compacts where most of the file is of no use.
+    pub(super) fn tidy(&self, dir: &Dir) {
         if self.is_wasteful(dir) {
-            // The records are in; a rewrite that finds no room has lost nothing.
+            // All records are in; a rewrite that finds no room has lost nothing.
             let _compacted = self.compact(dir);
         }
-        Ok(())
     }
 
     /// Writes the file anew with nothing but the current records.

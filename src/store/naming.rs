@@ -22,8 +22,27 @@ pub fn call_stem(call: &str) -> Component {
     Component::new(call).ok().filter(is_usable).unwrap_or_else(|| hashed(call))
 }
 
+/// What the artifact of a writer will be named.
+#[derive(Debug)]
+pub(super) enum Naming {
+    /// So.
+    Given(Component),
+    /// By the stem of a call, with the extension that fits the content.
+    Call(Component),
+}
+
+impl Naming {
+    /// The name for content that is JSON, or is not.
+    pub(super) fn name(&self, json: bool) -> Component {
+        match self {
+            Self::Given(name) => name.clone(),
+            Self::Call(stem) => with_extension(stem, json),
+        }
+    }
+}
+
 /// `<stem>.json` for one JSON value or JSON Lines, else `<stem>.txt`.
-pub(super) fn with_extension(stem: &Component, json: bool) -> Component {
+fn with_extension(stem: &Component, json: bool) -> Component {
     let mut name = OsString::from(stem);
     name.push(if json { ".json" } else { ".txt" });
     Component::new(name).unwrap_or_else(|_| stem.clone())

@@ -1,15 +1,16 @@
 //! Writing an artifact without a mount.
 
+mod start;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::io::Write;
+use std::slice;
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
-use rustix::io::Errno;
 
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
@@ -23,18 +24,16 @@ use crate::store::attributes;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
-use crate::store::layout;
-use crate::store::lease;
-use crate::store::lease::Lease;
 use crate::store::naming;
+use crate::store::naming::Naming;
 use crate::store::owner::this_process;
 use crate::store::stat;
 use crate::store::stat::Kind;
+use crate::store::writer::start::Start;
+use crate::store::writer::start::open_folder;
 
 /// What is said of an artifact whose writer was dropped.
 const DROPPED: &str = "its writer stopped before it was closed";
-/// How often a name is tried that others keep taking.
-const ATTEMPTS: u32 = 16;
 
 /// Streams one artifact to its plain file, and analyses it on the way.
 ///
@@ -42,16 +41,20 @@ const ATTEMPTS: u32 = 16;
 /// says live. `seal` makes it complete; a writer that is dropped leaves an incomplete artifact, and
 /// one that is killed leaves a live one that `Conversation::recover` will find.
 ///
-/// An artifact that is there already gives way as a whole: its readers keep the bytes they have
-/// open, and the new one is its next generation.
+/// An artifact that is there already stays until the new one is complete, which has a scratch name
+/// so long, and no record. Then it gives way as a whole: its readers keep the bytes they have open,
+/// and the new one is its next generation. One that ends incomplete replaces nothing: its bytes
+/// stay under the scratch name.
 pub struct ArtifactWriter {
     conversation: Arc<Conversation>,
     folder: Folder,
     dir: Dir,
     file: File,
+    /// Where the bytes are by now.
     path: RelPath,
-    /// The name without extension, where the extension waits for the content.
-    stem: Option<Component>,
+    naming: Naming,
+    /// Whether it has a scratch name until it is complete.
+    replaces: bool,
     record: Record,
     analyzer: Analyzer,
     closed: bool,
@@ -65,43 +68,64 @@ impl ArtifactWriter {
         name: &Component,
         said: Said,
     ) -> Result<Self, StoreError> {
-        let path = RelPath::artifact(folder, name);
-        let fault = |error| fault(conversation, &path, error);
-        let dir = open_folder(conversation.dir(), folder).map_err(fault)?;
-        let mut opened = None;
-        let record = conversation.update(&path, |current| {
-            let (file, record) = begin(&dir, &path, name, current, said).map_err(fault)?;
-            opened = Some(file);
-            Ok(Some(record))
-        })?;
-        let (Some(file), Some(record)) = (opened, record) else {
-            return Err(fault(io::ErrorKind::NotFound.into()));
-        };
-        let (conversation, analyzer) = (Arc::clone(conversation), Analyzer::new());
-        let (stem, closed) = (None, false);
-        Ok(Self { conversation, folder, dir, file, path, stem, record, analyzer, closed })
+        Self::begin(conversation, folder, Naming::Given(name.clone()), said)
     }
 
     /// Begins the artifact of a call, and names it: `<call>.txt`, which `seal` renames to
     /// `<call>.json` where the content is one JSON value or JSON Lines. So its bytes, and its
-    /// views, are there while it is written, and what is cut off by a crash is text.
+    /// views, are there while it is written, and what is cut off by a crash is text. What the call
+    /// left before, under either name, gives way when this one is complete.
     ///
-    /// A call id that cannot be a name becomes a digest (`call_stem`), and is kept as
-    /// `Said::call`.
+    /// A call id that cannot be a name becomes a digest (`call_stem`); `Said::call` keeps it.
     pub fn create_for_call(
         conversation: &Arc<Conversation>,
         folder: Folder,
         call: &str,
         mut said: Said,
     ) -> Result<Self, StoreError> {
-        let stem = naming::call_stem(call);
-        if stem.as_os_str() != call {
-            said.call.get_or_insert_with(|| call.to_owned());
+        said.call.get_or_insert_with(|| call.to_owned());
+        Self::begin(conversation, folder, Naming::Call(naming::call_stem(call)), said)
+    }
+
+    fn begin(
+        conversation: &Arc<Conversation>,
+        folder: Folder,
+        naming: Naming,
+        said: Said,
+    ) -> Result<Self, StoreError> {
+        let path = RelPath::artifact(folder, &naming.name(false));
+        let fault = |error| fault(conversation, &path, error);
+        let dir = open_folder(conversation.dir(), folder).map_err(fault)?;
+        let held = conversation.hold()?;
+        let Start { file, name, replaces } = Start::new(&dir, &naming).map_err(fault)?;
+        attributes::set_said(&file, &said).map_err(fault)?;
+        let stat = stat::stat_file(&file).map_err(fault)?;
+        let path = RelPath::artifact(folder, &name);
+        let before = conversation.record(&path)?.map_or(0, |record| record.generation);
+        let record = Record {
+            generation: before + 1,
+            state: State::Live,
+            owner: this_process(),
+            said,
+            ..Conversation::fresh_record(&path, &stat)
+        };
+        if !replaces {
+            conversation.add(&held, slice::from_ref(&record))?;
         }
-        let name = naming::with_extension(&stem, false);
-        let mut writer = Self::create(conversation, folder, &name, said)?;
-        writer.stem = Some(stem);
-        Ok(writer)
+        let (conversation, analyzer) = (Arc::clone(conversation), Analyzer::new());
+        let closed = false;
+        Ok(Self {
+            conversation,
+            folder,
+            dir,
+            file,
+            path,
+            naming,
+            replaces,
+            record,
+            analyzer,
+            closed,
+        })
     }
 
     /// Where it is, from the conversation on. `seal` may still change the extension, see
@@ -125,47 +149,92 @@ impl ArtifactWriter {
         self.close(State::Sealed)
     }
 
-    /// Closes it as lacking its end, and says why.
+    /// Closes it as lacking its end, and says why. One that was to replace another stays under its
+    /// scratch name, which is the path of the answer.
     pub fn seal_incomplete(mut self, why: &str) -> Result<Record, StoreError> {
         self.close(State::Incomplete(why.to_owned()))
     }
 
     fn close(&mut self, state: State) -> Result<Record, StoreError> {
         let analysis = self.analyzer.finish();
-        let mut records = Vec::with_capacity(2);
-        if self.stem.is_some() && naming::is_json(&analysis.json) {
-            records.push(Record { state: State::Gone, ..self.record.clone() });
-        }
-        self.settle(&analysis)?;
-        self.record.state = state;
-        self.record.owner = None;
-        records.push(self.measure(analysis)?);
-        self.conversation.append(&records)?;
-        self.closed = true;
-        records.pop().ok_or_else(|| self.fault(io::ErrorKind::NotFound.into()))
-    }
-
-    /// Brings content and attributes to the disk, and then the name that is to stay.
-    fn settle(&mut self, analysis: &Analysis) -> Result<(), StoreError> {
         let synced =
             attributes::set_said(&self.file, &self.record.said).and_then(|()| self.file.sync_all());
         synced.map_err(|error| self.fault(error))?;
-        if let Some(stem) = self.stem.take_if(|_| naming::is_json(&analysis.json)) {
-            self.rename(&naming::with_extension(&stem, true))?;
+        let stays_aside = self.replaces && state != State::Sealed;
+        self.record.state = state;
+        self.record.owner = None;
+        if stays_aside {
+            self.record = self.measure(analysis)?;
+            self.closed = true;
+        } else {
+            self.put_in_place(analysis)?;
+            self.conversation.tidy();
         }
-        self.dir.sync().map_err(|error| self.fault(error))
+        self.dir.sync().map_err(|error| self.fault(error))?;
+        Ok(self.record.clone())
     }
 
-    fn rename(&mut self, name: &Component) -> Result<(), StoreError> {
-        let path = RelPath::artifact(self.folder, name);
-        let before = self.conversation.record(&path)?;
-        let from = self.path.file_name();
-        let renamed = self.dir.rename(from, &self.dir, name.as_os_str(), RenameFlags::empty());
+    /// Gives it the name that is to stay, records it, and removes what the same call left under its
+    /// other name: in this order, so that at any moment a complete output of the call is there.
+    fn put_in_place(&mut self, analysis: Analysis) -> Result<(), StoreError> {
+        let json = naming::is_json(&analysis.json);
+        let goal = RelPath::artifact(self.folder, &self.naming.name(json));
+        let left = RelPath::artifact(self.folder, &self.naming.name(!json));
+        let held = self.conversation.hold()?;
+        let left = Some(left).filter(|left| *left != goal && *left != self.path);
+        let left = left.map_or(Ok(None), |left| self.left_by_the_call(left))?;
+        let mut records = Vec::with_capacity(3);
+        if goal != self.path {
+            records.extend(self.rename(goal, left.as_ref())?);
+        }
+        if let Some(left) = &left {
+            self.dir.sync().map_err(|error| self.fault(error))?;
+            let record = self.conversation.record(left)?;
+            records.extend(record.map(|record| Record { state: State::Gone, ..record }));
+        }
+        self.record = self.measure(analysis)?;
+        records.push(self.record.clone());
+        self.conversation.add(&held, &records)?;
+        self.closed = true;
+        let removed = left.map_or(Ok(()), |left| self.dir.unlink(left.file_name()));
+        removed.map_err(|error| self.fault(error))
+    }
+
+    /// `path`, where it is the file of an earlier output of the same call.
+    fn left_by_the_call(&self, path: RelPath) -> Result<Option<RelPath>, StoreError> {
+        let is_file = self.dir.stat(path.file_name()).is_ok_and(|stat| stat.kind() == Kind::File);
+        let Some(call) = self.record.said.call.as_deref().filter(|_| is_file) else {
+            return Ok(None);
+        };
+        let is_of_call = self.conversation.is_output_of(&path, OsStr::new(call))?;
+        Ok(Some(path).filter(|_| is_of_call))
+    }
+
+    /// Renames it to `goal`, as the generation after those that give way. Answers the record of the
+    /// name that it had, if it had one.
+    fn rename(
+        &mut self,
+        goal: RelPath,
+        left: Option<&RelPath>,
+    ) -> Result<Option<Record>, StoreError> {
+        for gives_way in [Some(&goal), left].into_iter().flatten() {
+            let after = self.generation_of(gives_way)? + 1;
+            self.record.generation = self.record.generation.max(after);
+        }
+        let recorded = !self.replaces;
+        let gone = recorded.then(|| Record { state: State::Gone, ..self.record.clone() });
+        let (from, to) = (self.path.file_name(), goal.file_name());
+        let renamed = self.dir.rename(from, &self.dir, to, RenameFlags::empty());
         renamed.map_err(|error| self.fault(error))?;
-        self.record.path = path.to_text();
-        self.record.generation = before.map_or(1, |record| record.generation + 1);
-        self.path = path;
-        Ok(())
+        self.record.path = goal.to_text();
+        self.path = goal;
+        Ok(gone)
+    }
+
+    /// The generation of the artifact at `path`; 0, where there is none.
+    fn generation_of(&self, path: &RelPath) -> Result<u64, StoreError> {
+        let unrecorded = u64::from(self.dir.stat(path.file_name()).is_ok());
+        Ok(self.conversation.record(path)?.map_or(unrecorded, |record| record.generation))
     }
 
     /// The record, with what the disk says now. The analysis is left out where it does not speak of
@@ -210,74 +279,6 @@ impl fmt::Debug for ArtifactWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ArtifactWriter").field("path", &self.path).finish_non_exhaustive()
     }
-}
-
-/// The directory of a kind of artifact, made where it has been removed.
-fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
-    let mut dir = None;
-    for name in folder.path().split('/') {
-        let at = dir.as_ref().unwrap_or(conversation);
-        at.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
-        dir = Some(at.open_dir(name.as_ref())?);
-    }
-    dir.ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-/// A new file and its first record. What is there already is the generation before.
-fn begin(
-    dir: &Dir,
-    path: &RelPath,
-    name: &Component,
-    current: Option<Record>,
-    said: Said,
-) -> io::Result<(File, Record)> {
-    let (file, replaced) = create_anew(dir, name)?;
-    attributes::set_said(&file, &said)?;
-    let stat = stat::stat_file(&file)?;
-    let before = current.map_or(u64::from(replaced), |record| record.generation);
-    let record = Record {
-        path: path.to_text(),
-        generation: before + 1,
-        state: State::Live,
-        size: 0,
-        modified: stat.mtime.as_nanos(),
-        created: stat.created().as_millis(),
-        owner: this_process(),
-        said,
-        analysis: None,
-    };
-    Ok((file, record))
-}
-
-/// A new file of that name, and whether another one gave way to it. EBUSY where that one is being
-/// written.
-fn create_anew(dir: &Dir, name: &Component) -> io::Result<(File, bool)> {
-    let name = name.as_os_str();
-    let mut replaced = false;
-    for _ in 0..ATTEMPTS {
-        match dir.create_file(name, OFlags::WRONLY | OFlags::EXCL, layout::FILE_MODE) {
-            Ok(file) => return Ok((file, replaced)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-        match give_way(dir, name) {
-            Ok(()) => replaced = true,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(Errno::BUSY.into())
-}
-
-fn give_way(dir: &Dir, name: &OsStr) -> io::Result<()> {
-    if dir.stat(name)?.kind() != Kind::File {
-        return Err(Errno::EXIST.into());
-    }
-    let old = dir.open_file(name, OFlags::RDONLY)?;
-    if lease::settled(&old) == Lease::Held {
-        return Err(Errno::BUSY.into());
-    }
-    dir.unlink(name)
 }
 
 fn fault(conversation: &Conversation, path: &RelPath, error: io::Error) -> StoreError {

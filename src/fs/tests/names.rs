@@ -1,7 +1,9 @@
 //! Names: computed files, views beside real files, and names that cannot be.
 
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -13,6 +15,12 @@ use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::Options;
 use crate::fs::RenameMode;
+use crate::model::Component;
+use crate::model::Folder;
+use crate::model::Said;
+use crate::store::ArtifactWriter;
+use crate::store::Store;
+use crate::store::set_said;
 
 fn read(fixture: &Fixture, path: &str) -> String {
     let ino = fixture.find(path).unwrap().attr.ino;
@@ -208,6 +216,40 @@ fn views_that_are_not_there() {
     // Whether there are such lines is known only when they are read.
     let beyond = fixture.ino("a.txt.lines/2");
     assert_eq!(errno(fixture.attr(beyond)), libc::ENOENT);
+}
+
+/// What the store holds when a `put` of another kind is stopped right after it was renamed: two
+/// complete outputs of one call, the newer one without a record.
+#[test]
+fn the_bare_id_of_a_call_opens_its_newest_output() {
+    let fixture = Fixture::new();
+    let call = |name: &str, bytes: &str| {
+        std::fs::write(fixture.plain(name), bytes).unwrap();
+        let file = std::fs::File::open(fixture.plain(name)).unwrap();
+        let said = Said { call: Some("x".into()), ..Said::default() };
+        set_said(&file, &said).unwrap();
+        // The next file is made at another time, however coarse the clock of files.
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let store = Store::open(fixture.dir.path()).unwrap();
+    let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
+    let said = Said { tool: Some("exec".into()), ..Said::default() };
+    for (old, new) in [("x.json", "x.txt"), ("x.txt", "x.json")] {
+        let writer =
+            ArtifactWriter::create_for_call(&conversation, Folder::Tool, "x", said.clone());
+        let mut writer = writer.unwrap();
+        writer.write_all(if old == "x.json" { b"[1]" } else { b"old" }).unwrap();
+        assert!(writer.seal().unwrap().path.ends_with(old));
+        assert_eq!(fixture.read("x").unwrap(), fixture.read(old).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        call(new, "new");
+        assert_eq!(fixture.text("x"), "new");
+        assert_eq!(fixture.text("x.tail"), "new");
+        std::fs::remove_file(fixture.plain(new)).unwrap();
+        assert_eq!(fixture.read("x").unwrap(), fixture.read(old).unwrap());
+    }
+    call("y.txt", "of another call");
+    assert_eq!(errno(fixture.lookup("y")), libc::ENOENT);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::thread;
 use tempfile::TempDir;
 
 use super::*;
+use crate::model::is_scratch;
 use crate::store::Store;
 
 struct Scene {
@@ -257,4 +258,100 @@ fn a_folder_that_was_removed_is_made_again() {
     fs::remove_dir_all(scene.store.root().join("context/c7")).unwrap();
     let error = scene.try_writer("x").unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+}
+
+/// The names in the folder of tool outputs, sorted.
+fn names(scene: &Scene) -> Vec<String> {
+    let entries = fs::read_dir(scene.folder()).unwrap();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_same_call_with_another_kind_of_content_replaces_the_first() {
+    let scene = Scene::new();
+    for (call, [first, second, third]) in
+        [("a", ["[1]", "text", "[3]"]), ("b", ["text", "[2]", "more text"])]
+    {
+        scene.put(call, first);
+        let second = scene.put(call, second);
+        assert_eq!(second.generation, 2);
+        let third = scene.put(call, third);
+        assert_eq!(third.generation, 3);
+        assert_eq!(scene.elsewhere(&path_of(&third)), Some(third));
+        assert_eq!(scene.elsewhere(&path_of(&second)), None);
+    }
+    assert_eq!(names(&scene), ["a.json", "b.txt"]);
+    assert_eq!(fs::read(scene.folder().join("b.txt")).unwrap(), b"more text");
+    assert_eq!(scene.conversation.records().unwrap().len(), 2);
+}
+
+#[test]
+fn the_first_stays_until_the_second_is_complete() {
+    let scene = Scene::new();
+    for (first, name) in [("[1]", "x.json"), ("text", "x.txt")] {
+        let record = scene.put("x", first);
+        let kept = fs::read(scene.folder().join(name)).unwrap();
+        let is_kept = || {
+            assert_eq!(fs::read(scene.folder().join(name)).unwrap(), kept);
+            assert_eq!(scene.elsewhere(&path_of(&record)), Some(record.clone()));
+            assert_eq!(scene.conversation.records().unwrap(), slice::from_ref(&record));
+        };
+        let begin = || {
+            let mut writer = scene.writer("x");
+            writer.write_all(b"half of the second").unwrap();
+            is_kept();
+            writer
+        };
+        drop(begin());
+        is_kept();
+        let ended = begin().seal_incomplete("no room").unwrap();
+        assert_eq!(ended.incomplete(), Some("no room"));
+        is_kept();
+        // As if it were killed.
+        begin().closed = true;
+        is_kept();
+
+        let aside: Vec<String> = names(&scene).into_iter().filter(|other| other != name).collect();
+        assert_eq!(aside.len(), 3);
+        for left in &aside {
+            assert!(left.starts_with(".x.txt.") && is_scratch(left.as_ref()), "{left}");
+            let left = scene.folder().join(left);
+            assert_eq!(fs::read(&left).unwrap(), b"half of the second");
+            fs::remove_file(left).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_a_crash_left_under_the_other_name_gives_way_to_the_next() {
+    let scene = Scene::new();
+    let first = scene.put("x", "[1]");
+    let said = Said { call: Some("x".into()), ..Said::default() };
+    // Renamed, and neither recorded nor the other removed.
+    let file = fs::File::create(scene.folder().join("x.txt")).unwrap();
+    attributes::set_said(&file, &said).unwrap();
+    drop(file);
+    assert_eq!(scene.put("x", "third").generation, 2);
+    assert_eq!(names(&scene), ["x.txt"]);
+    // Recorded, and the other not removed.
+    let file = fs::File::create(scene.folder().join("x.json")).unwrap();
+    attributes::set_said(&file, &said).unwrap();
+    drop(file);
+    assert_eq!(scene.put("x", "fourth").generation, 3);
+    assert_eq!(names(&scene), ["x.txt"]);
+    assert_eq!(scene.elsewhere(&path_of(&first)), None);
+}
+
+#[test]
+fn a_file_that_is_no_output_of_the_call_stays() {
+    let scene = Scene::new();
+    fs::write(scene.folder().join("x.json"), "somebody's").unwrap();
+    assert_eq!(scene.put("x", "text").generation, 1);
+    assert_eq!(names(&scene), ["x.json", "x.txt"]);
+    assert_eq!(fs::read(scene.folder().join("x.json")).unwrap(), b"somebody's");
+    assert_eq!(scene.put("x", "[1]").generation, 2);
+    assert_eq!(names(&scene), ["x.json"]);
 }

@@ -49,9 +49,8 @@ fn a_writer_that_fails_in_the_ordinary_way_is_complete() {
     assert!(!is_incomplete(&path.with_file_name("x.txt.summary")));
 }
 
-#[test]
-fn a_killed_put_leaves_an_incomplete_artifact() {
-    let store = TestStore::new();
+/// Kills a `put` of the call `cut` in `c7` once 13,000 bytes of text have come.
+fn kill_put(store: &TestStore) {
     let mut put = store
         .ctxfs("put", &["--conversation", "c7", "--call", "cut"])
         .with(|inner| {
@@ -62,14 +61,32 @@ fn a_killed_put_leaves_an_incomplete_artifact() {
     pipe.write_all(&b"line of text\n".repeat(1000)).unwrap();
     pipe.flush().unwrap();
     let dir = store.path().join("context/c7/artifacts/tool");
-    let bytes = || {
+    eventually("put has stored what came so far", || {
         let names = if dir.exists() { listing(&dir) } else { Vec::new() };
-        names.iter().map(|name| fs::metadata(dir.join(name)).unwrap().len()).sum::<u64>()
-    };
-    eventually("put has stored what came so far", || bytes() == 13_000);
+        names.iter().any(|name| fs::metadata(dir.join(name)).unwrap().len() == 13_000)
+    });
     put.kill().unwrap();
     put.wait().unwrap();
-    drop(pipe);
+}
+
+#[test]
+fn a_killed_put_leaves_what_it_was_to_replace() {
+    let store = TestStore::new();
+    store.put("c7", "cut", b"{\"a\": 1}\n");
+    kill_put(&store);
+    let dir = store.path().join("context/c7/artifacts/tool");
+    assert_eq!(store.view("c7/artifacts/tool/cut"), b"{\"a\": 1}\n");
+    let names = listing(&dir);
+    assert_eq!(names.len(), 2, "{names:?}");
+    let aside = names.iter().find(|name| name.starts_with(".cut.txt.")).unwrap();
+    assert_eq!(fs::read(dir.join(aside)).unwrap(), b"line of text\n".repeat(1000));
+}
+
+#[test]
+fn a_killed_put_leaves_an_incomplete_artifact() {
+    let store = TestStore::new();
+    kill_put(&store);
+    let dir = store.path().join("context/c7/artifacts/tool");
     let names = listing(&dir);
     assert_eq!(names.len(), 1, "{names:?}");
     let summary = store.view(&format!("c7/artifacts/tool/{}.summary", names[0]));

@@ -1,0 +1,77 @@
+//! The file that a writer begins with.
+
+use std::fs::File;
+use std::hash::BuildHasher as _;
+use std::hash::RandomState;
+use std::io;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::model::Component;
+use crate::model::Folder;
+use crate::store::dir::Dir;
+use crate::store::layout;
+use crate::store::lease;
+use crate::store::lease::Lease;
+use crate::store::naming::Naming;
+use crate::store::stat::Kind;
+
+/// A new file, the name that it has at first, and whether that is a scratch name because there is
+/// something that it is to replace.
+pub(super) struct Start {
+    pub(super) file: File,
+    pub(super) name: Component,
+    pub(super) replaces: bool,
+}
+
+impl Start {
+    /// EBUSY where somebody writes what is to be replaced, EEXIST where that is no regular file.
+    pub(super) fn new(dir: &Dir, naming: &Naming) -> io::Result<Self> {
+        let name = naming.name(false);
+        if is_taken(dir, &name)? || is_taken(dir, &naming.name(true))? {
+            return Self::aside(dir, &name);
+        }
+        match create(dir, &name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::aside(dir, &name),
+            created => Ok(Self { file: created?, name, replaces: false }),
+        }
+    }
+
+    fn aside(dir: &Dir, name: &Component) -> io::Result<Self> {
+        let unique = RandomState::new().hash_one(std::process::id());
+        let name = Component::new(layout::replacing(name.as_os_str(), unique));
+        let name = name.map_err(|_| Errno::NAMETOOLONG)?;
+        Ok(Self { file: create(dir, &name)?, name, replaces: true })
+    }
+}
+
+fn create(dir: &Dir, name: &Component) -> io::Result<File> {
+    dir.create_file(name.as_os_str(), OFlags::WRONLY | OFlags::EXCL, layout::FILE_MODE)
+}
+
+/// Whether a file has that name, which nobody writes now.
+fn is_taken(dir: &Dir, name: &Component) -> io::Result<bool> {
+    let name = name.as_os_str();
+    let old = dir.stat(name).and_then(|stat| match stat.kind() {
+        Kind::File => dir.open_file(name, OFlags::RDONLY),
+        Kind::Directory | Kind::Other => Err(Errno::EXIST.into()),
+    });
+    match old {
+        Ok(old) if lease::settled(&old) == Lease::Held => Err(Errno::BUSY.into()),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The directory of a kind of artifact, made where it has been removed.
+pub(super) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
+    let mut dir = None;
+    for name in folder.path().split('/') {
+        let at = dir.as_ref().unwrap_or(conversation);
+        at.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+        dir = Some(at.open_dir(name.as_ref())?);
+    }
+    dir.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
