@@ -7,6 +7,7 @@ mod name;
 mod place;
 mod record;
 mod reference;
+mod text;
 
 pub use analysis::Analysis;
 pub use analysis::Encoding;

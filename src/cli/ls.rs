@@ -45,12 +45,14 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
 }
 
 fn find(store: &Store, id: &str) -> anyhow::Result<std::sync::Arc<Conversation>> {
-    let found = Component::new(id).ok().map(|id| store.conversation(&id)).transpose()?;
-    let missing = || {
-        let text = format!("there is no conversation `{id}`");
-        Failure::new(Kind::Failed, text, "`ctxfs ls` lists them")
-    };
-    Ok(found.flatten().ok_or_else(missing)?)
+    // As it stands, or as the listing prints a name that is no text.
+    for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
+        if let Some(found) = store.conversation(&name)? {
+            return Ok(found);
+        }
+    }
+    let text = format!("there is no conversation `{id}`");
+    Err(Failure::new(Kind::Failed, text, "`ctxfs ls` lists them").into())
 }
 
 fn conversations(store: &Store) -> anyhow::Result<Vec<Row>> {

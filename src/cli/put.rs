@@ -51,7 +51,7 @@ fn said(args: &PutArgs) -> Said {
     }
 }
 
-/// Stores standard input to its end; returns the path inside the conversation. Input that fails
+/// Stores standard input to its end; returns the path inside the conversation, as text. Input that fails
 /// leaves what came, marked incomplete.
 fn receive(mut writer: ArtifactWriter) -> anyhow::Result<String> {
     let mut block = vec![0; BLOCK];

@@ -23,6 +23,7 @@ use crate::materialize::analyze;
 use crate::model::Analysis;
 use crate::model::Place;
 use crate::model::Record;
+use crate::model::RelPath;
 use crate::model::Subject;
 use crate::store::Artifact;
 use crate::store::Conversation;
@@ -142,7 +143,7 @@ impl Shared {
         let mut records = Self::present(&conversation)?;
         records.sort_by(|a, b| (a.created, &a.path).cmp(&(b.created, &b.path)));
         let mut with_places = records.into_iter().filter_map(|record| {
-            let path = crate::model::RelPath::new(&record.path).ok()?;
+            let path = RelPath::from_text(&record.path).ok()?;
             let place = Place::new(&self.options.prefix, &id.to_text(), &path);
             Some((record, place))
         });

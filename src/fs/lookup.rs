@@ -76,7 +76,18 @@ impl Shared {
         }
     }
 
+    /// `name` as it stands, or else the name that is printed so.
     fn find_in_dir(&self, parent: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<Arc<Node>> {
+        match self.find_name(parent, dir, name) {
+            Err(FsError::NotFound) => {
+                let meant = printed_as(name).ok_or(FsError::NotFound)?;
+                self.find_name(parent, dir, meant.as_os_str())
+            }
+            found => found,
+        }
+    }
+
+    fn find_name(&self, parent: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<Arc<Node>> {
         if parent.is_root() && name == ".ctxfs" {
             return self.nodes.intern(Key::Control, |_| Ok(NodeKind::Control));
         }
@@ -325,6 +336,14 @@ impl Shared {
             NodeKind::Rendered(rendered) => node.rendered_attr(rendered).attr,
         })
     }
+}
+
+/// The name that is printed as `text`, if that is another one: it is not UTF-8, or could be taken
+/// for one that is not.
+fn printed_as(text: &OsStr) -> Option<Component> {
+    let text = text.to_str().filter(|text| text.contains('\\'))?;
+    let name = Component::from_text(text).ok()?;
+    (name.as_os_str() != text && name.to_text() == text).then_some(name)
 }
 
 /// The computed file of this name that a directory has beside those on disk.

@@ -231,7 +231,7 @@ fn carried(
         let rest = record.path.strip_prefix(&from).unwrap_or_default();
         let path = format!("{to}{rest}");
         let generation = over.map_or(record.generation, |over| over.generation + 1);
-        let is_artifact = RelPath::new(&path).is_ok_and(|path| path.is_artifact());
+        let is_artifact = RelPath::from_text(&path).is_ok_and(|path| path.is_artifact());
         is_artifact.then(|| Record { path, generation, ..record.clone() })
     });
     moved.collect()

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 
+use crate::model::text;
+
 /// Longest name that the store's filesystem takes, in bytes (`NAME_MAX`).
 const NAME_MAX: usize = 255;
 /// Names that begin so are the filesystem's own.
@@ -59,15 +61,21 @@ impl Component {
         &self.0
     }
 
-    /// The name as text; what is not UTF-8 in it becomes U+FFFD.
+    /// The name as text: itself, with `\xff` for a byte that is not UTF-8. Different names are
+    /// different texts.
     pub fn to_text(&self) -> String {
-        self.0.to_string_lossy().into_owned()
+        text::encode(self.0.as_bytes())
+    }
+
+    /// The name whose text is `text`.
+    pub fn from_text(text: &str) -> Result<Self, NameError> {
+        Self::new(OsStr::from_bytes(&text::decode(text)))
     }
 }
 
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.to_string_lossy())
+        f.write_str(&self.to_text())
     }
 }
 
@@ -104,9 +112,14 @@ impl RelPath {
         &self.0
     }
 
-    /// The path as text; what is not UTF-8 in it becomes U+FFFD.
+    /// The path as text, as the texts of its components.
     pub fn to_text(&self) -> String {
-        self.0.to_string_lossy().into_owned()
+        text::encode(self.0.as_bytes())
+    }
+
+    /// The path whose text is `text`.
+    pub fn from_text(text: &str) -> Result<Self, NameError> {
+        Self::new(OsStr::from_bytes(&text::decode(text)))
     }
 
     /// The last component.
@@ -124,7 +137,7 @@ impl RelPath {
 
 impl fmt::Display for RelPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.to_string_lossy())
+        f.write_str(&self.to_text())
     }
 }
 

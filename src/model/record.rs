@@ -8,7 +8,8 @@ use crate::model::Analysis;
 /// One line of the manifest: the last one for a path wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The path inside the conversation, as text: `artifacts/tool/9f3k.txt`.
+    /// The path inside the conversation, as `RelPath::to_text` writes it:
+    /// `artifacts/tool/9f3k.txt`.
     pub path: String,
     /// How often it has been opened for writing after having been sealed, plus one; from 1.
     pub generation: u64,

@@ -253,6 +253,34 @@ fn the_bare_id_of_a_call_opens_its_newest_output() {
 }
 
 #[test]
+fn names_that_are_no_text_have_records_of_their_own_and_open_as_they_are_printed() {
+    let fixture = Fixture::new();
+    let names = [&b"a\xfe.txt"[..], b"a\xff.txt", br"b\xff.txt"];
+    let printed = [r"a\xfe.txt", r"a\xff.txt", r"b\x5cxff.txt"];
+    for (number, name) in names.iter().enumerate() {
+        let mode = OpenMode { flags: libc::O_WRONLY };
+        let made = fixture.fs.create(fixture.tool, OsStr::from_bytes(name), 0o600, mode, ME);
+        let (entry, opened) = made.unwrap();
+        let tool = format!("tool{number}");
+        let attribute = OsStr::new("user.ctx.tool");
+        fixture.fs.setxattr(entry.attr.ino, attribute, tool.as_bytes(), 0).unwrap();
+        fixture.close(opened.fh);
+    }
+    fixture.settle();
+    let manifest: Value = serde_json::from_str(&read(&fixture, "c1/manifest.json")).unwrap();
+    for (number, name) in printed.iter().enumerate() {
+        let tool = format!("tool{number}");
+        let path = format!("artifacts/tool/{name}");
+        assert_eq!(fixture.meta(name)["path"], path);
+        assert_eq!(fixture.meta(name)["tool"], tool);
+        let ids = manifest.as_array().unwrap().iter().map(|reference| &reference["id"]);
+        assert_eq!(ids.filter(|id| **id == format!("ctx://c1/{path}")).count(), 1);
+    }
+    assert_eq!(errno(fixture.lookup(r"a\xfd.txt")), libc::ENOENT);
+    assert_eq!(errno(fixture.lookup(r"a\x41.txt")), libc::ENOENT);
+}
+
+#[test]
 fn a_name_that_another_process_took_meanwhile_is_opened_as_it_was_asked() {
     let fixture = Fixture::new();
     std::fs::write(fixture.plain("a.txt"), "of another process\n").unwrap();
