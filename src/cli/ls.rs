@@ -73,7 +73,8 @@ fn conversations(store: &Store) -> anyhow::Result<Vec<Row>> {
         let name = id.to_text();
         let value = json!({ "conversation": name, "artifacts": stats.len(), "bytes": bytes,
             "modifiedAt": modified });
-        let about = format!("{} outputs", stats.len());
+        let plural = if stats.len() == 1 { "" } else { "s" };
+        let about = format!("{} output{plural}", stats.len());
         rows.push(Row { name, bytes, modified, about, value });
     }
     newest_first(&mut rows);

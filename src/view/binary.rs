@@ -1,14 +1,14 @@
 //! What stands in for bytes that are not text.
 
 use crate::model::Subject;
-use crate::view::number::grouped;
+use crate::view::number::counted;
 
 /// The line that a view of lines shows: what the artifact is, and where.
 pub(super) fn notice(subject: &Subject<'_>) -> String {
     format!(
-        "# not text ({}, {} bytes), so nothing follows. The bytes: {}\n",
+        "# not text ({}, {}), so nothing follows. The bytes: {}\n",
         subject.analysis.mime,
-        grouped(subject.content.len()),
+        counted(subject.content.len(), "byte"),
         subject.place.file(),
     )
 }

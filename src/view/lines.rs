@@ -177,8 +177,9 @@ fn part_notice(subject: &Subject<'_>, line: u64, shown: usize) -> String {
 fn last_lines_notice(subject: &Subject<'_>, asked: u64, shown: u64) -> io::Result<String> {
     let file = subject.place.file();
     let Some(lines) = all_lines(subject)? else {
+        let verb = if shown == 1 { "follows" } else { "follow" };
         return Ok(format!(
-            "# the last {} follow; more would pass 48 KiB. All: {file}\n",
+            "# the last {} {verb}; more would pass 48 KiB. All: {file}\n",
             counted(shown, "line")
         ));
     };

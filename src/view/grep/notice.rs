@@ -116,9 +116,10 @@ impl Notices<'_> {
     /// ` of 8,112 lines`.
     fn among(&self) -> String {
         let from = self.query.options().from.map_or(1, |from| from.line);
+        let plural = if self.lines == 1 { "" } else { "s" };
         match self.all_lines {
-            _ if self.ending.out_of_time => " lines so far".to_owned(),
-            None => format!(" line{}", if self.lines == 1 { "" } else { "s" }),
+            _ if self.ending.out_of_time => format!(" line{plural} so far"),
+            None => format!(" line{plural}"),
             Some(lines) if from == 1 => format!(" of {}", counted(lines, "line")),
             Some(lines) => {
                 let rest = (lines + 1).saturating_sub(from);

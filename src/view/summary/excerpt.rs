@@ -100,14 +100,12 @@ impl Excerpt {
     fn shown_lines(&self) -> String {
         let head = self.head_lines();
         let (Some(start), Some(lines)) = (self.tail_start(), self.lines) else {
-            let tail = grouped(self.tail.text.len() as u64);
-            return format!(
-                "lines {} and the last {tail}; what is between is not shown",
-                span((1, head))
-            );
+            let (head, tail) = (named((1, head)), last(self.tail.text.len()));
+            return format!("{head} and {tail}; what is between is not shown");
         };
         if start <= head + 1 {
-            return format!("all {} lines", grouped(lines));
+            let all = || format!("all {} lines", grouped(lines));
+            return if lines == 1 { "its only line".to_owned() } else { all() };
         }
         let hidden = match (head + 1, start - 1) {
             (first, last) if first == last => format!("line {} is not shown", grouped(first)),
@@ -123,7 +121,7 @@ impl Excerpt {
         let head = format!("--- head: {} ---", self.head.name((1, self.head_lines())));
         let tail = match (self.tail_start(), self.lines) {
             (Some(start), Some(lines)) => self.tail.name((start, lines)),
-            _ => format!("the last {}", self.tail.text.len()),
+            _ => last(self.tail.text.len()),
         };
         let tail = (!self.tail.text.is_empty()).then(|| format!("--- tail: {tail} ---"));
         let errors = (!self.errors.is_empty()).then(|| "--- errors ---".to_owned());
@@ -297,6 +295,11 @@ fn without_return(line: &[u8]) -> &[u8] {
 /// `8,090-8,112`, `7`.
 fn span((first, last): (u64, u64)) -> String {
     if first == last { grouped(first) } else { format!("{}-{}", grouped(first), grouped(last)) }
+}
+
+/// `the last 12`, `the last one`.
+fn last(lines: usize) -> String {
+    if lines == 1 { "the last one".to_owned() } else { format!("the last {lines}") }
 }
 
 /// `lines 8,090-8,112`, `line 7`.

@@ -158,9 +158,9 @@ fn size(subject: &Subject<'_>) -> String {
             grouped(analysis.longest_line)
         ),
     };
-    let tokens = grouped(rounded(analysis.tokens));
+    let tokens = counted(rounded(analysis.tokens), "token");
     let (first, second) = if analysis.lines == 1 { (lines, chars) } else { (chars, lines) };
-    format!("size: {}{first}{second}, {least}about {tokens} tokens; {kind}", counted(bytes, "byte"))
+    format!("size: {}{first}{second}, {least}about {tokens}; {kind}", counted(bytes, "byte"))
 }
 
 fn shape(subject: &Subject<'_>) -> Option<String> {

@@ -262,3 +262,40 @@ proptest! {
         print(&Fixture::new(bytes));
     }
 }
+
+/// Every noun that is counted, for none, one and two of what it counts.
+#[test]
+fn one_is_never_many() {
+    let wrong = regex::Regex::new(
+        r"\b1 (bytes|lines|tokens|characters|values)\b|\b[02] (byte|line|token|character|value)\b",
+    )
+    .unwrap();
+    for text in ["", "a", "\n", "a\n", "ab", "a\nb\n", "\u{e9}", "\u{e9}\u{e9}\n", "\0", "\0\0"] {
+        let mut fixture = Fixture::new(text);
+        for view in [View::Summary, View::Ref, View::Tail, View::Head] {
+            for tokens in 0..3 {
+                fixture.analysis.tokens = tokens;
+                let text = fixture.text(&view);
+                assert!(!wrong.is_match(&text), "{text}");
+            }
+        }
+    }
+    assert!(
+        print(&Fixture::new("abcd")).contains("size: 4 bytes on 1 line, about 1 token; text\n")
+    );
+    assert!(print(&Fixture::new("a")).contains("size: 1 byte on 1 line, about 0 tokens; text\n"));
+    assert!(Fixture::new("\0").text(&View::Tail).contains("application/octet-stream, 1 byte)"));
+}
+
+/// A summary of what was analysed so far counts the lines at the end alone.
+#[test]
+fn one_line_at_the_end_of_what_was_not_counted() {
+    let mut fixture = Fixture::new(format!("{}\n{}\n", "a ".repeat(240), "b ".repeat(240)));
+    let mut limits = Limits::default();
+    (limits.snippet_lines, limits.max_inline_chars) = (1, 0);
+    fixture.limits = limits;
+    fixture.analysis.bytes = 100;
+    let text = print(&fixture);
+    assert!(text.contains("shown: line 1 and the last one; what is between is not"), "{text}");
+    assert!(text.contains("--- tail: the last one ---"), "{text}");
+}
