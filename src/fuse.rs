@@ -7,6 +7,7 @@ mod adaptor;
 mod answer;
 mod convert;
 pub mod mount;
+mod negotiation;
 mod passthrough;
 mod watch;
 

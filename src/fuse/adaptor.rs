@@ -8,17 +8,20 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use fuser::BsdFileFlags;
+use fuser::CopyFileRangeFlags;
 use fuser::Errno;
 use fuser::FileHandle;
 use fuser::Filesystem;
 use fuser::FopenFlags;
 use fuser::Generation;
 use fuser::INodeNo;
-use fuser::InitFlags;
 use fuser::IoctlFlags;
 use fuser::KernelConfig;
 use fuser::LockOwner;
 use fuser::OpenFlags;
+use fuser::PollEvents;
+use fuser::PollFlags;
+use fuser::PollNotifier;
 use fuser::RenameFlags;
 use fuser::ReplyAttr;
 use fuser::ReplyCreate;
@@ -29,6 +32,7 @@ use fuser::ReplyEntry;
 use fuser::ReplyIoctl;
 use fuser::ReplyLseek;
 use fuser::ReplyOpen;
+use fuser::ReplyPoll;
 use fuser::ReplyStatfs;
 use fuser::ReplyWrite;
 use fuser::ReplyXattr;
@@ -39,6 +43,7 @@ use fuser::WriteFlags;
 use crate::fs::ContextFs;
 use crate::fs::Entry;
 use crate::fs::Fh;
+use crate::fs::FilePosition;
 use crate::fs::FsError;
 use crate::fs::OpenMode;
 use crate::fs::Result;
@@ -51,16 +56,11 @@ use crate::fuse::answer::bytes;
 use crate::fuse::convert;
 use crate::fuse::convert::caller;
 use crate::fuse::convert::ino;
+use crate::fuse::negotiation::MAX_WRITE;
+use crate::fuse::negotiation::negotiate;
 use crate::fuse::passthrough::Passthrough;
 use crate::fuse::watch::refuse;
 use crate::fuse::watch::watch;
-
-/// Bytes of one write request: what the kernel gives by default (`fs.fuse.max_pages_limit`).
-const MAX_WRITE: u32 = 1024 * 1024;
-/// Requests that the kernel may have under way in the background.
-const MAX_BACKGROUND: u16 = 64;
-/// FUSE 7.41 came with Linux 6.12, the first whose passthrough keeps sizes right after writes.
-const PASSTHROUGH_ABI: (u32, u32) = (7, 41);
 
 /// Translates between the kernel and [`ContextFs`].
 pub(super) struct Adaptor {
@@ -72,6 +72,16 @@ pub(super) struct Adaptor {
 thread_local! {
     /// What a worker reads into: no larger than the largest read, and never given back.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Hands on `size` bytes of the worker's buffer.
+fn with_buffer<T>(size: usize, run: impl FnOnce(&mut [u8]) -> T) -> T {
+    BUFFER.with_borrow_mut(|buffer| {
+        if buffer.len() < size {
+            buffer.resize(size, 0);
+        }
+        run(&mut buffer[..size])
+    })
 }
 
 impl Adaptor {
@@ -112,30 +122,7 @@ impl Adaptor {
 
 impl Filesystem for Adaptor {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        for wanted in [
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_AUTO_INVAL_DATA,
-            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-        ] {
-            if config.add_capabilities(wanted).is_err() {
-                tracing::info!(?wanted, "this kernel does not have it");
-            }
-        }
-        let abi = config.kernel_abi();
-        if self.options.passthrough
-            && (abi.0, abi.1) >= PASSTHROUGH_ABI
-            && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
-        {
-            let depth = if self.options.stacked_store { 2 } else { 1 };
-            if config.set_max_stack_depth(depth).is_ok() {
-                self.passthrough.offer();
-            }
-        }
-        if config.set_max_write(MAX_WRITE).is_err()
-            || config.set_max_background(MAX_BACKGROUND).is_err()
-        {
-            tracing::info!("this kernel keeps its own sizes");
-        }
+        negotiate(config, &self.options, &self.passthrough);
         Ok(())
     }
 
@@ -279,13 +266,9 @@ impl Filesystem for Adaptor {
         reply: ReplyData,
     ) {
         self.run("read", || {
-            BUFFER.with_borrow_mut(|buffer| {
-                let size = size as usize;
-                if buffer.len() < size {
-                    buffer.resize(size, 0);
-                }
+            with_buffer(size as usize, |buffer| {
                 let mut reply = Some(reply);
-                let read = self.fs.read(Fh(fh.0), offset, &mut buffer[..size], |bytes| {
+                let read = self.fs.read(Fh(fh.0), offset, buffer, |bytes| {
                     if let Some(reply) = reply.take() {
                         reply.data(bytes);
                     }
@@ -464,6 +447,44 @@ impl Filesystem for Adaptor {
         self.run("lseek", || match self.fs.seek(Fh(fh.0), offset, whence) {
             Ok(offset) => reply.offset(offset),
             Err(error) => reply.error(refuse("lseek", &error)),
+        });
+    }
+    /// The kernel then takes every file for ready, as all regular ones are, and asks no more.
+    fn poll(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: PollNotifier,
+        _: PollEvents,
+        _: PollFlags,
+        reply: ReplyPoll,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        from: FileHandle,
+        offset: u64,
+        _: INodeNo,
+        to: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let from = FilePosition { fh: Fh(from.0), offset };
+        let to = FilePosition { fh: Fh(to.0), offset: to_offset };
+        self.run("copy_file_range", || {
+            with_buffer(MAX_WRITE as usize, |buffer| {
+                match self.fs.copy(from, to, length, buffer) {
+                    Ok(count) => reply.written(count),
+                    Err(error) => reply.error(refuse("copy_file_range", &error)),
+                }
+            });
         });
     }
 }

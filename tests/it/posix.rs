@@ -3,6 +3,7 @@
 
 mod append;
 mod attributes;
+mod copy;
 mod directory;
 mod memory;
 mod processes;

@@ -141,7 +141,7 @@ impl TestMount {
     }
 
     /// What the daemon printed so far.
-    fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
