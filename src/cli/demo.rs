@@ -25,7 +25,7 @@ const TOUR: [(&str, &str); 7] = [
     ("any search, as a file", "listing.txt.grep/-m5 -> .*python"),
     ("with ripgrep's options: count, ignoring case", "listing.txt.grep/-c -i \\.so"),
     ("a range of lines", "listing.txt.lines/100-103"),
-    ("JSON: its shape, without reading it", "disks.json.summary"),
+    ("JSON: its shape, without reading it", "system.json.summary"),
     ("a failed command: the error comes first", "failed.txt.summary"),
     ("what a conversation remembers of an output", "failed.txt.ref.json"),
 ];
@@ -88,7 +88,7 @@ fn show(context: &mut Context, command: &str, text: &str) -> anyhow::Result<()> 
     let mut shown: String = text.lines().take(SHOWN).flat_map(|line| [line, "\n"]).collect();
     let more = text.lines().count().saturating_sub(SHOWN);
     if more > 0 {
-        let _ = writeln!(shown, "[... {more} more lines]");
+        let _ = writeln!(shown, "[... {more} more line{}]", if more == 1 { "" } else { "s" });
     }
     let gap = if text.is_empty() { "" } else { "\n" };
     context.printer.data(&format!("{STRONG}$ {command}{STRONG:#}\n{shown}{gap}"))

@@ -14,23 +14,38 @@ use crate::store::set_said;
 pub(super) struct Sample {
     /// The artifact's name.
     pub(super) name: &'static str,
-    /// Commands that give such an output; the first one that this machine has is taken.
+    /// Commands of a shell that give such an output: the first is taken that this machine has and
+    /// that prints enough, or else the last.
     commands: &'static [&'static str],
+    /// Bytes that are enough to show something.
+    least: u64,
 }
 
-/// A large listing, a real JSON document, a command that fails.
+/// Any Linux has this file, and any has awk; it comes to some 7 KB.
+const KERNEL_COUNTERS: &str = r#"awk 'BEGIN { printf "[" } { printf "%s{\"name\": \"%s\", \"value\": %s}", comma, $1, $2; comma = ", " } END { print "]" }' /proc/vmstat"#;
+
+/// A large listing, a JSON document that is too large to be shown whole, a command that fails.
 pub(super) const SAMPLES: [Sample; 3] = [
-    Sample { name: "listing.txt", commands: &["ls -lR /usr/bin /usr/lib /etc"] },
+    Sample { name: "listing.txt", commands: &["ls -lR /usr/bin /usr/lib /etc"], least: 0 },
     Sample {
-        name: "disks.json",
+        name: "system.json",
         commands: &[
             "lsblk --json --output-all",
             "findmnt --json --output-all",
-            "/proc/self/exe doctor --json",
+            "ip -json -details address",
+            KERNEL_COUNTERS,
         ],
+        least: 12 * 1024,
     },
-    Sample { name: "failed.txt", commands: &["ls -lR /etc /no/such/directory /usr/share"] },
+    Sample {
+        name: "failed.txt",
+        commands: &["ls -lR /etc /no/such/directory /usr/share"],
+        least: 0,
+    },
 ];
+
+/// What a shell answers that finds no such program.
+const NOT_FOUND: i32 = 127;
 
 impl Sample {
     /// Runs the command with its output going straight into the mount, and says how it ended.
@@ -38,10 +53,12 @@ impl Sample {
     pub(super) fn capture(&self, tools: &Path) -> anyhow::Result<&'static str> {
         let path = tools.join(self.name);
         let at = || format!("cannot write `{}`", path.display());
-        for line in self.commands {
+        for (number, line) in self.commands.iter().enumerate() {
             let output = File::create(&path).with_context(at)?;
-            let Some(code) = run(line, &output)? else { continue };
-            if code != 0 && *line != self.commands[self.commands.len() - 1] {
+            let code = run(line, &output)?;
+            let is_enough = code == 0 && output.metadata().with_context(at)?.len() >= self.least;
+            let is_last = number + 1 == self.commands.len() && code != NOT_FOUND;
+            if !is_enough && !is_last {
                 continue;
             }
             let said = Said {
@@ -58,15 +75,41 @@ impl Sample {
     }
 }
 
-/// The exit code; none where the program is not there.
-fn run(line: &str, output: &File) -> anyhow::Result<Option<i32>> {
-    let mut words = line.split(' ');
-    let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).stdin(Stdio::null());
+/// The exit code of a line of the shell.
+fn run(line: &str, output: &File) -> anyhow::Result<i32> {
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).stdin(Stdio::null());
     command.stdout(output.try_clone()?).stderr(output.try_clone()?);
-    match command.status() {
-        Ok(status) => Ok(Some(status.code().unwrap_or(1))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).context(format!("cannot run `{line}`")),
+    let status = command.status().with_context(|| format!("cannot run `{line}`"))?;
+    Ok(status.code().unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::io::Seek as _;
+
+    use super::*;
+    use crate::model::Limits;
+
+    /// Where the machine has none of the other programs, or little to say by them.
+    #[test]
+    fn the_last_resort_is_json_and_large() {
+        let mut output = tempfile::tempfile().unwrap();
+        assert_eq!(run(KERNEL_COUNTERS, &output).unwrap(), 0);
+        let mut text = String::new();
+        output.rewind().unwrap();
+        output.read_to_string(&mut text).unwrap();
+        assert!(text.len() as u64 > Limits::default().max_inline_chars, "{text}");
+        let counters: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+        assert!(counters.iter().all(|counter| counter["name"].is_string()));
+        assert!(counters.iter().all(|counter| counter["value"].is_number()));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_told_from_one_that_fails() {
+        let output = tempfile::tempfile().unwrap();
+        assert_eq!(run("no-such-program --json", &output).unwrap(), NOT_FOUND);
+        assert_eq!(run("exit 3", &output).unwrap(), 3);
     }
 }

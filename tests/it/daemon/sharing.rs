@@ -126,5 +126,8 @@ fn doctor_and_demo_work() {
     let store = TestStore::new();
     let said = store.ctxfs("doctor", &[]).text();
     assert!(said.contains("/dev/fuse"), "{said}");
-    crate::support::Command::ctxfs().arg("demo").stdout();
+    let said = crate::support::Command::ctxfs().arg("demo").text();
+    let json = said.split("system.json.summary'").nth(1).expect("the tour passes by it");
+    let summary = json.split("\n$ ").next().unwrap();
+    assert!(summary.contains("; JSON, valid\nshape: "), "{summary}");
 }
