@@ -2,11 +2,13 @@
 //!
 //! A line is looked at when one of a few dozen fragments occurs in it ([`prefilter`]), or when the
 //! lines before it announced it ([`context`]: the message under `panicked at`, the exception under a
-//! Python traceback). [`rules`] says what such a line is, [`shown`] keeps the best.
+//! Python traceback). [`rules`] says what such a line is, without the names of files in it
+//! ([`names`]), [`shown`] keeps the best.
 //!
 //! Only the first [`LINE_BYTES`] bytes of a line are looked at.
 
 mod context;
+mod names;
 mod prefilter;
 mod rules;
 mod shown;
@@ -122,12 +124,13 @@ impl Found {
         if cut && !was_waiting && prefilter::find(line, 0).is_none() {
             return;
         }
-        let Some(rank) = announced.or_else(|| rules::rank(line)) else {
+        let telling = names::blanked(line);
+        let Some(rank) = announced.or_else(|| rules::rank(&telling)) else {
             return;
         };
         self.context.follow(line, number);
         self.count += 1;
-        self.words.add(line, rank);
+        self.words.add(&telling, rank);
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
         self.shown.add(line, rank, ErrorLine { line: number, offset, length });
     }

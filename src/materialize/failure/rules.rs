@@ -60,7 +60,9 @@ static SET: LazyLock<RegexSet> = LazyLock::new(|| {
 ///
 /// Patterns that only an error fits stand first, then what is known not to be one, then words that
 /// usually tell of an error. A line must hold one of `prefilter::FRAGMENTS` to come here.
-const RULES: [(Option<Rank>, &str); 63] = [
+const RULES: [(Option<Rank>, &str); 65] = [
+    // A row of `ls -l`, `find -ls` or `tar -tv`.
+    (None, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),
     // Causes.
     (Some(Rank::Trace), r"^\s*(\[?Caused by:|Caused by:|\[cause\]:|Wrapped by:) *\S"),
     (Some(Rank::Tally), r"^Caused by:\s*$"),
@@ -113,7 +115,7 @@ const RULES: [(Option<Rank>, &str); 63] = [
     (Some(Rank::Exit), r"(?i)\bexit(ed)?( with)?( error)?( code| status)+[:=]? ?-?[1-9]\d*"),
     (Some(Rank::Exit), r"^g?make(\[\d+\])?: \*\*\* |returned (a )?non-zero|\bexited with -?[1-9]"),
     // Numbers of failures.
-    (Some(Rank::Tally), r"(?i)\b[1-9]\d*( \w+)? (failed|failures?|failing|errors?)\b"),
+    (Some(Rank::Tally), r"(?i)\b[1-9]\d*( \w+)? (failed|failures?|failing|errors?)\b([^-]|$)"),
     (Some(Rank::Tally), r"(?i)\b(failures?|failed|errors?)[:=] ?[1-9]\d*\b"),
     // Not errors.
     (
@@ -124,6 +126,7 @@ const RULES: [(Option<Rank>, &str); 63] = [
         None,
         r#"(?i)(errors?|failures?|failed|failing|exceptions?|panics?|err|timeouts?)(_?count)?["']?\s*[:=]\s*["']?(0\b|none\b|null\b|nil\b|false\b|no$|""|\[\]|\{\}|,|$)"#,
     ),
+    (None, r"^[a-z0-9_.+-]+$"),
     (None, r"\.\.\. ?(ok|ignored)$|^\s*(PASS|PASSED|ok)\b|\bPASS(ED)?\b"),
     (
         None,
@@ -164,11 +167,11 @@ const RULES: [(Option<Rank>, &str); 63] = [
         r#"\bHTTP(/\d(\.\d)?)?"?:? (error |status |code )*5\d\d\b|(?i)\bstatus([_ ]?code)?"?\s*[:=]?\s*5\d\d\b"#,
     ),
     // Messages.
-    (Some(Rank::Report), r"\b[A-Z]?\w*(Error|Exception|Failure)\b(:|\(| \[| -) ?\S"),
+    (Some(Rank::Report), r"\b[A-Z]?\w*(Error|Exception|Failure)\b(: ?[^\s:]|(\(| \[| -) ?\S)"),
     (Some(Rank::Report), r#""(error|exception|errorMessage|error_message)"\s*:\s*["{\[]?[^\s"]"#),
     (
         Some(Rank::Report),
-        r"(^|[\s\]:])([Ee]rror|[Ff]atal|[Pp]anic|[Ee]xception|[Ff]ailure)(:| -| -+>) ?\S",
+        r"(^|[\s\]:])([Ee]rror|[Ff]atal|[Pp]anic|[Ee]xception|[Ff]ailure)(: ?[^\s:]|( -| -+>) ?\S)",
     ),
     (
         Some(Rank::Report),
@@ -182,7 +185,7 @@ const RULES: [(Option<Rank>, &str); 63] = [
     (Some(Rank::Report), r"(^|: )([Cc]annot|[Cc]an't|[Cc]ould not|[Uu]nable to) \S"),
     (
         Some(Rank::Report),
-        r"(?i)\btimed? ?out\b( after| waiting| exceeded| error| expired| of \d| while| reached|: [a-z]|$|\.)",
+        r"(?i)\btimed? ?out\b( after| waiting| exceeded| error| expired| of \d| while| reached|: [a-z]|$|\.(\s|$))",
     ),
     (
         Some(Rank::Report),

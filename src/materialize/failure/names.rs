@@ -1,0 +1,109 @@
+//! Names of files in a line: a word in one of them tells of nothing.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::materialize::failure::prefilter;
+
+/// Extensions of files that programs print. Words that error messages have after a dot, such as
+/// `error.code` and `socket.timeout`, are not among them.
+const EXTENSIONS: [&str; 92] = [
+    "a", "bash", "bat", "bc", "bin", "bz2", "c", "cc", "cfg", "cjs", "class", "conf", "cpp", "crt",
+    "cs", "css", "csv", "cxx", "dat", "deb", "dll", "ex", "exe", "exs", "gif", "go", "gz", "h",
+    "hpp", "hs", "htm", "html", "ico", "ini", "jar", "java", "jpg", "js", "json", "jsonl", "jsx",
+    "ko", "kt", "la", "lib", "lock", "log", "lua", "map", "md", "mjs", "ml", "o", "out", "pc",
+    "pdf", "php", "pl", "pm", "png", "po", "proto", "ps1", "py", "pyc", "pyi", "rb", "rlib", "rpm",
+    "rs", "rst", "scss", "sh", "so", "sql", "svg", "swift", "tar", "tex", "tgz", "tmp", "toml",
+    "ts", "tsv", "tsx", "txt", "vue", "xml", "xz", "yaml", "yml", "zip",
+];
+
+/// `line` with an `x` for every letter of a path or a file's name. Places in files stay: digits
+/// and punctuation do.
+pub(super) fn blanked(line: &[u8]) -> Cow<'_, [u8]> {
+    let mut blanked = Cow::Borrowed(line);
+    if memchr::memchr2(b'/', b'.', line).is_none() {
+        return blanked;
+    }
+    for word in words(line) {
+        if is_name(&line[word.clone()], line.get(word.end)) {
+            let letters =
+                blanked.to_mut()[word].iter_mut().filter(|byte| byte.is_ascii_alphabetic());
+            letters.for_each(|letter| *letter = b'x');
+        }
+    }
+    blanked
+}
+
+/// What stands between blanks, quotes, brackets and the like.
+fn words(line: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
+    line.split(|byte| byte.is_ascii_whitespace() || b"\"'`()[]{}<>,;=|:".contains(byte)).map(
+        move |word| {
+            let start = at;
+            at += word.len() + 1;
+            start..start + word.len()
+        },
+    )
+}
+
+fn is_name(word: &[u8], next: Option<&u8>) -> bool {
+    // The rules know Go's messages by this extension.
+    let is_place_in_go = word.ends_with(b".go") && next == Some(&b':');
+    if is_place_in_go || word.starts_with(b"HTTP/") {
+        return false;
+    }
+    // `TypeError/ValueError` is no path.
+    let mut parts = word.split(|byte| *byte == b'/');
+    if word.contains(&b'/') {
+        return parts.any(|part| prefilter::find(part, 0).is_none());
+    }
+    has_extension(word)
+}
+
+/// Whether it ends as a file's name does, or as that of a library's version.
+fn has_extension(word: &[u8]) -> bool {
+    let is_number = |part: &&[u8]| part.iter().all(u8::is_ascii_digit);
+    let mut parts = word.rsplit(|byte| *byte == b'.').skip_while(is_number);
+    let is_known = parts.next().and_then(|last| str::from_utf8(last).ok()).is_some_and(|last| {
+        let versioned = !word.ends_with(last.as_bytes());
+        if versioned { last == "so" } else { EXTENSIONS.binary_search(&last).is_ok() }
+    });
+    is_known && parts.next().is_some_and(|stem| !stem.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_sorted() {
+        assert!(EXTENSIONS.is_sorted());
+    }
+
+    #[test]
+    fn names_are_blanked_and_nothing_else() {
+        for (line, expected) in [
+            ("src/error.rs:10:5: error: timeout", "xxx/xxxxx.xx:10:5: error: timeout"),
+            ("cat: /etc/failed.d: No such file", "cat: /xxx/xxxxxx.x: No such file"),
+            ("File \"timeout.py\", line 3", "File \"xxxxxxx.xx\", line 3"),
+            ("libgpg-error.so.0.33.1", "xxxxxx-xxxxx.xx.0.33.1"),
+            ("errors.cpython-311.pyc", "xxxxxx.xxxxxxx-311.xxx"),
+            ("https://example.org/timeout", "https://xxxxxxx.xxx/xxxxxxx"),
+        ] {
+            assert_eq!(String::from_utf8_lossy(&blanked(line.as_bytes())), expected);
+        }
+        for line in [
+            "java.lang.TimeoutException: 3",
+            "socket.timeout: timed out",
+            "zlib.error: Error -3",
+            "TypeError/ValueError: no",
+            "\"GET / HTTP/1.1\" 500",
+            "./cart.go:14:7: undefined: lenght",
+            "    cart_test.go:12: want 8",
+            "request timed out.",
+            "version 1.2.3 failed",
+        ] {
+            assert_eq!(String::from_utf8_lossy(&blanked(line.as_bytes())), line);
+        }
+    }
+}
