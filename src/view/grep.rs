@@ -10,6 +10,8 @@ mod notice;
 mod page;
 mod pattern;
 mod report;
+mod stretch;
+mod survey;
 mod window;
 
 use std::io;
@@ -19,7 +21,6 @@ use grep_searcher::BinaryDetection;
 use grep_searcher::Searcher;
 use grep_searcher::SearcherBuilder;
 
-use crate::model::Content;
 use crate::model::Subject;
 use crate::view::Query;
 use crate::view::RenderError;
@@ -29,6 +30,7 @@ use crate::view::query::Position;
 use crate::view::scan;
 use crate::view::scan::Found;
 use ahead::Ahead;
+use ahead::Sizes;
 use fold::Folded;
 use fold::Trace;
 use notice::Ending;
@@ -45,6 +47,16 @@ pub(super) fn render(
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
+    search(query, subject, expired, out, Sizes::default())
+}
+
+fn search(
+    query: &Query,
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+    sizes: Sizes,
+) -> Result<Rendered, RenderError> {
     let pattern = pattern::build(query)?;
     let trace = match start(query, subject, expired)? {
         Start::At(trace) => trace,
@@ -54,9 +66,10 @@ pub(super) fn render(
     let page = Page::new(out, query.options().max == Some(0));
     let mut report = Report::new(&pattern.matcher, query.options(), &trace, page);
     let searched = std::thread::scope(|scope| {
-        let ahead = Ahead::start(scope, subject.content, trace.offset());
-        let content = ahead.as_ref().map_or(subject.content, |ahead| ahead as &dyn Content);
-        let text = Folded::new(content, &trace, expired);
+        let content = subject.content;
+        let seek = (&pattern.matcher, query.options());
+        let ahead = Ahead::start(scope, content, trace.offset(), seek, sizes);
+        let text = Folded::new(content, ahead, &trace, expired);
         searcher(query.options()).search_reader(&pattern.matcher, text, &mut report)
     });
     let crowded = match searched {

@@ -52,22 +52,43 @@ pub(super) fn count_lines(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Option<u64>> {
+    count_lines_from(subject, Counted::default(), expired)
+}
+
+/// The same, where some are counted.
+pub(super) fn count_lines_from(
+    subject: &Subject<'_>,
+    counted: Counted,
+    expired: &dyn Fn() -> bool,
+) -> io::Result<Option<u64>> {
     let (content, analysis) = (subject.content, subject.analysis);
     if analysis.bytes == content.len() {
         return Ok(Some(analysis.lines));
     }
-    let mut block = vec![0; BLOCK];
-    let (mut offset, mut lines, mut last) = (0, 0, b'\n');
-    while offset < MOST_COUNTED && !expired() {
+    let Counted { mut offset, mut newlines } = counted;
+    let most = content.len().min(offset.saturating_add(MOST_COUNTED));
+    let mut block =
+        vec![0; BLOCK.min(usize::try_from(most.saturating_sub(offset)).unwrap_or(BLOCK))];
+    while offset < most && !expired() {
         let got = content.read_at(offset, &mut block)?;
         if got == 0 {
-            return Ok(Some(lines + u64::from(last != b'\n')));
+            break;
         }
-        lines += memchr::memchr_iter(b'\n', &block[..got]).count() as u64;
-        last = block[got - 1];
+        newlines += memchr::memchr_iter(b'\n', &block[..got]).count() as u64;
         offset += got as u64;
     }
-    Ok(None)
+    if offset < content.len() {
+        return Ok(None);
+    }
+    let last = content.bytes(offset.saturating_sub(1), 1)?;
+    Ok(Some(newlines + u64::from(last.first().is_some_and(|last| *last != b'\n'))))
+}
+
+/// Newlines before some offset.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counted {
+    pub(super) offset: u64,
+    pub(super) newlines: u64,
 }
 
 /// Bytes of `block` up to and with its `count`th newline, which is there.
@@ -107,6 +128,7 @@ pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
 mod tests {
     use super::*;
     use crate::view::fixture::Bytes;
+    use crate::view::fixture::Fixture;
 
     fn at(text: &str, line: u64) -> Option<u64> {
         match line_start(&Bytes(text.into()), line, &|| false).unwrap() {
@@ -139,6 +161,25 @@ mod tests {
     fn time_can_run_out() {
         let found = line_start(&Bytes(b"a\nb\n".to_vec()), 2, &|| true).unwrap();
         assert!(matches!(found, Found::OutOfTime(0)));
+    }
+
+    #[test]
+    fn lines_are_counted_from_where_they_are_not() {
+        let count = |text: &str, counted, expired: bool| {
+            let mut fixture = Fixture::new(text);
+            fixture.analysis.bytes = u64::MAX;
+            count_lines_from(&fixture.subject(), counted, &|| expired).unwrap()
+        };
+        let text = format!("{}\nend", "x\n".repeat(BLOCK));
+        let lines = BLOCK as u64 + 2;
+        let some = |offset| Counted { offset, newlines: offset / 2 };
+        for offset in [0, 2, BLOCK as u64, 2 * BLOCK as u64] {
+            assert_eq!(count(&text, some(offset), false), Some(lines));
+            assert_eq!(count(&text, some(offset), true), None);
+        }
+        assert_eq!(count("a\nb\n", some(4), true), Some(2));
+        assert_eq!(count("a\nb\nc", Counted { offset: 5, newlines: 2 }, true), Some(3));
+        assert_eq!(count("", some(0), false), Some(0));
     }
 
     #[test]

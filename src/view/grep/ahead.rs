@@ -1,161 +1,421 @@
-//! Reading ahead: while one block is searched, another thread reads the next ones.
+//! Reading ahead: while one stretch is searched, other threads read the next ones and look for what
+//! need not be searched.
 //!
-//! Copying a large content from the disk's cache costs as much as searching it, so the two are done
-//! at once.
+//! Who waits for a stretch reads one as well, so that all processors have work, and none has to
+//! wait for a thread to wake up.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
+use std::sync::Condvar;
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
-use std::sync::mpsc;
+use std::thread;
 use std::thread::Scope;
 
-use crate::model::Content;
+use grep_regex::RegexMatcher;
 
-/// Bytes of a block.
-const BLOCK: usize = 1 << 20;
-/// Blocks that may wait to be searched.
-const WAITING: usize = 3;
+use crate::model::Content;
+use crate::view::grep::stretch::Gap;
+use crate::view::grep::stretch::Stretch;
+use crate::view::grep::survey;
+use crate::view::grep::survey::Survey;
+use crate::view::query::Options;
+
+/// Bytes of a stretch.
+const STRETCH: usize = 1 << 20;
+/// Stretches that are read and not yet wanted, or being read.
+const WAITING: u64 = 4;
 /// Contents that are smaller are not worth a thread.
 const SMALLEST: u64 = 8 << 20;
+/// Threads that work on one search. Each has an automaton of its own.
+pub(super) const MOST_THREADS: usize = 4;
+
+/// The name of the threads.
+const NAME: &str = "ctxfs-scout";
+
+/// What is worth what, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) content: u64,
+    pub(super) stretch: usize,
+    pub(super) survey: survey::Sizes,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { content: SMALLEST, stretch: STRETCH, survey: survey::Sizes::default() }
+    }
+}
 
 /// A content that is read from one place on.
 pub(super) struct Ahead<'a> {
     content: &'a dyn Content,
-    reading: Mutex<Reading>,
-}
-
-struct Reading {
-    blocks: mpsc::Receiver<Vec<u8>>,
-    /// Where blocks go back to, to be filled again.
-    used: mpsc::Sender<Vec<u8>>,
-    block: Vec<u8>,
-    /// Offset of the block.
-    start: u64,
+    /// None, where reading ahead is not worth it.
+    queue: Option<(Arc<Queue>, Survey<'a>)>,
+    stretch: Stretch,
 }
 
 impl<'a> Ahead<'a> {
-    /// Begins to read at `offset`; none, where that is not worth it. The thread ends with the
-    /// content, or when this is dropped.
+    /// Begins to read at `offset`. The threads end with the content, or when this is dropped.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         content: &'a dyn Content,
         offset: u64,
-    ) -> Option<Self>
+        (matcher, options): (&'a RegexMatcher, &'a Options),
+        sizes: Sizes,
+    ) -> Self
     where
         'a: 'scope,
     {
-        if content.len().saturating_sub(offset) < SMALLEST {
+        let stretch = Stretch::new(offset, Vec::new());
+        if content.len().saturating_sub(offset) < sizes.content {
+            return Self { content, queue: None, stretch };
+        }
+        let survey = move || Survey::new(content, matcher, options, sizes.survey);
+        let queue = Arc::new(Queue::new(offset, content.len(), sizes.stretch));
+        for _ in 1..threads() {
+            let queue = Arc::clone(&queue);
+            let work = move || queue.work(&mut survey());
+            // One that cannot be started is not needed.
+            drop(thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work));
+        }
+        Self { content, queue: Some((queue, survey())), stretch }
+    }
+
+    /// Whether there may be lines that the searcher need not see.
+    pub(super) fn has_gaps(&self) -> bool {
+        self.queue.as_ref().is_some_and(|(_, survey)| survey.has_gaps())
+    }
+
+    /// The lines from `offset` on that the searcher need not see.
+    pub(super) fn gap(&mut self, offset: u64) -> Option<Gap> {
+        self.advance(offset);
+        self.stretch.gap(offset)
+    }
+
+    /// Reads from `offset` on, as the content does, but at most to the next gap.
+    pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.advance(offset);
+        match self.stretch.copy(offset, buffer) {
+            0 => self.content.read_at(offset, buffer),
+            count => Ok(count),
+        }
+    }
+
+    fn advance(&mut self, offset: u64) {
+        let Some((queue, survey)) = &mut self.queue else { return };
+        while offset >= self.stretch.end()
+            && let Some(next) = queue.next(survey)
+        {
+            queue.reuse(std::mem::replace(&mut self.stretch, next));
+        }
+    }
+}
+
+impl Drop for Ahead<'_> {
+    fn drop(&mut self) {
+        if let Some((queue, _)) = &self.queue {
+            queue.lock().closed = true;
+            queue.changed.notify_all();
+        }
+    }
+}
+
+/// How many threads work on one search, the one that searches included.
+fn threads() -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    processors.clamp(2, MOST_THREADS)
+}
+
+/// What is to be read, and what was.
+struct Queue {
+    end: u64,
+    length: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// Where the first stretch begins that nobody reads yet.
+    next: u64,
+    /// Where the one begins that is searched next.
+    wanted: u64,
+    ready: BTreeMap<u64, Stretch>,
+    /// Memory to be used again.
+    spare: Vec<Vec<u8>>,
+    closed: bool,
+}
+
+/// A stretch that is being read. What is read of it is ready when this is dropped, however that
+/// comes about: who wants what is missing reads it again, and meets the error.
+struct Claim<'a> {
+    queue: &'a Queue,
+    start: u64,
+    length: usize,
+    stretch: Stretch,
+}
+
+impl Claim<'_> {
+    fn fill(mut self, survey: &mut Survey<'_>) {
+        survey.fill(&mut self.stretch, self.length);
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let stretch = std::mem::take(&mut self.stretch);
+        self.queue.lock().ready.insert(self.start, stretch);
+        self.queue.changed.notify_all();
+    }
+}
+
+impl Queue {
+    fn new(offset: u64, end: u64, length: usize) -> Self {
+        let state = State {
+            next: offset,
+            wanted: offset,
+            ready: BTreeMap::new(),
+            spare: Vec::new(),
+            closed: false,
+        };
+        Self { end, length, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what there is to read, until there is no more or nobody wants it.
+    fn work(&self, survey: &mut Survey<'_>) {
+        let mut state = self.lock();
+        while !state.closed && state.next < self.end {
+            state = self.help(state, survey);
+        }
+    }
+
+    /// Reads one more stretch; where there is no room for it, waits until something changes.
+    fn help<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        survey: &mut Survey<'_>,
+    ) -> MutexGuard<'a, State> {
+        let Some(claim) = self.claim(&mut state) else {
+            return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(state);
+        claim.fill(survey);
+        self.lock()
+    }
+
+    /// The next stretch to read, where there is room for it.
+    fn claim(&self, state: &mut State) -> Option<Claim<'_>> {
+        let start = state.next;
+        let far = state.wanted + WAITING * self.length as u64;
+        if start >= self.end.min(far) {
             return None;
         }
-        let (full, blocks) = mpsc::sync_channel(WAITING);
-        let (used, empty) = mpsc::channel();
-        scope.spawn(move || read(content, offset, &full, &empty));
-        let reading = Reading { blocks, used, block: Vec::new(), start: offset };
-        Some(Self { content, reading: Mutex::new(reading) })
-    }
-}
-
-/// Reads to the end of the content, or until nobody wants more. A block that cannot be read is not
-/// sent: who wants it reads it again, and meets the error.
-fn read(
-    content: &dyn Content,
-    mut offset: u64,
-    full: &mpsc::SyncSender<Vec<u8>>,
-    empty: &mpsc::Receiver<Vec<u8>>,
-) {
-    loop {
-        let mut block = empty.try_recv().unwrap_or_default();
-        block.resize(BLOCK, 0);
-        let Ok(count @ 1..) = content.read_at(offset, &mut block) else { return };
-        block.truncate(count);
-        offset += count as u64;
-        if full.send(block).is_err() {
-            return;
-        }
-    }
-}
-
-impl Reading {
-    /// Copies what it has from `offset` on; nothing, where that is not what comes next.
-    fn copy(&mut self, offset: u64, buffer: &mut [u8]) -> usize {
-        let end = self.start + self.block.len() as u64;
-        if offset == end
-            && let Ok(next) = self.blocks.recv()
-        {
-            let used = std::mem::replace(&mut self.block, next);
-            // The thread may have ended: then the block is of no more use.
-            drop(self.used.send(used));
-            self.start = end;
-        }
-        let Some(at) = offset.checked_sub(self.start) else { return 0 };
-        let rest = usize::try_from(at).ok().and_then(|at| self.block.get(at..)).unwrap_or_default();
-        let count = rest.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&rest[..count]);
-        count
-    }
-}
-
-impl Content for Ahead<'_> {
-    fn len(&self) -> u64 {
-        self.content.len()
+        state.next = self.after(start);
+        let bytes = state.spare.pop().unwrap_or_else(|| vec![0; self.length]);
+        let length = (state.next - start) as usize;
+        Some(Claim { queue: self, start, length, stretch: Stretch::new(start, bytes) })
     }
 
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut done = 0;
-        while done < buffer.len() {
-            match reading.copy(offset + done as u64, &mut buffer[done..]) {
-                0 => break,
-                count => done += count,
+    /// Where the stretch ends that begins at `start`.
+    fn after(&self, start: u64) -> u64 {
+        self.end.min(start + self.length as u64)
+    }
+
+    /// The stretch that is searched next; none at the end.
+    fn next(&self, survey: &mut Survey<'_>) -> Option<Stretch> {
+        let mut state = self.lock();
+        loop {
+            let wanted = state.wanted;
+            if wanted >= self.end {
+                return None;
             }
+            if let Some(stretch) = state.ready.remove(&wanted) {
+                state.wanted = self.after(wanted);
+                self.changed.notify_all();
+                return Some(stretch);
+            }
+            state = self.help(state, survey);
         }
-        drop(reading);
-        if done == buffer.len() {
-            return Ok(done);
+    }
+
+    fn reuse(&self, stretch: Stretch) {
+        let bytes = stretch.into_bytes();
+        if !bytes.is_empty() {
+            self.lock().spare.push(bytes);
         }
-        Ok(done + self.content.read_at(offset + done as u64, &mut buffer[done..])?)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering;
+
     use super::*;
+    use crate::view::fixture::Bytes;
 
-    struct Bytes(Vec<u8>);
+    /// Where reading begins: at the second line.
+    const START: u64 = 8;
 
-    impl Content for Bytes {
-        fn len(&self) -> u64 {
-            self.0.len() as u64
+    /// Lines of 8 bytes, every 64th of which has an `x`.
+    fn text(lines: usize) -> Vec<u8> {
+        let line = |line: usize| if line.is_multiple_of(64) { b"fooxbar\n" } else { b"foo bar\n" };
+        (0..lines).flat_map(line).copied().collect()
+    }
+
+    fn sizes(content: u64, stretch: usize) -> Sizes {
+        Sizes { content, stretch, survey: survey::Sizes { block: 1000, smallest_gap: 100 } }
+    }
+
+    /// What is read, with `#` in place of each byte that is left out, and how many lines those are.
+    fn read(ahead: &mut Ahead<'_>, mut at: u64, stop: usize) -> io::Result<(Vec<u8>, u64)> {
+        let (mut read, mut lines, mut buffer) = (Vec::new(), 0, vec![0; 777]);
+        while read.len() < stop {
+            if let Some(gap) = ahead.gap(at) {
+                read.resize(read.len() + gap.length, b'#');
+                lines += gap.lines;
+                at += gap.length as u64;
+                continue;
+            }
+            let count = ahead.read_at(at, &mut buffer)?;
+            if count == 0 {
+                break;
+            }
+            read.extend_from_slice(&buffer[..count]);
+            at += count as u64;
         }
+        Ok((read, lines))
+    }
 
-        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-            self.0.as_slice().read_at(offset, buffer)
-        }
+    /// Searches for an `x`.
+    fn with_ahead<T>(
+        content: &dyn Content,
+        options: &Options,
+        sizes: Sizes,
+        test: impl FnOnce(&mut Ahead<'_>) -> T,
+    ) -> T {
+        let matcher = RegexMatcher::new_line_matcher("x").unwrap();
+        thread::scope(|scope| {
+            test(&mut Ahead::start(scope, content, START, (&matcher, options), sizes))
+        })
+    }
+
+    #[test]
+    fn what_does_not_match_is_left_out() {
+        let content = Bytes(text(20_000));
+        let all = &content.0[8..];
+        with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
+            let (read, lines) = read(ahead, START, usize::MAX).unwrap();
+            assert_eq!(read.len(), all.len());
+            let pairs = || read.chunks(8).zip(all.chunks(8));
+            let (out, kept): (Vec<_>, Vec<_>) = pairs().partition(|(got, _)| got.contains(&b'#'));
+            let out: Vec<&[u8]> = out.into_iter().map(|(_, line)| line).collect();
+            assert!(out.len() > 18_000 && out.len() as u64 == lines, "{lines} {}", out.len());
+            assert!(out.concat().iter().all(|byte| *byte != b'x'));
+            assert!(kept.into_iter().all(|(got, want)| got == want));
+        });
     }
 
     #[test]
     fn it_reads_the_same_forwards_and_back_and_need_not_be_read_to_the_end() {
-        let bytes: Vec<u8> = (0..9_500_000_u32).map(|n| (n % 251) as u8).collect();
-        let content = Bytes(bytes.clone());
-        for stop in [bytes.len(), 3_000_000] {
-            std::thread::scope(|scope| {
-                let ahead = Ahead::start(scope, &content, 100).unwrap();
-                let (mut at, mut buffer) = (100, vec![0; 70_001]);
-                while at < stop {
-                    let count = ahead.read_at(at as u64, &mut buffer).unwrap();
-                    assert_eq!(buffer[..count], bytes[at..at + count]);
-                    assert!(count == buffer.len() || at + count == bytes.len());
-                    let back = ahead.bytes(at as u64 - 50, 7).unwrap();
-                    assert_eq!(back, bytes[at - 50..at - 43]);
-                    at += count;
-                }
+        let content = Bytes(text(20_000));
+        let much = Options { after: 1000, ..Options::default() };
+        for stop in [usize::MAX, 50_000] {
+            with_ahead(&content, &much, sizes(0, 10_000), |ahead| {
+                assert!(!ahead.has_gaps());
+                let (bytes, lines) = read(ahead, START, stop).unwrap();
+                assert_eq!(bytes, content.0[8..8 + bytes.len()]);
+                assert!(lines == 0 && bytes.len() >= stop.min(content.0.len() - 8));
+                let (again, _) = read(ahead, 30_001, 5000).unwrap();
+                assert_eq!(again, content.0[30_001..30_001 + again.len()]);
             });
         }
     }
 
     #[test]
     fn a_small_content_is_not_worth_a_thread() {
-        let content = Bytes(vec![0; 100]);
-        std::thread::scope(|scope| assert!(Ahead::start(scope, &content, 0).is_none()));
+        let content = Bytes(text(1000));
+        with_ahead(&content, &Options::default(), sizes(7993, 1000), |ahead| {
+            assert!(ahead.queue.is_none() && !ahead.has_gaps());
+            assert_eq!(read(ahead, START, usize::MAX).unwrap().0, content.0[8..]);
+        });
+    }
+
+    #[test]
+    fn only_so_much_is_read_ahead() {
+        let queue = Queue::new(5, 1_000_000, 1000);
+        let mut claims = Vec::new();
+        while let Some(claim) = queue.claim(&mut queue.lock()) {
+            claims.push(claim);
+        }
+        assert_eq!(claims.len() as u64, WAITING);
+        assert_eq!(queue.lock().next, 5 + WAITING * 1000);
+    }
+
+    /// Fails from some place on, on other threads or on all.
+    struct Failing {
+        bytes: Bytes,
+        everywhere: bool,
+        panics: bool,
+        failed: AtomicBool,
+    }
+
+    impl Content for Failing {
+        fn len(&self) -> u64 {
+            self.bytes.len()
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            let elsewhere = thread::current().name() == Some(NAME);
+            if offset < 70_000 || !(elsewhere || self.everywhere) {
+                return self.bytes.read_at(offset, buffer);
+            }
+            self.failed.store(true, Ordering::Relaxed);
+            assert!(!self.panics, "as it should");
+            Err(io::Error::other("a bad disk"))
+        }
+    }
+
+    fn failing(everywhere: bool, panics: bool) -> Failing {
+        let bytes = Bytes(text(20_000));
+        Failing { bytes, everywhere, panics, failed: AtomicBool::new(false) }
+    }
+
+    #[test]
+    fn what_another_thread_cannot_read_is_read_again() {
+        let content = failing(false, false);
+        let all = &content.bytes.0[8..];
+        with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
+            let (read, _) = read(ahead, START, usize::MAX).unwrap();
+            assert_eq!(read.len(), all.len());
+            assert!(read.iter().zip(all).all(|(got, want)| got == want || *got == b'#'));
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        let content = failing(true, false);
+        let read = with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
+            read(ahead, START, usize::MAX)
+        });
+        assert_eq!(read.unwrap_err().to_string(), "a bad disk");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_panicked() {
+        let content = failing(false, true);
+        let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
+                let read = read(ahead, START, usize::MAX).unwrap().0;
+                assert_eq!(read.len(), content.bytes.0.len() - 8);
+            });
+        }));
+        assert_eq!(read.is_err(), content.failed.load(Ordering::Relaxed));
     }
 }

@@ -12,8 +12,11 @@ use std::io;
 use std::io::Read;
 
 use crate::model::Content;
+use crate::view::grep::ahead::Ahead;
+use crate::view::grep::stretch::Gap;
 use crate::view::query::Position;
 use crate::view::scan;
+use crate::view::scan::Counted;
 
 /// Bytes of a line that are searched at once.
 pub(super) const PIECE: usize = 1 << 20;
@@ -21,6 +24,11 @@ pub(super) const PIECE: usize = 1 << 20;
 pub(super) const OVERLAP: usize = 64 << 10;
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
+
+/// Folds that lines may need which are read and not yet searched. The searcher searches what it has
+/// before it reads on, except that it wants three bytes at first, which is where a byte order mark
+/// would be.
+const UNSEARCHED: usize = 4;
 
 /// What reader and report share: how the searcher's lines are numbered, and how far reading came.
 pub(super) struct Trace {
@@ -60,6 +68,16 @@ struct Now {
     /// Up to which offset newlines are counted in `seen` and `line`. The searcher counts for
     /// itself, so most searches never need to know more.
     counted: u64,
+}
+
+impl Now {
+    /// Counts the lines of `block`, the next that is read.
+    fn count(&mut self, block: &[u8]) {
+        let newlines = memchr::memchr_iter(b'\n', block).count() as u64;
+        self.counted += block.len() as u64;
+        self.line += newlines;
+        self.seen += newlines;
+    }
 }
 
 /// One line as the searcher sees it.
@@ -126,7 +144,8 @@ impl Trace {
             more => more.partition_point(|fold| fold.seen <= seen),
         };
         let fold = folds[after - 1];
-        let next = folds.get(after).filter(|next| next.seen == seen + 1);
+        let follows = |next: &&Fold| next.seen == seen + 1 && next.start == Beginning::Piece;
+        let next = folds.get(after).filter(follows);
         let (line, column, start) = match seen - fold.seen {
             0 => (fold.line, fold.column, fold.start),
             further => (fold.line + further, 0, Beginning::Line),
@@ -145,6 +164,21 @@ impl Trace {
         of_line.count() as u64 + 1
     }
 
+    /// Notes that reading goes on behind `gap`, which begins where a line does; lines that were read
+    /// are counted. The folds of lines that are searched, and are context of none behind the gap,
+    /// are of no more use.
+    fn skip(&self, gap: Gap) {
+        let mut now = self.now.get();
+        now.offset += gap.length as u64;
+        now.counted = now.offset;
+        now.line += gap.lines;
+        self.now.set(now);
+        let mut folds = self.folds.borrow_mut();
+        let old = folds.len().saturating_sub(UNSEARCHED);
+        folds.drain(..old);
+        folds.push(Fold { seen: now.seen, line: now.line, column: 0, start: Beginning::Line });
+    }
+
     /// Counts the lines that were read and not yet counted.
     pub(super) fn settle(&self, content: &dyn Content) -> io::Result<()> {
         let mut now = self.now.get();
@@ -154,10 +188,7 @@ impl Trace {
             if block.is_empty() {
                 break;
             }
-            let newlines = memchr::memchr_iter(b'\n', &block).count() as u64;
-            now.counted += block.len() as u64;
-            now.line += newlines;
-            now.seen += newlines;
+            now.count(&block);
         }
         self.now.set(now);
         Ok(())
@@ -166,6 +197,12 @@ impl Trace {
     /// Bytes that were read.
     pub(super) fn offset(&self) -> u64 {
         self.now.get().offset
+    }
+
+    /// The newlines that are counted.
+    pub(super) fn counted(&self) -> Counted {
+        let now = self.now.get();
+        Counted { offset: now.counted, newlines: now.line - 1 }
     }
 
     /// The start of the line, or of the piece of a line, that was read last; once settled.
@@ -187,6 +224,7 @@ impl Trace {
 /// The reader. It ends early, as if at the end of the content, once there is no more time.
 pub(super) struct Folded<'a> {
     content: &'a dyn Content,
+    ahead: Ahead<'a>,
     trace: &'a Trace,
     expired: &'a dyn Fn() -> bool,
     /// Bytes of the current piece that were handed over.
@@ -198,10 +236,17 @@ pub(super) struct Folded<'a> {
 impl<'a> Folded<'a> {
     pub(super) fn new(
         content: &'a dyn Content,
+        ahead: Ahead<'a>,
         trace: &'a Trace,
         expired: &'a dyn Fn() -> bool,
     ) -> Self {
-        Self { content, trace, expired, length: 0, ending: false }
+        Self { content, ahead, trace, expired, length: 0, ending: false }
+    }
+
+    /// Goes past lines that the searcher need not see; says whether there were any.
+    fn skip(&mut self) -> bool {
+        let gap = self.ahead.gap(self.trace.offset()).filter(|_| self.length == 0);
+        gap.inspect(|gap| self.trace.skip(*gap)).is_some()
     }
 
     /// Notes what `chunk` holds, which fits: no line in it is too long.
@@ -214,6 +259,9 @@ impl<'a> Folded<'a> {
                 now.column = 0;
                 self.length = chunk.len() - at - 1;
             }
+        }
+        if self.ahead.has_gaps() {
+            now.count(chunk);
         }
         self.trace.now.set(now);
     }
@@ -250,7 +298,7 @@ impl<'a> Folded<'a> {
 
     fn next(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(BLOCK);
-        let got = self.content.read_at(self.trace.offset(), &mut buffer[..most])?;
+        let got = self.ahead.read_at(self.trace.offset(), &mut buffer[..most])?;
         let Some(keep) = self.room(&buffer[..got]) else {
             self.pass(&buffer[..got]);
             return Ok(got);
@@ -275,10 +323,47 @@ impl Read for Folded<'_> {
         if self.ending {
             return Ok(self.end_piece(buffer));
         }
-        if (self.expired)() {
-            self.trace.out_of_time.set(true);
-            return Ok(0);
+        let mut skipped = true;
+        while skipped {
+            if (self.expired)() {
+                self.trace.out_of_time.set(true);
+                return Ok(0);
+            }
+            skipped = self.skip();
         }
         self.next(buffer).inspect_err(|_| self.trace.failed.set(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use grep_regex::RegexMatcher;
+
+    use super::*;
+    use crate::view::fixture::Bytes;
+    use crate::view::grep::ahead::Sizes;
+    use crate::view::grep::survey;
+    use crate::view::query::Options;
+
+    #[test]
+    fn few_folds_are_kept_however_much_is_left_out() {
+        let content = Bytes("fine\nfine\nfine\nbad\n".repeat(9000).into_bytes());
+        let from = Position { line: 1, column: 1 };
+        let trace = Trace::new(0, from, 0);
+        let (matcher, options) =
+            (RegexMatcher::new_line_matcher("bad").unwrap(), Options::default());
+        let survey = survey::Sizes { block: 1000, smallest_gap: 10 };
+        let sizes = Sizes { content: 0, stretch: 10_000, survey };
+        let mut read = 0;
+        std::thread::scope(|scope| {
+            let ahead = Ahead::start(scope, &content, 0, (&matcher, &options), sizes);
+            let mut folded = Folded::new(&content, ahead, &trace, &|| false);
+            while let count @ 1.. = folded.read(&mut [0; 4096]).unwrap() {
+                read += count;
+                assert!(trace.folds.borrow().len() <= UNSEARCHED + 1);
+            }
+        });
+        assert!(read < content.0.len() / 2, "{read}");
+        assert_eq!(trace.position(), Position { line: 36_001, column: 1 });
     }
 }

@@ -8,13 +8,14 @@ use grep_regex::RegexMatcher;
 use grep_regex::RegexMatcherBuilder;
 
 use crate::view::Query;
+use crate::view::grep::ahead;
 use crate::view::query::Case;
 use crate::view::query::Options;
 
 /// Memory of a compiled pattern; a larger one is not searched as a pattern.
 const PATTERN_BYTES: usize = 10 << 20;
-/// Memory of the automaton that a search builds as it goes.
-const AUTOMATON_BYTES: usize = 64 << 20;
+/// Memory of the automaton that each thread of a search builds as it goes.
+const AUTOMATON_BYTES: usize = (64 << 20) / ahead::MOST_THREADS;
 
 /// What searches.
 pub(super) struct Pattern {

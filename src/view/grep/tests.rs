@@ -6,14 +6,30 @@ use std::process::Command;
 
 use proptest::prelude::*;
 
+use super::ahead;
 use super::fold;
+use super::survey;
 use crate::model::Limits;
+use crate::view::Query;
+use crate::view::Rendered;
 use crate::view::View;
 use crate::view::ViewDir;
 use crate::view::fixture::Fixture;
 
 fn grep(query: &str) -> View {
     ViewDir::Grep.child(OsStr::new(query)).unwrap()
+}
+
+/// Sizes that have short texts read in many stretches, and nearly all lines left out.
+fn small(stretch: usize, block: usize, smallest_gap: usize) -> ahead::Sizes {
+    ahead::Sizes { content: 0, stretch, survey: survey::Sizes { block, smallest_gap } }
+}
+
+/// The search as it is for a text of those sizes.
+fn searched(fixture: &Fixture, query: &Query, sizes: ahead::Sizes) -> (Vec<u8>, Rendered) {
+    let mut out = Vec::new();
+    let rendered = super::search(query, &fixture.subject(), &|| false, &mut out, sizes).unwrap();
+    (out, rendered)
 }
 
 fn log(lines: usize) -> String {
@@ -115,6 +131,13 @@ fn results_are_ripgreps() {
             };
             let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
             assert!(got == want, "text {at}, {query}:\n{}\n{}", text(&got), text(&want));
+            let View::Grep(query) = grep(&format!("-m0 {query}")) else { unreachable!() };
+            let whole = searched(&fixture, &query, ahead::Sizes::default()).0;
+            for sizes in [small(4096, 512, 1), small(300, 100, 40), small(64, 64, 1)] {
+                let got = searched(&fixture, &query, sizes).0;
+                let (got, want) = (text(&got), text(&whole));
+                assert!(got == want, "text {at}, {query}, {sizes:?}:\n{got}\n{want}");
+            }
         }
     }
 }
@@ -302,6 +325,31 @@ fn giant_lines_are_searched_in_pieces() {
 }
 
 #[test]
+fn leaving_out_lines_changes_neither_giant_lines_nor_large_results() {
+    let (line, _) = giant();
+    let giants = Fixture::new(format!("{}{line}\n{}{line}", log(9000), log(2000)));
+    let mut large = Fixture::new(log(200_000));
+    // So that lines have to be counted.
+    large.analysis.bytes = 0;
+    let sizes = [small(50_000, 4096, 100), small(1 << 20, 128 << 10, 8 << 10)];
+    for query in ["needle", "-v needle", "-c -o needle", "-C2 needle", "ERROR", "-B1 ERROR", "REQ"]
+    {
+        let View::Grep(query) = grep(query) else { unreachable!() };
+        for fixture in [&giants, &large] {
+            let (want, whole) = searched(fixture, &query, ahead::Sizes::default());
+            for sizes in sizes {
+                let (got, rendered) = searched(fixture, &query, sizes);
+                assert!(got == want, "{query}, {sizes:?}");
+                assert_eq!(rendered.notice, whole.notice, "{query}, {sizes:?}");
+            }
+        }
+    }
+    let View::Grep(query) = grep("ERROR") else { unreachable!() };
+    let notice = searched(&large, &query, sizes[0]).1.notice.unwrap();
+    assert!(notice.starts_with("# 2,061 of 200,000 lines match; "), "{notice}");
+}
+
+#[test]
 fn going_on_inside_a_giant_line_misses_nothing() {
     let text = "0123456789".repeat(300_000);
     let fixture = Fixture::new(text);
@@ -336,6 +384,25 @@ fn a_search_can_run_out_of_time() {
 }
 
 #[test]
+fn a_search_that_ran_out_of_time_goes_on_where_lines_were_left_out() {
+    let fixture = Fixture::new(log(20_000));
+    let View::Grep(query) = grep("-m0 ERROR") else { unreachable!() };
+    let want = searched(&fixture, &query, ahead::Sizes::default()).0;
+    for most in [3, 40, 41, 42, 43, 44, 200] {
+        let asked = Cell::new(0);
+        let expired = || asked.replace(asked.get() + 1) >= most;
+        let (mut got, sizes) = (Vec::new(), small(5000, 1000, 100));
+        let rendered =
+            super::search(&query, &fixture.subject(), &expired, &mut got, sizes).unwrap();
+        let notice = rendered.notice.unwrap();
+        let from = notice.split_once("--from=").unwrap().1.split(' ').next().unwrap();
+        let View::Grep(on) = grep(&format!("--from={from} -m0 ERROR")) else { unreachable!() };
+        got.extend(searched(&fixture, &on, sizes).0);
+        assert!(got == want, "{most}");
+    }
+}
+
+#[test]
 fn memory_for_context_is_bounded() {
     let lines = format!("{}\n", "x".repeat(fold::PIECE - 1)).repeat(80);
     let fixture = Fixture::new(lines + "end\n");
@@ -351,7 +418,76 @@ fn what_is_not_text_is_named() {
     assert_eq!(fixture.text(&grep("foo")), want);
 }
 
+/// Lines in which something may be found, seldom or often.
+fn lines() -> impl Strategy<Value = Vec<u8>> {
+    const SPECIAL: &[&str] =
+        &["foo", "a foo", "foos b", "-foo-", "FOO", "caf\u{e9} foo", "foo\r", "\r", "\u{feff}foo"];
+    let line = prop_oneof![
+        9 => "[a-z]{0,9}".prop_map(String::into_bytes),
+        1 => proptest::sample::select(SPECIAL).prop_map(|line| line.as_bytes().to_vec()),
+        1 => proptest::collection::vec(b' '.., 0..6).prop_map(with_start),
+    ];
+    (proptest::collection::vec(line, 0..120), "\n?")
+        .prop_map(|(lines, end)| [lines.join(&b'\n'), end.into_bytes()].concat())
+}
+
+/// A line that begins with the rest of a character is the only one where a match depends on the line
+/// before, and so on what else is in the searcher's buffer: to find a word's boundary behind it, the
+/// regex engine takes both for one character.
+fn with_start(mut line: Vec<u8>) -> Vec<u8> {
+    if let Some(first @ 0x80..0xc0) = line.first_mut() {
+        *first |= 0x40;
+    }
+    line
+}
+
+/// Patterns that look at what is beside a match, or match nothing at all.
+const PATTERNS: &[&str] = &[
+    "foo",
+    "fo+",
+    "^foo",
+    "foo$",
+    "^",
+    "$",
+    "^$",
+    "x*",
+    "\\bfoo\\b",
+    "\\B",
+    "\\Bo",
+    "o\\b",
+    "\\w+ foo",
+    "\\s",
+    "[^a-z]",
+    "\\A\\w",
+    "\\w\\z",
+    "(?R)foo$",
+    "(?R)^f",
+    "(?R)$",
+    "(?-u)[^a-z]",
+    "(?-u:\\B)",
+    "(?s).",
+    ".",
+    "\\r",
+    "zzz",
+];
+
 proptest! {
+    #[test]
+    fn leaving_out_lines_changes_nothing(
+        text in lines(),
+        options in "(-[iSFwxvco] |-[vco]{2} |-[ABCm][0-4] |--from=[1-9](@[1-9])? ){0,3}",
+        pattern in proptest::sample::select(PATTERNS),
+        (stretch, block, smallest_gap) in (16_usize..600, 8_usize..200, 1_usize..40),
+    ) {
+        let fixture = Fixture::new(text);
+        let View::Grep(query) = grep(&format!("{options}{pattern}")) else { unreachable!() };
+        let (got, rendered) = searched(&fixture, &query, small(stretch, block, smallest_gap));
+        let (want, whole) = searched(&fixture, &query, ahead::Sizes::default());
+        let (got, want) = (got.escape_ascii().to_string(), want.escape_ascii().to_string());
+        prop_assert_eq!(got, want);
+        prop_assert_eq!(rendered.notice, whole.notice);
+    }
+
     #[test]
     fn nothing_panics_and_results_stay_small(
         text in proptest::collection::vec(any::<u8>(), 0..4000),

@@ -1,0 +1,147 @@
+//! A stretch of a content as it goes to the searcher: without the lines that it need not see.
+
+use std::io;
+
+use crate::model::Content;
+
+/// Bytes that follow one another in a content. Of lines that are left out only the place and the
+/// number are known.
+#[derive(Default)]
+pub(super) struct Stretch {
+    start: u64,
+    parts: Vec<Part>,
+    /// What is kept, room, what was read and is still to be judged, and room for more.
+    bytes: Vec<u8>,
+    kept: usize,
+    pending: usize,
+    filled: usize,
+}
+
+struct Part {
+    start: u64,
+    length: usize,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    /// Kept, from this place in the bytes on.
+    Kept(usize),
+    /// So many whole lines.
+    LeftOut(u64),
+}
+
+/// Whole lines that are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) length: usize,
+    pub(super) lines: u64,
+}
+
+impl Part {
+    fn end(&self) -> u64 {
+        self.start + self.length as u64
+    }
+}
+
+impl Stretch {
+    /// Begins at `start`; `bytes` has room for all of it.
+    pub(super) fn new(start: u64, bytes: Vec<u8>) -> Self {
+        Self { start, bytes, ..Self::default() }
+    }
+
+    /// Where what is judged ends.
+    pub(super) fn end(&self) -> u64 {
+        self.parts.last().map_or(self.start, Part::end)
+    }
+
+    /// The memory, for another one.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Reads up to `most` more bytes, of `length` in all; says how many came.
+    pub(super) fn read(
+        &mut self,
+        content: &dyn Content,
+        length: usize,
+        most: usize,
+    ) -> io::Result<usize> {
+        self.filled = self.move_back(self.filled);
+        self.pending = self.kept;
+        let next = self.end() + self.pending().len() as u64;
+        let left = length - (next - self.start) as usize;
+        let room = &mut self.bytes[self.filled..][..left.min(most)];
+        let count = if room.is_empty() { 0 } else { content.read_at(next, room)? };
+        self.filled += count;
+        Ok(count)
+    }
+
+    /// Moves what is pending, up to `end`, to what is kept; says where it ends then.
+    fn move_back(&mut self, end: usize) -> usize {
+        let room = self.pending - self.kept;
+        if room > 0 {
+            self.bytes.copy_within(self.pending..end, self.kept);
+        }
+        end - room
+    }
+
+    /// Whether nothing is judged.
+    pub(super) fn is_new(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// What is still to be judged.
+    pub(super) fn pending(&self) -> &[u8] {
+        &self.bytes[self.pending..self.filled]
+    }
+
+    /// Keeps the next `length` bytes of what is pending.
+    pub(super) fn keep(&mut self, length: usize) {
+        let (start, at) = (self.end(), self.kept);
+        self.kept = self.move_back(self.pending + length);
+        match self.parts.last_mut() {
+            _ if length == 0 => {}
+            Some(Part { length: before, what: What::Kept(_), .. }) => *before += length,
+            _ => self.parts.push(Part { start, length, what: What::Kept(at) }),
+        }
+        self.pending += length;
+    }
+
+    /// Leaves out the next lines of what is pending.
+    pub(super) fn leave_out(&mut self, gap: Gap) {
+        let Gap { length, lines } = gap;
+        let start = self.end();
+        match self.parts.last_mut() {
+            Some(Part { length: before, what: What::LeftOut(more), .. }) => {
+                *before += length;
+                *more += lines;
+            }
+            _ => self.parts.push(Part { start, length, what: What::LeftOut(lines) }),
+        }
+        self.pending += length;
+    }
+
+    fn part(&self, offset: u64) -> Option<&Part> {
+        let at = self.parts.partition_point(|part| part.end() <= offset);
+        self.parts.get(at).filter(|part| part.start <= offset)
+    }
+
+    /// The lines that are left out from exactly `offset` on.
+    pub(super) fn gap(&self, offset: u64) -> Option<Gap> {
+        let part = self.part(offset).filter(|part| part.start == offset)?;
+        let What::LeftOut(lines) = part.what else { return None };
+        Some(Gap { length: part.length, lines })
+    }
+
+    /// Copies what is kept from `offset` on, up to the next gap; nothing, where nothing is.
+    pub(super) fn copy(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let Some(Part { start, length, what: What::Kept(at) }) = self.part(offset) else {
+            return 0;
+        };
+        let skipped = (offset - start) as usize;
+        let count = buffer.len().min(length - skipped);
+        buffer[..count].copy_from_slice(&self.bytes[at + skipped..][..count]);
+        count
+    }
+}

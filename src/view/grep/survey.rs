@@ -1,0 +1,190 @@
+//! Looking ahead for lines that the searcher need not see.
+//!
+//! Most lines of a large content do not match. Here a searcher that is set as the one that reports
+//! says which ones, a block at a time while its bytes are in the processor's cache, and many at once
+//! are left out, with their number. What is found is only taken for a hint of what to keep, so that
+//! all rules of what is shown stay in one place.
+
+use std::io;
+
+use grep_regex::RegexMatcher;
+use grep_searcher::BinaryDetection;
+use grep_searcher::Searcher;
+use grep_searcher::SearcherBuilder;
+use grep_searcher::Sink;
+use grep_searcher::SinkMatch;
+
+use crate::model::Content;
+use crate::view::grep::stretch::Gap;
+use crate::view::grep::stretch::Stretch;
+use crate::view::query::Options;
+
+/// Bytes that are looked through at once.
+const BLOCK: usize = 128 << 10;
+/// Fewer bytes are not worth leaving out.
+const SMALLEST_GAP: usize = 4 << 10;
+/// With more lines of context than this, everything is shown to the searcher. So many lines fit
+/// into its memory whatever their length, which is why leaving out lines cannot change how a
+/// search ends.
+const MOST_CONTEXT: u64 = 30;
+
+/// Reads stretches of a content.
+pub(super) struct Survey<'a> {
+    content: &'a dyn Content,
+    sizes: Sizes,
+    scout: Option<Scout<'a>>,
+    gaps: Vec<(usize, Gap)>,
+}
+
+/// What is worth what, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) block: usize,
+    pub(super) smallest_gap: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { block: BLOCK, smallest_gap: SMALLEST_GAP }
+    }
+}
+
+/// What finds the lines.
+struct Scout<'a> {
+    matcher: &'a RegexMatcher,
+    searcher: Searcher,
+    /// Lines that are kept on both sides of a gap: those that may be context, and one, so that it
+    /// shows that they do not follow each other.
+    margin: usize,
+}
+
+impl<'a> Scout<'a> {
+    fn new(matcher: &'a RegexMatcher, options: &Options) -> Option<Self> {
+        let context = if options.count { 0 } else { options.before.max(options.after) };
+        let searcher = SearcherBuilder::new()
+            .line_number(false)
+            .invert_match(options.invert)
+            .binary_detection(BinaryDetection::none())
+            .bom_sniffing(false)
+            .build();
+        let margin = if context == 0 { 0 } else { context as usize + 1 };
+        (context <= MOST_CONTEXT).then(|| Self { matcher, searcher, margin })
+    }
+
+    fn find(&mut self, lines: &[u8], finds: &mut Finds<'_>) -> io::Result<()> {
+        self.searcher.search_slice(self.matcher, lines, finds)
+    }
+}
+
+impl<'a> Survey<'a> {
+    pub(super) fn new(
+        content: &'a dyn Content,
+        matcher: &'a RegexMatcher,
+        options: &Options,
+        sizes: Sizes,
+    ) -> Self {
+        Self { content, sizes, scout: Scout::new(matcher, options), gaps: Vec::new() }
+    }
+
+    /// Whether lines may be left out.
+    pub(super) fn has_gaps(&self) -> bool {
+        self.scout.is_some()
+    }
+
+    /// Reads the `length` bytes of `stretch`; fewer, where not all can be read.
+    pub(super) fn fill(&mut self, stretch: &mut Stretch, length: usize) {
+        let mut sparse = true;
+        while let Ok(count @ 1..) = stretch.read(self.content, length, self.sizes.block) {
+            sparse = sparse && self.judge(stretch, count);
+        }
+        stretch.keep(stretch.pending().len());
+    }
+
+    /// Judges the whole lines that are pending, the last of which ends in the last `count` bytes;
+    /// says whether it was worth it.
+    fn judge(&mut self, stretch: &mut Stretch, count: usize) -> bool {
+        let pending = stretch.pending();
+        let old = pending.len() - count;
+        let Some(last) = memchr::memrchr(b'\n', &pending[old..]) else { return true };
+        let mut length = old + last + 1;
+        if stretch.is_new() {
+            // It begins inside a line, as far as is known here.
+            let first = memchr::memchr(b'\n', pending).map_or(length, |at| at + 1);
+            stretch.keep(first);
+            length -= first;
+        }
+        self.thin(stretch, length)
+    }
+
+    /// Judges the next `length` bytes, which are whole lines.
+    fn thin(&mut self, stretch: &mut Stretch, length: usize) -> bool {
+        let Some(scout) = &mut self.scout else { return false };
+        let lines = &stretch.pending()[..length];
+        self.gaps.clear();
+        let mut finds = Finds {
+            lines,
+            margin: scout.margin,
+            smallest: self.sizes.smallest_gap,
+            gaps: &mut self.gaps,
+            end: 0,
+            left: length / self.sizes.smallest_gap + 1,
+        };
+        let sparse = scout.find(lines, &mut finds).is_ok() && finds.left > 0;
+        if sparse {
+            finds.note(length);
+        }
+        let mut at = 0;
+        for (start, gap) in &self.gaps {
+            stretch.keep(start - at);
+            stretch.leave_out(*gap);
+            at = start + gap.length;
+        }
+        stretch.keep(length - at);
+        sparse
+    }
+}
+
+/// Takes what is found in some lines, and notes the gaps between.
+struct Finds<'a> {
+    lines: &'a [u8],
+    margin: usize,
+    smallest: usize,
+    /// Where each begins.
+    gaps: &'a mut Vec<(usize, Gap)>,
+    /// Where the last find ends.
+    end: usize,
+    /// How many more finds there may be before it is not worth it.
+    left: usize,
+}
+
+impl Finds<'_> {
+    /// Nothing is found before `start`.
+    fn note(&mut self, start: usize) {
+        let between = &self.lines[self.end..start];
+        if between.len() < self.smallest {
+            return;
+        }
+        let from = match self.margin.checked_sub(1) {
+            None => Some(0),
+            Some(last) => memchr::memchr_iter(b'\n', between).nth(last).map(|at| at + 1),
+        };
+        let to = memchr::memrchr_iter(b'\n', between).nth(self.margin).map(|at| at + 1);
+        let (Some(from), Some(to)) = (from, to) else { return };
+        if from + self.smallest <= to {
+            let lines = memchr::memchr_iter(b'\n', &between[from..to]).count() as u64;
+            self.gaps.push((self.end + from, Gap { length: to - from, lines }));
+        }
+    }
+}
+
+impl Sink for Finds<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        let start = found.absolute_byte_offset() as usize;
+        self.note(start);
+        self.end = start + found.bytes().len();
+        self.left = self.left.saturating_sub(1);
+        Ok(self.left > 0)
+    }
+}
