@@ -9,11 +9,10 @@ use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::file::FileNode;
+use crate::fs::file::Past;
 use crate::fs::node::Node;
 use crate::model::Analysis;
 use crate::model::Record;
-use crate::store::Stat;
-use crate::store::stat_file;
 
 /// Analyses that are kept for the next view; the manifest has the others.
 const KEPT: usize = 256;
@@ -23,7 +22,7 @@ pub(crate) const SNIFFED: u64 = 64 * 1024;
 /// The state of the bytes that an analysis speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Moment {
-    rewrites: u64,
+    past: Past,
     size: u64,
     modified: i64,
 }
@@ -54,15 +53,14 @@ impl Shared {
         expired: &dyn Fn() -> bool,
     ) -> Result<Found> {
         let known = node.as_file()?;
-        let stat = stat_file(file)?;
-        let moment = Moment::now(known, &stat);
+        let moment = Moment::now(known, file)?;
         if let Some(analysis) = self.kept(node.ino, moment).or_else(|| recorded(record, moment)) {
             return Ok(Found { analysis, whole: true });
         }
-        let (analysis, whole) = known.analyse(file, stat.size, expired)?;
+        let (analysis, whole) = known.analyse(file, moment.size, expired)?;
         let analysis = Arc::new(analysis);
-        let after = Moment::now(known, &stat_file(file)?);
-        if whole && after.size == analysis.bytes && after.rewrites == moment.rewrites {
+        let after = Moment::now(known, file)?;
+        if whole && after.size == analysis.bytes && after.past == moment.past {
             self.analyses.0.insert(node.ino, (after, Arc::clone(&analysis)));
         }
         Ok(Found { analysis, whole })
@@ -75,16 +73,17 @@ impl Shared {
 }
 
 impl Moment {
-    fn now(file: &FileNode, stat: &Stat) -> Self {
-        let rewrites = file.writing().rewrites;
-        Self { rewrites, size: stat.size, modified: stat.mtime.as_nanos() }
+    fn now(known: &FileNode, file: &File) -> Result<Self> {
+        let (past, stat) = known.meet(file)?;
+        Ok(Self { past, size: stat.size, modified: stat.mtime.as_nanos() })
     }
 }
 
 /// What the manifest has, where the file is as it was recorded and nobody has touched it since.
 fn recorded(record: Option<&Record>, moment: Moment) -> Option<Arc<Analysis>> {
     let record = record?;
-    let same =
-        record.size == moment.size && record.modified == moment.modified && moment.rewrites == 0;
+    let same = record.size == moment.size
+        && record.modified == moment.modified
+        && moment.past.rewrites == 0;
     if same { record.analysis.clone().map(Arc::new) } else { None }
 }

@@ -20,6 +20,7 @@ use crate::fs::node::Linked;
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
 use crate::store::Stat;
+use crate::store::Time;
 use crate::store::stat_file;
 
 /// Bytes that one step of analysis reads: at hundreds of megabytes a second some milliseconds, so
@@ -55,8 +56,12 @@ pub(crate) struct Writing {
     pub(crate) rewrites: u64,
     /// Changes in all, and results of views that ran out of time: either makes a new generation.
     pub(crate) changes: u64,
+    /// Changes that were made by others than this mount, as far as it has met them.
+    pub(crate) others: u64,
     /// The end, as far as this mount has seen.
     pub(crate) end: u64,
+    /// The time of the last change of the bytes, as far as this mount has seen.
+    modified: Time,
     /// Who closed it, until sealing has asked how that one ended.
     pub(crate) closer: Option<Closer>,
     /// Why the artifact may lack its end.
@@ -69,13 +74,20 @@ pub(crate) struct Writing {
 #[derive(Default)]
 struct Tracker {
     analyzer: Option<Box<Analyzer>>,
-    /// `Writing::rewrites` when the analysis began: a later rewrite makes it void.
-    rewrites: u64,
+    /// When the analysis began: a later change of what stood before makes it void.
+    began: Past,
+}
+
+/// How often bytes that stood before may have changed: while it is the same, they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Past {
+    pub(crate) rewrites: u64,
+    others: u64,
 }
 
 impl FileNode {
     pub(crate) fn new(link: Link, stat: &Stat) -> Self {
-        let writing = Writing { end: stat.size, ..Writing::default() };
+        let writing = Writing { end: stat.size, modified: stat.mtime, ..Writing::default() };
         Self {
             link: Linked::new(link),
             id: FileId::of(stat),
@@ -131,15 +143,17 @@ impl FileNode {
     /// The first `at_least` bytes or more, analysed, carrying on from where it stopped.
     ///
     /// Returns the facts of the bytes seen, and whether that is all that was asked: `expired` is
-    /// asked between steps.
+    /// asked between steps. What others did to the file is looked at once, before: while they write
+    /// on, the analysis comes to an end all the same.
     pub(crate) fn analyse(
         &self,
         file: &File,
         at_least: u64,
         expired: &dyn Fn() -> bool,
     ) -> Result<(Analysis, bool)> {
+        let (past, _) = self.meet(file)?;
         loop {
-            let (seen, ended, facts) = self.step(file, at_least)?;
+            let (seen, ended, facts) = self.step(file, at_least, past.others)?;
             if let Some(facts) = facts {
                 return Ok((facts, seen >= at_least || ended));
             }
@@ -151,12 +165,19 @@ impl FileNode {
 
     /// Carries the analysis on by one step; gives the facts where the step reaches `at_least` or
     /// the end of the file.
-    fn step(&self, file: &File, at_least: u64) -> Result<(u64, bool, Option<Analysis>)> {
+    fn step(
+        &self,
+        file: &File,
+        at_least: u64,
+        others: u64,
+    ) -> Result<(u64, bool, Option<Analysis>)> {
         let rewrites = self.writing().rewrites;
         let mut tracker = self.tracker();
-        if tracker.rewrites != rewrites {
+        // Who met the file later has begun anew for all.
+        let past = Past { rewrites, others: others.max(tracker.began.others) };
+        if tracker.began != past {
             tracker.analyzer = None;
-            tracker.rewrites = rewrites;
+            tracker.began = past;
         }
         let analyzer = tracker.analyzer.get_or_insert_default();
         let stop = at_least.min(analyzer.seen() + STEP);
@@ -171,6 +192,14 @@ impl FileNode {
         }
         let seen = analyzer.seen();
         Ok((seen, false, (seen >= at_least).then(|| analyzer.finish())))
+    }
+
+    /// Takes in what others did to it, and says how it is now.
+    pub(crate) fn meet(&self, file: &File) -> Result<(Past, Stat)> {
+        let mut writing = self.writing();
+        let stat = stat_file(file)?;
+        writing.meet(&stat);
+        Ok((writing.past(), stat))
     }
 
     fn so_far(&self) -> Analysis {
@@ -227,22 +256,44 @@ impl Writing {
         self.lives += 1;
     }
 
-    /// Notes that `count` bytes were written at `offset`.
-    pub(crate) fn wrote(&mut self, offset: u64, count: u64) {
+    /// Takes in what others did to the file, which is as `stat` says: to be called before it is
+    /// changed, and before the bytes that stood there are relied upon.
+    ///
+    /// What they did where is not known. Even where the file has only grown, it may have been
+    /// written from its start.
+    pub(crate) fn meet(&mut self, stat: &Stat) {
+        if (stat.size, stat.mtime) != (self.end, self.modified) {
+            self.others += 1;
+            self.leave(stat);
+        }
+    }
+
+    /// Notes that this mount leaves the file as `stat` says.
+    pub(crate) fn leave(&mut self, stat: &Stat) {
+        self.end = stat.size;
+        self.modified = stat.mtime;
+    }
+
+    pub(crate) fn past(&self) -> Past {
+        Past { rewrites: self.rewrites, others: self.others }
+    }
+
+    /// Notes that bytes were written from `offset` on, and that the file is as `stat` says now.
+    pub(crate) fn wrote(&mut self, offset: u64, stat: &Stat) {
         self.changes += 1;
         if offset < self.end {
             self.rewrites += 1;
         }
-        self.end = self.end.max(offset + count);
+        self.leave(stat);
     }
 
-    /// Notes that the file was cut or extended to `length`.
-    pub(crate) fn resized(&mut self, length: u64) {
+    /// Notes that the file was cut or extended, and is as `stat` says now.
+    pub(crate) fn resized(&mut self, stat: &Stat) {
         self.changes += 1;
-        if length < self.end {
+        if stat.size < self.end {
             self.rewrites += 1;
         }
-        self.end = length;
+        self.leave(stat);
         if self.writers == 0 {
             self.begin_life();
         }

@@ -200,12 +200,16 @@ impl ContextFs {
         let file = handle.node.as_file()?;
         let written = self.0.room_for(&handle.node, offset, bytes.len() as u64).and_then(|()| {
             let mut writing = file.writing();
-            if mode.flags & libc::O_APPEND == 0 {
-                handle.file.write_all_at(bytes, offset)?;
-            } else {
+            writing.meet(&stat_file(&handle.file)?);
+            let appends = mode.flags & libc::O_APPEND != 0;
+            if appends {
                 append_all(&handle.file, bytes)?;
+            } else {
+                handle.file.write_all_at(bytes, offset)?;
             }
-            writing.wrote(offset, bytes.len() as u64);
+            // Where others append too, the kernel does not know where the end is.
+            let offset = if appends { writing.end } else { offset };
+            writing.wrote(offset, &stat_file(&handle.file)?);
             Ok(writing.end)
         });
         let end = written.inspect_err(|error| note_trouble(file, error))?;
@@ -252,10 +256,11 @@ impl ContextFs {
         let file = handle.node.as_file()?;
         self.0.room_for(&handle.node, offset, length)?;
         let mut writing = file.writing();
+        writing.meet(&stat_file(&handle.file)?);
         let flags = FallocateFlags::from_bits_retain(mode as u32);
         rustix::fs::fallocate(&*handle.file, flags, offset, length)?;
         writing.rewritten();
-        writing.end = stat_file(&handle.file)?.size;
+        writing.leave(&stat_file(&handle.file)?);
         Ok(())
     }
 

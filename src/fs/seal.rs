@@ -49,6 +49,8 @@ const MAPPED_RETRY: Duration = Duration::from_millis(100);
 /// How soon a file is looked at again that was cut, or written by another process, while it was
 /// being sealed.
 const CHANGED_RETRY: Duration = Duration::from_millis(10);
+/// How often a file is looked at whose analysis begins anew because others write it.
+const OTHERS_RETRY: Duration = Duration::from_millis(100);
 /// The highest nice value; see setpriority(2).
 const LOWEST_PRIORITY: i32 = 19;
 /// How many finished analyses are kept to be carried on by the next append.
@@ -264,8 +266,11 @@ impl Shared {
         let Some(open) = file.any_open().filter(|_| behind >= STEP / 4) else {
             return Ok(Outcome::Done);
         };
+        let (past, _) = file.meet(&open)?;
         let (_, whole) = file.analyse(&open, file.analysed() + behind, &|| true)?;
-        Ok(if whole { Outcome::Done } else { Outcome::Again(Job::Follow(Arc::clone(node))) })
+        // Behind others who write too it would begin anew each time.
+        let done = whole || file.meet(&open)?.0 != past;
+        Ok(if done { Outcome::Done } else { Outcome::Again(Job::Follow(Arc::clone(node))) })
     }
 
     /// Records the artifact as sealed, with its analysis where one step is enough for that;
@@ -291,7 +296,7 @@ impl Shared {
         if mapped {
             file.writing().rewritten();
         }
-        let rewrites = file.writing().rewrites;
+        let (past, _) = file.meet(&open)?;
         let analysis = self.try_analysis(node, &open)?;
         let said = said_of(&open)?;
         let whole = analysis.is_some();
@@ -300,8 +305,9 @@ impl Shared {
             if writing.writers > 0 {
                 return None;
             }
-            let speaks = |analysis: &Analysis| analysis.bytes == record.size;
-            changed = writing.rewrites != rewrites || !analysis.as_ref().is_none_or(speaks);
+            let speaks =
+                |analysis: &Analysis| analysis.bytes == record.size && writing.past() == past;
+            changed = !analysis.as_ref().is_none_or(speaks);
             if changed && !ending {
                 return None;
             }
@@ -326,11 +332,19 @@ impl Shared {
             return Ok(Outcome::Done);
         }
         let open = Arc::new(file.open(OFlags::RDONLY)?);
+        let (past, _) = file.meet(&open)?;
         let Some(analysis) = self.try_analysis(node, &open)? else {
-            return Ok(Outcome::Again(Job::Analyse(Arc::clone(node))));
+            let job = Job::Analyse(Arc::clone(node));
+            let unchanged = file.meet(&open)?.0 == past;
+            return Ok(if unchanged {
+                Outcome::Again(job)
+            } else {
+                Outcome::Later(OTHERS_RETRY, job)
+            });
         };
         self.record_as(node, |writing, record| {
-            let same = !writing.unsealed && record.size == analysis.bytes;
+            let unchanged = !writing.unsealed && writing.past() == past;
+            let same = unchanged && record.size == analysis.bytes;
             same.then_some(Record { analysis: Some(analysis), ..record })
         })?;
         Ok(Outcome::Done)
@@ -362,6 +376,7 @@ impl Shared {
         if FileId::of(&stat) != file.id {
             return Err(FsError::Stale);
         }
+        writing.meet(&stat);
         let mut record = record_at(&writing, &conversation, &path, &stat)?;
         record.size = stat.size;
         record.modified = stat.mtime.as_nanos();

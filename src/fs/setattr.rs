@@ -25,6 +25,7 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::seal::Job;
 use crate::store::Dir;
+use crate::store::stat_file;
 
 impl ContextFs {
     /// Changes what `change` names, and returns the attributes as they are then.
@@ -54,10 +55,16 @@ impl Shared {
         if let Some(size) = change.size {
             self.resize(node, file, size, fh)?;
         }
-        match file.link.get() {
-            Some(link) => set_named(link.dir()?, &link.name, change),
-            None => set_open(&*file.any_open().ok_or(FsError::Stale)?, change),
-        }
+        let Some(link) = file.link.get() else {
+            return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);
+        };
+        let dir = link.dir()?;
+        // A time that is set here is no sign that others have written.
+        let mut writing = file.writing();
+        writing.meet(&dir.stat(&link.name)?);
+        set_named(dir, &link.name, change)?;
+        writing.leave(&dir.stat(&link.name)?);
+        Ok(())
     }
 
     /// Cuts or extends. Without a handle that writes, this is a whole life of its own: the artifact
@@ -81,8 +88,9 @@ impl Shared {
             Arc::new(file.open(OFlags::WRONLY)?)
         };
         let mut writing = file.writing();
+        writing.meet(&stat_file(&open)?);
         open.set_len(size)?;
-        writing.resized(size);
+        writing.resized(&stat_file(&open)?);
         let closed = writing.writers == 0;
         drop(writing);
         if closed {

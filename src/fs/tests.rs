@@ -4,5 +4,6 @@ mod facts;
 mod fixture;
 mod life;
 mod names;
+mod others;
 mod races;
 mod views;

@@ -1,0 +1,134 @@
+//! Others who write the store's files, beside the mount or while it looks away.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+
+use super::fixture::Fixture;
+use crate::fs::Fh;
+use crate::fs::NewTime;
+use crate::fs::OpenMode;
+use crate::fs::Options;
+use crate::fs::SetAttr;
+use crate::fs::file::Past;
+use crate::materialize::Analyzer;
+use crate::model::Analysis;
+
+/// Appends through the mount, at the end that the kernel believes in.
+fn append(fixture: &Fixture, fh: Fh, end: u64, bytes: &[u8]) {
+    let mode = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
+    fixture.fs.write(fh, end, bytes, mode).unwrap();
+}
+
+/// Appends behind the mount's back.
+fn append_outside(fixture: &Fixture, name: &str, bytes: &[u8]) {
+    let mut file = File::options().append(true).open(fixture.plain(name)).unwrap();
+    file.write_all(bytes).unwrap();
+}
+
+fn analysed(bytes: &[u8]) -> Analysis {
+    let mut analyzer = Analyzer::new();
+    analyzer.push(bytes);
+    analyzer.finish()
+}
+
+/// What is said of `name` is what is in the file now.
+fn check(fixture: &Fixture, name: &str) {
+    let bytes = std::fs::read(fixture.plain(name)).unwrap();
+    let meta = fixture.meta(name);
+    let expected = analysed(&bytes);
+    assert_eq!(meta["analysis"], serde_json::to_value(expected).unwrap());
+    assert_eq!(meta["size"], bytes.len());
+}
+
+fn past(fixture: &Fixture, name: &str) -> Past {
+    let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
+    let file = node.as_file().unwrap();
+    file.meet(&File::open(fixture.plain(name)).unwrap()).unwrap().0
+}
+
+fn end(fixture: &Fixture, name: &str) -> u64 {
+    let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
+    node.as_file().unwrap().writing().end
+}
+
+#[test]
+fn what_others_wrote_is_analysed_anew() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    check(&fixture, "a.txt");
+    // As long, longer, shorter, in place.
+    for text in ["two\n", "three and four\n", "5\n", "sixty six\n"] {
+        std::fs::write(fixture.plain("a.txt"), text).unwrap();
+        check(&fixture, "a.txt");
+    }
+    let file = File::options().write(true).open(fixture.plain("a.txt")).unwrap();
+    file.write_all_at(b"SEVEN", 0).unwrap();
+    check(&fixture, "a.txt");
+    append_outside(&fixture, "a.txt", b"eight\n");
+    check(&fixture, "a.txt");
+}
+
+#[test]
+fn who_appends_while_others_append_knows_the_end() {
+    let fixture = Fixture::new();
+    let fh = fixture.create("a.txt", libc::O_WRONLY | libc::O_APPEND).unwrap();
+    append(&fixture, fh, 0, b"one\n");
+    append_outside(&fixture, "a.txt", b"of another process\n");
+    // The kernel has not heard of it.
+    append(&fixture, fh, 4, b"two\n");
+    assert_eq!(end(&fixture, "a.txt"), 27);
+    check(&fixture, "a.txt");
+    // Bytes that stood before, though the mount did not write them.
+    fixture.write(fh, 5, b"XY").unwrap();
+    check(&fixture, "a.txt");
+    append_outside(&fixture, "a.txt", b"the end\n");
+    fixture.write(fh, 27, b"THE").unwrap();
+    check(&fixture, "a.txt");
+    fixture.close(fh);
+    fixture.settle();
+    check(&fixture, "a.txt");
+    let recorded = fixture.record("a.txt").unwrap().analysis.unwrap();
+    let bytes = std::fs::read(fixture.plain("a.txt")).unwrap();
+    assert_eq!(bytes, b"one\noXYanother process\ntwo\nTHE end\n");
+    assert_eq!(recorded, analysed(&bytes));
+}
+
+#[test]
+fn a_quota_counts_what_others_appended() {
+    let fixture = Fixture::with(Options { quota: Some(100), ..Options::default() });
+    let fh = fixture.create("a.txt", libc::O_WRONLY | libc::O_APPEND).unwrap();
+    append(&fixture, fh, 0, &[b'a'; 10]);
+    append_outside(&fixture, "a.txt", &[b'b'; 60]);
+    append(&fixture, fh, 10, &[b'c'; 10]);
+    // The mount has met them: rewriting them is no growth.
+    for _ in 0..10 {
+        fixture.write(fh, 0, &[b'd'; 80]).unwrap();
+    }
+    assert_eq!(end(&fixture, "a.txt"), 80);
+}
+
+#[test]
+fn what_the_mount_does_itself_is_nothing_of_others() {
+    let fixture = Fixture::new();
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    let before = past(&fixture, "a.txt");
+    for line in 0..5 {
+        fixture.write(fh, line * 4, b"one\n").unwrap();
+        check(&fixture, "a.txt");
+    }
+    let ino = fixture.ino("a.txt");
+    let time = Some(NewTime::At(std::time::SystemTime::UNIX_EPOCH));
+    let change = SetAttr { mtime: time, mode: Some(0o600), ..SetAttr::default() };
+    fixture.fs.setattr(ino, &change, None).unwrap();
+    fixture.set_len(ino, 30).unwrap();
+    fixture.close(fh);
+    fixture.settle();
+    assert_eq!(past(&fixture, "a.txt"), before);
+    check(&fixture, "a.txt");
+    fixture.set_len(ino, 7).unwrap();
+    fixture.settle();
+    assert_ne!(past(&fixture, "a.txt"), before);
+    check(&fixture, "a.txt");
+}
