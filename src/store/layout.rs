@@ -1,7 +1,7 @@
 //! Where everything stands. No other code knows a path of the store.
 //!
 //! ```text
-//! <store>/                          directories 0700, files 0600
+//! <store>/                          0700, as are context and the conversations
 //!   VERSION                         the format, a number and a newline; a newer one is refused
 //!   context/
 //!     <conversation>/
@@ -14,6 +14,9 @@
 //!       manifest.jsonl              one record a line, appended; the last one for a path wins
 //!       .ctxfs-*                    being written; a leftover of a crash, and harmless
 //! ```
+//!
+//! The 0700 of the store keeps other users out, so that whatever is below may have any mode: files
+//! that are made here are 0600, those made through a mount are as their writers asked.
 //!
 //! # Crashes
 //!

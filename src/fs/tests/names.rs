@@ -15,6 +15,7 @@ use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::Options;
 use crate::fs::RenameMode;
+use crate::fs::SetAttr;
 use crate::model::Component;
 use crate::model::Folder;
 use crate::model::Said;
@@ -191,6 +192,31 @@ fn the_root_holds_conversations_only() {
     fixture.settle();
     fixture.fs.rmdir(Ino::ROOT, OsStr::new("c1")).unwrap();
     assert_eq!(fixture.list(Ino::ROOT), ["README.md"]);
+}
+
+#[test]
+fn a_file_has_the_mode_that_was_asked_for_and_the_store_is_closed() {
+    let fixture = Fixture::new();
+    let mode = |path: &std::path::Path| {
+        std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap()) & 0o7777
+    };
+    let open = OpenMode { flags: libc::O_WRONLY };
+    let name = OsStr::new("a.txt");
+    let (entry, opened) = fixture.fs.create(fixture.tool, name, 0o640, open, ME).unwrap();
+    fixture.close(opened.fh);
+    assert_eq!(mode(&fixture.plain("a.txt")), 0o640);
+    let change = SetAttr { mode: Some(0o444), ..SetAttr::default() };
+    fixture.fs.setattr(entry.attr.ino, &change, None).unwrap();
+    fixture.settle();
+    assert_eq!(mode(&fixture.plain("a.txt")), 0o444);
+    let store = fixture.dir.path();
+    Store::open(&store.join("made")).unwrap();
+    for closed in ["made", "context", "context/c1"] {
+        assert_eq!(mode(&store.join(closed)), 0o700, "{closed}");
+    }
+    for own in ["VERSION", "context/c1/manifest.jsonl"] {
+        assert_eq!(mode(&store.join(own)), 0o600, "{own}");
+    }
 }
 
 #[test]
