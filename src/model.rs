@@ -2,6 +2,7 @@
 
 mod analysis;
 mod content;
+mod handle;
 mod limits;
 mod name;
 mod place;
@@ -16,6 +17,9 @@ pub use analysis::Errors;
 pub use analysis::Json;
 pub use content::Content;
 pub use content::Subject;
+pub use handle::handle;
+pub use handle::readings;
+pub use limits::Direction;
 pub use limits::Limits;
 pub use name::Component;
 pub use name::Folder;

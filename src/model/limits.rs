@@ -1,5 +1,10 @@
 //! What fits into a conversation, and how large its stand-ins may be.
 
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde::Serialize;
+
 /// The limits of `formats.md`, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -11,6 +16,37 @@ pub struct Limits {
     pub snippet_lines: usize,
     /// Bytes of head, and of tail, in a summary.
     pub snippet_bytes: usize,
+    /// Lines of an output that an envelope shows at most.
+    pub max_lines: u64,
+    /// As `max_lines`, in bytes; both hold.
+    pub max_bytes: u64,
+    /// Which part of an output an envelope shows.
+    pub direction: Direction,
+    /// The directory of the tool-output layout; a relative one counts from where the program runs.
+    pub dir: PathBuf,
+    /// Days after which files of the tool-output layout are removed.
+    pub retention_days: u32,
+    /// Bytes up to which the message log holds an output itself.
+    pub message_threshold: u64,
+    /// Characters of a longer one that the message log holds.
+    pub message_preview: usize,
+    /// Bytes up to which a host with the `tool_output` tool is given an output itself.
+    pub tool_response_max_bytes: u64,
+    /// As `tool_response_max_bytes`, in tokens, where that is limited too; either one triggers.
+    pub token_budget: Option<u64>,
+}
+
+/// Which part of an output is kept where not all of it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The first lines.
+    #[default]
+    Head,
+    /// The last lines.
+    Tail,
+    /// Half of each.
+    HeadTail,
 }
 
 impl Limits {
@@ -33,6 +69,15 @@ impl Default for Limits {
             max_inline_bytes: 16384,
             snippet_lines: 40,
             snippet_bytes: 2048,
+            max_lines: 2000,
+            max_bytes: 51200,
+            direction: Direction::Head,
+            dir: PathBuf::from("tool-output"),
+            retention_days: 7,
+            message_threshold: 51200,
+            message_preview: 500,
+            tool_response_max_bytes: 12288,
+            token_budget: None,
         }
     }
 }

@@ -21,7 +21,12 @@ impl Place {
         }
     }
 
-    /// The conversation's id.
+    /// A file that stands in no tree; `path` is all there is to name it.
+    pub fn alone(path: &str) -> Self {
+        Self { prefix: String::new(), conversation: String::new(), path: path.to_owned() }
+    }
+
+    /// The conversation's id; empty of a file that stands alone.
     pub fn conversation(&self) -> &str {
         &self.conversation
     }
@@ -36,8 +41,12 @@ impl Place {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// The absolute path for the reader: `/ctx/c7/artifacts/tool/9f3k.txt`.
+    /// The path for the reader: `/ctx/c7/artifacts/tool/9f3k.txt`. Absolute, but for a file that
+    /// stands alone.
     pub fn file(&self) -> String {
+        if self.conversation.is_empty() {
+            return self.path.clone();
+        }
         format!("{}/{}/{}", self.prefix, self.conversation, self.path)
     }
 
