@@ -15,7 +15,9 @@ mod lease;
 mod manifest;
 mod naming;
 mod owner;
+mod resolve;
 mod stat;
+mod tool_output;
 mod writer;
 
 use std::collections::HashMap;
@@ -58,6 +60,7 @@ pub use stat::Kind;
 pub use stat::Stat;
 pub use stat::Time;
 pub use stat::stat_file;
+pub use tool_output::ToolOutputDir;
 pub use writer::ArtifactWriter;
 
 /// A store, open. Cheap to clone: all clones are the same store.
