@@ -5,18 +5,25 @@
 
 mod binary;
 mod clean;
+mod cut;
+mod envelope;
 mod grep;
+mod handle;
 mod kind;
 mod lines;
+mod members;
 mod meta;
 mod name;
 mod number;
+mod origin;
+mod preview;
 mod probe;
 mod query;
 mod range;
 mod readme;
 mod reference;
 mod scan;
+mod stand_in;
 mod summary;
 
 use std::io;
@@ -30,6 +37,11 @@ pub use readme::ignore;
 pub use readme::readme;
 pub use reference::context_ref;
 pub use reference::manifest;
+pub use stand_in::Audience;
+pub use stand_in::Form;
+pub use stand_in::StandIn;
+pub use stand_in::stand_in;
+pub use stand_in::stand_in_always;
 
 use crate::model::Limits;
 use crate::model::Subject;
@@ -51,6 +63,12 @@ pub enum View {
     Meta,
     /// `.ref.json`: the `ContextRef`.
     Ref,
+    /// `.envelope.json`: the common protocol of tool responses.
+    Envelope,
+    /// `.handle`: for a host with the `tool_output` tool.
+    Handle,
+    /// `.preview`: for the message log.
+    Preview,
 }
 
 /// A directory of views that are named by what they are asked.
@@ -106,7 +124,8 @@ pub enum RenderError {
 /// Writes the text of `view` to `out`, the notice apart: it may be known only at the end.
 ///
 /// `expired` is asked now and then; once it says yes, what was found so far is all. Memory is
-/// bounded whatever the artifact; what goes to `out` is bounded but for a search with `-m0`.
+/// bounded whatever the artifact; what goes to `out` is bounded but for a search with `-m0`, and an
+/// envelope that asks to be left as it is.
 pub fn render(
     view: &View,
     subject: &Subject<'_>,
@@ -126,6 +145,9 @@ pub fn render(
         View::Grep(query) => grep::render(query, subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
+        View::Envelope => envelope::render(subject, expired, out),
+        View::Handle => handle::render(subject, out),
+        View::Preview => preview::render(subject, out),
     }
 }
 

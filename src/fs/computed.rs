@@ -188,8 +188,8 @@ impl Shared {
 /// Views that speak of the whole content; the others look at what they show.
 fn needs_analysis(view: &View) -> bool {
     match view {
-        View::Summary | View::Meta | View::Ref => true,
-        View::Tail | View::Head | View::Lines(_) | View::Grep(_) => false,
+        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle => true,
+        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Preview => false,
     }
 }
 

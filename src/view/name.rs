@@ -24,6 +24,9 @@ const UNLISTED: &[(&str, Derived)] = &[
     (".lines", Derived::Dir(ViewDir::Lines)),
     (".meta.json", Derived::File(View::Meta)),
     (".ref.json", Derived::File(View::Ref)),
+    (".envelope.json", Derived::File(View::Envelope)),
+    (".handle", Derived::File(View::Handle)),
+    (".preview", Derived::File(View::Preview)),
 ];
 
 /// `9f3k.txt.summary` as `9f3k.txt` and the summary; none where the name is no view's.
@@ -60,6 +63,9 @@ impl fmt::Display for View {
             Self::Grep(query) => write!(f, ".grep/{query}"),
             Self::Meta => f.write_str(".meta.json"),
             Self::Ref => f.write_str(".ref.json"),
+            Self::Envelope => f.write_str(".envelope.json"),
+            Self::Handle => f.write_str(".handle"),
+            Self::Preview => f.write_str(".preview"),
         }
     }
 }
@@ -80,6 +86,9 @@ mod tests {
         assert_eq!(parts("x.txt.head"), file(View::Head));
         assert_eq!(parts("x.txt.meta.json"), file(View::Meta));
         assert_eq!(parts("x.txt.ref.json"), file(View::Ref));
+        assert_eq!(parts("x.txt.envelope.json"), file(View::Envelope));
+        assert_eq!(parts("x.txt.handle"), file(View::Handle));
+        assert_eq!(parts("x.txt.preview"), file(View::Preview));
         assert_eq!(parts("x.grep"), Some(("x", Derived::Dir(ViewDir::Grep))));
         assert_eq!(parts("x.lines"), Some(("x", Derived::Dir(ViewDir::Lines))));
         assert_eq!(parts("x.tail.tail"), Some(("x.tail", Derived::File(View::Tail))));

@@ -15,7 +15,10 @@ pub fn ignore() -> &'static str {
      *.grep/\n\
      *.lines/\n\
      *.meta.json\n\
-     *.ref.json\n"
+     *.ref.json\n\
+     *.envelope.json\n\
+     *.handle\n\
+     *.preview\n"
 }
 
 #[cfg(test)]
@@ -40,6 +43,6 @@ mod tests {
             let name = line.replace('*', "x").replace('/', "");
             assert!(split(OsStr::new(&name)).is_some(), "{line}");
         }
-        assert_eq!(ignore().lines().count(), 8);
+        assert_eq!(ignore().lines().count(), 11);
     }
 }

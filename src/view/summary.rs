@@ -18,10 +18,18 @@ use crate::view::number::portion;
 use excerpt::Excerpt;
 use excerpt::Room;
 
+pub(super) use facts::ended;
+
 /// Bytes kept for the lines that are known only with the excerpt, and for a notice.
 const RESERVE: usize = 600;
 /// Lines kept for the same.
 const RESERVED_LINES: usize = 6;
+
+/// Whether an output passes what a conversation takes in as it is.
+pub(super) fn is_over(subject: &Subject<'_>) -> bool {
+    let (limits, analysis) = (subject.limits, subject.analysis);
+    analysis.chars > limits.max_inline_chars || subject.content.len() > limits.max_inline_bytes
+}
 
 /// Writes the summary.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {

@@ -105,6 +105,11 @@ fn capped_lines(lines: &[String]) -> Vec<String> {
 }
 
 fn opening(subject: &Subject<'_>) -> String {
+    format!("[ctxfs] {}", ended(subject))
+}
+
+/// How the call ended, and that it need not be repeated.
+pub(in crate::view) fn ended(subject: &Subject<'_>) -> String {
     let exit = subject.record.said.exit_code;
     let ended = exit.map(|code| {
         let failed = if code == 0 { "" } else { " (failed)" };
@@ -112,13 +117,13 @@ fn opening(subject: &Subject<'_>) -> String {
     });
     let ended = ended.unwrap_or_default();
     if let Some(why) = subject.record.incomplete() {
-        return format!("[ctxfs] INCOMPLETE: the output may lack its end ({why}){ended}.");
+        return format!("INCOMPLETE: the output may lack its end ({why}){ended}.");
     }
     let what = match exit {
         None => "the call",
         Some(_) => "it",
     };
-    format!("[ctxfs] The complete output is stored{ended}. There is no need to run {what} again.")
+    format!("The complete output is stored{ended}. There is no need to run {what} again.")
 }
 
 fn identity(subject: &Subject<'_>) -> String {

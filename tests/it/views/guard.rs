@@ -16,6 +16,9 @@ const VIEWS: &[&str] = &[
     "x.txt.tail",
     "x.txt.head",
     "x.txt.meta.json",
+    "x.txt.envelope.json",
+    "x.txt.handle",
+    "x.txt.preview",
     "x.txt.grep/text",
     "x.txt.lines/1-1",
 ];

@@ -1,0 +1,137 @@
+//! Outputs that are responses of the common protocol themselves.
+
+use std::io;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::model::Content;
+use crate::model::Json;
+use crate::model::Subject;
+use crate::view::members::Members;
+use crate::view::members::members;
+
+/// Bytes of `stats`, `context` or `error` that are carried over; a larger one is named.
+const CARRIED_BYTES: u64 = 16 << 10;
+/// Bytes of a word with its quotes, even if every character is escaped.
+const WORD_BYTES: u64 = 128;
+
+/// The members of a response. `data` and `text` are replaced, the last three carried over.
+const NAMES: [&str; 6] = ["status", "data", "text", "stats", "context", "error"];
+const STATUS: usize = 0;
+const STATS: usize = 3;
+const CONTEXT: usize = 4;
+const ERROR: usize = 5;
+
+/// How the call went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    Success,
+    Partial,
+    Error,
+}
+
+/// What a response brings that its envelope keeps.
+pub(super) struct Response {
+    pub(super) status: Status,
+    pub(super) stats: Option<Box<RawValue>>,
+    pub(super) context: Option<Box<RawValue>>,
+    pub(super) error: Option<Box<RawValue>>,
+    /// Those of the three that are not carried over, with their bytes.
+    pub(super) left_out: Vec<(&'static str, u64)>,
+    /// `context.truncation_skip` is true.
+    pub(super) skip: bool,
+}
+
+/// What an output is to the protocol.
+pub(super) enum Found {
+    Response(Response),
+    Other,
+    /// There was no time to find out.
+    OutOfTime,
+}
+
+/// Reads a response: a JSON object whose `status` is `success`, `partial` or `error`, with `data`,
+/// `text` or `error` beside it. Memory is bounded however large it is.
+pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Found> {
+    let content = subject.content;
+    if subject.analysis.bytes != content.len() {
+        return Ok(Found::OutOfTime);
+    }
+    if !matches!(subject.analysis.json, Json::Document { .. }) {
+        return Ok(Found::Other);
+    }
+    let found = match members(content, 0..content.len(), &NAMES, expired)? {
+        Members::Found(found) => found,
+        Members::NotAnObject => return Ok(Found::Other),
+        Members::OutOfTime => return Ok(Found::OutOfTime),
+    };
+    let others = [1, 2, ERROR].into_iter().any(|index| found[index].is_some());
+    let status = word(content, found[STATUS].as_ref())?.filter(|_| others);
+    let Some(status) = status else { return Ok(Found::Other) };
+    let Some(skip) = skips(content, found[CONTEXT].clone(), expired)? else {
+        return Ok(Found::OutOfTime);
+    };
+    let mut left_out = Vec::new();
+    let mut carry = |index: usize| carried(content, index, found[index].clone(), &mut left_out);
+    let (stats, context, error) = (carry(STATS)?, carry(CONTEXT)?, carry(ERROR)?);
+    Ok(Found::Response(Response { status, stats, context, error, left_out, skip }))
+}
+
+fn word(content: &dyn Content, range: Option<&Range<u64>>) -> io::Result<Option<Status>> {
+    let Some(range) = range.filter(|range| range.end - range.start <= WORD_BYTES) else {
+        return Ok(None);
+    };
+    Ok(serde_json::from_slice(&bytes(content, range)?).ok())
+}
+
+/// Whether a response wants to go through untouched; none where there was no time to find out.
+fn skips(
+    content: &dyn Content,
+    context: Option<Range<u64>>,
+    expired: &dyn Fn() -> bool,
+) -> io::Result<Option<bool>> {
+    let Some(context) = context else { return Ok(Some(false)) };
+    let found = match members(content, context, &["truncation_skip"], expired)? {
+        Members::Found(found) => found,
+        Members::NotAnObject => return Ok(Some(false)),
+        Members::OutOfTime => return Ok(None),
+    };
+    let short = found[0].as_ref().filter(|range| range.end - range.start <= WORD_BYTES);
+    let Some(range) = short else { return Ok(Some(false)) };
+    Ok(Some(bytes(content, range)?.trim_ascii() == b"true"))
+}
+
+/// The value in `range` as it is written, unless it is too large or no parser of the reader could
+/// take it in: nested too deeply, a number out of range, half of a surrogate pair.
+fn carried(
+    content: &dyn Content,
+    index: usize,
+    range: Option<Range<u64>>,
+    left_out: &mut Vec<(&'static str, u64)>,
+) -> io::Result<Option<Box<RawValue>>> {
+    let Some(range) = range else { return Ok(None) };
+    let size = range.end - range.start;
+    let mut value = None;
+    if size <= CARRIED_BYTES {
+        let text = String::from_utf8(bytes(content, &range)?).ok();
+        let text = text.filter(|text| is_readable(text)).map(|text| text.trim().to_owned());
+        value = text.and_then(|text| RawValue::from_string(text).ok());
+    }
+    if value.is_none() {
+        left_out.push((NAMES[index], size));
+    }
+    Ok(value)
+}
+
+/// Whether it can be read also one level further down.
+fn is_readable(value: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(&format!("[[{value}]]")).is_ok()
+}
+
+fn bytes(content: &dyn Content, range: &Range<u64>) -> io::Result<Vec<u8>> {
+    content.bytes(range.start, usize::try_from(range.end - range.start).unwrap_or(0))
+}

@@ -1,0 +1,79 @@
+//! The `text` of an envelope: what is shown, where the whole is, how to go on.
+
+use crate::model::Subject;
+use crate::view::envelope::kept::Kept;
+use crate::view::envelope::response::Response;
+use crate::view::envelope::response::Status;
+use crate::view::number::counted;
+use crate::view::number::portion;
+use crate::view::summary::ended;
+
+/// The tool that starts a subagent.
+const SUBAGENT: &str = "Task";
+
+/// The sentences, in the order of what matters most.
+///
+/// `tools` are those the reader has; where none are declared, they are not known.
+pub(super) fn text(
+    subject: &Subject<'_>,
+    response: Option<&Response>,
+    kept: &Kept,
+    tools: &[String],
+    over: bool,
+) -> String {
+    let sentences = [
+        Some(ended(subject)),
+        response.and_then(reported),
+        unread(subject),
+        Some(shown(subject, kept, over)),
+        response.and_then(left_out),
+        Some(format!("All of it: `{}`.", subject.place.file())),
+        next_step(tools).filter(|_| over && !subject.analysis.is_binary()),
+    ];
+    sentences.into_iter().flatten().collect::<Vec<String>>().join(" ")
+}
+
+fn reported(response: &Response) -> Option<String> {
+    (response.status == Status::Error).then(|| "It reports an error.".to_owned())
+}
+
+fn unread(subject: &Subject<'_>) -> Option<String> {
+    let (read, all) = (subject.analysis.bytes, subject.content.len());
+    (read != all).then(|| {
+        let portion = portion(read, all);
+        format!(
+            "There was time to read the first {portion} only: lines are not counted, and what the \
+             output says of its own status is not known."
+        )
+    })
+}
+
+fn shown(subject: &Subject<'_>, kept: &Kept, over: bool) -> String {
+    if subject.analysis.is_binary() {
+        return "It is not text, so `preview` shows none of it.".to_owned();
+    }
+    if over {
+        return format!("`preview` has {}.", kept.told());
+    }
+    "`preview` has all of it.".to_owned()
+}
+
+fn left_out(response: &Response) -> Option<String> {
+    let named = |(name, size): &(&str, u64)| format!("`{name}` ({})", counted(*size, "byte"));
+    let names: Vec<String> = response.left_out.iter().map(named).collect();
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    (!names.is_empty()).then(|| format!("{} {verb} there only.", names.join(" and ")))
+}
+
+fn next_step(tools: &[String]) -> Option<String> {
+    let has = |tool: &str| tools.iter().any(|name| name == tool);
+    let may_have = |tool: &str| tools.is_empty() || has(tool);
+    let words = match (has(SUBAGENT), may_have("Read"), may_have("Grep")) {
+        (true, ..) => "have a subagent (Task) process that file, rather than reading it yourself",
+        (_, true, true) => "Read that file in pages (offset and limit), or Grep it",
+        (_, true, false) => "Read that file in pages (offset and limit)",
+        (_, false, true) => "Grep that file",
+        (_, false, false) => return None,
+    };
+    Some(format!("To go on: {words}."))
+}

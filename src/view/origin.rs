@@ -1,0 +1,80 @@
+//! What a stand-in that comes back stands for.
+
+use std::io;
+
+use serde::Deserialize;
+
+use crate::model::Limits;
+use crate::model::Subject;
+
+/// Bytes of an envelope beside its preview.
+const ENVELOPE_REST: u64 = 128 << 10;
+/// Bytes that one byte of a preview may take in JSON.
+const ESCAPED: u64 = 6;
+/// The line of a summary that names its output; one later where a notice comes first.
+const IDENTITY_LINES: [usize; 2] = [1, 2];
+
+/// The parts of an envelope that say where the whole is.
+#[derive(Deserialize)]
+struct Envelope {
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    truncation: Truncation,
+}
+
+#[derive(Deserialize)]
+struct Truncation {
+    full_output_path: String,
+}
+
+/// What `subject` would refer to if it were a stand-in: a reference, a handle or a path, from the
+/// place where each form has it. Whether that leads to anything is for the caller to find out;
+/// only then it is one. Nothing that is larger than a stand-in can be is looked at.
+pub(super) fn references(subject: &Subject<'_>) -> io::Result<Vec<String>> {
+    let length = subject.content.len();
+    if length > most(subject.limits) {
+        return Ok(Vec::new());
+    }
+    let bytes = subject.content.bytes(0, length as usize)?;
+    let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(Vec::new()) };
+    if text.starts_with('{') {
+        return Ok(of_envelope(text).into_iter().collect());
+    }
+    if text.len() > Limits::STAND_IN_BYTES {
+        return Ok(Vec::new());
+    }
+    let found = [of_handle(text), of_preview(text)].into_iter().flatten();
+    Ok(of_summary(text).chain(found).collect())
+}
+
+/// Bytes of the largest stand-in.
+fn most(limits: &Limits) -> u64 {
+    limits.max_bytes.saturating_mul(ESCAPED).saturating_add(ENVELOPE_REST)
+}
+
+fn of_envelope(text: &str) -> Option<String> {
+    let envelope: Envelope = serde_json::from_str(text).ok()?;
+    Some(envelope.data.truncation.full_output_path)
+}
+
+/// `tool: ...    call: ...    ref: ctx://c7/artifacts/tool/9f3k.txt`
+fn of_summary(text: &str) -> impl Iterator<Item = String> {
+    let reference =
+        |line: &str| Some(line[line.rfind("ref: ctx://")?..]["ref: ".len()..].to_owned());
+    IDENTITY_LINES.into_iter().filter_map(move |line| reference(text.lines().nth(line)?))
+}
+
+/// `Call tool_output(handle = "c7/9f3k.txt", extract = "what to extract").`
+fn of_handle(text: &str) -> Option<String> {
+    let (_, rest) = text.lines().nth(1)?.split_once("(handle = ")?;
+    serde_json::Deserializer::from_str(rest).into_iter().next()?.ok()
+}
+
+/// `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`
+fn of_preview(text: &str) -> Option<String> {
+    let last = text.lines().next_back()?.strip_prefix("[Full output: ")?;
+    Some(last.strip_suffix(']')?.to_owned())
+}

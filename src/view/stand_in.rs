@@ -1,0 +1,111 @@
+//! What goes to the model in place of an output: one analysis, four forms (`formats.md`).
+
+use std::io;
+
+use crate::model::Subject;
+use crate::view::RenderError;
+use crate::view::View;
+use crate::view::envelope;
+use crate::view::envelope::Envelope;
+use crate::view::handle;
+use crate::view::origin;
+use crate::view::preview;
+use crate::view::render;
+use crate::view::summary;
+
+/// The form of a stand-in: four kinds of host want four.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Facts, head and tail, errors, where to read on.
+    Summary,
+    /// The common protocol of tool responses.
+    Envelope,
+    /// For a host with the `tool_output` tool.
+    Handle,
+    /// For the message log.
+    Preview,
+}
+
+/// For whom a stand-in is made.
+#[derive(Clone, Copy)]
+pub struct Audience<'a> {
+    /// The tools that the model has; none, where nobody declared them.
+    pub tools: &'a [String],
+    /// Whether a reference, a handle or a path leads to an output that is stored.
+    pub is_stored: &'a dyn Fn(&str) -> bool,
+}
+
+impl std::fmt::Debug for Audience<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Audience").field("tools", &self.tools).finish_non_exhaustive()
+    }
+}
+
+/// What to hand to the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StandIn {
+    /// The output itself, byte for byte.
+    Unchanged,
+    /// This text.
+    Replaced(String),
+}
+
+/// What goes to the model in place of `subject`.
+///
+/// The output itself, where it is within the limits of the form, where it asks to be left as it is,
+/// and where it is a stand-in already. An incomplete output never goes as if it were complete,
+/// where the form can say so. The text depends on the subject and `audience.tools` alone.
+pub fn stand_in(
+    form: Form,
+    subject: &Subject<'_>,
+    audience: &Audience<'_>,
+) -> Result<StandIn, RenderError> {
+    if passes(form, subject) || is_stand_in(subject, audience)? {
+        return Ok(StandIn::Unchanged);
+    }
+    stand_in_always(form, subject, audience)
+}
+
+/// As [`stand_in`], also of an output that is within the limits: the text of the form's view.
+pub fn stand_in_always(
+    form: Form,
+    subject: &Subject<'_>,
+    audience: &Audience<'_>,
+) -> Result<StandIn, RenderError> {
+    let view = match form {
+        Form::Summary => View::Summary,
+        Form::Handle => View::Handle,
+        Form::Preview => View::Preview,
+        Form::Envelope => {
+            return Ok(match envelope::of(subject, audience.tools, &|| false)? {
+                Envelope::Untouched => StandIn::Unchanged,
+                Envelope::Wrapped { text, .. } => StandIn::Replaced(text),
+            });
+        }
+    };
+    let mut body = Vec::new();
+    let rendered = render(&view, subject, &|| false, &mut body)?;
+    let text = [rendered.notice.unwrap_or_default().into_bytes(), body].concat();
+    let text = String::from_utf8(text).map_err(io::Error::other)?;
+    Ok(StandIn::Replaced(text))
+}
+
+/// Whether `subject` is a stand-in of something that is stored. Its reference decides, never its
+/// wording.
+fn is_stand_in(subject: &Subject<'_>, audience: &Audience<'_>) -> io::Result<bool> {
+    let references = origin::references(subject)?;
+    Ok(references.iter().any(|reference| (audience.is_stored)(reference)))
+}
+
+fn passes(form: Form, subject: &Subject<'_>) -> bool {
+    let incomplete = subject.record.incomplete().is_some();
+    match form {
+        Form::Summary => !incomplete && !summary::is_over(subject),
+        Form::Envelope => !incomplete && !envelope::is_over(subject),
+        Form::Handle => !handle::is_over(subject),
+        Form::Preview => !preview::is_over(subject),
+    }
+}
+
+#[cfg(test)]
+mod tests;
