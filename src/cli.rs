@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod env;
 mod help;
+mod limits;
 mod logging;
 mod ls;
 mod man;

@@ -11,6 +11,7 @@ use clap::Parser;
 use clap::Subcommand;
 use clap_complete::Shell;
 
+pub(super) use data::Layout;
 pub(super) use data::LsArgs;
 pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;

@@ -63,7 +63,7 @@ pub(super) fn run(args: &DemoArgs, context: &mut Context) -> anyhow::Result<()> 
         "Nothing is left behind. To go on:\n  \
          ctxfs demo --keep             the same, and the mount stays to look around in\n  \
          ctxfs mount                   mount your own store, then write files under it\n  \
-         make 2>&1 | ctxfs put -c c7   store an output without a mount, and see its summary\n  \
+         make 2>&1 | ctxfs put -c c7   store an output without a mount, and see what a model gets\n  \
          ctxfs --help\n",
     )
 }

@@ -1,85 +1,121 @@
-//! `ctxfs put`: standard input becomes an artifact.
+//! `ctxfs put`: standard input becomes an output that is kept, and what goes to the model in its
+//! place is printed.
 
-use std::io;
-use std::io::Read as _;
-use std::io::Write as _;
-use std::path::Path;
-
-use anyhow::Context as _;
+mod conversation;
+mod directory;
+mod output;
+mod receive;
 
 use crate::cli::Context;
 use crate::cli::args::Cli;
+use crate::cli::args::Layout;
 use crate::cli::args::PutArgs;
 use crate::cli::args::PutFormat;
+use crate::cli::limits;
 use crate::cli::outcome::Failure;
-use crate::cli::settings;
-use crate::cli::tree::Tree;
-use crate::model::Component;
-use crate::model::Folder;
-use crate::model::Said;
-use crate::store::ArtifactWriter;
-use crate::store::Store;
+use crate::cli::put::output::Output;
+use crate::model::Content;
+use crate::model::Limits;
+use crate::model::Subject;
+use crate::view;
+use crate::view::Audience;
+use crate::view::Form;
+use crate::view::StandIn;
+use crate::view::View;
 
-/// Bytes that are read at once.
+/// Bytes that are printed at once.
 const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let root = settings::store(cli.store.as_deref(), &context.environment)?;
-    let id = Component::new(&args.conversation).map_err(|error| {
-        let text = format!("the conversation `{}` cannot be: {error}", args.conversation);
-        Failure::usage(text, "an id is one path component, such as `c7`")
-    })?;
-    let store = Store::open(&root)?;
-    let conversation = store.create_conversation(&id)?;
-    let call = args.call.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
-    let writer = ArtifactWriter::create_for_call(&conversation, Folder::Tool, &call, said(args))?;
-    let path = receive(writer)?;
-    let prefix = settings::reader_prefix(args.advertise.as_deref(), &root, &context.environment);
-    let tree = Tree::new(store, prefix)?;
-    let view = format!("{}/{path}{}", args.conversation, suffix(args.format));
-    tree.read(Path::new(&view), |bytes| context.printer.bytes(bytes))
-}
-
-fn said(args: &PutArgs) -> Said {
-    Said {
-        call: args.call.clone(),
-        tool: args.tool.clone(),
-        server: args.server.clone(),
-        args: args.args.clone(),
-        exit_code: args.exit_code,
-        mime: args.mime.clone(),
-    }
-}
-
-/// Stores standard input to its end; returns the path inside the conversation, as text. Input that fails
-/// leaves what came, marked incomplete.
-fn receive(mut writer: ArtifactWriter) -> anyhow::Result<String> {
-    let mut block = vec![0; BLOCK];
-    let mut input = io::stdin().lock();
-    loop {
-        let count = match input.read(&mut block) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                let kept = writer.seal_incomplete(&format!("standard input failed: {error}"))?;
-                let what = format!("cannot read standard input; what came is in `{}`", kept.path);
-                return Err(error).context(what);
-            }
-        };
-        if let Err(error) = writer.write_all(&block[..count]) {
-            let kept = writer.seal_incomplete(&format!("the store failed: {error}"))?;
-            let what = format!("cannot store all of it; what came is in `{}`", kept.path);
-            return Err(error).context(what);
-        }
-    }
-    Ok(writer.seal()?.path)
-}
-
-fn suffix(format: PutFormat) -> &'static str {
+    let limits = limits::limits(&context.environment.tool_output)?;
+    let format = format(args)?;
+    let output = keep(args, cli, &limits, context)?;
+    let place = output.place(names_file(format));
+    let subject = output.subject(&place, &limits);
     match format {
-        PutFormat::Summary => ".summary",
-        PutFormat::Ref => ".ref.json",
-        PutFormat::Json => ".meta.json",
+        PutFormat::Summary => stand_in(Form::Summary, &output, &subject, args, context),
+        PutFormat::Envelope => stand_in(Form::Envelope, &output, &subject, args, context),
+        PutFormat::Handle => stand_in(Form::Handle, &output, &subject, args, context),
+        PutFormat::Preview => stand_in(Form::Preview, &output, &subject, args, context),
+        PutFormat::Ref => show(&View::Ref, &subject, context),
+        PutFormat::Json => show(&View::Meta, &subject, context),
+    }
+}
+
+/// The format that was asked for, else that of the layout.
+fn format(args: &PutArgs) -> Result<PutFormat, Failure> {
+    let (default, in_conversation) = match args.layout {
+        Layout::Context => (PutFormat::Summary, true),
+        Layout::ToolOutput => (PutFormat::Envelope, args.conversation.is_some()),
+    };
+    let format = args.format.unwrap_or(default);
+    if in_conversation || names_file(format) {
+        return Ok(format);
+    }
+    Err(Failure::usage(
+        "what this format names is there only in a conversation",
+        "add `--conversation ID`, or use `--format envelope` or `--format preview`",
+    ))
+}
+
+/// Whether all that a format names is the file itself.
+fn names_file(format: PutFormat) -> bool {
+    matches!(format, PutFormat::Envelope | PutFormat::Preview)
+}
+
+/// Keeps standard input where the layout says.
+fn keep(
+    args: &PutArgs,
+    cli: &Cli,
+    limits: &Limits,
+    context: &mut Context,
+) -> anyhow::Result<Output> {
+    if args.layout == Layout::Context {
+        return conversation::keep(args, cli, context);
+    }
+    let output = if args.conversation.is_some() {
+        directory::copy(conversation::keep(args, cli, context)?, args, limits)?
+    } else {
+        directory::keep(args, limits)?
+    };
+    if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(limits)) {
+        context.printer.say(&format!("old outputs are still there: {error}"));
+    }
+    Ok(output)
+}
+
+/// Prints what goes to the model.
+fn stand_in(
+    form: Form,
+    output: &Output,
+    subject: &Subject<'_>,
+    args: &PutArgs,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let is_stored = |reference: &str| output.is_another(reference);
+    let audience = Audience { tools: &args.has_tool, is_stored: &is_stored };
+    let make = if args.always { view::stand_in_always } else { view::stand_in };
+    match make(form, subject, &audience)? {
+        StandIn::Unchanged => print(subject.content, context),
+        StandIn::Replaced(text) => context.printer.bytes(text.as_bytes()),
+    }
+}
+
+fn show(view: &View, subject: &Subject<'_>, context: &mut Context) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    view::render(view, subject, &|| false, &mut text)?;
+    context.printer.bytes(&text)
+}
+
+/// Prints an output as it is.
+fn print(content: &dyn Content, context: &mut Context) -> anyhow::Result<()> {
+    let mut offset = 0;
+    loop {
+        let block = content.bytes(offset, BLOCK)?;
+        if block.is_empty() {
+            return Ok(());
+        }
+        context.printer.bytes(&block)?;
+        offset += block.len() as u64;
     }
 }

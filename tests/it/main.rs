@@ -8,6 +8,7 @@ mod daemon;
 mod hostile;
 mod model;
 mod posix;
+mod put;
 mod removal;
 mod semantics;
 mod support;

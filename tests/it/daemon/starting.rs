@@ -137,7 +137,7 @@ fn umount_works_while_a_file_is_open() {
 
 #[test]
 fn wrong_usage() {
-    for arguments in [&["mount", "--no-such-option"][..], &["no-such-command"], &["put"]] {
+    for arguments in [&["mount", "--no-such-option"][..], &["no-such-command"], &["view"]] {
         let output = Command::ctxfs().args(arguments).run();
         assert_eq!(output.code, 2, "{arguments:?}: {output}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments:?}: {output}");

@@ -45,10 +45,11 @@ impl Command {
     /// The program under test.
     pub(crate) fn ctxfs() -> Self {
         let mut command = Self::new(env!("CARGO_BIN_EXE_ctxfs"));
-        for (name, _) in
-            env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"CTXFS"))
-        {
-            command.inner.env_remove(name);
+        for (name, _) in env::vars_os() {
+            let bytes = name.as_encoded_bytes();
+            if bytes.starts_with(b"CTXFS") || bytes.starts_with(b"TOOL_OUTPUT") {
+                command.inner.env_remove(name);
+            }
         }
         command
     }

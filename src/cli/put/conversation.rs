@@ -1,0 +1,70 @@
+//! Keeping an output in a conversation of the store.
+
+use uuid::Uuid;
+
+use crate::cli::Context;
+use crate::cli::args::Cli;
+use crate::cli::args::PutArgs;
+use crate::cli::outcome::Failure;
+use crate::cli::put::output::Output;
+use crate::cli::put::output::Stored;
+use crate::cli::put::output::said;
+use crate::cli::put::receive::receive;
+use crate::cli::settings;
+use crate::materialize::analyze;
+use crate::model::Component;
+use crate::model::Content as _;
+use crate::model::Folder;
+use crate::model::Place;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::Said;
+use crate::store::Artifact;
+use crate::store::ArtifactWriter;
+use crate::store::Conversation;
+use crate::store::Store;
+
+/// Stores standard input as the output of a call.
+pub(super) fn keep(args: &PutArgs, cli: &Cli, context: &Context) -> anyhow::Result<Output> {
+    let root = settings::store(cli.store.as_deref(), &context.environment)?;
+    let id = id(args)?;
+    let store = Store::open(&root)?;
+    let conversation = store.create_conversation(&id)?;
+    let call = args.call.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+    let said = Said { call: Some(call.clone()), ..said(args) };
+    let record = write(ArtifactWriter::create_for_call(&conversation, Folder::Tool, &call, said)?)?;
+    let prefix = settings::reader_prefix(args.advertise.as_deref(), &root, &context.environment);
+    let path = RelPath::new(&record.path)?;
+    let place = Place::new(&prefix, &id.to_text(), &path);
+    let content = open(&conversation, &path)?;
+    let recorded = record.analysis.clone().filter(|found| found.bytes == content.len());
+    let analysis = recorded.map_or_else(|| analyze(&content), Ok)?;
+    let stored = Some(Stored { store, id, path, place });
+    Ok(Output { content, analysis, record, stored, filed: None })
+}
+
+/// The conversation that was named, else a new one.
+fn id(args: &PutArgs) -> Result<Component, Failure> {
+    let new = || format!("session-{}", Uuid::now_v7());
+    let id = args.conversation.clone().unwrap_or_else(new);
+    Component::new(&id).map_err(|error| {
+        let text = format!("the conversation `{id}` cannot be: {error}");
+        Failure::usage(text, "an id is one path component, such as `c7`")
+    })
+}
+
+/// Input that fails leaves what came, marked incomplete.
+fn write(mut writer: ArtifactWriter) -> anyhow::Result<Record> {
+    match receive(&mut writer) {
+        Ok(()) => Ok(writer.seal()?),
+        Err(cut) => {
+            let kept = writer.seal_incomplete(&cut.to_string())?;
+            Err(cut.told(&kept.path))
+        }
+    }
+}
+
+fn open(conversation: &Conversation, path: &RelPath) -> anyhow::Result<Artifact> {
+    use anyhow::Context as _;
+    Artifact::open(conversation.dir(), path).with_context(|| format!("cannot read `{path}` again"))
+}

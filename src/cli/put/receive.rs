@@ -1,0 +1,45 @@
+//! Reading standard input to its end.
+
+use std::io;
+use std::io::Read as _;
+use std::io::Write;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 256 * 1024;
+
+/// Why there is less than was to come.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cut {
+    /// Reading failed.
+    #[error("standard input failed: {0}")]
+    Input(io::Error),
+    /// Writing failed.
+    #[error("the store failed: {0}")]
+    Store(io::Error),
+}
+
+impl Cut {
+    /// What to tell the user; what came before is in `kept`.
+    pub(super) fn told(self, kept: &str) -> anyhow::Error {
+        let (error, what) = match self {
+            Self::Input(error) => (error, "cannot read standard input"),
+            Self::Store(error) => (error, "cannot store all of it"),
+        };
+        anyhow::Error::new(error).context(format!("{what}; what came is in `{kept}`"))
+    }
+}
+
+/// Hands all of standard input on to `sink`.
+pub(super) fn receive(sink: &mut dyn Write) -> Result<(), Cut> {
+    let mut block = vec![0; BLOCK];
+    let mut input = io::stdin().lock();
+    loop {
+        let count = match input.read(&mut block) {
+            Ok(0) => return Ok(()),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Cut::Input(error)),
+        };
+        sink.write_all(&block[..count]).map_err(Cut::Store)?;
+    }
+}

@@ -1,0 +1,5 @@
+//! `ctxfs put`: what is kept, and what is printed in its place.
+
+mod handle;
+mod layout;
+mod stand_in;

@@ -1,0 +1,160 @@
+//! What goes to the model.
+
+use std::fs;
+
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::TestStore;
+use crate::support::listing;
+use crate::support::log;
+
+/// The formats that stand in for an output, and the views that print the same.
+const FORMATS: [(&str, &str); 4] = [
+    ("summary", "summary"),
+    ("envelope", "envelope.json"),
+    ("handle", "handle"),
+    ("preview", "preview"),
+];
+
+fn put(store: &TestStore, call: &str, more: &[&str], output: &[u8]) -> Vec<u8> {
+    let arguments = ["--conversation", "c7", "--call", call];
+    store.ctxfs("put", &[&arguments, more].concat()).stdin(output).stdout()
+}
+
+#[test]
+fn little_goes_unchanged_and_is_kept() {
+    let store = TestStore::new();
+    for (number, output) in
+        [&b""[..], b"one\ntwo", b"\xff\0\x1b[31m\r\n", b"{\"a\": 1}"].into_iter().enumerate()
+    {
+        for (format, _) in FORMATS {
+            let call = format!("{format}-{number}");
+            assert_eq!(put(&store, &call, &["--format", format], output), output, "{call}");
+            assert_eq!(store.view(&format!("c7/artifacts/tool/{call}")), output, "{call}");
+        }
+    }
+    assert_eq!(listing(&store.plain("c7", "")).len(), 16);
+}
+
+#[test]
+fn the_limit_of_each_format_decides() {
+    let store = TestStore::new();
+    let limits = [("summary", 4000), ("envelope", 51_200), ("handle", 12_288), ("preview", 51_200)];
+    for (format, limit) in limits {
+        for (size, goes) in [(limit - 1, true), (limit, true), (limit + 1, false)] {
+            let output = vec![b'x'; size];
+            let printed = put(&store, "x", &["--format", format], &output);
+            assert_eq!(printed == output, goes, "{format}: {size} bytes");
+        }
+    }
+    let lines = |count| b"x\n".repeat(count);
+    for (count, goes) in [(1999, true), (2000, true), (2001, false)] {
+        let printed = put(&store, "x", &["--format", "envelope"], &lines(count));
+        assert_eq!(printed == lines(count), goes, "{count} lines");
+    }
+}
+
+#[test]
+fn put_prints_what_the_mount_shows() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let output = log(5000);
+        for (format, view) in FORMATS {
+            let printed = put(mount.store(), format, &["--format", format], &output);
+            let path = mount.path().join(format!("c7/artifacts/tool/{format}.txt.{view}"));
+            let shown = fs::read(path).unwrap();
+            assert_eq!(
+                String::from_utf8(printed).unwrap(),
+                String::from_utf8(shown).unwrap(),
+                "{mode:?} {format}"
+            );
+        }
+    }
+}
+
+#[test]
+fn always_prints_the_stand_in() {
+    let store = TestStore::new();
+    for (format, view) in FORMATS {
+        let printed = put(&store, format, &["--format", format, "--always"], b"short\n");
+        assert_eq!(printed, store.view(&format!("c7/artifacts/tool/{format}.{view}")), "{format}");
+        assert_ne!(printed, b"short\n", "{format}");
+    }
+}
+
+#[test]
+fn a_stand_in_that_comes_back_goes_unchanged() {
+    let store = TestStore::new();
+    // So small limits that every stand-in is over them.
+    let again = |call: &str, format: &str, input: &[u8]| {
+        let arguments = ["--conversation", "c7", "--call", call, "--format", format];
+        let put = store.ctxfs("put", &arguments).stdin(input);
+        put.env("TOOL_OUTPUT_MAX_BYTES", "5000").stdout()
+    };
+    for (format, _) in FORMATS {
+        let stand_in = again(&format!("{format}-1"), format, &log(5000));
+        assert_eq!(again(&format!("{format}-2"), format, &stand_in), stand_in, "{format}");
+        // It is kept as it is, too.
+        assert_eq!(store.view(&format!("c7/artifacts/tool/{format}-2")), stand_in, "{format}");
+    }
+    let summary = again("s-1", "summary", &log(5000));
+    assert!(summary.len() > 4000, "long enough to be replaced");
+    fs::remove_file(store.plain("c7", "s-1.txt")).unwrap();
+    let orphan = again("s-2", "summary", &summary);
+    assert_ne!(orphan, summary, "it refers to nothing");
+}
+
+#[test]
+fn a_response_is_carried_over_or_left_alone() {
+    let store = TestStore::new();
+    let response = |skip: bool| {
+        serde_json::json!({
+            "status": "error", "data": {"content": "x".repeat(60_000)}, "text": "failed",
+            "stats": {"time_ms": 7}, "context": {"cwd": "/work", "truncation_skip": skip},
+            "error": {"code": "TIMEOUT"},
+        })
+    };
+    let format = ["--format", "envelope", "--has-tool", "Task"];
+    let skipped = response(true).to_string().into_bytes();
+    assert_eq!(put(&store, "skipped", &format, &skipped), skipped);
+    assert_eq!(fs::read(store.plain("c7", "skipped.json")).unwrap(), skipped);
+    let before = response(false);
+    let after = put(&store, "cut", &format, before.to_string().as_bytes());
+    let after: serde_json::Value = serde_json::from_slice(&after).unwrap();
+    for name in ["status", "stats", "context", "error"] {
+        assert_eq!(after[name], before[name], "{name}");
+    }
+    let path = after["data"]["truncation"]["full_output_path"].as_str().unwrap();
+    assert!(path.ends_with("/c7/artifacts/tool/cut.json"), "{path}");
+    assert!(after["text"].as_str().unwrap().contains("have a subagent (Task) process that file"));
+}
+
+#[test]
+fn the_environment_sets_the_limits() {
+    let store = TestStore::new();
+    let run = |name: &str, value: &str| {
+        let arguments = ["--conversation", "c7", "--call", "x", "--format", "envelope"];
+        store.ctxfs("put", &arguments).stdin("one\ntwo\nthree\n").env(name, value)
+    };
+    for (name, value, kept) in
+        [("TOOL_OUTPUT_MAX_LINES", "2", "one\ntwo\n"), ("TOOL_OUTPUT_MAX_BYTES", "5", "one\n")]
+    {
+        let printed: serde_json::Value =
+            serde_json::from_slice(&run(name, value).stdout()).unwrap();
+        assert_eq!(printed["data"]["preview"], kept, "{name}");
+    }
+    let both = run("TOOL_OUTPUT_MAX_LINES", "1").env("TOOL_OUTPUT_TRUNCATE_DIRECTION", "tail");
+    let printed: serde_json::Value = serde_json::from_slice(&both.stdout()).unwrap();
+    assert_eq!(printed["data"]["preview"], "three\n");
+    for (name, value) in [
+        ("TOOL_OUTPUT_MAX_LINES", "0"),
+        ("TOOL_OUTPUT_MAX_BYTES", "many"),
+        ("TOOL_OUTPUT_TRUNCATE_DIRECTION", "middle"),
+        ("TOOL_OUTPUT_RETENTION_DAYS", "-1"),
+    ] {
+        let output = run(name, value).run();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.code == 2 && output.stdout.is_empty(), "{name}: {output}");
+        assert!(told.contains(&format!("{name} is `{value}`")), "{told}");
+    }
+}
