@@ -97,14 +97,14 @@ mod tests {
             exit_code: Some(0),
             ..Said::default()
         };
-        Fixture::new("x".repeat(1_000) + "\n" + &"y\n".repeat(8_111)).said(said)
+        Fixture::new("x".repeat(396_685) + "\n" + &"y\n".repeat(8_111)).said(said)
     }
 
     #[test]
     fn a_reference_is_one_line() {
         let want = "{\"id\":\"ctx://c7/artifacts/tool/9f3k.txt\",\"kind\":\"artifact\",\
-                    \"mimeType\":\"text/plain\",\"byteSize\":17223,\"createdAt\":1763755200000,\
-                    \"hint\":\"shell/exec 9f3k: 17,223 bytes of text, 8,112 lines, exit 0\"}\n";
+                    \"mimeType\":\"text/plain\",\"byteSize\":412908,\"createdAt\":1763755200000,\
+                    \"hint\":\"shell/exec 9f3k: 412,908 bytes of text, 8,112 lines, exit 0\"}\n";
         assert_eq!(example().text(&View::Ref), want);
     }
 

@@ -252,6 +252,44 @@ fn a_response_keeps_what_it_says_of_itself() {
 }
 
 #[test]
+fn a_huge_response_is_read_in_pieces() {
+    const START: &[u8] = br#"{"status":"error","data":""#;
+    const END: &[u8] = br#"","context":{"cwd":"/work"},"error":{"code":"TIMEOUT"}}"#;
+    const LENGTH: u64 = 300 << 20;
+    struct Huge;
+    impl crate::model::Content for Huge {
+        fn len(&self) -> u64 {
+            LENGTH
+        }
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            assert!(buffer.len() <= 256 << 10);
+            buffer.fill(b'x');
+            let place = |bytes: &[u8], at: u64, buffer: &mut [u8]| {
+                for (byte, at) in bytes.iter().zip(at..) {
+                    if let Some(slot) = at.checked_sub(offset).map(|at| at as usize) {
+                        buffer.get_mut(slot).into_iter().for_each(|slot| *slot = *byte);
+                    }
+                }
+            };
+            place(START, 0, buffer);
+            place(END, LENGTH - END.len() as u64, buffer);
+            Ok(buffer.len())
+        }
+    }
+    let mut fixture = limited("", Direction::Head, 2000, 51_200);
+    (fixture.analysis.bytes, fixture.analysis.lines) = (LENGTH, 1);
+    fixture.analysis.json = crate::model::Json::Document { shape: String::new() };
+    let subject = Subject { content: &Huge, ..fixture.subject() };
+    let Envelope::Wrapped { text, .. } = of(&subject, &[], &|| false).unwrap() else {
+        unreachable!()
+    };
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["status"], "error");
+    assert_eq!(value["context"], json!({"cwd": "/work"}));
+    assert_eq!(value["error"], json!({"code": "TIMEOUT"}));
+}
+
+#[test]
 fn what_fits_stays_what_it_is() {
     for status in ["success", "partial", "error"] {
         let text = format!("{:#}\n", response(status, 100));

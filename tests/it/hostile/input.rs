@@ -17,6 +17,9 @@ const VIEWS: &[(&str, usize)] = &[
     ("lines/-1", 49_152),
     ("meta.json", 49_152),
     ("ref.json", 49_152),
+    ("envelope.json", 120_000),
+    ("handle", 6144),
+    ("preview", 6144),
 ];
 
 #[test]
@@ -138,7 +141,7 @@ fn each_mode(bytes: &[u8], right: impl Fn(&Path)) {
             assert!(text.len() <= *most, "{view}: {} bytes", text.len());
             assert!(!binary || !text.contains(&0), "{view} prints raw bytes");
         }
-        for view in ["meta.json", "ref.json"] {
+        for view in ["meta.json", "ref.json", "envelope.json"] {
             let text = fs::read(dir.join(format!("x.txt.{view}"))).unwrap();
             serde_json::from_slice::<serde_json::Value>(&text).unwrap();
         }
