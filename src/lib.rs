@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`model`] | the words: names, references, records, what a view may ask of an artifact |
 //! | [`materialize`] | one pass over the bytes of an output, and what it finds |
+//! | [`redact`] | secrets: what they look like, and what is shown in their place |
 //! | [`view`] | the computed files: bytes in, text out |
 //! | [`store`] | the disk: layout, manifest, artifacts, recovery |
 //! | [`fs`] | the filesystem without a kernel: nodes, handles, sealing |
@@ -21,5 +22,6 @@ pub mod fs;
 pub mod fuse;
 pub mod materialize;
 pub mod model;
+pub mod redact;
 pub mod store;
 pub mod view;

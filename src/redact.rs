@@ -1,0 +1,35 @@
+//! Secrets: what they look like, and what is shown in their place.
+//!
+//! A secret is replaced by a mask of as many bytes, `[redacted:jwt]*****`, so that offsets, sizes,
+//! lines and columns stay as they are, and every view works on masked content as on any other.
+//!
+//! | module | has |
+//! |---|---|
+//! | `sets` | the patterns of well-known keys and tokens |
+//! | `rules` | patterns compiled, and where they match |
+//! | `mask` | the text of a mask |
+//! | `block` | masking a content piece by piece, each the same whoever asks for it |
+//! | `masked` | a content whose reader sees masks |
+//! | `stream` | the same for bytes on their way to the disk |
+//! | `shown` | counting the masks in a text |
+
+mod block;
+mod mask;
+mod masked;
+mod rules;
+mod sets;
+mod shown;
+mod stream;
+
+pub use block::BLOCK;
+pub use block::masks;
+pub use block::settled;
+pub use masked::Masked;
+pub use rules::Rule;
+pub use rules::RuleError;
+pub use rules::Rules;
+pub use sets::SETS;
+pub use sets::Set;
+pub use shown::Shown;
+pub use shown::Tally;
+pub use stream::Stream;

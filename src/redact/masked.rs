@@ -1,0 +1,73 @@
+//! A content whose reader sees masks in the place of secrets.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use crate::model::Content;
+use crate::redact::BLOCK;
+use crate::redact::Rules;
+use crate::redact::block::Window;
+
+/// `content`, masked: as long, and the same bytes but for the secrets.
+///
+/// What is read does not depend on where reading begins. Costs a search through every block that is
+/// read; the last one is kept.
+pub struct Masked<'a> {
+    content: &'a dyn Content,
+    rules: &'a Rules,
+    last: Mutex<Option<(u64, Arc<Vec<u8>>)>>,
+}
+
+impl<'a> Masked<'a> {
+    /// Reads nothing yet.
+    pub fn new(content: &'a dyn Content, rules: &'a Rules) -> Self {
+        Self { content, rules, last: Mutex::default() }
+    }
+
+    fn block(&self, number: u64) -> io::Result<Arc<Vec<u8>>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, block)) = last.filter(|(kept, _)| *kept == number) {
+            return Ok(block);
+        }
+        let window = Window::of(number, self.content.len());
+        let length = (window.bytes.end - window.bytes.start) as usize;
+        let bytes = self.content.bytes(window.bytes.start, length)?;
+        let block = Arc::new(window.mask(self.rules, &bytes));
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((number, Arc::clone(&block)));
+        Ok(block)
+    }
+}
+
+impl Content for Masked<'_> {
+    fn len(&self) -> u64 {
+        self.content.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buffer.len() && offset + (done as u64) < self.len() {
+            let at = offset + done as u64;
+            let block = self.block(at / BLOCK)?;
+            let rest = block.get((at % BLOCK) as usize..).unwrap_or_default();
+            let count = rest.len().min(buffer.len() - done);
+            if count == 0 {
+                break;
+            }
+            buffer[done..done + count].copy_from_slice(&rest[..count]);
+            done += count;
+        }
+        Ok(done)
+    }
+}
+
+impl std::fmt::Debug for Masked<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Masked").field("rules", self.rules).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

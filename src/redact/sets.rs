@@ -1,0 +1,207 @@
+//! Named sets of patterns: keys and tokens whose form their issuers have made public.
+//!
+//! In each pattern the group is the secret. A secret may follow a blank, a sign, or an escaped line
+//! break in a string of JSON.
+
+/// Some patterns under one name, as `redact.sets` has it.
+#[derive(Debug)]
+pub struct Set {
+    /// Its name.
+    pub name: &'static str,
+    /// What it finds.
+    pub about: &'static str,
+    pub(super) patterns: &'static [Pattern],
+}
+
+#[derive(Debug)]
+pub(super) struct Pattern {
+    /// What its masks are called.
+    pub(super) label: &'static str,
+    pub(super) regex: &'static str,
+    pub(super) check: Check,
+}
+
+/// What a match must be beyond matching.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    /// Nothing more.
+    None,
+    /// No placeholder, such as `$PASSWORD`, `%(name)s` or `****`.
+    Literal,
+    /// No placeholder, and both letters and digits, as words of a language have not.
+    Mixed,
+    /// The first line of a key, to be followed by the key.
+    Key,
+}
+
+/// A pattern that has its label, its regular expression after a word's beginning.
+macro_rules! token {
+    ($label:literal, $regex:literal) => {
+        Pattern {
+            label: $label,
+            regex: concat!(r"(?-u)(?:\b|\\[nrt])(", $regex, ")"),
+            check: Check::None,
+        }
+    };
+}
+
+/// What stands between a name and its value: `=`, `:`, `":"`, `\": \"`.
+macro_rules! assigned {
+    ($label:literal, $name:literal, $value:literal, $check:ident) => {
+        Pattern {
+            label: $label,
+            regex: concat!(
+                r"(?-u)",
+                $name,
+                r#"\\?["']?\s{0,4}(?::=|=>|=|:)\s{0,4}\\?["']?"#,
+                $value
+            ),
+            check: Check::$check,
+        }
+    };
+}
+
+/// Every set, in the order in which they are asked.
+pub const SETS: &[Set] = &[
+    Set {
+        name: "private-key",
+        about: "private keys in PEM and PGP armour, whole",
+        patterns: &[Pattern {
+            label: "private-key",
+            regex: r"(?-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
+            check: Check::Key,
+        }],
+    },
+    Set {
+        name: "aws",
+        about: "Amazon Web Services: access key ids, secret keys, session tokens",
+        patterns: &[
+            token!("aws-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
+            assigned!(
+                "aws-secret",
+                "(?i:secret_?access_?key)",
+                r"([A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+=]|$)",
+                None
+            ),
+            assigned!("aws-session", "(?i:session_?token)", "([A-Za-z0-9/+=]{100,})", None),
+        ],
+    },
+    Set {
+        name: "github",
+        about: "GitHub: personal, OAuth, app and refresh tokens",
+        patterns: &[
+            token!("github-token", r"gh[pousr]_[A-Za-z0-9]{36,}\b"),
+            token!("github-token", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b"),
+        ],
+    },
+    Set {
+        name: "gitlab",
+        about: "GitLab: personal, deploy, runner, trigger and job tokens",
+        patterns: &[token!("gitlab-token", r"gl(?:pat|dt|rt|ptt|cbt|soat|ft)-[A-Za-z0-9_-]{20,}")],
+    },
+    Set {
+        name: "anthropic",
+        about: "Anthropic: API, admin and OAuth keys",
+        patterns: &[token!("anthropic-key", r"sk-ant-[a-z]{3,10}[0-9]{2}-[A-Za-z0-9_-]{40,}")],
+    },
+    Set {
+        name: "openai",
+        about: "OpenAI: project, service account, admin and older keys",
+        patterns: &[
+            token!("openai-key", r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,}"),
+            token!("openai-key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}\b"),
+        ],
+    },
+    Set {
+        name: "slack",
+        about: "Slack: bot, user, app and refresh tokens, webhook addresses",
+        patterns: &[
+            token!("slack-token", r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
+            token!("slack-token", r"xapp-[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[a-f0-9]{32,}"),
+            Pattern {
+                label: "slack-webhook",
+                regex: r"(?-u)hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,})",
+                check: Check::None,
+            },
+        ],
+    },
+    Set {
+        name: "google",
+        about: "Google: API keys, OAuth access tokens and client secrets",
+        patterns: &[
+            token!("google-key", r"AIza[A-Za-z0-9_-]{35}"),
+            token!("google-token", r"ya29\.[A-Za-z0-9_-]{20,}"),
+            token!("google-secret", r"GOCSPX-[A-Za-z0-9_-]{28}"),
+        ],
+    },
+    Set {
+        name: "stripe",
+        about: "Stripe: secret and restricted keys, signing secrets",
+        patterns: &[
+            token!("stripe-key", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}\b"),
+            token!("stripe-secret", "whsec_[A-Za-z0-9+/=]{32,}"),
+        ],
+    },
+    Set {
+        name: "npm",
+        about: "npm access tokens",
+        patterns: &[token!("npm-token", r"npm_[A-Za-z0-9]{36}\b")],
+    },
+    Set {
+        name: "pypi",
+        about: "PyPI upload tokens",
+        patterns: &[token!("pypi-token", "pypi-AgE[A-Za-z0-9_-]{50,}")],
+    },
+    Set {
+        name: "huggingface",
+        about: "Hugging Face access tokens",
+        patterns: &[token!("huggingface-token", r"hf_[A-Za-z0-9]{34}\b")],
+    },
+    Set {
+        name: "jwt",
+        about: "JSON Web Tokens that are signed",
+        patterns: &[token!(
+            "jwt",
+            r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
+        )],
+    },
+    Set {
+        name: "bearer",
+        about: "what follows `Authorization: Bearer`, `Basic` or `Token`, and `Bearer` elsewhere",
+        patterns: &[
+            assigned!(
+                "authorization",
+                "(?i:authorization)",
+                r"(?i:bearer|basic|token)\s{1,4}([A-Za-z0-9._~+/=-]{8,})",
+                Literal
+            ),
+            Pattern {
+                label: "authorization",
+                regex: r"(?-u)\b(?i:bearer)\s{1,4}([A-Za-z0-9._~+/=-]{20,})",
+                check: Check::Mixed,
+            },
+        ],
+    },
+    Set {
+        name: "url-password",
+        about: "the password in `scheme://user:password@host`",
+        patterns: &[Pattern {
+            label: "url-password",
+            regex: r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@"'<>\\]{0,100}:([^\s/@"'<>\\]{3,200})@"#,
+            check: Check::Literal,
+        }],
+    },
+    Set {
+        name: "generic",
+        about: "a value of letters and digits given to a name such as `password`, `api_key`, `secret` or `token`",
+        patterns: &[assigned!(
+            "secret",
+            "(?i:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key)[A-Za-z0-9_]{0,16}",
+            r#"([^\s"'<>\\,;(){}\[\]]{8,})(?:[\s"'<>\\,;)}\]]|$)"#,
+            Mixed
+        )],
+    },
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Counting the masks in a text, so that it can be said how many there are.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::io::Write;
+
+use memchr::memmem;
+use serde::Serialize;
+
+use crate::redact::mask::BEGINNING;
+
+/// Bytes of the longest mask that says its name.
+const LONGEST: usize = 48;
+/// Names that are told apart in one line.
+const NAMED: usize = 4;
+/// What masks are counted as that have no room for their name.
+const OTHER: &str = "other";
+
+/// How many masks there are, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Tally(BTreeMap<String, u64>);
+
+impl Tally {
+    /// Of the masks in `text` that have one of `names`.
+    pub fn of(text: &str, names: &[String]) -> Self {
+        let mut tally = Self::default();
+        tally.count(text.as_bytes(), text.len(), names);
+        tally
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// `3 secrets (aws-key 2, jwt 1)`; at most 200 bytes.
+    pub fn text(&self) -> String {
+        let all: u64 = self.0.values().sum();
+        let mut names: Vec<(&String, &u64)> = self.0.iter().collect();
+        names.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        let mut parts: Vec<String> =
+            names.iter().take(NAMED).map(|(name, count)| format!("{name} {count}")).collect();
+        let rest: u64 = names.iter().skip(NAMED).map(|(_, count)| **count).sum();
+        if rest > 0 {
+            parts.push(format!("{rest} more"));
+        }
+        let plural = if all == 1 { "" } else { "s" };
+        format!("{all} secret{plural} ({})", parts.join(", "))
+    }
+
+    /// `# 3 secrets are redacted (aws-key 2, jwt 1)`, with its newline; nothing where there are
+    /// none.
+    pub fn notice(&self) -> Option<String> {
+        let text = self.text();
+        let (count, names) = text.split_once(" (")?;
+        let verb = if count == "1 secret" { "is" } else { "are" };
+        (!self.is_empty()).then(|| format!("# {count} {verb} redacted ({names}\n"))
+    }
+
+    /// Counts the masks that begin in the first `before` bytes.
+    fn count(&mut self, bytes: &[u8], before: usize, names: &[String]) {
+        for at in memmem::find_iter(bytes, BEGINNING).take_while(|at| *at < before) {
+            let rest = &bytes[at + BEGINNING.len()..];
+            let name = match rest {
+                [b']', ..] | [b'e', b'd', b']', ..] => Some(OTHER),
+                [b'e', b'd', b':', rest @ ..] => named(rest, names),
+                _ => None,
+            };
+            if let Some(name) = name {
+                *self.0.entry(name.to_owned()).or_default() += 1;
+            }
+        }
+    }
+}
+
+fn named<'a>(rest: &[u8], names: &'a [String]) -> Option<&'a str> {
+    let end = memchr::memchr(b']', &rest[..rest.len().min(LONGEST)])?;
+    names.iter().find(|name| name.as_bytes() == &rest[..end]).map(String::as_str)
+}
+
+/// Passes text on, and counts the masks in it.
+pub struct Shown<'a> {
+    out: &'a mut dyn Write,
+    names: &'a [String],
+    /// The end of what was passed on: a mask may begin in it.
+    held: Vec<u8>,
+    tally: Tally,
+}
+
+impl<'a> Shown<'a> {
+    /// Counts masks of these `names`.
+    pub fn new(out: &'a mut dyn Write, names: &'a [String]) -> Self {
+        Self { out, names, held: Vec::new(), tally: Tally::default() }
+    }
+
+    /// What was counted.
+    pub fn tally(mut self) -> Tally {
+        let length = self.held.len();
+        self.tally.count(&self.held, length, self.names);
+        self.tally
+    }
+}
+
+impl Write for Shown<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.held.extend_from_slice(&bytes[..count]);
+        let settled = self.held.len().saturating_sub(LONGEST);
+        self.tally.count(&self.held, settled, self.names);
+        self.held.drain(..settled);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl std::fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shown").field("tally", &self.tally).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Vec<String> {
+        ["jwt", "aws-key", "a", "b", "c", "d"].map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn what_is_shown_is_counted() {
+        let text =
+            "x [redacted:aws-key]** [redacted:jwt][redacted:aws-key] [redacted:else] [redacted";
+        let tally = Tally::of(text, &names());
+        assert_eq!(tally.text(), "3 secrets (aws-key 2, jwt 1)");
+        assert_eq!(tally.notice().unwrap(), "# 3 secrets are redacted (aws-key 2, jwt 1)\n");
+        let one = Tally::of("[redacted:jwt]", &names());
+        assert_eq!(one.notice().unwrap(), "# 1 secret is redacted (jwt 1)\n");
+        assert_eq!(Tally::of("[redact]* and [redacted]", &names()).text(), "2 secrets (other 2)");
+        assert_eq!(Tally::of("nothing [red]", &names()).notice(), None);
+    }
+
+    #[test]
+    fn many_names_are_summed_up() {
+        let text = "[redacted:a][redacted:b][redacted:c][redacted:d][redacted:jwt]";
+        assert_eq!(Tally::of(text, &names()).text(), "5 secrets (a 1, b 1, c 1, d 1, 1 more)");
+    }
+
+    #[test]
+    fn counting_does_not_depend_on_where_writing_was_cut() {
+        let text = "a [redacted:jwt]*** b [redact]**** c [redacted:aws-key]".repeat(9);
+        for step in 1..70 {
+            let (mut out, names) = (Vec::new(), names());
+            let mut shown = Shown::new(&mut out, &names);
+            for piece in text.as_bytes().chunks(step) {
+                shown.write_all(piece).unwrap();
+            }
+            let want = "27 secrets (aws-key 9, jwt 9, other 9)";
+            assert_eq!(shown.tally().text(), want, "{step}");
+            assert_eq!(out, text.as_bytes());
+        }
+    }
+}

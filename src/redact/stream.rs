@@ -1,0 +1,93 @@
+//! Masking bytes on their way to the disk.
+
+use std::io;
+use std::io::Write;
+
+use crate::redact::BLOCK;
+use crate::redact::Rules;
+use crate::redact::block::REACH;
+use crate::redact::block::Window;
+
+/// Hands bytes on with their secrets masked, as [`Masked`](crate::redact::Masked) shows them.
+///
+/// Holds back what may be part of a secret: a block and what has to be seen around it, some 300 KiB.
+#[derive(Debug)]
+pub struct Stream<'a> {
+    rules: &'a Rules,
+    /// The bytes from `offset` on: what comes next, and what has to be known before it.
+    held: Vec<u8>,
+    offset: u64,
+    /// The block that comes next.
+    number: u64,
+}
+
+impl<'a> Stream<'a> {
+    /// Has seen nothing yet.
+    pub fn new(rules: &'a Rules) -> Self {
+        Self { rules, held: Vec::new(), offset: 0, number: 0 }
+    }
+
+    /// Goes on with the next bytes; writes to `out` what is settled.
+    pub fn push(&mut self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
+        self.held.extend_from_slice(bytes);
+        while self.seen() >= (self.number + 1) * BLOCK + REACH as u64 {
+            self.emit((self.number + 1) * BLOCK + REACH as u64, out)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rest.
+    pub fn finish(mut self, out: &mut dyn Write) -> io::Result<()> {
+        while self.number * BLOCK < self.seen() {
+            self.emit(self.seen(), out)?;
+        }
+        Ok(())
+    }
+
+    fn seen(&self) -> u64 {
+        self.offset + self.held.len() as u64
+    }
+
+    /// Writes the next block, of a content that is known up to `end`, and lets go of what no later
+    /// one needs.
+    fn emit(&mut self, end: u64, out: &mut dyn Write) -> io::Result<()> {
+        let window = Window::of(self.number, end);
+        let inside = |offset: u64| (offset - self.offset) as usize;
+        let bytes = &self.held[inside(window.bytes.start)..inside(window.bytes.end)];
+        out.write_all(&window.mask(self.rules, bytes))?;
+        self.number += 1;
+        let needed = Window::of(self.number, self.seen().max(self.number * BLOCK)).bytes.start;
+        let needed = needed.min(self.seen());
+        self.held.drain(..inside(needed));
+        self.offset = needed;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::SETS;
+
+    const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
+
+    #[test]
+    fn the_stream_is_what_a_reader_of_all_sees() {
+        let rules = Rules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
+        let mut bytes = vec![b'.'; 3 * BLOCK as usize + 77];
+        for at in [0, BLOCK as usize - 9, 2 * BLOCK as usize, bytes.len() - KEY.len()] {
+            bytes[at..at + KEY.len()].copy_from_slice(KEY.as_bytes());
+        }
+        for step in [1000, 300_000, bytes.len()] {
+            let mut stream = Stream::new(&rules);
+            let mut out = Vec::new();
+            for piece in bytes.chunks(step) {
+                stream.push(piece, &mut out).unwrap();
+                assert!(stream.held.len() as u64 <= BLOCK + 2 * REACH as u64 + 5000 + step as u64);
+            }
+            stream.finish(&mut out).unwrap();
+            assert_eq!(out.len(), bytes.len());
+            assert_eq!(memchr::memmem::find_iter(&out, "[redacted:aws-key]**").count(), 4);
+        }
+    }
+}
