@@ -23,6 +23,7 @@ mod io;
 mod lookup;
 mod node;
 mod pool;
+mod redaction;
 mod rename;
 mod rendered;
 mod room;
@@ -55,6 +56,7 @@ pub use error::Level;
 pub use error::Result;
 pub use io::OpenMode;
 pub use io::Opened;
+pub use redaction::Redaction;
 pub use rename::RenameMode;
 
 use quick_cache::sync::Cache;
@@ -71,6 +73,7 @@ use seal::Sealer;
 
 use crate::model::Component;
 use crate::model::Limits;
+use crate::model::LimitsByTool;
 use crate::store::Conversation;
 use crate::store::Store;
 
@@ -96,6 +99,12 @@ pub struct Options {
     pub root_mode: u16,
     /// How long a view may be computed before it gives what it has.
     pub view_deadline: Duration,
+    /// Bytes of views that are kept for the next reader.
+    pub kept_views: u64,
+    /// What fits into a conversation.
+    pub limits: Arc<dyn LimitsByTool>,
+    /// What is done about secrets; nothing, where it is absent.
+    pub redaction: Option<Redaction>,
 }
 
 impl Default for Options {
@@ -109,6 +118,9 @@ impl Default for Options {
             min_free: 64 * 1024 * 1024,
             root_mode: 0o755,
             view_deadline: Duration::from_secs(5),
+            kept_views: 8 * 1024 * 1024,
+            limits: Arc::new(Limits::default()),
+            redaction: None,
         }
     }
 }
@@ -131,7 +143,6 @@ pub struct ContextFs(Arc<Shared>);
 pub(crate) struct Shared {
     store: Store,
     options: Options,
-    limits: Limits,
     nodes: InodeTable,
     handles: HandleTable,
     bodies: BodyCache,
@@ -155,11 +166,10 @@ impl ContextFs {
         let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
         let fs = Self(Arc::new(Shared {
             store,
-            options,
-            limits: Limits::default(),
             nodes: InodeTable::new(NodeKind::Dir(root)),
             handles: HandleTable::default(),
-            bodies: body::cache(),
+            bodies: body::cache(options.kept_views),
+            options,
             analyses: Analyses::new(),
             pool: Pool::start("ctxfs-view", threads)?,
             sealer: Sealer::default(),

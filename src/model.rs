@@ -1,6 +1,7 @@
 //! The vocabulary that every layer shares: plain values, no disk and no clock.
 
 mod analysis;
+mod by_tool;
 mod content;
 mod handle;
 mod limits;
@@ -15,6 +16,7 @@ pub use analysis::Encoding;
 pub use analysis::ErrorLine;
 pub use analysis::Errors;
 pub use analysis::Json;
+pub use by_tool::LimitsByTool;
 pub use content::Content;
 pub use content::Subject;
 pub use handle::handle;

@@ -45,6 +45,8 @@ pub use stand_in::stand_in_always;
 
 use crate::model::Limits;
 use crate::model::Subject;
+use crate::redact::Shown;
+use crate::redact::Tally;
 
 /// One computed file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -108,6 +110,14 @@ impl Rendered {
     fn noted(notice: String) -> Self {
         Self { notice: Some(notice), whole: true }
     }
+
+    /// The same, and before its notices what `shown` has counted.
+    fn redacted(self, shown: &Tally) -> Self {
+        match shown.notice() {
+            Some(first) => Self { notice: Some(first + &self.notice.unwrap_or_default()), ..self },
+            None => self,
+        }
+    }
 }
 
 /// Why a view has no text.
@@ -126,7 +136,23 @@ pub enum RenderError {
 /// `expired` is asked now and then; once it says yes, what was found so far is all. Memory is
 /// bounded whatever the artifact; what goes to `out` is bounded but for a search with `-m0`, and an
 /// envelope that asks to be left as it is.
+///
+/// Secrets that are masked in what is shown are counted, and the first line says so.
 pub fn render(
+    view: &View,
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    if subject.redacts.is_empty() || counts_itself(view) {
+        return render_unmarked(view, subject, expired, out);
+    }
+    let mut shown = Shown::new(out, subject.redacts);
+    let rendered = render_unmarked(view, subject, expired, &mut shown)?;
+    Ok(rendered.redacted(&shown.tally()))
+}
+
+fn render_unmarked(
     view: &View,
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -168,6 +194,11 @@ fn text_only(
     Ok(rendered)
 }
 
+/// Whether a view says in its own form what is redacted in it: its first line is not free.
+fn counts_itself(view: &View) -> bool {
+    matches!(view, View::Summary | View::Meta | View::Ref)
+}
+
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
     matches!(view, View::Tail | View::Head | View::Lines(_) | View::Grep(_))
@@ -175,3 +206,5 @@ fn prints_content(view: &View) -> bool {
 
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod tests;

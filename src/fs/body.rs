@@ -17,8 +17,6 @@ use crate::fs::Ino;
 
 /// Bytes that a result keeps in memory before it goes to an unnamed file in the store.
 const IN_MEMORY: usize = 256 * 1024;
-/// Bytes of results that are kept for the next reader.
-const KEPT_BYTES: u64 = 8 * 1024 * 1024;
 /// What a result on disk counts for in the cache: it holds a descriptor, so few are kept.
 const SPOOLED_WEIGHT: u64 = 128 * 1024;
 
@@ -97,7 +95,8 @@ impl Write for Spool {
     }
 }
 
-/// Results by the number of their node, the least used of them dropped when they pass 8 MiB.
+/// Results by the number of their node, the least used of them dropped when they pass the bytes that
+/// are kept.
 pub(crate) type BodyCache = Cache<Ino, Arc<Body>, ByBytes>;
 
 /// Weighs a result by the memory that it holds.
@@ -111,9 +110,9 @@ impl Weighter<Ino, Arc<Body>> for ByBytes {
     }
 }
 
-/// An empty cache.
-pub(crate) fn cache() -> BodyCache {
-    Cache::with_weighter(4096, KEPT_BYTES, ByBytes)
+/// An empty cache for so many bytes.
+pub(crate) fn cache(bytes: u64) -> BodyCache {
+    Cache::with_weighter(4096, bytes, ByBytes)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::fs::rendered::Source;
 use crate::fs::rendered::Version;
 use crate::materialize::analyze;
 use crate::model::Analysis;
+use crate::model::Content;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -70,21 +71,25 @@ impl Shared {
         let expired = || started.elapsed() >= self.options.view_deadline;
         let mut record = self.record(node, &stat)?;
         record.said.update(&said_of(&reader)?);
-        let (analysis, length) = if needs_analysis(view) {
+        let (mut analysis, length) = if needs_analysis(view) {
             self.whole_analysis(node, &reader, &record, &stat, &expired)?
         } else {
             (Arc::new(sniff(&reader, stat.size)?), stat.size)
         };
         record.size = length;
-        let content = Artifact::new(reader, length);
+        let artifact = Artifact::new(reader, length);
+        let masked = self.hide_secrets(&artifact, &mut record, &mut analysis);
+        let content = masked.as_ref().map_or(&artifact as &dyn Content, |masked| masked);
+        let limits = self.options.limits.limits(record.said.tool_name().as_deref());
         let (id, path) = node.place().ok_or(FsError::Stale)?;
         let place = Place::new(&self.options.prefix, &id.to_text(), &path);
         let subject = Subject {
-            content: &content,
+            content,
             analysis: &analysis,
             record: &record,
             place: &place,
-            limits: &self.limits,
+            limits: &limits,
+            redacts: self.mask_names(),
         };
         self.spool_view(node, view, &subject, &expired)
     }

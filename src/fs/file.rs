@@ -62,6 +62,8 @@ pub(crate) struct Writing {
     pub(crate) end: u64,
     /// The time of the last change of the bytes, as far as this mount has seen.
     modified: Time,
+    /// First bytes in which no secret is left, where what is stored is redacted.
+    pub(crate) redacted: u64,
     /// Who closed it, until sealing has asked how that one ended.
     pub(crate) closer: Option<Closer>,
     /// Why the artifact may lack its end.
@@ -264,6 +266,7 @@ impl Writing {
     pub(crate) fn meet(&mut self, stat: &Stat) {
         if (stat.size, stat.mtime) != (self.end, self.modified) {
             self.others += 1;
+            self.redacted = 0;
             self.leave(stat);
         }
     }
@@ -284,6 +287,7 @@ impl Writing {
         if offset < self.end {
             self.rewrites += 1;
         }
+        self.redacted = self.redacted.min(offset);
         self.leave(stat);
     }
 
@@ -293,6 +297,7 @@ impl Writing {
         if stat.size < self.end {
             self.rewrites += 1;
         }
+        self.redacted = self.redacted.min(stat.size);
         self.leave(stat);
         if self.writers == 0 {
             self.begin_life();
@@ -311,5 +316,6 @@ impl Writing {
     pub(crate) fn rewritten(&mut self) {
         self.changes += 1;
         self.rewrites += 1;
+        self.redacted = 0;
     }
 }

@@ -294,7 +294,17 @@ impl Shared {
             return Ok(Outcome::Later(MAPPED_RETRY, Job::Seal(Arc::clone(node))));
         }
         if mapped {
-            file.writing().rewritten();
+            let mut writing = file.writing();
+            writing.rewritten();
+            // Whoever maps it from now on has opened it anew.
+            writing.mapped = false;
+        }
+        let redacted = self.redact_stored(file, ending).unwrap_or_else(|error| {
+            tracing::warn!(ino = node.ino.0, %error, "an artifact could not be redacted");
+            true
+        });
+        if !redacted {
+            return Ok(Outcome::Again(Job::Seal(Arc::clone(node))));
         }
         let (past, _) = file.meet(&open)?;
         let analysis = self.try_analysis(node, &open)?;

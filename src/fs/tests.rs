@@ -6,4 +6,5 @@ mod life;
 mod names;
 mod others;
 mod races;
+mod redaction;
 mod views;

@@ -39,7 +39,7 @@ impl ContextFs {
             return Err(FsError::Invalid("an attribute of this name or value is not known"));
         }
         let flags = XattrFlags::from_bits_retain(flags as u32);
-        set_attribute(&file, name, value, flags)?;
+        set_attribute(&file, name, &self.0.attribute_to_store(name, value), flags)?;
         if ours { self.0.note_said(&node, &file) } else { Ok(()) }
     }
 

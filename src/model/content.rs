@@ -60,6 +60,18 @@ pub struct Subject<'a> {
     pub place: &'a Place,
     /// What fits into a conversation.
     pub limits: &'a Limits,
+    /// What masks in `content` can be called; nothing, where secrets are shown.
+    pub redacts: &'a [String],
+}
+
+/// Bytes of a view that are kept for the line which says that secrets are redacted.
+const REDACTION_BYTES: usize = 256;
+
+impl Subject<'_> {
+    /// Bytes of a view, its notices included but for the one on redaction.
+    pub fn view_bytes(&self) -> usize {
+        Limits::VIEW_BYTES - if self.redacts.is_empty() { 0 } else { REDACTION_BYTES }
+    }
 }
 
 impl std::fmt::Debug for Subject<'_> {

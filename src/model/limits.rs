@@ -34,6 +34,8 @@ pub struct Limits {
     pub tool_response_max_bytes: u64,
     /// As `tool_response_max_bytes`, in tokens, where that is limited too; either one triggers.
     pub token_budget: Option<u64>,
+    /// Whether an output that a limit lets through is stored all the same: some limit is `mirror`.
+    pub mirror: bool,
 }
 
 /// Which part of an output is kept where not all of it is.
@@ -50,6 +52,8 @@ pub enum Direction {
 }
 
 impl Limits {
+    /// What a limit is that never triggers: so large that sums with it do not overflow.
+    pub const NEVER: u64 = i64::MAX as u64;
     /// Bytes of a stand-in: other hosts cut at 8 to 50 KB, and it must pass through them whole.
     pub const STAND_IN_BYTES: usize = 6 * 1024;
     /// Lines of a stand-in.
@@ -78,6 +82,7 @@ impl Default for Limits {
             message_preview: 500,
             tool_response_max_bytes: 12288,
             token_budget: None,
+            mirror: false,
         }
     }
 }

@@ -38,6 +38,7 @@ pub(super) struct Fixture {
     pub(super) record: Record,
     pub(super) place: Place,
     pub(super) limits: Limits,
+    pub(super) redacts: Vec<String>,
 }
 
 impl Fixture {
@@ -52,6 +53,7 @@ impl Fixture {
             record,
             place: place("artifacts/tool/9f3k.txt"),
             limits: Limits::default(),
+            redacts: Vec::new(),
         };
         fixture.at("artifacts/tool/9f3k.txt");
         fixture
@@ -74,6 +76,7 @@ impl Fixture {
             record: &self.record,
             place: &self.place,
             limits: &self.limits,
+            redacts: &self.redacts,
         }
     }
 

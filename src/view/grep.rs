@@ -63,7 +63,7 @@ fn search(
         Start::Beyond => return Ok(Rendered::plain()),
         Start::OutOfTime(offset) => return Ok(notice::no_start(query, subject, offset)),
     };
-    let page = Page::new(out, query.options().max == Some(0));
+    let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
     let mut report = Report::new(&pattern.matcher, query.options(), &trace, page);
     let searched = std::thread::scope(|scope| {
         let content = subject.content;

@@ -4,7 +4,6 @@ use std::io;
 use std::io::Write;
 
 use crate::model::Content;
-use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::LineRange;
 use crate::view::RenderError;
@@ -69,7 +68,7 @@ pub(super) fn last(
     count: u64,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    let mut fitted = fit_last(subject.content, count, Limits::VIEW_BYTES)?;
+    let mut fitted = fit_last(subject.content, count, subject.view_bytes())?;
     if !matches!(fitted.extent, Extent::All) {
         fitted = fit_last(subject.content, count, budget(subject))?;
     }
@@ -89,7 +88,7 @@ fn forward(
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     let count = range.1 - range.0 + 1;
-    let mut fitted = fit_first(subject.content, offset, count, Limits::VIEW_BYTES)?;
+    let mut fitted = fit_first(subject.content, offset, count, subject.view_bytes())?;
     if !matches!(fitted.extent, Extent::All) {
         fitted = fit_first(subject.content, offset, count, budget(subject))?;
     }
@@ -141,7 +140,7 @@ fn newlines(bytes: &[u8]) -> u64 {
 
 /// What fits beside a notice.
 fn budget(subject: &Subject<'_>) -> usize {
-    Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + 2 * subject.place.file().len())
+    subject.view_bytes().saturating_sub(NOTICE_BYTES + 2 * subject.place.file().len())
 }
 
 fn all_lines(subject: &Subject<'_>) -> io::Result<Option<u64>> {

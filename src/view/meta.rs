@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::model::Analysis;
 use crate::model::Subject;
+use crate::redact::Tally;
 use crate::view::RenderError;
 use crate::view::Rendered;
 
@@ -32,6 +33,9 @@ struct Meta<'a> {
     mime: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     incomplete: Option<&'a str>,
+    /// How many secrets are masked in the fields, by name.
+    #[serde(skip_serializing_if = "Tally::is_empty")]
+    redacted: Tally,
     /// Speaks of its first `bytes` bytes.
     analysis: &'a Analysis,
 }
@@ -39,7 +43,7 @@ struct Meta<'a> {
 /// Writes it, indented.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let said = &subject.record.said;
-    let meta = Meta {
+    let mut meta = Meta {
         reference: subject.place.reference(),
         file: subject.place.file(),
         path: subject.place.path(),
@@ -53,8 +57,13 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         exit_code: said.exit_code,
         mime: said.mime.as_deref().unwrap_or(&subject.analysis.mime),
         incomplete: subject.record.incomplete(),
+        redacted: Tally::default(),
         analysis: subject.analysis,
     };
+    if !subject.redacts.is_empty() {
+        let text = serde_json::to_string(&meta).map_err(std::io::Error::from)?;
+        meta.redacted = Tally::of(&text, subject.redacts);
+    }
     serde_json::to_writer_pretty(&mut *out, &meta).map_err(std::io::Error::from)?;
     out.write_all(b"\n")?;
     let whole = subject.analysis.bytes == subject.content.len();

@@ -11,6 +11,7 @@ use std::io::Write;
 
 use crate::model::Limits;
 use crate::model::Subject;
+use crate::redact::Tally;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::clean;
@@ -63,8 +64,9 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
         return Ok(None);
     }
     let bytes = subject.content.bytes(0, Limits::STAND_IN_BYTES)?;
-    let mut all = facts::with_all(subject);
-    all.extend(excerpt::cleaned_lines(&bytes));
+    let output = excerpt::cleaned_lines(&bytes);
+    let mut all = facts::with_all(subject, redacted(subject, &output));
+    all.extend(output);
     let text = lines(&all);
     Ok(fits(&text).then_some(text))
 }
@@ -77,10 +79,19 @@ fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
         lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),
     };
     let excerpt = Excerpt::of(subject, room)?;
-    facts.set_shown(excerpt.shown());
+    let shown = excerpt.shown();
+    let excerpt = excerpt.into_lines();
+    facts.set_shown(shown, redacted(subject, &excerpt));
     let mut all = facts.into_lines();
-    all.extend(excerpt.into_lines());
+    all.extend(excerpt);
     Ok(lines(&all))
+}
+
+/// `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`.
+fn redacted(subject: &Subject<'_>, shown: &[String]) -> Option<String> {
+    let tally = Tally::of(&lines(shown), subject.redacts);
+    let line = || format!("redacted: {} in what is shown", tally.text());
+    (!tally.is_empty()).then(line)
 }
 
 fn fits(text: &str) -> bool {

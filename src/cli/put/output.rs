@@ -58,7 +58,7 @@ impl Output {
 
     pub(super) fn subject<'a>(&'a self, place: &'a Place, limits: &'a Limits) -> Subject<'a> {
         let (analysis, record) = (&self.analysis, &self.record);
-        Subject { content: &self.content, analysis, record, place, limits }
+        Subject { content: &self.content, analysis, record, place, limits, redacts: &[] }
     }
 
     /// Whether `reference` leads to an output that is kept where this one is, and is not this one.

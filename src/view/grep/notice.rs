@@ -2,7 +2,6 @@
 
 use std::io;
 
-use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::Query;
 use crate::view::Rendered;
@@ -54,7 +53,7 @@ pub(super) fn finish(
         false => None,
     };
     let notices = Notices { query, subject, trace, ending, lines, all_lines, windowed };
-    let cut = report.page.shorten(Limits::VIEW_BYTES.saturating_sub(notices.longest()));
+    let cut = report.page.shorten(subject.view_bytes().saturating_sub(notices.longest()));
     report.page.flush()?;
     let text = notices.text(cut);
     Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole: !ending.out_of_time })

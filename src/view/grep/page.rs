@@ -29,13 +29,20 @@ pub(super) struct Page<'a> {
     text: Vec<u8>,
     cuts: Vec<Cut>,
     endless: bool,
+    most: usize,
     full: bool,
     failed: bool,
 }
 
 impl<'a> Page<'a> {
     pub(super) fn new(out: &'a mut dyn Write, endless: bool) -> Self {
-        Self { out, text: Vec::new(), cuts: Vec::new(), endless, full: false, failed: false }
+        let (text, cuts, most) = (Vec::new(), Vec::new(), Limits::VIEW_BYTES);
+        Self { out, text, cuts, endless, most, full: false, failed: false }
+    }
+
+    /// Takes so many bytes, where it has a limit.
+    pub(super) fn at_most(self, bytes: usize) -> Self {
+        Self { most: bytes, ..self }
     }
 
     /// Whether no more is taken.
@@ -80,7 +87,7 @@ impl<'a> Page<'a> {
         if self.endless && self.text.len() >= CHUNK {
             self.flush()?;
         }
-        self.full = !self.endless && self.text.len() > Limits::VIEW_BYTES;
+        self.full = !self.endless && self.text.len() > self.most;
         Ok(())
     }
 

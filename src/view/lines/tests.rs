@@ -5,6 +5,7 @@ use std::process::Command;
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::Limits;
 use crate::view::View;
 use crate::view::ViewDir;
 use crate::view::fixture::Fixture;

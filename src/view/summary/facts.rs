@@ -21,7 +21,7 @@ const PART_LINES: u64 = 10;
 /// The facts, with a place for the line that says what is shown.
 pub(super) struct Facts {
     before: Vec<String>,
-    shown: Option<String>,
+    shown: Vec<String>,
     after: Vec<String>,
 }
 
@@ -36,8 +36,9 @@ impl Facts {
         self.before.len() + self.after.len()
     }
 
-    pub(super) fn set_shown(&mut self, shown: String) {
-        self.shown = Some(shown);
+    /// What is shown, and what is redacted in it.
+    pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>) {
+        self.shown = [shown].into_iter().chain(redacted).collect();
     }
 
     pub(super) fn into_lines(self) -> Vec<String> {
@@ -67,19 +68,20 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> Vec<String> {
 }
 
 /// For an output that is shown whole.
-pub(super) fn with_all(subject: &Subject<'_>) -> Vec<String> {
+pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<String> {
     let lines = subject.analysis.lines;
     let range =
         if lines == 1 { "line 1".to_owned() } else { format!("lines 1-{}", grouped(lines)) };
     let lines = [
-        opening(subject),
-        identity(subject),
-        size(subject),
-        format!("shown: all of it, {}", counted(lines, "line")),
-        format!("all:    {}", subject.place.file()),
-        format!("--- output: {range} ---"),
+        Some(opening(subject)),
+        Some(identity(subject)),
+        Some(size(subject)),
+        Some(format!("shown: all of it, {}", counted(lines, "line"))),
+        redacted,
+        Some(format!("all:    {}", subject.place.file())),
+        Some(format!("--- output: {range} ---")),
     ];
-    capped_lines(&lines)
+    capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
 }
 
 /// For an output of which a part is shown.
@@ -97,7 +99,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> Facts {
     let lines = |lines: Vec<Option<String>>| {
         capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
     };
-    Facts { before: lines(before.into()), shown: None, after: lines(after.into()) }.fitted()
+    Facts { before: lines(before.into()), shown: Vec::new(), after: lines(after.into()) }.fitted()
 }
 
 fn capped_lines(lines: &[String]) -> Vec<String> {

@@ -1,0 +1,151 @@
+//! Secrets: masked in views, and, where that is asked for, on the disk.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::sync::Arc;
+
+use super::fixture::Fixture;
+use crate::fs::Options;
+use crate::fs::Redaction;
+use crate::redact::BLOCK;
+use crate::redact::Rules;
+use crate::redact::SETS;
+
+const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
+const MASK: &str = "[redacted:aws-key]**";
+
+fn fixture(stored: bool) -> Fixture {
+    let rules = Arc::new(Rules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap());
+    Fixture::with(Options { redaction: Some(Redaction { rules, stored }), ..Options::default() })
+}
+
+#[test]
+fn views_show_masks_and_the_file_is_as_it_was_written() {
+    let fixture = fixture(false);
+    let text = format!("id {KEY}\nend\n");
+    fixture.put("a.txt", text.as_bytes());
+    for sealed in [false, true] {
+        if sealed {
+            fixture.settle();
+        }
+        let tail = fixture.text("a.txt.tail");
+        assert_eq!(tail, format!("# 1 secret is redacted (aws-key 1)\nid {MASK}\nend\n"));
+        assert_eq!(fixture.text("a.txt.grep/AKIA"), "");
+        assert_eq!(fixture.text("a.txt.grep/end"), "2:end\n");
+        let summary = fixture.text("a.txt.summary");
+        assert!(summary.contains("redacted: 1 secret (aws-key 1)") && !summary.contains(KEY));
+    }
+    assert_eq!(fixture.text("a.txt"), text);
+    assert_eq!(fs::read_to_string(fixture.plain("a.txt")).unwrap(), text);
+}
+
+#[test]
+fn arguments_and_keys_of_json_are_masked() {
+    let fixture = fixture(false);
+    let ino = fixture.put("a.json", format!("{{\"{KEY}\": 1}}\n").as_bytes());
+    let args = format!("{{\"id\": \"{KEY}\"}}");
+    fixture.fs.setxattr(ino, OsStr::new("user.ctx.args"), args.as_bytes(), 0).unwrap();
+    let meta = fixture.meta("a.json");
+    assert_eq!(meta["args"], format!("{{\"id\": \"{MASK}\"}}"));
+    assert_eq!(meta["redacted"]["aws-key"], 2);
+    assert!(!meta.to_string().contains(KEY), "{meta}");
+    assert!(!fixture.text("a.json.summary").contains(KEY));
+}
+
+#[test]
+fn what_is_stored_is_masked_when_it_is_closed() {
+    let fixture = fixture(true);
+    // Across the blocks that are looked at, and more of them than one step takes.
+    let mut bytes = "a line of a log\n".repeat(20 * BLOCK as usize / 16).into_bytes();
+    let places = [0, BLOCK as usize - 7, 3 * BLOCK as usize, bytes.len() - KEY.len() - 1];
+    for at in places {
+        bytes[at..at + KEY.len()].copy_from_slice(KEY.as_bytes());
+        bytes[at + KEY.len()] = b'\n';
+    }
+    for at in places.iter().filter(|at| **at > 0) {
+        bytes[at - 1] = b' ';
+    }
+    fixture.put("a.txt", &bytes);
+    fixture.settle();
+    let stored = fs::read(fixture.plain("a.txt")).unwrap();
+    for at in places {
+        bytes[at..at + KEY.len()].copy_from_slice(MASK.as_bytes());
+    }
+    let other = stored.iter().zip(&bytes).position(|(is, want)| is != want);
+    assert_eq!((stored.len(), other), (bytes.len(), None), "only the secrets are masked");
+    let record = fixture.record("a.txt").unwrap();
+    assert_eq!(record.analysis.unwrap().digest, blake3_of(&bytes));
+    let tail = fixture.text("a.txt.tail");
+    assert!(tail.starts_with("# 1 secret is redacted (aws-key 1)\n"), "{}", &tail[..80]);
+}
+
+#[test]
+fn artifacts_of_any_size_are_masked_to_their_end() {
+    let fixture = fixture(true);
+    let block = BLOCK as usize;
+    for size in [0, 25, block - 1, block, block + 1, block + 5000, 2 * block + 20_000] {
+        let mut bytes = vec![b'.'; size];
+        if let Some(at) = size.checked_sub(KEY.len()) {
+            bytes[at..].copy_from_slice(KEY.as_bytes());
+        }
+        fixture.put("a.txt", &bytes);
+        fixture.settle();
+        let stored = fs::read(fixture.plain("a.txt")).unwrap();
+        assert!(stored.len() == size && !String::from_utf8(stored).unwrap().contains(KEY));
+        fixture.unlink("a.txt").unwrap();
+    }
+}
+
+/// The digest, by way of a mount that redacts nothing.
+fn blake3_of(bytes: &[u8]) -> String {
+    let plain = Fixture::new();
+    plain.put("x.txt", bytes);
+    plain.meta("x.txt")["analysis"]["digest"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_appended_is_masked_with_what_came_before() {
+    let fixture = fixture(true);
+    let (first, rest) = KEY.split_at(9);
+    fixture.put("a.log", format!("x\n{first}").as_bytes());
+    fixture.settle();
+    let fh = fixture.open(fixture.ino("a.log"), libc::O_WRONLY).unwrap().fh;
+    let end = first.len() as u64 + 2;
+    fixture.write(fh, end, format!("{rest}\ny\n").as_bytes()).unwrap();
+    fixture.close(fh);
+    fixture.settle();
+    let stored = fs::read_to_string(fixture.plain("a.log")).unwrap();
+    assert_eq!(stored, format!("x\n{MASK}\ny\n"));
+    assert_eq!(fixture.meta("a.log")["generation"], 2);
+}
+
+#[test]
+fn attributes_are_stored_masked_too() {
+    let fixture = fixture(true);
+    let ino = fixture.put("a.txt", b"x\n");
+    let name = OsStr::new("user.ctx.args");
+    fixture.fs.setxattr(ino, name, format!("--key {KEY}").as_bytes(), 0).unwrap();
+    let stored = fixture.fs.getxattr(ino, name).unwrap();
+    assert_eq!(stored, format!("--key {MASK}").as_bytes());
+}
+
+#[test]
+fn scratch_is_masked_once_it_has_a_name() {
+    let fixture = fixture(true);
+    fixture.put("a.txt.tmp", KEY.as_bytes());
+    fixture.settle();
+    assert_eq!(fs::read_to_string(fixture.plain("a.txt.tmp")).unwrap(), KEY);
+    fixture.rename("a.txt.tmp", "a.txt", crate::fs::RenameMode::Replace).unwrap();
+    fixture.settle();
+    assert_eq!(fs::read_to_string(fixture.plain("a.txt")).unwrap(), MASK);
+}
+
+#[test]
+fn what_a_mount_leaves_is_masked() {
+    let fixture = fixture(true);
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    fixture.write(fh, 0, KEY.as_bytes()).unwrap();
+    fixture.close(fh);
+    fixture.fs.shut_down();
+    assert_eq!(fs::read_to_string(fixture.plain("a.txt")).unwrap(), MASK);
+}

@@ -1,0 +1,88 @@
+//! What views say of masks in what they show.
+
+use std::ffi::OsStr;
+
+use crate::model::Limits;
+use crate::model::Said;
+use crate::view::View;
+use crate::view::ViewDir;
+use crate::view::fixture::Fixture;
+
+const MASK: &str = "[redacted:jwt]******";
+
+fn with_masks(text: &str) -> Fixture {
+    Fixture { redacts: vec!["jwt".to_owned(), "aws-key".to_owned()], ..Fixture::new(text) }
+}
+
+fn grep(query: &str) -> View {
+    ViewDir::Grep.child(OsStr::new(query)).unwrap()
+}
+
+#[test]
+fn the_first_line_counts_what_follows() {
+    let text = format!("one {MASK}\ntwo\nthree [redacted:aws-key]* {MASK}\n");
+    let fixture = with_masks(&text);
+    let all = format!("# 3 secrets are redacted (jwt 2, aws-key 1)\n{text}");
+    assert_eq!(fixture.text(&View::Tail), all);
+    assert_eq!(fixture.text(&View::Head), all);
+    let line = ViewDir::Lines.child(OsStr::new("1")).unwrap();
+    let one = format!("# 1 secret is redacted (jwt 1)\none {MASK}\n");
+    assert_eq!(fixture.text(&line), one);
+    let found = "# 1 secret is redacted (jwt 1)\n1:one [redacted:jwt]******\n";
+    assert_eq!(fixture.text(&grep("one")), found);
+    assert_eq!(fixture.text(&grep("-c redacted")), "2\n");
+}
+
+#[test]
+fn where_no_mask_is_shown_nothing_is_said() {
+    let fixture = with_masks(&format!("one {MASK}\ntwo\n"));
+    assert_eq!(fixture.text(&grep("two")), "2:two\n");
+    assert_eq!(fixture.text(&grep("absent")), "");
+    let ordinary = Fixture::new(format!("one {MASK}\n"));
+    assert_eq!(ordinary.text(&View::Tail), format!("one {MASK}\n"));
+}
+
+#[test]
+fn other_notices_come_after_it() {
+    let fixture = with_masks(&format!("{}{MASK}(\n", "x\n".repeat(40_000)));
+    let tail = fixture.text(&ViewDir::Lines.child(OsStr::new("-30000")).unwrap());
+    let mut lines = tail.lines();
+    assert_eq!(lines.next(), Some("# 1 secret is redacted (jwt 1)"));
+    assert!(lines.next().unwrap().starts_with("# lines "), "{}", &tail[..200]);
+    let found = fixture.text(&grep("*("));
+    assert!(found.starts_with("# 1 secret is redacted (jwt 1)\n# not a regex"), "{found}");
+}
+
+#[test]
+fn what_is_said_fits_into_the_view() {
+    let line = format!("{MASK} {}\n", "y".repeat(60));
+    for text in [line.repeat(2_000), "z".repeat(Limits::VIEW_BYTES - 40) + MASK] {
+        let fixture = with_masks(&text);
+        for view in [View::Tail, View::Head, grep("redacted")] {
+            let bytes = fixture.text(&view);
+            assert!(bytes.len() <= Limits::VIEW_BYTES, "{} bytes of {view:?}", bytes.len());
+        }
+    }
+}
+
+#[test]
+fn a_summary_says_it_among_the_facts() {
+    let short = with_masks(&format!("one {MASK}\ntwo\n")).text(&View::Summary);
+    let facts: Vec<&str> = short.lines().skip(3).take(2).collect();
+    assert_eq!(facts, ["shown: all of it, 2 lines", "redacted: 1 secret (jwt 1) in what is shown"]);
+    let log = format!("{MASK}\n{}[redacted:aws-key]\n", "a line of a log\n".repeat(3_000));
+    let long = with_masks(&log).text(&View::Summary);
+    assert!(long.lines().next().unwrap().starts_with("[ctxfs] "));
+    assert!(long.contains("\nredacted: 2 secrets (aws-key 1, jwt 1) in what is shown\n"), "{long}");
+    assert!(long.len() <= Limits::STAND_IN_BYTES);
+}
+
+#[test]
+fn json_says_it_inside_itself() {
+    let said = Said { args: Some(format!("{{\"auth\": \"{MASK}\"}}")), ..Said::default() };
+    let fixture = with_masks("x\n").said(said);
+    let meta: serde_json::Value = serde_json::from_str(&fixture.text(&View::Meta)).unwrap();
+    assert_eq!(meta["redacted"], serde_json::json!({"jwt": 1}));
+    let plain = with_masks("x\n").text(&View::Meta);
+    assert!(!plain.contains("redacted"), "{plain}");
+}
