@@ -2,6 +2,9 @@
 //!
 //! In each pattern the group is the secret. A secret may follow a blank, a sign, or an escaped line
 //! break in a string of JSON.
+//!
+//! Only the end of a pattern may repeat without a limit: what is begun again and again, and does not
+//! come to an end, would be read again and again.
 
 /// Some patterns under one name, as `redact.sets` has it.
 #[derive(Debug)]
@@ -117,7 +120,7 @@ pub const SETS: &[Set] = &[
         about: "Slack: bot, user, app and refresh tokens, webhook addresses",
         patterns: &[
             token!("slack-token", r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
-            token!("slack-token", r"xapp-[0-9]-[A-Z0-9]{8,}-[0-9]{8,}-[a-f0-9]{32,}"),
+            token!("slack-token", r"xapp-[0-9]-[A-Z0-9]{8,64}-[0-9]{8,64}-[a-f0-9]{32,}"),
             Pattern {
                 label: "slack-webhook",
                 regex: r"(?-u)hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,})",
@@ -162,7 +165,7 @@ pub const SETS: &[Set] = &[
         about: "JSON Web Tokens that are signed",
         patterns: &[token!(
             "jwt",
-            r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"
+            r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,}"
         )],
     },
     Set {
@@ -197,7 +200,7 @@ pub const SETS: &[Set] = &[
         patterns: &[assigned!(
             "secret",
             "(?i:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key)[A-Za-z0-9_]{0,16}",
-            r#"([^\s"'<>\\,;(){}\[\]]{8,})(?:[\s"'<>\\,;)}\]]|$)"#,
+            r#"([^\s"'<>\\,;(){}\[\]]{8,1000})(?:[\s"'<>\\,;)}\]]|$)"#,
             Mixed
         )],
     },
