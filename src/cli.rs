@@ -6,12 +6,12 @@
 
 mod args;
 mod completions;
+mod config;
 mod daemon;
 mod demo;
 mod doctor;
 mod env;
 mod help;
-mod limits;
 mod logging;
 mod ls;
 mod man;
@@ -35,6 +35,9 @@ use clap::Parser as _;
 
 use crate::cli::args::Cli;
 use crate::cli::args::Command;
+use crate::cli::config::Key;
+use crate::cli::config::Settings;
+use crate::cli::config::Value;
 use crate::cli::env::Environment;
 use crate::cli::outcome::Failure;
 use crate::cli::output::Printer;
@@ -68,15 +71,24 @@ impl Context {
     fn new(cli: &Cli) -> Self {
         Self { printer: Printer::new(cli.json), environment: Environment::read() }
     }
+
+    /// The settings that hold for a command that was given `flags`, beside those that all have.
+    fn settings(&self, cli: &Cli, flags: Vec<(Key, Value)>) -> anyhow::Result<Settings> {
+        let mut flags = flags;
+        flags.extend(cli.store.clone().map(|store| (Key::Store, Value::Path(store))));
+        flags.extend(cli.log.clone().map(|log| (Key::Log, log)));
+        Ok(Settings::load(cli.config.as_deref(), flags, &self.environment)?)
+    }
 }
 
 fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     match &cli.command {
         Command::Mount(args) => mount::run(args, cli, context),
-        Command::Umount(args) => umount::run(args, context),
+        Command::Umount(args) => umount::run(args, cli, context),
         Command::Put(args) => put::run(args, cli, context),
         Command::View(args) => view::run(args, cli, context),
         Command::Ls(args) => ls::run(args, cli, context),
+        Command::Config(args) => config::run(args, cli, context),
         Command::Doctor => doctor::run(cli, context),
         Command::Demo(args) => demo::run(args, context),
         Command::Completions(args) => completions::run(args, context),

@@ -50,6 +50,7 @@ pub use conversation::Conversation;
 pub use dir::Dir;
 pub use dir::DirEntry;
 pub use error::StoreError;
+pub use layout::SETTINGS;
 pub use layout::is_bookkeeping;
 pub use lease::Lease;
 pub use lease::lease_is_free;

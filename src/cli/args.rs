@@ -17,10 +17,10 @@ pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
 pub(super) use mounting::MountArgs;
-pub(super) use mounting::Passthrough;
 pub(super) use mounting::UmountArgs;
-pub(super) use mounting::Views;
 
+use crate::cli::config::Key;
+use crate::cli::config::Value;
 use crate::cli::env;
 
 /// Keep the output of tools as files, and show beside each file what is worth reading in it.
@@ -30,7 +30,8 @@ use crate::cli::env;
 /// ones: `x.txt.summary`, `x.txt.tail`, `x.txt.grep/ERROR` and more.
 ///
 /// Data goes to standard output, all else to standard error. Exit status: 0, done; 1, failed; 2,
-/// wrong usage. Flags win over the environment, and the environment over the defaults.
+/// wrong usage or settings. Flags win over the environment, the environment over files of settings,
+/// and these over the defaults.
 #[derive(Debug, Parser)]
 #[command(name = "ctxfs", version, max_term_width = 100, subcommand_required = true)]
 #[command(disable_help_subcommand = true)]
@@ -38,8 +39,14 @@ pub(super) struct Cli {
     /// Where the outputs are kept.
     ///
     /// Default: `$XDG_DATA_HOME/ctxfs`, else `~/.local/share/ctxfs`.
-    #[arg(long, global = true, value_name = "DIR", env = env::STORE, hide_env_values = true)]
+    ///
+    /// Environment: `CTXFS_STORE`.
+    #[arg(long, global = true, value_name = "DIR")]
     pub(super) store: Option<PathBuf>,
+
+    /// A file of settings, beside the user's and the store's; `ctxfs config` prints what holds.
+    #[arg(long, global = true, value_name = "FILE", env = env::CONFIG, hide_env_values = true)]
+    pub(super) config: Option<PathBuf>,
 
     /// Print JSON, for programs.
     #[arg(long, global = true)]
@@ -47,9 +54,10 @@ pub(super) struct Cli {
 
     /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or directives such as
     /// `warn,ctxfs::fuse=trace`.
-    #[arg(long, global = true, value_name = "LEVEL", env = env::LOG, hide_env_values = true)]
-    #[arg(default_value = "info")]
-    pub(super) log: String,
+    ///
+    /// Default: `info`. Environment: `CTXFS_LOG`.
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = |text: &str| Key::Log.parse(text))]
+    pub(super) log: Option<Value>,
 
     /// Serve in the background, and report on standard output: how `mount` starts itself.
     #[arg(long, hide = true)]
@@ -66,6 +74,7 @@ pub(super) enum Command {
     Put(PutArgs),
     View(ViewArgs),
     Ls(LsArgs),
+    Config(ConfigArgs),
     /// Say what this machine can do, what is wrong, and the line that mends it.
     ///
     /// Looks at /dev/fuse, the kernel, fusermount3, the store and the mounts. Changes nothing.
@@ -83,6 +92,22 @@ pub(super) enum Command {
     /// Ask the mount whether it answers.
     #[command(hide = true)]
     ProbeMount(TargetArgs),
+}
+
+/// Print the settings that hold, and where each comes from.
+///
+/// The settings are those of `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml` (else `~/.config`), of `ctxfs.toml`
+/// in the store, of `--config FILE`, of the environment and of flags; what comes later wins. The
+/// output is a file of settings itself.
+#[derive(Debug, Args)]
+pub(super) struct ConfigArgs {
+    /// Print the limits that hold for the output of this tool: `server/tool`, or `tool`.
+    #[arg(long, value_name = "NAME")]
+    pub(super) tool: Option<String>,
+
+    /// Print every setting, what it can be and its default, to make a file from; read no file.
+    #[arg(long)]
+    pub(super) defaults: bool,
 }
 
 /// Show what ctxfs does, on outputs of this machine, in a minute.

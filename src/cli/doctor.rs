@@ -6,6 +6,8 @@ mod disk;
 mod machine;
 mod mounts;
 
+use std::path::PathBuf;
+
 use anstyle::Style;
 use serde::Serialize;
 
@@ -15,7 +17,6 @@ use crate::cli::args::TargetArgs;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::Kind;
 use crate::cli::output;
-use crate::cli::settings;
 
 /// How a thing stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -68,9 +69,10 @@ pub(super) fn probe(args: &TargetArgs) -> anyhow::Result<()> {
 }
 
 pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let store = settings::store(cli.store.as_deref(), &context.environment)?;
     let mut checks = machine::checks(context.environment.root);
-    checks.extend(disk::checks(&store));
+    let (check, store) = settings(cli, context);
+    checks.push(check);
+    checks.extend(store.iter().flat_map(|store| disk::checks(store)));
     checks.extend(mounts::checks());
     let can_mount = checks.iter().all(|check| check.level != Level::Failure);
     let report = Report { can_mount, checks };
@@ -80,6 +82,24 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     }
     let text = "a mount cannot work here";
     Err(Failure::new(Kind::Machine, text, "mend what is marked `FAIL`, or use `ctxfs view`").into())
+}
+
+/// Whether the settings can be read, and where they have the store.
+fn settings(cli: &Cli, context: &Context) -> (Check, Option<PathBuf>) {
+    const NAME: &str = "settings";
+    let read = context.settings(cli, Vec::new()).and_then(|settings| {
+        settings.redaction()?;
+        Ok((settings.files().len(), settings.store(&context.environment)?))
+    });
+    match read {
+        Ok((0, store)) => (Check::ok(NAME, "no file, the defaults hold"), Some(store)),
+        Ok((1, store)) => (Check::ok(NAME, "1 file"), Some(store)),
+        Ok((files, store)) => (Check::ok(NAME, format!("{files} files")), Some(store)),
+        Err(error) => {
+            let mend = "mend it; `ctxfs config --defaults` prints what there can be";
+            (Check::bad(NAME, Level::Failure, format!("{error:#}"), mend), None)
+        }
+    }
 }
 
 fn render(checks: &[Check]) -> String {

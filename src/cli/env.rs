@@ -3,9 +3,12 @@
 //! `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE` are honoured in printing, and `NOTIFY_SOCKET`, by
 //! which systemd hears that the mount is ready.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+use crate::cli::config::ROWS;
 
 /// The store; as `--store`.
 pub(super) const STORE: &str = "CTXFS_STORE";
@@ -15,19 +18,40 @@ pub(super) const LOG: &str = "CTXFS_LOG";
 pub(super) const MOUNT: &str = "CTXFS_MOUNT";
 /// The conversation that `put` writes to; as `--conversation`.
 pub(super) const CONVERSATION: &str = "CTXFS_CONVERSATION";
-/// Most lines of an envelope's preview.
+/// A file of settings; as `--config`.
+pub(super) const CONFIG: &str = "CTXFS_CONFIG";
+/// What is done about secrets; as `redact` in a file of settings.
+pub(super) const REDACT: &str = "CTXFS_REDACT";
+
+// The other settings, each described by its row in `config/table.rs`. Those of the truncation
+// protocol have the names that it gives them.
+pub(super) const ADVERTISE: &str = "CTXFS_ADVERTISE";
+pub(super) const WRITE_ONCE: &str = "CTXFS_WRITE_ONCE";
+pub(super) const ALLOW_OTHER: &str = "CTXFS_ALLOW_OTHER";
+pub(super) const VIEWS: &str = "CTXFS_VIEWS";
+pub(super) const PASSTHROUGH: &str = "CTXFS_PASSTHROUGH";
+pub(super) const MAX_ARTIFACT: &str = "CTXFS_MAX_ARTIFACT";
+pub(super) const QUOTA: &str = "CTXFS_QUOTA";
+pub(super) const MIN_FREE: &str = "CTXFS_MIN_FREE";
+pub(super) const CACHE_BYTES: &str = "CTXFS_CACHE_BYTES";
+pub(super) const MAX_INLINE_CHARS: &str = "CTXFS_MAX_INLINE_CHARS";
+pub(super) const MAX_INLINE_BYTES: &str = "CTXFS_MAX_INLINE_BYTES";
+pub(super) const SNIPPET_LINES: &str = "CTXFS_SNIPPET_LINES";
+pub(super) const SNIPPET_BYTES: &str = "CTXFS_SNIPPET_BYTES";
+pub(super) const MESSAGE_THRESHOLD: &str = "CTXFS_MESSAGE_THRESHOLD";
+pub(super) const MESSAGE_PREVIEW: &str = "CTXFS_MESSAGE_PREVIEW";
+pub(super) const TOOL_RESPONSE_MAX_BYTES: &str = "CTXFS_TOOL_RESPONSE_MAX_BYTES";
+pub(super) const TOKEN_BUDGET: &str = "CTXFS_TOKEN_BUDGET";
 pub(super) const TOOL_OUTPUT_MAX_LINES: &str = "TOOL_OUTPUT_MAX_LINES";
-/// Most bytes of an envelope's preview.
 pub(super) const TOOL_OUTPUT_MAX_BYTES: &str = "TOOL_OUTPUT_MAX_BYTES";
-/// Which part of an output an envelope shows.
 pub(super) const TOOL_OUTPUT_TRUNCATE_DIRECTION: &str = "TOOL_OUTPUT_TRUNCATE_DIRECTION";
-/// The directory of the tool-output layout.
 pub(super) const TOOL_OUTPUT_DIR: &str = "TOOL_OUTPUT_DIR";
-/// Days that its files are kept.
 pub(super) const TOOL_OUTPUT_RETENTION_DAYS: &str = "TOOL_OUTPUT_RETENTION_DAYS";
+
 /// Where systemd listens for readiness. Not for children.
 pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
+const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
@@ -45,18 +69,10 @@ pub(super) struct Environment {
     pub(super) runtime_dir: Option<PathBuf>,
     /// `$XDG_STATE_HOME`.
     pub(super) state_home: Option<PathBuf>,
-    /// `$TOOL_OUTPUT_MAX_LINES` and the others of its protocol, as they are written.
-    pub(super) tool_output: ToolOutput,
-}
-
-/// What the environment says of the tool-output protocol; an empty value says nothing.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ToolOutput {
-    pub(super) max_lines: Option<OsString>,
-    pub(super) max_bytes: Option<OsString>,
-    pub(super) direction: Option<OsString>,
-    pub(super) dir: Option<OsString>,
-    pub(super) retention_days: Option<OsString>,
+    /// `$XDG_CONFIG_HOME`.
+    pub(super) config_home: Option<PathBuf>,
+    /// The variables of settings that are set and not empty.
+    pub(super) settings: BTreeMap<&'static str, OsString>,
 }
 
 impl Environment {
@@ -68,22 +84,14 @@ impl Environment {
             data_home: directory(XDG_DATA_HOME),
             runtime_dir: directory(XDG_RUNTIME_DIR),
             state_home: directory(XDG_STATE_HOME),
-            tool_output: ToolOutput::read(),
+            config_home: directory(XDG_CONFIG_HOME),
+            settings: ROWS.iter().map(|row| row.variable).chain([REDACT]).filter_map(set).collect(),
         }
     }
 }
 
-impl ToolOutput {
-    fn read() -> Self {
-        let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        Self {
-            max_lines: value(TOOL_OUTPUT_MAX_LINES),
-            max_bytes: value(TOOL_OUTPUT_MAX_BYTES),
-            direction: value(TOOL_OUTPUT_TRUNCATE_DIRECTION),
-            dir: value(TOOL_OUTPUT_DIR),
-            retention_days: value(TOOL_OUTPUT_RETENTION_DAYS),
-        }
-    }
+fn set(name: &'static str) -> Option<(&'static str, OsString)> {
+    Some((name, std::env::var_os(name).filter(|value| !value.is_empty())?))
 }
 
 /// Relative paths are to be ignored, says the XDG specification.

@@ -11,7 +11,6 @@ use crate::cli::args::Cli;
 use crate::cli::args::LsArgs;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::Kind;
-use crate::cli::settings;
 use crate::model::Component;
 use crate::model::Record;
 use crate::store::Conversation;
@@ -28,7 +27,7 @@ struct Row {
 }
 
 pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let root = settings::store(cli.store.as_deref(), &context.environment)?;
+    let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
     let store = Store::open(&root)?;
     let rows = match &args.conversation {
         Some(id) => artifacts(&*find(&store, id)?)?,

@@ -1,10 +1,13 @@
 //! `ctxfs mount`: in this process, or through `daemon` in one that stays behind.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::MountArgs;
+use crate::cli::config::Key;
+use crate::cli::config::Settings;
 use crate::cli::daemon;
 use crate::cli::logging;
 use crate::cli::outcome::Failure;
@@ -15,41 +18,39 @@ use crate::cli::status::Ready;
 use crate::fuse::mount;
 
 pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let plan = plan(args, cli, context)?;
+    let settings = Arc::new(context.settings(cli, args.settings())?);
+    let plan = plan(&settings, context)?;
+    let log = settings.text(Key::Log).unwrap_or_default();
     if cli.detached {
-        logging::start(&cli.log)?;
+        logging::start(log)?;
         return daemon::serve(&plan);
     }
     if args.foreground {
-        logging::start(&cli.log)?;
+        logging::start(log)?;
         return foreground(&plan, context);
     }
     if mount::is_inherited(&plan.target) {
         let text = "a mount that is handed down can only be served in this process";
         return Err(Failure::usage(text, "add --foreground").into());
     }
-    logging::check(&cli.log)?;
     let log = settings::log_file(&plan.target, &context.environment)?;
     let ready = daemon::launch(&log)?;
     announce(&ready, context)
 }
 
-fn plan(args: &MountArgs, cli: &Cli, context: &Context) -> anyhow::Result<Plan> {
-    let store = settings::store(cli.store.as_deref(), &context.environment)?;
-    let target = settings::mountpoint(args.dir.as_deref(), &context.environment)?;
+fn plan(given: &Arc<Settings>, context: &Context) -> anyhow::Result<Plan> {
+    let store = given.store(&context.environment)?;
+    let target = settings::mountpoint(given.path(Key::Mountpoint), &context.environment)?;
     settings::keep_apart(&store, &target)?;
     settings::make(&target)?;
     Ok(Plan {
-        prefix: args.advertise.clone().unwrap_or_else(|| prefix(&target)),
+        prefix: given.text(Key::Advertise).map_or_else(|| prefix(&target), str::to_owned),
         store,
         target,
-        write_once: args.write_once,
-        allow_other: args.allow_other,
-        passthrough: args.passthrough,
-        views: args.views,
-        max_artifact: args.max_artifact,
-        quota: args.quota,
-        min_free: args.min_free,
+        allow_other: given.is_on(Key::AllowOther),
+        passthrough: given.text(Key::Passthrough) == Some("auto"),
+        redaction: given.redaction()?,
+        settings: Arc::clone(given),
     })
 }
 

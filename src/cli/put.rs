@@ -1,6 +1,7 @@
 //! `ctxfs put`: standard input becomes an output that is kept, and what goes to the model in its
 //! place is printed.
 
+mod asked;
 mod conversation;
 mod directory;
 mod output;
@@ -11,11 +12,10 @@ use crate::cli::args::Cli;
 use crate::cli::args::Layout;
 use crate::cli::args::PutArgs;
 use crate::cli::args::PutFormat;
-use crate::cli::limits;
 use crate::cli::outcome::Failure;
+use crate::cli::put::asked::Asked;
 use crate::cli::put::output::Output;
 use crate::model::Content;
-use crate::model::Limits;
 use crate::model::Subject;
 use crate::view;
 use crate::view::Audience;
@@ -27,11 +27,12 @@ use crate::view::View;
 const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let limits = limits::limits(&context.environment.tool_output)?;
     let format = format(args)?;
-    let output = keep(args, cli, &limits, context)?;
+    let asked = Asked::new(args, context.settings(cli, args.settings())?)?;
+    let output = keep(&asked, context)?;
     let place = output.place(names_file(format));
-    let subject = output.subject(&place, &limits);
+    let masked = output.masked();
+    let subject = output.subject(masked.as_ref(), &place, &asked.limits);
     match format {
         PutFormat::Summary => stand_in(Form::Summary, &output, &subject, args, context),
         PutFormat::Envelope => stand_in(Form::Envelope, &output, &subject, args, context),
@@ -64,21 +65,16 @@ fn names_file(format: PutFormat) -> bool {
 }
 
 /// Keeps standard input where the layout says.
-fn keep(
-    args: &PutArgs,
-    cli: &Cli,
-    limits: &Limits,
-    context: &mut Context,
-) -> anyhow::Result<Output> {
-    if args.layout == Layout::Context {
-        return conversation::keep(args, cli, context);
+fn keep(asked: &Asked<'_>, context: &mut Context) -> anyhow::Result<Output> {
+    if asked.args.layout == Layout::Context {
+        return conversation::keep(asked, context);
     }
-    let output = if args.conversation.is_some() {
-        directory::copy(conversation::keep(args, cli, context)?, args, limits)?
+    let output = if asked.args.conversation.is_some() {
+        directory::copy(conversation::keep(asked, context)?, asked)?
     } else {
-        directory::keep(args, limits)?
+        directory::keep(asked)?
     };
-    if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(limits)) {
+    if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(&asked.limits)) {
         context.printer.say(&format!("old outputs are still there: {error}"));
     }
     Ok(output)
@@ -107,7 +103,7 @@ fn show(view: &View, subject: &Subject<'_>, context: &mut Context) -> anyhow::Re
     context.printer.bytes(&text)
 }
 
-/// Prints an output as it is.
+/// Prints an output as it is, but for masks.
 fn print(content: &dyn Content, context: &mut Context) -> anyhow::Result<()> {
     let mut offset = 0;
     loop {

@@ -1,15 +1,16 @@
 //! The one place where the program meets the filesystem and its adaptor.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::args::Passthrough;
-use crate::cli::args::Views;
+use crate::cli::config::Key;
 use crate::cli::server::Plan;
 use crate::fs::ContextFs;
 use crate::fs::Options;
 use crate::fuse::Session;
 use crate::fuse::SessionOptions;
+use crate::model::LimitsByTool;
 use crate::store::Store;
 
 /// Share of the kernel's request timeout that a view may take: a request that outlives the timeout
@@ -22,7 +23,7 @@ pub(super) fn start(plan: &Plan, fd: OwnedFd) -> anyhow::Result<Session> {
     let stacked_store = store.is_stacked();
     let fs = ContextFs::new(store, options(plan))?;
     let session = SessionOptions {
-        passthrough: plan.passthrough == Passthrough::Auto,
+        passthrough: plan.passthrough,
         allow_other: plan.allow_other,
         stacked_store,
         ..SessionOptions::default()
@@ -33,21 +34,23 @@ pub(super) fn start(plan: &Plan, fd: OwnedFd) -> anyhow::Result<Session> {
 }
 
 fn options(plan: &Plan) -> Options {
-    let defaults = Options::default();
+    let (defaults, settings) = (Options::default(), &plan.settings);
     let view_deadline = request_timeout().map_or(defaults.view_deadline, |kernel| {
         defaults.view_deadline.min(kernel / TIMEOUT_SHARE)
     });
     Options {
         prefix: plan.prefix.clone(),
-        write_once: plan.write_once,
-        list_views: plan.views == Views::Listed,
-        max_artifact: plan.max_artifact,
-        quota: plan.quota,
-        min_free: plan.min_free.unwrap_or(defaults.min_free),
+        write_once: settings.is_on(Key::WriteOnce),
+        list_views: settings.text(Key::Views) == Some("listed"),
+        max_artifact: settings.number(Key::MaxArtifact),
+        quota: settings.number(Key::Quota),
+        min_free: settings.number(Key::MinFree).unwrap_or(defaults.min_free),
         // With other users, each may make conversations, and remove no one else's.
         root_mode: if plan.allow_other { 0o1777 } else { defaults.root_mode },
         view_deadline,
-        ..defaults
+        kept_views: settings.number(Key::CacheBytes).unwrap_or(defaults.kept_views),
+        limits: Arc::clone(settings) as Arc<dyn LimitsByTool>,
+        redaction: plan.redaction.clone(),
     }
 }
 

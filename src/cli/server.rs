@@ -9,6 +9,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::RecvTimeoutError;
@@ -19,11 +20,11 @@ use std::time::Duration;
 use rustix::process::Resource;
 use rustix::process::Rlimit;
 
-use crate::cli::args::Passthrough;
-use crate::cli::args::Views;
+use crate::cli::config::Settings;
 use crate::cli::serve;
 use crate::cli::stop::Stop;
 use crate::cli::watchdog;
+use crate::fs::Redaction;
 use crate::fuse::mount;
 use crate::fuse::mount::How;
 use crate::fuse::mount::MountError;
@@ -42,20 +43,14 @@ pub(super) struct Plan {
     pub(super) target: PathBuf,
     /// The mountpoint as readers see it.
     pub(super) prefix: String,
-    /// Whether complete outputs are kept from change.
-    pub(super) write_once: bool,
     /// Whether other users may enter.
     pub(super) allow_other: bool,
     /// Whether reads may pass the server by.
-    pub(super) passthrough: Passthrough,
-    /// Whether directories list the views.
-    pub(super) views: Views,
-    /// Most bytes of one artifact.
-    pub(super) max_artifact: Option<u64>,
-    /// Most bytes of a conversation.
-    pub(super) quota: Option<u64>,
-    /// Bytes that stay free on the disk; the default where absent.
-    pub(super) min_free: Option<u64>,
+    pub(super) passthrough: bool,
+    /// What is done about secrets.
+    pub(super) redaction: Option<Redaction>,
+    /// The rest.
+    pub(super) settings: Arc<Settings>,
 }
 
 /// What a server waits for.

@@ -6,9 +6,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Component;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::cli::config::Settings;
 use crate::cli::outcome::Failure;
 use crate::fs::ContextFs;
 use crate::fs::Fh;
@@ -30,8 +32,11 @@ pub(super) struct Tree(ContextFs);
 
 impl Tree {
     /// `prefix` is the root of the tree in the texts of views.
-    pub(super) fn new(store: Store, prefix: String) -> anyhow::Result<Self> {
-        let options = Options { prefix, view_deadline: PATIENCE, ..Options::default() };
+    pub(super) fn new(store: Store, prefix: String, settings: Settings) -> anyhow::Result<Self> {
+        let redaction = settings.redaction()?;
+        let limits = Arc::new(settings);
+        let options =
+            Options { prefix, view_deadline: PATIENCE, limits, redaction, ..Options::default() };
         Ok(Self(ContextFs::new(store, options)?))
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::ViewArgs;
+use crate::cli::config::Key;
 use crate::cli::settings;
 use crate::cli::tree;
 use crate::cli::tree::Tree;
@@ -13,13 +14,14 @@ use crate::store::Store;
 use crate::store::StoreError;
 
 pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let root = settings::store(cli.store.as_deref(), &context.environment)?;
-    let prefix = settings::reader_prefix(args.advertise.as_deref(), &root, &context.environment);
+    let given = context.settings(cli, args.settings())?;
+    let root = given.store(&context.environment)?;
+    let prefix = settings::reader_prefix(given.text(Key::Advertise), &root, &context.environment);
     let mut mountpoints = settings::mountpoints_of(&root);
     mountpoints.push(prefix.clone().into());
     let store = Store::open(&root)?;
     let path = resolved(&store, tree::inside(&args.path, &mountpoints))?;
-    let tree = Tree::new(store, prefix)?;
+    let tree = Tree::new(store, prefix, given)?;
     tree.read(&path, |bytes| context.printer.bytes(bytes))
 }
 

@@ -46,7 +46,7 @@ impl Redaction {
     }
 
     /// What was found in an output, without secrets: keys of JSON may hold some.
-    fn hide_found(&self, found: &Analysis) -> Analysis {
+    pub fn hide_found(&self, found: &Analysis) -> Analysis {
         let mut found = found.clone();
         match &mut found.json {
             Json::Document { shape } | Json::Lines { shape, .. } => {

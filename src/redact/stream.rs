@@ -8,12 +8,13 @@ use crate::redact::Rules;
 use crate::redact::block::REACH;
 use crate::redact::block::Window;
 
-/// Hands bytes on with their secrets masked, as [`Masked`](crate::redact::Masked) shows them.
+/// Writes bytes on with their secrets masked, as [`Masked`](crate::redact::Masked) shows them.
 ///
-/// Holds back what may be part of a secret: a block and what has to be seen around it, some 300 KiB.
-#[derive(Debug)]
+/// Holds back what may be part of a secret, a block and what has to be seen around it, some 300 KiB:
+/// `finish` writes it, and flushing does not.
 pub struct Stream<'a> {
     rules: &'a Rules,
+    out: &'a mut dyn Write,
     /// The bytes from `offset` on: what comes next, and what has to be known before it.
     held: Vec<u8>,
     offset: u64,
@@ -23,23 +24,14 @@ pub struct Stream<'a> {
 
 impl<'a> Stream<'a> {
     /// Has seen nothing yet.
-    pub fn new(rules: &'a Rules) -> Self {
-        Self { rules, held: Vec::new(), offset: 0, number: 0 }
-    }
-
-    /// Goes on with the next bytes; writes to `out` what is settled.
-    pub fn push(&mut self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
-        self.held.extend_from_slice(bytes);
-        while self.seen() >= (self.number + 1) * BLOCK + REACH as u64 {
-            self.emit((self.number + 1) * BLOCK + REACH as u64, out)?;
-        }
-        Ok(())
+    pub fn new(rules: &'a Rules, out: &'a mut dyn Write) -> Self {
+        Self { rules, out, held: Vec::new(), offset: 0, number: 0 }
     }
 
     /// Writes the rest.
-    pub fn finish(mut self, out: &mut dyn Write) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<()> {
         while self.number * BLOCK < self.seen() {
-            self.emit(self.seen(), out)?;
+            self.emit(self.seen())?;
         }
         Ok(())
     }
@@ -50,17 +42,37 @@ impl<'a> Stream<'a> {
 
     /// Writes the next block, of a content that is known up to `end`, and lets go of what no later
     /// one needs.
-    fn emit(&mut self, end: u64, out: &mut dyn Write) -> io::Result<()> {
+    fn emit(&mut self, end: u64) -> io::Result<()> {
         let window = Window::of(self.number, end);
         let inside = |offset: u64| (offset - self.offset) as usize;
         let bytes = &self.held[inside(window.bytes.start)..inside(window.bytes.end)];
-        out.write_all(&window.mask(self.rules, bytes))?;
+        self.out.write_all(&window.mask(self.rules, bytes))?;
         self.number += 1;
         let needed = Window::of(self.number, self.seen().max(self.number * BLOCK)).bytes.start;
         let needed = needed.min(self.seen());
         self.held.drain(..inside(needed));
         self.offset = needed;
         Ok(())
+    }
+}
+
+impl Write for Stream<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held.extend_from_slice(bytes);
+        while self.seen() >= (self.number + 1) * BLOCK + REACH as u64 {
+            self.emit((self.number + 1) * BLOCK + REACH as u64)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl std::fmt::Debug for Stream<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("offset", &self.offset).finish_non_exhaustive()
     }
 }
 
@@ -79,13 +91,13 @@ mod tests {
             bytes[at..at + KEY.len()].copy_from_slice(KEY.as_bytes());
         }
         for step in [1000, 300_000, bytes.len()] {
-            let mut stream = Stream::new(&rules);
             let mut out = Vec::new();
+            let mut stream = Stream::new(&rules, &mut out);
             for piece in bytes.chunks(step) {
-                stream.push(piece, &mut out).unwrap();
+                stream.write_all(piece).unwrap();
                 assert!(stream.held.len() as u64 <= BLOCK + 2 * REACH as u64 + 5000 + step as u64);
             }
-            stream.finish(&mut out).unwrap();
+            stream.finish().unwrap();
             assert_eq!(out.len(), bytes.len());
             assert_eq!(memchr::memmem::find_iter(&out, "[redacted:aws-key]**").count(), 4);
         }

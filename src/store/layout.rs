@@ -3,6 +3,7 @@
 //! ```text
 //! <store>/                          0700, as are context and the conversations
 //!   VERSION                         the format, a number and a newline; a newer one is refused
+//!   ctxfs.toml                      settings of its user, if any; ctxfs never writes it
 //!   context/
 //!     <conversation>/
 //!       artifacts/tool/<name>       plain bytes, as their writer wrote them
@@ -50,6 +51,8 @@ pub(super) const DIRECTORY_MODE: u32 = 0o700;
 pub(super) const FILE_MODE: u32 = 0o600;
 
 pub(super) const VERSION: &str = "VERSION";
+/// The name of a file of settings, here and in other places.
+pub const SETTINGS: &str = "ctxfs.toml";
 pub(super) const CONTEXT: &str = "context";
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// The manifest that compaction is writing; only the holder of the manifest's lock touches it.

@@ -11,6 +11,7 @@ mod posix;
 mod put;
 mod removal;
 mod semantics;
+mod settings;
 mod support;
 mod tools;
 mod views;

@@ -114,6 +114,7 @@ fn run(command: &str, mount: &TestMount) -> String {
     let script = format!("exec 2>&1\n{command}");
     let output = Command::new("sh")
         .args(["-c", &script])
+        .without_settings()
         .current_dir(&mount.tool("c7"))
         .env("CTX", mount.path().join("c7"))
         .env("MNT", mount.path())

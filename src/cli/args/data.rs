@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueEnum;
 
+use crate::cli::config::Key;
+use crate::cli::config::Value;
 use crate::cli::env;
 
 /// Store standard input as one complete output, and print what goes to the model in its place.
@@ -79,6 +81,13 @@ pub(in crate::cli) struct PutArgs {
     pub(in crate::cli) advertise: Option<String>,
 }
 
+impl PutArgs {
+    /// The settings among them.
+    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
+        self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum PutFormat {
     /// Facts, head and tail, errors, and where to read on; over 4,000 characters or 16,384 bytes.
@@ -122,6 +131,13 @@ pub(in crate::cli) struct ViewArgs {
     /// Default: where this store is mounted, else where `ctxfs mount` would mount it.
     #[arg(long, value_name = "PREFIX")]
     pub(in crate::cli) advertise: Option<String>,
+}
+
+impl ViewArgs {
+    /// The settings among them.
+    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
+        self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
+    }
 }
 
 /// List the conversations, or the outputs of one: size, age, tool.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueEnum;
 
-use crate::cli::env;
+use crate::cli::config::Key;
+use crate::cli::config::Value;
 
 /// Mount the store as a directory.
 ///
@@ -17,8 +18,8 @@ pub(in crate::cli) struct MountArgs {
     /// The mountpoint; made if it is not there. `/dev/fd/N` serves a mount whose open descriptor
     /// the starting program hands down (with --foreground).
     ///
-    /// Default: for root, `/ctx`; else `$XDG_RUNTIME_DIR/ctxfs`, else `~/ctx`.
-    #[arg(env = env::MOUNT, hide_env_values = true)]
+    /// Default: for root, `/ctx`; else `$XDG_RUNTIME_DIR/ctxfs`, else `~/ctx`. Environment:
+    /// `CTXFS_MOUNT`.
     pub(in crate::cli) dir: Option<PathBuf>,
 
     /// Serve in this process, log to standard error, and tell systemd when it is ready.
@@ -26,8 +27,9 @@ pub(in crate::cli) struct MountArgs {
     pub(in crate::cli) foreground: bool,
 
     /// Keep complete outputs as evidence: their content cannot change any more.
-    #[arg(long)]
-    pub(in crate::cli) write_once: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true")]
+    pub(in crate::cli) write_once: Option<bool>,
 
     /// The mountpoint as the reader sees it, for paths in the text of views.
     ///
@@ -39,45 +41,72 @@ pub(in crate::cli) struct MountArgs {
     /// Let other users in, root among them; the modes of files still hold.
     ///
     /// Ordinary users need the line `user_allow_other` in /etc/fuse.conf for this.
-    #[arg(long)]
-    pub(in crate::cli) allow_other: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true")]
+    pub(in crate::cli) allow_other: Option<bool>,
 
-    /// Most bytes of one output: a write past it fails with EFBIG, and what came is kept.
-    #[arg(long, value_name = "BYTES")]
-    pub(in crate::cli) max_artifact: Option<u64>,
+    /// Most bytes of one output, such as `2GiB`, or `off`: a write past it fails with EFBIG, and
+    /// what came is kept.
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxArtifact.parse(text))]
+    pub(in crate::cli) max_artifact: Option<Value>,
 
-    /// Most bytes of all outputs of one conversation: a write past it fails with EDQUOT.
-    #[arg(long, value_name = "BYTES")]
-    pub(in crate::cli) quota: Option<u64>,
+    /// Most bytes of all outputs of one conversation, or `off`: a write past it fails with EDQUOT.
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::Quota.parse(text))]
+    pub(in crate::cli) quota: Option<Value>,
 
     /// Bytes to leave free on the store's disk: a write that would leave less fails with ENOSPC.
     ///
     /// Default: 64 MiB.
-    #[arg(long, value_name = "BYTES")]
-    pub(in crate::cli) min_free: Option<u64>,
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MinFree.parse(text))]
+    pub(in crate::cli) min_free: Option<Value>,
 
-    /// Whether reads may go to the store's file without passing the server.
-    #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) passthrough: Passthrough,
+    /// Whether reads may go to the store's file without passing the server. Default: `auto`.
+    #[arg(long, value_enum)]
+    pub(in crate::cli) passthrough: Option<Passthrough>,
 
-    /// Whether directories list the views; unlisted ones are still found by name.
-    #[arg(long, value_enum, default_value_t)]
-    pub(in crate::cli) views: Views,
+    /// Whether directories list the views; unlisted ones are still found by name. Default: `listed`.
+    #[arg(long, value_enum)]
+    pub(in crate::cli) views: Option<Views>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+impl MountArgs {
+    /// The settings among them.
+    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
+        let text = |word: &str| Value::Text(word.to_owned());
+        let passthrough = self.passthrough.map(|passthrough| match passthrough {
+            Passthrough::Auto => text("auto"),
+            Passthrough::Off => text("off"),
+        });
+        let views = self.views.map(|views| match views {
+            Views::Listed => text("listed"),
+            Views::Unlisted => text("unlisted"),
+        });
+        let given = [
+            (Key::Mountpoint, self.dir.clone().map(Value::Path)),
+            (Key::WriteOnce, self.write_once.map(Value::Switch)),
+            (Key::Advertise, self.advertise.clone().map(Value::Text)),
+            (Key::AllowOther, self.allow_other.map(Value::Switch)),
+            (Key::MaxArtifact, self.max_artifact.clone()),
+            (Key::Quota, self.quota.clone()),
+            (Key::MinFree, self.min_free.clone()),
+            (Key::Passthrough, passthrough),
+            (Key::Views, views),
+        ];
+        given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Passthrough {
     /// Where kernel and privilege allow.
-    #[default]
     Auto,
     /// Never.
     Off,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum Views {
     /// `ls` shows `x.summary`, `x.tail` and `x.grep` beside `x`.
-    #[default]
     Listed,
     /// `ls` shows the outputs alone.
     Unlisted,
@@ -91,7 +120,7 @@ pub(in crate::cli) enum Views {
 pub(in crate::cli) struct UmountArgs {
     /// The mountpoint.
     ///
-    /// Default: where `ctxfs mount` mounts by default.
-    #[arg(env = env::MOUNT, hide_env_values = true)]
+    /// Default: the setting `mountpoint`, else where `ctxfs mount` mounts by default. Environment:
+    /// `CTXFS_MOUNT`.
     pub(in crate::cli) dir: Option<PathBuf>,
 }

@@ -3,12 +3,12 @@
 use uuid::Uuid;
 
 use crate::cli::Context;
-use crate::cli::args::Cli;
 use crate::cli::args::PutArgs;
+use crate::cli::config::Key;
 use crate::cli::outcome::Failure;
+use crate::cli::put::asked::Asked;
 use crate::cli::put::output::Output;
 use crate::cli::put::output::Stored;
-use crate::cli::put::output::said;
 use crate::cli::put::receive::receive;
 use crate::cli::settings;
 use crate::materialize::analyze;
@@ -19,28 +19,31 @@ use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Said;
+use crate::redact::Rules;
 use crate::store::Artifact;
 use crate::store::ArtifactWriter;
 use crate::store::Conversation;
 use crate::store::Store;
 
 /// Stores standard input as the output of a call.
-pub(super) fn keep(args: &PutArgs, cli: &Cli, context: &Context) -> anyhow::Result<Output> {
-    let root = settings::store(cli.store.as_deref(), &context.environment)?;
+pub(super) fn keep(asked: &Asked<'_>, context: &Context) -> anyhow::Result<Output> {
+    let (args, given) = (asked.args, &asked.settings);
+    let root = given.store(&context.environment)?;
     let id = id(args)?;
     let store = Store::open(&root)?;
     let conversation = store.create_conversation(&id)?;
     let call = args.call.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
-    let said = Said { call: Some(call.clone()), ..said(args) };
-    let record = write(ArtifactWriter::create_for_call(&conversation, Folder::Tool, &call, said)?)?;
-    let prefix = settings::reader_prefix(args.advertise.as_deref(), &root, &context.environment);
+    let said = Said { call: Some(call.clone()), ..asked.said() };
+    let writer = ArtifactWriter::create_for_call(&conversation, Folder::Tool, &call, said)?;
+    let record = write(writer, asked.stored_rules())?;
+    let prefix = settings::reader_prefix(given.text(Key::Advertise), &root, &context.environment);
     let path = RelPath::new(&record.path)?;
     let place = Place::new(&prefix, &id.to_text(), &path);
     let content = open(&conversation, &path)?;
     let recorded = record.analysis.clone().filter(|found| found.bytes == content.len());
     let analysis = recorded.map_or_else(|| analyze(&content), Ok)?;
-    let stored = Some(Stored { store, id, path, place });
-    Ok(Output { content, analysis, record, stored, filed: None })
+    let stored = Stored { store, id, path, place };
+    Ok(Output::new(content, analysis, record, asked).stored_as(stored))
 }
 
 /// The conversation that was named, else a new one.
@@ -54,8 +57,8 @@ fn id(args: &PutArgs) -> Result<Component, Failure> {
 }
 
 /// Input that fails leaves what came, marked incomplete.
-fn write(mut writer: ArtifactWriter) -> anyhow::Result<Record> {
-    match receive(&mut writer) {
+fn write(mut writer: ArtifactWriter, rules: Option<&Rules>) -> anyhow::Result<Record> {
+    match receive(&mut writer, rules) {
         Ok(()) => Ok(writer.seal()?),
         Err(cut) => {
             let kept = writer.seal_incomplete(&cut.to_string())?;

@@ -9,43 +9,41 @@ use std::time::SystemTime;
 
 use anyhow::Context as _;
 
-use crate::cli::args::PutArgs;
+use crate::cli::put::asked::Asked;
 use crate::cli::put::output::Filed;
 use crate::cli::put::output::Output;
-use crate::cli::put::output::said;
 use crate::cli::put::receive::receive;
 use crate::materialize::Analyzer;
-use crate::model::Limits;
 use crate::model::Record;
 use crate::model::State;
 use crate::store::Artifact;
 use crate::store::ToolOutputDir;
 
 /// Writes standard input to a new file of the directory.
-pub(super) fn keep(args: &PutArgs, limits: &Limits) -> anyhow::Result<Output> {
-    let (dir, file, path) = create(args, limits)?;
+pub(super) fn keep(asked: &Asked<'_>) -> anyhow::Result<Output> {
+    let (dir, file, path) = create(asked)?;
     let mut sink = Sink { file, analyzer: Analyzer::new() };
-    receive(&mut sink).map_err(|cut| cut.told(&path.display().to_string()))?;
+    receive(&mut sink, asked.stored_rules())
+        .map_err(|cut| cut.told(&path.display().to_string()))?;
     let Sink { file, analyzer } = sink;
-    let filed = Some(settle(dir, &file, path)?);
+    let filed = settle(dir, &file, path)?;
     let analysis = analyzer.finish();
-    let record = Record { state: State::Sealed, said: said(args), ..Record::default() };
+    let record = Record { state: State::Sealed, said: asked.said(), ..Record::default() };
     let content = Artifact::new(Arc::new(file), analysis.bytes);
-    Ok(Output { content, analysis, record, stored: None, filed })
+    Ok(Output::new(content, analysis, record, asked).filed_as(filed))
 }
 
 /// Copies an output that is stored to a new file of the directory.
-pub(super) fn copy(output: Output, args: &PutArgs, limits: &Limits) -> anyhow::Result<Output> {
-    let (dir, mut file, path) = create(args, limits)?;
+pub(super) fn copy(output: Output, asked: &Asked<'_>) -> anyhow::Result<Output> {
+    let (dir, mut file, path) = create(asked)?;
     io::copy(&mut output.content.file().as_ref(), &mut file)
         .with_context(|| format!("cannot write all of `{}`", path.display()))?;
-    let filed = Some(settle(dir, &file, path)?);
-    Ok(Output { filed, ..output })
+    Ok(output.filed_as(settle(dir, &file, path)?))
 }
 
-fn create(args: &PutArgs, limits: &Limits) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
-    let dir = ToolOutputDir::open(&limits.dir)?;
-    let tool = args.tool.as_deref().unwrap_or_default();
+fn create(asked: &Asked<'_>) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
+    let dir = ToolOutputDir::open(&asked.limits.dir)?;
+    let tool = asked.args.tool.as_deref().unwrap_or_default();
     let (file, path) = dir.create(tool, SystemTime::now())?;
     Ok((dir, file, path))
 }

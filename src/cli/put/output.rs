@@ -4,15 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::time::SystemTime;
 
-use crate::cli::args::PutArgs;
+use crate::cli::put::asked::Asked;
+use crate::fs::Redaction;
 use crate::model::Analysis;
 use crate::model::Component;
+use crate::model::Content;
 use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
 use crate::model::Subject;
+use crate::redact::Masked;
 use crate::store::Artifact;
 use crate::store::Store;
 use crate::store::StoreError;
@@ -26,9 +28,11 @@ const GRACE: Duration = Duration::from_hours(1);
 /// An output in a conversation, in a directory of the tool-output layout, or in both.
 pub(super) struct Output {
     pub(super) content: Artifact,
-    /// Speaks of all of `content`.
-    pub(super) analysis: Analysis,
-    pub(super) record: Record,
+    /// Speaks of all of `content`, without secrets where they are masked.
+    analysis: Analysis,
+    /// The same of what is known of it.
+    record: Record,
+    redaction: Option<Redaction>,
     pub(super) stored: Option<Stored>,
     pub(super) filed: Option<Filed>,
 }
@@ -48,6 +52,32 @@ pub(super) struct Filed {
 }
 
 impl Output {
+    /// An output that is kept nowhere yet.
+    pub(super) fn new(
+        content: Artifact,
+        analysis: Analysis,
+        record: Record,
+        asked: &Asked<'_>,
+    ) -> Self {
+        let redaction = asked.redaction.clone();
+        let (mut analysis, mut record) = (analysis, record);
+        if let Some(redaction) = &redaction {
+            redaction.hide_said(&mut record.said);
+            analysis = redaction.hide_found(&analysis);
+        }
+        Self { content, analysis, record, redaction, stored: None, filed: None }
+    }
+
+    /// The same, kept in the store.
+    pub(super) fn stored_as(self, stored: Stored) -> Self {
+        Self { stored: Some(stored), ..self }
+    }
+
+    /// The same, kept in the tool-output layout.
+    pub(super) fn filed_as(self, filed: Filed) -> Self {
+        Self { filed: Some(filed), ..self }
+    }
+
     /// How the reader names it; where it is in both, `as_file` chooses.
     pub(super) fn place(&self, as_file: bool) -> Place {
         let filed = || self.filed.as_ref().map(|filed| Place::alone(&filed.name()));
@@ -56,9 +86,21 @@ impl Output {
         place.expect("an output is kept somewhere")
     }
 
-    pub(super) fn subject<'a>(&'a self, place: &'a Place, limits: &'a Limits) -> Subject<'a> {
-        let (analysis, record) = (&self.analysis, &self.record);
-        Subject { content: &self.content, analysis, record, place, limits, redacts: &[] }
+    /// The content without secrets, where they are masked.
+    pub(super) fn masked(&self) -> Option<Masked<'_>> {
+        Some(Masked::new(&self.content, &self.redaction.as_ref()?.rules))
+    }
+
+    /// What views are told of it; `masked` is [`Output::masked`].
+    pub(super) fn subject<'a>(
+        &'a self,
+        masked: Option<&'a Masked<'a>>,
+        place: &'a Place,
+        limits: &'a Limits,
+    ) -> Subject<'a> {
+        let content = masked.map_or(&self.content as &dyn Content, |masked| masked);
+        let redacts = self.redaction.as_ref().map_or(&[][..], |redaction| redaction.rules.names());
+        Subject { content, analysis: &self.analysis, record: &self.record, place, limits, redacts }
     }
 
     /// Whether `reference` leads to an output that is kept where this one is, and is not this one.
@@ -83,17 +125,5 @@ impl Filed {
     pub(super) fn expire(&self, limits: &Limits) -> Result<u64, StoreError> {
         let age = (DAY * limits.retention_days).max(GRACE);
         self.dir.expire(age, SystemTime::now())
-    }
-}
-
-/// What the options say of the call.
-pub(super) fn said(args: &PutArgs) -> Said {
-    Said {
-        call: args.call.clone(),
-        tool: args.tool.clone(),
-        server: args.server.clone(),
-        args: args.args.clone(),
-        exit_code: args.exit_code,
-        mime: args.mime.clone(),
     }
 }

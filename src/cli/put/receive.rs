@@ -4,6 +4,9 @@ use std::io;
 use std::io::Read as _;
 use std::io::Write;
 
+use crate::redact::Rules;
+use crate::redact::Stream;
+
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
 
@@ -29,8 +32,16 @@ impl Cut {
     }
 }
 
-/// Hands all of standard input on to `sink`.
-pub(super) fn receive(sink: &mut dyn Write) -> Result<(), Cut> {
+/// Hands all of standard input on to `sink`, masked by `rules`. What cannot be read to its end is
+/// handed on as far as it came.
+pub(super) fn receive(sink: &mut dyn Write, rules: Option<&Rules>) -> Result<(), Cut> {
+    let Some(rules) = rules else { return copy(sink) };
+    let mut stream = Stream::new(rules, sink);
+    let copied = copy(&mut stream);
+    copied.and(stream.finish().map_err(Cut::Store))
+}
+
+fn copy(sink: &mut dyn Write) -> Result<(), Cut> {
     let mut block = vec![0; BLOCK];
     let mut input = io::stdin().lock();
     loop {

@@ -44,14 +44,18 @@ impl Command {
 
     /// The program under test.
     pub(crate) fn ctxfs() -> Self {
-        let mut command = Self::new(env!("CARGO_BIN_EXE_ctxfs"));
+        Self::new(env!("CARGO_BIN_EXE_ctxfs")).without_settings()
+    }
+
+    /// With no settings of whoever runs the tests.
+    pub(crate) fn without_settings(mut self) -> Self {
+        let settings = [&b"CTXFS_"[..], b"TOOL_OUTPUT_"];
         for (name, _) in env::vars_os() {
-            let bytes = name.as_encoded_bytes();
-            if bytes.starts_with(b"CTXFS") || bytes.starts_with(b"TOOL_OUTPUT") {
-                command.inner.env_remove(name);
+            if settings.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix)) {
+                self.inner.env_remove(name);
             }
         }
-        command
+        self.env("XDG_CONFIG_HOME", "/nonexistent")
     }
 
     /// A shell script; `$1` and on are `arguments`.

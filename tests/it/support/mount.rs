@@ -172,6 +172,7 @@ fn start(store: &TestStore, mode: Mode, options: &[&str], dir: &Path, log: &Path
     let program = env!("CARGO_BIN_EXE_ctxfs");
     // The daemon ends with the test's thread, whatever becomes of that.
     Command::new("setpriv")
+        .without_settings()
         .args(["--pdeathsig", "TERM", program, "mount"])
         .arg(dir)
         .arg("--store")

@@ -1,0 +1,76 @@
+//! `docs/SETTINGS.md`: every setting, from the table that the program reads them by.
+
+use std::fmt::Write as _;
+
+use crate::cli::config::ROWS;
+use crate::cli::config::table::Group;
+use crate::cli::config::table::Row;
+use crate::redact::SETS;
+
+/// The page, but for its tables.
+const PAGE: &str = include_str!("document.md");
+
+/// The page.
+pub(super) fn markdown() -> String {
+    PAGE.replace("{places}", &table(Group::Places))
+        .replace("{mount}", &table(Group::Mount))
+        .replace("{limits}", &table(Group::Limits))
+        .replace("{sets}", &sets())
+}
+
+fn table(group: Group) -> String {
+    let mut table =
+        "| key | is | default | environment | flag |\n|---|---|---|---|---|\n".to_owned();
+    for row in ROWS.iter().filter(|row| row.group == group) {
+        table += &line(row);
+    }
+    table.push('\n');
+    for row in ROWS.iter().filter(|row| row.group == group) {
+        let _ = writeln!(table, "- `{}`: {}", row.name, row.about);
+    }
+    table.trim_end().to_owned()
+}
+
+fn line(row: &Row) -> String {
+    let default = row
+        .default_value()
+        .map_or("below".to_owned(), |value| format!("`{}`", row.kind.to_toml(&value)));
+    let flag = row.flag.map(|flag| format!("`{flag}`")).unwrap_or_default();
+    let (name, allowed, variable) = (row.name, row.kind.allowed(), row.variable);
+    format!("| `{name}` | {allowed} | {default} | `{variable}` | {flag} |\n")
+}
+
+fn sets() -> String {
+    let mut table = "| set | finds |\n|---|---|\n".to_owned();
+    for set in SETS {
+        let _ = writeln!(table, "| `{}` | {} |", set.name, set.about);
+    }
+    table.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::config::file::File;
+
+    #[test]
+    fn the_page_in_docs_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/SETTINGS.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, markdown()).unwrap();
+        }
+        let stored = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(stored == markdown(), "docs/SETTINGS.md is stale: UPDATE_DOCS=1 cargo test --lib");
+    }
+
+    #[test]
+    fn its_examples_are_files_of_settings() {
+        let examples: Vec<&str> = PAGE.split("```toml\n").skip(1).collect();
+        assert!(examples.len() >= 3);
+        for example in examples {
+            let text = example.split("```").next().unwrap();
+            let read = File::parse("docs/SETTINGS.md".as_ref(), text);
+            assert!(read.is_ok(), "{text}: {}", read.unwrap_err());
+        }
+    }
+}

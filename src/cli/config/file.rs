@@ -1,0 +1,307 @@
+//! Reading a file of settings: TOML, checked key by key, so that whatever is wrong is named with its
+//! line.
+
+use std::borrow::Cow;
+use std::fs;
+use std::io;
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::Path;
+use std::path::PathBuf;
+
+use toml::Spanned;
+use toml::de::DeTable;
+use toml::de::DeValue;
+
+use crate::cli::config::Key;
+use crate::cli::config::origin::Held;
+use crate::cli::config::origin::Origin;
+use crate::cli::config::origin::Spot;
+use crate::cli::config::table::Group;
+use crate::cli::config::table::ROWS;
+use crate::cli::config::table::Row;
+use crate::cli::config::value::Kind;
+use crate::cli::config::value::Value;
+use crate::cli::outcome::Failure;
+use crate::redact::Rule;
+use crate::redact::Rules;
+use crate::redact::SETS;
+
+/// Bytes of a file of settings at most.
+const MOST_BYTES: u64 = 1 << 20;
+/// Characters of a value that a message shows.
+const SHOWN_CHARS: usize = 60;
+/// How alike a key must be to be proposed, from 0 to 1.
+const ALIKE: f64 = 0.8;
+
+const TOOL: &str = "tool";
+const REDACT: &str = "redact";
+const RULE_KEYS: [&str; 2] = ["name", "regex"];
+const REDACT_KEYS: [&str; 3] = ["apply", "sets", "rules"];
+/// What can be done about secrets.
+pub(super) const APPLY: Kind = Kind::Choice(&["off", "views", "stored"]);
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    pub(super) values: Vec<(Key, Held)>,
+    /// Each with the pattern of the tools that it is for.
+    pub(super) tools: Vec<(String, Key, Held)>,
+    pub(super) redact: Redact,
+}
+
+/// What a file says of secrets.
+#[derive(Debug, Default)]
+pub(super) struct Redact {
+    /// Where it begins to speak of them.
+    pub(super) origin: Option<Origin>,
+    pub(super) apply: Option<Held<String>>,
+    pub(super) sets: Option<Held<Vec<String>>>,
+    pub(super) rules: Option<Held<Vec<Rule>>>,
+}
+
+type Name<'i> = Spanned<Cow<'i, str>>;
+type Item<'i> = Spanned<DeValue<'i>>;
+
+impl File {
+    /// Reads it; none, where there is no such file.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, Failure> {
+        let unreadable = |error: &dyn std::fmt::Display| {
+            let text = format!("cannot read the settings in `{}`: {error}", path.display());
+            Failure::usage(text, "make it readable, or remove it")
+        };
+        let file = match fs::File::open(path) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(unreadable(&error)),
+        };
+        let mut text = String::new();
+        let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
+        read.map_err(|error| unreadable(&error))?;
+        if text.len() as u64 > MOST_BYTES {
+            return Err(unreadable(&"it has more than 1 MiB"));
+        }
+        Self::parse(path, &text).map(Some)
+    }
+
+    /// Reads `text`, which stands in `path`.
+    pub(super) fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
+        let reader = Reader { path, text };
+        let table = DeTable::parse(text).map_err(|error| {
+            let message = error.message().lines().next().unwrap_or_default();
+            reader.wrong(&error.span().unwrap_or_default(), &format!("this is not TOML: {message}"))
+        })?;
+        let mut file = Self { path: path.to_owned(), ..Self::default() };
+        for (name, item) in in_order(table.get_ref()) {
+            reader.entry(name, item, &mut file)?;
+        }
+        Ok(file)
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn entry(&self, name: &Name<'_>, item: &Item<'_>, file: &mut File) -> Result<(), Failure> {
+        match name.get_ref().as_ref() {
+            TOOL => self.tools(item, file),
+            REDACT => {
+                file.redact = self.redact(name, item)?;
+                Ok(())
+            }
+            known => {
+                let names = ROWS.iter().map(|row| row.name).chain([TOOL, REDACT]);
+                let row = Row::named(known).ok_or_else(|| self.unknown(name, "", names))?;
+                file.values.push((row.key, self.value(row, name, item, None)?));
+                Ok(())
+            }
+        }
+    }
+
+    /// `[tool."github/*"]`, and what is in it.
+    fn tools(&self, item: &Item<'_>, file: &mut File) -> Result<(), Failure> {
+        let tools = self.table(item, "`tool`", "tables such as `[tool.\"github/*\"]`")?;
+        for (pattern, item) in in_order(tools) {
+            let here = format!(" in `[tool.{:?}]`", pattern.get_ref());
+            globset::Glob::new(pattern.get_ref()).map_err(|error| {
+                let text = format!("`{}` is no pattern: {}", pattern.get_ref(), error.kind());
+                self.wrong(&pattern.span(), &text)
+            })?;
+            let what = format!("`tool.{:?}`", pattern.get_ref());
+            for (name, item) in in_order(self.table(item, &what, "a table of limits")?) {
+                let limits = || ROWS.iter().filter(|row| row.group == Group::Limits);
+                let row = match Row::named(name.get_ref()) {
+                    Some(row) if row.group == Group::Limits => row,
+                    Some(row) => {
+                        let text = format!("`{}` cannot differ from tool to tool", row.name);
+                        return Err(self.wrong(&name.span(), &text));
+                    }
+                    None => return Err(self.unknown(name, &here, limits().map(|row| row.name))),
+                };
+                let held = self.value(row, name, item, Some(pattern.get_ref()))?;
+                file.tools.push((pattern.get_ref().to_string(), row.key, held));
+            }
+        }
+        Ok(())
+    }
+
+    /// `redact = "stored"`, or `[redact]` and what is in it.
+    fn redact(&self, name: &Name<'_>, item: &Item<'_>) -> Result<Redact, Failure> {
+        let origin = Some(self.origin(&name.span()));
+        let mut redact = Redact { origin, ..Redact::default() };
+        if !item.get_ref().is_table() {
+            redact.apply = Some(self.apply("redact", name, item)?);
+            return Ok(redact);
+        }
+        for (name, item) in in_order(self.table(item, "`redact`", "a table")?) {
+            let origin = self.origin(&name.span());
+            match name.get_ref().as_ref() {
+                "apply" => redact.apply = Some(self.apply("redact.apply", name, item)?),
+                "sets" => redact.sets = Some(Held { value: self.sets(item)?, origin }),
+                "rules" => redact.rules = Some(Held { value: self.rules(item)?, origin }),
+                _ => return Err(self.unknown(name, " in `[redact]`", REDACT_KEYS.into_iter())),
+            }
+        }
+        Ok(redact)
+    }
+
+    fn apply(&self, what: &str, name: &Name<'_>, item: &Item<'_>) -> Result<Held<String>, Failure> {
+        let Ok(Value::Text(value)) = APPLY.of_toml(item.get_ref()) else {
+            return Err(self.unfit(what, item, &APPLY.allowed()));
+        };
+        Ok(Held { value, origin: self.origin(&name.span()) })
+    }
+
+    fn sets(&self, item: &Item<'_>) -> Result<Vec<String>, Failure> {
+        let unfit = |item| self.unfit("redact.sets", item, "a list of names of sets");
+        let mut sets = Vec::new();
+        for item in item.get_ref().as_array().ok_or_else(|| unfit(item))? {
+            let name = item.get_ref().as_str().ok_or_else(|| unfit(item))?;
+            if !SETS.iter().any(|set| set.name == name) {
+                let near = near(name, SETS.iter().map(|set| set.name));
+                return Err(self.wrong(&item.span(), &format!("unknown set `{name}`{near}")));
+            }
+            sets.push(name.to_owned());
+        }
+        Ok(sets)
+    }
+
+    fn rules(&self, item: &Item<'_>) -> Result<Vec<Rule>, Failure> {
+        const ALLOWED: &str = "a list of tables with `name` and `regex`";
+        let unfit = |item| self.unfit("redact.rules", item, ALLOWED);
+        let list = item.get_ref().as_array().ok_or_else(|| unfit(item))?;
+        let rule = |item| self.rule(item, item_table(item).ok_or_else(|| unfit(item))?);
+        list.iter().map(rule).collect()
+    }
+
+    fn rule(&self, item: &Item<'_>, table: &DeTable<'_>) -> Result<Rule, Failure> {
+        for (name, item) in in_order(table) {
+            if !RULE_KEYS.contains(&name.get_ref().as_ref()) {
+                return Err(self.unknown(name, " in a rule", RULE_KEYS.into_iter()));
+            }
+            if !item.get_ref().is_str() {
+                let what = format!("redact.rules.{}", name.get_ref());
+                return Err(self.unfit(&what, item, "a text"));
+            }
+        }
+        let text = |key: &str| {
+            let value = table.iter().find(|(name, _)| name.get_ref() == key);
+            let text = value.and_then(|(_, item)| item.get_ref().as_str()).map(str::to_owned);
+            text.ok_or_else(|| self.wrong(&item.span(), &format!("a rule without `{key}`")))
+        };
+        let rule = Rule { name: text("name")?, regex: text("regex")? };
+        match Rules::new(&[], std::slice::from_ref(&rule)) {
+            Ok(_) => Ok(rule),
+            Err(error) => {
+                let text = format!("the rule `{}` cannot be: {error}", rule.name);
+                Err(self.wrong(&item.span(), &text))
+            }
+        }
+    }
+
+    fn value(
+        &self,
+        row: &Row,
+        name: &Name<'_>,
+        item: &Item<'_>,
+        tool: Option<&str>,
+    ) -> Result<Held, Failure> {
+        let unfit = |_| self.unfit(row.name, item, &row.kind.allowed());
+        let value = row.kind.of_toml(item.get_ref()).map_err(unfit)?;
+        let spot = Spot { tool: tool.map(str::to_owned), ..self.spot(&name.span()) };
+        Ok(Held { value, origin: Origin::File(spot) })
+    }
+
+    fn table<'t, 'i>(
+        &self,
+        item: &'t Item<'i>,
+        what: &str,
+        allowed: &str,
+    ) -> Result<&'t DeTable<'i>, Failure> {
+        let unfit = || self.unfit(what.trim_matches('`'), item, allowed);
+        item_table(item).ok_or_else(unfit)
+    }
+
+    /// ``unknown key `max_line`; did you mean `max_lines`?``
+    fn unknown(
+        &self,
+        name: &Name<'_>,
+        here: &str,
+        known: impl Iterator<Item = &'static str>,
+    ) -> Failure {
+        let (key, span) = (name.get_ref(), name.span());
+        self.wrong(&span, &format!("unknown key `{key}`{here}{}", near(key, known)))
+    }
+
+    fn unfit(&self, what: &str, item: &Item<'_>, allowed: &str) -> Failure {
+        let shown = self.text.get(item.span()).unwrap_or_default();
+        let first = shown.lines().next().unwrap_or_default();
+        let mut short: String = first.chars().take(SHOWN_CHARS).collect();
+        if short.len() < shown.len() {
+            short += "...";
+        }
+        self.wrong(&item.span(), &format!("`{what}` cannot be `{short}`: it is {allowed}"))
+    }
+
+    fn wrong(&self, at: &Range<usize>, what: &str) -> Failure {
+        self.origin(at).failure(what)
+    }
+
+    fn origin(&self, at: &Range<usize>) -> Origin {
+        Origin::File(self.spot(at))
+    }
+
+    fn spot(&self, at: &Range<usize>) -> Spot {
+        let before = &self.text.as_bytes()[..at.start.min(self.text.len())];
+        Spot::new(self.path, 1 + memchr::memchr_iter(b'\n', before).count())
+    }
+}
+
+fn item_table<'t, 'i>(item: &'t Item<'i>) -> Option<&'t DeTable<'i>> {
+    item.get_ref().as_table()
+}
+
+/// The entries of a table as they stand in the file.
+fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Name<'i>, &'t Item<'i>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(name, _)| name.span().start);
+    entries
+}
+
+/// ``; did you mean `max_lines`?``, where there is something like it.
+fn near(name: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let alike = known.map(|known| (strsim::jaro_winkler(name, known), known));
+    let best = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map_or(String::new(), |(_, known)| format!("; did you mean `{known}`?"))
+}
+
+#[cfg(test)]
+mod tests;

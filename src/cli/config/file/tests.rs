@@ -1,0 +1,137 @@
+use super::*;
+
+fn parse(text: &str) -> Result<File, Failure> {
+    File::parse(Path::new("ctxfs.toml"), text)
+}
+
+/// What is said of a file that is wrong.
+fn wrong(text: &str) -> String {
+    let failure = parse(text).unwrap_err();
+    assert!(failure.hint.unwrap().contains("ctxfs config --defaults"));
+    failure.message
+}
+
+#[test]
+fn an_unknown_key_is_named_with_the_nearest() {
+    assert_eq!(
+        wrong("# a\n\nmax_lines = 3\nmax_inline_byte = 16384\n"),
+        "ctxfs.toml:4: unknown key `max_inline_byte`; did you mean `max_inline_bytes`?"
+    );
+    assert_eq!(
+        wrong("[tool.\"github/*\"]\nmaxlines = 3\n"),
+        "ctxfs.toml:2: unknown key `maxlines` in `[tool.\"github/*\"]`; did you mean `max_lines`?"
+    );
+    assert_eq!(wrong("\nzzz = 1\n"), "ctxfs.toml:2: unknown key `zzz`");
+    assert_eq!(wrong("[tools]\n"), "ctxfs.toml:1: unknown key `tools`; did you mean `tool`?");
+    assert_eq!(
+        wrong("[redact]\nset = []\n"),
+        "ctxfs.toml:2: unknown key `set` in `[redact]`; did you mean `sets`?"
+    );
+    assert_eq!(
+        wrong("[[redact.rules]]\nname = \"a\"\nregexp = \"b\"\n"),
+        "ctxfs.toml:3: unknown key `regexp` in a rule; did you mean `regex`?"
+    );
+}
+
+#[test]
+fn a_wrong_value_is_named_with_what_is_allowed() {
+    let cases = [
+        (
+            "max_lines = true",
+            "`max_lines` cannot be `true`: it is a whole number from 1 on, \"never\" or \"mirror\"",
+        ),
+        (
+            "quota = \"10 furlongs\"",
+            "`quota` cannot be `\"10 furlongs\"`: it is a number of bytes, a text such as \"64 MiB\" or \"off\"",
+        ),
+        (
+            "direction = \"both\"",
+            "`direction` cannot be `\"both\"`: it is \"head\", \"tail\" or \"head_tail\"",
+        ),
+        ("write_once = 1", "`write_once` cannot be `1`: it is true or false"),
+        ("store = \"\"", "`store` cannot be `\"\"`: it is a text that is not empty"),
+        ("store = [\n1,\n2]", "`store` cannot be `[...`: it is a text that is not empty"),
+        ("tool = 3", "`tool` cannot be `3`: it is tables such as `[tool.\"github/*\"]`"),
+        ("tool.a = 3", "`tool.\"a\"` cannot be `3`: it is a table of limits"),
+        ("redact = true", "`redact` cannot be `true`: it is \"off\", \"views\" or \"stored\""),
+        (
+            "redact.sets = \"aws\"",
+            "`redact.sets` cannot be `\"aws\"`: it is a list of names of sets",
+        ),
+        (
+            "redact.rules = [3]",
+            "`redact.rules` cannot be `3`: it is a list of tables with `name` and `regex`",
+        ),
+        (
+            "redact.rules = [{ name = 3, regex = \"\" }]",
+            "`redact.rules.name` cannot be `3`: it is a text",
+        ),
+    ];
+    for (text, want) in cases {
+        assert_eq!(wrong(text), format!("ctxfs.toml:1: {want}"));
+    }
+}
+
+#[test]
+fn what_cannot_be_for_other_reasons() {
+    let cases = [
+        ("[tool.\"x\"]\nquota = 3", "2: `quota` cannot differ from tool to tool"),
+        ("\n[tool.\"x[\"]\n", "2: `x[` is no pattern: unclosed character class; missing ']'"),
+        (
+            "[redact]\nsets = [\n  \"aws\",\n  \"githb\",\n]",
+            "4: unknown set `githb`; did you mean `github`?",
+        ),
+        ("[redact]\nrules = [\n  { regex = \"x\" }]", "3: a rule without `name`"),
+        ("[redact]\nrules = [{ name = \"a\" }]", "2: a rule without `regex`"),
+        (
+            "[redact]\nrules = [\n  { name = \"a\", regex = \"x\" },\n  { name = \"b\", regex = \"x(\" },\n]",
+            "4: the rule `b` cannot be: the regex cannot be: unclosed group",
+        ),
+        (
+            "[redact]\nrules = [{ name = \"b\", regex = \"x*\" }]",
+            "2: the rule `b` cannot be: the regex matches the empty text",
+        ),
+        ("a = 1\nlog = = 3\n", "2: this is not TOML: "),
+        ("log = \"info\"\nlog = \"warn\"\n", "2: this is not TOML: duplicate key"),
+    ];
+    for (text, want) in cases {
+        let said = wrong(text);
+        assert!(said.starts_with(&format!("ctxfs.toml:{want}")), "{said}");
+        assert!(!said.contains('\n'), "{said}");
+    }
+}
+
+#[test]
+fn the_first_mistake_is_named() {
+    assert_eq!(wrong("views = 1\nadvertise = 2\n"), wrong("views = 1\n"));
+}
+
+#[test]
+fn everything_that_can_be_said_is_read() {
+    let text = "max_bytes = \"1MB\"\n[redact]\napply = \"stored\"\nsets = [\"aws\"]\n\
+                [[redact.rules]]\nname = \"a\"\nregex = 'a+'\n[tool.shell]\nmax_lines = \"mirror\"\n";
+    let file = parse(text).unwrap();
+    assert_eq!(file.values[0].0, Key::MaxBytes);
+    assert_eq!(file.values[0].1.value, Value::Number(1_000_000));
+    assert_eq!(file.values[0].1.origin.to_string(), "ctxfs.toml:1");
+    assert_eq!(file.redact.apply.unwrap().value, "stored");
+    assert_eq!(file.redact.sets.unwrap().value, ["aws"]);
+    assert_eq!(file.redact.rules.unwrap().value.len(), 1);
+    let (pattern, key, held) = &file.tools[0];
+    assert_eq!((pattern.as_str(), *key), ("shell", Key::MaxLines));
+    assert_eq!(held.value, Value::Word("mirror"));
+    assert_eq!(held.origin.to_string(), "for \"shell\", ctxfs.toml:9");
+}
+
+#[test]
+fn an_absent_file_is_no_file_and_others_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(File::read(&dir.path().join("absent.toml")).unwrap().is_none());
+    let said = File::read(dir.path()).unwrap_err().message;
+    assert!(said.starts_with("cannot read the settings in `"), "{said}");
+    let large = dir.path().join("large.toml");
+    fs::write(&large, vec![b'#'; 2 << 20]).unwrap();
+    assert!(File::read(&large).unwrap_err().message.ends_with("it has more than 1 MiB"));
+    fs::write(&large, b"log = \"\xff\"\n").unwrap();
+    assert!(File::read(&large).is_err());
+}

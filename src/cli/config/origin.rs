@@ -1,0 +1,81 @@
+//! Where a setting comes from.
+
+use std::fmt;
+use std::path::Path;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::cli::config::value::Value;
+use crate::cli::outcome::Failure;
+
+/// A value, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(in crate::cli) struct Held<T = Value> {
+    pub(in crate::cli) value: T,
+    pub(in crate::cli) origin: Origin,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(in crate::cli) enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// A line of a file.
+    File(Spot),
+    /// An environment variable.
+    Environment { variable: &'static str },
+    /// An argument of the command.
+    Flag { flag: &'static str },
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(in crate::cli) struct Spot {
+    pub(in crate::cli) path: PathBuf,
+    /// From 1.
+    pub(in crate::cli) line: usize,
+    /// The tools that it is for, where it is not for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) tool: Option<String>,
+}
+
+/// What every error in a file of settings is answered with.
+const HINT: &str = "`ctxfs config --defaults` prints every setting and what it can be";
+
+impl Origin {
+    /// That `what` is wrong with what stands there.
+    pub(super) fn failure(&self, what: &str) -> Failure {
+        let text = match self {
+            Self::File(spot) => format!("{}: {what}", spot.text()),
+            Self::Environment { .. } | Self::Flag { .. } | Self::Default => what.to_owned(),
+        };
+        Failure::usage(text, HINT)
+    }
+}
+
+impl Spot {
+    pub(super) fn new(path: &Path, line: usize) -> Self {
+        Self { path: path.to_owned(), line, tool: None }
+    }
+
+    fn text(&self) -> String {
+        format!("{}:{}", self.path.display(), self.line)
+    }
+}
+
+/// `default`, `/etc/x/ctxfs.toml:3`, `TOOL_OUTPUT_DIR`, `--quota`.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(spot @ Spot { tool: None, .. }) => f.write_str(&spot.text()),
+            Self::File(spot @ Spot { tool: Some(tool), .. }) => {
+                write!(f, "for {tool:?}, {}", spot.text())
+            }
+            Self::Environment { variable } => f.write_str(variable),
+            Self::Flag { flag } => f.write_str(flag),
+        }
+    }
+}

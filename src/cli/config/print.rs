@@ -1,0 +1,158 @@
+//! The settings that hold, printed: as a file of settings, with where each comes from, or as JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::Map;
+use serde_json::json;
+
+use crate::cli::config::ROWS;
+use crate::cli::config::Settings;
+use crate::cli::config::origin::Held;
+use crate::cli::config::origin::Origin;
+use crate::cli::config::table::Group;
+use crate::cli::config::table::Row;
+use crate::cli::config::tools::Entry;
+use crate::cli::config::value::Value;
+use crate::cli::config::value::quoted;
+use crate::cli::env::Environment;
+use crate::redact::Rule;
+use crate::redact::SETS;
+
+/// Columns that values have before what is said of them.
+const WIDTH: usize = 40;
+
+/// Everything that holds, or what holds for `tool`.
+pub(super) fn toml(settings: &Settings, tool: Option<&str>, environment: &Environment) -> String {
+    let mut page = String::new();
+    for row in ROWS.iter().filter(|row| tool.is_none() || row.group == Group::Limits) {
+        match held(settings, tool, row, environment) {
+            Some(Held { value, origin }) => {
+                line(&mut page, row.name, &row.kind.to_toml(&value), &origin);
+            }
+            None => line(&mut page, &format!("# {}", row.name), "...", &Origin::Default),
+        }
+    }
+    if tool.is_none() {
+        redact(&mut page, settings);
+        tools(&mut page, settings);
+    }
+    page
+}
+
+/// The same for programs.
+pub(super) fn json(
+    settings: &Settings,
+    tool: Option<&str>,
+    environment: &Environment,
+) -> serde_json::Value {
+    let rows = ROWS.iter().filter(|row| tool.is_none() || row.group == Group::Limits);
+    let held = rows.map(|row| (row.name.to_owned(), json!(held(settings, tool, row, environment))));
+    let held: Map<_, _> = held.collect();
+    if let Some(tool) = tool {
+        return json!({ "tool": tool, "settings": held });
+    }
+    let mut tools: Map<String, serde_json::Value> = Map::new();
+    for Entry { pattern, key, held, .. } in settings.tools.entries() {
+        tools.entry(pattern).or_insert_with(|| json!({}))[key.row().name] = json!(held);
+    }
+    let redact = &settings.redact;
+    let rules: Vec<_> = redact.rules.value.iter().map(rule_json).collect();
+    let rules = json!({ "value": rules, "origin": redact.rules.origin });
+    let redact = json!({ "apply": redact.apply, "sets": redact.sets, "rules": rules });
+    json!({ "files": settings.files(), "settings": held, "redact": redact, "tool": tools })
+}
+
+/// A file of settings that sets nothing, and says what could be set.
+pub(super) fn template() -> String {
+    let mut page = String::from(
+        "# Settings of ctxfs, with their defaults. Take the `#` away from what is to differ.\n\
+         # Places: ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store, and --config FILE.\n",
+    );
+    for row in &ROWS {
+        let default = row.default_value();
+        let value = default.map_or("\"...\"".to_owned(), |value| row.kind.to_toml(&value));
+        let about = wrapped(row.about);
+        let allowed = row.kind.allowed();
+        let _ = write!(page, "\n{about}# It is {allowed}.\n# {} = {value}\n", row.name);
+    }
+    page + "\n# Limits that differ from tool to tool, by the name `server/tool` or a pattern.\n\
+            # [tool.\"github/*\"]\n# max_lines = 200\n\n\
+            # What is done about secrets: \"off\", \"views\" (they are masked in what is shown),\n\
+            # \"stored\" (in what is stored, too). Without `sets` all of them are looked for.\n\
+            # [redact]\n# apply = \"views\"\n"
+        + &format!("# sets = {}\n", list(SETS.iter().map(|set| set.name)))
+        + "# rules = [{ name = \"ticket\", regex = 'TICKET-[0-9]{6}' }]\n"
+}
+
+/// What holds; the place of the store is known where nobody named it, too.
+fn held(
+    settings: &Settings,
+    tool: Option<&str>,
+    row: &Row,
+    environment: &Environment,
+) -> Option<Held> {
+    let found = settings.held_for(tool, row.key).cloned();
+    if row.key != crate::cli::config::Key::Store {
+        return found;
+    }
+    let value = Value::Path(settings.store(environment).ok()?);
+    let origin = found.map_or(Origin::Default, |held| held.origin);
+    Some(Held { value, origin })
+}
+
+fn redact(page: &mut String, settings: &Settings) {
+    let redact = &settings.redact;
+    let rules: Vec<String> = redact.rules.value.iter().map(rule_toml).collect();
+    page.push_str("\n[redact]\n");
+    line(page, "apply", &quoted(&redact.apply.value), &redact.apply.origin);
+    line(page, "sets", &list(redact.sets.value.iter().map(String::as_str)), &redact.sets.origin);
+    line(page, "rules", &format!("[{}]", rules.join(", ")), &redact.rules.origin);
+}
+
+fn tools(page: &mut String, settings: &Settings) {
+    let mut entries: Vec<&Entry> = settings.tools.entries().collect();
+    entries.sort_by(|a, b| a.pattern.cmp(&b.pattern));
+    let mut last = None;
+    for entry in entries {
+        if last != Some(&entry.pattern) {
+            let _ = write!(page, "\n[tool.{}]\n", quoted(&entry.pattern));
+            last = Some(&entry.pattern);
+        }
+        let row = entry.key.row();
+        line(page, row.name, &row.kind.to_toml(&entry.held.value), &entry.held.origin);
+    }
+}
+
+fn line(page: &mut String, name: &str, value: &str, origin: &Origin) {
+    let origin = origin.to_string().replace(|c: char| c.is_control(), " ");
+    let _ = writeln!(page, "{:WIDTH$}  # {origin}", format!("{name} = {value}"));
+}
+
+fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    format!("[{}]", words.map(quoted).collect::<Vec<String>>().join(", "))
+}
+
+fn rule_toml(rule: &Rule) -> String {
+    format!("{{ name = {}, regex = {} }}", quoted(&rule.name), quoted(&rule.regex))
+}
+
+fn rule_json(rule: &Rule) -> serde_json::Value {
+    json!({ "name": rule.name, "regex": rule.regex })
+}
+
+/// `text` in lines of a comment.
+fn wrapped(text: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::from("#");
+    for word in text.split_whitespace() {
+        if line.len() + 1 + word.len() > 96 {
+            lines += &(std::mem::replace(&mut line, "#".to_owned()) + "\n");
+        }
+        line += " ";
+        line += word;
+    }
+    lines + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests;

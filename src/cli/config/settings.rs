@@ -1,0 +1,255 @@
+//! The settings that hold: flags over environment over files over defaults.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::cli::config::Key;
+use crate::cli::config::ROWS;
+use crate::cli::config::file;
+use crate::cli::config::file::File;
+use crate::cli::config::origin::Held;
+use crate::cli::config::origin::Origin;
+use crate::cli::config::tools::Tools;
+use crate::cli::config::value::Kind;
+use crate::cli::config::value::Value;
+use crate::cli::env;
+use crate::cli::env::Environment;
+use crate::cli::outcome::Failure;
+use crate::cli::settings;
+use crate::fs::Redaction;
+use crate::redact::Rule;
+use crate::redact::Rules;
+use crate::redact::SETS;
+use crate::redact::Set;
+use crate::store::SETTINGS;
+
+/// The settings that hold for a command.
+#[derive(Debug)]
+pub(in crate::cli) struct Settings {
+    values: BTreeMap<Key, Held>,
+    pub(super) tools: Tools,
+    pub(super) redact: Redact,
+    files: Vec<PathBuf>,
+    store: Option<PathBuf>,
+}
+
+/// What is done about secrets.
+#[derive(Debug)]
+pub(super) struct Redact {
+    pub(super) apply: Held<String>,
+    pub(super) sets: Held<Vec<String>>,
+    pub(super) rules: Held<Vec<Rule>>,
+}
+
+impl Settings {
+    /// Reads the user's file, the store's and `config`, as far as they are there; `config` has to
+    /// be. `flags` are what the command was given.
+    pub(in crate::cli) fn load(
+        config: Option<&Path>,
+        flags: Vec<(Key, Value)>,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
+        let above = above(flags, environment)?;
+        let user = users_file(environment).map(|path| File::read(&path)).transpose()?.flatten();
+        let given = config.map(read_given).transpose()?;
+        let mut values = defaults();
+        for file in [&user, &given].into_iter().flatten() {
+            values.extend(file.values.iter().map(|said| based(said, file, environment)));
+        }
+        values.extend(above.iter().cloned());
+        let store = path_of(&values, Key::Store);
+        let store = settings::store(store, environment).ok();
+        let stores = store.as_ref().map(|store| stores_file(store)).transpose()?.flatten();
+        let files: Vec<File> = [user, stores, given].into_iter().flatten().collect();
+        values = defaults();
+        for file in &files {
+            values.extend(file.values.iter().map(|said| based(said, file, environment)));
+        }
+        values.extend(above);
+        let redact = Redact::of(&files, environment)?;
+        let paths = files.iter().map(|file| file.path.clone()).collect();
+        let tools = Tools::new(files.into_iter().flat_map(|file| file.tools));
+        Ok(Self { values, tools, redact, files: paths, store })
+    }
+
+    /// The defaults alone.
+    pub(super) fn defaults() -> Self {
+        let redact = Redact {
+            apply: Held { value: "off".to_owned(), origin: Origin::Default },
+            sets: Held { value: all_sets(), origin: Origin::Default },
+            rules: Held { value: Vec::new(), origin: Origin::Default },
+        };
+        let (tools, files) = (Tools::default(), Vec::new());
+        Self { values: defaults(), tools, redact, files, store: None }
+    }
+
+    /// The store, absolute.
+    pub(in crate::cli) fn store(&self, environment: &Environment) -> anyhow::Result<PathBuf> {
+        match &self.store {
+            Some(store) => Ok(store.clone()),
+            None => settings::store(None, environment),
+        }
+    }
+
+    /// The files that were read, in the order of their weight.
+    pub(in crate::cli) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// What is held, where somebody or the default says something.
+    pub(super) fn held(&self, key: Key) -> Option<&Held> {
+        self.values.get(&key)
+    }
+
+    /// What holds for the output of `tool`.
+    pub(super) fn held_for(&self, tool: Option<&str>, key: Key) -> Option<&Held> {
+        let special = tool.and_then(|tool| self.tools.find(tool, key));
+        special.or_else(|| self.held(key))
+    }
+
+    /// A setting that is a path.
+    pub(in crate::cli) fn path(&self, key: Key) -> Option<&Path> {
+        path_of(&self.values, key)
+    }
+
+    /// A setting that is a text or a word.
+    pub(in crate::cli) fn text(&self, key: Key) -> Option<&str> {
+        match &self.held(key)?.value {
+            Value::Text(text) => Some(text),
+            Value::Word(word) => Some(word),
+            Value::Path(_) | Value::Switch(_) | Value::Number(_) => None,
+        }
+    }
+
+    /// Whether a switch is on.
+    pub(in crate::cli) fn is_on(&self, key: Key) -> bool {
+        self.held(key).is_some_and(|held| held.value == Value::Switch(true))
+    }
+
+    /// A number; none, where a word is in its place.
+    pub(in crate::cli) fn number(&self, key: Key) -> Option<u64> {
+        match self.held(key)?.value {
+            Value::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// What is to be done about secrets; nothing, where that is off.
+    pub(in crate::cli) fn redaction(&self) -> Result<Option<Redaction>, Failure> {
+        let stored = match self.redact.apply.value.as_str() {
+            "off" => return Ok(None),
+            apply => apply == "stored",
+        };
+        let wanted = |set: &&Set| self.redact.sets.value.iter().any(|name| name == set.name);
+        let sets: Vec<&Set> = SETS.iter().filter(wanted).collect();
+        let rules = Rules::new(&sets, &self.redact.rules.value);
+        let rules = rules.map_err(|error| self.redact.rules.origin.failure(&error.to_string()))?;
+        Ok(Some(Redaction { rules: Arc::new(rules), stored }))
+    }
+}
+
+impl Redact {
+    fn of(files: &[File], environment: &Environment) -> Result<Self, Failure> {
+        let mut redact = Settings::defaults().redact;
+        for said in files.iter().map(|file| &file.redact) {
+            // To speak of it is to want it.
+            let wanted = said.origin.clone().filter(|_| redact.apply.value == "off");
+            let wanted = wanted.map(|origin| Held { value: "views".to_owned(), origin });
+            redact.apply = said.apply.clone().or(wanted).unwrap_or(redact.apply);
+            redact.sets = said.sets.clone().unwrap_or(redact.sets);
+            redact.rules = said.rules.clone().unwrap_or(redact.rules);
+        }
+        if let Some(text) = environment.settings.get(env::REDACT) {
+            let origin = Origin::Environment { variable: env::REDACT };
+            let value = read_variable(env::REDACT, text, file::APPLY)?;
+            if let Value::Text(value) = value {
+                redact.apply = Held { value, origin };
+            }
+        }
+        Ok(redact)
+    }
+}
+
+/// What stands above all files: environment, then flags.
+fn above(flags: Vec<(Key, Value)>, environment: &Environment) -> Result<Vec<(Key, Held)>, Failure> {
+    let mut above = Vec::new();
+    for row in &ROWS {
+        if let Some(text) = environment.settings.get(row.variable) {
+            let origin = Origin::Environment { variable: row.variable };
+            let value = read_variable(row.variable, text, row.kind)?;
+            above.push((row.key, Held { value, origin }));
+        }
+    }
+    above.extend(flags.into_iter().map(|(key, value)| {
+        let flag = key.row().flag.unwrap_or_default();
+        (key, Held { value, origin: Origin::Flag { flag } })
+    }));
+    Ok(above)
+}
+
+fn read_variable(name: &'static str, text: &OsString, kind: Kind) -> Result<Value, Failure> {
+    let origin = Origin::Environment { variable: name };
+    kind.of_text(text).map_err(|_| {
+        let (text, allowed) = (text.to_string_lossy(), kind.allowed());
+        origin.failure(&format!("`{name}` cannot be `{text}`: it is {allowed}"))
+    })
+}
+
+fn defaults() -> BTreeMap<Key, Held> {
+    let held = |value| Held { value, origin: Origin::Default };
+    ROWS.iter().filter_map(|row| Some((row.key, held(row.default_value()?)))).collect()
+}
+
+fn all_sets() -> Vec<String> {
+    SETS.iter().map(|set| set.name.to_owned()).collect()
+}
+
+/// `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, else under `~/.config`.
+pub(super) fn users_file(environment: &Environment) -> Option<PathBuf> {
+    let home = || Some(environment.home.as_ref()?.join(".config"));
+    Some(environment.config_home.clone().or_else(home)?.join("ctxfs").join(SETTINGS))
+}
+
+fn read_given(path: &Path) -> Result<File, Failure> {
+    let missing = || {
+        let text = format!("there are no settings at `{}`", path.display());
+        Failure::usage(text, "name a file that is there: `--config FILE`")
+    };
+    File::read(path)?.ok_or_else(missing)
+}
+
+/// The store's own file. It cannot say where the store is: that was known before it was found.
+fn stores_file(store: &Path) -> Result<Option<File>, Failure> {
+    let file = File::read(&store.join(SETTINGS))?;
+    let said =
+        file.as_ref().and_then(|file| file.values.iter().find(|(key, _)| *key == Key::Store));
+    match said {
+        Some((_, held)) => {
+            Err(held.origin.failure("`store` cannot be set in the store's own file"))
+        }
+        None => Ok(file),
+    }
+}
+
+/// A value as the file means it: paths count from where the file is, and `~` is the user's home.
+fn based((key, held): &(Key, Held), file: &File, environment: &Environment) -> (Key, Held) {
+    let Value::Path(path) = &held.value else { return (*key, held.clone()) };
+    let path = match (path.strip_prefix("~"), &environment.home) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => file.path.parent().unwrap_or(Path::new("")).join(path),
+    };
+    (*key, Held { value: Value::Path(path), origin: held.origin.clone() })
+}
+
+fn path_of(values: &BTreeMap<Key, Held>, key: Key) -> Option<&Path> {
+    match &values.get(&key)?.value {
+        Value::Path(path) => Some(path),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::model::Direction;
+use crate::model::Limits;
+use crate::model::LimitsByTool as _;
+
+/// A home with places for settings.
+struct Home {
+    dir: TempDir,
+    environment: Environment,
+}
+
+impl Home {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(home.join(".config/ctxfs")).unwrap();
+        fs::create_dir_all(home.join(".local/share/ctxfs")).unwrap();
+        Self { dir, environment: Environment { home: Some(home), ..Environment::default() } }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.environment.home.as_ref().unwrap().join(name)
+    }
+
+    fn user(self, text: &str) -> Self {
+        fs::write(self.path(".config/ctxfs/ctxfs.toml"), text).unwrap();
+        self
+    }
+
+    fn store(self, text: &str) -> Self {
+        fs::write(self.path(".local/share/ctxfs/ctxfs.toml"), text).unwrap();
+        self
+    }
+
+    fn given(self, text: &str) -> Self {
+        fs::write(self.path("given.toml"), text).unwrap();
+        self
+    }
+
+    fn variable(mut self, name: &'static str, value: &str) -> Self {
+        self.environment.settings.insert(name, value.into());
+        self
+    }
+
+    fn load(&self, flags: Vec<(Key, Value)>) -> Result<Settings, Failure> {
+        let given = self.path("given.toml");
+        Settings::load(given.exists().then_some(given.as_path()), flags, &self.environment)
+    }
+
+    fn settings(&self) -> Settings {
+        self.load(Vec::new()).unwrap()
+    }
+
+    /// Where a setting comes from, without the home.
+    fn origin(&self, settings: &Settings, key: Key) -> String {
+        let origin = settings.held(key).unwrap().origin.to_string();
+        let home = self.dir.path().canonicalize().unwrap();
+        origin.replace(&*home.to_string_lossy(), "~")
+    }
+}
+
+#[test]
+fn without_files_the_defaults_hold() {
+    let home = Home::new();
+    let settings = home.settings();
+    assert_eq!(settings.limits(None), Limits::default());
+    assert_eq!(settings.number(Key::MinFree), Some(64 << 20));
+    assert_eq!(settings.number(Key::Quota), None);
+    assert_eq!(settings.path(Key::Mountpoint), None);
+    assert!(settings.redaction().unwrap().is_none());
+    assert!(settings.files().is_empty());
+    assert_eq!(settings.store(&home.environment).unwrap(), home.path(".local/share/ctxfs"));
+}
+
+#[test]
+fn each_layer_wins_over_those_before_it() {
+    let mut home = Home::new();
+    let mut said = Vec::new();
+    let note = |home: &Home, flags: Vec<(Key, Value)>, said: &mut Vec<(String, u64)>| {
+        let settings = home.load(flags).unwrap();
+        let number = settings.number(Key::Quota).unwrap_or(0);
+        said.push((home.origin(&settings, Key::Quota), number));
+    };
+    note(&home, Vec::new(), &mut said);
+    home = home.user("# mine\nquota = 1\nmax_lines = 10\n");
+    note(&home, Vec::new(), &mut said);
+    home = home.store("quota = 2\n");
+    note(&home, Vec::new(), &mut said);
+    home = home.given("quota = 3\n");
+    note(&home, Vec::new(), &mut said);
+    home = home.variable(env::QUOTA, "4");
+    note(&home, Vec::new(), &mut said);
+    note(&home, vec![(Key::Quota, Value::Number(5))], &mut said);
+    note(&home, vec![(Key::Quota, Value::Word("off"))], &mut said);
+    let said: Vec<(&str, u64)> =
+        said.iter().map(|(from, number)| (from.as_str(), *number)).collect();
+    assert_eq!(
+        said,
+        [
+            ("default", 0),
+            ("~/.config/ctxfs/ctxfs.toml:2", 1),
+            ("~/.local/share/ctxfs/ctxfs.toml:1", 2),
+            ("~/given.toml:1", 3),
+            ("CTXFS_QUOTA", 4),
+            ("--quota", 5),
+            ("--quota", 0),
+        ]
+    );
+    let settings = home.settings();
+    assert_eq!(home.origin(&settings, Key::MaxLines), "~/.config/ctxfs/ctxfs.toml:3", "key by key");
+}
+
+#[test]
+fn the_store_that_a_file_names_has_settings_too() {
+    let home = Home::new().user("store = \"~/other\"\nmountpoint = \"mnt\"\n");
+    fs::create_dir(home.path("other")).unwrap();
+    fs::write(home.path("other/ctxfs.toml"), "max_lines = 7\n").unwrap();
+    let settings = home.settings();
+    assert_eq!(settings.store(&home.environment).unwrap(), home.path("other"));
+    assert_eq!(settings.limits(None).max_lines, 7);
+    assert_eq!(settings.path(Key::Mountpoint), Some(&*home.path(".config/ctxfs/mnt")));
+    let flag = vec![(Key::Store, Value::Path(home.path("third")))];
+    assert_eq!(home.load(flag).unwrap().limits(None).max_lines, 2000);
+}
+
+#[test]
+fn the_stores_own_file_cannot_move_it() {
+    let home = Home::new().store("\nstore = \"/elsewhere\"\n");
+    let said = home.load(Vec::new()).unwrap_err();
+    let want = ".local/share/ctxfs/ctxfs.toml:2: `store` cannot be set in the store's own file";
+    assert!(said.message.ends_with(want), "{}", said.message);
+}
+
+#[test]
+fn what_is_wrong_anywhere_is_refused() {
+    let message = |home: Home| home.load(Vec::new()).unwrap_err().message;
+    assert!(message(Home::new().user("x = 1")).contains(".config/ctxfs/ctxfs.toml:1: unknown key"));
+    assert!(message(Home::new().store("x = 1")).contains("share/ctxfs/ctxfs.toml:1: unknown key"));
+    assert!(message(Home::new().given("x = 1")).contains("given.toml:1: unknown key"));
+    assert_eq!(
+        message(Home::new().variable(env::TOOL_OUTPUT_MAX_LINES, "many")),
+        "`TOOL_OUTPUT_MAX_LINES` cannot be `many`: it is a whole number from 1 on, \"never\" or \
+         \"mirror\""
+    );
+    assert_eq!(
+        message(Home::new().variable(env::REDACT, "yes")),
+        "`CTXFS_REDACT` cannot be `yes`: it is \"off\", \"views\" or \"stored\""
+    );
+    let home = Home::new();
+    let absent = Settings::load(Some(&home.path("absent")), Vec::new(), &home.environment);
+    assert!(absent.unwrap_err().message.starts_with("there are no settings at `"));
+}
+
+#[test]
+fn limits_differ_from_tool_to_tool() {
+    let home = Home::new()
+        .user("max_lines = 10\n[tool.\"github/*\"]\nmax_lines = 20\ndirection = \"tail\"\n")
+        .store("[tool.\"github/search_issues\"]\nmax_lines = 30\n")
+        .variable(env::TOOL_OUTPUT_MAX_LINES, "40");
+    let settings = home.settings();
+    let lines = |tool: Option<&str>| settings.limits(tool).max_lines;
+    assert_eq!(lines(None), 40);
+    assert_eq!(lines(Some("shell/exec")), 40);
+    assert_eq!(lines(Some("github/get_file")), 20);
+    assert_eq!(lines(Some("github/search_issues")), 30);
+    assert_eq!(settings.limits(Some("github/search_issues")).direction, Direction::Tail);
+}
+
+#[test]
+fn never_and_mirror_lift_a_limit() {
+    let text = "max_lines = \"never\"\nretention_days = \"never\"\ntoken_budget = 500\n\
+                [tool.a]\nmax_bytes = \"mirror\"\ntoken_budget = \"off\"\n";
+    let home = Home::new().user(text);
+    let settings = home.settings();
+    let (all, one) = (settings.limits(None), settings.limits(Some("a")));
+    assert_eq!((all.max_lines, all.max_bytes, all.mirror), (Limits::NEVER, 51200, false));
+    assert_eq!((all.retention_days, all.token_budget), (u32::MAX, Some(500)));
+    assert_eq!((one.max_bytes, one.mirror, one.token_budget), (Limits::NEVER, true, None));
+}
+
+#[test]
+fn to_speak_of_redaction_is_to_want_it() {
+    let applied = |home: Home| home.settings().redaction().unwrap().map(|found| found.stored);
+    assert_eq!(applied(Home::new()), None);
+    assert_eq!(applied(Home::new().user("[redact]\n")), Some(false));
+    assert_eq!(applied(Home::new().user("redact = \"stored\"\n")), Some(true));
+    assert_eq!(applied(Home::new().user("redact = \"views\"").store("redact = \"off\"")), None);
+    assert_eq!(applied(Home::new().user("[redact]").variable(env::REDACT, "stored")), Some(true));
+    assert_eq!(applied(Home::new().variable(env::REDACT, "views")), Some(false));
+}
+
+#[test]
+fn sets_and_rules_are_those_of_the_last_file_that_has_them() {
+    let home = Home::new()
+        .user("[redact]\nsets = [\"aws\"]\nrules = [{ name = \"a\", regex = \"aaaaaaaa\" }]\n")
+        .store("[redact]\nsets = [\"npm\"]\n");
+    let names = home.settings().redaction().unwrap().unwrap().rules.names().to_vec();
+    assert_eq!(names, ["a", "npm-token"]);
+}
+
+#[test]
+fn places_without_a_home() {
+    let environment = Environment::default();
+    let settings = Settings::load(None, Vec::new(), &environment).unwrap();
+    assert!(settings.store(&environment).is_err());
+}

@@ -1,0 +1,110 @@
+//! Settings that differ from tool to tool.
+
+use globset::Glob;
+use globset::GlobMatcher;
+
+use crate::cli::config::Key;
+use crate::cli::config::origin::Held;
+
+/// What there is in `[tool."..."]` tables, the least specific first.
+///
+/// A name wins over a pattern, a longer pattern over a shorter one, and what was read later over what
+/// was read before. Each key by itself: a table need not repeat what another one says.
+#[derive(Debug, Default)]
+pub(super) struct Tools(Vec<Entry>);
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) pattern: String,
+    /// None, where the pattern is a name.
+    glob: Option<GlobMatcher>,
+    pub(super) key: Key,
+    pub(super) held: Held,
+}
+
+impl Tools {
+    /// `entries` in the order in which they were read.
+    pub(super) fn new(entries: impl Iterator<Item = (String, Key, Held)>) -> Self {
+        let mut entries: Vec<Entry> = entries
+            .map(|(pattern, key, held)| Entry { glob: glob(&pattern), pattern, key, held })
+            .collect();
+        entries.sort_by_key(|entry| (entry.glob.is_none(), entry.pattern.len()));
+        Self(entries)
+    }
+
+    /// What holds for `tool`, where a table says so.
+    pub(super) fn find(&self, tool: &str, key: Key) -> Option<&Held> {
+        let said = self.0.iter().rev().find(|entry| entry.key == key && entry.is_for(tool));
+        said.map(|entry| &entry.held)
+    }
+
+    /// All of them, the least specific first; of those that say the same, only what holds.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.0.iter().enumerate().filter_map(|(number, entry)| {
+            let same = |later: &Entry| later.pattern == entry.pattern && later.key == entry.key;
+            (!self.0[number + 1..].iter().any(same)).then_some(entry)
+        })
+    }
+}
+
+impl Entry {
+    fn is_for(&self, tool: &str) -> bool {
+        self.glob.as_ref().map_or(self.pattern == tool, |glob| glob.is_match(tool))
+    }
+}
+
+/// None for a name. A pattern that cannot be was refused when its file was read.
+fn glob(pattern: &str) -> Option<GlobMatcher> {
+    let is_glob = pattern.contains(['*', '?', '[', '{', '\\']);
+    Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::config::origin::Origin;
+    use crate::cli::config::value::Value;
+
+    fn tools(entries: &[(&str, u64)]) -> Tools {
+        let held = |number| Held { value: Value::Number(number), origin: Origin::Default };
+        let entries = entries.iter();
+        Tools::new(
+            entries.map(|(pattern, number)| ((*pattern).to_owned(), Key::MaxLines, held(*number))),
+        )
+    }
+
+    fn found(tools: &Tools, tool: &str) -> Option<Value> {
+        tools.find(tool, Key::MaxLines).map(|held| held.value.clone())
+    }
+
+    #[test]
+    fn the_most_specific_wins() {
+        let all = tools(&[
+            ("github/search_issues", 1),
+            ("github/*", 2),
+            ("*", 3),
+            ("github/search_*", 4),
+            ("{shell,bash}/exec", 5),
+        ]);
+        let cases = [
+            ("github/search_issues", 1),
+            ("github/search_code", 4),
+            ("github/get_file", 2),
+            ("gitlab/get_file", 3),
+            ("read", 3),
+            ("bash/exec", 5),
+        ];
+        for (tool, number) in cases {
+            assert_eq!(found(&all, tool), Some(Value::Number(number)), "{tool}");
+        }
+        assert_eq!(all.find("read", Key::MaxBytes), None);
+        assert_eq!(found(&tools(&[("github/*", 2)]), "gitlab/x"), None);
+    }
+
+    #[test]
+    fn of_the_same_pattern_the_later_wins() {
+        let all = tools(&[("github/*", 1), ("github/*", 2), ("gitlab/*", 3)]);
+        assert_eq!(found(&all, "github/x"), Some(Value::Number(2)));
+        assert_eq!(all.entries().count(), 2);
+    }
+}

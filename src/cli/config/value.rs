@@ -1,0 +1,269 @@
+//! Values of settings: what each may be, and how it is read and written.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::PathBuf;
+
+use bytesize::ByteSize;
+use serde::Serialize;
+use toml::de::DeValue;
+
+use crate::cli::logging;
+
+/// What a setting is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(in crate::cli) enum Value {
+    /// A file or a directory.
+    Path(PathBuf),
+    /// Any text, and a word of a choice.
+    Text(String),
+    /// Yes or no.
+    Switch(bool),
+    /// A number, of bytes where the kind says so.
+    Number(u64),
+    /// A word in the place of a number.
+    Word(&'static str),
+}
+
+/// What a setting can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Kind {
+    /// A file or a directory; in a file, a relative one counts from the file's directory.
+    Path,
+    /// A text that is not empty.
+    Text,
+    /// What to log.
+    Log,
+    /// `true` or `false`.
+    Switch,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A whole number from 1 on, or one of these words.
+    Count(&'static [&'static str]),
+    /// Bytes: a number, or a text with a unit; or one of these words.
+    Size(&'static [&'static str]),
+}
+
+/// What cannot be a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) struct Unfit;
+
+impl Kind {
+    /// Reads a value of an environment variable or a flag.
+    pub(in crate::cli) fn of_text(self, text: &OsStr) -> Result<Value, Unfit> {
+        if self == Self::Path {
+            return if text.is_empty() { Err(Unfit) } else { Ok(Value::Path(text.into())) };
+        }
+        let text = text.to_str().ok_or(Unfit)?;
+        match self {
+            Self::Switch => match text {
+                "true" | "1" => Ok(Value::Switch(true)),
+                "false" | "0" => Ok(Value::Switch(false)),
+                _ => Err(Unfit),
+            },
+            Self::Count(words) => word(text, words).or_else(|| count(text)).ok_or(Unfit),
+            _ => self.of_str(text),
+        }
+    }
+
+    /// Reads a value of a file.
+    pub(super) fn of_toml(self, value: &DeValue<'_>) -> Result<Value, Unfit> {
+        match (self, value) {
+            (Self::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
+            (Self::Count(_), DeValue::Integer(number)) => {
+                integer(number).filter(|count| *count > 0).map(Value::Number).ok_or(Unfit)
+            }
+            (Self::Size(_), DeValue::Integer(number)) => {
+                integer(number).map(Value::Number).ok_or(Unfit)
+            }
+            (Self::Switch, _) => Err(Unfit),
+            (_, DeValue::String(text)) => self.of_str(text),
+            _ => Err(Unfit),
+        }
+    }
+
+    /// Reads what is a text everywhere.
+    fn of_str(self, text: &str) -> Result<Value, Unfit> {
+        match self {
+            Self::Path | Self::Text | Self::Log | Self::Switch if text.is_empty() => Err(Unfit),
+            Self::Path => Ok(Value::Path(text.into())),
+            Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Log => logging::check(text).map(|()| Value::Text(text.to_owned())).or(Err(Unfit)),
+            Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+            Self::Count(words) => word(text, words).ok_or(Unfit),
+            Self::Size(words) => word(text, words).or_else(|| size(text)).ok_or(Unfit),
+            Self::Choice(_) | Self::Switch => Err(Unfit),
+        }
+    }
+
+    /// What it can be, in words: `a whole number from 1 on, "never" or "mirror"`.
+    pub(super) fn allowed(self) -> String {
+        let quoted = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect();
+        let mut choices: Vec<String> = match self {
+            Self::Path | Self::Text => vec!["a text that is not empty".to_owned()],
+            Self::Log => vec!["a level such as \"info\"".to_owned(), "directives".to_owned()],
+            Self::Switch => vec!["true".to_owned(), "false".to_owned()],
+            Self::Choice(words) | Self::Count(words) | Self::Size(words) => quoted(words),
+        };
+        match self {
+            Self::Count(_) => choices.insert(0, "a whole number from 1 on".to_owned()),
+            Self::Size(_) => {
+                choices.insert(0, "a number of bytes".to_owned());
+                choices.insert(1, "a text such as \"64 MiB\"".to_owned());
+            }
+            _ => {}
+        }
+        let last = choices.pop().unwrap_or_default();
+        if choices.is_empty() { last } else { format!("{} or {last}", choices.join(", ")) }
+    }
+
+    /// `value` as a file has it.
+    pub(super) fn to_toml(self, value: &Value) -> String {
+        match (self, value) {
+            (Self::Size(_), Value::Number(bytes)) => in_units(*bytes),
+            (_, value) => value.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => f.write_str(&quoted(&path.to_string_lossy())),
+            Self::Text(text) => f.write_str(&quoted(text)),
+            Self::Switch(on) => on.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Word(word) => f.write_str(&quoted(word)),
+        }
+    }
+}
+
+/// `text` as a string of TOML on one line. What is a string of JSON is one of TOML, too, but for the
+/// one control character that JSON leaves as it is.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\x7f', "\\u007f")
+}
+
+fn word(text: &str, words: &[&'static str]) -> Option<Value> {
+    words.iter().find(|word| **word == text).map(|word| Value::Word(word))
+}
+
+fn count(text: &str) -> Option<Value> {
+    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
+    number.map(Value::Number)
+}
+
+fn size(text: &str) -> Option<Value> {
+    let size: ByteSize = text.parse().ok()?;
+    (size.as_u64() <= MOST).then_some(Value::Number(size.as_u64()))
+}
+
+/// The largest number: that of TOML.
+const MOST: u64 = i64::MAX as u64;
+
+fn integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
+    let digits = number.as_str().replace('_', "");
+    i64::from_str_radix(&digits, number.radix()).ok().and_then(|number| number.try_into().ok())
+}
+
+/// `"64 MiB"` where that is exact, else the number.
+fn in_units(bytes: u64) -> String {
+    let units = [("GiB", bytesize::GIB), ("MiB", bytesize::MIB), ("KiB", bytesize::KIB)];
+    let exact = units.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
+    exact.map_or(bytes.to_string(), |(name, unit)| format!("\"{} {name}\"", bytes / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: &[&str] = &["never", "mirror"];
+
+    fn toml(kind: Kind, text: &str) -> Result<Value, Unfit> {
+        kind.of_toml(DeValue::parse(text).unwrap().get_ref())
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let read = |text: &str| toml(Kind::Size(WORDS), text);
+        let cases = [
+            ("0", 0),
+            ("4096", 4096),
+            ("0x10", 16),
+            ("1_000", 1000),
+            ("\"64 MiB\"", 64 << 20),
+            ("\"64MiB\"", 64 << 20),
+            ("\"1GB\"", 1_000_000_000),
+            ("\"1.5 KiB\"", 1536),
+            ("\"2k\"", 2000),
+            ("\"12\"", 12),
+        ];
+        for (text, bytes) in cases {
+            assert_eq!(read(text), Ok(Value::Number(bytes)), "{text}");
+        }
+        for text in ["-1", "1.5", "true", "\"\"", "\"64 furlongs\"", "\"-1\"", "\"99 EiB\""] {
+            assert_eq!(read(text), Err(Unfit), "{text}");
+        }
+        assert_eq!(read("\"never\""), Ok(Value::Word("never")));
+    }
+
+    #[test]
+    fn numbers_begin_at_one() {
+        let read = |text: &str| toml(Kind::Count(WORDS), text);
+        assert_eq!(read("2000"), Ok(Value::Number(2000)));
+        assert_eq!(read("\"mirror\""), Ok(Value::Word("mirror")));
+        for text in ["0", "-1", "\"2000\"", "\"off\"", "1e3", "[1]"] {
+            assert_eq!(read(text), Err(Unfit), "{text}");
+        }
+        let read = |text: &str| Kind::Count(WORDS).of_text(OsStr::new(text));
+        assert_eq!(read("2000"), Ok(Value::Number(2000)));
+        assert_eq!(read("never"), Ok(Value::Word("never")));
+        for text in ["0", "-1", "", "x", "9223372036854775808"] {
+            assert_eq!(read(text), Err(Unfit), "{text}");
+        }
+    }
+
+    #[test]
+    fn switches_words_and_texts() {
+        assert_eq!(toml(Kind::Switch, "true"), Ok(Value::Switch(true)));
+        assert_eq!(toml(Kind::Switch, "\"true\""), Err(Unfit));
+        assert_eq!(Kind::Switch.of_text(OsStr::new("0")), Ok(Value::Switch(false)));
+        assert_eq!(Kind::Switch.of_text(OsStr::new("maybe")), Err(Unfit));
+        let choice = Kind::Choice(&["head", "tail"]);
+        assert_eq!(toml(choice, "\"tail\""), Ok(Value::Text("tail".to_owned())));
+        assert_eq!(toml(choice, "\"both\""), Err(Unfit));
+        assert_eq!(toml(Kind::Text, "\"\""), Err(Unfit));
+        assert_eq!(
+            toml(Kind::Log, "\"warn,ctxfs=debug\""),
+            Ok(Value::Text("warn,ctxfs=debug".to_owned()))
+        );
+        assert_eq!(toml(Kind::Log, "\"ctxfs=loud\""), Err(Unfit));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let size = Kind::Size(&["off"]);
+        for (value, text) in [
+            (Value::Number(0), "0"),
+            (Value::Number(12288), "\"12 KiB\""),
+            (Value::Number(51201), "51201"),
+            (Value::Number(3 << 30), "\"3 GiB\""),
+            (Value::Word("off"), "\"off\""),
+        ] {
+            assert_eq!(size.to_toml(&value), text);
+            assert_eq!(toml(size, text), Ok(value));
+        }
+        let path = Value::Path(PathBuf::from("/a \"b\"\\\u{e9}"));
+        assert_eq!(toml(Kind::Path, &path.to_string()), Ok(path));
+    }
+
+    #[test]
+    fn what_is_allowed_is_said() {
+        let said = "a number of bytes, a text such as \"64 MiB\", \"never\" or \"mirror\"";
+        assert_eq!(Kind::Size(WORDS).allowed(), said);
+        assert_eq!(Kind::Switch.allowed(), "true or false");
+        assert_eq!(Kind::Count(&[]).allowed(), "a whole number from 1 on");
+        assert_eq!(Kind::Text.allowed(), "a text that is not empty");
+    }
+}
