@@ -274,7 +274,7 @@ pub(in crate::cli) static ROWS: [Row; 25] = [
         key: Key::RetentionDays,
         group: Group::Limits,
         name: "retention_days",
-        kind: Kind::Count(&["never"]),
+        kind: Kind::Whole(&["never"]),
         default: "7",
         variable: env::TOOL_OUTPUT_RETENTION_DAYS,
         flag: None,

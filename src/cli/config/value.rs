@@ -41,6 +41,8 @@ pub(in crate::cli) enum Kind {
     Choice(&'static [&'static str]),
     /// A whole number from 1 on, or one of these words.
     Count(&'static [&'static str]),
+    /// A whole number, or one of these words.
+    Whole(&'static [&'static str]),
     /// Bytes: a number, or a text with a unit; or one of these words.
     Size(&'static [&'static str]),
 }
@@ -62,7 +64,8 @@ impl Kind {
                 "false" | "0" => Ok(Value::Switch(false)),
                 _ => Err(Unfit),
             },
-            Self::Count(words) => word(text, words).or_else(|| count(text)).ok_or(Unfit),
+            Self::Count(words) => word(text, words).or_else(|| whole(text, 1)).ok_or(Unfit),
+            Self::Whole(words) => word(text, words).or_else(|| whole(text, 0)).ok_or(Unfit),
             _ => self.of_str(text),
         }
     }
@@ -74,7 +77,7 @@ impl Kind {
             (Self::Count(_), DeValue::Integer(number)) => {
                 integer(number).filter(|count| *count > 0).map(Value::Number).ok_or(Unfit)
             }
-            (Self::Size(_), DeValue::Integer(number)) => {
+            (Self::Size(_) | Self::Whole(_), DeValue::Integer(number)) => {
                 integer(number).map(Value::Number).ok_or(Unfit)
             }
             (Self::Switch, _) => Err(Unfit),
@@ -91,7 +94,7 @@ impl Kind {
             Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Log => logging::check(text).map(|()| Value::Text(text.to_owned())).or(Err(Unfit)),
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
-            Self::Count(words) => word(text, words).ok_or(Unfit),
+            Self::Count(words) | Self::Whole(words) => word(text, words).ok_or(Unfit),
             Self::Size(words) => word(text, words).or_else(|| size(text)).ok_or(Unfit),
             Self::Choice(_) | Self::Switch => Err(Unfit),
         }
@@ -104,10 +107,13 @@ impl Kind {
             Self::Path | Self::Text => vec!["a text that is not empty".to_owned()],
             Self::Log => vec!["a level such as \"info\"".to_owned(), "directives".to_owned()],
             Self::Switch => vec!["true".to_owned(), "false".to_owned()],
-            Self::Choice(words) | Self::Count(words) | Self::Size(words) => quoted(words),
+            Self::Choice(words) | Self::Count(words) | Self::Whole(words) | Self::Size(words) => {
+                quoted(words)
+            }
         };
         match self {
             Self::Count(_) => choices.insert(0, "a whole number from 1 on".to_owned()),
+            Self::Whole(_) => choices.insert(0, "a whole number".to_owned()),
             Self::Size(_) => {
                 choices.insert(0, "a number of bytes".to_owned());
                 choices.insert(1, "a text such as \"64 MiB\"".to_owned());
@@ -149,8 +155,8 @@ fn word(text: &str, words: &[&'static str]) -> Option<Value> {
     words.iter().find(|word| **word == text).map(|word| Value::Word(word))
 }
 
-fn count(text: &str) -> Option<Value> {
-    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
+fn whole(text: &str, least: u64) -> Option<Value> {
+    let number = text.parse().ok().filter(|number| (least..=MOST).contains(number));
     number.map(Value::Number)
 }
 
@@ -216,6 +222,8 @@ mod tests {
         for text in ["0", "-1", "\"2000\"", "\"off\"", "1e3", "[1]"] {
             assert_eq!(read(text), Err(Unfit), "{text}");
         }
+        assert_eq!(toml(Kind::Whole(&[]), "0"), Ok(Value::Number(0)));
+        assert_eq!(Kind::Whole(&[]).of_text(OsStr::new("0")), Ok(Value::Number(0)));
         let read = |text: &str| Kind::Count(WORDS).of_text(OsStr::new(text));
         assert_eq!(read("2000"), Ok(Value::Number(2000)));
         assert_eq!(read("never"), Ok(Value::Word("never")));
