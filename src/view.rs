@@ -196,7 +196,12 @@ fn text_only(
 
 /// Whether a view says in its own form what is redacted in it: its first line is not free.
 fn counts_itself(view: &View) -> bool {
-    matches!(view, View::Summary | View::Meta | View::Ref)
+    match view {
+        View::Tail | View::Head | View::Lines(_) | View::Grep(_) => false,
+        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle | View::Preview => {
+            true
+        }
+    }
 }
 
 /// Whether bytes of the artifact go out as they are.

@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::model::Direction;
 use crate::model::Subject;
+use crate::redact::Tally;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::kind;
@@ -27,6 +28,8 @@ use response::Status;
 
 /// Bytes copied at once.
 const BLOCK: usize = 256 << 10;
+/// Most bytes of a preview, whatever the limits say.
+pub(super) const PREVIEW_BYTES: u64 = Kept::MOST_BYTES;
 
 /// What stands in the place of an output.
 pub(super) enum Envelope {
@@ -60,6 +63,9 @@ struct Data<'a> {
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncation: Option<Truncation<'a>>,
+    /// How many secrets are masked in the envelope, by name.
+    #[serde(skip_serializing_if = "Tally::is_empty")]
+    redacted: Tally,
     preview: String,
 }
 
@@ -138,14 +144,18 @@ fn written(
         kept_bytes: kept.bytes(),
         full_output_path: &path,
     });
-    let written = Written {
+    let redacted = Tally::default();
+    let mut written = Written {
         status: status(response, over),
         text: words::text(subject, response, &kept, tools, over),
-        data: Data { truncated: over, truncation, preview: preview(subject, kept) },
+        data: Data { truncated: over, truncation, redacted, preview: preview(subject, kept) },
         stats: response.and_then(|response| response.stats.as_deref()),
         context: response.and_then(|response| response.context.as_deref()),
         error: response.and_then(|response| response.error.as_deref()),
     };
+    if !subject.redacts.is_empty() {
+        written.data.redacted = Tally::of(&serde_json::to_string(&written)?, subject.redacts);
+    }
     Ok(serde_json::to_string(&written)? + "\n")
 }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::model::Limits;
 use crate::model::Subject;
+use crate::view::envelope::PREVIEW_BYTES;
 
 /// Bytes of an envelope beside its preview.
 const ENVELOPE_REST: u64 = 128 << 10;
@@ -52,7 +53,7 @@ pub(super) fn references(subject: &Subject<'_>) -> io::Result<Vec<String>> {
 
 /// Bytes of the largest stand-in.
 fn most(limits: &Limits) -> u64 {
-    limits.max_bytes.saturating_mul(ESCAPED).saturating_add(ENVELOPE_REST)
+    limits.max_bytes.min(PREVIEW_BYTES) * ESCAPED + ENVELOPE_REST
 }
 
 fn of_envelope(text: &str) -> Option<String> {

@@ -2,11 +2,16 @@
 
 use std::ffi::OsStr;
 
+use crate::model::Json;
 use crate::model::Limits;
 use crate::model::Said;
+use crate::view::Audience;
+use crate::view::Form;
+use crate::view::StandIn;
 use crate::view::View;
 use crate::view::ViewDir;
 use crate::view::fixture::Fixture;
+use crate::view::stand_in_always;
 
 const MASK: &str = "[redacted:jwt]******";
 
@@ -85,4 +90,75 @@ fn json_says_it_inside_itself() {
     assert_eq!(meta["redacted"], serde_json::json!({"jwt": 1}));
     let plain = with_masks("x\n").text(&View::Meta);
     assert!(!plain.contains("redacted"), "{plain}");
+}
+
+#[test]
+fn an_envelope_says_it_inside_itself() {
+    let envelope = |fixture: &Fixture| -> serde_json::Value {
+        serde_json::from_str(&fixture.text(&View::Envelope)).unwrap()
+    };
+    let mut fixture = with_masks(&format!("one {MASK}\ntwo [redacted:aws-key]\n"));
+    let all = serde_json::json!({"jwt": 1, "aws-key": 1});
+    assert_eq!(envelope(&fixture)["data"]["redacted"], all);
+    fixture.limits.max_lines = 1;
+    assert_eq!(envelope(&fixture)["data"]["redacted"], serde_json::json!({"jwt": 1}));
+    let plain = with_masks("one\n").text(&View::Envelope);
+    assert_eq!(plain, Fixture::new("one\n").text(&View::Envelope));
+}
+
+#[test]
+fn a_response_that_masks_have_broken_is_wrapped() {
+    let envelope = |text: &str| {
+        let mut fixture = with_masks(text);
+        fixture.analysis.json = Json::Document { shape: String::new() };
+        fixture.text(&View::Envelope)
+    };
+    let whole = format!("{{\"status\": \"success\", \"data\": \"{MASK}\"}}\n");
+    assert_eq!(envelope(&whole), whole);
+    let broken = format!("{{\"status\": \"success\", \"data\": {MASK}}}\n");
+    let wrapped: serde_json::Value = serde_json::from_str(&envelope(&broken)).unwrap();
+    assert_eq!(wrapped["data"]["preview"], broken);
+    assert_eq!(wrapped["data"]["redacted"]["jwt"], 1);
+}
+
+#[test]
+fn a_preview_says_it_after_its_text() {
+    let end = "\n\n[Full output: /ctx/c7/artifacts/tool/9f3k.txt]\n";
+    let preview = |text: &str| with_masks(text).text(&View::Preview);
+    let want = format!("one {MASK}\n[Redacted: 1 secret (jwt 1)]{end}");
+    assert_eq!(preview(&format!("one {MASK}")), want);
+    assert_eq!(preview(&format!("one {MASK}\n")), want);
+    assert_eq!(preview("one\n"), format!("one\n{end}"));
+    let later = format!("{}{MASK}", "x".repeat(490));
+    assert!(!preview(&later).contains("[Redacted"), "its end is not shown");
+    let mut fixture = with_masks(&format!("{MASK}\n{}", "\u{20ac}\n".repeat(9000)));
+    fixture.limits.message_preview = usize::MAX;
+    let long = fixture.text(&View::Preview);
+    assert!(long.contains("\n[Redacted: 1 secret (jwt 1)]\n\n[Full output: "), "{long}");
+    assert!(long.lines().count() <= Limits::STAND_IN_LINES);
+    let wide = "\u{20ac}".repeat(400) + "\n";
+    fixture.bytes.0 = format!("{MASK}\n{}", wide.repeat(20)).into();
+    let full = fixture.text(&View::Preview);
+    assert!(full.contains("\n[Redacted: ") && full.len() <= Limits::STAND_IN_BYTES);
+}
+
+#[test]
+fn a_handle_shows_nothing_to_mask() {
+    let text = format!("one {MASK}\n");
+    assert_eq!(with_masks(&text).text(&View::Handle), Fixture::new(text).text(&View::Handle));
+}
+
+#[test]
+fn stand_ins_say_what_their_views_say() {
+    let audience = Audience { tools: &[], is_stored: &|_| false };
+    let fixture = with_masks(&format!("one {MASK}\n"));
+    for (form, view) in [
+        (Form::Summary, View::Summary),
+        (Form::Envelope, View::Envelope),
+        (Form::Handle, View::Handle),
+        (Form::Preview, View::Preview),
+    ] {
+        let made = stand_in_always(form, &fixture.subject(), &audience).unwrap();
+        assert_eq!(made, StandIn::Replaced(fixture.text(&view)));
+    }
 }

@@ -10,6 +10,7 @@ use crate::support::Output;
 use crate::support::TestMount;
 use crate::support::TestStore;
 use crate::support::eventually;
+use crate::support::listing;
 
 /// Made up, and put together here so that nobody takes it for a leak.
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
@@ -181,6 +182,81 @@ fn secrets_are_masked_on_the_disk_where_that_is_asked() {
         fs::remove_file(&artifact).unwrap();
     }
     assert!(!holds(&store.path(), KEY), "nothing in the store has it");
+}
+
+#[test]
+fn what_put_prints_is_masked_and_says_so() {
+    let settings = |apply: &str| format!("redact = \"{apply}\"\nmax_bytes = 4000\n");
+    let text = format!("id {KEY}\n{}", String::from_utf8(log()).unwrap());
+    for (apply, stored) in [("views", KEY), ("stored", MASK)] {
+        let store = store(&settings(apply));
+        let args = format!("key {KEY}");
+        let put = |format: &str, more: &[&str], text: &str| {
+            let put = ["-c", "c7", "--call", format, "--args", &args, "--format", format];
+            store.ctxfs("put", &[&put, more].concat()).stdin(text).text()
+        };
+        for (format, said) in [
+            ("summary", "\nredacted: 1 secret (aws-key 1) in what is shown\n"),
+            ("envelope", "\"redacted\":{\"aws-key\":1}"),
+            ("preview", "\n[Redacted: 1 secret (aws-key 1)]\n\n[Full output: "),
+            ("handle", "Tool output is "),
+            ("json", "\"redacted\": {\n    \"aws-key\": 1\n"),
+            ("ref", "\"ctx://c7/artifacts/tool/ref.txt\""),
+        ] {
+            let printed = put(format, &["--always"], &text);
+            assert!(printed.contains(said) && !printed.contains(KEY), "{format}: {printed}");
+            let kept = fs::read_to_string(store.plain("c7", &format!("{format}.txt"))).unwrap();
+            assert_eq!(kept, text.replace(KEY, stored), "{apply} {format}");
+            // Of the call, the arguments alone are shown, and only by one of them.
+            let plain = put(format, &["--always"], "short\n");
+            assert_eq!(plain.contains("edacted"), format == "json", "{format}: {plain}");
+        }
+        let little = put("summary", &[], &format!("id {KEY}\n"));
+        assert_eq!(little, format!("id {MASK}\n"));
+    }
+}
+
+#[test]
+fn the_tool_output_layout_is_masked_where_that_is_asked() {
+    let text = format!("id {KEY}\n{}", String::from_utf8(log()).unwrap());
+    for (apply, stored) in [("views", KEY), ("stored", MASK)] {
+        let store = store(&format!("redact = \"{apply}\"\nmax_bytes = 4000\n"));
+        for more in [&[][..], &["-c", "c7"]] {
+            let dir = store.scratch("host");
+            let put = [&["--layout", "tool-output", "--tool", "Read"], more].concat();
+            let printed = store.ctxfs("put", &put).current_dir(&dir).stdin(text.clone()).text();
+            assert!(printed.contains("\"redacted\":{\"aws-key\":1}") && printed.contains(MASK));
+            assert!(!printed.contains(KEY), "{printed}");
+            let name = listing(&dir.join("tool-output")).pop().unwrap();
+            let kept = fs::read_to_string(dir.join("tool-output").join(name)).unwrap();
+            assert_eq!(kept, text.replace(KEY, stored), "{apply} {more:?}");
+        }
+    }
+}
+
+#[test]
+fn never_and_mirror_let_outputs_through() {
+    let store = store(
+        "max_inline_chars = \"never\"\nmax_lines = \"never\"\n\
+         [tool.mirrored]\nmax_inline_chars = \"mirror\"\nmax_lines = \"mirror\"\n\
+         message_threshold = \"mirror\"\ntool_response_max_bytes = \"mirror\"\n",
+    );
+    let text = "a line\n".repeat(20_000);
+    for format in ["summary", "envelope", "preview", "handle"] {
+        let put = |tool: &str, text: &str| {
+            let put = ["-c", "c7", "--call", format, "--format", format, "--tool", tool];
+            store.ctxfs("put", &put).stdin(text).text()
+        };
+        assert_eq!(put("mirrored", &text), text, "{format}");
+        assert_eq!(fs::read_to_string(store.plain("c7", &format!("{format}.txt"))).unwrap(), text);
+        assert_ne!(put("other", &text), text, "{format}: the other limit triggers");
+    }
+    let put = |format: &str, text: &str| {
+        store.ctxfs("put", &["-c", "c7", "--format", format]).stdin(text).text()
+    };
+    let (chars, lines) = ("x".repeat(9000), "x\n".repeat(9000));
+    assert_eq!(put("summary", &chars), chars, "bytes alone decide");
+    assert_eq!(put("envelope", &lines), lines, "bytes alone decide");
 }
 
 /// Whether a file below `dir` holds `text`.

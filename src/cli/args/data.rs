@@ -12,7 +12,8 @@ use crate::cli::env;
 /// Store standard input as one complete output, and print what goes to the model in its place.
 ///
 /// The bytes are kept as they come, however many. An output within the limits of the format is
-/// printed unchanged, byte for byte; a longer one is replaced by its stand-in.
+/// printed unchanged, byte for byte; a longer one is replaced by its stand-in. Secrets are masked in
+/// what is printed, where the settings ask for that.
 ///
 /// `some-tool | ctxfs put -c c7 --tool shell/exec --call 9f3k`
 ///

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use crate::cli::config::Key;
 use crate::cli::config::Settings;
-use crate::cli::config::table::Group;
-use crate::cli::config::table::ROWS;
 use crate::cli::config::value::Value;
 use crate::model::Direction;
 use crate::model::Limits;
@@ -14,11 +12,21 @@ use crate::model::LimitsByTool;
 /// What lets an output through, and has it stored all the same.
 const MIRROR: Value = Value::Word("mirror");
 
+/// The limits of each stand-in: where one of them is `mirror`, none of them triggers.
+const FORMS: [&[Key]; 4] = [
+    &[Key::MaxInlineChars, Key::MaxInlineBytes],
+    &[Key::MaxLines, Key::MaxBytes],
+    &[Key::MessageThreshold],
+    &[Key::ToolResponseMaxBytes, Key::TokenBudget],
+];
+
 impl LimitsByTool for Settings {
     fn limits(&self, tool: Option<&str>) -> Limits {
         let value = |key| self.held_for(tool, key).map(|held| &held.value);
+        let is_mirror = |key: &Key| value(*key) == Some(&MIRROR);
+        let mirrored = |key| FORMS.iter().any(|f| f.contains(&key) && f.iter().any(is_mirror));
         let number = |key| match value(key) {
-            Some(Value::Number(number)) => Some(*number),
+            Some(Value::Number(number)) if !mirrored(key) => Some(*number),
             _ => None,
         };
         let limit = |key| number(key).unwrap_or(Limits::NEVER);
@@ -27,7 +35,6 @@ impl LimitsByTool for Settings {
             Some(Value::Text(text)) => text.as_str(),
             _ => "",
         };
-        let limits = ROWS.iter().filter(|row| row.group == Group::Limits);
         Limits {
             max_inline_chars: limit(Key::MaxInlineChars),
             max_inline_bytes: limit(Key::MaxInlineBytes),
@@ -42,7 +49,7 @@ impl LimitsByTool for Settings {
             message_preview: size(Key::MessagePreview),
             tool_response_max_bytes: limit(Key::ToolResponseMaxBytes),
             token_budget: number(Key::TokenBudget),
-            mirror: limits.into_iter().any(|row| value(row.key) == Some(&MIRROR)),
+            mirror: FORMS.concat().iter().any(is_mirror),
         }
     }
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::materialize::Analyzer;
 use crate::model::Content;
 use crate::model::Json;
 use crate::model::Subject;
@@ -17,6 +18,8 @@ use crate::view::members::members;
 const CARRIED_BYTES: u64 = 16 << 10;
 /// Bytes of a word with its quotes, even if every character is escaped.
 const WORD_BYTES: u64 = 128;
+/// Bytes that are read at once.
+const BLOCK: usize = 256 << 10;
 
 /// The members of a response. `data` and `text` are replaced, the last three carried over.
 const NAMES: [&str; 6] = ["status", "data", "text", "stats", "context", "error"];
@@ -61,8 +64,10 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
     if subject.analysis.bytes != content.len() {
         return Ok(Found::OutOfTime);
     }
-    if !matches!(subject.analysis.json, Json::Document { .. }) {
-        return Ok(Found::Other);
+    match is_json(subject, expired)? {
+        Some(true) => {}
+        Some(false) => return Ok(Found::Other),
+        None => return Ok(Found::OutOfTime),
     }
     let found = match members(content, 0..content.len(), &NAMES, expired)? {
         Members::Found(found) => found,
@@ -79,6 +84,26 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
     let mut carry = |index: usize| carried(content, index, found[index].clone(), &mut left_out);
     let (stats, context, error) = (carry(STATS)?, carry(CONTEXT)?, carry(ERROR)?);
     Ok(Found::Response(Response { status, stats, context, error, left_out, skip }))
+}
+
+/// Whether it is JSON as it is shown: a mask may stand for more than a part of a string. None where
+/// there was no time to find out.
+fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
+    let is_document = |json: &Json| matches!(json, Json::Document { .. });
+    if subject.redacts.is_empty() || !is_document(&subject.analysis.json) {
+        return Ok(Some(is_document(&subject.analysis.json)));
+    }
+    let mut analyzer = Analyzer::new();
+    loop {
+        let block = subject.content.bytes(analyzer.seen(), BLOCK)?;
+        if block.is_empty() {
+            return Ok(Some(is_document(&analyzer.finish().json)));
+        }
+        if expired() {
+            return Ok(None);
+        }
+        analyzer.push(&block);
+    }
 }
 
 fn word(content: &dyn Content, range: Option<&Range<u64>>) -> io::Result<Option<Status>> {

@@ -57,6 +57,30 @@ fn an_output_goes_unchanged_up_to_each_limit() {
 }
 
 #[test]
+fn a_limit_that_never_triggers_reads_no_more_than_a_stand_in_has() {
+    struct Huge;
+    impl crate::model::Content for Huge {
+        fn len(&self) -> u64 {
+            1 << 40
+        }
+        fn read_at(&self, _: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            assert!(buffer.len() < 32 << 20);
+            buffer.fill(b'{');
+            Ok(buffer.len())
+        }
+    }
+    let mut fixture = fixture("");
+    (fixture.analysis.bytes, fixture.analysis.lines) = (1 << 40, 3000);
+    fixture.limits.max_bytes = Limits::NEVER;
+    let subject = Subject { content: &Huge, ..fixture.subject() };
+    let made = stand_in(Form::Envelope, &subject, &NOBODY).unwrap();
+    assert!(matches!(made, StandIn::Replaced(text) if text.contains("\"status\":\"partial\"")));
+    fixture.limits.max_lines = Limits::NEVER;
+    let subject = Subject { content: &Huge, ..fixture.subject() };
+    assert_eq!(stand_in(Form::Envelope, &subject, &NOBODY).unwrap(), StandIn::Unchanged);
+}
+
+#[test]
 fn the_stricter_of_characters_and_bytes_decides() {
     let euros = |count: usize, chars: u64, bytes: u64| {
         let mut fixture = fixture("\u{20ac}".repeat(count));

@@ -180,6 +180,27 @@ fn never_and_mirror_lift_a_limit() {
     assert_eq!((all.max_lines, all.max_bytes, all.mirror), (Limits::NEVER, 51200, false));
     assert_eq!((all.retention_days, all.token_budget), (u32::MAX, Some(500)));
     assert_eq!((one.max_bytes, one.mirror, one.token_budget), (Limits::NEVER, true, None));
+    assert_eq!(one.max_inline_bytes, Limits::default().max_inline_bytes);
+}
+
+#[test]
+fn mirror_lifts_the_other_limit_of_the_form_too() {
+    let lifted = |text: &str| {
+        let limits = Home::new().user(text).settings().limits(None);
+        assert!(limits.mirror, "{text}");
+        let pairs = [
+            (limits.max_inline_chars, limits.max_inline_bytes),
+            (limits.max_lines, limits.max_bytes),
+            (limits.message_threshold, limits.message_threshold),
+            (limits.tool_response_max_bytes, limits.token_budget.unwrap_or(Limits::NEVER)),
+        ];
+        pairs.map(|(one, other)| one == Limits::NEVER && other == Limits::NEVER)
+    };
+    assert_eq!(lifted("max_inline_chars = \"mirror\"\n"), [true, false, false, false]);
+    assert_eq!(lifted("max_lines = \"mirror\"\n"), [false, true, false, false]);
+    assert_eq!(lifted("message_threshold = \"mirror\"\n"), [false, false, true, false]);
+    let text = "tool_response_max_bytes = \"mirror\"\ntoken_budget = 5\n";
+    assert_eq!(lifted(text), [false, false, false, true]);
 }
 
 #[test]
