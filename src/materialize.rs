@@ -13,11 +13,18 @@
 //! | [`tokens`] | an estimate of language-model tokens |
 //! | `json` | JSON, JSON Lines, and their shape |
 //! | `failure` | the lines that look like errors, most telling first |
+//! | `repeated` | the lines that occur again and again |
+//! | `sections` | the parts that the output shows itself to have |
 
 mod failure;
+mod fragments;
+pub(crate) mod frequent;
 mod json;
+mod likeness;
 mod lines;
 mod magic;
+mod repeated;
+mod sections;
 mod text;
 pub mod tokens;
 
@@ -27,12 +34,15 @@ use crate::materialize::failure::Failures;
 use crate::materialize::json::Detector;
 use crate::materialize::lines::Lines;
 use crate::materialize::magic::Magic;
+use crate::materialize::repeated::RepeatedLines;
+use crate::materialize::sections::SectionLines;
 use crate::materialize::text::Text;
 use crate::materialize::tokens::Tokens;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Encoding;
 use crate::model::Errors;
+use crate::model::Sections;
 
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
@@ -56,6 +66,8 @@ pub struct Analyzer {
     tokens: Tokens,
     json: Detector,
     failures: Failures,
+    repeated: RepeatedLines,
+    sections: SectionLines,
 }
 
 impl Analyzer {
@@ -70,6 +82,8 @@ impl Analyzer {
             tokens: Tokens::default(),
             json: Detector::default(),
             failures: Failures::default(),
+            repeated: RepeatedLines::new(),
+            sections: SectionLines::new(),
         }
     }
 
@@ -90,6 +104,7 @@ impl Analyzer {
         let encoding = self.encoding();
         let lines = self.lines.count();
         let json = self.json.finish(self.seen, lines);
+        let is_text = encoding != Encoding::Binary;
         Analysis {
             bytes: self.seen,
             chars: self.text.chars(),
@@ -99,12 +114,11 @@ impl Analyzer {
             tokens: self.tokens.count(),
             mime: self.magic.mime(encoding, &json).to_owned(),
             json,
-            errors: if encoding == Encoding::Binary {
-                Errors::default()
-            } else {
-                self.failures.finish()
-            },
+            errors: if is_text { self.failures.finish() } else { Errors::default() },
             digest: self.digest.finalize().to_hex().to_string(),
+            repeated: if is_text { self.repeated.finish(lines) } else { Vec::new() },
+            sections: if is_text { self.sections.finish(lines) } else { Sections::default() },
+            version: Analysis::VERSION,
         }
     }
 
@@ -117,6 +131,8 @@ impl Analyzer {
         self.tokens.push(block);
         self.json.push(block, self.seen, newlines, self.text.first_invalid());
         self.failures.push(block);
+        self.repeated.push(block);
+        self.sections.push(block);
         self.lines.push(block, self.text.first_invalid().is_none());
         self.seen += block.len() as u64;
     }

@@ -79,11 +79,13 @@ impl Moment {
     }
 }
 
-/// What the manifest has, where the file is as it was recorded and nobody has touched it since.
+/// What the manifest has, where the file is as it was recorded, nobody has touched it since, and
+/// this version of ctxfs would find the same.
 fn recorded(record: Option<&Record>, moment: Moment) -> Option<Arc<Analysis>> {
     let record = record?;
     let same = record.size == moment.size
         && record.modified == moment.modified
         && moment.past.rewrites == 0;
-    if same { record.analysis.clone().map(Arc::new) } else { None }
+    let analysis = record.analysis.as_ref().filter(|_| same)?;
+    (analysis.version == Analysis::VERSION).then(|| Arc::new(analysis.clone()))
 }

@@ -30,9 +30,22 @@ pub struct Analysis {
     pub digest: String,
     /// MIME type by content, such as `text/plain`, `application/json` or `image/png`.
     pub mime: String,
+    /// The lines that occur again and again, most frequent first: at most 8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeated: Vec<Repeated>,
+    /// The parts that the output shows itself to have.
+    #[serde(default, skip_serializing_if = "Sections::is_empty")]
+    pub sections: Sections,
+    /// [`Analysis::VERSION`] when this was found; 0 before there were versions.
+    #[serde(default)]
+    pub version: u32,
 }
 
 impl Analysis {
+    /// Raised when an analysis finds something new or otherwise: what another version found is
+    /// valid, but not what this one would find.
+    pub const VERSION: u32 = 1;
+
     /// Whether the bytes are not text: views name such an artifact and never print it.
     pub fn is_binary(&self) -> bool {
         self.encoding == Encoding::Binary
@@ -100,5 +113,54 @@ pub struct ErrorLine {
     /// Byte offset of the line's first byte.
     pub offset: u64,
     /// Bytes of the line without its newline, at most 4,096.
+    pub length: u32,
+}
+
+/// Lines that are equal, or differ in numbers alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeated {
+    /// How many.
+    pub count: u64,
+    /// Whether that is an estimate: of a large output not every line is looked at.
+    pub about: bool,
+    /// Whether all are equal, white space at their ends apart; else they differ in numbers.
+    pub equal: bool,
+    /// Line number of the first one seen, from 1.
+    pub first: u64,
+    /// Line number of the last one seen.
+    pub last: u64,
+    /// Byte offset of the text of the first.
+    pub offset: u64,
+    /// Bytes of that text, without white space at its ends; at most 1,024.
+    pub length: u32,
+}
+
+/// Parts of an output that begin with a line that names them: the files of a diff, the modules of
+/// a test run, the headings of a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sections {
+    /// How many there are.
+    pub count: u64,
+    /// The first 16, then the 16 largest of the others; each in the order of the output.
+    pub shown: Vec<Section>,
+}
+
+impl Sections {
+    /// Whether the output shows no parts.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// One part: it goes on to where the next one begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Section {
+    /// Its first line, from 1.
+    pub line: u64,
+    /// Its last line.
+    pub last: u64,
+    /// Byte offset of its name.
+    pub offset: u64,
+    /// Bytes of its name; at most 256.
     pub length: u32,
 }

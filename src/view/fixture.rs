@@ -12,6 +12,7 @@ use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Said;
+use crate::model::Sections;
 use crate::model::Subject;
 use crate::view::RenderError;
 use crate::view::Rendered;
@@ -132,5 +133,8 @@ fn analysis(bytes: &[u8]) -> Analysis {
         digest: "00".repeat(32),
         mime: if encoding == Encoding::Binary { "application/octet-stream" } else { "text/plain" }
             .to_owned(),
+        repeated: Vec::new(),
+        sections: Sections::default(),
+        version: Analysis::VERSION,
     }
 }

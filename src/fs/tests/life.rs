@@ -346,3 +346,20 @@ fn what_was_closed_when_the_mount_ended_is_complete_though_never_released() {
         assert_eq!(state(&fixture, "a.txt"), Some((expected, 1)));
     }
 }
+
+#[test]
+fn what_another_version_found_is_found_anew() {
+    for (version, lines) in [("\"version\":1", 77), ("\"version\":0", 1), ("\"other\":1", 1)] {
+        let mut fixture = Fixture::new();
+        fixture.put("a.txt", b"one\n");
+        fixture.settle();
+        let manifest = fixture.dir.path().join("context/c1/manifest.jsonl");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        assert!(text.contains("\"version\":1") && text.contains("\"lines\":1"), "{text}");
+        let text = text.replace("\"version\":1", version).replace("\"lines\":1", "\"lines\":77");
+        fixture.fs.shut_down();
+        std::fs::write(&manifest, text).unwrap();
+        fixture.fs = Fixture::serve(&fixture.dir, Options::default());
+        assert_eq!(fixture.meta("a.txt")["analysis"]["lines"], lines, "{version}");
+    }
+}

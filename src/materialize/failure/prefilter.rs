@@ -2,10 +2,7 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
-use aho_corasick::MatchKind;
-use aho_corasick::Span;
-use aho_corasick::packed;
+use crate::materialize::fragments::Fragments;
 
 /// At most 64, so that they are searched for with vector instructions, and none shorter than three
 /// bytes. The first letter is left out where it may be a capital.
@@ -70,25 +67,7 @@ pub(super) const FRAGMENTS: [&str; 56] = [
 
 /// Where a fragment begins, from `at` on.
 pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
-    let span = Span::from(at..bytes.len());
-    match &*SEARCHER {
-        Searcher::Packed(packed) => packed.find_in(bytes, span).map(|found| found.start()),
-        Searcher::Automaton(automaton) => {
-            automaton.find(aho_corasick::Input::new(bytes).span(span)).map(|found| found.start())
-        }
-    }
+    SEARCHER.find(bytes, at)
 }
 
-enum Searcher {
-    Packed(packed::Searcher),
-    /// For machines without the vector instructions.
-    Automaton(AhoCorasick),
-}
-
-static SEARCHER: LazyLock<Searcher> = LazyLock::new(|| {
-    if let Some(packed) = packed::Searcher::new(FRAGMENTS) {
-        return Searcher::Packed(packed);
-    }
-    let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(FRAGMENTS);
-    Searcher::Automaton(automaton.expect("the fragments are few and short"))
-});
+static SEARCHER: LazyLock<Fragments> = LazyLock::new(|| Fragments::new(&FRAGMENTS));

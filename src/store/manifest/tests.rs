@@ -16,7 +16,10 @@ use crate::model::Encoding;
 use crate::model::ErrorLine;
 use crate::model::Errors;
 use crate::model::Json;
+use crate::model::Repeated;
 use crate::model::Said;
+use crate::model::Section;
+use crate::model::Sections;
 use crate::model::State;
 
 struct Scene {
@@ -82,6 +85,20 @@ fn full() -> Record {
         errors,
         digest: "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262".into(),
         mime: "text/plain".into(),
+        repeated: vec![Repeated {
+            count: 812,
+            about: false,
+            equal: true,
+            first: 3,
+            last: 8110,
+            offset: 77,
+            length: 15,
+        }],
+        sections: Sections {
+            count: 1,
+            shown: vec![Section { line: 12, last: 80, offset: 400, length: 8 }],
+        },
+        version: 1,
     };
     Record {
         path: "artifacts/tool/9f3k.txt".into(),
@@ -174,6 +191,20 @@ fn unknown_fields_and_an_unknown_analysis_are_tolerated() {
     let record = scene.manifest.record(&scene.dir, "a").unwrap().unwrap();
     assert_eq!((record.generation, record.analysis), (3, None));
     assert_eq!(record.said.tool.as_deref(), Some("exec"));
+}
+
+#[test]
+fn an_analysis_of_an_older_version_is_valid() {
+    let scene = Scene::new();
+    let mut line = serde_json::to_value(full()).unwrap();
+    let analysis = line["analysis"].as_object_mut().unwrap();
+    for field in ["repeated", "sections", "version"] {
+        assert!(analysis.remove(field).is_some(), "{field}");
+    }
+    scene.write_raw(format!("{line}\n").as_bytes());
+    let found = scene.manifest.record(&scene.dir, &full().path).unwrap().unwrap().analysis.unwrap();
+    assert_eq!((found.lines, found.version), (8112, 0));
+    assert!(found.repeated.is_empty() && found.sections.is_empty());
 }
 
 #[test]

@@ -1,0 +1,37 @@
+//! Searching for any of a few dozen short fragments at several gigabytes a second.
+
+use aho_corasick::AhoCorasick;
+use aho_corasick::Input;
+use aho_corasick::MatchKind;
+use aho_corasick::Span;
+use aho_corasick::packed;
+
+/// Fragments that are searched for at once.
+pub(super) enum Fragments {
+    Packed(packed::Searcher),
+    /// For machines without the vector instructions.
+    Automaton(AhoCorasick),
+}
+
+impl Fragments {
+    /// At most 64, so that they are searched for with vector instructions, and none shorter than
+    /// three bytes; of those that begin in one place the first in the list is found.
+    pub(super) fn new(fragments: &[&str]) -> Self {
+        if let Some(packed) = packed::Searcher::new(fragments) {
+            return Self::Packed(packed);
+        }
+        let automaton =
+            AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(fragments);
+        Self::Automaton(automaton.expect("the fragments are few and short"))
+    }
+
+    /// Where a fragment begins, from `at` on.
+    pub(super) fn find(&self, bytes: &[u8], at: usize) -> Option<usize> {
+        let span = Span::from(at..bytes.len());
+        let found = match self {
+            Self::Packed(packed) => packed.find_in(bytes, span),
+            Self::Automaton(automaton) => automaton.find(Input::new(bytes).span(span)),
+        };
+        found.map(|found| found.start())
+    }
+}

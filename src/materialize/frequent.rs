@@ -1,0 +1,132 @@
+//! Counting what occurs most, in bounded memory.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use foldhash::fast::FixedState;
+
+/// Counts how often each key occurs. When as many keys as there is room for are counted, the rarer
+/// half is forgotten (of equally rare ones the newer), and what comes back is counted anew.
+///
+/// A key that was never forgotten is counted exactly, and for the others [`Count::missed`] says how
+/// much may be missing. The result depends on the order of the keys alone.
+#[derive(Debug, Clone)]
+pub(crate) struct Frequent<K, V> {
+    counts: HashMap<K, Count<V>, FixedState>,
+    room: usize,
+    /// Keys that were new, those that came back after they had been forgotten included.
+    begun: u64,
+    /// The most that any key was counted that is forgotten.
+    forgotten: u64,
+}
+
+/// How often one key occurred.
+#[derive(Debug, Clone)]
+pub(crate) struct Count<V> {
+    /// Occurrences that were counted.
+    pub(crate) times: u64,
+    /// How many more there may be, which were forgotten.
+    pub(crate) missed: u64,
+    /// What is known of the key.
+    pub(crate) value: V,
+    /// Its place among all that were begun.
+    place: u64,
+}
+
+impl<K: Hash + Eq, V> Frequent<K, V> {
+    /// Counts at most `room` keys at a time.
+    pub(crate) fn new(room: usize) -> Self {
+        Self { counts: HashMap::default(), room, begun: 0, forgotten: 0 }
+    }
+
+    /// Counts `times` occurrences of `key`; `value` is made for one that is new.
+    pub(crate) fn add<Q>(&mut self, key: &Q, times: u64, value: impl FnOnce() -> V) -> &mut Count<V>
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if !self.counts.contains_key(key) {
+            if self.counts.len() >= self.room {
+                self.forget();
+            }
+            let count =
+                Count { times: 0, missed: self.forgotten, value: value(), place: self.begun };
+            self.begun += 1;
+            self.counts.insert(key.to_owned(), count);
+        }
+        let count = self.counts.get_mut(key).expect("it was counted or has just been begun");
+        count.times += times;
+        count
+    }
+
+    /// All that are counted, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &Count<V>)> {
+        self.counts.iter()
+    }
+
+    fn forget(&mut self) {
+        let mut ranks: Vec<(u64, u64)> =
+            self.counts.values().map(|count| (count.times, u64::MAX - count.place)).collect();
+        let middle = ranks.len() / 2;
+        let (_, limit, _) = ranks.select_nth_unstable(middle);
+        let limit = *limit;
+        let mut forgotten = self.forgotten;
+        self.counts.retain(|_, count| {
+            let stays = (count.times, u64::MAX - count.place) > limit;
+            if !stays {
+                forgotten = forgotten.max(count.times + count.missed);
+            }
+            stays
+        });
+        self.forgotten = forgotten;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(keys: impl IntoIterator<Item = u64>, room: usize) -> Frequent<u64, ()> {
+        let mut frequent = Frequent::new(room);
+        for key in keys {
+            frequent.add(&key, 1, || ());
+        }
+        frequent
+    }
+
+    fn times(frequent: &Frequent<u64, ()>, key: u64) -> Option<(u64, u64)> {
+        let count = frequent.iter().find(|(counted, _)| **counted == key)?.1;
+        Some((count.times, count.missed))
+    }
+
+    #[test]
+    fn few_keys_are_counted_exactly() {
+        let frequent = counted((0..1000).map(|n| n % 10), 10);
+        assert_eq!(frequent.iter().count(), 10);
+        assert!((0..10).all(|key| times(&frequent, key) == Some((100, 0))));
+    }
+
+    #[test]
+    fn a_frequent_key_stays_among_many_rare_ones() {
+        let keys = (0..100_000).map(|n| if n % 20 == 0 { 7 } else { 1_000 + n });
+        let frequent = counted(keys, 100);
+        assert!(frequent.iter().count() <= 100);
+        assert_eq!(times(&frequent, 7), Some((5000, 0)));
+    }
+
+    #[test]
+    fn what_may_be_missing_is_known() {
+        let late = (0..50_000).chain((0..50_000).map(|n| if n % 4 == 0 { 7 } else { 100_000 + n }));
+        let (times, missed) = times(&counted(late, 100), 7).unwrap();
+        assert!(times <= 12_501 && 12_501 <= times + missed, "{times} {missed}");
+    }
+
+    #[test]
+    fn the_newer_of_equally_rare_ones_go() {
+        let frequent = counted(0..5, 4);
+        let mut left: Vec<u64> = frequent.iter().map(|(key, _)| *key).collect();
+        left.sort_unstable();
+        assert_eq!(left, [0, 4]);
+    }
+}

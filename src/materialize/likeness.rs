@@ -1,0 +1,153 @@
+//! What is left of a line without its numbers: two lines that are equal then say the same of
+//! different things.
+
+use std::hash::BuildHasher as _;
+use std::hash::Hasher as _;
+
+use foldhash::fast::FixedState;
+
+/// The fewest digits of a hexadecimal number that has letters: below, `3d` and `1e5` are words.
+const HEX_DIGITS: usize = 4;
+/// The letters-only groups of a UUID have this length.
+const GROUP: usize = 4;
+
+const DIGIT: u8 = 1;
+const HEX: u8 = 2;
+const LETTER: u8 = 4;
+
+static CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'0'..=b'9' => DIGIT,
+            b'a'..=b'f' | b'A'..=b'F' => HEX,
+            b'g'..=b'z' | b'G'..=b'Z' => LETTER,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    classes
+}
+
+/// Numbers the likeness of lines; keeps its buffer from one to the next.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Likeness {
+    buffer: Vec<u8>,
+}
+
+impl Likeness {
+    /// Equal for lines that differ in numbers alone: digits, hexadecimal numbers, times, UUIDs.
+    pub(super) fn of(&mut self, line: &[u8]) -> u64 {
+        self.buffer.clear();
+        without_numbers(line, &mut self.buffer);
+        exact(&self.buffer)
+    }
+}
+
+/// Equal for equal bytes, in every process.
+pub(super) fn exact(bytes: &[u8]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Adds `line` to `text`, with `0` for each number.
+fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
+    let mut rest = line;
+    // Whether the last word was a number, and a dash follows it.
+    let mut joined = false;
+    while let Some(&first) = rest.first() {
+        if CLASS[usize::from(first)] == 0 {
+            text.push(first);
+            rest = &rest[1..];
+            joined &= first == b'-' && text.ends_with(b"0-");
+            continue;
+        }
+        let (length, classes) = word(rest);
+        let (word, after) = rest.split_at(length);
+        rest = after;
+        joined = is_number(word, classes) || (joined && classes == HEX && length == GROUP);
+        if joined {
+            text.push(b'0');
+        } else if classes & DIGIT == 0 {
+            text.extend_from_slice(word);
+        } else {
+            without_digits(word, text);
+        }
+    }
+}
+
+/// The length of the run of letters and digits that `bytes` begins with, and their classes.
+fn word(bytes: &[u8]) -> (usize, u8) {
+    let mut classes = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        match CLASS[usize::from(*byte)] {
+            0 => return (at, classes),
+            class => classes |= class,
+        }
+    }
+    (bytes.len(), classes)
+}
+
+fn is_number(word: &[u8], classes: u8) -> bool {
+    let is_hex = |(length, classes)| length > 0 && classes & LETTER == 0;
+    match classes {
+        DIGIT => true,
+        classes if classes == DIGIT | HEX => word.len() >= HEX_DIGITS,
+        _ => word.strip_prefix(b"0x").is_some_and(|digits| is_hex(self::word(digits))),
+    }
+}
+
+fn without_digits(word: &[u8], text: &mut Vec<u8>) {
+    let mut digits = false;
+    for byte in word {
+        let digit = byte.is_ascii_digit();
+        match (digit, digits) {
+            (true, true) => {}
+            (true, false) => text.push(b'0'),
+            (false, _) => text.push(*byte),
+        }
+        digits = digit;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(line: &str) -> String {
+        let mut text = Vec::new();
+        without_numbers(line.as_bytes(), &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_left_out() {
+        let cases = [
+            ("GET /health 200", "GET /health 0"),
+            ("2026-11-21T10:00:02.113Z INFO took 17ms", "0-0-0T0:0:0.0Z INFO took 0ms"),
+            ("commit 9fceb02d0ae598e95dc970b74767f19372d61af8", "commit 0"),
+            ("id 5f0c3a1e-beef-4d2a-9c11-00aa11bb22cc end", "id 0-0-0-0-0 end"),
+            ("at 0x7ffe12ab, 0xbeef, +0x1b2", "at 0, 0, +0"),
+            ("1e5 3d utf8 sha256 x86_64", "0e0 0d utf0 sha0 x0_0"),
+            ("face the facade of bad deeds", "face the facade of bad deeds"),
+            ("a 1-beef", "a 0-0"),
+            ("gr\u{fc}n 12", "gr\u{fc}n 0"),
+            ("", ""),
+        ];
+        for (line, text) in cases {
+            assert_eq!(plain(line), text, "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_are_alike_or_not() {
+        let mut likeness = Likeness::default();
+        assert_eq!(likeness.of(b"request 17 took 3ms"), likeness.of(b"request 4 took 1999ms"));
+        assert_ne!(likeness.of(b"request 17 took 3ms"), likeness.of(b"request 17 took 3s"));
+        assert_ne!(exact(b"request 17"), exact(b"request 18"));
+    }
+}

@@ -1,0 +1,281 @@
+//! The lines that occur again and again, numbers in them apart.
+//!
+//! The lines that begin in the first 2 MiB are all looked at; after them those that begin in the
+//! first 8 KiB of each 256 KiB, by absolute offset, each of which stands for 32. Looking at every
+//! line would take longer than all other analysers together.
+
+use crate::materialize::frequent::Count;
+use crate::materialize::frequent::Frequent;
+use crate::materialize::likeness::Likeness;
+use crate::materialize::likeness::exact;
+use crate::model::Repeated;
+
+/// Lines that begin before this are all looked at.
+const EXACT_BYTES: u64 = 2 << 20;
+/// Of each stride after them, lines that begin in its first bytes are looked at.
+const STRIDE_BYTES: u64 = 256 << 10;
+const SAMPLE_BYTES: u64 = 8 << 10;
+/// Lines longer than this are not looked at: they say more than one thing.
+const LINE_BYTES: usize = 1024;
+/// Lines that are counted at a time: what a table of 4,096 places takes, some 300 KB.
+const ROOM: usize = 3584;
+/// How often a line must occur to be one that is repeated, and in what share of all lines.
+const FEWEST: u64 = 5;
+const SHARE: u64 = 50;
+/// Shortest line that tells something.
+const SHORTEST: usize = 4;
+/// Most lines that are reported.
+const REPORTED: usize = 8;
+
+/// Follows a stream, line by line where it looks.
+#[derive(Debug, Clone)]
+pub(super) struct RepeatedLines {
+    /// Offset of the next byte.
+    offset: u64,
+    /// Lines that ended before it.
+    line: u64,
+    inside: Inside,
+    counts: Counts,
+}
+
+/// Where the next byte stands.
+#[derive(Debug, Clone)]
+enum Inside {
+    /// At the start of a line.
+    Nothing,
+    /// In a line that is looked at, of which so much was seen.
+    Line(Vec<u8>),
+    /// In what is not looked at: after so many bytes, up to the end of the line.
+    Gap(u64),
+}
+
+#[derive(Debug, Clone)]
+struct Counts {
+    likeness: Likeness,
+    table: Frequent<u64, Kind>,
+}
+
+/// Lines that are alike.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    /// Hash of the first of them.
+    exact: u64,
+    /// Whether all are equal to it.
+    equal: bool,
+    /// Whether some were not counted one by one.
+    about: bool,
+    first: u64,
+    last: u64,
+    offset: u64,
+    length: u32,
+}
+
+impl RepeatedLines {
+    pub(super) fn new() -> Self {
+        let counts = Counts { likeness: Likeness::default(), table: Frequent::new(ROOM) };
+        Self { offset: 0, line: 0, inside: Inside::Nothing, counts }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let used = match std::mem::replace(&mut self.inside, Inside::Nothing) {
+                Inside::Nothing => self.begin(rest),
+                Inside::Line(line) => self.go_on(line, rest),
+                Inside::Gap(length) => self.pass(length, rest),
+            };
+            self.offset += used as u64;
+            rest = &rest[used..];
+        }
+    }
+
+    /// The lines that are repeated, most frequent first, the line that has not ended included;
+    /// `lines` are all.
+    pub(super) fn finish(&self, lines: u64) -> Vec<Repeated> {
+        let Inside::Line(line) = &self.inside else {
+            return self.counts.best(lines);
+        };
+        let mut counts = self.counts.clone();
+        counts.add(line, self.line + 1, self.offset - line.len() as u64);
+        counts.best(lines)
+    }
+
+    /// At the start of a line; returns how many of `bytes` were used.
+    fn begin(&mut self, bytes: &[u8]) -> usize {
+        let wait = wait(self.offset);
+        if wait > 0 {
+            // The byte before the next sample may end a line.
+            self.inside = Inside::Gap(wait - 1);
+            return 0;
+        }
+        let Some(end) = memchr::memchr(b'\n', bytes) else {
+            self.inside = Inside::Line(start(bytes).to_vec());
+            return bytes.len();
+        };
+        self.counts.add(&bytes[..end], self.line + 1, self.offset);
+        self.line += 1;
+        end + 1
+    }
+
+    fn go_on(&mut self, mut line: Vec<u8>, bytes: &[u8]) -> usize {
+        let end = memchr::memchr(b'\n', bytes);
+        let before = line.len() as u64;
+        line.extend_from_slice(start(&bytes[..end.unwrap_or(bytes.len())]));
+        line.truncate(LINE_BYTES + 1);
+        let Some(end) = end else {
+            self.inside = Inside::Line(line);
+            return bytes.len();
+        };
+        // A line whose start is not held any more is not counted either.
+        self.counts.add(&line, self.line + 1, self.offset.saturating_sub(before));
+        self.line += 1;
+        end + 1
+    }
+
+    fn pass(&mut self, length: u64, bytes: &[u8]) -> usize {
+        let gap = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
+        self.line += memchr::memchr_iter(b'\n', &bytes[..gap]).count() as u64;
+        let Some(end) = memchr::memchr(b'\n', &bytes[gap..]) else {
+            self.inside = Inside::Gap(length - gap as u64);
+            return bytes.len();
+        };
+        self.line += 1;
+        gap + end + 1
+    }
+}
+
+/// Bytes from `offset` to where lines are looked at.
+fn wait(offset: u64) -> u64 {
+    let into = offset % STRIDE_BYTES;
+    if offset < EXACT_BYTES || into < SAMPLE_BYTES { 0 } else { STRIDE_BYTES - into }
+}
+
+/// As much of a line as shows that it is too long.
+fn start(line: &[u8]) -> &[u8] {
+    &line[..line.len().min(LINE_BYTES + 1)]
+}
+
+impl Counts {
+    /// Counts a whole line.
+    fn add(&mut self, line: &[u8], number: u64, offset: u64) {
+        let text = line.trim_ascii();
+        let tells = text.iter().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
+        if line.len() > LINE_BYTES || text.len() < SHORTEST || !tells {
+            return;
+        }
+        let sampled = offset >= EXACT_BYTES;
+        let exact = exact(text);
+        let at = offset + (line.len() - line.trim_ascii_start().len()) as u64;
+        let kind = || Kind {
+            exact,
+            equal: true,
+            about: sampled,
+            first: number,
+            last: number,
+            offset: at,
+            length: u32::try_from(text.len()).unwrap_or(u32::MAX),
+        };
+        let times = if sampled { STRIDE_BYTES / SAMPLE_BYTES } else { 1 };
+        let Count { value, .. } = self.table.add(&self.likeness.of(text), times, kind);
+        value.equal &= value.exact == exact;
+        value.about |= sampled;
+        value.last = number;
+    }
+
+    fn best(&self, lines: u64) -> Vec<Repeated> {
+        let fewest = FEWEST.max(lines.div_ceil(SHARE));
+        let counts = self.table.iter().map(|(_, count)| count);
+        let mut best: Vec<Repeated> =
+            counts.filter(|count| count.times >= fewest).map(Count::repeated).collect();
+        best.sort_by_key(|repeated| (u64::MAX - repeated.count, repeated.first));
+        best.truncate(REPORTED);
+        best
+    }
+}
+
+impl Count<Kind> {
+    fn repeated(&self) -> Repeated {
+        let Kind { equal, about, first, last, offset, length, .. } = self.value;
+        let about = about || self.missed > 0;
+        Repeated { count: self.times, about, equal, first, last, offset, length }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+
+    fn found(text: &str, step: usize) -> Vec<Repeated> {
+        let mut lines = RepeatedLines::new();
+        text.as_bytes().chunks(step).for_each(|part| lines.push(part));
+        lines.finish(text.lines().count() as u64)
+    }
+
+    /// Count, lines, and the text of the first one.
+    fn told(text: &str) -> Vec<(u64, u64, u64, &str)> {
+        let text_of = |repeated: &Repeated| {
+            let start = usize::try_from(repeated.offset).unwrap();
+            &text[start..start + repeated.length as usize]
+        };
+        let tell = |repeated: &Repeated| {
+            (repeated.count, repeated.first, repeated.last, text_of(repeated))
+        };
+        found(text, text.len()).iter().map(tell).collect()
+    }
+
+    #[test]
+    fn lines_are_counted_with_where_they_stand() {
+        let mut text = String::from("start of it\n");
+        for n in 0..100 {
+            text += "GET /health 200\r\n";
+            if n % 4 == 0 {
+                writeln!(text, "  took {n} ms\n\n}}").unwrap();
+            }
+        }
+        assert_eq!(told(&text), [(100, 2, 176, "GET /health 200"), (25, 3, 171, "took 0 ms")]);
+        let found = found(&text, 1000);
+        assert!(found[0].equal && !found[1].equal);
+        assert!(!found[0].about && !found[1].about);
+    }
+
+    #[test]
+    fn what_is_rare_is_not_repeated() {
+        let word = |n: usize| char::from(b'a' + (n % 26) as u8).to_string().repeat(4 + n / 26);
+        let many = (0..400).map(word).collect::<Vec<_>>().join("\n") + "\n";
+        assert_eq!(told(&many), []);
+        assert_eq!(told(&format!("{many}{}", "same\n".repeat(8))), []);
+        assert_eq!(told("same\nsame\nsame\nsame\n"), []);
+        assert_eq!(told("same\nsame\nsame\nsame\nsame"), [(5, 1, 5, "same")]);
+        assert_eq!(told(&"}\n----\n\n12345\n".repeat(50)), []);
+    }
+
+    #[test]
+    fn a_long_line_is_none() {
+        let line = |length: usize| format!("{}\n", "x".repeat(length)).repeat(9);
+        assert_eq!(told(&line(LINE_BYTES)).len(), 1);
+        assert_eq!(told(&line(LINE_BYTES + 1)), []);
+    }
+
+    #[test]
+    fn a_large_stream_is_sampled_wherever_it_is_cut() {
+        let line = |n: u64| {
+            format!(
+                "{n:07} {} some text to fill the line up\n",
+                if n.is_multiple_of(3) { "a" } else { "b" }
+            )
+        };
+        let text: String = (0..700_000).map(line).collect();
+        let whole = found(&text, text.len());
+        assert_eq!(whole.len(), 2);
+        for (repeated, share) in whole.iter().zip([2, 1]) {
+            let real = 700_000 * share / 3;
+            assert!(repeated.about);
+            assert!(repeated.count.abs_diff(real) < real / 50, "{} of {real}", repeated.count);
+        }
+        for step in [1 << 18, 70_001, 9] {
+            assert_eq!(found(&text, step), whole, "{step}");
+        }
+    }
+}

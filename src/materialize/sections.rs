@@ -1,0 +1,186 @@
+//! The parts that an output shows itself to have: files of a diff, modules of a test run, headings.
+//!
+//! A line is looked at when it begins with one of a few dozen fragments; [`kinds`] says whether it
+//! begins a section, and of which kind. The kinds are followed apart; of those that divide most of
+//! the output, the most telling one is reported.
+
+mod kinds;
+
+use std::sync::LazyLock;
+
+use crate::materialize::fragments::Fragments;
+use crate::model::Section;
+use crate::model::Sections;
+
+/// Bytes of a line that are looked at: no name is longer.
+const LINE_BYTES: usize = 256;
+/// Sections of a kind that are kept from the beginning, and the largest of the others.
+const FIRST: usize = 16;
+const LARGEST: usize = 16;
+/// Lines of a section on average, at least: below, its heading says all there is.
+const LINES: u64 = 3;
+
+/// Follows a stream.
+#[derive(Debug, Clone)]
+pub(super) struct SectionLines {
+    /// Of the line that has not ended.
+    line: u64,
+    offset: u64,
+    /// The beginning of that line, as much as was in earlier blocks.
+    open: Vec<u8>,
+    open_bytes: u64,
+    /// Whether a blank line is before it, or nothing.
+    apart: bool,
+    found: [Kind; kinds::KINDS],
+}
+
+/// The sections of one kind.
+#[derive(Debug, Clone, Default)]
+struct Kind {
+    count: u64,
+    /// Line of the first.
+    start: u64,
+    /// How many have one line.
+    short: u64,
+    first: Vec<Section>,
+    largest: Vec<Section>,
+    /// The last one, whose end is not known.
+    open: Option<Section>,
+}
+
+impl SectionLines {
+    pub(super) fn new() -> Self {
+        let (line, offset, open_bytes) = (0, 0, 0);
+        Self { line, offset, open: Vec::new(), open_bytes, apart: true, found: <_>::default() }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let Some(end) = memchr::memchr(b'\n', bytes) else {
+            return self.keep(bytes);
+        };
+        self.keep(&bytes[..end]);
+        self.end_open();
+        let last = memchr::memrchr(b'\n', bytes).unwrap_or(end);
+        self.whole_lines(&bytes[end..=last]);
+        self.keep(&bytes[last + 1..]);
+    }
+
+    /// The sections so far, the line that has not ended included; `lines` are all.
+    pub(super) fn finish(&self, lines: u64) -> Sections {
+        if self.open_bytes == 0 {
+            return best(&self.found, lines);
+        }
+        let mut ended = self.clone();
+        ended.end_open();
+        best(&ended.found, lines)
+    }
+
+    fn keep(&mut self, part: &[u8]) {
+        let room = LINE_BYTES - self.open.len();
+        self.open.extend_from_slice(&part[..room.min(part.len())]);
+        self.open_bytes += part.len() as u64;
+    }
+
+    /// The newline of the open line has come.
+    fn end_open(&mut self) {
+        let line = std::mem::take(&mut self.open);
+        self.look(&line, self.line + 1, self.offset, self.apart);
+        self.apart = matches!(&line[..], b"" | b"\r");
+        self.line += 1;
+        self.offset += self.open_bytes + 1;
+        self.open_bytes = 0;
+        self.open = line;
+        self.open.clear();
+    }
+
+    /// `bytes` begins and ends with a newline; the line before the first has been looked at.
+    fn whole_lines(&mut self, bytes: &[u8]) {
+        let before = self.apart;
+        let mut counted = 1;
+        let mut at = 0;
+        while let Some(hit) = FRAGMENTS.find(bytes, at) {
+            let newlines = bytes[hit..].iter().take_while(|byte| **byte == b'\n').count();
+            let start = hit + newlines;
+            let Some(length) = memchr::memchr(b'\n', &bytes[start..]) else { break };
+            self.line += memchr::memchr_iter(b'\n', &bytes[counted..start]).count() as u64;
+            counted = start;
+            let apart = if start == 1 { before } else { ends_blank(&bytes[..start]) };
+            let line = &bytes[start..start + length.min(LINE_BYTES)];
+            self.look(line, self.line + 1, self.offset + start as u64 - 1, apart);
+            at = start + length;
+        }
+        self.line += memchr::memchr_iter(b'\n', &bytes[counted..]).count() as u64;
+        self.offset += bytes.len() as u64 - 1;
+        self.apart = if bytes.len() == 1 { before } else { ends_blank(bytes) };
+    }
+
+    fn look(&mut self, line: &[u8], number: u64, offset: u64, apart: bool) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some((kind, name)) = kinds::heading(line, apart, number == 1) {
+            let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
+            let offset = offset + name.start as u64;
+            self.found[kind].begin(Section { line: number, last: number, offset, length });
+        }
+    }
+}
+
+/// Whether a blank line ends with `bytes`, of which it is not the first.
+fn ends_blank(bytes: &[u8]) -> bool {
+    bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n")
+}
+
+impl Kind {
+    fn begin(&mut self, section: Section) {
+        if self.count == 0 {
+            self.start = section.line;
+        }
+        self.count += 1;
+        self.end(section.line - 1);
+        self.open = Some(section);
+    }
+
+    fn end(&mut self, last: u64) {
+        let Some(mut section) = self.open.take() else { return };
+        section.last = last.max(section.line);
+        self.short += u64::from(section.last == section.line);
+        if self.first.len() < FIRST {
+            self.first.push(section);
+            return;
+        }
+        let size = |section: &Section| section.last - section.line;
+        // Before the smaller ones, behind those of its size: earlier ones stay.
+        let at = self.largest.partition_point(|kept| size(kept) >= size(&section));
+        self.largest.insert(at, section);
+        self.largest.truncate(LARGEST);
+    }
+
+    /// Whether it divides most of the output, and into parts worth naming.
+    fn divides(&self, lines: u64) -> bool {
+        let before = self.start.saturating_sub(1);
+        self.count >= 2
+            && 2 * before <= lines
+            && self.count * LINES <= lines - before
+            && 2 * self.short <= self.count
+    }
+
+    fn ended(&self, lines: u64) -> Self {
+        let mut ended = self.clone();
+        ended.end(lines);
+        ended
+    }
+
+    fn into_sections(mut self) -> Sections {
+        self.largest.sort_by_key(|section| section.line);
+        Sections { count: self.count, shown: [self.first, self.largest].concat() }
+    }
+}
+
+fn best(kinds: &[Kind], lines: u64) -> Sections {
+    let mut ended = kinds.iter().map(|kind| kind.ended(lines));
+    ended.find(|kind| kind.divides(lines)).map(Kind::into_sections).unwrap_or_default()
+}
+
+static FRAGMENTS: LazyLock<Fragments> = LazyLock::new(|| Fragments::new(&kinds::FRAGMENTS));
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The lines that begin a section, by the program that prints them.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+use regex::bytes::RegexBuilder;
+use regex::bytes::RegexSet;
+use regex::bytes::RegexSetBuilder;
+
+/// How a line must stand to begin a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    Anywhere,
+    /// Below a blank line, or first of all.
+    Apart,
+    /// First of all.
+    First,
+}
+
+/// Kinds of sections, the more telling ones first.
+pub(super) const KINDS: usize = 17;
+
+/// `(kind, how it stands, pattern)`: the first group of the pattern is the name of the section.
+///
+/// A line must begin with one of [`FRAGMENTS`] to be tried.
+const RULES: [(usize, Stands, &str); 28] = [
+    // git log; then diffs.
+    (0, Stands::Anywhere, r"^commit ([0-9a-f]{7,12})"),
+    (1, Stands::Anywhere, r#"^diff --git "?a/.+ "?b/([^"]+)"?$"#),
+    (1, Stands::Anywhere, r"^diff -\w\S* .*?(\S+)$"),
+    (1, Stands::Anywhere, r"^Index: (\S.*)$"),
+    // Test runners: cargo, jest, unittest, pytest and others with rules, go.
+    (2, Stands::Anywhere, r"^     Running (?:unittests )?(\S+) \("),
+    (2, Stands::Anywhere, r"^   (Doc-tests \S+)$"),
+    (3, Stands::Anywhere, r"^(?:PASS|FAIL) (\S+\.[cm]?[jt]sx?)\b"),
+    (4, Stands::Anywhere, r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))"),
+    (5, Stands::Anywhere, r"^={3,} ([A-Za-z].*?) ={3,}$"),
+    (5, Stands::Anywhere, r"^_{3,} (\S.*?) _{3,}$"),
+    (5, Stands::Anywhere, r"^-{3,} ([A-Za-z].*?) -{3,}$"),
+    (6, Stands::Anywhere, r"^=== RUN +(\S+)$"),
+    (7, Stands::Anywhere, r"^--- (?:FAIL|PASS|SKIP): (\S+) "),
+    // Builds: Maven, Gradle, npm, Ansible, containers, make, CMake.
+    (8, Stands::Anywhere, r"^\[INFO\] -+< (\S+) >-+$"),
+    (8, Stands::Anywhere, r"^\[INFO\] --- (\S+) .*---$"),
+    (8, Stands::Anywhere, r"^\[INFO\] Running (\S+)$"),
+    (9, Stands::Anywhere, r"^> Task (:\S+)"),
+    (9, Stands::Anywhere, r"^> (\S+@\d\S* \S.*)$"),
+    (10, Stands::Anywhere, r"^((?:PLAY|TASK|RUNNING HANDLER) \[.*?\]|PLAY RECAP) \*+$"),
+    (11, Stands::Anywhere, r"^#[1-9]\d* (\[.+)$"),
+    (11, Stands::Anywhere, r"^Step (\d+/\d+ : .+)$"),
+    (12, Stands::Anywhere, r"^(?:##\[group\]|::group::)(.+)$"),
+    (13, Stands::Anywhere, r"^g?make(?:\[\d+\])?: Entering directory ['`](.+)'$"),
+    (
+        14,
+        Stands::Anywhere,
+        r"^\[(?: {1,2}\d{1,2}|100)%\] (?:Building \w+ object |Built target )?(\S.*)$",
+    ),
+    // Several files in one output, directories, headings.
+    (15, Stands::Anywhere, r"^==> (\S.*?)(?: <==)?$"),
+    (15, Stands::Apart, r"^(\.{1,2}(?:/[^:]*)?):$"),
+    (16, Stands::Apart, r"^#{2,4} (\S.*?)(?: #+)?$"),
+    (16, Stands::First, r"^# (\S.*?)(?: #+)?$"),
+];
+
+/// The starts of lines that are tried, each with the end of the line before.
+pub(super) const FRAGMENTS: [&str; 38] = [
+    "\ncommit ",
+    "\ndiff -",
+    "\nIndex: ",
+    "\n     Running ",
+    "\n   Doc-tests ",
+    "\nPASS ",
+    "\nFAIL",
+    "\nERROR: ",
+    "\n===",
+    "\n___",
+    "\n---",
+    "\n[INFO] -",
+    "\n[INFO] Running ",
+    "\n> Task ",
+    "\n> ",
+    "\nPLAY ",
+    "\nTASK [",
+    "\nRUNNING HANDLER",
+    "\n#1",
+    "\n#2",
+    "\n#3",
+    "\n#4",
+    "\n#5",
+    "\n#6",
+    "\n#7",
+    "\n#8",
+    "\n#9",
+    "\nStep ",
+    "\n##",
+    "\n::group::",
+    "\nmake",
+    "\ngmake",
+    "\n[ ",
+    "\n[100%]",
+    "\n==> ",
+    "\n.:",
+    "\n./",
+    "\n..",
+];
+
+/// A line that begins a section: its kind, and where its name stands in the line.
+pub(super) fn heading(line: &[u8], apart: bool, first: bool) -> Option<(usize, Range<usize>)> {
+    let stands = |stands: Stands| match stands {
+        Stands::Anywhere => true,
+        Stands::Apart => apart,
+        Stands::First => first,
+    };
+    if !SET.is_match(line) {
+        return None;
+    }
+    let rule = SET.matches(line).into_iter().find(|rule| stands(RULES[*rule].1))?;
+    let name = PATTERNS[rule].captures(line)?.get(1)?.range();
+    Some((RULES[rule].0, name))
+}
+
+static SET: LazyLock<RegexSet> = LazyLock::new(|| {
+    let patterns = RULES.map(|(.., pattern)| pattern);
+    let set = RegexSetBuilder::new(patterns).unicode(false).build();
+    set.expect("the patterns of this file")
+});
+
+static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let pattern = |pattern: &str| RegexBuilder::new(pattern).unicode(false).build();
+    RULES.iter().map(|(.., text)| pattern(text).expect("a pattern of this file")).collect()
+});
