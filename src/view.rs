@@ -9,6 +9,7 @@ mod cut;
 mod envelope;
 mod grep;
 mod handle;
+mod image;
 mod kind;
 mod lines;
 mod members;

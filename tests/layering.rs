@@ -30,12 +30,15 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("grep_searcher", &["view"]),
     ("grep_regex", &["view"]),
     ("grep_matcher", &["view"]),
+    ("imagesize", &["view"]),
     ("blake3", &["materialize"]),
     ("regex_automata", &["redact"]),
     ("toml", &["cli"]),
     ("globset", &["cli"]),
     ("bytesize", &["cli"]),
     ("strsim", &["cli"]),
+    ("foldhash", &["materialize"]),
+    ("infer", &["materialize"]),
 ];
 
 /// Lines a source file may have, tests not counted.

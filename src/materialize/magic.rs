@@ -3,11 +3,24 @@
 use crate::model::Encoding;
 use crate::model::Json;
 
-/// Bytes at the start that formats are recognised by: tar has its mark at 257, and no format that
-/// `infer` knows by its start asks for more than this.
-const HEAD_BYTES: usize = 512;
+/// Bytes at the start that formats are recognised by. What tells an office document from another
+/// archive is at most this far in; all else that `infer` knows is in the first 512.
+const HEAD_BYTES: usize = 16 << 10;
+/// Of these, the bytes that tell text from binary: tar has its mark at 257.
+const MARK_BYTES: usize = 512;
 /// Formats that may begin with bytes of plain text alone.
 const TEXT_LIKE: [&[u8]; 2] = [b"%PDF-", b"SQLite format 3"];
+/// What begins all documents of older office programs, and other files. `infer` takes them for
+/// texts.
+const COMPOUND: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
+/// How text begins that is of a type: white space before it, upper and lower case do not matter.
+const TEXT_TYPES: [(&str, &str); 5] = [
+    ("<!doctype html", "text/html"),
+    ("<html", "text/html"),
+    ("<svg", "image/svg+xml"),
+    ("<?xml", "application/xml"),
+    ("diff --git ", "text/x-diff"),
+];
 
 /// The first bytes of a stream.
 #[derive(Debug, Clone, Default)]
@@ -42,27 +55,27 @@ impl Magic {
 
     fn format(&self) -> Option<&'static str> {
         let may_be = TEXT_LIKE.iter().any(|mark| self.head.starts_with(mark)) || !self.is_text();
-        may_be.then(|| infer::get(&self.head)).flatten().map(|format| format.mime_type())
+        match may_be.then(|| infer::get(&self.head)).flatten()?.mime_type() {
+            _ if self.head.starts_with(COMPOUND) => Some("application/x-ole-storage"),
+            mime => Some(mime),
+        }
     }
 
     fn is_text(&self) -> bool {
+        let mark = &self.head[..self.head.len().min(MARK_BYTES)];
         let cut_short = |error: std::str::Utf8Error| error.error_len().is_none();
-        let utf8 = std::str::from_utf8(&self.head).map_or_else(cut_short, |_| true);
-        utf8 && !self.head.iter().any(|byte| is_binary_control(*byte))
+        let utf8 = std::str::from_utf8(mark).map_or_else(cut_short, |_| true);
+        utf8 && !mark.iter().any(|byte| is_binary_control(*byte))
     }
 
     fn text_type(&self) -> &'static str {
         let text = self.head.trim_ascii_start();
-        let begins = |mark: &[u8]| {
-            text.get(..mark.len()).is_some_and(|start| start.eq_ignore_ascii_case(mark))
+        let begins = |mark: &str| {
+            let start = text.get(..mark.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(mark.as_bytes()))
         };
-        if begins(b"<!doctype html") || begins(b"<html") {
-            "text/html"
-        } else if begins(b"<?xml") {
-            "application/xml"
-        } else {
-            "text/plain"
-        }
+        let known = TEXT_TYPES.iter().find(|(mark, _)| begins(mark));
+        known.map_or("text/plain", |(_, mime)| mime)
     }
 }
 
@@ -83,7 +96,15 @@ mod tests {
 
     #[test]
     fn binary_formats_are_known_by_their_start() {
-        let cases: [(&[u8], &str); 9] = [
+        let office = |name: &str| {
+            let entry = |name: &str, pad| {
+                [b"PK\x03\x04", &[0; 26][..], name.as_bytes(), &vec![7; pad]].concat()
+            };
+            let names =
+                [("[Content_Types].xml", 5000), ("_rels/.rels", 3000), (name, 900), (name, 10)];
+            names.iter().flat_map(|(name, pad)| entry(name, *pad)).collect::<Vec<u8>>()
+        };
+        let cases: [(&[u8], &str); 12] = [
             (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "image/png"),
             (b"\xff\xd8\xff\xe0\0\x10JFIF", "image/jpeg"),
             (b"GIF89a\x01\0\x01\0", "image/gif"),
@@ -92,6 +113,15 @@ mod tests {
             (b"PK\x03\x04\x14\0\0\0\x08\0", "application/zip"),
             (b"\x28\xb5\x2f\xfd\x24\x01", "application/zstd"),
             (b"SQLite format 3\0\x10\0", "application/vnd.sqlite3"),
+            (
+                &office("word/document.xml"),
+                "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+            ),
+            (
+                &office("xl/workbook.xml"),
+                "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+            ),
+            (&[COMPOUND, &[0; 504]].concat(), "application/x-ole-storage"),
             (&[b"\x7fELF\x02\x01\x01", &[0; 60][..]].concat(), "application/x-executable"),
         ];
         for (head, mime) in cases {
@@ -115,6 +145,9 @@ mod tests {
         let mime = |head: &[u8]| magic(head).mime(Encoding::Ascii, &Json::No);
         assert_eq!(mime(b"\n<!DOCTYPE html><p>"), "text/html");
         assert_eq!(mime(b"<?xml version='1.0'?>"), "application/xml");
+        assert_eq!(mime(b"<svg width='3'/>"), "image/svg+xml");
+        assert_eq!(mime(b"diff --git a/x b/x\n"), "text/x-diff");
+        assert_eq!(mime(b"diff --gits"), "text/plain");
         assert_eq!(mime(b"hello"), "text/plain");
     }
 }

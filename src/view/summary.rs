@@ -35,7 +35,7 @@ pub(super) fn is_over(subject: &Subject<'_>) -> bool {
 /// Writes the summary.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let text = if subject.analysis.is_binary() || subject.content.is_empty() {
-        lines(&facts::without_excerpt(subject))
+        lines(&facts::without_excerpt(subject)?)
     } else if let Some(whole) = whole(subject)? {
         whole
     } else {

@@ -1,7 +1,10 @@
 //! The lines of a summary that come before the excerpt.
 
+use std::io;
+
 use crate::model::Json;
 use crate::model::Subject;
+use crate::view::image;
 use crate::view::kind;
 use crate::view::number::counted;
 use crate::view::number::grouped;
@@ -55,8 +58,10 @@ impl Facts {
 }
 
 /// For an output of which nothing is shown: it is empty, or not text.
-pub(super) fn without_excerpt(subject: &Subject<'_>) -> Vec<String> {
-    let mut lines = vec![opening(subject), identity(subject), size(subject)];
+pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> {
+    let dimensions = image::dimensions(subject)?.map(|size| format!(", {size}"));
+    let size = size(subject) + &dimensions.unwrap_or_default();
+    let mut lines = vec![opening(subject), identity(subject), size];
     if subject.content.is_empty() {
         lines.push("shown: nothing, the output is empty".to_owned());
     } else {
@@ -64,7 +69,7 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> Vec<String> {
         lines.push("shown: nothing, it is not text".to_owned());
         lines.push(format!("all:    {}", subject.place.file()));
     }
-    capped_lines(&lines)
+    Ok(capped_lines(&lines))
 }
 
 /// For an output that is shown whole.

@@ -187,6 +187,19 @@ shown: nothing, the output is empty
 }
 
 #[test]
+fn binary_formats_are_named() {
+    let size_of = |bytes: &[u8], mime: &str| {
+        let mut fixture = Fixture::new(bytes);
+        mime.clone_into(&mut fixture.analysis.mime);
+        print(&fixture).lines().nth(2).unwrap().to_owned()
+    };
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x03\x20\0\0\x02\x58\x08\x02\0\0\0";
+    assert_eq!(size_of(png, "image/png"), "size: 29 bytes; binary, image/png, 800 x 600");
+    let pdf = b"%PDF-1.7\n\0";
+    assert_eq!(size_of(pdf, "application/pdf"), "size: 10 bytes; binary, application/pdf");
+}
+
+#[test]
 fn json_on_one_line() {
     let json = format!("{{\"total\": [{}0]}}", "1234567, ".repeat(20_000));
     let mut fixture = Fixture::new(json.clone());
