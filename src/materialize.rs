@@ -44,6 +44,8 @@ use crate::model::Encoding;
 use crate::model::Errors;
 use crate::model::Sections;
 
+pub use crate::materialize::failure::ErrorLines;
+pub use crate::materialize::failure::Seen;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
 /// Most memory that an analyzer holds. The largest parts are the shape of JSON, some 300 KB, and the

@@ -7,6 +7,7 @@ mod binary;
 mod clean;
 mod cut;
 mod envelope;
+mod errors;
 mod grep;
 mod handle;
 mod image;
@@ -62,6 +63,8 @@ pub enum View {
     Lines(LineRange),
     /// `.grep/<query>`: what ripgrep prints.
     Grep(Query),
+    /// `.errors`: the lines that look like errors, with what stands around them.
+    Errors,
     /// `.meta.json`: all that is known.
     Meta,
     /// `.ref.json`: the `ContextRef`.
@@ -170,6 +173,7 @@ fn render_unmarked(
             text_only(subject, out, |out| lines::range(subject, *range, expired, out))
         }
         View::Grep(query) => grep::render(query, subject, expired, out),
+        View::Errors => text_only(subject, out, |out| errors::render(subject, expired, out)),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
         View::Envelope => envelope::render(subject, expired, out),
@@ -198,7 +202,7 @@ fn text_only(
 /// Whether a view says in its own form what is redacted in it: its first line is not free.
 fn counts_itself(view: &View) -> bool {
     match view {
-        View::Tail | View::Head | View::Lines(_) | View::Grep(_) => false,
+        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Errors => false,
         View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle | View::Preview => {
             true
         }
@@ -207,7 +211,7 @@ fn counts_itself(view: &View) -> bool {
 
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
-    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Grep(_))
+    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Errors)
 }
 
 #[cfg(test)]

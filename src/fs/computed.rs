@@ -194,7 +194,12 @@ impl Shared {
 fn needs_analysis(view: &View) -> bool {
     match view {
         View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle => true,
-        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Preview => false,
+        View::Tail
+        | View::Head
+        | View::Lines(_)
+        | View::Grep(_)
+        | View::Errors
+        | View::Preview => false,
     }
 }
 

@@ -8,6 +8,7 @@
 //! Only the first [`LINE_BYTES`] bytes of a line are looked at.
 
 mod context;
+mod each;
 mod names;
 mod prefilter;
 mod rules;
@@ -17,8 +18,12 @@ mod words;
 use crate::materialize::failure::context::Context;
 use crate::materialize::failure::shown::Shown;
 use crate::materialize::failure::words::Words;
+use crate::materialize::likeness::Likeness;
 use crate::model::ErrorLine;
 use crate::model::Errors;
+
+pub use crate::materialize::failure::each::ErrorLines;
+pub use crate::materialize::failure::each::Seen;
 
 /// Bytes of a line that are looked at: the most that `ErrorLine::length` may say.
 const LINE_BYTES: usize = 4096;
@@ -42,6 +47,9 @@ struct Found {
     context: Context,
     shown: Shown,
     words: Words,
+    likeness: Likeness,
+    /// Those not yet taken by who wants them all.
+    each: Option<Vec<Seen>>,
 }
 
 impl Failures {
@@ -132,7 +140,12 @@ impl Found {
         self.count += 1;
         self.words.add(&telling, rank);
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
-        self.shown.add(line, rank, ErrorLine { line: number, offset, length });
+        let at = ErrorLine { line: number, offset, length };
+        let likeness = self.likeness.of(line.trim_ascii());
+        self.shown.add(likeness, rank, at);
+        if let Some(each) = &mut self.each {
+            each.push(Seen { at, place: prefilter::find(line, 0).unwrap_or(0), likeness });
+        }
     }
 
     fn errors(&self) -> Errors {

@@ -6,13 +6,13 @@
 
 mod ahead;
 mod fold;
-mod notice;
-mod page;
+pub(super) mod notice;
+pub(super) mod page;
 mod pattern;
 mod report;
 mod stretch;
 mod survey;
-mod window;
+pub(super) mod window;
 
 use std::io;
 use std::io::Write;

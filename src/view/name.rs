@@ -22,6 +22,7 @@ pub const LISTED: &[(&str, Derived)] = &[
 const UNLISTED: &[(&str, Derived)] = &[
     (".head", Derived::File(View::Head)),
     (".lines", Derived::Dir(ViewDir::Lines)),
+    (".errors", Derived::File(View::Errors)),
     (".meta.json", Derived::File(View::Meta)),
     (".ref.json", Derived::File(View::Ref)),
     (".envelope.json", Derived::File(View::Envelope)),
@@ -61,6 +62,7 @@ impl fmt::Display for View {
             Self::Head => f.write_str(".head"),
             Self::Lines(range) => write!(f, ".lines/{range}"),
             Self::Grep(query) => write!(f, ".grep/{query}"),
+            Self::Errors => f.write_str(".errors"),
             Self::Meta => f.write_str(".meta.json"),
             Self::Ref => f.write_str(".ref.json"),
             Self::Envelope => f.write_str(".envelope.json"),
@@ -84,6 +86,7 @@ mod tests {
         assert_eq!(parts("x.txt.summary"), file(View::Summary));
         assert_eq!(parts("x.txt.tail"), file(View::Tail));
         assert_eq!(parts("x.txt.head"), file(View::Head));
+        assert_eq!(parts("x.txt.errors"), file(View::Errors));
         assert_eq!(parts("x.txt.meta.json"), file(View::Meta));
         assert_eq!(parts("x.txt.ref.json"), file(View::Ref));
         assert_eq!(parts("x.txt.envelope.json"), file(View::Envelope));

@@ -38,6 +38,11 @@ impl Query {
         Some(Self { options, pattern: pattern.to_vec() })
     }
 
+    /// A search for a pattern, without options.
+    pub(super) fn of(pattern: &str) -> Self {
+        Self { options: Options::default(), pattern: pattern.as_bytes().to_vec() }
+    }
+
     pub(super) fn options(&self) -> &Options {
         &self.options
     }
@@ -79,7 +84,7 @@ impl fmt::Display for Query {
 
 /// Text as a query name has it: what a path says after `X.grep/` to search for `pattern`.
 pub(super) fn name_of(pattern: &str) -> String {
-    Query { options: Options::default(), pattern: pattern.as_bytes().to_vec() }.to_string()
+    Query::of(pattern).to_string()
 }
 
 fn decoded(name: &[u8]) -> Vec<u8> {

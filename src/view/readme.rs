@@ -14,6 +14,7 @@ pub fn ignore() -> &'static str {
      *.head\n\
      *.grep/\n\
      *.lines/\n\
+     *.errors\n\
      *.meta.json\n\
      *.ref.json\n\
      *.envelope.json\n\
@@ -43,6 +44,6 @@ mod tests {
             let name = line.replace('*', "x").replace('/', "");
             assert!(split(OsStr::new(&name)).is_some(), "{line}");
         }
-        assert_eq!(ignore().lines().count(), 11);
+        assert_eq!(ignore().lines().count(), 12);
     }
 }

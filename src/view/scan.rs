@@ -12,6 +12,11 @@ const FARTHEST_BACK: u64 = 64 << 20;
 /// Bytes in which lines are counted: seconds of work.
 const MOST_COUNTED: u64 = 8 << 30;
 
+/// A buffer to read `content` in blocks.
+pub(super) fn block(content: &dyn Content) -> Vec<u8> {
+    vec![0; usize::try_from(content.len()).unwrap_or(BLOCK).min(BLOCK)]
+}
+
 /// Where a line begins.
 pub(super) enum Found {
     /// Byte offset of its first byte.

@@ -15,7 +15,7 @@ const SHARE: [usize; Rank::COUNT] = [6, 4, 2, 2, 1, 1];
 /// Lines between two parts of one stack trace, at most: the frames of the first.
 const TRACE_LINES: u64 = 300;
 
-/// Keeps the first and the last lines of each rank; lines that differ in digits only count as one.
+/// Keeps the first and the last lines of each rank; lines that differ in numbers only count as one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shown {
     ranks: [Kept; Rank::COUNT],
@@ -32,14 +32,14 @@ struct Kept {
 #[derive(Debug, Clone, Copy)]
 struct Line {
     at: ErrorLine,
-    /// Of the text without its digits.
+    /// Of the text without its numbers.
     likeness: u64,
 }
 
 impl Shown {
     /// Of a chain of causes only the innermost is a cause.
-    pub(super) fn add(&mut self, text: &[u8], rank: Rank, at: ErrorLine) {
-        let line = Line { at, likeness: likeness(text) };
+    pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
+        let line = Line { at, likeness };
         match rank {
             Rank::Trace if self.goes_on(at) => self.end_trace(Rank::Outer),
             Rank::Heading | Rank::Trace => self.end_trace(Rank::Cause),
@@ -113,12 +113,4 @@ fn ends(lines: &[Line], count: usize) -> impl Iterator<Item = Line> {
     let tail = if count < lines.len() { count / 4 } else { 0 };
     let (head, rest) = lines.split_at(count - tail);
     head.iter().chain(&rest[rest.len() - tail..]).copied().collect::<Vec<_>>().into_iter()
-}
-
-/// A number that is equal for lines that differ in digits only (FNV-1a).
-fn likeness(text: &[u8]) -> u64 {
-    let letters = text.trim_ascii().iter().filter(|byte| !byte.is_ascii_digit());
-    letters.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }

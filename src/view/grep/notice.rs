@@ -149,7 +149,7 @@ impl Notices<'_> {
     }
 }
 
-fn long_lines(at: Position) -> String {
+pub(in crate::view) fn long_lines(at: Position) -> String {
     let Position { line, column } = at;
     format!("some lines are long: {line}@{column} is line {line} at byte column {column}")
 }

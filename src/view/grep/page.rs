@@ -12,19 +12,19 @@ const CHUNK: usize = 64 << 10;
 
 /// A place where a result can end and another search can go on.
 #[derive(Clone, Copy)]
-pub(super) struct Cut {
+pub(in crate::view) struct Cut {
     /// Bytes of the result before it.
     length: usize,
     /// Where a search goes on.
-    pub(super) from: Position,
+    pub(in crate::view) from: Position,
     /// Matching lines before it, one that is shown in part included.
-    pub(super) shown: u64,
+    pub(in crate::view) shown: u64,
     /// Whether a match before it lacks some of its context.
     torn: bool,
 }
 
 /// The result so far. Without a limit it goes out as it comes; with one, what is beyond is dropped.
-pub(super) struct Page<'a> {
+pub(in crate::view) struct Page<'a> {
     out: &'a mut dyn Write,
     text: Vec<u8>,
     cuts: Vec<Cut>,
@@ -35,7 +35,7 @@ pub(super) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    pub(super) fn new(out: &'a mut dyn Write, endless: bool) -> Self {
+    pub(in crate::view) fn new(out: &'a mut dyn Write, endless: bool) -> Self {
         let (text, cuts, most) = (Vec::new(), Vec::new(), Limits::VIEW_BYTES);
         Self { out, text, cuts, endless, most, full: false, failed: false }
     }
@@ -46,7 +46,7 @@ impl<'a> Page<'a> {
     }
 
     /// Whether no more is taken.
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::view) fn is_full(&self) -> bool {
         self.full
     }
 
@@ -56,14 +56,14 @@ impl<'a> Page<'a> {
     }
 
     /// Notes that the result can be cut here.
-    pub(super) fn cut(&mut self, from: Position, shown: u64, torn: bool) {
+    pub(in crate::view) fn cut(&mut self, from: Position, shown: u64, torn: bool) {
         if !self.endless && !self.full {
             self.cuts.push(Cut { length: self.text.len(), from, shown, torn });
         }
     }
 
     /// Adds a line as ripgrep prints it: `number:text`.
-    pub(super) fn push_line(
+    pub(in crate::view) fn push_line(
         &mut self,
         number: impl Display,
         mark: u8,
@@ -79,7 +79,7 @@ impl<'a> Page<'a> {
     }
 
     /// Adds text.
-    pub(super) fn push(&mut self, text: &[u8]) -> io::Result<()> {
+    pub(in crate::view) fn push(&mut self, text: &[u8]) -> io::Result<()> {
         if self.full {
             return Ok(());
         }
@@ -91,9 +91,19 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
+    /// Whether it has at most `budget` bytes.
+    pub(in crate::view) fn fits(&self, budget: usize) -> bool {
+        self.text.len() <= budget
+    }
+
     /// Cuts a result that became too large, to at most `budget` bytes; says where.
-    pub(super) fn shorten(&mut self, budget: usize) -> Option<Cut> {
-        if !self.full {
+    pub(in crate::view) fn shorten(&mut self, budget: usize) -> Option<Cut> {
+        if self.full { self.fit(budget) } else { None }
+    }
+
+    /// Cuts a result of more than `budget` bytes; says where.
+    pub(in crate::view) fn fit(&mut self, budget: usize) -> Option<Cut> {
+        if self.fits(budget) {
             return None;
         }
         let fits = |cut: &&Cut| 0 < cut.length && cut.length <= budget;
@@ -105,7 +115,7 @@ impl<'a> Page<'a> {
     }
 
     /// Writes what is left.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(in crate::view) fn flush(&mut self) -> io::Result<()> {
         self.out.write_all(&self.text).inspect_err(|_| self.failed = true)?;
         self.text.clear();
         Ok(())

@@ -12,19 +12,24 @@ const BEFORE: usize = 120;
 const WIDTH: usize = Limits::LINE_CHARS - 2 * CUT.len();
 
 /// Whether `line` is too long to be shown whole.
-pub(super) fn is_long(line: &[u8]) -> bool {
+pub(in crate::view) fn is_long(line: &[u8]) -> bool {
     line.len() > Limits::LINE_CHARS && forward(line, 0, Limits::LINE_CHARS) < line.len()
 }
 
 /// The bytes to show around a match at `at`.
-pub(super) fn around(line: &[u8], at: usize) -> Range<usize> {
+pub(in crate::view) fn around(line: &[u8], at: usize) -> Range<usize> {
     let start = back(line, at, BEFORE);
     let end = forward(line, start, WIDTH);
     if end < line.len() { start..end } else { back(line, line.len(), WIDTH).min(start)..line.len() }
 }
 
 /// `range` of `line`, with a mark where the line goes on.
-pub(super) fn shown(line: &[u8], range: &Range<usize>, inside: bool, ends: bool) -> Vec<u8> {
+pub(in crate::view) fn shown(
+    line: &[u8],
+    range: &Range<usize>,
+    inside: bool,
+    ends: bool,
+) -> Vec<u8> {
     let mut text = Vec::with_capacity(range.len() + 2 * CUT.len());
     if inside || range.start > 0 {
         text.extend_from_slice(CUT);

@@ -192,7 +192,9 @@ fn errors(subject: &Subject<'_>) -> Option<String> {
     let more = if more > 0 { format!(" and {} more", grouped(more)) } else { String::new() };
     let verb = if errors.count == 1 { "looks like an error" } else { "look like errors" };
     let lines = counted(errors.count, "line");
-    (errors.count > 0).then(|| format!("errors: {lines} {verb}: {}{more}", named.join(", ")))
+    let context = format!("with context: {}.errors", subject.place.file());
+    (errors.count > 0)
+        .then(|| format!("errors: {lines} {verb}: {}{more}; {context}", named.join(", ")))
 }
 
 fn search(subject: &Subject<'_>) -> String {

@@ -63,7 +63,7 @@ const FACTS: &str = "\
 size: 437,970 bytes, 429,861 characters, 8,112 lines (longest 52), about 107,000 tokens; text
 ";
 const WAYS: &str = "\
-errors: 3 lines look like errors: 4410, 6002, 8101
+errors: 3 lines look like errors: 4410, 6002, 8101; with context: /ctx/c7/artifacts/tool/9f3k.txt.errors
 search: /ctx/c7/artifacts/tool/9f3k.txt.grep/Error|Exception
 end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)
 part:   /ctx/c7/artifacts/tool/9f3k.txt.lines/4400-4420

@@ -24,6 +24,7 @@ const VIEWS: &[&str] = &[
     "lines/5-9",
     "lines/5+9",
     "lines/-9",
+    "errors",
     "meta.json",
     "ref.json",
     "envelope.json",

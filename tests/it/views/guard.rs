@@ -15,6 +15,7 @@ const VIEWS: &[&str] = &[
     "x.txt.summary",
     "x.txt.tail",
     "x.txt.head",
+    "x.txt.errors",
     "x.txt.meta.json",
     "x.txt.envelope.json",
     "x.txt.handle",

@@ -72,7 +72,7 @@ fn with_and_without_a_mount_they_are_the_same() {
     for mode in Mode::ALL {
         let mount = TestMount::new(mode);
         mount.artifact("c7", "x.txt", &log(5000));
-        for view in ["tail", "head", "grep/ERROR", "lines/7-70", "lines/-3"] {
+        for view in ["tail", "head", "grep/ERROR", "lines/7-70", "lines/-3", "errors"] {
             let path = format!("c7/artifacts/tool/x.txt.{view}");
             let mounted = fs::read(mount.path().join(&path)).unwrap();
             assert!(mount.store().view(&path) == mounted, "{mode:?} {view}");
@@ -95,6 +95,24 @@ fn a_summary_points_to_paths_that_exist() {
         seen += 1;
     }
     assert!(seen >= 3, "{summary}");
+}
+
+#[test]
+fn errors_are_what_ripgrep_prints_around_them() {
+    need("rg", "ripgrep");
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let path = mount.artifact("c7", "x.txt", &log(2000));
+        let plain = mount.store().plain("c7", "x.txt");
+        let expected = Command::new("rg").args(["-n", "-C3", "ERROR"]).arg(&plain).stdout();
+        let found = fs::read(path.with_file_name("x.txt.errors")).unwrap();
+        assert!(found == expected, "{mode:?}\n{}", String::from_utf8_lossy(&found));
+        let path = mount.artifact("c7", "y.txt", &log(100_000));
+        let found = fs::read_to_string(path.with_file_name("y.txt.errors")).unwrap();
+        assert!(found.len() <= 49_152 && found.starts_with("# 2,500 lines look like errors, of "));
+        let path = mount.artifact("c7", "z.txt", b"all is well\n");
+        assert_eq!(fs::read(path.with_file_name("z.txt.errors")).unwrap(), b"");
+    }
 }
 
 #[test]

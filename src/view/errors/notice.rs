@@ -1,0 +1,99 @@
+//! The first lines of a view that does not show every error line.
+
+use crate::model::Subject;
+use crate::view::Query;
+use crate::view::errors::census::Census;
+use crate::view::grep::notice::long_lines;
+use crate::view::grep::page::Cut;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+use crate::view::number::portion;
+use crate::view::query::Position;
+
+/// Lines that a way to go on names where there is no word to search for.
+const ON_LINES: u64 = 200;
+
+/// How much is shown.
+#[derive(Clone, Copy)]
+pub(super) enum Shown {
+    /// Every error line that was found.
+    All,
+    /// The first of each kind.
+    Kinds,
+    /// The first kinds, up to a cut.
+    Part(Cut),
+}
+
+/// What there is to say of one view.
+pub(super) struct Notices<'a> {
+    pub(super) subject: &'a Subject<'a>,
+    pub(super) census: &'a Census,
+}
+
+impl Notices<'_> {
+    /// `windowed` is the first line of which only a window is shown.
+    pub(super) fn text(&self, shown: Shown, windowed: Option<Position>) -> String {
+        let (first, windowed) = match shown {
+            Shown::All => (None, windowed),
+            Shown::Kinds => (Some(self.kinds()), windowed),
+            Shown::Part(cut) => {
+                (Some(self.part(cut.from.line, cut.shown)), windowed.filter(|at| *at < cut.from))
+            }
+        };
+        let out_of_time = self.census.stopped.map(|(offset, line)| self.out_of_time(offset, line));
+        let lines = [first, out_of_time, windowed.map(long_lines)];
+        lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
+    }
+
+    /// Bytes that the text can have at most where not every error line is shown.
+    pub(super) fn longest(&self, windowed: Option<Position>) -> usize {
+        let part = self.part(u64::MAX, self.census.count).len();
+        part + self.text(Shown::Kinds, windowed).len()
+    }
+
+    fn kinds(&self) -> String {
+        format!("{}; the first of each follows. All: {}", self.found(), self.path(None))
+    }
+
+    fn part(&self, from: u64, shown: u64) -> String {
+        let (verb, kinds) = if shown == 1 {
+            ("follows", String::new())
+        } else {
+            ("follow", format!(" {}", grouped(shown)))
+        };
+        let on = self.path(Some(from));
+        format!("{}; the first{kinds} {verb}. Go on: {on}", self.found())
+    }
+
+    /// `10,412 lines look like errors, of 12 kinds`: kinds differ in more than numbers.
+    fn found(&self) -> String {
+        let lines = counted(self.census.count, "line");
+        let so_far = if self.census.stopped.is_some() { " so far" } else { "" };
+        let kinds = self.census.kinds() as u64;
+        if kinds == self.census.count {
+            return format!("{lines} look like errors{so_far}");
+        }
+        let least = if self.census.is_crowded() { "at least " } else { "" };
+        format!("{lines} look like errors{so_far}, of {least}{}", counted(kinds, "kind"))
+    }
+
+    /// The path that finds the error lines from a line on, or all of them.
+    fn path(&self, from: Option<u64>) -> String {
+        let file = self.subject.place.file();
+        if self.census.words.is_empty() {
+            return format!("{file}.lines/{}+{ON_LINES}", from.unwrap_or(1));
+        }
+        let query = Query::of(&self.census.words.join("|"));
+        let query = match from {
+            Some(line) => query.from(Position { line, column: 1 }),
+            None => query.at_most(0),
+        };
+        format!("{file}.grep/{query}")
+    }
+
+    fn out_of_time(&self, offset: u64, line: u64) -> String {
+        let portion = portion(offset, self.subject.content.len());
+        let on = self.path(Some(line));
+        format!("out of time after {portion}; what was found follows. Go on: {on}")
+    }
+}
