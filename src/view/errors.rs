@@ -40,7 +40,7 @@ pub(super) fn render(
         census.kept.iter().try_for_each(|seen| print.show(seen, None))?;
         print.end_paragraph()?;
         let notice = notices.text(Shown::All, print.windowed);
-        if print.page.fits(Limits::VIEW_BYTES.saturating_sub(notice.len())) {
+        if print.page.fits(subject.view_bytes().saturating_sub(notice.len())) {
             print.page.flush()?;
             return Ok(rendered(notice));
         }
@@ -51,7 +51,7 @@ pub(super) fn render(
     }
     print.end_paragraph()?;
     let longest = notices.longest(print.windowed);
-    let cut = print.page.fit(Limits::VIEW_BYTES.saturating_sub(longest));
+    let cut = print.page.fit(subject.view_bytes().saturating_sub(longest));
     print.page.flush()?;
     Ok(rendered(notices.text(cut.map_or(Shown::Kinds, Shown::Part), print.windowed)))
 }

@@ -5,6 +5,8 @@
 
 mod excerpt;
 mod facts;
+mod parts;
+mod search;
 
 use std::io;
 use std::io::Write;
@@ -73,7 +75,7 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
 
 /// The facts, and what is most worth seeing of the output.
 fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
-    let mut facts = facts::with_excerpt(subject);
+    let mut facts = facts::with_excerpt(subject)?;
     let room = Room {
         bytes: Limits::STAND_IN_BYTES.saturating_sub(facts.size() + RESERVE),
         lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),

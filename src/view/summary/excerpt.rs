@@ -293,7 +293,7 @@ fn without_return(line: &[u8]) -> &[u8] {
 }
 
 /// `8,090-8,112`, `7`.
-fn span((first, last): (u64, u64)) -> String {
+pub(super) fn span((first, last): (u64, u64)) -> String {
     if first == last { grouped(first) } else { format!("{}-{}", grouped(first), grouped(last)) }
 }
 

@@ -9,15 +9,14 @@ use crate::view::kind;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::rounded;
-use crate::view::query;
 use crate::view::summary::capped;
+use crate::view::summary::parts;
+use crate::view::summary::search;
 
 /// Bytes that the facts may take; beyond, lines that can be missed are.
 const MOST_BYTES: usize = 3400;
 /// Error lines that are named by number.
 const NAMED_ERRORS: usize = 8;
-/// From so many error lines on, a search for them is limited.
-const MANY_ERRORS: u64 = 200;
 /// Lines on either side of the line that a part is shown around.
 const PART_LINES: u64 = 10;
 
@@ -48,7 +47,8 @@ impl Facts {
         self.before.into_iter().chain(self.shown).chain(self.after).collect()
     }
 
-    /// Leaves out ways to read on, but the last, which is the artifact itself, until the rest fits.
+    /// Leaves out what the output consists of and ways to read on, but the last, which is the
+    /// artifact itself, until the rest fits.
     fn fitted(mut self) -> Self {
         while self.size() > MOST_BYTES && self.after.len() > 1 {
             self.after.remove(0);
@@ -90,13 +90,15 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
 }
 
 /// For an output of which a part is shown.
-pub(super) fn with_excerpt(subject: &Subject<'_>) -> Facts {
+pub(super) fn with_excerpt(subject: &Subject<'_>) -> io::Result<Facts> {
     let before =
         [Some(opening(subject)), Some(identity(subject)), Some(size(subject)), shape(subject)];
     let file = subject.place.file();
     let after = [
+        parts::sections(subject)?,
+        parts::repeated(subject)?,
         errors(subject),
-        Some(search(subject)),
+        Some(search::line(subject)),
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),
         part(subject),
         Some(format!("all:    {file}")),
@@ -104,7 +106,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> Facts {
     let lines = |lines: Vec<Option<String>>| {
         capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
     };
-    Facts { before: lines(before.into()), shown: Vec::new(), after: lines(after.into()) }.fitted()
+    Ok(Facts { before: lines(before.into()), shown: Vec::new(), after: lines(after.into()) }.fitted())
 }
 
 fn capped_lines(lines: &[String]) -> Vec<String> {
@@ -195,16 +197,6 @@ fn errors(subject: &Subject<'_>) -> Option<String> {
     let context = format!("with context: {}.errors", subject.place.file());
     (errors.count > 0)
         .then(|| format!("errors: {lines} {verb}: {}{more}; {context}", named.join(", ")))
-}
-
-fn search(subject: &Subject<'_>) -> String {
-    let file = subject.place.file();
-    let errors = &subject.analysis.errors;
-    if errors.words.is_empty() {
-        return format!("search: {file}.grep/TEXT (any pattern of ripgrep for TEXT)");
-    }
-    let limit = if errors.count > MANY_ERRORS { "-m20 " } else { "" };
-    format!("search: {file}.grep/{limit}{}", query::name_of(&errors.words.join("|")))
 }
 
 /// Around the most telling error line, or in the middle.

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use crate::materialize::analyze;
 use crate::model::ErrorLine;
 use crate::model::Errors;
 use crate::model::Json;
@@ -42,6 +43,13 @@ fn print(fixture: &Fixture) -> String {
     let text = fixture.text(&View::Summary);
     check(&text);
     text
+}
+
+/// As it is really analysed.
+fn analysed(text: impl Into<Vec<u8>>) -> Fixture {
+    let mut fixture = Fixture::new(text);
+    fixture.analysis = analyze(&fixture.bytes).unwrap();
+    fixture
 }
 
 fn check(text: &str) {
@@ -238,6 +246,63 @@ fn long_lines_are_cut_with_their_column() {
     assert!(print.ends_with(&want), "{print}");
 }
 
+/// The line that begins so.
+fn fact(summary: &str, name: &str) -> Option<String> {
+    summary.lines().find(|line| line.starts_with(name)).map(str::to_owned)
+}
+
+#[test]
+fn sections_and_repeated_lines_are_named() {
+    let diff = |n: usize, lines: usize| {
+        let body = "+ a line\n".repeat(lines);
+        format!("diff --git a/src/{n}.rs b/src/{n}.rs\n--- a/src/{n}.rs\n+++ b/src/{n}.rs\n{body}")
+    };
+    let few = print(&analysed(diff(1, 300) + &diff(2, 1500)));
+    let sections = "sections: 1-303 src/1.rs; 304-1,806 src/2.rs";
+    assert_eq!(fact(&few, "sections:").as_deref(), Some(sections));
+    let repeated = "repeated: 1,800 x \"+ a line\" (lines 4-1,806)";
+    assert_eq!(fact(&few, "repeated:").as_deref(), Some(repeated));
+    let many: String = (1..300).map(|n| diff(n, if n == 200 { 900 } else { 7 })).collect();
+    let many = fact(&print(&analysed(many)), "sections:").unwrap();
+    assert!(
+        many.starts_with("sections: 299; the first: 1-10 src/1.rs; 11-20 src/2.rs; "),
+        "{many}"
+    );
+    assert!(many.contains("; the largest of the others: 1,991-2,893 src/200.rs; "), "{many}");
+    assert!(many.len() <= 440, "{many}");
+}
+
+#[test]
+fn lines_that_differ_in_numbers_are_said_to_be_alike() {
+    let long = "x".repeat(100);
+    let line = |n: usize| match n % 10 {
+        0 => format!("{n} took \u{1b}[1m{n}\u{1b}[0m ms\n"),
+        1 => format!("{long} \n"),
+        _ => format!("unlike {}\n", "z".repeat(n)),
+    };
+    let text: String = (0..400).map(line).collect();
+    let told = format!(
+        "repeated: 40 like \"0 took 0 ms\" (lines 1-391); 40 x \"{}...\" (lines 2-392)",
+        "x".repeat(77)
+    );
+    assert_eq!(fact(&print(&analysed(text)), "repeated:"), Some(told));
+    let lines: String = (0..200_000)
+        .map(|n| format!("{n} is a number in a line of text"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let told = fact(&print(&analysed(lines)), "repeated:").unwrap();
+    assert!(told.starts_with("repeated: about "), "{told}");
+    assert!(told.ends_with(" like \"0 is a number in a line of text\""), "{told}");
+}
+
+#[test]
+fn a_document_says_what_it_repeats_by_its_shape() {
+    let items = vec!["{\n\"id\": 1\n}"; 2000].join(",\n");
+    let json = print(&analysed(format!("[\n{items}\n]\n")));
+    assert!(fact(&json, "shape:").is_some());
+    assert_eq!(fact(&json, "repeated:"), None);
+}
+
 #[test]
 fn endless_names_do_not_break_the_caps() {
     let mut fixture = log();
@@ -268,6 +333,25 @@ proptest! {
         let summary = print(&fixture);
         prop_assert!(!summary.is_empty());
         prop_assert_eq!(print(&fixture), summary);
+    }
+
+    #[test]
+    fn caps_hold_for_any_sections_and_repeated_lines(
+        lines in proptest::collection::vec(
+            prop_oneof![
+                "==> .{0,300} <==",
+                "error: \\PC{0,90}",
+                "[a-z\u{20ac}]{4,90}",
+                Just("a line again".to_owned()),
+            ],
+            0..40,
+        ),
+        times in 1usize..60,
+        deep in 0usize..40,
+    ) {
+        let mut fixture = analysed(lines.join("\n").repeat(times));
+        fixture.at(&format!("artifacts/tool/{}", vec!["\u{20ac}".repeat(20); deep + 1].join("/")));
+        print(&fixture);
     }
 
     #[test]

@@ -1,0 +1,93 @@
+//! What an output consists of: its sections, and the lines that it repeats.
+
+use std::io;
+
+use crate::model::Json;
+use crate::model::Repeated;
+use crate::model::Section;
+use crate::model::Sections;
+use crate::model::Subject;
+use crate::view::clean;
+use crate::view::number::grouped;
+use crate::view::number::rounded;
+use crate::view::summary::excerpt::span;
+
+/// Characters of all sections that are named, and of the name of one.
+const SECTIONS_CHARS: usize = 360;
+const NAME_CHARS: usize = 60;
+/// Lines that are named as repeated, and characters of one.
+const REPEATED: usize = 3;
+const LINE_CHARS: usize = 80;
+/// Where something was left out.
+const CUT: &str = "...";
+
+/// `sections: 1-80 src/a.rs; 81-140 src/b.rs`; of many, the first and the largest.
+pub(super) fn sections(subject: &Subject<'_>) -> io::Result<Option<String>> {
+    let Sections { count, shown } = &subject.analysis.sections;
+    if shown.is_empty() {
+        return Ok(None);
+    }
+    let all = named(subject, shown, SECTIONS_CHARS)?;
+    if all.len() as u64 == *count {
+        return Ok(Some(format!("sections: {}", all.join("; "))));
+    }
+    let first = named(subject, shown, SECTIONS_CHARS / 2)?;
+    let mut others = shown[first.len()..].to_vec();
+    others.sort_by_key(|section| (section.line.wrapping_sub(section.last), section.line));
+    let largest = named(subject, &others, SECTIONS_CHARS / 2)?;
+    Ok(Some(format!(
+        "sections: {}; the first: {}; the largest of the others: {}",
+        grouped(*count),
+        first.join("; "),
+        largest.join("; ")
+    )))
+}
+
+/// The sections with their names, as many as fit.
+fn named(subject: &Subject<'_>, sections: &[Section], chars: usize) -> io::Result<Vec<String>> {
+    let mut left = chars;
+    let mut named = Vec::new();
+    for section in sections {
+        let name = text(subject, (section.offset, section.length), NAME_CHARS)?;
+        let section = format!("{} {name}", span((section.line, section.last)));
+        let length = section.chars().count() + 2;
+        if length > left {
+            break;
+        }
+        left -= length;
+        named.push(section);
+    }
+    Ok(named)
+}
+
+/// `repeated: 812 x "GET /health 200" (lines 3-8,110)`.
+pub(super) fn repeated(subject: &Subject<'_>) -> io::Result<Option<String>> {
+    // The shape says what a document repeats.
+    if matches!(subject.analysis.json, Json::Document { .. }) {
+        return Ok(None);
+    }
+    let lines = subject.analysis.repeated.iter().take(REPEATED);
+    let told = lines.map(|line| told(subject, line)).collect::<io::Result<Vec<String>>>()?;
+    Ok((!told.is_empty()).then(|| format!("repeated: {}", told.join("; "))))
+}
+
+fn told(subject: &Subject<'_>, line: &Repeated) -> io::Result<String> {
+    let text = text(subject, (line.offset, line.length), LINE_CHARS)?;
+    let how = if line.equal { "x" } else { "like" };
+    Ok(if line.about {
+        format!("about {} {how} \"{text}\"", grouped(rounded(line.count)))
+    } else {
+        let lines = span((line.first, line.last));
+        format!("{} {how} \"{text}\" (lines {lines})", grouped(line.count))
+    })
+}
+
+/// The text at a place, cut with a mark where it is long.
+fn text(subject: &Subject<'_>, (offset, length): (u64, u32), chars: usize) -> io::Result<String> {
+    let raw = subject.content.bytes(offset, length as usize)?;
+    let whole = clean::clean(&raw, chars, usize::MAX);
+    if whole.used == raw.len() {
+        return Ok(whole.text);
+    }
+    Ok(clean::clean(&raw, chars - CUT.len(), usize::MAX).text + CUT)
+}
