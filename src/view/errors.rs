@@ -14,7 +14,6 @@ use std::io::Write;
 
 use crate::materialize::Seen;
 use crate::model::Content;
-use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::RenderError;
 use crate::view::Rendered;
