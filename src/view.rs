@@ -27,6 +27,7 @@ mod reference;
 mod scan;
 mod stand_in;
 mod summary;
+mod terms;
 
 use std::io;
 use std::io::Write;
@@ -65,6 +66,8 @@ pub enum View {
     Grep(Query),
     /// `.errors`: the lines that look like errors, with what stands around them.
     Errors,
+    /// `.terms`: the words that tell something, with their counts.
+    Terms,
     /// `.meta.json`: all that is known.
     Meta,
     /// `.ref.json`: the `ContextRef`.
@@ -174,6 +177,7 @@ fn render_unmarked(
         }
         View::Grep(query) => grep::render(query, subject, expired, out),
         View::Errors => text_only(subject, out, |out| errors::render(subject, expired, out)),
+        View::Terms => terms::render(subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
         View::Envelope => envelope::render(subject, expired, out),
@@ -211,7 +215,12 @@ fn counts_itself(view: &View) -> bool {
 
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
-    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Errors)
+    match view {
+        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Errors | View::Terms => {
+            true
+        }
+        View::Summary | View::Meta | View::Ref => false,
+    }
 }
 
 #[cfg(test)]

@@ -192,15 +192,10 @@ impl Shared {
 
 /// Views that speak of the whole content; the others look at what they show.
 fn needs_analysis(view: &View) -> bool {
-    match view {
-        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle => true,
-        View::Tail
-        | View::Head
-        | View::Lines(_)
-        | View::Grep(_)
-        | View::Errors
-        | View::Preview => false,
-    }
+    matches!(
+        view,
+        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle
+    )
 }
 
 /// The analysis of the first bytes alone: enough to tell text from binary, and the same whether

@@ -23,6 +23,7 @@ const UNLISTED: &[(&str, Derived)] = &[
     (".head", Derived::File(View::Head)),
     (".lines", Derived::Dir(ViewDir::Lines)),
     (".errors", Derived::File(View::Errors)),
+    (".terms", Derived::File(View::Terms)),
     (".meta.json", Derived::File(View::Meta)),
     (".ref.json", Derived::File(View::Ref)),
     (".envelope.json", Derived::File(View::Envelope)),
@@ -63,6 +64,7 @@ impl fmt::Display for View {
             Self::Lines(range) => write!(f, ".lines/{range}"),
             Self::Grep(query) => write!(f, ".grep/{query}"),
             Self::Errors => f.write_str(".errors"),
+            Self::Terms => f.write_str(".terms"),
             Self::Meta => f.write_str(".meta.json"),
             Self::Ref => f.write_str(".ref.json"),
             Self::Envelope => f.write_str(".envelope.json"),
@@ -87,6 +89,7 @@ mod tests {
         assert_eq!(parts("x.txt.tail"), file(View::Tail));
         assert_eq!(parts("x.txt.head"), file(View::Head));
         assert_eq!(parts("x.txt.errors"), file(View::Errors));
+        assert_eq!(parts("x.txt.terms"), file(View::Terms));
         assert_eq!(parts("x.txt.meta.json"), file(View::Meta));
         assert_eq!(parts("x.txt.ref.json"), file(View::Ref));
         assert_eq!(parts("x.txt.envelope.json"), file(View::Envelope));

@@ -15,6 +15,7 @@ pub fn ignore() -> &'static str {
      *.grep/\n\
      *.lines/\n\
      *.errors\n\
+     *.terms\n\
      *.meta.json\n\
      *.ref.json\n\
      *.envelope.json\n\
@@ -44,6 +45,6 @@ mod tests {
             let name = line.replace('*', "x").replace('/', "");
             assert!(split(OsStr::new(&name)).is_some(), "{line}");
         }
-        assert_eq!(ignore().lines().count(), 12);
+        assert_eq!(ignore().lines().count(), 13);
     }
 }

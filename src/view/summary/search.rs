@@ -15,7 +15,7 @@ pub(super) fn line(subject: &Subject<'_>) -> String {
     let file = subject.place.file();
     let errors = &subject.analysis.errors;
     if errors.words.is_empty() {
-        return format!("search: {file}.grep/TEXT (any pattern of ripgrep for TEXT)");
+        return format!("search: {file}.grep/TEXT (a pattern of ripgrep; words: {file}.terms)");
     }
     format!("search: {file}.grep/{}", query_of(errors))
 }

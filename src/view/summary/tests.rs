@@ -125,7 +125,7 @@ fn what_is_not_known_is_not_claimed() {
          ref: ctx://c7/artifacts/terminal/s1.log\n\
          size: 437,970 bytes, at least 2,000 lines (longest 52), at least about 25,000 tokens; text\n\
          shown: lines 1-37 and the last 38; what is between is not shown\n\
-         search: /ctx/c7/artifacts/terminal/s1.log.grep/TEXT (any pattern of ripgrep for TEXT)\n\
+         search: /ctx/c7/artifacts/terminal/s1.log.grep/TEXT (a pattern of ripgrep; words: /ctx/c7/artifacts/terminal/s1.log.terms)\n\
          end:    /ctx/c7/artifacts/terminal/s1.log.tail (last 200 lines)\n\
          part:   /ctx/c7/artifacts/terminal/s1.log.lines/990-1010\n\
          all:    /ctx/c7/artifacts/terminal/s1.log\n\
@@ -218,7 +218,7 @@ fn json_on_one_line() {
          size: 180,014 bytes on 1 line, about 45,000 tokens; JSON, valid\n\
          shape: {{total: [20001 of int]}}\n\
          shown: line 1, byte columns 1-452 and 179,563-180,014; the rest is not shown\n\
-         search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (any pattern of ripgrep for TEXT)\n\
+         search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (a pattern of ripgrep; words: /ctx/c7/artifacts/tool/9f3k.txt.terms)\n\
          part:   /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1@90008 -o .{{1,400}}\n\
          all:    /ctx/c7/artifacts/tool/9f3k.txt\n\
          --- head: line 1, byte columns 1-452 ---\n{} [cut at byte column 453]\n\
@@ -234,7 +234,7 @@ fn long_lines_are_cut_with_their_column() {
     let text = format!("{}\nb\n{}\nlast\n", "a".repeat(3000), "c".repeat(3000));
     let want = format!(
         "shown: all 4 lines; long lines are cut\n\
-         search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (any pattern of ripgrep for TEXT)\n\
+         search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (a pattern of ripgrep; words: /ctx/c7/artifacts/tool/9f3k.txt.terms)\n\
          end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)\n\
          part:   /ctx/c7/artifacts/tool/9f3k.txt.lines/1-4\n\
          all:    /ctx/c7/artifacts/tool/9f3k.txt\n\

@@ -25,6 +25,7 @@ const VIEWS: &[&str] = &[
     "lines/5+9",
     "lines/-9",
     "errors",
+    "terms",
     "meta.json",
     "ref.json",
     "envelope.json",

@@ -16,6 +16,7 @@ const VIEWS: &[&str] = &[
     "x.txt.tail",
     "x.txt.head",
     "x.txt.errors",
+    "x.txt.terms",
     "x.txt.meta.json",
     "x.txt.envelope.json",
     "x.txt.handle",

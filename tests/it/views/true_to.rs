@@ -72,7 +72,7 @@ fn with_and_without_a_mount_they_are_the_same() {
     for mode in Mode::ALL {
         let mount = TestMount::new(mode);
         mount.artifact("c7", "x.txt", &log(5000));
-        for view in ["tail", "head", "grep/ERROR", "lines/7-70", "lines/-3", "errors"] {
+        for view in ["tail", "head", "grep/ERROR", "lines/7-70", "lines/-3", "errors", "terms"] {
             let path = format!("c7/artifacts/tool/x.txt.{view}");
             let mounted = fs::read(mount.path().join(&path)).unwrap();
             assert!(mount.store().view(&path) == mounted, "{mode:?} {view}");
@@ -112,6 +112,31 @@ fn errors_are_what_ripgrep_prints_around_them() {
         assert!(found.len() <= 49_152 && found.starts_with("# 2,500 lines look like errors, of "));
         let path = mount.artifact("c7", "z.txt", b"all is well\n");
         assert_eq!(fs::read(path.with_file_name("z.txt.errors")).unwrap(), b"");
+    }
+}
+
+#[test]
+fn terms_are_counted_as_ripgrep_counts_them() {
+    need("rg", "ripgrep");
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let path = mount.artifact("c7", "x.txt", &log(5000));
+        let plain = mount.store().plain("c7", "x.txt");
+        let found = fs::read_to_string(path.with_file_name("x.txt.terms")).unwrap();
+        let (notice, terms) = found.split_once('\n').unwrap();
+        assert!(notice.starts_with("# ") && notice.contains(" words in 5,000 lines; "), "{notice}");
+        let mut words = Vec::new();
+        for term in terms.lines().map(|term| term.split('\t').collect::<Vec<_>>()) {
+            let [count, word, first] = term[..] else { panic!("{term:?}") };
+            let matches = Command::new("rg").args(["-now", word]).arg(&plain).stdout();
+            let matches = String::from_utf8(matches).unwrap();
+            assert_eq!(matches.lines().count().to_string(), count, "{word}");
+            assert!(matches.starts_with(&format!("{first}:")), "{word} {first}");
+            words.push(word);
+        }
+        assert!(words.contains(&"ERROR") && words.contains(&"gr\u{fc}n"), "{words:?}");
+        let search = notice.rsplit(' ').next().unwrap();
+        assert!(!fs::read(search).unwrap().is_empty(), "{search}");
     }
 }
 

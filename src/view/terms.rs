@@ -1,0 +1,73 @@
+//! `.terms`: the words that tell something of an artifact, for a reader who does not know what to
+//! search for.
+
+mod tally;
+mod words;
+mod worth;
+
+use std::io::Write;
+
+use crate::model::Json;
+use crate::model::Subject;
+use crate::view::Query;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::number::counted;
+use crate::view::number::portion;
+use tally::Tally;
+use tally::Term;
+
+/// Most terms that are shown.
+const TERMS: usize = 200;
+
+/// Writes the terms, a line each: how often it occurs, the term, the first line it occurs on.
+pub(super) fn render(
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    let escaped = subject.analysis.json != Json::No;
+    let tally = Tally::take(subject.content, escaped, expired)?;
+    let terms = worth::best(&tally, TERMS);
+    for Term { text, times, line, .. } in &terms {
+        write!(out, "{times}\t")?;
+        out.write_all(text)?;
+        match line {
+            Some(line) => writeln!(out, "\t{line}")?,
+            None => writeln!(out, "\t-")?,
+        }
+    }
+    let whole = tally.stopped.is_none();
+    let notice = match terms.first() {
+        Some(first) => Some(notice(subject, &tally, first, terms.len())),
+        None if whole => None,
+        None => Some("# out of time before a word was counted\n".to_owned()),
+    };
+    Ok(Rendered { notice, whole })
+}
+
+/// What the lines are, of how much, and how to search for a term.
+fn notice(subject: &Subject<'_>, tally: &Tally, first: &Term<'_>, shown: usize) -> String {
+    let length = subject.content.len();
+    let words = match tally.words() {
+        Some(words) => counted(words, "word"),
+        None => format!("more than {}", counted(tally::ROOM as u64, "word")),
+    };
+    let among = match tally.stopped {
+        Some(offset) => format!("{} (out of time)", portion(offset, length)),
+        None if tally::is_sampled(length) => {
+            format!("{}, in stretches all over it", portion(tally.bytes, length))
+        }
+        None => counted(tally.lines, "line"),
+    };
+    let most = match shown {
+        1 => "the most telling follows".to_owned(),
+        shown => format!("the {shown} most telling follow"),
+    };
+    let query = Query::of(&String::from_utf8_lossy(first.text));
+    let file = subject.place.file();
+    format!("# {words} in {among}; {most}: count, word, first line. Search: {file}.grep/{query}\n")
+}
+
+#[cfg(test)]
+mod tests;

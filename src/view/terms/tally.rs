@@ -1,0 +1,163 @@
+//! One pass over an artifact that counts its words.
+
+use std::io;
+
+use crate::materialize::frequent::Frequent;
+use crate::model::Content;
+use crate::view::grep::ahead::Ahead;
+use crate::view::terms::words;
+
+/// Words that are counted at a time: some 10 MB.
+pub(super) const ROOM: usize = 1 << 16;
+/// Bytes that are looked at: a second or so. Of a larger artifact, stretches of [`STRETCH`] bytes
+/// are, as far from each other as they fill it.
+pub(super) const MOST_BYTES: u64 = 32 << 20;
+const STRETCH: u64 = 256 << 10;
+/// A stretch begins and ends between two words where there are any in so many bytes.
+const MARGIN: usize = 512;
+/// In a longer line, so many bytes are like a line.
+const UNIT: usize = 512;
+
+/// What was counted.
+pub(super) struct Tally {
+    words: Frequent<Vec<u8>, Word>,
+    /// Lines, or pieces of longer ones.
+    pub(super) units: u64,
+    /// Lines that were looked at.
+    pub(super) lines: u64,
+    /// Bytes that were looked at.
+    pub(super) bytes: u64,
+    /// The byte where time ran out.
+    pub(super) stopped: Option<u64>,
+    escaped: bool,
+}
+
+/// What is known of a word.
+#[derive(Debug, Clone, Copy)]
+struct Word {
+    /// The line where it was first seen, where lines are counted.
+    line: Option<u64>,
+    /// In how many units it occurs, and the last of them.
+    units: u64,
+    unit: u64,
+}
+
+/// A word with its counts.
+pub(super) struct Term<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) times: u64,
+    /// Lines in which it occurs.
+    pub(super) units: u64,
+    pub(super) line: Option<u64>,
+}
+
+impl Tally {
+    /// Reads `content`, or stretches of it, for as long as there is time.
+    pub(super) fn take(
+        content: &dyn Content,
+        escaped: bool,
+        expired: &dyn Fn() -> bool,
+    ) -> io::Result<Self> {
+        let words = Frequent::new(ROOM);
+        let mut tally = Self { words, units: 0, lines: 0, bytes: 0, stopped: None, escaped };
+        if is_sampled(content.len()) {
+            tally.sample(content, expired)?;
+        } else {
+            std::thread::scope(|scope| {
+                let ahead = Ahead::start(scope, content, 0);
+                let content = ahead.as_ref().map_or(content, |ahead| ahead as &dyn Content);
+                tally.whole(content, expired)
+            })?;
+        }
+        Ok(tally)
+    }
+
+    /// How many words there are, names included; none where there are more than [`ROOM`].
+    pub(super) fn words(&self) -> Option<u64> {
+        self.words.is_complete().then_some(self.words.len() as u64)
+    }
+
+    /// All that are counted, in no order.
+    pub(super) fn terms(&self) -> impl Iterator<Item = Term<'_>> {
+        self.words.iter().map(|(text, count)| Term {
+            text,
+            times: count.times,
+            units: count.value.units,
+            line: count.value.line,
+        })
+    }
+
+    fn whole(&mut self, content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<()> {
+        let mut offset = 0;
+        while offset < content.len() {
+            if expired() {
+                self.stopped = Some(offset);
+                break;
+            }
+            let bytes = content.bytes(offset, STRETCH as usize)?;
+            let ends = offset + bytes.len() as u64 == content.len();
+            let stretch = if ends { &bytes[..] } else { &bytes[..last_gap(&bytes)] };
+            if stretch.is_empty() {
+                break;
+            }
+            self.add(stretch, true);
+            offset += stretch.len() as u64;
+        }
+        self.bytes = offset;
+        self.lines += u64::from(offset > 0 && content.bytes(offset - 1, 1)? != b"\n");
+        Ok(())
+    }
+
+    fn sample(&mut self, content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<()> {
+        let count = MOST_BYTES / STRETCH;
+        let step = (content.len() - STRETCH) / (count - 1);
+        for offset in (0..count).map(|at| at * step) {
+            if expired() {
+                self.stopped = Some(offset);
+                break;
+            }
+            let bytes = content.bytes(offset, STRETCH as usize)?;
+            let start = if offset == 0 { 0 } else { first_gap(&bytes) };
+            let end = last_gap(&bytes).max(start);
+            self.add(&bytes[start..end], offset == 0);
+            self.bytes += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Counts the words of a stretch; `numbered` says that lines are counted from the start on.
+    fn add(&mut self, stretch: &[u8], numbered: bool) {
+        let mut lines = 0;
+        for line in stretch.split(|byte| *byte == b'\n') {
+            let number = numbered.then_some(self.lines + lines + 1);
+            let first = self.units;
+            words::each(line, self.escaped, |at, word| {
+                let unit = first + (at / UNIT) as u64;
+                let known = || Word { line: number, units: 0, unit: u64::MAX };
+                let count = self.words.add(word, 1, known);
+                count.value.units += u64::from(count.value.unit != unit);
+                count.value.unit = unit;
+            });
+            self.units += (line.len() / UNIT) as u64 + 1;
+            lines += 1;
+        }
+        self.lines += lines - 1;
+    }
+}
+
+/// Whether a content of this length is looked at in part.
+pub(super) fn is_sampled(length: u64) -> bool {
+    length > MOST_BYTES
+}
+
+/// After the last byte near the end that is of no word; the end, where there is none.
+fn last_gap(bytes: &[u8]) -> usize {
+    let from = bytes.len().saturating_sub(MARGIN);
+    let gap = bytes[from..].iter().rposition(|byte| words::is_gap(*byte));
+    gap.map_or(bytes.len(), |at| from + at + 1)
+}
+
+/// After the first byte near the start that is of no word; the start, where there is none.
+fn first_gap(bytes: &[u8]) -> usize {
+    bytes.iter().take(MARGIN).position(|byte| words::is_gap(*byte)).map_or(0, |at| at + 1)
+}

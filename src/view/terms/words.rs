@@ -1,0 +1,175 @@
+//! The words of a text: what ripgrep takes for one, and names that are made of several.
+
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+
+/// Longest word that is counted, in bytes: what is longer is data.
+const WORD_BYTES: usize = 64;
+/// Longest name that is made of several.
+const NAME_BYTES: usize = 100;
+/// Shortest word, in characters.
+const SHORTEST: usize = 3;
+/// Digits of a number that is no part of a name, whatever is before it.
+const LONG_NUMBER: usize = 4;
+/// Between the words of a name: `com.shop.Cart`, `src/main.rs`, `db-1:5432`, `std::io`.
+const JOINTS: &[u8] = b"-./:@";
+
+/// Calls `each` with every word of `line` that may tell something, with every name that is made of
+/// words, and with where they begin. With `escaped`, a backslash and what it escapes are no part of
+/// a word, as in JSON.
+pub(super) fn each<'l>(line: &'l [u8], escaped: bool, mut each: impl FnMut(usize, &'l [u8])) {
+    let pattern = if escaped { &*ESCAPED } else { &*PLAIN };
+    for found in pattern.find_iter(line) {
+        let (at, found) = (found.start(), found.as_bytes());
+        if matches!(found.first(), Some(b'\\' | b'\x1b')) {
+            continue;
+        }
+        if is_name(found) && found.len() <= NAME_BYTES {
+            let name = without_number(found);
+            if is_name(name) && (of_name(name).next().is_some() || is_address(name)) {
+                each(at, name);
+            }
+        }
+        of_name(found).for_each(|word| each(at, word));
+    }
+}
+
+/// A name up to a number in it that differs from one to the next: `api/items` of
+/// `api/items/17/tags`, `db-1` of `db-1:5432`, `job` of `job-54053`.
+fn without_number(name: &[u8]) -> &[u8] {
+    let mut start = 0usize;
+    let mut kept = 0;
+    for part in name.split(|byte| JOINTS.contains(byte)) {
+        let is_number = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+        let joint = start.checked_sub(1).map(|at| name[at]);
+        if is_number && (matches!(joint, Some(b'/' | b':')) || part.len() >= LONG_NUMBER) {
+            break;
+        }
+        kept = if part.is_empty() { kept } else { start + part.len() };
+        start += part.len() + 1;
+    }
+    &name[..kept]
+}
+
+/// Whether `name` is made of several words.
+pub(super) fn is_name(name: &[u8]) -> bool {
+    name.iter().any(|byte| JOINTS.contains(byte))
+}
+
+/// The words of `name` that may tell something.
+pub(super) fn of_name(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    name.split(|byte| JOINTS.contains(byte)).filter(|word| tells(word))
+}
+
+/// Whether a byte is of no word, no name and no escape.
+pub(super) fn is_gap(byte: u8) -> bool {
+    let of_word = byte.is_ascii_alphanumeric() || !byte.is_ascii();
+    !of_word && byte != b'_' && byte != b'\\' && !JOINTS.contains(&byte)
+}
+
+/// Whether a word may tell something: it has letters, does not begin with a digit, and is not short.
+fn tells(word: &[u8]) -> bool {
+    let begins = word.first().is_some_and(|first| !first.is_ascii_digit());
+    let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
+    let chars = || bstr::ByteSlice::chars(word).take(SHORTEST).count();
+    begins && word.iter().any(is_letter) && word.len() <= WORD_BYTES && chars() == SHORTEST
+}
+
+/// Four numbers with dots between them.
+fn is_address(name: &[u8]) -> bool {
+    let numbers = name.split(|byte| *byte == b'.');
+    name.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') && numbers.count() == 4
+}
+
+/// Whether `word` tells nothing in whatever text.
+pub(super) fn is_common(word: &[u8]) -> bool {
+    let mut lower = [0; 8];
+    let Some(lower) = lower.get_mut(..word.len()) else { return false };
+    lower.copy_from_slice(word);
+    lower.make_ascii_lowercase();
+    COMMON.binary_search_by(|common| common.as_bytes().cmp(lower)).is_ok()
+}
+
+/// English words that tell nothing, in order; shorter ones than [`SHORTEST`] are none.
+const COMMON: [&str; 96] = [
+    "about", "after", "again", "all", "also", "and", "any", "are", "because", "been", "before",
+    "being", "between", "both", "but", "can", "could", "did", "does", "doing", "down", "during",
+    "each", "few", "for", "from", "further", "had", "has", "have", "having", "her", "here", "him",
+    "his", "how", "into", "its", "itself", "just", "may", "might", "more", "most", "must", "nor",
+    "not", "now", "off", "once", "one", "only", "other", "our", "out", "over", "own", "same",
+    "shall", "she", "should", "some", "such", "than", "that", "the", "their", "them", "then",
+    "there", "these", "they", "this", "those", "through", "too", "two", "under", "until", "upon",
+    "use", "very", "was", "were", "what", "when", "where", "which", "while", "who", "why", "will",
+    "with", "would", "you", "your",
+];
+
+/// A word or a name; what colours a terminal is matched so that it is passed.
+const NAME: &str = r"\x1b\[[0-9;?]*[A-Za-z]|\w+(?:(?:::|://|[-./:@])\w+)*";
+
+static PLAIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(NAME).expect("a pattern of this file"));
+static ESCAPED: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(&format!(r"\\u[0-9a-fA-F]{{4}}|\\.|{NAME}")).expect("a pattern of this file")
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str, escaped: bool) -> Vec<&str> {
+        let mut words = Vec::new();
+        each(line.as_bytes(), escaped, |_, word| words.push(str::from_utf8(word).unwrap()));
+        words
+    }
+
+    #[test]
+    fn words_and_names_are_told_apart() {
+        let cases: [(&str, &[&str]); 11] = [
+            ("The total of 17 items, and x", &["The", "total", "items", "and"]),
+            (
+                "at com.shop.Cart.add(Cart.java:7)",
+                &["com.shop.Cart.add", "com", "shop", "Cart", "add", "Cart.java", "Cart", "java"],
+            ),
+            ("2026-11-21T10:00:02Z INFO took 17ms", &["INFO", "took"]),
+            (
+                "from 10.0.0.5 to db-1.internal:5432",
+                &["from", "10.0.0.5", "db-1.internal", "internal"],
+            ),
+            (
+                "see https://example.com/a?b=c_d",
+                &["see", "https://example.com/a", "https", "example", "com", "c_d"],
+            ),
+            (
+                "\u{1b}[1;31mERROR\u{1b}[0m std::io::Error",
+                &["ERROR", "std::io::Error", "std", "Error"],
+            ),
+            ("gr\u{fc}n \u{65e5}\u{672c}\u{8a9e}", &["gr\u{fc}n", "\u{65e5}\u{672c}\u{8a9e}"]),
+            ("C:\\new\\table", &["new", "table"]),
+            ("MAX_SIZE __init__ ___", &["MAX_SIZE", "__init__"]),
+            ("GET /api/items/17/tags", &["GET", "api/items", "api", "items", "tags"]),
+            ("Error.", &["Error"]),
+        ];
+        for (line, want) in cases {
+            assert_eq!(words(line, false), want, "{line}");
+        }
+        assert_eq!(
+            words(r#"{"text": "first\ntwo \u00fctab\\three"}"#, true),
+            ["text", "first", "two", "tab", "three"]
+        );
+    }
+
+    #[test]
+    fn data_is_no_word() {
+        let long = "x".repeat(WORD_BYTES + 1);
+        assert_eq!(words(&long, false), [""; 0]);
+        let name = format!("{}.Cart", vec!["part"; 25].join("."));
+        assert_eq!(words(&name, false).len(), 26);
+    }
+
+    #[test]
+    fn common_words_are_in_order() {
+        assert!(COMMON.is_sorted() && COMMON.iter().all(|word| word.len() >= SHORTEST));
+        assert!(is_common(b"The") && is_common(b"WITH") && is_common(b"between"));
+        assert!(!is_common(b"total") && !is_common(b"withdrawal"));
+    }
+}
