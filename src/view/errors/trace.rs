@@ -42,7 +42,7 @@ static GOES_ON: LazyLock<Regex> = LazyLock::new(|| {
 /// Lines that a trace goes on with, also after a blank one.
 static RESUMES: LazyLock<Regex> = LazyLock::new(|| {
     regex(
-        r"^(Caused by:|goroutine \d+ \[|created by |exit status|stack backtrace:|Stack (backtrace|trace):|note: |help: |The above exception|During handling|Traceback|\s+(Expected|Received|at )|E {3,}\S)",
+        r"^(Caused by:|goroutine \d+ \[|created by |exit status|stack backtrace:|Stack (backtrace|trace):|note: |help: |The above exception|During handling|Traceback|\s+(Expected|Received|at )|\s+(> )?\d+ \||E {3,}\S)",
     )
 });
 
@@ -67,6 +67,10 @@ mod tests {
             ("\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:3 +0x1d\nexit status 2\nFAIL\n", 5),
             ("\n\ngoroutine 1 [running]:\n", 0),
             ("   0: std::panicking\n             at /rustc/x.rs:1:2\nnote: Some details\n\n\n", 3),
+            (
+                "\n    > 5 |   expect(7)\n        |          ^\n\n      at Object (a.js:5:24)\n\nend\n",
+                5,
+            ),
             ("\r\n    Expected: 8\r\n    Received: 7\r\n\r\nnext\r\n", 3),
         ];
         for (text, length) in cases {
