@@ -205,22 +205,18 @@ fn text_only(
 
 /// Whether a view says in its own form what is redacted in it: its first line is not free.
 fn counts_itself(view: &View) -> bool {
-    match view {
-        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Errors => false,
-        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle | View::Preview => {
-            true
-        }
-    }
+    matches!(
+        view,
+        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle | View::Preview
+    )
 }
 
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
-    match view {
-        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Errors | View::Terms => {
-            true
-        }
-        View::Summary | View::Meta | View::Ref => false,
-    }
+    matches!(
+        view,
+        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Errors | View::Terms
+    )
 }
 
 #[cfg(test)]

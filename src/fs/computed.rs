@@ -192,10 +192,7 @@ impl Shared {
 
 /// Views that speak of the whole content; the others look at what they show.
 fn needs_analysis(view: &View) -> bool {
-    matches!(
-        view,
-        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle
-    )
+    matches!(view, View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle)
 }
 
 /// The analysis of the first bytes alone: enough to tell text from binary, and the same whether

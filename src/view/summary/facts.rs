@@ -106,7 +106,8 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> io::Result<Facts> {
     let lines = |lines: Vec<Option<String>>| {
         capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
     };
-    Ok(Facts { before: lines(before.into()), shown: Vec::new(), after: lines(after.into()) }.fitted())
+    Ok(Facts { before: lines(before.into()), shown: Vec::new(), after: lines(after.into()) }
+        .fitted())
 }
 
 fn capped_lines(lines: &[String]) -> Vec<String> {

@@ -4,7 +4,6 @@ use std::io;
 
 use crate::materialize::frequent::Frequent;
 use crate::model::Content;
-use crate::view::grep::ahead::Ahead;
 use crate::view::terms::words;
 
 /// Words that are counted at a time: some 10 MB.
@@ -63,11 +62,7 @@ impl Tally {
         if is_sampled(content.len()) {
             tally.sample(content, expired)?;
         } else {
-            std::thread::scope(|scope| {
-                let ahead = Ahead::start(scope, content, 0);
-                let content = ahead.as_ref().map_or(content, |ahead| ahead as &dyn Content);
-                tally.whole(content, expired)
-            })?;
+            tally.whole(content, expired)?;
         }
         Ok(tally)
     }
