@@ -18,6 +18,7 @@ mod readme;
 mod reference;
 mod scan;
 mod summary;
+mod wrap;
 
 use std::io;
 use std::io::Write;
@@ -47,6 +48,8 @@ pub enum View {
     Lines(LineRange),
     /// `.grep/<query>`: what ripgrep prints.
     Grep(Query),
+    /// `.wrap`: all of it, long lines folded.
+    Wrap,
     /// `.meta.json`: all that is known.
     Meta,
     /// `.ref.json`: the `ContextRef`.
@@ -124,6 +127,7 @@ pub fn render(
             text_only(subject, out, |out| lines::range(subject, *range, expired, out))
         }
         View::Grep(query) => grep::render(query, subject, expired, out),
+        View::Wrap => wrap::render(subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
     }
@@ -148,7 +152,7 @@ fn text_only(
 
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
-    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Grep(_))
+    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Wrap)
 }
 
 #[cfg(test)]

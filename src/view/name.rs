@@ -22,6 +22,7 @@ pub const LISTED: &[(&str, Derived)] = &[
 const UNLISTED: &[(&str, Derived)] = &[
     (".head", Derived::File(View::Head)),
     (".lines", Derived::Dir(ViewDir::Lines)),
+    (".wrap", Derived::File(View::Wrap)),
     (".meta.json", Derived::File(View::Meta)),
     (".ref.json", Derived::File(View::Ref)),
 ];
@@ -58,6 +59,7 @@ impl fmt::Display for View {
             Self::Head => f.write_str(".head"),
             Self::Lines(range) => write!(f, ".lines/{range}"),
             Self::Grep(query) => write!(f, ".grep/{query}"),
+            Self::Wrap => f.write_str(".wrap"),
             Self::Meta => f.write_str(".meta.json"),
             Self::Ref => f.write_str(".ref.json"),
         }

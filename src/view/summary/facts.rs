@@ -1,6 +1,7 @@
 //! The lines of a summary that come before the excerpt.
 
 use crate::model::Json;
+use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::kind;
 use crate::view::number::counted;
@@ -92,6 +93,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> Facts {
         Some(search(subject)),
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),
         part(subject),
+        long(subject),
         Some(format!("all:    {file}")),
     ];
     let lines = |lines: Vec<Option<String>>| {
@@ -191,6 +193,13 @@ fn search(subject: &Subject<'_>) -> String {
     }
     let limit = if errors.count > MANY_ERRORS { "-m20 " } else { "" };
     format!("search: {file}.grep/{limit}{}", query::name_of(&errors.words.join("|")))
+}
+
+/// Where lines are too long for many readers. JSON has a better form.
+fn long(subject: &Subject<'_>) -> Option<String> {
+    let is_json = matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. });
+    let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;
+    long.then(|| format!("long:   {}.wrap", subject.place.file()))
 }
 
 /// Around the most telling error line, or in the middle.

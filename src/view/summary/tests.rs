@@ -216,6 +216,7 @@ fn long_lines_are_cut_with_their_column() {
          search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (any pattern of ripgrep for TEXT)\n\
          end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)\n\
          part:   /ctx/c7/artifacts/tool/9f3k.txt.lines/1-4\n\
+         long:   /ctx/c7/artifacts/tool/9f3k.txt.wrap\n\
          all:    /ctx/c7/artifacts/tool/9f3k.txt\n\
          --- head: lines 1-4 ---\n{} [cut at byte column 453]\nb\n{} [cut at byte column 453]\nlast\n",
         "a".repeat(452),
@@ -223,6 +224,14 @@ fn long_lines_are_cut_with_their_column() {
     );
     let print = print(&Fixture::new(text));
     assert!(print.ends_with(&want), "{print}");
+}
+
+#[test]
+fn json_has_a_better_form_for_long_lines() {
+    let mut fixture = Fixture::new(format!("[{}1]", "1,".repeat(4000)));
+    assert!(print(&fixture).contains("\nlong:   /ctx/c7/artifacts/tool/9f3k.txt.wrap\n"));
+    fixture.analysis.json = Json::Document { shape: "[int]".to_owned() };
+    assert!(!print(&fixture).contains("\nlong:"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ const VIEWS: &[(&str, usize)] = &[
     ("grep/a", 49_152),
     ("lines/1-1", 49_152),
     ("lines/-1", 49_152),
+    ("wrap", usize::MAX),
     ("meta.json", 49_152),
     ("ref.json", 49_152),
 ];

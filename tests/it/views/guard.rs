@@ -18,6 +18,7 @@ const VIEWS: &[&str] = &[
     "x.txt.meta.json",
     "x.txt.grep/text",
     "x.txt.lines/1-1",
+    "x.txt.wrap",
 ];
 
 #[test]
