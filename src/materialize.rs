@@ -11,11 +11,11 @@
 //! | `lines` | lines and the longest of them |
 //! | `magic` | known binary formats, MIME type |
 //! | [`tokens`] | an estimate of language-model tokens |
-//! | `json` | JSON, JSON Lines, and their shape |
+//! | [`json`] | JSON, JSON Lines, and their shape |
 //! | `failure` | the lines that look like errors, most telling first |
 
 mod failure;
-mod json;
+pub mod json;
 mod lines;
 mod magic;
 mod text;
