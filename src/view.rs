@@ -17,6 +17,7 @@ mod range;
 mod readme;
 mod reference;
 mod scan;
+mod shape;
 mod summary;
 mod wrap;
 
@@ -50,6 +51,8 @@ pub enum View {
     Grep(Query),
     /// `.wrap`: all of it, long lines folded.
     Wrap,
+    /// `.shape`: the structure of JSON.
+    Shape,
     /// `.meta.json`: all that is known.
     Meta,
     /// `.ref.json`: the `ContextRef`.
@@ -128,6 +131,7 @@ pub fn render(
         }
         View::Grep(query) => grep::render(query, subject, expired, out),
         View::Wrap => wrap::render(subject, expired, out),
+        View::Shape => shape::render(subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
     }
@@ -152,7 +156,10 @@ fn text_only(
 
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
-    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Wrap)
+    matches!(
+        view,
+        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Wrap | View::Shape
+    )
 }
 
 #[cfg(test)]

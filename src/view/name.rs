@@ -23,6 +23,7 @@ const UNLISTED: &[(&str, Derived)] = &[
     (".head", Derived::File(View::Head)),
     (".lines", Derived::Dir(ViewDir::Lines)),
     (".wrap", Derived::File(View::Wrap)),
+    (".shape", Derived::File(View::Shape)),
     (".meta.json", Derived::File(View::Meta)),
     (".ref.json", Derived::File(View::Ref)),
 ];
@@ -60,6 +61,7 @@ impl fmt::Display for View {
             Self::Lines(range) => write!(f, ".lines/{range}"),
             Self::Grep(query) => write!(f, ".grep/{query}"),
             Self::Wrap => f.write_str(".wrap"),
+            Self::Shape => f.write_str(".shape"),
             Self::Meta => f.write_str(".meta.json"),
             Self::Ref => f.write_str(".ref.json"),
         }

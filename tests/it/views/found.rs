@@ -25,6 +25,7 @@ const VIEWS: &[&str] = &[
     "lines/5+9",
     "lines/-9",
     "wrap",
+    "shape",
     "meta.json",
     "ref.json",
 ];
