@@ -16,6 +16,7 @@ mod dir;
 mod error;
 mod facts;
 mod file;
+mod filters;
 mod handle;
 mod inode;
 mod io;
@@ -31,6 +32,7 @@ mod setattr;
 mod tests;
 mod xattr;
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::RwLock;
 use std::time::Duration;
@@ -59,6 +61,7 @@ use quick_cache::sync::Cache;
 
 use analysis::Analyses;
 use body::BodyCache;
+use filters::FilterProcesses;
 use handle::HandleTable;
 use inode::InodeTable;
 use node::DirNode;
@@ -74,6 +77,9 @@ use crate::store::Store;
 
 /// Conversations whose manifests stay indexed in memory.
 const KEPT_CONVERSATIONS: usize = 64;
+
+/// Filters that run at a time, each with memory of its own.
+const FILTERS: usize = 2;
 
 /// How a mount behaves.
 #[derive(Debug, Clone)]
@@ -94,6 +100,9 @@ pub struct Options {
     pub root_mode: u16,
     /// How long a view may be computed before it gives what it has.
     pub view_deadline: Duration,
+    /// The program, and its arguments, that runs a jq filter with `view::run_filter`, in a process
+    /// with limits; without one no filter runs.
+    pub filter_command: Option<Vec<OsString>>,
 }
 
 impl Default for Options {
@@ -107,6 +116,7 @@ impl Default for Options {
             min_free: 64 * 1024 * 1024,
             root_mode: 0o755,
             view_deadline: Duration::from_secs(5),
+            filter_command: None,
         }
     }
 }
@@ -135,6 +145,9 @@ pub(crate) struct Shared {
     bodies: BodyCache,
     analyses: Analyses,
     pool: Pool,
+    /// Computes views that run filters, and so bounds how many of these run at a time.
+    filter_pool: Pool,
+    filters: FilterProcesses,
     sealer: Sealer,
     /// Kept open, so that each keeps the index of its manifest.
     conversations: Cache<Component, Arc<Conversation>>,
@@ -151,6 +164,7 @@ impl ContextFs {
     pub fn new(store: Store, options: Options) -> Result<Self> {
         let root = DirNode { dir: store.context().try_clone()?, link: node::Linked::default() };
         let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
+        let filters = FilterProcesses::new(options.filter_command.clone());
         let fs = Self(Arc::new(Shared {
             store,
             options,
@@ -160,6 +174,8 @@ impl ContextFs {
             bodies: body::cache(),
             analyses: Analyses::new(),
             pool: Pool::start("ctxfs-view", threads)?,
+            filter_pool: Pool::start("ctxfs-jq", FILTERS)?,
+            filters,
             sealer: Sealer::default(),
             conversations: Cache::new(KEPT_CONVERSATIONS),
             places: RwLock::default(),

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod content;
+mod filters;
 mod limits;
 mod name;
 mod place;
@@ -15,6 +16,9 @@ pub use analysis::Errors;
 pub use analysis::Json;
 pub use content::Content;
 pub use content::Subject;
+pub use filters::Ended;
+pub use filters::Feed;
+pub use filters::Filters;
 pub use limits::Limits;
 pub use name::Component;
 pub use name::Folder;

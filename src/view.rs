@@ -5,7 +5,9 @@
 
 mod binary;
 mod clean;
+mod filter;
 mod grep;
+mod jq;
 mod kind;
 mod lines;
 mod meta;
@@ -24,6 +26,9 @@ mod wrap;
 use std::io;
 use std::io::Write;
 
+pub use filter::Filter;
+pub use jq::MEMORY as FILTER_MEMORY;
+pub use jq::run_filter;
 pub use name::LISTED;
 pub use name::split;
 pub use query::Query;
@@ -53,6 +58,8 @@ pub enum View {
     Wrap,
     /// `.shape`: the structure of JSON.
     Shape,
+    /// `.jq/<filter>`: what jq prints.
+    Jq(Filter),
     /// `.meta.json`: all that is known.
     Meta,
     /// `.ref.json`: the `ContextRef`.
@@ -66,6 +73,8 @@ pub enum ViewDir {
     Grep,
     /// `.lines/`: a range of lines a name.
     Lines,
+    /// `.jq/`: a filter a name.
+    Jq,
 }
 
 /// What a name beside an artifact means.
@@ -132,6 +141,7 @@ pub fn render(
         View::Grep(query) => grep::render(query, subject, expired, out),
         View::Wrap => wrap::render(subject, expired, out),
         View::Shape => shape::render(subject, expired, out),
+        View::Jq(filter) => jq::render(filter, subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
     }
@@ -156,10 +166,7 @@ fn text_only(
 
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
-    matches!(
-        view,
-        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Wrap | View::Shape
-    )
+    !matches!(view, View::Summary | View::Meta | View::Ref)
 }
 
 #[cfg(test)]

@@ -29,6 +29,9 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("grep_searcher", &["view"]),
     ("grep_regex", &["view"]),
     ("grep_matcher", &["view"]),
+    ("jaq_core", &["view"]),
+    ("jaq_json", &["view"]),
+    ("jaq_std", &["view"]),
     ("blake3", &["materialize"]),
 ];
 

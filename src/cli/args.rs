@@ -82,6 +82,9 @@ pub(super) enum Command {
     /// Ask the mount whether it answers.
     #[command(hide = true)]
     ProbeMount(TargetArgs),
+    /// Run the jq filter that comes on standard input, for the process that started this.
+    #[command(hide = true)]
+    RunFilter,
 }
 
 /// Show what ctxfs does, on outputs of this machine, in a minute.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::cli::args::Passthrough;
 use crate::cli::args::Views;
+use crate::cli::filter;
 use crate::cli::server::Plan;
 use crate::fs::ContextFs;
 use crate::fs::Options;
@@ -47,6 +48,7 @@ fn options(plan: &Plan) -> Options {
         // With other users, each may make conversations, and remove no one else's.
         root_mode: if plan.allow_other { 0o1777 } else { defaults.root_mode },
         view_deadline,
+        filter_command: Some(filter::command()),
     }
 }
 

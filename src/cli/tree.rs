@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::cli::filter;
 use crate::cli::outcome::Failure;
 use crate::fs::ContextFs;
 use crate::fs::Fh;
@@ -31,7 +32,9 @@ pub(super) struct Tree(ContextFs);
 impl Tree {
     /// `prefix` is the root of the tree in the texts of views.
     pub(super) fn new(store: Store, prefix: String) -> anyhow::Result<Self> {
-        let options = Options { prefix, view_deadline: PATIENCE, ..Options::default() };
+        let filter_command = Some(filter::command());
+        let options =
+            Options { prefix, view_deadline: PATIENCE, filter_command, ..Options::default() };
         Ok(Self(ContextFs::new(store, options)?))
     }
 

@@ -91,6 +91,7 @@ impl Shared {
             record: &record,
             place: &place,
             limits: &self.limits,
+            filters: &self.filters,
         };
         let mut spool = Spool::new(self.store.root());
         let rendered = view::render(view, &subject, &expired, &mut spool).map_err(refused)?;
@@ -155,9 +156,13 @@ impl Shared {
 fn needs_analysis(view: &View) -> bool {
     match view {
         View::Summary | View::Meta | View::Ref => true,
-        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Wrap | View::Shape => {
-            false
-        }
+        View::Tail
+        | View::Head
+        | View::Lines(_)
+        | View::Grep(_)
+        | View::Wrap
+        | View::Shape
+        | View::Jq(_) => false,
     }
 }
 

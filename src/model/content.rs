@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::model::Analysis;
+use crate::model::Filters;
 use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Record;
@@ -60,6 +61,8 @@ pub struct Subject<'a> {
     pub place: &'a Place,
     /// What fits into a conversation.
     pub limits: &'a Limits,
+    /// Where jq filters run.
+    pub filters: &'a dyn Filters,
 }
 
 impl std::fmt::Debug for Subject<'_> {

@@ -16,6 +16,7 @@ pub fn ignore() -> &'static str {
      *.lines/\n\
      *.wrap\n\
      *.shape\n\
+     *.jq/\n\
      *.meta.json\n\
      *.ref.json\n"
 }
@@ -42,6 +43,6 @@ mod tests {
             let name = line.replace('*', "x").replace('/', "");
             assert!(split(OsStr::new(&name)).is_some(), "{line}");
         }
-        assert_eq!(ignore().lines().count(), 10);
+        assert_eq!(ignore().lines().count(), 11);
     }
 }

@@ -17,6 +17,8 @@ const VIEWS: &[(&str, usize)] = &[
     ("lines/-1", 49_152),
     ("wrap", usize::MAX),
     ("shape", 49_152),
+    ("jq/.items[0]", 49_152),
+    ("jq/[.]", 49_152),
     ("meta.json", 49_152),
     ("ref.json", 49_152),
 ];

@@ -26,6 +26,8 @@ const VIEWS: &[&str] = &[
     "lines/-9",
     "wrap",
     "shape",
+    "jq/.a",
+    "jq/-c %2E",
     "meta.json",
     "ref.json",
 ];
