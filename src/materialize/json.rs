@@ -9,6 +9,7 @@
 //! `[INFO] starting` and `[12] done` are text. Once it has gone wrong, nothing of this runs.
 
 mod events;
+mod example;
 mod reader;
 mod render;
 mod scan;
@@ -84,7 +85,10 @@ impl Detector {
     pub(super) fn finish(&self, length: u64, lines: u64) -> Json {
         match self.kind(length, lines) {
             Kind::No => Json::No,
-            Kind::Document => Json::Document { shape: render::document(&self.events) },
+            Kind::Document => Json::Document {
+                shape: render::document(&self.events),
+                example: example::of(&self.events),
+            },
             Kind::Lines { documents } => {
                 Json::Lines { documents, shape: render::lines(&self.events, documents) }
             }

@@ -62,6 +62,12 @@ impl Filter {
         Some(Self { options, program: rest.to_vec() })
     }
 
+    /// What a path says after `X.jq/` for `program`.
+    pub(super) fn name_of(program: &str) -> String {
+        let options = FilterOptions::default();
+        Self { options, program: program.as_bytes().to_vec() }.to_string()
+    }
+
     pub(super) fn options(&self) -> &FilterOptions {
         &self.options
     }

@@ -3,6 +3,7 @@
 use crate::model::Json;
 use crate::model::Limits;
 use crate::model::Subject;
+use crate::view::Filter;
 use crate::view::kind;
 use crate::view::number::counted;
 use crate::view::number::grouped;
@@ -89,6 +90,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> Facts {
         [Some(opening(subject)), Some(identity(subject)), Some(size(subject)), shape(subject)];
     let file = subject.place.file();
     let after = [
+        query(subject),
         errors(subject),
         Some(search(subject)),
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),
@@ -167,9 +169,19 @@ fn size(subject: &Subject<'_>) -> String {
 
 fn shape(subject: &Subject<'_>) -> Option<String> {
     match &subject.analysis.json {
-        Json::Document { shape } | Json::Lines { shape, .. } => Some(format!("shape: {shape}")),
+        Json::Document { shape, .. } | Json::Lines { shape, .. } => Some(format!("shape: {shape}")),
         Json::No | Json::Broken { .. } => None,
     }
+}
+
+/// A filter that finds something.
+fn query(subject: &Subject<'_>) -> Option<String> {
+    let name = match &subject.analysis.json {
+        Json::Document { example, .. } => Filter::name_of(example.as_deref()?),
+        Json::Lines { .. } => "-m1 .".to_owned(),
+        Json::No | Json::Broken { .. } => return None,
+    };
+    Some(format!("query:  {}.jq/{name}", subject.place.file()))
 }
 
 fn errors(subject: &Subject<'_>) -> Option<String> {

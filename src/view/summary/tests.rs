@@ -190,7 +190,8 @@ shown: nothing, the output is empty
 fn json_on_one_line() {
     let json = format!("{{\"total\": [{}0]}}", "1234567, ".repeat(20_000));
     let mut fixture = Fixture::new(json.clone());
-    fixture.analysis.json = Json::Document { shape: "{total: [20001 of int]}".to_owned() };
+    fixture.analysis.json =
+        Json::Document { shape: "{total: [20001 of int]}".to_owned(), example: None };
     let want = format!(
         "[ctxfs] The complete output is stored. There is no need to run the call again.\n\
          call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
@@ -230,8 +231,12 @@ fn long_lines_are_cut_with_their_column() {
 fn json_has_a_better_form_for_long_lines() {
     let mut fixture = Fixture::new(format!("[{}1]", "1,".repeat(4000)));
     assert!(print(&fixture).contains("\nlong:   /ctx/c7/artifacts/tool/9f3k.txt.wrap\n"));
-    fixture.analysis.json = Json::Document { shape: "[int]".to_owned() };
+    fixture.analysis.json =
+        Json::Document { shape: "[int]".to_owned(), example: Some(".[0]".to_owned()) };
     assert!(!print(&fixture).contains("\nlong:"));
+    assert!(print(&fixture).contains("\nquery:  /ctx/c7/artifacts/tool/9f3k.txt.jq/.[0]\n"));
+    fixture.analysis.json = Json::Lines { documents: 2, shape: "[int]".to_owned() };
+    assert!(print(&fixture).contains("\nquery:  /ctx/c7/artifacts/tool/9f3k.txt.jq/-m1 .\n"));
 }
 
 #[test]
