@@ -11,6 +11,7 @@ mod daemon;
 mod demo;
 mod doctor;
 mod env;
+mod filter;
 mod help;
 mod logging;
 mod ls;
@@ -96,5 +97,6 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
         Command::HelpMarkdown => context.printer.data(&help::markdown()),
         Command::WatchMount(args) => watchdog::run(args),
         Command::ProbeMount(args) => doctor::probe(args),
+        Command::RunFilter => filter::run(),
     }
 }

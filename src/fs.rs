@@ -17,6 +17,7 @@ mod dir;
 mod error;
 mod facts;
 mod file;
+mod filters;
 mod handle;
 mod inode;
 mod io;
@@ -33,6 +34,7 @@ mod setattr;
 mod tests;
 mod xattr;
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::RwLock;
 use std::time::Duration;
@@ -63,6 +65,7 @@ use quick_cache::sync::Cache;
 
 use analysis::Analyses;
 use body::BodyCache;
+use filters::FilterProcesses;
 use handle::HandleTable;
 use inode::InodeTable;
 use node::DirNode;
@@ -79,6 +82,9 @@ use crate::store::Store;
 
 /// Conversations whose manifests stay indexed in memory.
 const KEPT_CONVERSATIONS: usize = 64;
+
+/// Filters that run at a time, each with memory of its own.
+const FILTERS: usize = 2;
 
 /// How a mount behaves.
 #[derive(Debug, Clone)]
@@ -105,6 +111,9 @@ pub struct Options {
     pub limits: Arc<dyn LimitsByTool>,
     /// What is done about secrets; nothing, where it is absent.
     pub redaction: Option<Redaction>,
+    /// The program, and its arguments, that runs a jq filter with `view::run_filter`, in a process
+    /// with limits; without one no filter runs.
+    pub filter_command: Option<Vec<OsString>>,
 }
 
 impl Default for Options {
@@ -121,6 +130,7 @@ impl Default for Options {
             kept_views: 8 * 1024 * 1024,
             limits: Arc::new(Limits::default()),
             redaction: None,
+            filter_command: None,
         }
     }
 }
@@ -148,6 +158,9 @@ pub(crate) struct Shared {
     bodies: BodyCache,
     analyses: Analyses,
     pool: Pool,
+    /// Computes views that run filters, and so bounds how many of these run at a time.
+    filter_pool: Pool,
+    filters: FilterProcesses,
     sealer: Sealer,
     /// Kept open, so that each keeps the index of its manifest.
     conversations: Cache<Component, Arc<Conversation>>,
@@ -164,6 +177,7 @@ impl ContextFs {
     pub fn new(store: Store, options: Options) -> Result<Self> {
         let root = DirNode { dir: store.context().try_clone()?, link: node::Linked::default() };
         let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
+        let filters = FilterProcesses::new(options.filter_command.clone());
         let fs = Self(Arc::new(Shared {
             store,
             nodes: InodeTable::new(NodeKind::Dir(root)),
@@ -172,6 +186,8 @@ impl ContextFs {
             options,
             analyses: Analyses::new(),
             pool: Pool::start("ctxfs-view", threads)?,
+            filter_pool: Pool::start("ctxfs-jq", FILTERS)?,
+            filters,
             sealer: Sealer::default(),
             conversations: Cache::new(KEPT_CONVERSATIONS),
             places: RwLock::default(),

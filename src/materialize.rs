@@ -11,7 +11,7 @@
 //! | `lines` | lines and the longest of them |
 //! | `magic` | known binary formats, MIME type |
 //! | [`tokens`] | an estimate of language-model tokens |
-//! | `json` | JSON, JSON Lines, and their shape |
+//! | [`json`] | JSON, JSON Lines, and their shape |
 //! | `failure` | the lines that look like errors, most telling first |
 //! | `repeated` | the lines that occur again and again |
 //! | `sections` | the parts that the output shows itself to have |
@@ -19,7 +19,7 @@
 mod failure;
 mod fragments;
 pub(crate) mod frequent;
-mod json;
+pub mod json;
 mod likeness;
 mod lines;
 mod magic;

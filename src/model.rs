@@ -3,6 +3,7 @@
 mod analysis;
 mod by_tool;
 mod content;
+mod filters;
 mod handle;
 mod limits;
 mod name;
@@ -22,6 +23,10 @@ pub use analysis::Sections;
 pub use by_tool::LimitsByTool;
 pub use content::Content;
 pub use content::Subject;
+pub use filters::Ended;
+pub use filters::Feed;
+pub use filters::Filters;
+pub use filters::NoFilters;
 pub use handle::handle;
 pub use handle::readings;
 pub use limits::Direction;

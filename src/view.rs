@@ -8,9 +8,11 @@ mod clean;
 mod cut;
 mod envelope;
 mod errors;
+mod filter;
 mod grep;
 mod handle;
 mod image;
+mod jq;
 mod kind;
 mod lines;
 mod members;
@@ -25,13 +27,18 @@ mod range;
 mod readme;
 mod reference;
 mod scan;
+mod shape;
 mod stand_in;
 mod summary;
 mod terms;
+mod wrap;
 
 use std::io;
 use std::io::Write;
 
+pub use filter::Filter;
+pub use jq::MEMORY as FILTER_MEMORY;
+pub use jq::run_filter;
 pub use name::LISTED;
 pub use name::split;
 pub use query::Query;
@@ -68,6 +75,12 @@ pub enum View {
     Errors,
     /// `.terms`: the words that tell something, with their counts.
     Terms,
+    /// `.wrap`: all of it, long lines folded.
+    Wrap,
+    /// `.shape`: the structure of JSON.
+    Shape,
+    /// `.jq/<filter>`: what jq prints.
+    Jq(Filter),
     /// `.meta.json`: all that is known.
     Meta,
     /// `.ref.json`: the `ContextRef`.
@@ -87,6 +100,8 @@ pub enum ViewDir {
     Grep,
     /// `.lines/`: a range of lines a name.
     Lines,
+    /// `.jq/`: a filter a name.
+    Jq,
 }
 
 /// What a name beside an artifact means.
@@ -178,6 +193,9 @@ fn render_unmarked(
         View::Grep(query) => grep::render(query, subject, expired, out),
         View::Errors => text_only(subject, out, |out| errors::render(subject, expired, out)),
         View::Terms => terms::render(subject, expired, out),
+        View::Wrap => wrap::render(subject, expired, out),
+        View::Shape => shape::render(subject, expired, out),
+        View::Jq(filter) => jq::render(filter, subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
         View::Envelope => envelope::render(subject, expired, out),
@@ -213,9 +231,9 @@ fn counts_itself(view: &View) -> bool {
 
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
-    matches!(
+    !matches!(
         view,
-        View::Tail | View::Head | View::Lines(_) | View::Grep(_) | View::Errors | View::Terms
+        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle | View::Preview
     )
 }
 

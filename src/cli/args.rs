@@ -92,6 +92,9 @@ pub(super) enum Command {
     /// Ask the mount whether it answers.
     #[command(hide = true)]
     ProbeMount(TargetArgs),
+    /// Run the jq filter that comes on standard input, for the process that started this.
+    #[command(hide = true)]
+    RunFilter,
 }
 
 /// Print the settings that hold, and where each comes from.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::config::Key;
+use crate::cli::filter;
 use crate::cli::server::Plan;
 use crate::fs::ContextFs;
 use crate::fs::Options;
@@ -51,6 +52,7 @@ fn options(plan: &Plan) -> Options {
         kept_views: settings.number(Key::CacheBytes).unwrap_or(defaults.kept_views),
         limits: Arc::clone(settings) as Arc<dyn LimitsByTool>,
         redaction: plan.redaction.clone(),
+        filter_command: Some(filter::command()),
     }
 }
 

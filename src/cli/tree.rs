@@ -11,6 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::cli::config::Settings;
+use crate::cli::filter;
 use crate::cli::outcome::Failure;
 use crate::fs::ContextFs;
 use crate::fs::Fh;
@@ -35,8 +36,14 @@ impl Tree {
     pub(super) fn new(store: Store, prefix: String, settings: Settings) -> anyhow::Result<Self> {
         let redaction = settings.redaction()?;
         let limits = Arc::new(settings);
-        let options =
-            Options { prefix, view_deadline: PATIENCE, limits, redaction, ..Options::default() };
+        let options = Options {
+            prefix,
+            view_deadline: PATIENCE,
+            limits,
+            redaction,
+            filter_command: Some(filter::command()),
+            ..Options::default()
+        };
         Ok(Self(ContextFs::new(store, options)?))
     }
 

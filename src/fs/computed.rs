@@ -90,6 +90,7 @@ impl Shared {
             place: &place,
             limits: &limits,
             redacts: self.mask_names(),
+            filters: &self.filters,
         };
         self.spool_view(node, view, &subject, &expired)
     }

@@ -49,9 +49,11 @@ impl Redaction {
     pub fn hide_found(&self, found: &Analysis) -> Analysis {
         let mut found = found.clone();
         match &mut found.json {
-            Json::Document { shape } | Json::Lines { shape, .. } => {
+            Json::Document { shape, example } => {
                 *shape = self.rules.mask_text(shape);
+                *example = example.take().map(|path| self.rules.mask_text(&path));
             }
+            Json::Lines { shape, .. } => *shape = self.rules.mask_text(shape),
             Json::No | Json::Broken { .. } => {}
         }
         found

@@ -150,12 +150,13 @@ impl Shared {
         if let Some(body) = self.bodies.get(&node.ino) {
             return answer(rendered, &Ok(body));
         }
-        if is_quick(rendered) {
-            self.compute(node);
-        } else {
-            let (shared, node) = (Arc::clone(self), Arc::clone(node));
-            self.pool.submit(move || shared.compute(&node));
+        let filters = runs_filter(node);
+        if !filters && is_quick(rendered) {
+            return self.compute(node);
         }
+        let (shared, node) = (Arc::clone(self), Arc::clone(node));
+        let pool = if filters { &self.filter_pool } else { &self.pool };
+        pool.submit(move || shared.compute(&node));
     }
 
     fn compute(&self, node: &Arc<Node>) {
@@ -188,6 +189,14 @@ fn answer(rendered: &RenderedNode, outcome: &Result<Arc<Body>>) {
     for done in rendered.computed(outcome) {
         done(share(outcome));
     }
+}
+
+/// Whether a program that its reader wrote is run: however small its input, it may take long.
+fn runs_filter(node: &Node) -> bool {
+    let Key::Rendered(RenderedKey { source: Source::View { view, .. }, .. }) = &node.key else {
+        return false;
+    };
+    matches!(**view, View::Jq(_))
 }
 
 fn is_quick(rendered: &RenderedNode) -> bool {

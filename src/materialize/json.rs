@@ -5,15 +5,22 @@
 //! a lone number or word is text to any reader.
 //!
 //! A stream that begins with a bracket and then goes wrong is *broken* JSON only where it had been
-//! JSON for a while ([`EVIDENCE_BYTES`], [`EVIDENCE_TOKENS`]) or simply ends inside a value: so
+//! JSON for a while (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or simply ends inside a value: so
 //! `[INFO] starting` and `[12] done` are text. Once it has gone wrong, nothing of this runs.
 
+mod events;
+mod example;
+mod reader;
 mod render;
 mod scan;
 mod shape;
 
-use crate::materialize::json::scan::Scanner;
-use crate::materialize::json::scan::Stop;
+pub use events::Events;
+pub use events::Scalar;
+pub use reader::Reader;
+pub use scan::Scanner;
+pub use scan::Stop;
+
 use crate::materialize::json::shape::Shape;
 use crate::model::Json;
 
@@ -23,12 +30,33 @@ const EVIDENCE_BYTES: u64 = 64;
 /// Keys, values and closing brackets that such a stream must also hold: `{"k": v}` has three.
 const EVIDENCE_TOKENS: u64 = 3;
 
+/// What a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing that looks like JSON.
+    No,
+    /// One value.
+    Document,
+    /// Two values or more, one a line.
+    Lines {
+        /// How many.
+        documents: u64,
+    },
+    /// Stops being JSON; as `model::Json::Broken`.
+    Broken {
+        /// Byte offset of the first byte that cannot be JSON; the length, where the end is missing.
+        offset: u64,
+        /// The line of that byte, from 1.
+        line: u64,
+    },
+}
+
 /// Follows a stream as long as it is JSON.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Detector {
+pub(super) struct Detector<E = Shape> {
     state: State,
     scanner: Scanner,
-    shape: Shape,
+    events: E,
     documents: u64,
     /// Offset of the first byte that is not white space.
     start: u64,
@@ -49,14 +77,31 @@ enum State {
     After {
         string: bool,
     },
-    Off(Json),
+    Off(Kind),
 }
 
 impl Detector {
+    /// What `length` bytes in `lines` lines are.
+    pub(super) fn finish(&self, length: u64, lines: u64) -> Json {
+        match self.kind(length, lines) {
+            Kind::No => Json::No,
+            Kind::Document => Json::Document {
+                shape: render::document(&self.events),
+                example: example::of(&self.events),
+            },
+            Kind::Lines { documents } => {
+                Json::Lines { documents, shape: render::lines(&self.events, documents) }
+            }
+            Kind::Broken { offset, line } => Json::Broken { offset, line },
+        }
+    }
+}
+
+impl<E: Events> Detector<E> {
     /// `offset` and `newlines` are those before `bytes`; `invalid` is where the stream stopped being
     /// UTF-8, if it has, which lies in `bytes` or at most three bytes before.
     pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
-        if matches!(self.state, State::Off(_)) {
+        if self.is_off() {
             return;
         }
         let valid = invalid.map_or(bytes.len(), |at| distance(offset, at).min(bytes.len()));
@@ -71,19 +116,17 @@ impl Detector {
         }
     }
 
-    /// What `length` bytes in `lines` lines are.
-    pub(super) fn finish(&self, length: u64, lines: u64) -> Json {
+    fn is_off(&self) -> bool {
+        matches!(self.state, State::Off(_))
+    }
+
+    fn kind(&self, length: u64, lines: u64) -> Kind {
         match &self.state {
-            State::Before | State::Inside { string: true } => Json::No,
-            State::Inside { string: false } => Json::Broken { offset: length, line: lines },
-            State::After { .. } if self.documents == 1 => {
-                Json::Document { shape: render::document(&self.shape) }
-            }
-            State::After { .. } => {
-                let shape = render::lines(&self.shape, self.documents);
-                Json::Lines { documents: self.documents, shape }
-            }
-            State::Off(json) => json.clone(),
+            State::Before | State::Inside { string: true } => Kind::No,
+            State::Inside { string: false } => Kind::Broken { offset: length, line: lines },
+            State::After { .. } if self.documents == 1 => Kind::Document,
+            State::After { .. } => Kind::Lines { documents: self.documents },
+            State::Off(kind) => *kind,
         }
     }
 
@@ -91,7 +134,7 @@ impl Detector {
         let mut at = 0;
         while at < bytes.len() {
             if let State::Inside { string } = self.state {
-                match self.scanner.push(&bytes[at..], &mut self.shape) {
+                match self.scanner.push(&bytes[at..], &mut self.events) {
                     Stop::More => return Ok(()),
                     Stop::Wrong(more) => return Err(at + more),
                     Stop::Done(more) => at += more,
@@ -144,8 +187,8 @@ impl Detector {
         let evident = offset - self.start >= EVIDENCE_BYTES
             && self.scanner.tokens() >= EVIDENCE_TOKENS
             && !string;
-        self.state = State::Off(if evident { Json::Broken { offset, line } } else { Json::No });
-        self.shape = Shape::default();
+        self.state = State::Off(if evident { Kind::Broken { offset, line } } else { Kind::No });
+        self.events.broken();
         self.scanner = Scanner::default();
     }
 }

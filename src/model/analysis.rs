@@ -76,6 +76,9 @@ pub enum Json {
     Document {
         /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of {...}]}`.
         shape: String,
+        /// A path to something in it, in jq's syntax: `.items[0]`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        example: Option<String>,
     },
     /// Two or more JSON values, one a line.
     Lines {

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::model::Analysis;
+use crate::model::Filters;
 use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Record;
@@ -62,6 +63,8 @@ pub struct Subject<'a> {
     pub limits: &'a Limits,
     /// What masks in `content` can be called; nothing, where secrets are shown.
     pub redacts: &'a [String],
+    /// Where jq filters run.
+    pub filters: &'a dyn Filters,
 }
 
 /// Bytes of a view that are kept for the line which says that secrets are redacted.

@@ -5,7 +5,10 @@ use std::io;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Encoding;
+use crate::model::Ended;
 use crate::model::Errors;
+use crate::model::Feed;
+use crate::model::Filters;
 use crate::model::Json;
 use crate::model::Limits;
 use crate::model::Place;
@@ -18,9 +21,35 @@ use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::View;
 use crate::view::render;
+use crate::view::run_filter;
 
 /// Content in memory; a slice has no size of its own, so it cannot be a `dyn Content`.
 pub(super) struct Bytes(pub(super) Vec<u8>);
+
+/// Runs filters right here: those of tests do no harm.
+struct InProcess;
+
+impl Filters for InProcess {
+    fn run(
+        &self,
+        feed: &Feed<'_>,
+        expired: &dyn Fn() -> bool,
+        take: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
+    ) -> io::Result<Ended> {
+        let (mut input, mut output) = (Vec::new(), Vec::new());
+        feed(&mut input, &|| false)?;
+        run_filter(&mut input.as_slice(), &mut output)?;
+        for piece in output.chunks(1000) {
+            if expired() {
+                return Ok(Ended::OutOfTime);
+            }
+            if !take(piece)? {
+                return Ok(Ended::Enough);
+            }
+        }
+        Ok(Ended::Done)
+    }
+}
 
 impl Content for Bytes {
     fn len(&self) -> u64 {
@@ -78,6 +107,7 @@ impl Fixture {
             place: &self.place,
             limits: &self.limits,
             redacts: &self.redacts,
+            filters: &InProcess,
         }
     }
 

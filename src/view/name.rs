@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::model::is_scratch;
 use crate::view::Derived;
+use crate::view::Filter;
 use crate::view::LineRange;
 use crate::view::Query;
 use crate::view::View;
@@ -24,6 +25,9 @@ const UNLISTED: &[(&str, Derived)] = &[
     (".lines", Derived::Dir(ViewDir::Lines)),
     (".errors", Derived::File(View::Errors)),
     (".terms", Derived::File(View::Terms)),
+    (".wrap", Derived::File(View::Wrap)),
+    (".shape", Derived::File(View::Shape)),
+    (".jq", Derived::Dir(ViewDir::Jq)),
     (".meta.json", Derived::File(View::Meta)),
     (".ref.json", Derived::File(View::Ref)),
     (".envelope.json", Derived::File(View::Envelope)),
@@ -45,11 +49,12 @@ pub fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
 }
 
 impl ViewDir {
-    /// The view of this name in the directory; none where the name is neither a query nor a range.
+    /// The view of this name in the directory; none where the name is no query, range or filter.
     pub fn child(self, name: &OsStr) -> Option<View> {
         match self {
             Self::Grep => Query::parse(name).map(View::Grep),
             Self::Lines => LineRange::parse(name.as_bytes()).map(View::Lines),
+            Self::Jq => Filter::parse(name).map(View::Jq),
         }
     }
 }
@@ -65,6 +70,9 @@ impl fmt::Display for View {
             Self::Grep(query) => write!(f, ".grep/{query}"),
             Self::Errors => f.write_str(".errors"),
             Self::Terms => f.write_str(".terms"),
+            Self::Wrap => f.write_str(".wrap"),
+            Self::Shape => f.write_str(".shape"),
+            Self::Jq(filter) => write!(f, ".jq/{filter}"),
             Self::Meta => f.write_str(".meta.json"),
             Self::Ref => f.write_str(".ref.json"),
             Self::Envelope => f.write_str(".envelope.json"),

@@ -9,11 +9,12 @@ use std::os::unix::ffi::OsStrExt as _;
 pub(super) use option::Case;
 pub(super) use option::Options;
 pub(super) use option::Position;
+pub(super) use option::next_word;
 
 use crate::view::probe;
 
 /// Longest query that is taken: as much as a path has room for.
-const LONGEST: usize = 4095;
+pub(super) const LONGEST: usize = 4095;
 
 /// A search: options as ripgrep has them, and a pattern of any bytes.
 ///
@@ -87,7 +88,7 @@ pub(super) fn name_of(pattern: &str) -> String {
     Query::of(pattern).to_string()
 }
 
-fn decoded(name: &[u8]) -> Vec<u8> {
+pub(super) fn decoded(name: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(name.len());
     let mut rest = name;
     while let Some((&first, after)) = rest.split_first() {
@@ -103,7 +104,7 @@ fn decoded(name: &[u8]) -> Vec<u8> {
     text
 }
 
-fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
+pub(super) fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
     let mut name = Vec::with_capacity(text.len());
     for byte in text {
         if which.contains(byte) {

@@ -16,6 +16,9 @@ pub fn ignore() -> &'static str {
      *.lines/\n\
      *.errors\n\
      *.terms\n\
+     *.wrap\n\
+     *.shape\n\
+     *.jq/\n\
      *.meta.json\n\
      *.ref.json\n\
      *.envelope.json\n\
@@ -45,6 +48,6 @@ mod tests {
             let name = line.replace('*', "x").replace('/', "");
             assert!(split(OsStr::new(&name)).is_some(), "{line}");
         }
-        assert_eq!(ignore().lines().count(), 13);
+        assert_eq!(ignore().lines().count(), 16);
     }
 }

@@ -117,15 +117,27 @@ pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Opt
     Ok((end == 0).then_some(0))
 }
 
+/// `count` characters on from `at`; four bytes at most count as one.
+pub(super) fn forward(line: &[u8], at: usize, count: usize) -> usize {
+    let most = line.len().min(at.saturating_add(4 * count));
+    let starts = line[at..most].iter().enumerate().filter(|(_, byte)| !continues(**byte));
+    starts.map(|(index, _)| at + index).nth(count).unwrap_or(most)
+}
+
+/// Whether a byte of UTF-8 is not the first of its character.
+pub(super) fn continues(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
 /// The last place at or before `at` where a character of `bytes` begins.
 pub(super) fn char_floor(bytes: &[u8], at: usize) -> usize {
-    let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at.saturating_sub(3)..=at).rev().find(|at| !inside(at)).unwrap_or(at)
 }
 
 /// The first place at or after `at` where a character of `bytes` begins.
 pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
-    let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at..=at + 3).find(|at| !inside(at)).unwrap_or(at)
 }
 

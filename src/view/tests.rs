@@ -110,7 +110,7 @@ fn an_envelope_says_it_inside_itself() {
 fn a_response_that_masks_have_broken_is_wrapped() {
     let envelope = |text: &str| {
         let mut fixture = with_masks(text);
-        fixture.analysis.json = Json::Document { shape: String::new() };
+        fixture.analysis.json = Json::Document { shape: String::new(), example: None };
         fixture.text(&View::Envelope)
     };
     let whole = format!("{{\"status\": \"success\", \"data\": \"{MASK}\"}}\n");

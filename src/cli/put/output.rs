@@ -10,6 +10,7 @@ use crate::model::Analysis;
 use crate::model::Component;
 use crate::model::Content;
 use crate::model::Limits;
+use crate::model::NoFilters;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -100,7 +101,15 @@ impl Output {
     ) -> Subject<'a> {
         let content = masked.map_or(&self.content as &dyn Content, |masked| masked);
         let redacts = self.redaction.as_ref().map_or(&[][..], |redaction| redaction.rules.names());
-        Subject { content, analysis: &self.analysis, record: &self.record, place, limits, redacts }
+        Subject {
+            content,
+            analysis: &self.analysis,
+            record: &self.record,
+            place,
+            limits,
+            redacts,
+            filters: &NoFilters,
+        }
     }
 
     /// Whether `reference` leads to an output that is kept where this one is, and is not this one.

@@ -178,3 +178,25 @@ fn a_view_cannot_be_changed() {
     assert_eq!(errno(fixture.fs.getxattr(view, name)), libc::ENODATA);
     assert_eq!(fixture.fs.listxattr(view).unwrap(), b"");
 }
+
+#[test]
+fn without_a_program_for_them_no_filter_runs() {
+    let fixture = Fixture::new();
+    fixture.put("a.json", b"{\"a\": 1}\n");
+    assert_eq!(fixture.read("a.json.jq/.a").unwrap(), b"# filters cannot run here\n");
+}
+
+#[test]
+fn a_program_that_is_no_filter_is_said_to_have_failed() {
+    let run = |command: &[&str]| {
+        let filter_command = Some(command.iter().map(|word| (*word).into()).collect());
+        let fixture = Fixture::with(Options { filter_command, ..Options::default() });
+        fixture.put("a.json", b"{\"a\": 1}\n");
+        fixture.read("a.json.jq/.a")
+    };
+    assert_eq!(run(&["sh", "-c", "echo why >&2; exit 3"]).unwrap(), b"# the filter failed (why)\n");
+    let killed = b"# the filter failed (signal: 15 (SIGTERM))\n";
+    assert_eq!(run(&["sh", "-c", "kill $$"]).unwrap(), killed);
+    assert!(run(&["echo", "no frame"]).is_err());
+    assert!(run(&["/nowhere/at/all"]).is_err());
+}

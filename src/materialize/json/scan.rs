@@ -3,18 +3,16 @@
 //! It accepts what RFC 8259 does. Bytes above 0x7F are taken inside strings as they come: whoever
 //! drives it sees to it that they are UTF-8.
 
-use crate::materialize::json::shape::Scalar;
-use crate::materialize::json::shape::Shape;
+use crate::materialize::json::events::Events;
+use crate::materialize::json::events::Scalar;
 
 /// Deepest nesting that is followed, at a bit a level: 128 KiB. Every JSON reader that was tried
 /// gives up far earlier.
 const MAX_DEPTH: usize = 1 << 20;
-/// Bytes of a key that are kept: longer keys are told apart by their beginning.
-pub(super) const KEY_BYTES: usize = 64;
 
 /// Why the scanner stopped.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub enum Stop {
     /// The bytes are used up inside the value.
     More,
     /// The value ended; so many bytes belong to it.
@@ -25,15 +23,15 @@ pub(super) enum Stop {
 
 /// Where the scanner is in a value.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scanner {
+pub struct Scanner {
     state: State,
     nesting: Nesting,
     /// The string being read is a key.
     in_key: bool,
     /// Bytes of the string being read.
     length: u64,
-    /// The beginning of a key that was cut by the end of a block.
-    key: Vec<u8>,
+    /// The beginning of a key, string or number that was cut by the end of a block.
+    kept: Vec<u8>,
     tokens: u64,
     saw_newline: bool,
     one_line: bool,
@@ -85,17 +83,17 @@ impl Scanner {
         self.tokens
     }
 
-    /// Goes on with `bytes`, and tells `shape` what it reads.
-    pub(super) fn push(&mut self, bytes: &[u8], shape: &mut Shape) -> Stop {
+    /// Goes on with `bytes`, and tells `events` what it reads.
+    pub fn push<E: Events>(&mut self, bytes: &[u8], events: &mut E) -> Stop {
         let mut at = 0;
         while at < bytes.len() {
             let step = match self.state {
-                State::Text => self.text(bytes, at, shape),
-                State::Escape => self.escape(bytes[at]).then_some(1),
-                State::Hex(left) => self.hex(bytes[at], left).then_some(1),
-                State::Number(number) => self.number(bytes, at, number, shape),
-                State::Word(rest, scalar) => self.word(bytes[at], rest, scalar, shape).then_some(1),
-                _ => self.structure(bytes, at, shape),
+                State::Text => self.text(bytes, at, events),
+                State::Escape => self.escape::<E>(bytes[at]).then_some(1),
+                State::Hex(left) => self.hex::<E>(bytes[at], left).then_some(1),
+                State::Number(number) => self.number(bytes, at, number, events),
+                State::Word(rest, scalar) => self.word(bytes, at, (rest, scalar), events),
+                _ => self.structure(bytes, at, events),
             };
             let Some(step) = step else {
                 return Stop::Wrong(at);
@@ -111,7 +109,7 @@ impl Scanner {
 
     /// One byte between strings, numbers and words, or a run of white space.
     #[inline]
-    fn structure(&mut self, bytes: &[u8], at: usize, shape: &mut Shape) -> Option<usize> {
+    fn structure<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let byte = bytes[at];
         match byte {
             b' ' | b'\t' | b'\r' => return Some(1 + spaces(&bytes[at + 1..])),
@@ -119,11 +117,11 @@ impl Scanner {
             b'\n' => self.saw_newline = true,
             _ => match self.state {
                 State::Colon if byte == b':' => self.state = State::Value,
-                State::CommaOrEnd => self.comma_or_end(byte, shape)?,
+                State::CommaOrEnd => self.comma_or_end(byte, at, events)?,
                 State::Key | State::KeyOrEnd if byte == b'"' => self.begin_text(true),
-                State::KeyOrEnd if byte == b'}' => self.end(b'}', shape)?,
-                State::ValueOrEnd if byte == b']' => self.end(b']', shape)?,
-                State::Value | State::ValueOrEnd => self.value(byte, shape)?,
+                State::KeyOrEnd if byte == b'}' => self.end(b'}', at, events)?,
+                State::ValueOrEnd if byte == b']' => self.end(b']', at, events)?,
+                State::Value | State::ValueOrEnd => self.value(byte, at, events)?,
                 _ => return None,
             },
         }
@@ -131,7 +129,8 @@ impl Scanner {
     }
 
     #[inline]
-    fn value(&mut self, byte: u8, shape: &mut Shape) -> Option<()> {
+    fn value<E: Events>(&mut self, byte: u8, at: usize, events: &mut E) -> Option<()> {
+        events.begins(at);
         self.state = match byte {
             b'"' => {
                 self.begin_text(false);
@@ -139,17 +138,17 @@ impl Scanner {
             }
             b'{' => {
                 self.nesting.push(true)?;
-                shape.begin_object();
+                events.begin_object();
                 State::KeyOrEnd
             }
             b'[' => {
                 self.nesting.push(false)?;
-                shape.begin_array();
+                events.begin_array();
                 State::ValueOrEnd
             }
-            b'-' => State::Number(Number::Minus),
-            b'0' => State::Number(Number::Zero),
-            b'1'..=b'9' => State::Number(Number::Integer),
+            b'-' => self.begin_number::<E>(byte, Number::Minus),
+            b'0' => self.begin_number::<E>(byte, Number::Zero),
+            b'1'..=b'9' => self.begin_number::<E>(byte, Number::Integer),
             b't' => State::Word(b"rue", Scalar::Bool),
             b'f' => State::Word(b"alse", Scalar::Bool),
             b'n' => State::Word(b"ull", Scalar::Null),
@@ -159,21 +158,31 @@ impl Scanner {
     }
 
     #[inline]
-    fn comma_or_end(&mut self, byte: u8, shape: &mut Shape) -> Option<()> {
+    fn begin_number<E: Events>(&mut self, byte: u8, number: Number) -> State {
+        if E::TEXT_BYTES > 0 {
+            self.kept.clear();
+            self.kept.push(byte);
+        }
+        State::Number(number)
+    }
+
+    #[inline]
+    fn comma_or_end<E: Events>(&mut self, byte: u8, at: usize, events: &mut E) -> Option<()> {
         if byte != b',' {
-            return self.end(byte, shape);
+            return self.end(byte, at, events);
         }
         self.state = if self.nesting.in_object() { State::Key } else { State::Value };
         Some(())
     }
 
     #[inline]
-    fn end(&mut self, byte: u8, shape: &mut Shape) -> Option<()> {
+    fn end<E: Events>(&mut self, byte: u8, at: usize, events: &mut E) -> Option<()> {
         if byte != (if self.nesting.in_object() { b'}' } else { b']' }) {
             return None;
         }
         self.nesting.pop();
-        shape.end();
+        events.end();
+        events.ends(at + 1);
         self.tokens += 1;
         self.state = State::CommaOrEnd;
         Some(())
@@ -183,110 +192,138 @@ impl Scanner {
     fn begin_text(&mut self, in_key: bool) {
         self.in_key = in_key;
         self.length = 0;
-        self.key.clear();
+        self.kept.clear();
         self.state = State::Text;
     }
 
     /// A stretch of a string without escapes; with its closing quote, if that follows.
     #[inline]
-    fn text(&mut self, bytes: &[u8], at: usize, shape: &mut Shape) -> Option<usize> {
+    fn text<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let plain = plain_run(&bytes[at..]);
         let run = &bytes[at..at + plain];
         match bytes.get(at + plain) {
             Some(b'"') => {
-                self.end_text(run, shape);
+                self.end_text(run, events);
+                if !self.in_key {
+                    events.ends(at + plain + 1);
+                }
                 return Some(plain + 1);
             }
             Some(b'\\') => self.state = State::Escape,
             Some(_) if plain == 0 => return None,
             _ => {
-                self.keep(run);
+                self.keep::<E>(run);
                 return Some(plain);
             }
         }
-        self.keep(run);
-        self.keep(b"\\");
+        self.keep::<E>(run);
+        self.keep::<E>(b"\\");
         Some(plain + 1)
     }
 
     #[inline]
-    fn end_text(&mut self, run: &[u8], shape: &mut Shape) {
+    fn end_text<E: Events>(&mut self, run: &[u8], events: &mut E) {
         self.tokens += 1;
-        if !self.in_key {
-            shape.text(self.length + run.len() as u64);
-            self.state = State::CommaOrEnd;
-            return;
-        }
-        if self.length == 0 {
-            shape.key(&run[..run.len().min(KEY_BYTES)]);
+        let length = self.length + run.len() as u64;
+        let most = if self.in_key { E::KEY_BYTES } else { E::TEXT_BYTES };
+        let start = if self.length == 0 {
+            &run[..run.len().min(most)]
         } else {
-            self.keep(run);
-            shape.key(&self.key);
+            self.keep::<E>(run);
+            &self.kept
+        };
+        if self.in_key {
+            events.key(start);
+            self.state = State::Colon;
+        } else {
+            events.text(start, length);
+            self.state = State::CommaOrEnd;
         }
-        self.state = State::Colon;
     }
 
     #[inline]
-    fn keep(&mut self, run: &[u8]) {
+    fn keep<E: Events>(&mut self, run: &[u8]) {
         self.length += run.len() as u64;
         if self.in_key {
-            let room = KEY_BYTES - self.key.len();
-            self.key.extend_from_slice(&run[..run.len().min(room)]);
+            self.keep_start(run, E::KEY_BYTES);
+        } else if E::TEXT_BYTES > 0 {
+            self.keep_start(run, E::TEXT_BYTES);
         }
     }
 
-    fn escape(&mut self, byte: u8) -> bool {
+    #[inline]
+    fn keep_start(&mut self, run: &[u8], most: usize) {
+        let room = most - self.kept.len();
+        self.kept.extend_from_slice(&run[..run.len().min(room)]);
+    }
+
+    fn escape<E: Events>(&mut self, byte: u8) -> bool {
         self.state = match byte {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text,
             b'u' => State::Hex(4),
             _ => return false,
         };
-        self.keep(&[byte]);
+        self.keep::<E>(&[byte]);
         true
     }
 
-    fn hex(&mut self, byte: u8, left: u8) -> bool {
+    fn hex<E: Events>(&mut self, byte: u8, left: u8) -> bool {
         self.state = if left == 1 { State::Text } else { State::Hex(left - 1) };
-        self.keep(&[byte]);
+        self.keep::<E>(&[byte]);
         byte.is_ascii_hexdigit()
     }
 
-    fn word(&mut self, byte: u8, rest: &'static [u8], scalar: Scalar, shape: &mut Shape) -> bool {
-        if byte != rest[0] {
-            return false;
+    fn word<E: Events>(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        (rest, scalar): (&'static [u8], Scalar),
+        events: &mut E,
+    ) -> Option<usize> {
+        if bytes[at] != rest[0] {
+            return None;
         }
         if rest.len() == 1 {
-            self.scalar(scalar, shape);
+            events.scalar(scalar, b"");
+            self.end_scalar(at + 1, events);
         } else {
             self.state = State::Word(&rest[1..], scalar);
         }
-        true
+        Some(1)
     }
 
     #[inline]
-    fn number(
+    fn number<E: Events>(
         &mut self,
         bytes: &[u8],
         at: usize,
         mut number: Number,
-        shape: &mut Shape,
+        events: &mut E,
     ) -> Option<usize> {
         for (read, byte) in bytes[at..].iter().enumerate() {
             if let Some(next) = number.next(*byte) {
                 number = next;
                 continue;
             }
-            self.scalar(number.ended()?, shape);
+            let scalar = number.ended()?;
+            if E::TEXT_BYTES > 0 {
+                self.keep_start(&bytes[at..at + read], E::TEXT_BYTES);
+            }
+            events.scalar(scalar, &self.kept);
+            self.end_scalar(at + read, events);
             return Some(read);
+        }
+        if E::TEXT_BYTES > 0 {
+            self.keep_start(&bytes[at..], E::TEXT_BYTES);
         }
         self.state = State::Number(number);
         Some(bytes.len() - at)
     }
 
     #[inline]
-    fn scalar(&mut self, scalar: Scalar, shape: &mut Shape) {
+    fn end_scalar<E: Events>(&mut self, at: usize, events: &mut E) {
         self.tokens += 1;
-        shape.scalar(scalar);
+        events.ends(at);
         self.state = State::CommaOrEnd;
     }
 }

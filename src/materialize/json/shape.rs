@@ -3,7 +3,8 @@
 //! The tree has a node for each place a value can stand: the root, each key of an object, the items
 //! of an array. Values that stand at the same place are merged into its node.
 
-use crate::materialize::json::scan::KEY_BYTES;
+use crate::materialize::json::events::Events;
+use crate::materialize::json::events::Scalar;
 
 /// Levels that have nodes; what lies deeper is `...`.
 const LEVELS: usize = 8;
@@ -12,15 +13,6 @@ const LEVELS: usize = 8;
 const KEYS: usize = 64;
 /// Nodes in all. With their keys they take at most some 300 KB.
 const NODES: usize = 1024;
-
-/// A value without parts, other than a string.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scalar {
-    Null,
-    Bool,
-    Int,
-    Float,
-}
 
 /// What was seen at one place.
 #[derive(Debug, Clone, Default)]
@@ -56,7 +48,7 @@ pub(super) struct Field {
 
 /// The tree.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shape {
+pub(in crate::materialize) struct Shape {
     nodes: Vec<Node>,
     open: Vec<Open>,
     /// Open brackets without a node.
@@ -81,75 +73,6 @@ impl Shape {
 
     pub(super) fn node(&self, index: usize) -> &Node {
         &self.nodes[index]
-    }
-
-    #[inline]
-    pub(super) fn scalar(&mut self, scalar: Scalar) {
-        if let Some(node) = self.place() {
-            self.nodes[node].scalars[scalar as usize] = true;
-        }
-    }
-
-    #[inline]
-    pub(super) fn text(&mut self, length: u64) {
-        if let Some(node) = self.place() {
-            let node = &mut self.nodes[node];
-            node.texts += 1;
-            node.longest = node.longest.max(length);
-        }
-    }
-
-    pub(super) fn begin_object(&mut self) {
-        let node = self.place();
-        if let Some(node) = node {
-            self.nodes[node].objects += 1;
-        }
-        self.begin(node, false);
-    }
-
-    pub(super) fn begin_array(&mut self) {
-        let node = self.place();
-        if let Some(node) = node {
-            self.nodes[node].arrays += 1;
-        }
-        self.begin(node, true);
-    }
-
-    pub(super) fn end(&mut self) {
-        if self.below > 0 {
-            self.below -= 1;
-        } else {
-            self.open.pop();
-        }
-    }
-
-    /// The key of the value that comes next, as written, at most [`KEY_BYTES`] of it.
-    #[inline]
-    pub(super) fn key(&mut self, key: &[u8]) {
-        debug_assert!(key.len() <= KEY_BYTES);
-        if self.below > 0 {
-            return;
-        }
-        let Some(&Open { node, next, .. }) = self.open.last() else {
-            return;
-        };
-        self.nodes[node].keys += 1;
-        let mark = mark(key);
-        let fields = &self.nodes[node].fields;
-        let is_it = |field: &Field| field.mark == mark && *field.key == *key;
-        let found = if fields.get(next).is_some_and(is_it) {
-            Some(next)
-        } else {
-            fields.iter().position(is_it)
-        };
-        let value = match found {
-            Some(index) => Some(self.nodes[node].fields[index].node),
-            None => self.new_field(node, mark, key),
-        };
-        if let Some(open) = self.open.last_mut() {
-            open.value = value;
-            open.next = found.unwrap_or(next) + 1;
-        }
     }
 
     fn begin(&mut self, node: Option<usize>, array: bool) {
@@ -212,6 +135,83 @@ impl Shape {
     }
 }
 
+impl Events for Shape {
+    /// Longer keys are told apart by their beginning.
+    const KEY_BYTES: usize = 64;
+
+    #[inline]
+    fn scalar(&mut self, scalar: Scalar, _: &[u8]) {
+        if let Some(node) = self.place() {
+            self.nodes[node].scalars[scalar as usize] = true;
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, _: &[u8], length: u64) {
+        if let Some(node) = self.place() {
+            let node = &mut self.nodes[node];
+            node.texts += 1;
+            node.longest = node.longest.max(length);
+        }
+    }
+
+    fn begin_object(&mut self) {
+        let node = self.place();
+        if let Some(node) = node {
+            self.nodes[node].objects += 1;
+        }
+        self.begin(node, false);
+    }
+
+    fn begin_array(&mut self) {
+        let node = self.place();
+        if let Some(node) = node {
+            self.nodes[node].arrays += 1;
+        }
+        self.begin(node, true);
+    }
+
+    fn end(&mut self) {
+        if self.below > 0 {
+            self.below -= 1;
+        } else {
+            self.open.pop();
+        }
+    }
+
+    #[inline]
+    fn key(&mut self, key: &[u8]) {
+        if self.below > 0 {
+            return;
+        }
+        let Some(&Open { node, next, .. }) = self.open.last() else {
+            return;
+        };
+        self.nodes[node].keys += 1;
+        let mark = mark(key);
+        let fields = &self.nodes[node].fields;
+        let is_it = |field: &Field| field.mark == mark && *field.key == *key;
+        let found = if fields.get(next).is_some_and(is_it) {
+            Some(next)
+        } else {
+            fields.iter().position(is_it)
+        };
+        let value = match found {
+            Some(index) => Some(self.nodes[node].fields[index].node),
+            None => self.new_field(node, mark, key),
+        };
+        if let Some(open) = self.open.last_mut() {
+            open.value = value;
+            open.next = found.unwrap_or(next) + 1;
+        }
+    }
+
+    /// Its memory is of no use any more.
+    fn broken(&mut self) {
+        *self = Self::default();
+    }
+}
+
 /// A number that differs for most keys that differ, so that most comparisons are of numbers.
 #[inline]
 fn mark(key: &[u8]) -> u64 {
@@ -233,7 +233,7 @@ mod tests {
                 shape.begin_object();
                 shape.key(format!("{key}{index}").as_bytes());
             }
-            shape.scalar(Scalar::Int);
+            shape.scalar(Scalar::Int, b"1");
             (0..3).for_each(|_| shape.end());
         }
         assert!(shape.nodes.len() <= NODES);

@@ -8,7 +8,7 @@ fn detect(bytes: &[u8]) -> Json {
 
 fn shape(text: &str) -> String {
     match detect(text.as_bytes()) {
-        Json::Document { shape } | Json::Lines { shape, .. } => shape,
+        Json::Document { shape, .. } | Json::Lines { shape, .. } => shape,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -50,6 +50,31 @@ fn the_shape_of_a_search_result() {
     let expected = "{total: int, items: [1240 of {id: str, title: str, labels: [str], \
                     body: str up to 18 kB}], next: null}";
     assert_eq!(shape(&text), expected);
+}
+
+#[test]
+fn examples_exist() {
+    let example = |text: &str| match detect(text.as_bytes()) {
+        Json::Document { example, .. } => example,
+        other => panic!("{text}: {other:?}"),
+    };
+    let cases = [
+        (r#"{"total": 2, "ids": [1], "items": [{"a": 1}], "more": [{}]}"#, Some(".items[0]")),
+        (r#"{"data": {"list": [{"a": 1}, {}]}, "x": 1}"#, Some(".data.list[0]")),
+        (r#"{"deep": {"list": [{}]}, "list": [{"a": 1}]}"#, Some(".list[0]")),
+        (r#"[{"a": 1}]"#, Some(".[0]")),
+        ("[[1], 2]", Some(".[0]")),
+        (r#"{"items": [1, {"a": 1}], "z": 0}"#, Some(".items")),
+        (r#"{"items": []}"#, Some(".items")),
+        (r#"{"a b": {"c/d": [{}]}}"#, Some(".\"a b\".\"c/d\"[0]")),
+        (r#"{"q\"": 1, "plain": 2}"#, Some(".plain")),
+        ("{}", None),
+        ("[]", None),
+        ("\"text\"", None),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(example(text).as_deref(), expected, "{text}");
+    }
 }
 
 #[test]

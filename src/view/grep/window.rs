@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use crate::model::Limits;
+use crate::view::scan::continues;
+use crate::view::scan::forward;
 
 /// Where text was left out.
 const CUT: &[u8] = b"...";
@@ -41,22 +43,11 @@ pub(in crate::view) fn shown(
     text
 }
 
-/// `count` characters on from `at`; four bytes at most count as one.
-pub(super) fn forward(line: &[u8], at: usize, count: usize) -> usize {
-    let most = line.len().min(at.saturating_add(4 * count));
-    let starts = line[at..most].iter().enumerate().filter(|(_, byte)| !continues(**byte));
-    starts.map(|(index, _)| at + index).nth(count).unwrap_or(most)
-}
-
 /// `count` characters back from `at`.
 fn back(line: &[u8], at: usize, count: usize) -> usize {
     let least = at.saturating_sub(4 * count);
     let starts = line[least..at].iter().enumerate().rev().filter(|(_, byte)| !continues(**byte));
     starts.map(|(index, _)| least + index).nth(count.saturating_sub(1)).unwrap_or(least)
-}
-
-fn continues(byte: u8) -> bool {
-    byte & 0xc0 == 0x80
 }
 
 #[cfg(test)]

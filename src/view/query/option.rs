@@ -204,7 +204,7 @@ fn short_of(long: &str) -> Option<u8> {
 }
 
 /// The text up to the first space, and what comes after that one space.
-fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(in crate::view) fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', text)?;
     Some((&text[..space], &text[space + 1..]))
 }

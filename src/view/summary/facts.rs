@@ -3,7 +3,9 @@
 use std::io;
 
 use crate::model::Json;
+use crate::model::Limits;
 use crate::model::Subject;
+use crate::view::Filter;
 use crate::view::image;
 use crate::view::kind;
 use crate::view::number::counted;
@@ -95,12 +97,14 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> io::Result<Facts> {
         [Some(opening(subject)), Some(identity(subject)), Some(size(subject)), shape(subject)];
     let file = subject.place.file();
     let after = [
+        query(subject),
         parts::sections(subject)?,
         parts::repeated(subject)?,
         errors(subject),
         Some(search::line(subject)),
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),
         part(subject),
+        long(subject),
         Some(format!("all:    {file}")),
     ];
     let lines = |lines: Vec<Option<String>>| {
@@ -180,9 +184,19 @@ fn size(subject: &Subject<'_>) -> String {
 
 fn shape(subject: &Subject<'_>) -> Option<String> {
     match &subject.analysis.json {
-        Json::Document { shape } | Json::Lines { shape, .. } => Some(format!("shape: {shape}")),
+        Json::Document { shape, .. } | Json::Lines { shape, .. } => Some(format!("shape: {shape}")),
         Json::No | Json::Broken { .. } => None,
     }
+}
+
+/// A filter that finds something.
+fn query(subject: &Subject<'_>) -> Option<String> {
+    let name = match &subject.analysis.json {
+        Json::Document { example, .. } => Filter::name_of(example.as_deref()?),
+        Json::Lines { .. } => "-m1 .".to_owned(),
+        Json::No | Json::Broken { .. } => return None,
+    };
+    Some(format!("query:  {}.jq/{name}", subject.place.file()))
 }
 
 fn errors(subject: &Subject<'_>) -> Option<String> {
@@ -198,6 +212,13 @@ fn errors(subject: &Subject<'_>) -> Option<String> {
     let context = format!("with context: {}.errors", subject.place.file());
     (errors.count > 0)
         .then(|| format!("errors: {lines} {verb}: {}{more}; {context}", named.join(", ")))
+}
+
+/// Where lines are too long for many readers. JSON has a better form.
+fn long(subject: &Subject<'_>) -> Option<String> {
+    let is_json = matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. });
+    let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;
+    long.then(|| format!("long:   {}.wrap", subject.place.file()))
 }
 
 /// Around the most telling error line, or in the middle.

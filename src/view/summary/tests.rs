@@ -211,7 +211,8 @@ fn binary_formats_are_named() {
 fn json_on_one_line() {
     let json = format!("{{\"total\": [{}0]}}", "1234567, ".repeat(20_000));
     let mut fixture = Fixture::new(json.clone());
-    fixture.analysis.json = Json::Document { shape: "{total: [20001 of int]}".to_owned() };
+    fixture.analysis.json =
+        Json::Document { shape: "{total: [20001 of int]}".to_owned(), example: None };
     let want = format!(
         "[ctxfs] The complete output is stored. There is no need to run the call again.\n\
          call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
@@ -237,6 +238,7 @@ fn long_lines_are_cut_with_their_column() {
          search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (a pattern of ripgrep; words: /ctx/c7/artifacts/tool/9f3k.txt.terms)\n\
          end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)\n\
          part:   /ctx/c7/artifacts/tool/9f3k.txt.lines/1-4\n\
+         long:   /ctx/c7/artifacts/tool/9f3k.txt.wrap\n\
          all:    /ctx/c7/artifacts/tool/9f3k.txt\n\
          --- head: lines 1-4 ---\n{} [cut at byte column 453]\nb\n{} [cut at byte column 453]\nlast\n",
         "a".repeat(452),
@@ -301,6 +303,18 @@ fn a_document_says_what_it_repeats_by_its_shape() {
     let json = print(&analysed(format!("[\n{items}\n]\n")));
     assert!(fact(&json, "shape:").is_some());
     assert_eq!(fact(&json, "repeated:"), None);
+}
+
+#[test]
+fn json_has_a_better_form_for_long_lines() {
+    let mut fixture = Fixture::new(format!("[{}1]", "1,".repeat(4000)));
+    assert!(print(&fixture).contains("\nlong:   /ctx/c7/artifacts/tool/9f3k.txt.wrap\n"));
+    fixture.analysis.json =
+        Json::Document { shape: "[int]".to_owned(), example: Some(".[0]".to_owned()) };
+    assert!(!print(&fixture).contains("\nlong:"));
+    assert!(print(&fixture).contains("\nquery:  /ctx/c7/artifacts/tool/9f3k.txt.jq/.[0]\n"));
+    fixture.analysis.json = Json::Lines { documents: 2, shape: "[int]".to_owned() };
+    assert!(print(&fixture).contains("\nquery:  /ctx/c7/artifacts/tool/9f3k.txt.jq/-m1 .\n"));
 }
 
 #[test]

@@ -15,6 +15,10 @@ const VIEWS: &[(&str, usize)] = &[
     ("grep/a", 49_152),
     ("lines/1-1", 49_152),
     ("lines/-1", 49_152),
+    ("wrap", usize::MAX),
+    ("shape", 49_152),
+    ("jq/.items[0]", 49_152),
+    ("jq/[.]", 49_152),
     ("meta.json", 49_152),
     ("ref.json", 49_152),
     ("envelope.json", 120_000),
@@ -36,6 +40,12 @@ fn two_megabytes_of_json_on_one_line() {
         assert!(summary.contains("JSON, valid"), "{summary}");
         assert!(summary.contains("shape: {total: int, items: [20"), "{summary}");
         assert!(summary.contains("1 line"), "{summary}");
+        assert!(summary.contains("x.txt.jq/.items[0]\n"), "{summary}");
+        assert!(read(dir, "x.txt.jq/.items[0]").starts_with("{\n  \"id\": 0,\n"));
+        assert!(
+            read(dir, "x.txt.shape")
+                .contains("\n.items[].id     int     20,000 of 20,000  0..19999")
+        );
         let found = read(dir, "x.txt.grep/needle 19999");
         assert!(found.starts_with("# "), "the match is cut, and says so: {found:.200}");
         assert!(found.contains("needle 19999"), "{found:.600}");

@@ -72,7 +72,17 @@ fn with_and_without_a_mount_they_are_the_same() {
     for mode in Mode::ALL {
         let mount = TestMount::new(mode);
         mount.artifact("c7", "x.txt", &log(5000));
-        for view in ["tail", "head", "grep/ERROR", "lines/7-70", "lines/-3", "errors", "terms"] {
+        for view in [
+            "tail",
+            "head",
+            "grep/ERROR",
+            "lines/7-70",
+            "lines/-3",
+            "errors",
+            "terms",
+            "wrap",
+            "shape",
+        ] {
             let path = format!("c7/artifacts/tool/x.txt.{view}");
             let mounted = fs::read(mount.path().join(&path)).unwrap();
             assert!(mount.store().view(&path) == mounted, "{mode:?} {view}");

@@ -1,0 +1,38 @@
+//! JSON from bytes alone: whoever has no analysis at hand.
+
+use crate::materialize::json::Detector;
+use crate::materialize::json::Events;
+use crate::materialize::json::Kind;
+use crate::materialize::text::Text;
+
+/// Follows a stream as long as it is JSON, and tells what it reads.
+#[derive(Debug, Default)]
+pub struct Reader<E> {
+    seen: u64,
+    newlines: u64,
+    ends_line: bool,
+    text: Text,
+    detector: Detector<E>,
+}
+
+impl<E: Events> Reader<E> {
+    /// Goes on with the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.text.push(bytes);
+        self.detector.push(bytes, self.seen, self.newlines, self.text.first_invalid());
+        self.seen += bytes.len() as u64;
+        self.newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        self.ends_line = bytes.last().map_or(self.ends_line, |byte| *byte == b'\n');
+    }
+
+    /// Whether the stream has turned out not to be JSON: what comes now makes no difference.
+    pub fn is_off(&self) -> bool {
+        self.detector.is_off()
+    }
+
+    /// What the bytes so far are, and what was told.
+    pub fn finish(self) -> (Kind, E) {
+        let lines = self.newlines + u64::from(self.seen > 0 && !self.ends_line);
+        (self.detector.kind(self.seen, lines), self.detector.events)
+    }
+}

@@ -1,0 +1,246 @@
+//! The names under `X.jq/`: options, and a jq filter.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+
+use crate::view::probe;
+use crate::view::query::LONGEST;
+use crate::view::query::decoded;
+use crate::view::query::encoded;
+use crate::view::query::next_word;
+use crate::view::range;
+
+/// A filter: some of jq's options, and a program.
+///
+/// Options come first, each followed by a space. Whatever is no option begins the program; `--` ends
+/// the options where that would go wrong. Names are decoded as those of a [`Query`](super::Query).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Filter {
+    options: FilterOptions,
+    program: Vec<u8>,
+}
+
+/// What is said of a filter before it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
+pub(super) struct FilterOptions {
+    /// `-r`: strings as they are, not as JSON.
+    pub(super) raw: bool,
+    /// `-c`: each result on one line.
+    pub(super) compact: bool,
+    /// `-s`: all values in one array.
+    pub(super) slurp: bool,
+    /// `-n`: the input is null; `inputs` has the values.
+    pub(super) null_input: bool,
+    /// `-S`: keys in order.
+    pub(super) sorted: bool,
+    /// `-m`: so many results at most; 0 lifts the limit on their size.
+    pub(super) max: Option<u64>,
+    /// `--from`: the values from this line on.
+    pub(super) from: Option<u64>,
+}
+
+impl Filter {
+    /// Reads a name; none where it is one that programs look up by themselves.
+    pub(super) fn parse(name: &OsStr) -> Option<Self> {
+        let bytes = name.as_bytes();
+        if bytes.is_empty() || bytes.len() > LONGEST || probe::is_probe(bytes) {
+            return None;
+        }
+        let text = decoded(bytes);
+        let mut options = FilterOptions::default();
+        let mut rest = text.as_slice();
+        while let Some((word, after)) = next_word(rest) {
+            let Some((more, ends)) = options.with_word(word) else { break };
+            options = more;
+            rest = after;
+            if ends {
+                break;
+            }
+        }
+        Some(Self { options, program: rest.to_vec() })
+    }
+
+    /// What a path says after `X.jq/` for `program`.
+    pub(super) fn name_of(program: &str) -> String {
+        let options = FilterOptions::default();
+        Self { options, program: program.as_bytes().to_vec() }.to_string()
+    }
+
+    pub(super) fn options(&self) -> &FilterOptions {
+        &self.options
+    }
+
+    /// The program; empty, it is jq's `.`.
+    pub(super) fn program(&self) -> String {
+        let program = String::from_utf8_lossy(&self.program);
+        if program.trim().is_empty() { ".".to_owned() } else { program.into_owned() }
+    }
+
+    /// The same filter on the values from `line` on.
+    pub(super) fn from(&self, line: u64) -> Self {
+        Self { options: FilterOptions { from: Some(line), ..self.options.clone() }, ..self.clone() }
+    }
+
+    /// The same filter for at most `max` results; 0 lifts the limit on their size too.
+    pub(super) fn at_most(&self, max: u64) -> Self {
+        Self { options: FilterOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
+    }
+
+    fn name(&self) -> Vec<u8> {
+        let marked = self.program.is_empty() || self.program.starts_with(b"-");
+        let plain = self.spelled(marked, b"%/");
+        let is_taken = matches!(plain.as_slice(), b"." | b"..") || probe::is_probe(&plain);
+        if is_taken { self.spelled(true, b"%/.") } else { plain }
+    }
+
+    /// `marked`: the options end with `--`.
+    fn spelled(&self, marked: bool, which: &[u8]) -> Vec<u8> {
+        let mut name = self.options.to_string().into_bytes();
+        name.extend_from_slice(if marked { b"-- " } else { b"" });
+        name.extend_from_slice(&encoded(&self.program, which));
+        name
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.name()))
+    }
+}
+
+impl FilterOptions {
+    /// Takes one word, where it is an option; says whether it ends them.
+    fn with_word(&self, word: &[u8]) -> Option<(Self, bool)> {
+        let word = str::from_utf8(word).ok()?;
+        let mut options = self.clone();
+        if word == "--" {
+            return Some((options, true));
+        }
+        match word.strip_prefix("--") {
+            Some(long) => options.set_long(long)?,
+            None => options.set_short(word.strip_prefix('-').filter(|flags| !flags.is_empty())?)?,
+        }
+        Some((options, false))
+    }
+
+    fn set_short(&mut self, flags: &str) -> Option<()> {
+        for (at, flag) in flags.char_indices() {
+            match flag {
+                'r' => self.raw = true,
+                'c' => self.compact = true,
+                's' => self.slurp = true,
+                'n' => self.null_input = true,
+                'S' => self.sorted = true,
+                'm' => {
+                    self.max = Some(count(&flags[at + 1..])?);
+                    break;
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    fn set_long(&mut self, long: &str) -> Option<()> {
+        match long.split_once('=') {
+            Some(("from", line)) => self.from = Some(range::number(line)?),
+            Some(("max-count", max)) => self.max = Some(count(max)?),
+            Some(_) => return None,
+            None => self.set_short(match long {
+                "raw-output" => "r",
+                "compact-output" => "c",
+                "slurp" => "s",
+                "null-input" => "n",
+                "sort-keys" => "S",
+                _ => return None,
+            })?,
+        }
+        Some(())
+    }
+}
+
+fn count(text: &str) -> Option<u64> {
+    if text == "0" { Some(0) } else { range::number(text) }
+}
+
+/// As a name begins: each option with a space after it.
+impl fmt::Display for FilterOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(from) = self.from {
+            write!(f, "--from={from} ")?;
+        }
+        let flags = [
+            (self.raw, "-r "),
+            (self.compact, "-c "),
+            (self.slurp, "-s "),
+            (self.null_input, "-n "),
+            (self.sorted, "-S "),
+        ];
+        flags.iter().filter(|(on, _)| *on).try_for_each(|(_, flag)| f.write_str(flag))?;
+        self.max.map_or(Ok(()), |max| write!(f, "-m{max} "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The canonical name, and the program.
+    fn read(name: &str) -> (String, String) {
+        let filter = Filter::parse(OsStr::new(name)).unwrap();
+        (filter.to_string(), filter.program())
+    }
+
+    #[test]
+    fn options_come_first() {
+        let cases = [
+            (".a", ".a", ".a"),
+            ("-r .a", "-r .a", ".a"),
+            ("-cr .a | .b", "-r -c .a | .b", ".a | .b"),
+            ("-m5 -c .[]", "-c -m5 .[]", ".[]"),
+            ("-cm0 .[]", "-c -m0 .[]", ".[]"),
+            ("--raw-output --max-count=3 .", "-r -m3 .", "."),
+            ("--null-input --slurp --sort-keys --compact-output .", "-c -s -n -S .", "."),
+            ("--from=7 .a", "--from=7 .a", ".a"),
+            ("-r", "-- -r", "-r"),
+            ("-x .a", "-- -x .a", "-x .a"),
+            ("-m .a", "-- -m .a", "-m .a"),
+            ("-- -1", "-- -1", "-1"),
+            ("-c ", "-c -- ", "."),
+            ("%2E", "-- %2E", "."),
+            ("a %2F%2F b", "a %2F%2F b", "a // b"),
+            (". %25 2", ". %25 2", ". % 2"),
+        ];
+        for (name, canonical, program) in cases {
+            assert_eq!(read(name), (canonical.to_owned(), program.to_owned()), "{name}");
+        }
+    }
+
+    #[test]
+    fn probes_are_no_filters() {
+        assert_eq!(Filter::parse(OsStr::new(".git")), None);
+        assert_eq!(Filter::parse(OsStr::new("package.json")), None);
+        assert_eq!(read("%2Egit"), ("-- %2Egit".to_owned(), ".git".to_owned()));
+    }
+
+    #[test]
+    fn other_filters_of_the_same_program() {
+        let filter = Filter::parse(OsStr::new("-r .a/2")).unwrap();
+        assert_eq!(filter.from(9).to_string(), "--from=9 -r .a%2F2");
+        assert_eq!(filter.at_most(0).to_string(), "-r -m0 .a%2F2");
+    }
+
+    proptest! {
+        #[test]
+        fn names_come_back(name in "(-[rcsnS]+ |-m[0-9]{1,3} |--from=[1-9]{1,4} |-- )?[^/\0]{1,20}") {
+            if let Some(filter) = Filter::parse(OsStr::new(&name)) {
+                let again = Filter::parse(OsStr::from_bytes(&filter.name()));
+                prop_assert_eq!(again, Some(filter));
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `.jq/<filter>`: what jq prints.
+//!
+//! The language is jaq's. A filter can run for ever, and one that recurses without end takes its
+//! process with it; jaq has no hook between its steps that could prevent either, and evaluating on
+//! a thread contains neither. So [`run_filter`] runs in a process of its own, with limits, that
+//! [`Filters`](crate::model::Filters) starts; here are the two ends of the pipe to it: `feed` finds
+//! the values and sends them, `results` makes a view of the answers, `wire` is the form of both.
+
+mod compile_error;
+mod feed;
+mod notice;
+mod path;
+mod program;
+mod results;
+mod select;
+mod wire;
+
+use std::io::Write;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::model::Ended;
+use crate::model::Limits;
+use crate::model::Subject;
+use crate::view::Filter;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use feed::Feeder;
+use notice::Notices;
+use path::Step;
+use results::Results;
+use wire::Frames;
+use wire::Request;
+
+pub use program::run_filter;
+
+/// Memory that the process of a filter may have in bytes, the program itself included.
+pub const MEMORY: u64 = 256 << 20;
+/// Bytes kept free for notices, beside the paths in them.
+const NOTICE_BYTES: usize = 1600;
+/// How many times the size of the content results may have, where the limit is lifted: what is
+/// indented for a reader grows.
+const GROWTH: u64 = 8;
+/// What they may have anyway.
+const LEAST_ROOM: u64 = 16 << 20;
+
+/// Writes the results of `filter`.
+pub(super) fn render(
+    filter: &Filter,
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    let options = filter.options();
+    // What all values together make has no path.
+    let alone = options.slurp || options.null_input;
+    let path = if alone { path::Path::default() } else { path::leading(&filter.program()) };
+    let request = request(filter, &path.steps);
+    let read = AtomicU64::new(0);
+    let feed = |input: &mut dyn Write, stop: &dyn Fn() -> bool| {
+        request.write(input)?;
+        let feeder = Feeder::new(subject.content, &path.steps, stop, input);
+        let (passed, sent) = feeder.run(options.from.unwrap_or(1));
+        read.store(passed, Relaxed);
+        sent
+    };
+    let room = LEAST_ROOM.saturating_add(subject.content.len().saturating_mul(GROWTH));
+    let mut results = Results::new(out, options.max, room);
+    let mut frames = Frames::default();
+    let ended = subject.filters.run(&feed, expired, &mut |bytes| {
+        frames.push(bytes, |tag, text| results.take(tag, text))
+    })?;
+    let notices = Notices { filter, subject, ended: &ended, read: read.into_inner() };
+    let notice = finish(&notices, results)?;
+    Ok(Rendered { notice, whole: ended != Ended::OutOfTime })
+}
+
+/// Writes what fits, and returns what is to be said.
+fn finish(notices: &Notices<'_>, mut results: Results<'_>) -> Result<Option<String>, RenderError> {
+    let mut notice = notices.text(&results, None);
+    if results.is_crowded(notice.as_ref().map_or(0, String::len)) {
+        let paths = 4 * notices.subject.place.file().len() + 2 * notices.filter.to_string().len();
+        let cut = results.shorten(Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + paths));
+        notice = notices.text(&results, Some(cut));
+    }
+    results.finish()?;
+    Ok(notice)
+}
+
+fn request(filter: &Filter, steps: &[Step]) -> Request {
+    let options = filter.options();
+    let rests = steps.iter().map(|step| step.rest.clone());
+    Request {
+        programs: std::iter::once(filter.program()).chain(rests).collect(),
+        raw: options.raw,
+        compact: options.compact,
+        slurp: options.slurp,
+        null_input: options.null_input,
+        sorted: options.sorted,
+    }
+}
+
+#[cfg(test)]
+mod tests;

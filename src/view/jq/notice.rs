@@ -1,0 +1,143 @@
+//! The first lines of a result that is not the whole truth.
+
+use crate::model::Ended;
+use crate::model::Subject;
+use crate::view::Filter;
+use crate::view::jq::MEMORY;
+use crate::view::jq::feed::LARGEST;
+use crate::view::jq::results::Cut;
+use crate::view::jq::results::Results;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+use crate::view::number::portion;
+
+/// What there is to say about one run.
+pub(super) struct Notices<'a> {
+    pub(super) filter: &'a Filter,
+    pub(super) subject: &'a Subject<'a>,
+    pub(super) ended: &'a Ended,
+    /// Bytes that were read.
+    pub(super) read: u64,
+}
+
+impl Notices<'_> {
+    /// The lines; none where the results are all there is.
+    pub(super) fn text(&self, results: &Results<'_>, cut: Option<Cut>) -> Option<String> {
+        if let Some(why) = &results.no_filter {
+            return Some(format!("# not a filter: {why}\n"));
+        }
+        let any = results.count > 0 || cut.is_some();
+        let lines = [
+            cut.map(|cut| self.cut(results, cut)),
+            self.ended(results, any),
+            self.broken(results, any),
+            self.large(results),
+            failures(results),
+        ];
+        let text: String = lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
+        (!text.is_empty()).then_some(text)
+    }
+
+    fn cut(&self, results: &Results<'_>, cut: Cut) -> String {
+        let all = format!("All at once: {}", self.path(&self.filter.at_most(0)));
+        match cut {
+            Cut::Bytes(bytes) => format!(
+                "the first {} of one result follow; all of it would pass 48 KiB. {all}",
+                counted(bytes, "byte")
+            ),
+            Cut::Results(count) => {
+                let follow = if count == 1 { "follows" } else { "follow" };
+                let on = self.go_on(results).map(|on| format!("{on}    ")).unwrap_or_default();
+                format!(
+                    "the first {} {follow}; more would pass 48 KiB. {on}{all}",
+                    counted(count, "result"),
+                )
+            }
+        }
+    }
+
+    /// How a run that did not end by itself ended.
+    fn ended(&self, results: &Results<'_>, any: bool) -> Option<String> {
+        let follows = if any { "; what was found before follows" } else { "" };
+        Some(match self.ended {
+            Ended::Enough if results.full && results.is_endless() => {
+                let bytes = counted(results.room(), "byte");
+                format!(
+                    "stopped: the results pass {bytes}, far more than they are made from{follows}"
+                )
+            }
+            Ended::Done | Ended::Enough => return None,
+            Ended::OutOfTime => {
+                let read = portion(self.read, self.subject.content.len());
+                let on = self.go_on(results).map(|on| format!(". {on}")).unwrap_or_default();
+                format!("out of time, {read} read{follows}{on}")
+            }
+            Ended::OutOfMemory => format!(
+                "the filter needs more than the {} MiB of memory that it may have{follows}",
+                MEMORY >> 20
+            ),
+            Ended::TooDeep => format!("the filter recurses too deeply{follows}"),
+            Ended::Failed(why) => format!("the filter failed ({why}){follows}"),
+            Ended::Unavailable => "filters cannot run here".to_owned(),
+        })
+    }
+
+    fn broken(&self, results: &Results<'_>, any: bool) -> Option<String> {
+        let (offset, line) = results.broken?;
+        let follows = if any {
+            "what was found before follows".to_owned()
+        } else {
+            format!("nothing was found before. What it is: {}.summary", self.subject.place.file())
+        };
+        Some(format!(
+            "not JSON from line {} on (byte {}): {follows}",
+            grouped(line),
+            grouped(offset)
+        ))
+    }
+
+    fn large(&self, results: &Results<'_>) -> Option<String> {
+        let line = grouped(results.first_large);
+        let what = match results.large {
+            0 => return None,
+            1 => format!("the value on line {line} is left out: it has"),
+            more => {
+                format!(
+                    "{} values, the first on line {line}, are left out: they have",
+                    grouped(more)
+                )
+            }
+        };
+        let file = self.subject.place.file();
+        Some(format!(
+            "{what} more than {} MiB, the most that a filter is given at once. Begin with a path to \
+             smaller ones and a pipe, as {file}.jq/.items[] | ...; {file}.shape has the paths",
+            LARGEST >> 20
+        ))
+    }
+
+    /// Where the values go on that were not all seen; none where that would begin where this did.
+    fn go_on(&self, results: &Results<'_>) -> Option<String> {
+        let options = self.filter.options();
+        let first = options.from.unwrap_or(1);
+        let alone = options.slurp || options.null_input;
+        let on = self.filter.from(results.line);
+        let left = options.max.filter(|max| *max > 0).map(|max| max.saturating_sub(results.count));
+        let on = left.map_or(on.clone(), |left| on.at_most(left.max(1)));
+        let further = results.line > first && !alone;
+        further.then(|| format!("Go on with line {}: {}", grouped(results.line), self.path(&on)))
+    }
+
+    fn path(&self, filter: &Filter) -> String {
+        format!("{}.jq/{filter}", self.subject.place.file())
+    }
+}
+
+fn failures(results: &Results<'_>) -> Option<String> {
+    let (line, why) = results.first_failure.as_ref()?;
+    let place = if *line > 0 { format!(" on line {}", grouped(*line)) } else { String::new() };
+    Some(match results.failures {
+        1 => format!("error{place}: {why}"),
+        more => format!("{} errors, the first{place}: {why}", grouped(more)),
+    })
+}

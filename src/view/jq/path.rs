@@ -1,0 +1,297 @@
+//! The path that a filter begins with, so that it can be followed without loading a document.
+//!
+//! Of `.items[10:20] | .[] | select(.ok)` that is `.items[10:20]`: what comes after the first pipe is
+//! all that the rest sees. A filter in which anything but a pipe follows its path, as in
+//! `.items[0] + .total`, has no path in this sense, for the rest sees the document.
+
+use std::num::ParseIntError;
+
+/// The beginning of a filter, and what is left of it after each step.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Path {
+    pub(super) steps: Vec<Step>,
+}
+
+/// One step of a path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) to: To,
+    /// The filter that is left for what the step leads to.
+    pub(super) rest: String,
+}
+
+/// Where a step leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum To {
+    /// `.key`, `["key"]`.
+    Key(String),
+    /// `[3]`.
+    Item(u64),
+    /// `[]`, and `[10:20][]`: from one item on, and up to another; without them also each value of an
+    /// object.
+    Each { range: Option<(u64, Option<u64>)> },
+    /// `[10:20]`, `[10:]`, `[:20]`.
+    Slice(u64, Option<u64>),
+    /// Counted from the end, as `[-1]`: no path goes on there.
+    FromEnd,
+}
+
+/// Reads the path of `filter`, as far as it can be followed forwards; no steps, where it has none.
+pub(super) fn leading(filter: &str) -> Path {
+    let mut reader = Reader { filter, at: 0 };
+    let Some(found) = reader.steps() else { return Path::default() };
+    let end = reader.at;
+    reader.space();
+    let tail = match reader.left().strip_prefix('|') {
+        Some(tail) if !tail.starts_with('=') => Some(tail),
+        None if reader.left().is_empty() => None,
+        _ => return Path::default(),
+    };
+    let rest = |at: usize| left(filter[at..end].trim_start(), tail);
+    let forwards = found.into_iter().take_while(|(to, _)| *to != To::FromEnd);
+    let steps = forwards.map(|(to, at)| Step { to, rest: rest(at) }).collect();
+    Path { steps: joined(steps) }
+}
+
+/// What is left of a filter: of its path, and after its pipe.
+fn left(path: &str, tail: Option<&str>) -> String {
+    let dot = if path.starts_with('.') { "" } else { "." };
+    tail.map_or_else(|| format!("{dot}{path}"), |tail| format!("{dot}{path} | {}", tail.trim()))
+}
+
+/// A slice and each of its items are one step.
+fn joined(steps: Vec<Step>) -> Vec<Step> {
+    let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
+    for step in steps {
+        match (joined.last_mut(), &step.to) {
+            (Some(Step { to, rest }), To::Each { range: None }) if matches!(to, To::Slice(..)) => {
+                if let To::Slice(from, upto) = *to {
+                    *to = To::Each { range: Some((from, upto)) };
+                }
+                *rest = step.rest;
+            }
+            _ => joined.push(step),
+        }
+    }
+    joined
+}
+
+struct Reader<'a> {
+    filter: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn left(&self) -> &'a str {
+        &self.filter[self.at..]
+    }
+
+    fn space(&mut self) {
+        self.at = self.filter.len() - self.left().trim_start().len();
+    }
+
+    /// Takes `what`, if that comes next.
+    fn take(&mut self, what: &str) -> bool {
+        let is_next = self.left().starts_with(what);
+        self.at += if is_next { what.len() } else { 0 };
+        is_next
+    }
+
+    /// The steps, and where each ends.
+    fn steps(&mut self) -> Option<Vec<(To, usize)>> {
+        let mut steps = Vec::new();
+        self.space();
+        if !self.left().starts_with('.') || self.left().starts_with("..") {
+            return None;
+        }
+        // A dot alone, or before a bracket.
+        self.bare_dot();
+        loop {
+            let before = self.at;
+            self.space();
+            self.bare_dot();
+            self.space();
+            let to = if self.take("[") {
+                self.bracket()?
+            } else if self.take(".") {
+                To::Key(self.name()?)
+            } else {
+                self.at = before;
+                return Some(steps);
+            };
+            self.question_marks();
+            steps.push((to, self.at));
+        }
+    }
+
+    /// Takes a dot that no key follows, in `.` and `.[`.
+    fn bare_dot(&mut self) {
+        let is_bare =
+            |after: &str| !after.starts_with(|c: char| is_word(c) || matches!(c, '"' | '.'));
+        if self.left().strip_prefix('.').is_some_and(is_bare) {
+            self.at += 1;
+        }
+    }
+
+    fn question_marks(&mut self) {
+        let mut before = self.at;
+        while {
+            self.space();
+            self.take("?")
+        } {
+            before = self.at;
+        }
+        self.at = before;
+    }
+
+    /// `key` or `"key"`, after a dot.
+    fn name(&mut self) -> Option<String> {
+        if self.left().starts_with('"') {
+            return self.string();
+        }
+        let length = self.left().find(|c| !is_word(c)).unwrap_or(self.left().len());
+        let name = &self.left()[..length];
+        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        self.at += length;
+        Some(name.to_owned())
+    }
+
+    /// A string without interpolation.
+    fn string(&mut self) -> Option<String> {
+        let mut escaped = false;
+        let end = self.left()[1..].find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        })?;
+        let text = &self.left()[..end + 2];
+        let decoded = serde_json::from_str(text).ok()?;
+        self.at += text.len();
+        Some(decoded)
+    }
+
+    /// What follows `[`, up to `]`; none where that is an expression.
+    fn bracket(&mut self) -> Option<To> {
+        self.space();
+        let to = if self.left().starts_with('"') {
+            To::Key(self.string()?)
+        } else {
+            let from = self.number().ok()?;
+            self.space();
+            if self.take(":") {
+                self.space();
+                slice(from, self.number().ok()?)
+            } else {
+                match from.map(u64::try_from) {
+                    Some(Ok(from)) => To::Item(from),
+                    Some(Err(_)) => To::FromEnd,
+                    None => To::Each { range: None },
+                }
+            }
+        };
+        self.space();
+        self.take("]").then_some(to)
+    }
+
+    /// A whole number, if one comes next.
+    fn number(&mut self) -> Result<Option<i64>, ParseIntError> {
+        let digits = self.left().trim_start_matches('-');
+        let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+        let text = &self.left()[..self.left().len() - digits.len() + length];
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let number = text.parse()?;
+        self.at += text.len();
+        Ok(Some(number))
+    }
+}
+
+fn slice(from: Option<i64>, upto: Option<i64>) -> To {
+    match (u64::try_from(from.unwrap_or(0)), upto.map(u64::try_from).transpose()) {
+        (Ok(from), Ok(upto)) => To::Slice(from, upto),
+        _ => To::FromEnd,
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The steps and what is left after each.
+    fn read(filter: &str) -> Vec<(To, String)> {
+        leading(filter).steps.into_iter().map(|step| (step.to, step.rest)).collect()
+    }
+
+    fn key(name: &str) -> To {
+        To::Key(name.to_owned())
+    }
+
+    #[test]
+    fn paths() {
+        let each = |range| To::Each { range };
+        let cases: Vec<(&str, Vec<(To, &str)>)> = vec![
+            (".", vec![]),
+            (" . | length", vec![]),
+            (".a", vec![(key("a"), ".")]),
+            (".a.b", vec![(key("a"), ".b"), (key("b"), ".")]),
+            (".a[]|.b", vec![(key("a"), ".[] | .b"), (each(None), ". | .b")]),
+            (".[3].x", vec![(To::Item(3), ".x"), (key("x"), ".")]),
+            (".\"a b\" . [ \"c\" ] ?", vec![(key("a b"), ". [ \"c\" ] ?"), (key("c"), ".")]),
+            (".a?[]?.b", vec![(key("a"), ".[]?.b"), (each(None), ".b"), (key("b"), ".")]),
+            (".[2:5] | length", vec![(To::Slice(2, Some(5)), ". | length")]),
+            (".[2:][] | .x", vec![(each(Some((2, None))), ". | .x")]),
+            (".[:5][].x", vec![(each(Some((0, Some(5)))), ".x"), (key("x"), ".")]),
+            (".a[-1].b | c", vec![(key("a"), ".[-1].b | c")]),
+            (".[-2:]", vec![]),
+            (".a | .b | .c", vec![(key("a"), ". | .b | .c")]),
+            (".and.or", vec![(key("and"), ".or"), (key("or"), ".")]),
+            (".[\"\\u00e9\\n\"]", vec![(key("\u{e9}\n"), ".")]),
+        ];
+        for (filter, expected) in cases {
+            let expected: Vec<_> =
+                expected.into_iter().map(|(to, rest)| (to, rest.to_owned())).collect();
+            assert_eq!(read(filter), expected, "{filter}");
+        }
+    }
+
+    #[test]
+    fn what_sees_the_document_has_no_path() {
+        let filters = [
+            "..",
+            "..a",
+            "length",
+            "[.a[] | .b]",
+            ".a + .b",
+            ".a, .b",
+            ".a // 1",
+            ".a |= 1",
+            ".a = 1",
+            ".a as $x | .b",
+            ".a[.n]",
+            ".a[.n] | .b",
+            ".a[$n]",
+            ".a[1.5]",
+            ".a[\"\\(.n)\"]",
+            ".a[",
+            ".a[1",
+            ".a[]?//1",
+            ".1",
+            ".a.",
+            "(.a)",
+            ".a # x",
+            ".a[99999999999999999999]",
+            "def f: .a; f",
+            "",
+        ];
+        for filter in filters {
+            assert_eq!(leading(filter), Path::default(), "{filter}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The filter itself, in the process that is there for it.
+
+use std::cell::Cell;
+use std::cell::OnceCell;
+use std::cell::RefCell;
+use std::io;
+use std::io::BufRead;
+use std::io::Write;
+
+use jaq_core::Compiler;
+use jaq_core::Ctx;
+use jaq_core::DataT;
+use jaq_core::Exn;
+use jaq_core::Lut;
+use jaq_core::Vars;
+use jaq_core::data::HasLut;
+use jaq_core::load;
+use jaq_core::load::Arena;
+use jaq_core::load::Loader;
+use jaq_core::native;
+use jaq_json::Val;
+use jaq_json::read;
+use jaq_json::write::Pp;
+use jaq_std::input::HasInputs;
+use jaq_std::input::Inputs;
+use jaq_std::input::RcIter;
+
+use crate::view::clean;
+use crate::view::jq::compile_error;
+use crate::view::jq::wire;
+use crate::view::jq::wire::Input;
+use crate::view::jq::wire::Request;
+use crate::view::jq::wire::Tag;
+
+/// Named filters that are not there: a view depends on its artifact alone.
+const MISSING: [&str; 2] = ["env", "now"];
+/// Bytes of a result that are sent at once.
+const PART: usize = 64 << 10;
+/// Characters of an error, which may quote a value.
+const ERROR_CHARS: usize = 300;
+
+/// Reads a request and values from `input`, and answers on `out`; returns at the end of either.
+///
+/// To be called in a process that has limits, and nothing that it could lose.
+pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
+    let request = Request::read(input)?;
+    let out = Output::new(out);
+    let mut answers = Answers { out: &out, request: &request, text: Vec::new() };
+    let filters: Vec<OnceCell<Filter>> = request.programs.iter().map(|_| OnceCell::new()).collect();
+    if let Err(why) = compiled(&filters, &request, 0) {
+        return answers.send(Tag::NoFilter, why.as_bytes());
+    }
+    let depth = Cell::new(0);
+    let line = Cell::new(0);
+    let next = || match next_value(input, &out) {
+        Ok(None) => None,
+        Ok(Some(value)) => {
+            depth.set(value.depth);
+            line.set(value.line);
+            let text = String::from_utf8_lossy(&value.text);
+            Some(read::parse_single(text.as_bytes()).map_err(|error| error.to_string()))
+        }
+        Err(error) => Some(Err(error.to_string())),
+    };
+    let inputs = RcIter::new(std::iter::from_fn(next));
+    let inputs: Inputs<'_, Val> = &inputs;
+    if request.null_input || request.slurp {
+        let input = if request.slurp { inputs.collect() } else { Ok(Val::Null) };
+        return answers.run(compiled(&filters, &request, 0), input, inputs).map(drop);
+    }
+    for input in inputs {
+        answers.send(Tag::Begin, line.get().to_string().as_bytes())?;
+        if !answers.run(compiled(&filters, &request, depth.get()), input, inputs)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A value that a filter reads.
+struct Value {
+    depth: usize,
+    line: u64,
+    text: Vec<u8>,
+}
+
+/// The next value, and an answer to what there is instead of values before it.
+fn next_value(input: &mut dyn BufRead, out: &RefCell<&mut dyn Write>) -> io::Result<Option<Value>> {
+    loop {
+        let (tag, words) = match wire::read_input(input)? {
+            None => return Ok(None),
+            Some(Input::Value { depth, line, text }) => {
+                return Ok(Some(Value { depth, line, text }));
+            }
+            Some(Input::Large { line }) => (Tag::Large, line.to_string()),
+            Some(Input::Broken { offset, line }) => (Tag::Broken, format!("{offset} {line}")),
+        };
+        wire::write_frame(*out.borrow_mut(), tag, words.as_bytes())?;
+    }
+}
+
+/// What an error says; what `error` was given, where that is a text.
+fn reason(error: jaq_json::Error) -> String {
+    match error.into_val() {
+        Val::TStr(text) => String::from_utf8_lossy(&text).into_owned(),
+        value => value.to_string(),
+    }
+}
+
+/// The data that filters see beside their input.
+struct Kind;
+
+#[derive(Clone)]
+struct Data<'a> {
+    lut: &'a Lut<Kind>,
+    inputs: Inputs<'a, Val>,
+}
+
+impl DataT for Kind {
+    type V<'a> = Val;
+    type Data<'a> = Data<'a>;
+}
+
+impl<'a> HasLut<'a, Kind> for Data<'a> {
+    fn lut(&self) -> &'a Lut<Kind> {
+        self.lut
+    }
+}
+
+impl<'a> HasInputs<'a, Val> for Data<'a> {
+    fn inputs(&self) -> Inputs<'a, Val> {
+        self.inputs
+    }
+}
+
+type Filter = jaq_core::Filter<Kind>;
+
+/// The filter that is left after `depth` steps, compiled when it is first needed.
+fn compiled<'a>(
+    filters: &'a [OnceCell<Filter>],
+    request: &Request,
+    depth: usize,
+) -> Result<&'a Filter, String> {
+    let (Some(cell), Some(program)) = (filters.get(depth), request.programs.get(depth)) else {
+        return Err(format!("there is no step {depth}"));
+    };
+    if let Some(filter) = cell.get() {
+        return Ok(filter);
+    }
+    let filter = compile(program)?;
+    Ok(cell.get_or_init(|| filter))
+}
+
+fn compile(program: &str) -> Result<Filter, String> {
+    let prelude = load::parse(include_str!("prelude.jq"), |parser| parser.defs())
+        .expect("the prelude parses");
+    let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+    let is_there = |fun: &native::Fun<Kind>| !MISSING.contains(&fun.0);
+    let inputs = jaq_std::input::funs::<Kind>().into_vec().into_iter().map(native::run::<Kind>);
+    let funs = jaq_core::funs::<Kind>()
+        .chain(jaq_std::funs::<Kind>().filter(is_there))
+        .chain(jaq_json::funs::<Kind>())
+        .chain(inputs);
+    let arena = Arena::default();
+    let modules = Loader::new(defs.chain(prelude))
+        .load(&arena, load::File { code: program, path: () })
+        .map_err(|errors| compile_error::of_text(program, &errors))?;
+    Compiler::default()
+        .with_funs(funs)
+        .compile(modules)
+        .map_err(|errors| compile_error::of_names(program, &errors))
+}
+
+/// Where answers go: those of results, and those of what was read.
+type Output<'w> = RefCell<&'w mut dyn Write>;
+
+/// Prints results as they come.
+struct Answers<'a, 'w> {
+    out: &'a Output<'w>,
+    request: &'a Request,
+    text: Vec<u8>,
+}
+
+impl Answers<'_, '_> {
+    fn send(&self, tag: Tag, text: &[u8]) -> io::Result<()> {
+        wire::write_frame(*self.out.borrow_mut(), tag, text)
+    }
+
+    /// Runs `filter` on one input to its end or its first error; says whether others are to follow.
+    fn run<'a>(
+        &mut self,
+        filter: Result<&'a Filter, String>,
+        input: Result<Val, String>,
+        inputs: Inputs<'a, Val>,
+    ) -> io::Result<bool> {
+        let (filter, input) = match (filter, input) {
+            (Ok(filter), Ok(input)) => (filter, input),
+            (Err(why), _) | (_, Err(why)) => return self.failed(&why),
+        };
+        let context = Ctx::<Kind>::new(Data { lut: &filter.lut, inputs }, Vars::new([]));
+        for result in filter.id.run((context, input)) {
+            match result.map_err(Exn::get_err) {
+                Ok(value) => self.result(&value)?,
+                Err(Ok(error)) => return self.failed(&reason(error)),
+                // `halt`.
+                Err(Err(_)) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn failed(&mut self, why: &str) -> io::Result<bool> {
+        let why = clean::line(why, ERROR_CHARS);
+        self.send(Tag::Failed, why.as_bytes())?;
+        Ok(true)
+    }
+
+    fn result(&mut self, value: &Val) -> io::Result<()> {
+        self.text.clear();
+        match value {
+            Val::TStr(text) | Val::BStr(text) if self.request.raw => {
+                let mut parts = text.split(|byte| *byte == 0);
+                self.write_all(parts.next().unwrap_or_default())?;
+                for part in parts {
+                    // No view prints NUL bytes.
+                    self.write_all("\u{2400}".as_bytes())?;
+                    self.write_all(part)?;
+                }
+            }
+            value => {
+                let pretty = !self.request.compact;
+                let style = Pp {
+                    indent: pretty.then(|| "  ".to_owned()),
+                    sort_keys: self.request.sorted,
+                    sep_space: pretty,
+                    ..Pp::default()
+                };
+                jaq_json::write::write(self, &style, 0, value)?;
+            }
+        }
+        self.text.push(b'\n');
+        self.send(Tag::Last, &self.text)
+    }
+}
+
+/// The text of a result; sent in parts, where it is long.
+impl Write for Answers<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = bytes.len().min(PART);
+        self.text.extend_from_slice(&bytes[..count]);
+        if self.text.len() >= PART {
+            self.send(Tag::Part, &self.text)?;
+            self.text.clear();
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! What a filter answers, as the text of a view.
+
+use std::io;
+use std::io::Write;
+
+use crate::model::Limits;
+use crate::view::jq::wire;
+use crate::view::jq::wire::Tag;
+use crate::view::scan;
+
+/// Bytes that are gathered before they are written, where the size has no limit.
+const CHUNK: usize = 64 << 10;
+
+/// The results so far.
+pub(super) struct Results<'a> {
+    out: &'a mut dyn Write,
+    text: Vec<u8>,
+    /// Where results in `text` end, and the lines of their values.
+    ends: Vec<(usize, u64)>,
+    /// Most results; 0 lifts the limit on their size.
+    max: Option<u64>,
+    /// Most bytes.
+    room: u64,
+    written: u64,
+    /// The line of the value that is at work, or whose results were cut; 0 before the first.
+    pub(super) line: u64,
+    /// Whole results.
+    pub(super) count: u64,
+    pub(super) failures: u64,
+    /// The line and the reason of the first failure.
+    pub(super) first_failure: Option<(u64, String)>,
+    /// Values that were too large to be read, and the line of the first.
+    pub(super) large: u64,
+    pub(super) first_large: u64,
+    /// Byte and line at which there was no more JSON.
+    pub(super) broken: Option<(u64, u64)>,
+    /// Why the filter is none.
+    pub(super) no_filter: Option<String>,
+    /// Whether there was no room for more.
+    pub(super) full: bool,
+}
+
+/// How much of the results is left after they were cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// So many results.
+    Results(u64),
+    /// So many bytes of the first, which alone is too large.
+    Bytes(u64),
+}
+
+impl<'a> Results<'a> {
+    /// `room` is how large the text may become where `max` lifts the usual limit.
+    pub(super) fn new(out: &'a mut dyn Write, max: Option<u64>, room: u64) -> Self {
+        let room = if max == Some(0) { room } else { Limits::VIEW_BYTES as u64 };
+        Self {
+            out,
+            text: Vec::new(),
+            ends: Vec::new(),
+            max,
+            room,
+            written: 0,
+            line: 0,
+            count: 0,
+            failures: 0,
+            first_failure: None,
+            large: 0,
+            first_large: 0,
+            broken: None,
+            no_filter: None,
+            full: false,
+        }
+    }
+
+    /// Takes one answer; says whether there is a use for more.
+    pub(super) fn take(&mut self, tag: Tag, text: &[u8]) -> io::Result<bool> {
+        let words = || String::from_utf8_lossy(text).into_owned();
+        match tag {
+            Tag::Begin => self.line = words().parse().unwrap_or(0),
+            Tag::Part => self.push(text)?,
+            Tag::Last => {
+                self.push(text)?;
+                if !self.full {
+                    self.count += 1;
+                    self.ends.push((self.text.len(), self.line));
+                }
+            }
+            Tag::Failed => {
+                self.failures += 1;
+                self.first_failure.get_or_insert_with(|| (self.line, words()));
+            }
+            Tag::NoFilter => self.no_filter = Some(words()),
+            Tag::Large => {
+                self.large += 1;
+                if self.large == 1 {
+                    self.first_large = words().parse().unwrap_or(0);
+                }
+            }
+            Tag::Broken => {
+                let numbers = wire::numbers_of(&words()).unwrap_or_default();
+                self.broken = Some((*numbers.first().unwrap_or(&0), *numbers.last().unwrap_or(&0)));
+            }
+        }
+        let enough = self.max.is_some_and(|max| max > 0 && self.count >= max);
+        Ok(!self.full && !enough)
+    }
+
+    /// Whether the usual limit on their size is lifted.
+    pub(super) fn is_endless(&self) -> bool {
+        self.max == Some(0)
+    }
+
+    fn push(&mut self, text: &[u8]) -> io::Result<()> {
+        self.written += text.len() as u64;
+        if self.is_endless() && self.written > self.room {
+            self.full = true;
+            return Ok(());
+        }
+        self.text.extend_from_slice(text);
+        self.full = self.written > self.room;
+        if self.is_endless() && self.text.len() >= CHUNK {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Most bytes that they may have.
+    pub(super) fn room(&self) -> u64 {
+        self.room
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.text)?;
+        self.text.clear();
+        self.ends.clear();
+        Ok(())
+    }
+
+    /// Whether what is left to be written and a notice are too much for a view.
+    pub(super) fn is_crowded(&self, notice: usize) -> bool {
+        !self.is_endless() && self.text.len() + notice > Limits::VIEW_BYTES
+    }
+
+    /// Cuts what does not fit into `budget` bytes; `line` is then that of the first result left out.
+    pub(super) fn shorten(&mut self, budget: usize) -> Cut {
+        let whole = self.ends.partition_point(|(end, _)| *end <= budget);
+        self.line = self.ends.get(whole).map_or(self.line, |(_, line)| *line);
+        if let Some(last) = whole.checked_sub(1) {
+            self.text.truncate(self.ends[last].0);
+            self.count = whole as u64;
+            return Cut::Results(self.count);
+        }
+        let most = scan::char_floor(&self.text, budget.min(self.text.len()));
+        let end = memchr::memrchr(b'\n', &self.text[..most]).map_or(most, |at| at + 1);
+        self.text.truncate(end);
+        self.count = 0;
+        Cut::Bytes(end as u64)
+    }
+
+    /// Writes what is left.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken<'a>(out: &'a mut Vec<u8>, max: Option<u64>, results: &[&str]) -> Results<'a> {
+        let mut taken = Results::new(out, max, 100_000);
+        for result in results {
+            if !taken.take(Tag::Last, result.as_bytes()).unwrap() {
+                break;
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn results_are_cut_between_them() {
+        let mut out = Vec::new();
+        let result = format!("{}\n", "x".repeat(9_999));
+        let mut results = taken(&mut out, None, &[result.as_str(); 9]);
+        assert!(results.full && results.is_crowded(0));
+        assert_eq!((results.count, results.shorten(35_000)), (4, Cut::Results(3)));
+        results.finish().unwrap();
+        assert_eq!(out.len(), 30_000);
+    }
+
+    #[test]
+    fn a_result_that_is_too_large_alone_is_cut_at_a_line() {
+        let result = format!("{}\n", "x".repeat(999)).repeat(60);
+        let mut out = Vec::new();
+        let mut results = taken(&mut out, None, &[&result]);
+        assert_eq!(results.shorten(40_500), Cut::Bytes(40_000));
+        let line = "\u{20ac}".repeat(30_000);
+        let mut results = taken(&mut out, None, &[&line]);
+        assert_eq!(results.shorten(40_000), Cut::Bytes(39_999));
+    }
+
+    #[test]
+    fn without_a_limit_they_pass() {
+        let mut out = Vec::new();
+        let result = format!("{}\n", "x".repeat(9_999));
+        let results = taken(&mut out, Some(0), &[result.as_str(); 12]);
+        assert!(results.full && !results.is_crowded(1_000));
+        assert_eq!(results.count, 10);
+        results.finish().unwrap();
+        assert_eq!(out.len(), 100_000);
+    }
+
+    #[test]
+    fn as_many_as_were_asked_for() {
+        let mut out = Vec::new();
+        let results = taken(&mut out, Some(2), &["1\n", "2\n", "3\n"]);
+        assert_eq!((results.count, results.full), (2, false));
+        results.finish().unwrap();
+        assert_eq!(out, b"1\n2\n");
+    }
+
+    #[test]
+    fn failures_are_counted() {
+        let mut out = Vec::new();
+        let mut results = Results::new(&mut out, None, 0);
+        for (tag, text) in [(Tag::Begin, "7"), (Tag::Failed, "first"), (Tag::Failed, "second")] {
+            assert!(results.take(tag, text.as_bytes()).unwrap());
+        }
+        assert_eq!(results.failures, 2);
+        assert_eq!(results.first_failure, Some((7, "first".to_owned())));
+    }
+}

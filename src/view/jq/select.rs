@@ -1,0 +1,264 @@
+//! Follows a path through a value as a scanner passes it.
+
+use crate::materialize::json::Events;
+use crate::materialize::json::Scalar;
+use crate::view::jq::path::Step;
+use crate::view::jq::path::To;
+
+/// What a path leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Steps that led to it.
+    pub(super) depth: usize,
+    pub(super) what: What,
+}
+
+/// Offsets of the content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum What {
+    /// The value from the one up to the other.
+    Value(u64, u64),
+    /// An array of the items from the one up to the other, which may be none.
+    Items(u64, u64),
+    /// Null: there is no such key or item.
+    Null,
+}
+
+/// Finds what the steps lead to.
+///
+/// A value that a step cannot be taken from, say a number under `.key`, is found as it is: the rest
+/// of the filter says what jq says to that. Of a key that an object has twice, the first counts: the
+/// last, which jq takes, is known only at the end.
+pub(super) struct Select<'a> {
+    steps: &'a [Step],
+    /// Offset of the bytes that the scanner is being given.
+    base: u64,
+    /// The objects and arrays on the path, outermost first.
+    open: Vec<Level>,
+    /// Open brackets inside of what is found or passed over.
+    below: u64,
+    /// The value that has begun: steps to it, and where.
+    begun: Option<(usize, u64)>,
+    found: Vec<Found>,
+}
+
+/// An object or array on the path.
+struct Level {
+    /// Steps that led to it; one more leads on.
+    depth: usize,
+    /// Items so far.
+    items: u64,
+    /// Whether the last key is the one.
+    is_key: bool,
+    /// Whether the step has led somewhere.
+    taken: bool,
+    /// Of a slice.
+    items_at: Option<(u64, u64)>,
+}
+
+impl<'a> Select<'a> {
+    pub(super) fn new(steps: &'a [Step]) -> Self {
+        Self { steps, base: 0, open: Vec::new(), below: 0, begun: None, found: Vec::new() }
+    }
+
+    /// The scanner's next bytes begin at `base`.
+    pub(super) fn at(&mut self, base: u64) {
+        self.base = base;
+    }
+
+    /// What was found since this was last asked.
+    pub(super) fn found(&mut self) -> std::vec::Drain<'_, Found> {
+        self.found.drain(..)
+    }
+
+    /// Whether the value that begins now is on the path, and how many steps led to it.
+    fn next(&mut self, at: u64) -> Option<usize> {
+        let Some(level) = self.open.last_mut() else { return Some(0) };
+        let item = level.items;
+        level.items += 1;
+        let leads = match &self.steps[level.depth].to {
+            To::Key(_) => level.is_key && !level.taken,
+            To::Item(wanted) => item == *wanted,
+            To::Each { range } => range.is_none_or(|range| is_in(item, range)),
+            To::FromEnd => false,
+            To::Slice(from, upto) => {
+                if is_in(item, (*from, *upto)) {
+                    level.items_at.get_or_insert((at, at));
+                }
+                return None;
+            }
+        };
+        level.taken |= leads;
+        leads.then_some(level.depth + 1)
+    }
+
+    /// Enters the object or array that has begun, if the path leads on into it.
+    fn enter(&mut self, array: bool) {
+        let depth = self.begun.map_or(self.steps.len(), |(depth, _)| depth);
+        let leads = match self.steps.get(depth).map(|step| &step.to) {
+            Some(To::Key(_)) => !array,
+            Some(To::Item(_) | To::Slice(..) | To::Each { range: Some(_) }) => array,
+            Some(To::Each { range: None }) => true,
+            Some(To::FromEnd) | None => false,
+        };
+        if self.below > 0 || !leads {
+            self.below += 1;
+            return;
+        }
+        self.begun = None;
+        let level = Level { depth, items: 0, is_key: false, taken: false, items_at: None };
+        self.open.push(level);
+    }
+
+    fn leave(&mut self, Level { depth, taken, items_at, .. }: &Level) {
+        let what = match self.steps[*depth].to {
+            To::Key(_) | To::Item(_) if !taken => What::Null,
+            To::Slice(..) => {
+                let (start, end) = items_at.unwrap_or_default();
+                What::Items(start, end)
+            }
+            _ => return,
+        };
+        self.found.push(Found { depth: depth + 1, what });
+    }
+}
+
+fn is_in(item: u64, (from, upto): (u64, Option<u64>)) -> bool {
+    from <= item && upto.is_none_or(|upto| item < upto)
+}
+
+impl Events for Select<'_> {
+    /// As long as a key in a filter can be, with each character escaped.
+    const KEY_BYTES: usize = 32 << 10;
+
+    fn begins(&mut self, at: usize) {
+        if self.below == 0 {
+            let at = self.base + at as u64;
+            self.begun = self.next(at).map(|depth| (depth, at));
+        }
+    }
+
+    fn scalar(&mut self, _: Scalar, _: &[u8]) {}
+
+    fn text(&mut self, _: &[u8], _: u64) {}
+
+    fn begin_object(&mut self) {
+        self.enter(false);
+    }
+
+    fn begin_array(&mut self) {
+        self.enter(true);
+    }
+
+    fn key(&mut self, key: &[u8]) {
+        if self.below > 0 {
+            return;
+        }
+        let Some(level) = self.open.last_mut() else { return };
+        if let To::Key(wanted) = &self.steps[level.depth].to {
+            level.is_key = is_key(key, wanted);
+        }
+    }
+
+    fn end(&mut self) {
+        if self.below > 0 {
+            self.below -= 1;
+        } else if let Some(level) = self.open.pop() {
+            self.leave(&level);
+        }
+    }
+
+    fn ends(&mut self, at: usize) {
+        if self.below > 0 {
+            return;
+        }
+        let end = self.base + at as u64;
+        if let Some((depth, start)) = self.begun.take() {
+            self.found.push(Found { depth, what: What::Value(start, end) });
+        }
+        let Some(level) = self.open.last_mut() else { return };
+        if let (To::Slice(from, upto), Some(items)) =
+            (&self.steps[level.depth].to, &mut level.items_at)
+            && is_in(level.items - 1, (*from, *upto))
+        {
+            items.1 = end;
+        }
+    }
+}
+
+/// Whether `written` is `wanted`, as JSON writes it.
+fn is_key(written: &[u8], wanted: &str) -> bool {
+    if !written.contains(&b'\\') {
+        return written == wanted.as_bytes();
+    }
+    let quoted = [b"\"", written, b"\""].concat();
+    serde_json::from_slice::<String>(&quoted).is_ok_and(|decoded| decoded == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::materialize::json::Scanner;
+    use crate::view::jq::path::leading;
+
+    /// What a path finds in `text`, wherever the text is cut.
+    fn find(path: &str, text: &str) -> Vec<String> {
+        let steps = leading(path).steps;
+        let found = (1..=text.len()).map(|step| {
+            let mut select = Select::new(&steps);
+            let mut scanner = Scanner::default();
+            let mut found = Vec::new();
+            for (at, piece) in (0..).step_by(step).zip(text.as_bytes().chunks(step)) {
+                select.at(at);
+                scanner.push(piece, &mut select);
+                found.extend(select.found());
+            }
+            found
+        });
+        let mut all: Vec<Vec<Found>> = found.collect();
+        all.dedup();
+        assert_eq!(all.len(), 1, "{path} in {text} depends on the cuts");
+        let cut =
+            |start, end| &text[usize::try_from(start).unwrap()..usize::try_from(end).unwrap()];
+        let shown = all[0].iter().map(|Found { depth, what }| match *what {
+            What::Value(start, end) => format!("{depth} {}", cut(start, end)),
+            What::Items(start, end) => format!("{depth} [{}]", cut(start, end)),
+            What::Null => format!("{depth} null"),
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn what_paths_lead_to() {
+        let text = r#"{"a": [{"b": 1}, {"b": [2, {"a": 0}]}, {"c": 3}], "d": "x", "a": 9} "#;
+        let cases: [(&str, &[&str]); 17] = [
+            (".d", &[r#"1 "x""#]),
+            (".a", &[r#"1 [{"b": 1}, {"b": [2, {"a": 0}]}, {"c": 3}]"#]),
+            (".a[].b", &["3 1", r#"3 [2, {"a": 0}]"#, "3 null"]),
+            (".a[1].b[1].a", &["5 0"]),
+            (".a[7]", &["2 null"]),
+            (".a[7].b", &["2 null"]),
+            (".missing", &["1 null"]),
+            (".d.x", &[r#"1 "x""#]),
+            (".d[]", &[r#"1 "x""#]),
+            (".a.x", &[r#"1 [{"b": 1}, {"b": [2, {"a": 0}]}, {"c": 3}]"#]),
+            (".[0]", &[r#"0 {"a": [{"b": 1}, {"b": [2, {"a": 0}]}, {"c": 3}], "d": "x", "a": 9}"#]),
+            (".a[1:]", &[r#"2 [{"b": [2, {"a": 0}]}, {"c": 3}]"#]),
+            (".a[1:2][]", &[r#"2 {"b": [2, {"a": 0}]}"#]),
+            (".a[:2][].b", &["3 1", r#"3 [2, {"a": 0}]"#]),
+            (".a[5:]", &["2 []"]),
+            (".a[1:2]", &[r#"2 [{"b": [2, {"a": 0}]}]"#]),
+            (".[]", &[r#"1 [{"b": 1}, {"b": [2, {"a": 0}]}, {"c": 3}]"#, r#"1 "x""#, "1 9"]),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(find(path, text), expected, "{path}");
+        }
+        assert_eq!(
+            find(".[]", "[1,true,\"a\",[],{}] "),
+            ["1 1", "1 true", "1 \"a\"", "1 []", "1 {}"]
+        );
+        assert_eq!(find(".\"\u{e9}\\n\"", r#"{"\u00e9\n": 1}"#), ["1 1"]);
+        assert_eq!(find(".a", "[] "), ["0 []"]);
+        assert_eq!(find(".a", "12 "), ["0 12"]);
+    }
+}

@@ -1,0 +1,236 @@
+//! What goes to the process that runs a filter, and what comes back.
+//!
+//! To it: a line of JSON, the [`Request`]; then a line of words for each value, `value depth line
+//! length`, and the value; or for what there is instead, `large line` or `broken offset line`. From
+//! it: frames of a byte that says what it is, the length in four bytes (least first), and a text.
+//! What stands instead of a value comes back when it is read, so that what a view says of it does
+//! not depend on how far ahead the sender was.
+
+use std::io;
+use std::io::BufRead;
+use std::io::Write;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+/// What is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
+pub(super) struct Request {
+    /// The filter, and what is left of it after each step of its path.
+    pub(super) programs: Vec<String>,
+    pub(super) raw: bool,
+    pub(super) compact: bool,
+    pub(super) slurp: bool,
+    pub(super) null_input: bool,
+    pub(super) sorted: bool,
+}
+
+impl Request {
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *out, self)?;
+        out.write_all(b"\n")
+    }
+
+    pub(super) fn read(input: &mut dyn BufRead) -> io::Result<Self> {
+        let mut line = Vec::new();
+        input.read_until(b'\n', &mut line)?;
+        Ok(serde_json::from_slice(&line)?)
+    }
+}
+
+/// What a filter reads next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// A value.
+    Value {
+        /// How many steps of the path led to it.
+        depth: usize,
+        /// The line on which it stands, or the value that it is part of.
+        line: u64,
+        text: Vec<u8>,
+    },
+    /// A value that is too large to be sent.
+    Large { line: u64 },
+    /// The end of what is JSON.
+    Broken { offset: u64, line: u64 },
+}
+
+/// Announces a value of `length` bytes, which are to follow.
+pub(super) fn announce(
+    out: &mut dyn Write,
+    (depth, line): (usize, u64),
+    length: u64,
+) -> io::Result<()> {
+    writeln!(out, "value {depth} {line} {length}")
+}
+
+/// Says that a value is left out.
+pub(super) fn leave_out(out: &mut dyn Write, line: u64) -> io::Result<()> {
+    writeln!(out, "large {line}")
+}
+
+/// Says that there is no more JSON.
+pub(super) fn break_off(out: &mut dyn Write, offset: u64, line: u64) -> io::Result<()> {
+    writeln!(out, "broken {offset} {line}")
+}
+
+/// What comes next; none at the end.
+pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<Input>> {
+    let mut head = String::new();
+    if input.read_line(&mut head)? == 0 {
+        return Ok(None);
+    }
+    let (word, numbers) = head.trim_end().split_once(' ').unwrap_or_default();
+    Ok(Some(match (word, numbers_of(numbers).as_deref()) {
+        ("value", Some(&[depth, line, length])) => {
+            let size = |number: u64| usize::try_from(number).map_err(io::Error::other);
+            let mut text = vec![0; size(length)?];
+            input.read_exact(&mut text)?;
+            Input::Value { depth: size(depth)?, line, text }
+        }
+        ("large", Some(&[line])) => Input::Large { line },
+        ("broken", Some(&[offset, line])) => Input::Broken { offset, line },
+        _ => return Err(io::ErrorKind::InvalidData.into()),
+    }))
+}
+
+/// The numbers of a line of words.
+pub(super) fn numbers_of(words: &str) -> Option<Vec<u64>> {
+    words.split(' ').map(|word| word.parse().ok()).collect()
+}
+
+/// What a frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tag {
+    /// The filter begins with the value on the line that the text names.
+    Begin,
+    /// A part of a result.
+    Part,
+    /// The last part of a result.
+    Last,
+    /// The value failed; why.
+    Failed,
+    /// The filter is none; why.
+    NoFilter,
+    /// A value was left out; its line.
+    Large,
+    /// There is no more JSON; byte and line.
+    Broken,
+}
+
+const TAGS: [(u8, Tag); 7] = [
+    (b'b', Tag::Begin),
+    (b'p', Tag::Part),
+    (b'l', Tag::Last),
+    (b'f', Tag::Failed),
+    (b'n', Tag::NoFilter),
+    (b'o', Tag::Large),
+    (b'x', Tag::Broken),
+];
+/// Bytes before the text of a frame.
+const HEAD: usize = 5;
+/// Most bytes of a text: whoever sends longer ones sends something else.
+const TEXT: usize = 1 << 20;
+
+/// Writes one frame.
+pub(super) fn write_frame(out: &mut dyn Write, tag: Tag, text: &[u8]) -> io::Result<()> {
+    let mark = TAGS.iter().find(|(_, other)| *other == tag).map_or(0, |(mark, _)| *mark);
+    let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+    let mut frame = Vec::with_capacity(HEAD + text.len());
+    frame.push(mark);
+    frame.extend_from_slice(&length.to_le_bytes());
+    frame.extend_from_slice(text);
+    out.write_all(&frame)
+}
+
+/// Puts frames together from pieces of any size.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    kept: Vec<u8>,
+}
+
+impl Frames {
+    /// Hands the frames that `bytes` complete on to `take`, until it says no; returns what it said.
+    pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        mut take: impl FnMut(Tag, &[u8]) -> io::Result<bool>,
+    ) -> io::Result<bool> {
+        self.kept.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some((tag, text)) = frame(&self.kept[at..])? {
+            at += HEAD + text.len();
+            if !take(tag, text)? {
+                return Ok(false);
+            }
+        }
+        self.kept.drain(..at);
+        Ok(true)
+    }
+}
+
+/// The frame that `bytes` begin with, if it is whole.
+fn frame(bytes: &[u8]) -> io::Result<Option<(Tag, &[u8])>> {
+    let Some((&[mark, a, b, c, d], rest)) = bytes.split_first_chunk() else { return Ok(None) };
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    match TAGS.iter().find(|(other, _)| *other == mark) {
+        Some((_, tag)) if length <= TEXT => Ok(rest.get(..length).map(|text| (*tag, text))),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "a filter's answer makes no sense")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_come_as_they_were_sent() {
+        let mut sent = Vec::new();
+        for (depth, line, text) in [(0, 1, "{}"), (2, 7, ""), (1, 9, "[\n1]")] {
+            announce(&mut sent, (depth, line), text.len() as u64).unwrap();
+            sent.extend_from_slice(text.as_bytes());
+        }
+        leave_out(&mut sent, 12).unwrap();
+        break_off(&mut sent, 900, 13).unwrap();
+        let mut input = sent.as_slice();
+        let seen: Vec<Input> = std::iter::from_fn(|| read_input(&mut input).unwrap()).collect();
+        let value = |depth, line, text: &str| Input::Value { depth, line, text: text.into() };
+        let want = [
+            value(0, 1, "{}"),
+            value(2, 7, ""),
+            value(1, 9, "[\n1]"),
+            Input::Large { line: 12 },
+            Input::Broken { offset: 900, line: 13 },
+        ];
+        assert_eq!(seen, want);
+        for bad in ["value 1 2\n", "value 1 2 9\nshort", "large x\n", "other 1\n", "\n"] {
+            assert!(read_input(&mut bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn frames_do_not_depend_on_the_cuts() {
+        let mut sent = Vec::new();
+        for (tag, text) in [(Tag::Begin, "12"), (Tag::Part, "abc"), (Tag::Last, "")] {
+            write_frame(&mut sent, tag, text.as_bytes()).unwrap();
+        }
+        for step in 1..=sent.len() {
+            let mut seen = Vec::new();
+            let mut frames = Frames::default();
+            for piece in sent.chunks(step) {
+                let whole = frames.push(piece, |tag, text| {
+                    seen.push((tag, text.to_vec()));
+                    Ok(true)
+                });
+                assert!(whole.unwrap());
+            }
+            let want =
+                [(Tag::Begin, b"12".to_vec()), (Tag::Part, b"abc".to_vec()), (Tag::Last, vec![])];
+            assert_eq!(seen, want, "by {step}");
+        }
+        for bad in [b"?\0\0\0\0", b"pxxxx"] {
+            assert!(Frames::default().push(bad, |_, _| Ok(true)).is_err());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `.shape`: the structure of JSON, a line a path.
+//!
+//! It is read off the content, not kept by the analysis: a record would grow by kilobytes for
+//! a view that few ask for, and the scanner passes a gigabyte in a second or two.
+
+mod outline;
+mod print;
+mod range;
+mod samples;
+
+use std::io;
+use std::io::Write;
+
+use crate::materialize::json::Kind;
+use crate::materialize::json::Reader;
+use crate::model::Limits;
+use crate::model::Subject;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+use crate::view::number::portion;
+use outline::Outline;
+use print::Printed;
+
+/// Bytes of a key that are known, as written: a path through a longer one cannot be named.
+const KEY_BYTES: usize = 256;
+/// Bytes of strings and numbers that are known, as written.
+const SAMPLE_BYTES: usize = 128;
+/// Bytes read at once.
+const BLOCK: usize = 256 << 10;
+/// Bytes kept free for notices, beside the paths in them.
+const NOTICE_BYTES: usize = 600;
+
+/// Writes the shape.
+///
+/// Each line is a path in jq's syntax, the types of what stands there, how often it does, and
+/// ranges and samples, two spaces or more between them.
+pub(super) fn render(
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    let (read, kind, mut outline) = follow(subject, expired)?;
+    let whole = read.is_none();
+    if kind == Kind::No && whole {
+        return Ok(Rendered::noted(no_shape(subject)));
+    }
+    outline.settle();
+    let file = subject.place.file();
+    let budget = Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + 2 * file.len());
+    let printed = print::print(&outline, budget);
+    out.write_all(printed.text.as_bytes())?;
+    let opening = match read {
+        None => opening(subject, kind),
+        Some(read) => out_of_time(subject, read),
+    };
+    let lines = [Some(opening), left_out(&printed)];
+    let notice = lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
+    Ok(Rendered { notice: Some(notice), whole })
+}
+
+/// Reads the content, up to the byte where there was no more time, if there was not.
+fn follow(
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+) -> io::Result<(Option<u64>, Kind, Outline)> {
+    let mut reader = Reader::<Outline>::default();
+    let mut block = vec![0; BLOCK];
+    let mut offset = 0;
+    let mut cut = None;
+    while !reader.is_off() {
+        if expired() {
+            cut = Some(offset);
+            break;
+        }
+        let got = subject.content.read_at(offset, &mut block)?;
+        if got == 0 {
+            break;
+        }
+        reader.push(&block[..got]);
+        offset += got as u64;
+    }
+    let (kind, outline) = reader.finish();
+    Ok((cut, kind, outline))
+}
+
+fn opening(subject: &Subject<'_>, kind: Kind) -> String {
+    let paths = paths(subject);
+    match kind {
+        Kind::Document | Kind::No => format!("JSON. {paths}"),
+        Kind::Lines { documents } => {
+            format!("JSON Lines, {}. {paths}", counted(documents, "value"))
+        }
+        Kind::Broken { offset, .. } if offset == subject.content.len() => {
+            format!("JSON that lacks its end; the shape of what is there follows. {paths}")
+        }
+        Kind::Broken { offset, line } => format!(
+            "not JSON from line {} on (byte {}); the shape of what is before follows",
+            grouped(line),
+            grouped(offset),
+        ),
+    }
+}
+
+fn out_of_time(subject: &Subject<'_>, read: u64) -> String {
+    let portion = portion(read, subject.content.len());
+    format!("out of time after {portion}; the shape of that follows. {}", paths(subject))
+}
+
+fn paths(subject: &Subject<'_>) -> String {
+    format!("A path is a filter: {}.jq/PATH", subject.place.file())
+}
+
+fn left_out(printed: &Printed) -> Option<String> {
+    let deeper =
+        printed.levels.map(|levels| format!("deeper than {}", counted(levels as u64, "level")));
+    let missing = (printed.missing > 0).then(|| {
+        let all = printed.lines + printed.missing;
+        format!("{} of {} paths", grouped(printed.missing as u64), grouped(all as u64))
+    });
+    let hidden = printed.hidden.then(|| "what is marked `...`".to_owned());
+    let parts: Vec<String> = [deeper, missing, hidden].into_iter().flatten().collect();
+    let what = parts.join("; ");
+    (!parts.is_empty()).then(|| format!("left out: {what}. Look into it with a path as filter"))
+}
+
+fn no_shape(subject: &Subject<'_>) -> String {
+    format!(
+        "# not JSON ({}, {}), so it has no shape. What it is: {}.summary\n",
+        subject.analysis.mime,
+        counted(subject.content.len(), "byte"),
+        subject.place.file(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

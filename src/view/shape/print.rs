@@ -1,0 +1,197 @@
+//! The outline as text: a line a path.
+
+use crate::view::number::grouped;
+use crate::view::shape::KEY_BYTES;
+use crate::view::shape::outline::LEVELS;
+use crate::view::shape::outline::Outline;
+use crate::view::shape::outline::Place;
+
+/// Columns that paths are padded to, at most.
+const PATH_COLUMN: usize = 48;
+/// Columns that types and counts are padded to, at most.
+const WORD_COLUMN: usize = 16;
+
+/// The lines that fit, and what is left out.
+pub(super) struct Printed {
+    pub(super) text: String,
+    /// Lines of `text`.
+    pub(super) lines: usize,
+    /// The deepest level that is shown, where deeper ones were left out to make room.
+    pub(super) levels: Option<usize>,
+    /// Lines that were left out at the end, because even the upper levels do not fit.
+    pub(super) missing: usize,
+    /// Whether there are paths that the outline did not keep.
+    pub(super) hidden: bool,
+}
+
+/// One line in columns.
+struct Row {
+    path: String,
+    types: String,
+    count: String,
+    values: String,
+}
+
+/// Prints as many levels as fit into `budget` bytes; of the first alone, as many lines.
+pub(super) fn print(outline: &Outline, budget: usize) -> Printed {
+    let mut printed = print_levels(outline, LEVELS, budget);
+    for levels in (1..LEVELS).rev() {
+        if printed.missing == 0 {
+            break;
+        }
+        printed = Printed { levels: Some(levels), ..print_levels(outline, levels, budget) };
+    }
+    printed
+}
+
+fn print_levels(outline: &Outline, levels: usize, budget: usize) -> Printed {
+    let mut rows = Rows { outline, levels, all: Vec::new(), hidden: false };
+    if let Some(root) = outline.root() {
+        rows.add(root, ".", "", 0);
+    }
+    let widths = [
+        widest(&rows.all, PATH_COLUMN, |row| &row.path),
+        widest(&rows.all, WORD_COLUMN, |row| &row.types),
+        widest(&rows.all, WORD_COLUMN, |row| &row.count),
+    ];
+    let mut text = String::new();
+    let mut lines = 0;
+    for row in &rows.all {
+        let line = row.line(widths);
+        if text.len() + line.len() >= budget {
+            break;
+        }
+        text.push_str(&line);
+        text.push('\n');
+        lines += 1;
+    }
+    let missing = rows.all.len() - lines;
+    Printed { text, lines, levels: None, missing, hidden: rows.hidden }
+}
+
+fn widest(rows: &[Row], most: usize, column: impl Fn(&Row) -> &String) -> usize {
+    rows.iter()
+        .map(|row| column(row).chars().count())
+        .filter(|width| *width <= most)
+        .max()
+        .unwrap_or(0)
+}
+
+impl Row {
+    fn line(&self, [path, types, count]: [usize; 3]) -> String {
+        let Self { path: at, types: what, count: often, values } = self;
+        let line = format!("{at:path$}  {what:types$}  {often:count$}  {values}");
+        line.trim_end().to_owned()
+    }
+}
+
+struct Rows<'a> {
+    outline: &'a Outline,
+    levels: usize,
+    all: Vec<Row>,
+    hidden: bool,
+}
+
+impl Rows<'_> {
+    /// The row of a place, and those of what it holds. `path` begins with `.`.
+    fn add(&mut self, index: usize, path: &str, count: &str, level: usize) {
+        let place = self.outline.place(index);
+        self.all.push(Row {
+            path: path.to_owned(),
+            types: types(place),
+            count: count.to_owned(),
+            values: values(place),
+        });
+        self.hidden |= place.hidden;
+        if level == self.levels {
+            return;
+        }
+        for field in &place.fields {
+            let value = self.outline.place(field.place);
+            let often = if place.objects == 1 {
+                String::new()
+            } else {
+                format!("{} of {}", grouped(value.seen), grouped(place.objects))
+            };
+            self.add(field.place, &joined(path, &key(&field.key)), &often, level + 1);
+        }
+        if let Some(each) = place.each {
+            let seen = grouped(self.outline.place(each).seen);
+            self.add(each, &joined(path, "[]"), &seen, level + 1);
+        }
+    }
+}
+
+/// `.a` and `.b` as `.a.b`, `.` and `.b` as `.b`, `.` and `[]` as `.[]`.
+fn joined(path: &str, step: &str) -> String {
+    let path = if path == "." && step.starts_with('.') { "" } else { path };
+    format!("{path}{step}")
+}
+
+/// The step to a key, in jq's syntax: `.name`, `."two words"`.
+fn key(written: &[u8]) -> String {
+    let text = String::from_utf8_lossy(written);
+    if written.len() == KEY_BYTES {
+        return format!(".\"{text}...\"");
+    }
+    // jq's strings do not know the surrogates of JSON's, so what is escaped is decoded.
+    let decoded = serde_json::from_str(&format!("\"{text}\"")).unwrap_or(text.into_owned());
+    let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if decoded.bytes().all(bare) && decoded.starts_with(|c: char| !c.is_ascii_digit()) {
+        return format!(".{decoded}");
+    }
+    format!(".{}", serde_json::Value::String(decoded))
+}
+
+/// `str`; `str 12|null 3` where there are several.
+fn types(place: &Place) -> String {
+    let number = if place.floats > 0 { "float" } else { "int" };
+    let all = [
+        ("bool", place.bools),
+        (number, place.ints + place.floats),
+        ("str", place.texts),
+        ("array", place.arrays),
+        ("object", place.objects),
+        ("null", place.nulls),
+    ];
+    let there: Vec<(&str, u64)> = all.into_iter().filter(|(_, count)| *count > 0).collect();
+    match there.as_slice() {
+        [(name, _)] => (*name).to_owned(),
+        several => {
+            let parts = several.iter().map(|(name, count)| format!("{name} {}", grouped(*count)));
+            parts.collect::<Vec<String>>().join("|")
+        }
+    }
+}
+
+/// Ranges and samples.
+fn values(place: &Place) -> String {
+    let sizes = [
+        numbers(place).filter(|_| !place.samples.are_all()),
+        place.lengths.shown(grouped).map(|range| unit(&range, "byte")),
+        place.items.shown(grouped).map(|range| unit(&range, "item")),
+        place.keys.shown(grouped).map(|range| unit(&range, "key")),
+        place.hidden.then(|| "...".to_owned()),
+        Some(place.samples.shown()).filter(|shown| !shown.is_empty()),
+    ];
+    sizes.into_iter().flatten().collect::<Vec<String>>().join("  ")
+}
+
+/// `1..5000`; exact where all are whole.
+fn numbers(place: &Place) -> Option<String> {
+    let mut all = place.numbers;
+    match (all.ends(), place.whole.ends()) {
+        (None, _) => place.whole.shown(|number| number.to_string()),
+        (Some(_), whole) => {
+            let (least, most) = whole.unzip();
+            [least, most].into_iter().flatten().for_each(|end| all.push(end as f64));
+            all.shown(|number| number.to_string())
+        }
+    }
+}
+
+/// `3..18 items`, `1 item`.
+fn unit(range: &str, unit: &str) -> String {
+    let plural = if range == "1" { "" } else { "s" };
+    format!("{range} {unit}{plural}")
+}

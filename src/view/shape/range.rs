@@ -1,0 +1,40 @@
+//! The least and the largest of what was seen.
+
+/// Both ends, once something was seen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range<T>(Option<(T, T)>);
+
+impl<T> Default for Range<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Copy + PartialOrd> Range<T> {
+    pub(super) fn push(&mut self, value: T) {
+        self.0 = Some(match self.0 {
+            None => (value, value),
+            Some((least, most)) => {
+                (if value < least { value } else { least }, if value > most { value } else { most })
+            }
+        });
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        if let Some((least, most)) = other.0 {
+            self.push(least);
+            self.push(most);
+        }
+    }
+
+    /// The least and the largest.
+    pub(super) fn ends(&self) -> Option<(T, T)> {
+        self.0
+    }
+
+    /// `2..18`, or `2` where all are alike.
+    pub(super) fn shown(&self, show: impl Fn(T) -> String) -> Option<String> {
+        let (least, most) = self.0?;
+        Some(if least == most { show(least) } else { format!("{}..{}", show(least), show(most)) })
+    }
+}

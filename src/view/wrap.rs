@@ -1,0 +1,262 @@
+//! `.wrap`: the whole, with long lines folded.
+
+use std::io;
+use std::io::BufWriter;
+use std::io::Write;
+
+use crate::model::Subject;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::number::portion;
+use crate::view::query::Position;
+use crate::view::scan;
+
+/// Characters of a line that is shown as it is, and of a piece of a longer one.
+const WIDTH: usize = 400;
+/// How far back from its end a piece looks for a good place to fold.
+const SLACK: usize = 100;
+/// Bytes that tell whether a line is long, and where it folds.
+const ENOUGH: usize = 4 * WIDTH + 4;
+/// Bytes read at once.
+const BLOCK: usize = 256 << 10;
+/// Bytes gathered before they are written.
+const GATHERED: usize = 64 << 10;
+
+/// Writes all lines, each of those with more than 400 characters in pieces.
+///
+/// A piece but the first of a line begins with `line@column:`, where it stands in the artifact.
+/// Without these marks and the newlines before them the text is the artifact, byte for byte; only
+/// NUL bytes are shown as their symbol. Memory does not grow with lines.
+pub(super) fn render(
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    let mut folder = Folder::new(out);
+    let mut text = Vec::new();
+    let mut read = 0;
+    let mut whole = true;
+    loop {
+        if expired() {
+            whole = false;
+            break;
+        }
+        let kept = text.len();
+        text.resize(kept + BLOCK, 0);
+        let got = subject.content.read_at(read, &mut text[kept..])?;
+        text.truncate(kept + got);
+        read += got as u64;
+        let used = folder.push(&text, got == 0)?;
+        text.drain(..used);
+        if got == 0 {
+            break;
+        }
+    }
+    folder.out.flush()?;
+    let out_of_time = (!whole).then(|| folder.out_of_time(subject, read - text.len() as u64));
+    let notices = [out_of_time, folder.first.map(folded)];
+    let notice: String = notices.into_iter().flatten().collect();
+    Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
+}
+
+fn folded(at: Position) -> String {
+    let Position { line, column } = at;
+    format!(
+        "# long lines are folded: `{at}:` begins what line {line} has from byte column {column} on\n"
+    )
+}
+
+/// Writes lines, and knows where it is.
+struct Folder<'a> {
+    out: BufWriter<&'a mut dyn Write>,
+    /// Where the next byte stands.
+    at: Position,
+    /// The first fold.
+    first: Option<Position>,
+}
+
+impl<'a> Folder<'a> {
+    fn new(out: &'a mut dyn Write) -> Self {
+        let out = BufWriter::with_capacity(GATHERED, out);
+        Self { out, at: Position { line: 1, column: 1 }, first: None }
+    }
+
+    /// Writes what can be told of `text`, all of it if that is the `last`; says how much that was.
+    fn push(&mut self, text: &[u8], last: bool) -> io::Result<usize> {
+        let mut at = 0;
+        loop {
+            let rest = &text[at..];
+            let near = &rest[..rest.len().min(ENOUGH)];
+            let end = memchr::memchr(b'\n', near);
+            let piece = match end {
+                None if near.is_empty() || (near.len() < ENOUGH && !last) => return Ok(at),
+                end => fold(&near[..end.unwrap_or(near.len())]),
+            };
+            self.mark()?;
+            let ends = end == Some(piece);
+            self.write(&near[..piece + usize::from(ends)])?;
+            at += piece + usize::from(ends);
+            if ends {
+                self.at = Position { line: self.at.line + 1, column: 1 };
+            } else {
+                self.at.column += piece as u64;
+            }
+        }
+    }
+
+    /// Begins a line of the view: says where it belongs, unless it begins a line of the artifact.
+    fn mark(&mut self) -> io::Result<()> {
+        if self.at.column == 1 {
+            return Ok(());
+        }
+        self.first.get_or_insert(self.at);
+        write!(self.out, "\n{}:", self.at)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while let Some(nul) = memchr::memchr(0, rest) {
+            self.out.write_all(&rest[..nul])?;
+            self.out.write_all("\u{2400}".as_bytes())?;
+            rest = &rest[nul + 1..];
+        }
+        self.out.write_all(rest)
+    }
+
+    fn out_of_time(&self, subject: &Subject<'_>, done: u64) -> String {
+        format!(
+            "# out of time after {}; what was folded follows. Go on: {}.grep/--from={} -o .{{1,{WIDTH}}}\n",
+            portion(done, subject.content.len()),
+            subject.place.file(),
+            self.at,
+        )
+    }
+}
+
+/// Bytes of the first piece of `line`: all of it, where it is short.
+fn fold(line: &[u8]) -> usize {
+    let most = scan::forward(line, 0, WIDTH);
+    if most == line.len() {
+        return most;
+    }
+    let least = scan::forward(line, 0, WIDTH - SLACK);
+    let good = line[least..most].iter().rposition(|byte| b" \t,;>|&})]".contains(byte));
+    good.map_or_else(|| scan::char_floor(line, most), |good| least + good + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::view::View;
+    use crate::view::fixture::Fixture;
+
+    fn wrapped(text: impl Into<Vec<u8>>) -> Vec<u8> {
+        Fixture::new(text).bytes(&View::Wrap)
+    }
+
+    /// The artifact again: without the notice, and without marks where a fold can be.
+    fn unfolded(view: &[u8]) -> Vec<u8> {
+        let notices = view.starts_with(b"# long");
+        let mut text: Vec<u8> = Vec::new();
+        let mut at = Position { line: 0, column: 1 };
+        for line in view.split_inclusive(|byte| *byte == b'\n').skip(usize::from(notices)) {
+            let mark = format!("{at}:");
+            let rest = line.strip_prefix(mark.as_bytes()).filter(|_| at.column > 1);
+            if rest.is_some() {
+                text.pop();
+            } else {
+                at = Position { line: at.line + 1, column: 1 };
+            }
+            let rest = rest.unwrap_or(line);
+            text.extend_from_slice(rest);
+            at.column += rest.len() as u64 - u64::from(rest.ends_with(b"\n"));
+        }
+        text
+    }
+
+    #[test]
+    fn short_lines_pass() {
+        for text in ["", "\n", "a\n\nb", &format!("{}\n", "x".repeat(400)), "\u{20ac}\r\n"] {
+            assert_eq!(wrapped(text), text.as_bytes());
+        }
+        let wide = "\u{1f600}".repeat(400);
+        assert_eq!(wrapped(wide.as_str()), wide.as_bytes());
+    }
+
+    #[test]
+    fn a_long_line_folds_at_a_good_place() {
+        let word = "x".repeat(39);
+        let line = format!("{} {}", [word.as_str(); 9].join(" "), "y".repeat(100));
+        let text = format!("first\n{line}\nlast\n");
+        let want = format!(
+            "# long lines are folded: `2@361:` begins what line 2 has from byte column 361 on\n\
+             first\n{} \n2@361:{}\nlast\n",
+            [word.as_str(); 9].join(" "),
+            "y".repeat(100)
+        );
+        assert_eq!(String::from_utf8(wrapped(text)).unwrap(), want);
+    }
+
+    #[test]
+    fn a_line_without_good_places_folds_between_characters() {
+        let text = "\u{e9}".repeat(1000);
+        let view = String::from_utf8(wrapped(text.as_str())).unwrap();
+        let lines: Vec<&str> = view.lines().skip(1).collect();
+        assert_eq!(lines[1], format!("1@801:{}", "\u{e9}".repeat(400)));
+        assert_eq!(lines[2], format!("1@1601:{}", "\u{e9}".repeat(200)));
+        assert_eq!(unfolded(view.as_bytes()), text.as_bytes());
+    }
+
+    #[test]
+    fn nul_bytes_are_shown_as_their_symbol() {
+        let mut fixture = Fixture::new("text");
+        fixture.bytes.0 = b"a\0b\n".to_vec();
+        assert_eq!(fixture.text(&View::Wrap), "a\u{2400}b\n");
+    }
+
+    #[test]
+    fn time_can_run_out() {
+        let fixture = Fixture::new("x".repeat(3 * BLOCK));
+        let calls = std::cell::Cell::new(0);
+        let expired = || calls.replace(calls.get() + 1) == 1;
+        let (body, rendered) = fixture.render_until(&View::Wrap, &expired).unwrap();
+        let notice = rendered.notice.unwrap();
+        assert!(!rendered.whole);
+        assert!(notice.starts_with("# out of time after 260.8 of 786.4 kB; what was folded"));
+        let again = "Go on: /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1@260801 -o .{1,400}\n";
+        assert!(notice.contains(again), "{notice}");
+        assert!(notice.contains("\n# long lines are folded: `1@401:`"), "{notice}");
+        assert_eq!(unfolded(&body), vec![b'x'; 260_800]);
+    }
+
+    #[test]
+    fn one_huge_line_takes_little_memory() {
+        let text = "word, ".repeat(300_000);
+        let view = wrapped(text.as_str());
+        assert!(view.split(|byte| *byte == b'\n').all(|line| line.len() <= 420));
+        assert!(unfolded(&view) == text.as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn without_marks_it_is_the_artifact(
+            lines in prop::collection::vec((prop::collection::vec(1u8.., 0..8), 0..400usize), 0..8),
+            end: bool,
+        ) {
+            let lines = lines.iter().map(|(word, times)| word.repeat(*times));
+            let mut text = lines.collect::<Vec<Vec<u8>>>().join(&b'\n');
+            text.extend(end.then_some(b'\n'));
+            let view = wrapped(text.as_slice());
+            prop_assert_eq!(unfolded(&view), text);
+            let fits = |line: &[u8]| scan::forward(line, 0, WIDTH + 30) == line.len();
+            prop_assert!(view.split(|byte| *byte == b'\n').all(fits));
+        }
+
+        #[test]
+        fn characters_are_never_cut(text in "(\\PC{0,40} ?[a-z\u{20ac}\u{1f600}]{0,900}){0,4}") {
+            prop_assert!(String::from_utf8(wrapped(text)).is_ok());
+        }
+    }
+}

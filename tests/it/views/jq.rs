@@ -1,0 +1,155 @@
+//! Filters: what real jq prints, and what harms nobody.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::support::Command;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::need;
+
+const DEEP: &str = "# the filter recurses too deeply";
+const LARGE: &str = "# the filter needs more than the 256 MiB of memory that it may have";
+const LATE: &str = "# out of time, ";
+
+fn document() -> String {
+    let mut text = String::from(r#"{"total":900,"items":["#);
+    for id in 0..900 {
+        let even = id % 2 == 0;
+        write!(text, r#"{{"id":{id},"name":"item {id}","even":{even},"tags":["a","b/c"]}},"#)
+            .unwrap();
+    }
+    text.pop();
+    text.push_str("]}\n");
+    text
+}
+
+fn view(artifact: &Path, filter: &str) -> String {
+    let name = artifact.file_name().unwrap().to_str().unwrap();
+    let path = artifact.with_file_name(format!("{name}.jq/{}", filter.replace('/', "%2F")));
+    let mut file = File::open(path).unwrap();
+    let size = file.metadata().unwrap().len();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text.len() as u64, size, "{filter}");
+    text
+}
+
+#[test]
+fn it_prints_what_jq_prints() {
+    need("jq", "jq");
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let path = mount.artifact("c7", "x.json", document().as_bytes());
+        let plain = mount.store().plain("c7", "x.json");
+        let filters: &[&[&str]] = &[
+            &[".total"],
+            &[".items[7]"],
+            &["-c", ".items[10:13]"],
+            &["-r", ".items[] | select(.id % 300 == 0) | .name"],
+            &["-c", "[.items[] | select(.even)] | length"],
+            &["-c", "[.items[].tags[]] | group_by(.) | map([.[0], length])"],
+            &["-c", "-S", ".items[-1]"],
+            &["-c", ".items[0].tags[1] | split(\"/\")"],
+        ];
+        for filter in filters {
+            let expected = Command::new("jq").args(*filter).arg(&plain).text();
+            assert_eq!(view(&path, &filter.join(" ")), expected, "{mode:?} {filter:?}");
+        }
+    }
+}
+
+#[test]
+fn with_and_without_a_mount_it_is_the_same() {
+    let mount = TestMount::new(Mode::Passthrough);
+    let path = mount.artifact("c7", "x.json", document().as_bytes());
+    for filter in [".items[3].name", "-c .items[]", "nothing", "error(\"x\")"] {
+        let without = mount.store().view(&format!("c7/artifacts/tool/x.json.jq/{filter}"));
+        assert_eq!(view(&path, filter).into_bytes(), without, "{filter}");
+    }
+}
+
+/// Each of these ends a process that evaluates it, or never ends, or takes all memory.
+#[test]
+fn no_filter_harms_the_mount() {
+    let mount = TestMount::new(Mode::Passthrough);
+    let path = mount.artifact("c7", "x.json", document().as_bytes());
+    let cases: [(&str, &[&str]); 6] = [
+        ("def f: 1 + f; f", &[DEEP]),
+        (".total, (def f: 1 + f; f)", &[DEEP]),
+        ("reduce range(200000) as $x (.; [.]) | tojson", &[DEEP]),
+        ("\"abc\" * 1000000000", &[LARGE]),
+        ("[range(1000000000000)]", &[LARGE, LATE]),
+        ("[limit(1000000000; repeat(1))] | length", &[LARGE, LATE]),
+    ];
+    for (filter, expected) in cases {
+        let found = view(&path, filter);
+        assert!(expected.iter().any(|start| found.starts_with(start)), "{filter}: {found:.300}");
+        assert_eq!(
+            found.ends_with("; what was found before follows\n900\n"),
+            filter.starts_with('.')
+        );
+        assert_eq!(view(&path, ".total"), "900\n", "after {filter}");
+    }
+    let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+    let deep = mount.artifact("c7", "deep.json", deep.as_bytes());
+    assert!(view(&deep, "%2E").starts_with(DEEP));
+}
+
+#[test]
+fn a_filter_that_never_ends_is_ended_and_others_go_on() {
+    let mount = TestMount::new(Mode::Passthrough);
+    let path = mount.artifact("c7", "x.json", document().as_bytes());
+    let endless = path.with_file_name("x.json.jq/.total, last(range(1000000000000))");
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| fs::read_to_string(&endless).unwrap());
+        loop {
+            assert_eq!(fs::read(&path).unwrap(), document().as_bytes());
+            assert!(fs::read(path.with_file_name("x.json.tail")).is_ok());
+            assert_eq!(view(&path, ".total"), "900\n");
+            if reading.is_finished() {
+                break;
+            }
+        }
+        let found = reading.join().unwrap();
+        assert!(found.starts_with(LATE), "{found}");
+        assert!(found.ends_with("; what was found before follows\n900\n"), "{found}");
+    });
+}
+
+#[test]
+fn a_filter_sees_its_input_and_nothing_else() {
+    let mount = TestMount::new(Mode::Passthrough);
+    let path = mount.artifact("c7", "x.json", b"{\"a\":1}\n");
+    for filter in ["env", "$ENV", "now", "input_filename", "get_search_list"] {
+        assert!(view(&path, filter).starts_with("# not a filter: there is no "), "{filter}");
+    }
+    assert!(view(&path, "import \"x\" as x; .").starts_with("# not a filter: modules cannot"));
+    assert_eq!(view(&path, "0 | localtime | mktime"), "0\n");
+}
+
+#[test]
+fn a_long_document_is_not_loaded() {
+    let mount = TestMount::new(Mode::Passthrough);
+    let mut text = String::from("{\"items\":[");
+    for id in 0..600 {
+        write!(text, "{{\"id\":{id},\"body\":\"{:050000}\"}},", 0).unwrap();
+    }
+    text.pop();
+    text.push_str("],\"total\":600}");
+    assert!(text.len() > 30_000_000);
+    let path = mount.artifact("c7", "x.json", text.as_bytes());
+    assert_eq!(view(&path, ".items[599].id"), "599\n");
+    assert_eq!(view(&path, ".total"), "600\n");
+    assert_eq!(view(&path, "-c .items[] | select(.id > 597) | .body | length"), "50000\n50000\n");
+    let whole = view(&path, ".items | length");
+    assert!(
+        whole.starts_with("# the value on line 1 is left out: it has more than 16 MiB"),
+        "{whole}"
+    );
+    let summary = fs::read_to_string(path.with_file_name("x.json.summary")).unwrap();
+    assert!(!summary.contains("INCOMPLETE"));
+}
