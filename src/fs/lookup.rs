@@ -160,7 +160,7 @@ impl Shared {
         stat: &Stat,
     ) -> Result<Arc<Node>> {
         let node = self.nodes.intern(Key::Disk(FileId::of(stat)), |_| {
-            Ok(NodeKind::File(FileNode::new(Link::new(parent, name), stat)))
+            Ok(NodeKind::File(Box::new(FileNode::new(Link::new(parent, name), stat))))
         })?;
         relink(&node, parent, name);
         Ok(node)

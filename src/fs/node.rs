@@ -34,7 +34,7 @@ pub(crate) enum NodeKind {
     /// A directory on disk: the root, a conversation, or below one.
     Dir(DirNode),
     /// A regular file on disk.
-    File(FileNode),
+    File(Box<FileNode>),
     /// A computed file, at one generation of what it is computed from.
     Rendered(RenderedNode),
     /// A directory of views that are found by name: `X.grep`.

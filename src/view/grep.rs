@@ -30,6 +30,7 @@ use crate::view::query::Position;
 use crate::view::scan;
 use crate::view::scan::Found;
 use ahead::Ahead;
+use ahead::Seek;
 use ahead::Sizes;
 use fold::Folded;
 use fold::Trace;
@@ -67,8 +68,8 @@ fn search(
     let mut report = Report::new(&pattern.matcher, query.options(), &trace, page);
     let searched = std::thread::scope(|scope| {
         let content = subject.content;
-        let seek = (&pattern.matcher, query.options());
-        let ahead = Ahead::start(scope, content, trace.offset(), seek, sizes);
+        let seek = Seek { matcher: &pattern.matcher, options: query.options(), sizes };
+        let ahead = Ahead::start(scope, content, trace.offset(), seek, expired);
         let text = Folded::new(content, ahead, &trace, expired);
         searcher(query.options()).search_reader(&pattern.matcher, text, &mut report)
     });

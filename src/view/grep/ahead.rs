@@ -13,6 +13,7 @@ use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::thread;
 use std::thread::Scope;
+use std::time::Duration;
 
 use grep_regex::RegexMatcher;
 
@@ -32,6 +33,8 @@ const SMALLEST: u64 = 8 << 20;
 /// Threads that work on one search. Each has an automaton of its own.
 pub(super) const MOST_THREADS: usize = 4;
 
+/// How long the one that searches waits before it looks whether there is time left.
+const MOMENT: Duration = Duration::from_millis(10);
 /// The name of the threads.
 const NAME: &str = "ctxfs-scout";
 
@@ -49,12 +52,27 @@ impl Default for Sizes {
     }
 }
 
+/// What is looked for.
+#[derive(Clone, Copy)]
+pub(super) struct Seek<'a> {
+    pub(super) matcher: &'a RegexMatcher,
+    pub(super) options: &'a Options,
+    pub(super) sizes: Sizes,
+}
+
 /// A content that is read from one place on.
 pub(super) struct Ahead<'a> {
     content: &'a dyn Content,
+    expired: &'a dyn Fn() -> bool,
     /// None, where reading ahead is not worth it.
     queue: Option<(Arc<Queue>, Survey<'a>)>,
     stretch: Stretch,
+}
+
+impl<'a> Seek<'a> {
+    fn survey(&self, content: &'a dyn Content) -> Survey<'a> {
+        Survey::new(content, self.matcher, self.options, self.sizes.survey)
+    }
 }
 
 impl<'a> Ahead<'a> {
@@ -63,25 +81,28 @@ impl<'a> Ahead<'a> {
         scope: &'scope Scope<'scope, '_>,
         content: &'a dyn Content,
         offset: u64,
-        (matcher, options): (&'a RegexMatcher, &'a Options),
-        sizes: Sizes,
+        seek: Seek<'a>,
+        expired: &'a dyn Fn() -> bool,
     ) -> Self
     where
         'a: 'scope,
     {
         let stretch = Stretch::new(offset, Vec::new());
-        if content.len().saturating_sub(offset) < sizes.content {
-            return Self { content, queue: None, stretch };
+        if content.len().saturating_sub(offset) < seek.sizes.content {
+            return Self { content, expired, queue: None, stretch };
         }
-        let survey = move || Survey::new(content, matcher, options, sizes.survey);
-        let queue = Arc::new(Queue::new(offset, content.len(), sizes.stretch));
+        let queue = Arc::new(Queue::new(offset, content.len(), seek.sizes.stretch));
         for _ in 1..threads() {
             let queue = Arc::clone(&queue);
-            let work = move || queue.work(&mut survey());
+            let work = move || {
+                // Threads that share a matcher wait for each other.
+                let matcher = seek.matcher.clone();
+                queue.work(&mut Seek { matcher: &matcher, ..seek }.survey(content));
+            };
             // One that cannot be started is not needed.
             drop(thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work));
         }
-        Self { content, queue: Some((queue, survey())), stretch }
+        Self { content, expired, queue: Some((queue, seek.survey(content))), stretch }
     }
 
     /// Whether there may be lines that the searcher need not see.
@@ -107,7 +128,7 @@ impl<'a> Ahead<'a> {
     fn advance(&mut self, offset: u64) {
         let Some((queue, survey)) = &mut self.queue else { return };
         while offset >= self.stretch.end()
-            && let Some(next) = queue.next(survey)
+            && let Some(next) = queue.next(survey, self.expired)
         {
             queue.reuse(std::mem::replace(&mut self.stretch, next));
         }
@@ -158,8 +179,8 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    fn fill(mut self, survey: &mut Survey<'_>) {
-        survey.fill(&mut self.stretch, self.length);
+    fn fill(mut self, survey: &mut Survey<'_>, stop: &dyn Fn() -> bool) {
+        survey.fill(&mut self.stretch, self.length, stop);
     }
 }
 
@@ -191,21 +212,24 @@ impl Queue {
     fn work(&self, survey: &mut Survey<'_>) {
         let mut state = self.lock();
         while !state.closed && state.next < self.end {
-            state = self.help(state, survey);
+            state = self.help(state, survey, &|| self.lock().closed);
         }
     }
 
-    /// Reads one more stretch; where there is no room for it, waits until something changes.
+    /// Reads one more stretch; where there is no room for it, waits until something changes, or for
+    /// a moment.
     fn help<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         survey: &mut Survey<'_>,
+        stop: &dyn Fn() -> bool,
     ) -> MutexGuard<'a, State> {
         let Some(claim) = self.claim(&mut state) else {
-            return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.changed.wait_timeout(state, MOMENT);
+            return waited.unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(state);
-        claim.fill(survey);
+        claim.fill(survey, stop);
         self.lock()
     }
 
@@ -217,7 +241,7 @@ impl Queue {
             return None;
         }
         state.next = self.after(start);
-        let bytes = state.spare.pop().unwrap_or_else(|| vec![0; self.length]);
+        let bytes = state.spare.pop().unwrap_or_default();
         let length = (state.next - start) as usize;
         Some(Claim { queue: self, start, length, stretch: Stretch::new(start, bytes) })
     }
@@ -227,33 +251,31 @@ impl Queue {
         self.end.min(start + self.length as u64)
     }
 
-    /// The stretch that is searched next; none at the end.
-    fn next(&self, survey: &mut Survey<'_>) -> Option<Stretch> {
+    /// The stretch that is searched next; none at the end, or when there is no more time.
+    fn next(&self, survey: &mut Survey<'_>, expired: &dyn Fn() -> bool) -> Option<Stretch> {
         let mut state = self.lock();
         loop {
             let wanted = state.wanted;
-            if wanted >= self.end {
-                return None;
-            }
             if let Some(stretch) = state.ready.remove(&wanted) {
                 state.wanted = self.after(wanted);
                 self.changed.notify_all();
                 return Some(stretch);
             }
-            state = self.help(state, survey);
+            if wanted >= self.end || expired() {
+                return None;
+            }
+            state = self.help(state, survey, expired);
         }
     }
 
     fn reuse(&self, stretch: Stretch) {
-        let bytes = stretch.into_bytes();
-        if !bytes.is_empty() {
-            self.lock().spare.push(bytes);
-        }
+        self.lock().spare.push(stretch.into_bytes());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::atomic::AtomicBool;
     use std::sync::atomic::Ordering;
 
@@ -302,7 +324,8 @@ mod tests {
     ) -> T {
         let matcher = RegexMatcher::new_line_matcher("x").unwrap();
         thread::scope(|scope| {
-            test(&mut Ahead::start(scope, content, START, (&matcher, options), sizes))
+            let seek = Seek { matcher: &matcher, options, sizes };
+            test(&mut Ahead::start(scope, content, START, seek, &|| false))
         })
     }
 
@@ -417,5 +440,39 @@ mod tests {
             });
         }));
         assert_eq!(read.is_err(), content.failed.load(Ordering::Relaxed));
+    }
+
+    /// Other threads can read it only once that is allowed.
+    struct Slow {
+        bytes: Bytes,
+        allowed: AtomicBool,
+    }
+
+    impl Content for Slow {
+        fn len(&self) -> u64 {
+            self.bytes.len()
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            while thread::current().name() == Some(NAME) && !self.allowed.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            self.bytes.read_at(offset, buffer)
+        }
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_there_is_time() {
+        let content = Slow { bytes: Bytes(text(20_000)), allowed: AtomicBool::new(false) };
+        let (matcher, asked) = (RegexMatcher::new_line_matcher("x").unwrap(), Cell::new(0));
+        let expired = || asked.replace(asked.get() + 1) > 200;
+        let (options, sizes) = (Options::default(), sizes(0, 10_000));
+        let seek = Seek { matcher: &matcher, options: &options, sizes };
+        thread::scope(|scope| {
+            let mut ahead = Ahead::start(scope, &content, START, seek, &expired);
+            let (read, _) = read(&mut ahead, START, usize::MAX).unwrap();
+            assert_eq!(read.len(), content.bytes.0.len() - 8);
+            content.allowed.store(true, Ordering::Relaxed);
+        });
     }
 }

@@ -341,6 +341,7 @@ mod tests {
 
     use super::*;
     use crate::view::fixture::Bytes;
+    use crate::view::grep::ahead::Seek;
     use crate::view::grep::ahead::Sizes;
     use crate::view::grep::survey;
     use crate::view::query::Options;
@@ -356,7 +357,8 @@ mod tests {
         let sizes = Sizes { content: 0, stretch: 10_000, survey };
         let mut read = 0;
         std::thread::scope(|scope| {
-            let ahead = Ahead::start(scope, &content, 0, (&matcher, &options), sizes);
+            let seek = Seek { matcher: &matcher, options: &options, sizes };
+            let ahead = Ahead::start(scope, &content, 0, seek, &|| false);
             let mut folded = Folded::new(&content, ahead, &trace, &|| false);
             while let count @ 1.. = folded.read(&mut [0; 4096]).unwrap() {
                 read += count;

@@ -48,10 +48,8 @@ pub(super) fn finish(
         report.page.push(format!("{}\n", report.count()).as_bytes())?;
     }
     let (lines, windowed) = (report.lines, report.windowed);
-    let all_lines = match report.page.is_full() {
-        true => scan::count_lines_from(subject, trace.counted(), expired)?,
-        false => None,
-    };
+    let count = || scan::count_lines_from(subject, trace.counted(), expired);
+    let all_lines = if report.page.is_full() { count()? } else { None };
     let notices = Notices { query, subject, trace, ending, lines, all_lines, windowed };
     let cut = report.page.shorten(subject.view_bytes().saturating_sub(notices.longest()));
     report.page.flush()?;
@@ -118,10 +116,9 @@ impl Notices<'_> {
     /// ` of 8,112 lines`.
     fn among(&self) -> String {
         let from = self.query.options().from.map_or(1, |from| from.line);
-        let plural = if self.lines == 1 { "" } else { "s" };
         match self.all_lines {
-            _ if self.ending.out_of_time => format!(" line{plural} so far"),
-            None => format!(" line{plural}"),
+            _ if self.ending.out_of_time => " lines so far".to_owned(),
+            None => format!(" line{}", if self.lines == 1 { "" } else { "s" }),
             Some(lines) if from == 1 => format!(" of {}", counted(lines, "line")),
             Some(lines) => {
                 let rest = (lines + 1).saturating_sub(from);

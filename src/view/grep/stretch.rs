@@ -45,7 +45,7 @@ impl Part {
 }
 
 impl Stretch {
-    /// Begins at `start`; `bytes` has room for all of it.
+    /// Begins at `start`; what is in `bytes` is of no use.
     pub(super) fn new(start: u64, bytes: Vec<u8>) -> Self {
         Self { start, bytes, ..Self::default() }
     }
@@ -71,7 +71,11 @@ impl Stretch {
         self.pending = self.kept;
         let next = self.end() + self.pending().len() as u64;
         let left = length - (next - self.start) as usize;
-        let room = &mut self.bytes[self.filled..][..left.min(most)];
+        let end = self.filled + left.min(most);
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        let room = &mut self.bytes[self.filled..end];
         let count = if room.is_empty() { 0 } else { content.read_at(next, room)? };
         self.filled += count;
         Ok(count)

@@ -20,7 +20,7 @@ use crate::view::grep::stretch::Stretch;
 use crate::view::query::Options;
 
 /// Bytes that are looked through at once.
-const BLOCK: usize = 128 << 10;
+const BLOCK: usize = 64 << 10;
 /// Fewer bytes are not worth leaving out.
 const SMALLEST_GAP: usize = 4 << 10;
 /// With more lines of context than this, everything is shown to the searcher. So many lines fit
@@ -68,7 +68,7 @@ impl<'a> Scout<'a> {
             .bom_sniffing(false)
             .build();
         let margin = if context == 0 { 0 } else { context as usize + 1 };
-        (context <= MOST_CONTEXT).then(|| Self { matcher, searcher, margin })
+        (context <= MOST_CONTEXT).then_some(Self { matcher, searcher, margin })
     }
 
     fn find(&mut self, lines: &[u8], finds: &mut Finds<'_>) -> io::Result<()> {
@@ -91,10 +91,13 @@ impl<'a> Survey<'a> {
         self.scout.is_some()
     }
 
-    /// Reads the `length` bytes of `stretch`; fewer, where not all can be read.
-    pub(super) fn fill(&mut self, stretch: &mut Stretch, length: usize) {
+    /// Reads the `length` bytes of `stretch`; fewer, where not all can be read or nobody wants them
+    /// any more.
+    pub(super) fn fill(&mut self, stretch: &mut Stretch, length: usize, stop: &dyn Fn() -> bool) {
         let mut sparse = true;
-        while let Ok(count @ 1..) = stretch.read(self.content, length, self.sizes.block) {
+        while !stop()
+            && let Ok(count @ 1..) = stretch.read(self.content, length, self.sizes.block)
+        {
             sparse = sparse && self.judge(stretch, count);
         }
         stretch.keep(stretch.pending().len());
