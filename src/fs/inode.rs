@@ -63,6 +63,9 @@ pub(crate) struct InodeTable {
     next: AtomicU64,
 }
 
+/// References to a node in the table, and by whoever looks at it there.
+const HELD_HERE: usize = 3;
+
 /// A node, found by its key.
 struct Interned(Arc<Node>);
 
@@ -117,19 +120,34 @@ impl InodeTable {
     }
 
     /// The kernel forgets `ino` `count` times.
+    ///
+    /// A directory that is forgotten before what is below it stays: another node of it would not
+    /// tell those that it is renamed.
     pub(crate) fn forget(&self, ino: Ino, count: u64) {
-        if ino == Ino::ROOT {
-            return;
+        for above in self.forget_one(ino, count) {
+            self.forget_one(above, 0);
         }
+    }
+
+    /// Answers with what the node stood in or came from, all the way up, if it is forgotten: it may
+    /// have been the last to need them.
+    fn forget_one(&self, ino: Ino, count: u64) -> Vec<Ino> {
         let mut keys = self.lock();
-        let Ok(node) = self.get(ino) else { return };
-        if node.lookups.fetch_sub(count, Relaxed) <= count {
-            keys.remove(&node.key);
-            self.nodes.remove(&ino);
-            drop(keys);
-            // The node may own open files: they close here, with nothing locked.
-            drop(node);
+        let Some(node) = self.get(ino).ok().filter(|node| !node.is_root()) else {
+            return Vec::new();
+        };
+        if node.lookups.fetch_sub(count, Relaxed) > count {
+            return Vec::new();
         }
+        node.lookups.store(0, Relaxed);
+        if node.as_dir().is_ok() && Arc::strong_count(&node) > HELD_HERE {
+            return Vec::new();
+        }
+        keys.remove(&node.key);
+        self.nodes.remove(&ino);
+        drop(keys);
+        // The node may own open files: they close here, with nothing locked.
+        std::iter::successors(node.above(), |above| above.above()).map(|above| above.ino).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

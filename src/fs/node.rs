@@ -133,6 +133,17 @@ impl Node {
         }
     }
 
+    /// What it stands in, or is computed from.
+    pub(crate) fn above(&self) -> Option<Arc<Self>> {
+        match &self.kind {
+            NodeKind::Dir(dir) => Some(dir.link.get()?.parent),
+            NodeKind::File(file) => Some(file.link.get()?.parent),
+            NodeKind::Rendered(rendered) => rendered.of.clone(),
+            NodeKind::ViewDir { of, .. } => Some(Arc::clone(of)),
+            NodeKind::Control => None,
+        }
+    }
+
     pub(crate) fn is_root(&self) -> bool {
         self.ino == Ino::ROOT
     }

@@ -203,7 +203,9 @@ fn work(shared: &Weak<Shared>) {
             }
             Outcome::Done => keep_resumable(&mut resumable, &node),
         }
-        shared.nodes.forget(node.ino, 1);
+        let ino = node.ino;
+        drop(node);
+        shared.nodes.forget(ino, 1);
     }
 }
 

@@ -13,6 +13,7 @@ use super::operations::Mode::Replace;
 use super::operations::Op;
 use super::operations::Op::Close;
 use super::operations::Op::Exit;
+use super::operations::Op::Forget;
 use super::operations::Op::Hold;
 use super::operations::Op::Mkdir;
 use super::operations::Op::Open;
@@ -55,6 +56,15 @@ fn directories_change_places() {
     let ops = [Open(inside, How::REPLACE), close(0), Settle];
     check(&[&ops[..], &[Rename(first, second, Exchange)]].concat());
     check(&[&ops[..], &[Rename(second, first, Exchange)]].concat());
+}
+
+/// The directory was forgotten before the file that had been renamed into it, which was then recorded
+/// where it had been.
+#[test]
+fn directories_change_places_while_a_file_is_open() {
+    let inside = "c1/artifacts/tool/sub/a.tail";
+    let exchange = Rename("c1/artifacts/tool/sub", "c1/history", Exchange);
+    check(&[Open(B, How::REPLACE), Rename(B, inside, Replace), Forget, exchange, close(0)]);
 }
 
 /// It took over what the writer of the other had said.
