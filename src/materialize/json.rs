@@ -76,15 +76,22 @@ impl Detector {
         match &self.state {
             State::Before | State::Inside { string: true } => Json::No,
             State::Inside { string: false } => Json::Broken { offset: length, line: lines },
-            State::After { .. } if self.documents == 1 => {
-                Json::Document { shape: render::document(&self.shape) }
-            }
-            State::After { .. } => {
-                let shape = render::lines(&self.shape, self.documents);
-                Json::Lines { documents: self.documents, shape }
-            }
+            State::After { .. } if self.documents == 1 => Json::Document {
+                shape: render::document(&self.shape),
+                pretty_lines: self.pretty_lines(),
+            },
+            State::After { .. } => Json::Lines {
+                documents: self.documents,
+                shape: render::lines(&self.shape, self.documents),
+                pretty_lines: self.pretty_lines(),
+            },
             State::Off(json) => json.clone(),
         }
+    }
+
+    /// Lines of the values that have ended when they are indented.
+    fn pretty_lines(&self) -> u64 {
+        self.documents + self.scanner.breaks()
     }
 
     fn scan(&mut self, bytes: &[u8], offset: u64) -> Result<(), usize> {
@@ -127,7 +134,7 @@ impl Detector {
 
     /// Whether one more value makes JSON Lines.
     fn may_follow(&self) -> bool {
-        self.newline_since && !self.scanner.saw_newline()
+        self.newline_since && self.scanner.newlines() == 0
     }
 
     fn note_start(&mut self, offset: u64) {

@@ -63,6 +63,9 @@ pub enum Json {
     Document {
         /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of {...}]}`.
         shape: String,
+        /// Lines that it has when it is indented; 0 in records that did not count them.
+        #[serde(default)]
+        pretty_lines: u64,
     },
     /// Two or more JSON values, one a line.
     Lines {
@@ -70,6 +73,9 @@ pub enum Json {
         documents: u64,
         /// The structure of the values, merged.
         shape: String,
+        /// Lines that they have when they are indented; 0 in records that did not count them.
+        #[serde(default)]
+        pretty_lines: u64,
     },
     /// Begins with `{` or `[`, and stops being JSON further on.
     Broken {

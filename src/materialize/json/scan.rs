@@ -3,18 +3,52 @@
 //! It accepts what RFC 8259 does. Bytes above 0x7F are taken inside strings as they come: whoever
 //! drives it sees to it that they are UTF-8.
 
-use crate::materialize::json::shape::Scalar;
-use crate::materialize::json::shape::Shape;
-
 /// Deepest nesting that is followed, at a bit a level: 128 KiB. Every JSON reader that was tried
 /// gives up far earlier.
 const MAX_DEPTH: usize = 1 << 20;
 /// Bytes of a key that are kept: longer keys are told apart by their beginning.
 pub(super) const KEY_BYTES: usize = 64;
 
+/// Who is told what a scanner reads, in the order in which it stands.
+pub(crate) trait Sink {
+    /// An array or an object begins, with this bracket.
+    fn begin(&mut self, bracket: u8);
+
+    /// It ends, with this bracket.
+    fn end(&mut self, bracket: u8);
+
+    /// A comma.
+    fn comma(&mut self) {}
+
+    /// A colon.
+    fn colon(&mut self) {}
+
+    /// Bytes of a string, a number or a word as they stand, quotes included. A token comes in
+    /// pieces.
+    fn piece(&mut self, _bytes: &[u8]) {}
+
+    /// A key has ended; at most [`KEY_BYTES`] of it, as written.
+    fn key(&mut self, _start: &[u8]) {}
+
+    /// A string that is a value has ended, of so many bytes as written.
+    fn text(&mut self, _length: u64) {}
+
+    /// Another value without parts has ended.
+    fn scalar(&mut self, _scalar: Scalar) {}
+}
+
+/// A value without parts, other than a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scalar {
+    Null,
+    Bool,
+    Int,
+    Float,
+}
+
 /// Why the scanner stopped.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// The bytes are used up inside the value.
     More,
     /// The value ended; so many bytes belong to it.
@@ -25,7 +59,7 @@ pub(super) enum Stop {
 
 /// Where the scanner is in a value.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scanner {
+pub(crate) struct Scanner {
     state: State,
     nesting: Nesting,
     /// The string being read is a key.
@@ -35,7 +69,9 @@ pub(super) struct Scanner {
     /// The beginning of a key that was cut by the end of a block.
     key: Vec<u8>,
     tokens: u64,
-    saw_newline: bool,
+    /// Commas, and two for each array or object that is not empty.
+    breaks: u64,
+    newlines: u64,
     one_line: bool,
 }
 
@@ -75,9 +111,15 @@ impl Scanner {
         self.one_line = true;
     }
 
-    /// Whether there was a newline inside a value.
-    pub(super) fn saw_newline(&self) -> bool {
-        self.saw_newline
+    /// Newlines inside values so far.
+    pub(crate) fn newlines(&self) -> u64 {
+        self.newlines
+    }
+
+    /// Newlines that the values so far have when they are indented: one after each opening
+    /// bracket and each comma, one before each closing bracket, none in what is empty.
+    pub(super) fn breaks(&self) -> u64 {
+        self.breaks
     }
 
     /// Keys, values and closing brackets so far.
@@ -85,17 +127,17 @@ impl Scanner {
         self.tokens
     }
 
-    /// Goes on with `bytes`, and tells `shape` what it reads.
-    pub(super) fn push(&mut self, bytes: &[u8], shape: &mut Shape) -> Stop {
+    /// Goes on with `bytes`, and tells `sink` what it reads.
+    pub(crate) fn push(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Stop {
         let mut at = 0;
         while at < bytes.len() {
             let step = match self.state {
-                State::Text => self.text(bytes, at, shape),
-                State::Escape => self.escape(bytes[at]).then_some(1),
-                State::Hex(left) => self.hex(bytes[at], left).then_some(1),
-                State::Number(number) => self.number(bytes, at, number, shape),
-                State::Word(rest, scalar) => self.word(bytes[at], rest, scalar, shape).then_some(1),
-                _ => self.structure(bytes, at, shape),
+                State::Text => self.text(bytes, at, sink),
+                State::Escape => self.escape(bytes[at], sink).then_some(1),
+                State::Hex(left) => self.hex(bytes[at], left, sink).then_some(1),
+                State::Number(number) => self.number(bytes, at, number, sink),
+                State::Word(rest, scalar) => self.word(bytes[at], rest, scalar, sink).then_some(1),
+                _ => self.structure(bytes, at, sink),
             };
             let Some(step) = step else {
                 return Stop::Wrong(at);
@@ -111,19 +153,22 @@ impl Scanner {
 
     /// One byte between strings, numbers and words, or a run of white space.
     #[inline]
-    fn structure(&mut self, bytes: &[u8], at: usize, shape: &mut Shape) -> Option<usize> {
+    fn structure(&mut self, bytes: &[u8], at: usize, sink: &mut impl Sink) -> Option<usize> {
         let byte = bytes[at];
         match byte {
             b' ' | b'\t' | b'\r' => return Some(1 + spaces(&bytes[at + 1..])),
             b'\n' if self.one_line => return None,
-            b'\n' => self.saw_newline = true,
+            b'\n' => self.newlines += 1,
             _ => match self.state {
-                State::Colon if byte == b':' => self.state = State::Value,
-                State::CommaOrEnd => self.comma_or_end(byte, shape)?,
-                State::Key | State::KeyOrEnd if byte == b'"' => self.begin_text(true),
-                State::KeyOrEnd if byte == b'}' => self.end(b'}', shape)?,
-                State::ValueOrEnd if byte == b']' => self.end(b']', shape)?,
-                State::Value | State::ValueOrEnd => self.value(byte, shape)?,
+                State::Colon if byte == b':' => {
+                    sink.colon();
+                    self.state = State::Value;
+                }
+                State::CommaOrEnd => self.comma_or_end(byte, sink)?,
+                State::Key | State::KeyOrEnd if byte == b'"' => self.begin_text(true, sink),
+                State::KeyOrEnd if byte == b'}' => self.end(b'}', sink)?,
+                State::ValueOrEnd if byte == b']' => self.end(b']', sink)?,
+                State::Value | State::ValueOrEnd => self.value(byte, sink)?,
                 _ => return None,
             },
         }
@@ -131,20 +176,20 @@ impl Scanner {
     }
 
     #[inline]
-    fn value(&mut self, byte: u8, shape: &mut Shape) -> Option<()> {
+    fn value(&mut self, byte: u8, sink: &mut impl Sink) -> Option<()> {
         self.state = match byte {
             b'"' => {
-                self.begin_text(false);
+                self.begin_text(false, sink);
                 return Some(());
             }
             b'{' => {
                 self.nesting.push(true)?;
-                shape.begin_object();
+                sink.begin(byte);
                 State::KeyOrEnd
             }
             b'[' => {
                 self.nesting.push(false)?;
-                shape.begin_array();
+                sink.begin(byte);
                 State::ValueOrEnd
             }
             b'-' => State::Number(Number::Minus),
@@ -155,32 +200,40 @@ impl Scanner {
             b'n' => State::Word(b"ull", Scalar::Null),
             _ => return None,
         };
+        if !matches!(byte, b'{' | b'[') {
+            sink.piece(&[byte]);
+        }
         Some(())
     }
 
     #[inline]
-    fn comma_or_end(&mut self, byte: u8, shape: &mut Shape) -> Option<()> {
+    fn comma_or_end(&mut self, byte: u8, sink: &mut impl Sink) -> Option<()> {
         if byte != b',' {
-            return self.end(byte, shape);
+            self.end(byte, sink)?;
+            self.breaks += 2;
+            return Some(());
         }
+        sink.comma();
+        self.breaks += 1;
         self.state = if self.nesting.in_object() { State::Key } else { State::Value };
         Some(())
     }
 
     #[inline]
-    fn end(&mut self, byte: u8, shape: &mut Shape) -> Option<()> {
+    fn end(&mut self, byte: u8, sink: &mut impl Sink) -> Option<()> {
         if byte != (if self.nesting.in_object() { b'}' } else { b']' }) {
             return None;
         }
         self.nesting.pop();
-        shape.end();
+        sink.end(byte);
         self.tokens += 1;
         self.state = State::CommaOrEnd;
         Some(())
     }
 
     #[inline]
-    fn begin_text(&mut self, in_key: bool) {
+    fn begin_text(&mut self, in_key: bool, sink: &mut impl Sink) {
+        sink.piece(b"\"");
         self.in_key = in_key;
         self.length = 0;
         self.key.clear();
@@ -189,39 +242,42 @@ impl Scanner {
 
     /// A stretch of a string without escapes; with its closing quote, if that follows.
     #[inline]
-    fn text(&mut self, bytes: &[u8], at: usize, shape: &mut Shape) -> Option<usize> {
+    fn text(&mut self, bytes: &[u8], at: usize, sink: &mut impl Sink) -> Option<usize> {
         let plain = plain_run(&bytes[at..]);
         let run = &bytes[at..at + plain];
         match bytes.get(at + plain) {
             Some(b'"') => {
-                self.end_text(run, shape);
+                sink.piece(&bytes[at..=at + plain]);
+                self.end_text(run, sink);
                 return Some(plain + 1);
             }
             Some(b'\\') => self.state = State::Escape,
             Some(_) if plain == 0 => return None,
             _ => {
+                sink.piece(run);
                 self.keep(run);
                 return Some(plain);
             }
         }
+        sink.piece(&bytes[at..=at + plain]);
         self.keep(run);
         self.keep(b"\\");
         Some(plain + 1)
     }
 
     #[inline]
-    fn end_text(&mut self, run: &[u8], shape: &mut Shape) {
+    fn end_text(&mut self, run: &[u8], sink: &mut impl Sink) {
         self.tokens += 1;
         if !self.in_key {
-            shape.text(self.length + run.len() as u64);
+            sink.text(self.length + run.len() as u64);
             self.state = State::CommaOrEnd;
             return;
         }
         if self.length == 0 {
-            shape.key(&run[..run.len().min(KEY_BYTES)]);
+            sink.key(&run[..run.len().min(KEY_BYTES)]);
         } else {
             self.keep(run);
-            shape.key(&self.key);
+            sink.key(&self.key);
         }
         self.state = State::Colon;
     }
@@ -235,58 +291,80 @@ impl Scanner {
         }
     }
 
-    fn escape(&mut self, byte: u8) -> bool {
+    fn escape(&mut self, byte: u8, sink: &mut impl Sink) -> bool {
         self.state = match byte {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text,
             b'u' => State::Hex(4),
             _ => return false,
         };
+        sink.piece(&[byte]);
         self.keep(&[byte]);
         true
     }
 
-    fn hex(&mut self, byte: u8, left: u8) -> bool {
+    fn hex(&mut self, byte: u8, left: u8, sink: &mut impl Sink) -> bool {
+        if !byte.is_ascii_hexdigit() {
+            return false;
+        }
         self.state = if left == 1 { State::Text } else { State::Hex(left - 1) };
+        sink.piece(&[byte]);
         self.keep(&[byte]);
-        byte.is_ascii_hexdigit()
+        true
     }
 
-    fn word(&mut self, byte: u8, rest: &'static [u8], scalar: Scalar, shape: &mut Shape) -> bool {
+    fn word(
+        &mut self,
+        byte: u8,
+        rest: &'static [u8],
+        scalar: Scalar,
+        sink: &mut impl Sink,
+    ) -> bool {
         if byte != rest[0] {
             return false;
         }
+        sink.piece(&[byte]);
         if rest.len() == 1 {
-            self.scalar(scalar, shape);
+            self.scalar(scalar, sink);
         } else {
             self.state = State::Word(&rest[1..], scalar);
         }
         true
     }
 
+    /// As much of a number as there is. Its end is the byte that does not belong to it; where it
+    /// cannot end there, that byte is the one that is wrong.
     #[inline]
     fn number(
         &mut self,
         bytes: &[u8],
         at: usize,
         mut number: Number,
-        shape: &mut Shape,
+        sink: &mut impl Sink,
     ) -> Option<usize> {
-        for (read, byte) in bytes[at..].iter().enumerate() {
-            if let Some(next) = number.next(*byte) {
-                number = next;
-                continue;
-            }
-            self.scalar(number.ended()?, shape);
-            return Some(read);
+        let mut read = 0;
+        while let Some(next) = bytes.get(at + read).and_then(|byte| number.next(*byte)) {
+            number = next;
+            read += 1;
+        }
+        if read > 0 {
+            sink.piece(&bytes[at..at + read]);
         }
         self.state = State::Number(number);
-        Some(bytes.len() - at)
+        if at + read == bytes.len() {
+            return Some(read);
+        }
+        match number.ended() {
+            Some(scalar) => self.scalar(scalar, sink),
+            None if read == 0 => return None,
+            None => {}
+        }
+        Some(read)
     }
 
     #[inline]
-    fn scalar(&mut self, scalar: Scalar, shape: &mut Shape) {
+    fn scalar(&mut self, scalar: Scalar, sink: &mut impl Sink) {
         self.tokens += 1;
-        shape.scalar(scalar);
+        sink.scalar(scalar);
         self.state = State::CommaOrEnd;
     }
 }

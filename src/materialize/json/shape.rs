@@ -4,6 +4,8 @@
 //! of an array. Values that stand at the same place are merged into its node.
 
 use crate::materialize::json::scan::KEY_BYTES;
+use crate::materialize::json::scan::Scalar;
+use crate::materialize::json::scan::Sink;
 
 /// Levels that have nodes; what lies deeper is `...`.
 const LEVELS: usize = 8;
@@ -12,15 +14,6 @@ const LEVELS: usize = 8;
 const KEYS: usize = 64;
 /// Nodes in all. With their keys they take at most some 300 KB.
 const NODES: usize = 1024;
-
-/// A value without parts, other than a string.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scalar {
-    Null,
-    Bool,
-    Int,
-    Float,
-}
 
 /// What was seen at one place.
 #[derive(Debug, Clone, Default)]
@@ -83,76 +76,7 @@ impl Shape {
         &self.nodes[index]
     }
 
-    #[inline]
-    pub(super) fn scalar(&mut self, scalar: Scalar) {
-        if let Some(node) = self.place() {
-            self.nodes[node].scalars[scalar as usize] = true;
-        }
-    }
-
-    #[inline]
-    pub(super) fn text(&mut self, length: u64) {
-        if let Some(node) = self.place() {
-            let node = &mut self.nodes[node];
-            node.texts += 1;
-            node.longest = node.longest.max(length);
-        }
-    }
-
-    pub(super) fn begin_object(&mut self) {
-        let node = self.place();
-        if let Some(node) = node {
-            self.nodes[node].objects += 1;
-        }
-        self.begin(node, false);
-    }
-
-    pub(super) fn begin_array(&mut self) {
-        let node = self.place();
-        if let Some(node) = node {
-            self.nodes[node].arrays += 1;
-        }
-        self.begin(node, true);
-    }
-
-    pub(super) fn end(&mut self) {
-        if self.below > 0 {
-            self.below -= 1;
-        } else {
-            self.open.pop();
-        }
-    }
-
-    /// The key of the value that comes next, as written, at most [`KEY_BYTES`] of it.
-    #[inline]
-    pub(super) fn key(&mut self, key: &[u8]) {
-        debug_assert!(key.len() <= KEY_BYTES);
-        if self.below > 0 {
-            return;
-        }
-        let Some(&Open { node, next, .. }) = self.open.last() else {
-            return;
-        };
-        self.nodes[node].keys += 1;
-        let mark = mark(key);
-        let fields = &self.nodes[node].fields;
-        let is_it = |field: &Field| field.mark == mark && *field.key == *key;
-        let found = if fields.get(next).is_some_and(is_it) {
-            Some(next)
-        } else {
-            fields.iter().position(is_it)
-        };
-        let value = match found {
-            Some(index) => Some(self.nodes[node].fields[index].node),
-            None => self.new_field(node, mark, key),
-        };
-        if let Some(open) = self.open.last_mut() {
-            open.value = value;
-            open.next = found.unwrap_or(next) + 1;
-        }
-    }
-
-    fn begin(&mut self, node: Option<usize>, array: bool) {
+    fn open(&mut self, node: Option<usize>, array: bool) {
         match node {
             Some(node) if self.open.len() < LEVELS => {
                 self.open.push(Open { node, array, next: 0, value: None });
@@ -212,6 +136,70 @@ impl Shape {
     }
 }
 
+impl Sink for Shape {
+    fn begin(&mut self, bracket: u8) {
+        let array = bracket == b'[';
+        let node = self.place();
+        if let Some(node) = node {
+            let node = &mut self.nodes[node];
+            *(if array { &mut node.arrays } else { &mut node.objects }) += 1;
+        }
+        self.open(node, array);
+    }
+
+    #[inline]
+    fn scalar(&mut self, scalar: Scalar) {
+        if let Some(node) = self.place() {
+            self.nodes[node].scalars[scalar as usize] = true;
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, length: u64) {
+        if let Some(node) = self.place() {
+            let node = &mut self.nodes[node];
+            node.texts += 1;
+            node.longest = node.longest.max(length);
+        }
+    }
+
+    fn end(&mut self, _: u8) {
+        if self.below > 0 {
+            self.below -= 1;
+        } else {
+            self.open.pop();
+        }
+    }
+
+    #[inline]
+    fn key(&mut self, key: &[u8]) {
+        debug_assert!(key.len() <= KEY_BYTES);
+        if self.below > 0 {
+            return;
+        }
+        let Some(&Open { node, next, .. }) = self.open.last() else {
+            return;
+        };
+        self.nodes[node].keys += 1;
+        let mark = mark(key);
+        let fields = &self.nodes[node].fields;
+        let is_it = |field: &Field| field.mark == mark && *field.key == *key;
+        let found = if fields.get(next).is_some_and(is_it) {
+            Some(next)
+        } else {
+            fields.iter().position(is_it)
+        };
+        let value = match found {
+            Some(index) => Some(self.nodes[node].fields[index].node),
+            None => self.new_field(node, mark, key),
+        };
+        if let Some(open) = self.open.last_mut() {
+            open.value = value;
+            open.next = found.unwrap_or(next) + 1;
+        }
+    }
+}
+
 /// A number that differs for most keys that differ, so that most comparisons are of numbers.
 #[inline]
 fn mark(key: &[u8]) -> u64 {
@@ -227,14 +215,14 @@ mod tests {
     #[test]
     fn keys_without_number_take_bounded_memory() {
         let mut shape = Shape::default();
-        shape.begin_array();
+        shape.begin(b'[');
         for index in 0..20_000 {
             for key in ["a", "b", "c"] {
-                shape.begin_object();
+                shape.begin(b'{');
                 shape.key(format!("{key}{index}").as_bytes());
             }
             shape.scalar(Scalar::Int);
-            (0..3).for_each(|_| shape.end());
+            (0..3).for_each(|_| shape.end(b'}'));
         }
         assert!(shape.nodes.len() <= NODES);
         let fields: usize = shape.nodes.iter().map(|node| node.fields.len()).sum();

@@ -165,7 +165,7 @@ fn size(subject: &Subject<'_>) -> String {
 
 fn shape(subject: &Subject<'_>) -> Option<String> {
     match &subject.analysis.json {
-        Json::Document { shape } | Json::Lines { shape, .. } => Some(format!("shape: {shape}")),
+        Json::Document { shape, .. } | Json::Lines { shape, .. } => Some(format!("shape: {shape}")),
         Json::No | Json::Broken { .. } => None,
     }
 }

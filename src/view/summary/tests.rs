@@ -190,7 +190,8 @@ shown: nothing, the output is empty
 fn json_on_one_line() {
     let json = format!("{{\"total\": [{}0]}}", "1234567, ".repeat(20_000));
     let mut fixture = Fixture::new(json.clone());
-    fixture.analysis.json = Json::Document { shape: "{total: [20001 of int]}".to_owned() };
+    fixture.analysis.json =
+        Json::Document { shape: "{total: [20001 of int]}".to_owned(), pretty_lines: 20_004 };
     let want = format!(
         "[ctxfs] The complete output is stored. There is no need to run the call again.\n\
          call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
@@ -231,7 +232,8 @@ fn endless_names_do_not_break_the_caps() {
     fixture.at(&format!("artifacts/tool/{}", vec!["\u{20ac}".repeat(80); 12].join("/")));
     fixture.record.said.tool = Some("\u{20ac}\n".repeat(5000));
     fixture.record.said.call = Some("x".repeat(5000));
-    fixture.analysis.json = Json::Lines { documents: 2, shape: "[\u{20ac}]".repeat(5000) };
+    fixture.analysis.json =
+        Json::Lines { documents: 2, shape: "[\u{20ac}]".repeat(5000), pretty_lines: 4 };
     print(&fixture);
     fixture.record.state = State::Incomplete("why\n".repeat(1000));
     print(&fixture);
