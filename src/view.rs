@@ -11,6 +11,7 @@ mod lines;
 mod meta;
 mod name;
 mod number;
+mod pages;
 mod probe;
 mod query;
 mod range;
@@ -24,6 +25,7 @@ use std::io::Write;
 
 pub use name::LISTED;
 pub use name::split;
+pub use pages::PageNumber;
 pub use query::Query;
 pub use range::LineRange;
 pub use readme::ignore;
@@ -45,6 +47,8 @@ pub enum View {
     Head,
     /// `.lines/<range>`: some lines.
     Lines(LineRange),
+    /// `.pages/<number>`: a part that a reader with a size gate can fetch.
+    Page(PageNumber),
     /// `.grep/<query>`: what ripgrep prints.
     Grep(Query),
     /// `.meta.json`: all that is known.
@@ -60,6 +64,8 @@ pub enum ViewDir {
     Grep,
     /// `.lines/`: a range of lines a name.
     Lines,
+    /// `.pages/`: a part a name; it lists them.
+    Pages,
 }
 
 /// What a name beside an artifact means.
@@ -95,8 +101,8 @@ impl Rendered {
 /// Why a view has no text.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// A range that begins beyond the last line.
-    #[error("the artifact has no such lines")]
+    /// A range that begins beyond the last line, or a page beyond the last one.
+    #[error("the artifact has no such lines or page")]
     NotFound,
     /// Reading the artifact or writing the text failed.
     #[error(transparent)]
@@ -123,6 +129,7 @@ pub fn render(
         View::Lines(range) => {
             text_only(subject, out, |out| lines::range(subject, *range, expired, out))
         }
+        View::Page(page) => text_only(subject, out, |out| pages::render(subject, *page, out)),
         View::Grep(query) => grep::render(query, subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
@@ -148,7 +155,7 @@ fn text_only(
 
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
-    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Grep(_))
+    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Page(_) | View::Grep(_))
 }
 
 #[cfg(test)]

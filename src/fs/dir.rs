@@ -15,6 +15,7 @@ use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::handle::COMPUTED;
 use crate::fs::handle::Handle;
 use crate::fs::handle::ListedName;
 use crate::fs::handle::Listing;
@@ -31,12 +32,9 @@ use crate::store::DirEntry;
 use crate::store::Kind;
 use crate::view::Derived;
 use crate::view::LISTED;
+use crate::view::PageNumber;
+use crate::view::ViewDir;
 use crate::view::split;
-
-/// The number that listings give for computed entries: they have none before they are looked up.
-/// It is below all others, so that programs which remove in the order of these numbers (GNU rm in
-/// large directories) meet views before their artifact.
-const COMPUTED: u64 = 2;
 
 /// One name of a listing, and where the next one begins.
 #[derive(Debug)]
@@ -55,15 +53,21 @@ impl ContextFs {
     /// Takes down the names in a directory.
     pub fn opendir(&self, ino: Ino) -> Result<Fh> {
         let node = self.0.nodes.get(ino)?;
-        let entries = match &node.kind {
-            NodeKind::Dir(dir) => self.0.names(&node, dir)?,
-            NodeKind::ViewDir { .. } => Vec::new(),
+        let listing = match &node.kind {
+            NodeKind::Dir(dir) => Listing::Names(self.0.names(&node, dir)?),
+            NodeKind::ViewDir { of, dir: ViewDir::Pages } => {
+                Listing::Pages(PageNumber::count(of.as_file()?.stat()?.size))
+            }
+            NodeKind::ViewDir { dir: ViewDir::Grep | ViewDir::Lines, .. } => {
+                Listing::Names(Vec::new())
+            }
             NodeKind::Control => {
-                vec![computed("status.json", FileKind::File), computed("version", FileKind::File)]
+                let names = ["status.json", "version"];
+                Listing::Names(names.map(|name| ListedName::computed(name, FileKind::File)).into())
             }
             NodeKind::File(_) | NodeKind::Rendered(_) => return Err(FsError::NotADirectory),
         };
-        Ok(self.0.handles.insert(Handle::Listing(Arc::new(Listing { entries }))))
+        Ok(self.0.handles.insert(Handle::Listing(Arc::new(listing))))
     }
 
     /// Hands the names from `offset` on to `take`, until it says that it is full.
@@ -75,15 +79,12 @@ impl ContextFs {
         mut take: impl FnMut(Listed<'_>) -> bool,
     ) -> Result<()> {
         let listing = self.0.handles.listing(fh)?;
-        let dots = [(".", ino.0), ("..", ino.0)].map(|(name, ino)| ListedName {
-            name: OsString::from(name),
-            kind: FileKind::Directory,
-            ino,
-        });
-        let all = dots.iter().chain(&listing.entries).enumerate();
-        for (at, entry) in all.skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
+        let dots = Listing::Names([".", ".."].map(|name| dot(name, ino)).into());
+        for at in offset.. {
+            let entry = at.checked_sub(2).map_or_else(|| dots.get(at), |at| listing.get(at));
+            let Some(entry) = entry else { break };
             let listed =
-                Listed { name: &entry.name, kind: entry.kind, ino: entry.ino, next: at as u64 + 1 };
+                Listed { name: &entry.name, kind: entry.kind, ino: entry.ino, next: at + 1 };
             if take(listed) {
                 break;
             }
@@ -188,7 +189,7 @@ impl Shared {
         let mut names = Vec::with_capacity(entries.len());
         for name in ["README.md", "manifest.json"] {
             if computed_name(node, OsStr::new(name)).is_some() {
-                names.push(computed(name, FileKind::File));
+                names.push(ListedName::computed(name, FileKind::File));
             }
         }
         let with_views = self.options.list_views && node.holds_artifacts();
@@ -294,8 +295,8 @@ pub(crate) fn forget_record(
     Ok(())
 }
 
-fn computed(name: &str, kind: FileKind) -> ListedName {
-    ListedName { name: name.into(), kind, ino: COMPUTED }
+fn dot(name: &str, ino: Ino) -> ListedName {
+    ListedName { name: name.into(), kind: FileKind::Directory, ino: ino.0 }
 }
 
 /// The names of real files that look like views, sorted.

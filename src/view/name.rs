@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use crate::model::is_scratch;
 use crate::view::Derived;
 use crate::view::LineRange;
+use crate::view::PageNumber;
 use crate::view::Query;
 use crate::view::View;
 use crate::view::ViewDir;
@@ -22,6 +23,7 @@ pub const LISTED: &[(&str, Derived)] = &[
 const UNLISTED: &[(&str, Derived)] = &[
     (".head", Derived::File(View::Head)),
     (".lines", Derived::Dir(ViewDir::Lines)),
+    (".pages", Derived::Dir(ViewDir::Pages)),
     (".meta.json", Derived::File(View::Meta)),
     (".ref.json", Derived::File(View::Ref)),
 ];
@@ -40,11 +42,12 @@ pub fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
 }
 
 impl ViewDir {
-    /// The view of this name in the directory; none where the name is neither a query nor a range.
+    /// The view of this name in the directory; none where the name is none that it can have.
     pub fn child(self, name: &OsStr) -> Option<View> {
         match self {
             Self::Grep => Query::parse(name).map(View::Grep),
             Self::Lines => LineRange::parse(name.as_bytes()).map(View::Lines),
+            Self::Pages => PageNumber::parse(name.as_bytes()).map(View::Page),
         }
     }
 }
@@ -57,6 +60,7 @@ impl fmt::Display for View {
             Self::Tail => f.write_str(".tail"),
             Self::Head => f.write_str(".head"),
             Self::Lines(range) => write!(f, ".lines/{range}"),
+            Self::Page(page) => write!(f, ".pages/{page}"),
             Self::Grep(query) => write!(f, ".grep/{query}"),
             Self::Meta => f.write_str(".meta.json"),
             Self::Ref => f.write_str(".ref.json"),
@@ -82,6 +86,7 @@ mod tests {
         assert_eq!(parts("x.txt.ref.json"), file(View::Ref));
         assert_eq!(parts("x.grep"), Some(("x", Derived::Dir(ViewDir::Grep))));
         assert_eq!(parts("x.lines"), Some(("x", Derived::Dir(ViewDir::Lines))));
+        assert_eq!(parts("x.pages"), Some(("x", Derived::Dir(ViewDir::Pages))));
         assert_eq!(parts("x.tail.tail"), Some(("x.tail", Derived::File(View::Tail))));
     }
 
@@ -100,8 +105,8 @@ mod tests {
             match derived {
                 Derived::File(view) => assert_eq!(view.to_string(), *suffix),
                 Derived::Dir(dir) => {
-                    let view = dir.child(OsStr::new("7")).unwrap();
-                    assert!(view.to_string().starts_with(&format!("{suffix}/7")));
+                    let view = dir.child(OsStr::new("7777")).unwrap();
+                    assert!(view.to_string().starts_with(&format!("{suffix}/7777")));
                 }
             }
         }

@@ -14,6 +14,7 @@ pub fn ignore() -> &'static str {
      *.head\n\
      *.grep/\n\
      *.lines/\n\
+     *.pages/\n\
      *.meta.json\n\
      *.ref.json\n"
 }
@@ -40,6 +41,6 @@ mod tests {
             let name = line.replace('*', "x").replace('/', "");
             assert!(split(OsStr::new(&name)).is_some(), "{line}");
         }
-        assert_eq!(ignore().lines().count(), 8);
+        assert_eq!(ignore().lines().count(), 9);
     }
 }

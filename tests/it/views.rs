@@ -4,5 +4,6 @@
 mod found;
 mod generations;
 mod guard;
+mod pages;
 mod scratch;
 mod true_to;

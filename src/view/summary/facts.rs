@@ -1,7 +1,9 @@
 //! The lines of a summary that come before the excerpt.
 
 use crate::model::Json;
+use crate::model::Limits;
 use crate::model::Subject;
+use crate::view::PageNumber;
 use crate::view::kind;
 use crate::view::number::counted;
 use crate::view::number::grouped;
@@ -92,7 +94,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> Facts {
         Some(search(subject)),
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),
         part(subject),
-        Some(format!("all:    {file}")),
+        Some(all(subject)),
     ];
     let lines = |lines: Vec<Option<String>>| {
         capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
@@ -191,6 +193,18 @@ fn search(subject: &Subject<'_>) -> String {
     }
     let limit = if errors.count > MANY_ERRORS { "-m20 " } else { "" };
     format!("search: {file}.grep/{limit}{}", query::name_of(&errors.words.join("|")))
+}
+
+/// The artifact itself, and its pages, where one is not all of it and their path has room.
+fn all(subject: &Subject<'_>) -> String {
+    let file = subject.place.file();
+    let pages = PageNumber::count(subject.content.len());
+    let first = PageNumber::after(0);
+    let line = format!("all:    {file} (or {}: {file}.pages/{first})", counted(pages, "page"));
+    if pages > 1 && line.chars().count() <= Limits::LINE_CHARS {
+        return line;
+    }
+    format!("all:    {file}")
 }
 
 /// Around the most telling error line, or in the middle.

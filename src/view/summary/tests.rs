@@ -67,7 +67,7 @@ errors: 3 lines look like errors: 4410, 6002, 8101
 search: /ctx/c7/artifacts/tool/9f3k.txt.grep/Error|Exception
 end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)
 part:   /ctx/c7/artifacts/tool/9f3k.txt.lines/4400-4420
-all:    /ctx/c7/artifacts/tool/9f3k.txt
+all:    /ctx/c7/artifacts/tool/9f3k.txt (or 88 pages: /ctx/c7/artifacts/tool/9f3k.txt.pages/0001)
 ";
 const ERRORS: &str = "\
 --- errors ---
@@ -120,7 +120,8 @@ fn what_is_not_known_is_not_claimed() {
          search: /ctx/c7/artifacts/terminal/s1.log.grep/TEXT (any pattern of ripgrep for TEXT)\n\
          end:    /ctx/c7/artifacts/terminal/s1.log.tail (last 200 lines)\n\
          part:   /ctx/c7/artifacts/terminal/s1.log.lines/990-1010\n\
-         all:    /ctx/c7/artifacts/terminal/s1.log\n\
+         all:    /ctx/c7/artifacts/terminal/s1.log \
+         (or 88 pages: /ctx/c7/artifacts/terminal/s1.log.pages/0001)\n\
          --- head: lines 1-37 ---\n{}--- tail: the last 38 ---\n{}",
         lines(&fixture, 1, 37),
         lines(&fixture, 8075, 8112),
@@ -200,7 +201,8 @@ fn json_on_one_line() {
          shown: line 1, byte columns 1-452 and 179,563-180,014; the rest is not shown\n\
          search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (any pattern of ripgrep for TEXT)\n\
          part:   /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1@90008 -o .{{1,400}}\n\
-         all:    /ctx/c7/artifacts/tool/9f3k.txt\n\
+         all:    /ctx/c7/artifacts/tool/9f3k.txt \
+         (or 37 pages: /ctx/c7/artifacts/tool/9f3k.txt.pages/0001)\n\
          --- head: line 1, byte columns 1-452 ---\n{} [cut at byte column 453]\n\
          --- tail: line 1, byte columns 179,563-180,014 ---\n[from byte column 179,563 on] {}\n",
         &json[..452],
@@ -217,7 +219,8 @@ fn long_lines_are_cut_with_their_column() {
          search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (any pattern of ripgrep for TEXT)\n\
          end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)\n\
          part:   /ctx/c7/artifacts/tool/9f3k.txt.lines/1-4\n\
-         all:    /ctx/c7/artifacts/tool/9f3k.txt\n\
+         all:    /ctx/c7/artifacts/tool/9f3k.txt \
+         (or 2 pages: /ctx/c7/artifacts/tool/9f3k.txt.pages/0001)\n\
          --- head: lines 1-4 ---\n{} [cut at byte column 453]\nb\n{} [cut at byte column 453]\nlast\n",
         "a".repeat(452),
         "c".repeat(452),

@@ -24,6 +24,8 @@ const VIEWS: &[&str] = &[
     "lines/5-9",
     "lines/5+9",
     "lines/-9",
+    "pages/0001",
+    "pages/0005",
     "meta.json",
     "ref.json",
 ];
