@@ -34,6 +34,9 @@ use crate::model::Content;
 use crate::model::Encoding;
 use crate::model::Errors;
 
+pub(crate) use crate::materialize::json::Scanner;
+pub(crate) use crate::materialize::json::Sink;
+pub(crate) use crate::materialize::json::Stop;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
 /// Most memory that an analyzer holds. The largest parts are the shape of JSON, some 300 KB, and the

@@ -12,6 +12,7 @@ mod meta;
 mod name;
 mod number;
 mod pages;
+mod pretty;
 mod probe;
 mod query;
 mod range;
@@ -51,6 +52,8 @@ pub enum View {
     Page(PageNumber),
     /// `.grep/<query>`: what ripgrep prints.
     Grep(Query),
+    /// `.pretty`: JSON and JSON Lines, indented.
+    Pretty,
     /// `.meta.json`: all that is known.
     Meta,
     /// `.ref.json`: the `ContextRef`.
@@ -112,7 +115,8 @@ pub enum RenderError {
 /// Writes the text of `view` to `out`, the notice apart: it may be known only at the end.
 ///
 /// `expired` is asked now and then; once it says yes, what was found so far is all. Memory is
-/// bounded whatever the artifact; what goes to `out` is bounded but for a search with `-m0`.
+/// bounded whatever the artifact; what goes to `out` is bounded but for `.pretty` and for a search
+/// with `-m0`.
 pub fn render(
     view: &View,
     subject: &Subject<'_>,
@@ -131,6 +135,7 @@ pub fn render(
         }
         View::Page(page) => text_only(subject, out, |out| pages::render(subject, *page, out)),
         View::Grep(query) => grep::render(query, subject, expired, out),
+        View::Pretty => pretty::render(subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
     }
@@ -155,7 +160,12 @@ fn text_only(
 
 /// Whether bytes of the artifact go out as they are.
 fn prints_content(view: &View) -> bool {
-    matches!(view, View::Tail | View::Head | View::Lines(_) | View::Page(_) | View::Grep(_))
+    match view {
+        View::Tail | View::Head | View::Lines(_) | View::Page(_) | View::Grep(_) | View::Pretty => {
+            true
+        }
+        View::Summary | View::Meta | View::Ref => false,
+    }
 }
 
 #[cfg(test)]

@@ -155,7 +155,9 @@ impl Shared {
 fn needs_analysis(view: &View) -> bool {
     match view {
         View::Summary | View::Meta | View::Ref => true,
-        View::Tail | View::Head | View::Lines(_) | View::Page(_) | View::Grep(_) => false,
+        View::Tail | View::Head | View::Lines(_) | View::Page(_) | View::Grep(_) | View::Pretty => {
+            false
+        }
     }
 }
 

@@ -12,8 +12,9 @@ mod render;
 mod scan;
 mod shape;
 
-use crate::materialize::json::scan::Scanner;
-use crate::materialize::json::scan::Stop;
+pub(crate) use crate::materialize::json::scan::Scanner;
+pub(crate) use crate::materialize::json::scan::Sink;
+pub(crate) use crate::materialize::json::scan::Stop;
 use crate::materialize::json::shape::Shape;
 use crate::model::Json;
 

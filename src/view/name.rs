@@ -24,6 +24,7 @@ const UNLISTED: &[(&str, Derived)] = &[
     (".head", Derived::File(View::Head)),
     (".lines", Derived::Dir(ViewDir::Lines)),
     (".pages", Derived::Dir(ViewDir::Pages)),
+    (".pretty", Derived::File(View::Pretty)),
     (".meta.json", Derived::File(View::Meta)),
     (".ref.json", Derived::File(View::Ref)),
 ];
@@ -62,6 +63,7 @@ impl fmt::Display for View {
             Self::Lines(range) => write!(f, ".lines/{range}"),
             Self::Page(page) => write!(f, ".pages/{page}"),
             Self::Grep(query) => write!(f, ".grep/{query}"),
+            Self::Pretty => f.write_str(".pretty"),
             Self::Meta => f.write_str(".meta.json"),
             Self::Ref => f.write_str(".ref.json"),
         }
@@ -82,6 +84,7 @@ mod tests {
         assert_eq!(parts("x.txt.summary"), file(View::Summary));
         assert_eq!(parts("x.txt.tail"), file(View::Tail));
         assert_eq!(parts("x.txt.head"), file(View::Head));
+        assert_eq!(parts("x.txt.pretty"), file(View::Pretty));
         assert_eq!(parts("x.txt.meta.json"), file(View::Meta));
         assert_eq!(parts("x.txt.ref.json"), file(View::Ref));
         assert_eq!(parts("x.grep"), Some(("x", Derived::Dir(ViewDir::Grep))));

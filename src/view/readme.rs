@@ -15,6 +15,7 @@ pub fn ignore() -> &'static str {
      *.grep/\n\
      *.lines/\n\
      *.pages/\n\
+     *.pretty\n\
      *.meta.json\n\
      *.ref.json\n"
 }
@@ -41,6 +42,6 @@ mod tests {
             let name = line.replace('*', "x").replace('/', "");
             assert!(split(OsStr::new(&name)).is_some(), "{line}");
         }
-        assert_eq!(ignore().lines().count(), 9);
+        assert_eq!(ignore().lines().count(), 10);
     }
 }

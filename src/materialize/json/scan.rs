@@ -127,6 +127,28 @@ impl Scanner {
         self.tokens
     }
 
+    /// Brackets that are open.
+    pub(crate) fn depth(&self) -> usize {
+        self.nesting.depth
+    }
+
+    /// Whether a value is nested as deep as it can be followed.
+    pub(crate) fn is_too_deep(&self) -> bool {
+        self.nesting.depth == MAX_DEPTH
+    }
+
+    /// Whether what comes next belongs to what stands before: a string, a number or a word has
+    /// begun, or a key waits for its value.
+    pub(crate) fn is_in_pair(&self) -> bool {
+        match self.state {
+            State::Text | State::Escape | State::Hex(_) | State::Number(_) | State::Word(..) => {
+                true
+            }
+            State::Value => self.nesting.in_object(),
+            _ => false,
+        }
+    }
+
     /// Goes on with `bytes`, and tells `sink` what it reads.
     pub(crate) fn push(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Stop {
         let mut at = 0;

@@ -90,6 +90,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> Facts {
         [Some(opening(subject)), Some(identity(subject)), Some(size(subject)), shape(subject)];
     let file = subject.place.file();
     let after = [
+        read(subject),
         errors(subject),
         Some(search(subject)),
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),
@@ -170,6 +171,17 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
         Json::Document { shape, .. } | Json::Lines { shape, .. } => Some(format!("shape: {shape}")),
         Json::No | Json::Broken { .. } => None,
     }
+}
+
+/// The readable form of JSON, with its lines where they were counted.
+fn read(subject: &Subject<'_>) -> Option<String> {
+    let lines = match &subject.analysis.json {
+        Json::Document { pretty_lines, .. } | Json::Lines { pretty_lines, .. } => *pretty_lines,
+        Json::Broken { .. } => 0,
+        Json::No => return None,
+    };
+    let lines = if lines > 0 { format!(" ({})", counted(lines, "line")) } else { String::new() };
+    Some(format!("read:   {}.pretty{lines}", subject.place.file()))
 }
 
 fn errors(subject: &Subject<'_>) -> Option<String> {

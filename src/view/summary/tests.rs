@@ -199,6 +199,7 @@ fn json_on_one_line() {
          size: 180,014 bytes on 1 line, about 45,000 tokens; JSON, valid\n\
          shape: {{total: [20001 of int]}}\n\
          shown: line 1, byte columns 1-452 and 179,563-180,014; the rest is not shown\n\
+         read:   /ctx/c7/artifacts/tool/9f3k.txt.pretty (20,004 lines)\n\
          search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (any pattern of ripgrep for TEXT)\n\
          part:   /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1@90008 -o .{{1,400}}\n\
          all:    /ctx/c7/artifacts/tool/9f3k.txt \

@@ -25,6 +25,7 @@ const VIEWS: &[&str] = &[
     "lines/5+9",
     "lines/-9",
     "pages/0001",
+    "pretty",
     "pages/0005",
     "meta.json",
     "ref.json",

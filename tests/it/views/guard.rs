@@ -19,6 +19,7 @@ const VIEWS: &[&str] = &[
     "x.txt.grep/text",
     "x.txt.lines/1-1",
     "x.txt.pages/0001",
+    "x.txt.pretty",
 ];
 
 #[test]
