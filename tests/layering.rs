@@ -29,7 +29,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("grep_searcher", &["view"]),
     ("grep_regex", &["view"]),
     ("grep_matcher", &["view"]),
-    ("blake3", &["materialize"]),
+    ("blake3", &["materialize", "store"]),
 ];
 
 /// Lines a source file may have, tests not counted.
