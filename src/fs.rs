@@ -19,6 +19,7 @@ mod file;
 mod handle;
 mod inode;
 mod io;
+mod kept;
 mod lookup;
 mod node;
 mod pool;
@@ -29,6 +30,7 @@ mod seal;
 mod setattr;
 #[cfg(test)]
 mod tests;
+mod views;
 mod xattr;
 
 use std::sync::Arc;
@@ -55,7 +57,7 @@ pub use io::OpenMode;
 pub use io::Opened;
 pub use rename::RenameMode;
 
-use quick_cache::sync::Cache;
+use quick_cache::sync::Cache as Recent;
 
 use analysis::Analyses;
 use body::BodyCache;
@@ -69,6 +71,7 @@ use seal::Sealer;
 
 use crate::model::Component;
 use crate::model::Limits;
+use crate::store::Cache;
 use crate::store::Conversation;
 use crate::store::Store;
 
@@ -94,6 +97,8 @@ pub struct Options {
     pub root_mode: u16,
     /// How long a view may be computed before it gives what it has.
     pub view_deadline: Duration,
+    /// Most bytes of results that are kept on the store's disk for the next reader.
+    pub cache_bytes: u64,
 }
 
 impl Default for Options {
@@ -107,6 +112,7 @@ impl Default for Options {
             min_free: 64 * 1024 * 1024,
             root_mode: 0o755,
             view_deadline: Duration::from_secs(5),
+            cache_bytes: 1 << 30,
         }
     }
 }
@@ -132,12 +138,14 @@ pub(crate) struct Shared {
     limits: Limits,
     nodes: InodeTable,
     handles: HandleTable,
+    /// Results of any process that uses the store.
+    cache: Cache,
     bodies: BodyCache,
     analyses: Analyses,
     pool: Pool,
     sealer: Sealer,
     /// Kept open, so that each keeps the index of its manifest.
-    conversations: Cache<Component, Arc<Conversation>>,
+    conversations: Recent<Component, Arc<Conversation>>,
     /// For reading while a record is written under the path of its file, which the names of all
     /// directories above make; for writing while a name moves and its records follow.
     places: RwLock<()>,
@@ -152,6 +160,7 @@ impl ContextFs {
         let root = DirNode { dir: store.context().try_clone()?, link: node::Linked::default() };
         let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
         let fs = Self(Arc::new(Shared {
+            cache: store.cache(options.cache_bytes),
             store,
             options,
             limits: Limits::default(),
@@ -161,7 +170,7 @@ impl ContextFs {
             analyses: Analyses::new(),
             pool: Pool::start("ctxfs-view", threads)?,
             sealer: Sealer::default(),
-            conversations: Cache::new(KEPT_CONVERSATIONS),
+            conversations: Recent::new(KEPT_CONVERSATIONS),
             places: RwLock::default(),
             room: Room::default(),
             counters: Counters::default(),

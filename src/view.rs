@@ -1,6 +1,6 @@
 //! The computed files beside an artifact.
 //!
-//! Each is a pure function of its [`Subject`]: bytes in, text out. [`split`] finds the view that a
+//! Each is a pure function of its [`Subject`]: bytes in, text out. [`readings`] finds the view that a
 //! name means, [`render`] writes its text.
 
 mod binary;
@@ -25,7 +25,7 @@ use std::io;
 use std::io::Write;
 
 pub use name::LISTED;
-pub use name::split;
+pub use name::readings;
 pub use pages::PageNumber;
 pub use query::Query;
 pub use range::LineRange;
@@ -35,6 +35,7 @@ pub use reference::context_ref;
 pub use reference::manifest;
 
 use crate::model::Limits;
+use crate::model::Place;
 use crate::model::Subject;
 
 /// One computed file.
@@ -80,6 +81,58 @@ pub enum Derived {
     Dir(ViewDir),
 }
 
+/// What a name beside an artifact means: something derived from the artifact, or from what one of
+/// its views prints.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reading {
+    /// The view whose text is looked at; none, where that is the artifact itself.
+    pub base: Option<View>,
+    /// What is derived from it.
+    pub derived: Derived,
+}
+
+impl View {
+    /// Whether what it prints has views in turn.
+    pub fn has_views(&self) -> bool {
+        matches!(self, Self::Pretty)
+    }
+}
+
+impl Derived {
+    /// Whether there is such a thing of what a view prints.
+    fn is_of_views(&self) -> bool {
+        match self {
+            Self::File(
+                View::Tail | View::Head | View::Lines(_) | View::Page(_) | View::Grep(_),
+            )
+            | Self::Dir(ViewDir::Grep | ViewDir::Lines | ViewDir::Pages) => true,
+            Self::File(View::Summary | View::Pretty | View::Meta | View::Ref) => false,
+        }
+    }
+}
+
+impl Reading {
+    /// The same of what `base` prints, where that is given; none, where there is no such thing.
+    pub fn below(self, base: Option<&View>) -> Option<Self> {
+        match (&self.base, base) {
+            (_, None) => Some(self),
+            (None, Some(base)) => Self::of_view(base.clone(), self.derived),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    /// Derived from the artifact itself.
+    fn of_artifact(derived: Derived) -> Self {
+        Self { base: None, derived }
+    }
+
+    /// Derived from what `base` prints; none, where there is no such thing.
+    fn of_view(base: View, derived: Derived) -> Option<Self> {
+        let exists = base.has_views() && derived.is_of_views();
+        exists.then_some(Self { base: Some(base), derived })
+    }
+}
+
 /// What there is to say of a view beside what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
@@ -93,6 +146,18 @@ impl Rendered {
     /// All of it, and nothing to add.
     fn plain() -> Self {
         Self { notice: None, whole: true }
+    }
+
+    /// The same of a text, at `place`, of which there was time to write the beginning only.
+    #[must_use]
+    pub fn of_beginning(self, place: &Place) -> Self {
+        let notice = format!(
+            "# out of time: what follows is of the beginning of {}. Look again, or, without a limit \
+             of time: ctxfs view {}\n",
+            place.file(),
+            place.file(),
+        );
+        Self { notice: Some(notice + &self.notice.unwrap_or_default()), whole: false }
     }
 
     /// All of it, with a notice.

@@ -47,6 +47,7 @@ fn options(plan: &Plan) -> Options {
         // With other users, each may make conversations, and remove no one else's.
         root_mode: if plan.allow_other { 0o1777 } else { defaults.root_mode },
         view_deadline,
+        cache_bytes: defaults.cache_bytes,
     }
 }
 

@@ -3,5 +3,6 @@
 mod fixture;
 mod life;
 mod names;
+mod of_views;
 mod races;
 mod views;

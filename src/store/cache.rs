@@ -71,6 +71,11 @@ impl CacheKey {
         }
         Some(Self(hasher.finalize().to_hex().as_str().into()))
     }
+
+    /// The name: 64 hexadecimal digits.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
 }
 
 impl Cache {

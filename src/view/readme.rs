@@ -25,7 +25,7 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
-    use crate::view::split;
+    use crate::view::name::split;
 
     #[test]
     fn a_readme_is_short_and_names_the_tree() {

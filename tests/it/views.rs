@@ -4,6 +4,7 @@
 mod found;
 mod generations;
 mod guard;
+mod of_views;
 mod pages;
 mod scratch;
 mod true_to;

@@ -57,6 +57,22 @@ fn a_view_has_one_number_a_generation() {
     fixture.close(fh);
 }
 
+/// Not even where nobody looks at the file itself.
+#[test]
+fn a_view_that_is_known_is_computed_once() {
+    let fixture = Fixture::new();
+    let file = fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    // Created, and looked up.
+    fixture.fs.forget(file, 2);
+    let before = computed(&fixture);
+    let view = fixture.ino("a.txt.grep/o");
+    assert_eq!(fixture.read_ino(view).unwrap(), b"1:one\n");
+    assert_eq!(fixture.ino("a.txt.grep/o"), view);
+    assert_eq!(fixture.text("a.txt.grep/o"), "1:one\n");
+    assert_eq!(computed(&fixture), before + 1);
+}
+
 #[test]
 fn a_view_that_is_known_keeps_its_bytes() {
     let fixture = Fixture::new();
@@ -197,7 +213,7 @@ fn a_listing_of_pages_takes_no_memory() {
     let file = fixture.put("a.txt", b"x");
     fixture.set_len(file, 10_000_000_000).unwrap();
     let pages = fixture.ino("a.txt.pages");
-    let fh = fixture.fs.opendir(pages).unwrap();
+    let fh = fixture.opendir(pages).unwrap();
     for (offset, expected) in [(2, "0001"), (1_000_001, "1000000"), (2_000_001, "2000000")] {
         let mut first = None;
         let take = |listed: crate::fs::Listed<'_>| {

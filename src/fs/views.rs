@@ -1,0 +1,179 @@
+//! The bytes of a view: of a file, and of what another view says.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::fs::Counters;
+use crate::fs::FsError;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::analysis::Found;
+use crate::fs::analysis::SNIFFED;
+use crate::fs::body::Body;
+use crate::fs::body::Spool;
+use crate::fs::inode::Key;
+use crate::fs::kept;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::fs::rendered::RenderedKey;
+use crate::fs::rendered::Source;
+use crate::fs::rendered::Text;
+use crate::fs::rendered::Version;
+use crate::materialize::Analyzer;
+use crate::model::Content;
+use crate::model::Place;
+use crate::model::Subject;
+use crate::store::Artifact;
+use crate::store::said_of;
+use crate::store::stat_file;
+use crate::view;
+use crate::view::RenderError;
+use crate::view::View;
+
+impl Shared {
+    /// A view of a file. `again`: it has been computed before, at the moment `version`.
+    pub(crate) fn render_view(
+        &self,
+        node: &Arc<Node>,
+        view: &View,
+        version: &Version,
+        again: bool,
+    ) -> Result<Body> {
+        let file = node.as_file()?;
+        let reader = file.reader()?;
+        let (stat, changes) = {
+            let writing = file.writing();
+            (stat_file(&reader)?, writing.changes)
+        };
+        if again && *version != self.version_at(node, &stat, changes)? {
+            return Err(FsError::Stale);
+        }
+        let place = self.place(node)?;
+        let whole = needs_analysis(view);
+        let key = if whole { None } else { kept::key(file, &stat, &place, view) };
+        if let Some(kept) = key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {
+            return Ok(kept);
+        }
+        let expired = until(self.options.view_deadline);
+        let mut record = self.record(node, &stat)?;
+        record.said.update(&said_of(&reader)?);
+        let content = Artifact::new(Arc::clone(&reader), stat.size);
+        let found = if whole {
+            self.analysis(node, &reader, Some(&record), &expired)?
+        } else {
+            sniff(&content)?
+        };
+        let length = if found.whole && whole { found.analysis.bytes } else { stat.size };
+        record.size = length;
+        let subject = Subject {
+            content: &Artifact::new(Arc::clone(&reader), length),
+            analysis: &found.analysis,
+            record: &record,
+            place: &place,
+            limits: &self.limits,
+        };
+        let room = |length| self.room_for_result(length);
+        let mut spool = Spool::new(&self.cache, &room);
+        let rendered = view::render(view, &subject, &expired, &mut spool).map_err(refused)?;
+        if !rendered.whole {
+            // Whoever looks it up again gets another try.
+            Counters::add(&self.counters.views_out_of_time, 1);
+            file.writing().changes += 1;
+        }
+        let now = stat_file(&reader)?;
+        Ok(spool.finish(rendered, key.filter(|_| now.is_as(&stat)))?)
+    }
+
+    /// A view of the text that the computed file `base` has.
+    pub(crate) fn render_view_of_view(
+        &self,
+        base: &Node,
+        text: &Text,
+        view: &View,
+    ) -> Result<Body> {
+        let Text { text, asked } = text;
+        // A search finds nothing in a text that only says why there is none.
+        if text.is_notice() && matches!(view, View::Grep(_)) {
+            return Ok(Body::clone(text));
+        }
+        let key = text.key().and_then(|base| kept::key_of_view(base, view));
+        if let Some(kept) = key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {
+            return Ok(kept);
+        }
+        let (file, place) = self.place_of_text(base)?;
+        let record = self.record(&file, &file.as_file()?.stat()?)?;
+        let found = sniff(&**text)?;
+        let subject = Subject {
+            content: &**text,
+            analysis: &found.analysis,
+            record: &record,
+            place: &place,
+            limits: &self.limits,
+        };
+        let all = self.options.view_deadline;
+        let expired = until(all.saturating_sub(asked.elapsed()).max(all / 2));
+        let room = |length| self.room_for_result(length);
+        let mut spool = Spool::new(&self.cache, &room);
+        let mut rendered = view::render(view, &subject, &expired, &mut spool).map_err(refused)?;
+        if !rendered.whole {
+            Counters::add(&self.counters.views_out_of_time, 1);
+            if let NodeKind::Rendered(base) = &base.kind {
+                base.note_late();
+            }
+        }
+        if !text.is_whole() {
+            rendered = rendered.of_beginning(&place);
+        }
+        Ok(spool.finish(rendered, key)?)
+    }
+
+    /// How a reader names the file that `node` is.
+    fn place(&self, node: &Node) -> Result<Place> {
+        let (id, path) = node.place().ok_or(FsError::Stale)?;
+        Ok(Place::new(&self.options.prefix, &id.to_text(), &path))
+    }
+
+    /// The file that the computed file `base` is a view of, and how a reader names the view.
+    fn place_of_text(&self, base: &Node) -> Result<(Arc<Node>, Place)> {
+        let NodeKind::Rendered(rendered) = &base.kind else { return Err(FsError::Stale) };
+        let Key::Rendered(RenderedKey { source: Source::View { view, .. }, .. }) = &base.key else {
+            return Err(FsError::Stale);
+        };
+        let file = rendered.of.as_ref().ok_or(FsError::Stale)?;
+        Ok((Arc::clone(file), self.place(file)?.of_view(&view.to_string())))
+    }
+}
+
+/// Says when there is no more time.
+fn until(limit: Duration) -> impl Fn() -> bool {
+    let started = Instant::now();
+    move || started.elapsed() >= limit
+}
+
+/// Views that speak of the whole content; the others look at what they show.
+fn needs_analysis(view: &View) -> bool {
+    match view {
+        View::Summary | View::Meta | View::Ref => true,
+        View::Tail | View::Head | View::Lines(_) | View::Page(_) | View::Grep(_) | View::Pretty => {
+            false
+        }
+    }
+}
+
+/// The analysis of the first bytes alone: enough to tell text from binary, and the same whether
+/// or not the artifact has been sealed.
+fn sniff(content: &dyn Content) -> Result<Found> {
+    let length = content.len().min(SNIFFED);
+    let mut analyzer = Analyzer::new();
+    analyzer.push(&content.bytes(0, length as usize)?);
+    let whole = analyzer.seen() == content.len();
+    Ok(Found { analysis: Arc::new(analyzer.finish()), whole })
+}
+
+fn refused(error: RenderError) -> FsError {
+    match error {
+        RenderError::NotFound => FsError::NotFound,
+        RenderError::Io(error) => FsError::Io(error),
+    }
+}
