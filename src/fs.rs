@@ -22,6 +22,7 @@ mod io;
 mod kept;
 mod lookup;
 mod node;
+mod overtime;
 mod pool;
 mod rename;
 mod rendered;
@@ -65,6 +66,7 @@ use handle::HandleTable;
 use inode::InodeTable;
 use node::DirNode;
 use node::NodeKind;
+use overtime::Overtime;
 use pool::Pool;
 use room::Room;
 use seal::Sealer;
@@ -143,6 +145,7 @@ pub(crate) struct Shared {
     bodies: BodyCache,
     analyses: Analyses,
     pool: Pool,
+    overtime: Overtime,
     sealer: Sealer,
     /// Kept open, so that each keeps the index of its manifest.
     conversations: Recent<Component, Arc<Conversation>>,
@@ -169,6 +172,7 @@ impl ContextFs {
             bodies: body::cache(),
             analyses: Analyses::new(),
             pool: Pool::start("ctxfs-view", threads)?,
+            overtime: Overtime::default(),
             sealer: Sealer::default(),
             conversations: Recent::new(KEPT_CONVERSATIONS),
             places: RwLock::default(),
@@ -204,6 +208,7 @@ impl ContextFs {
     /// The kernel does not wait for RELEASE when a mount ends: files that were closed just before
     /// are released here.
     pub fn shut_down(&self) {
+        self.0.overtime.close();
         for handle in self.0.handles.drain() {
             let closed = |file: &Arc<handle::FileHandle>| file.writes && file.is_closed();
             if let handle::Handle::File(file) = handle

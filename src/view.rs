@@ -133,6 +133,11 @@ impl Reading {
     }
 }
 
+/// The first line of the beginning of a view whose rest is still being computed.
+pub fn goes_on() -> &'static str {
+    "# out of time: the beginning follows, and the rest is being computed. Look again in a while\n"
+}
+
 /// What there is to say of a view beside what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {

@@ -1,5 +1,7 @@
 //! The bytes of a computed file.
 
+use std::cell::Cell;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::io::Write;
@@ -129,11 +131,20 @@ impl Content for Body {
 }
 
 /// Collects a result of unknown length in bounded memory.
+///
+/// It is written to through a shared reference, so that what is there can be given out meanwhile.
 pub(crate) struct Spool<'a> {
     cache: &'a Cache,
     /// Says whether so many more bytes have room on the disk.
     room: &'a dyn Fn(u64) -> io::Result<()>,
     started: Instant,
+    text: RefCell<Collected>,
+    /// Its beginning was given out: whoever got that looks for the rest on disk.
+    given: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Collected {
     memory: Vec<u8>,
     /// What has outgrown memory, and its length.
     disk: Option<(Draft, u64)>,
@@ -142,47 +153,64 @@ pub(crate) struct Spool<'a> {
 impl<'a> Spool<'a> {
     /// What outgrows memory goes to `cache`, where there is room.
     pub(crate) fn new(cache: &'a Cache, room: &'a dyn Fn(u64) -> io::Result<()>) -> Self {
-        Self { cache, room, started: Instant::now(), memory: Vec::new(), disk: None }
+        let (text, given) = (RefCell::default(), Cell::new(false));
+        Self { cache, room, started: Instant::now(), text, given }
+    }
+
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> u64 {
+        let Collected { memory, disk } = &*self.text.borrow();
+        disk.as_ref().map_or(memory.len() as u64, |(_, length)| *length)
+    }
+
+    /// What there is so far, behind `notice`. The result is then kept however small it is.
+    pub(crate) fn beginning(&self, notice: String) -> Body {
+        self.given.set(true);
+        let Collected { memory, disk } = &*self.text.borrow();
+        let mut head = notice.into_bytes();
+        let notice = head.len();
+        head.extend_from_slice(memory);
+        let on_disk = disk.as_ref().map(|(draft, length)| (Arc::clone(draft.file()), *length));
+        Body { head, notice, on_disk, whole: false, key: None }
     }
 
     /// The result: its notice first. With a `key` it is kept on disk, if it is whole and went there
     /// or took long.
-    pub(crate) fn finish(mut self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<Body> {
+    pub(crate) fn finish(self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<Body> {
         let Rendered { notice, whole } = rendered;
         let key = key.filter(|_| whole);
-        if key.is_some() && self.started.elapsed() >= SLOW {
-            self.spill()?;
-        }
+        let late = self.given.get() || self.started.elapsed() >= SLOW;
         let mut head = notice.unwrap_or_default().into_bytes();
+        let Collected { mut memory, disk } = self.text.into_inner();
         let notice = head.len();
-        let Some((draft, length)) = self.disk else {
-            head.append(&mut self.memory);
-            return Ok(Body { head, notice, on_disk: None, whole, key });
-        };
-        let file = Arc::clone(draft.file());
-        if let Some(key) = &key {
-            let end = [&head[..], &(notice as u64).to_le_bytes(), MARK].concat();
-            file.write_all_at(&end, length)?;
-            if let Err(error) = self.cache.keep(draft, key) {
-                tracing::debug!(%error, "a result is not kept");
+        let mut on_disk = None;
+        if let Some((draft, length)) = disk {
+            on_disk = Some((Arc::clone(draft.file()), length));
+            if let Some(key) = &key {
+                keep(self.cache, draft, length, &head, key)?;
             }
+        } else {
+            if let Some(key) = key.as_ref().filter(|_| late)
+                && let Err(error) = keep_small(self.cache, &memory, &head, key)
+            {
+                tracing::debug!(%error, "a small result is not kept");
+            }
+            head.append(&mut memory);
         }
-        Ok(Body { head, notice, on_disk: Some((file, length)), whole, key })
+        Ok(Body { head, notice, on_disk, whole, key })
     }
 
-    /// Moves what is in memory to the disk.
-    fn spill(&mut self) -> io::Result<()> {
-        if self.disk.is_none() {
-            self.disk = Some((self.cache.draft()?, 0));
-            let memory = std::mem::take(&mut self.memory);
-            self.append(&memory)?;
+    fn add(&self, bytes: &[u8]) -> io::Result<()> {
+        let Collected { memory, disk } = &mut *self.text.borrow_mut();
+        if disk.is_none() && memory.len() + bytes.len() <= IN_MEMORY {
+            memory.extend_from_slice(bytes);
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Adds bytes on disk.
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some((draft, length)) = &mut self.disk {
+        let (draft, length) = match disk {
+            Some(disk) => disk,
+            None => disk.insert((self.cache.draft()?, 0)),
+        };
+        for bytes in [&std::mem::take(memory)[..], bytes] {
             (self.room)(bytes.len() as u64)?;
             draft.file().write_all_at(bytes, *length)?;
             *length += bytes.len() as u64;
@@ -191,15 +219,25 @@ impl<'a> Spool<'a> {
     }
 }
 
-impl Write for Spool<'_> {
+/// Keeps a draft of `length` bytes as a whole result.
+fn keep(cache: &Cache, draft: Draft, length: u64, notice: &[u8], key: &CacheKey) -> io::Result<()> {
+    let end = [notice, &(notice.len() as u64).to_le_bytes(), MARK].concat();
+    draft.file().write_all_at(&end, length)?;
+    if let Err(error) = cache.keep(draft, key) {
+        tracing::debug!(%error, "a result is not kept");
+    }
+    Ok(())
+}
+
+fn keep_small(cache: &Cache, text: &[u8], notice: &[u8], key: &CacheKey) -> io::Result<()> {
+    let draft = cache.draft()?;
+    draft.file().write_all_at(text, 0)?;
+    keep(cache, draft, text.len() as u64, notice, key)
+}
+
+impl Write for &Spool<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.disk.is_none() && self.memory.len() + bytes.len() <= IN_MEMORY {
-            self.memory.extend_from_slice(bytes);
-        } else {
-            self.spill()?;
-            self.append(bytes)?;
-        }
-        Ok(bytes.len())
+        self.add(bytes).map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -242,8 +280,6 @@ pub(crate) fn cache() -> BodyCache {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use tempfile::TempDir;
 
     use super::*;
@@ -275,8 +311,8 @@ mod tests {
     #[test]
     fn a_small_result_stays_in_memory_behind_its_notice() {
         let (dir, cache) = store();
-        let mut spool = Spool::new(&cache, &|_| Ok(()));
-        spool.write_all(b"body\n").unwrap();
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        (&spool).write_all(b"body\n").unwrap();
         let key = CacheKey::of(&[b"small"]);
         let body = spool.finish(noted("# notice\n"), key).unwrap();
         assert_eq!(all(&body), b"# notice\nbody\n");
@@ -290,8 +326,8 @@ mod tests {
     fn a_large_result_goes_to_disk_and_reads_the_same() {
         let (dir, cache) = store();
         let wanted = large();
-        let mut spool = Spool::new(&cache, &|_| Ok(()));
-        spool.write_all(&wanted).unwrap();
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        (&spool).write_all(&wanted).unwrap();
         assert_eq!(files(&dir), 1);
         let body = spool.finish(noted("# n\n"), None).unwrap();
         assert_eq!(files(&dir), 0, "nobody else may use it");
@@ -306,8 +342,8 @@ mod tests {
         let (dir, cache) = store();
         let key = CacheKey::of(&[b"large"]).unwrap();
         assert!(Body::kept(&cache, &key).is_none());
-        let mut spool = Spool::new(&cache, &|_| Ok(()));
-        large().chunks(1000).for_each(|piece| spool.write_all(piece).unwrap());
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        large().chunks(1000).for_each(|piece| (&spool).write_all(piece).unwrap());
         assert!(Body::kept(&cache, &key).is_none());
         let made = spool.finish(noted("# notice\n"), Some(key.clone())).unwrap();
         let kept = Body::kept(&cache, &key).unwrap();
@@ -338,8 +374,8 @@ mod tests {
     fn what_ran_out_of_time_is_not_kept() {
         let (dir, cache) = store();
         let key = CacheKey::of(&[b"late"]).unwrap();
-        let mut spool = Spool::new(&cache, &|_| Ok(()));
-        spool.write_all(&large()).unwrap();
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        (&spool).write_all(&large()).unwrap();
         let late = Rendered { notice: None, whole: false };
         let body = spool.finish(late, Some(key.clone())).unwrap();
         assert_eq!((all(&body), body.is_whole(), body.key()), (large(), false, None));
@@ -348,11 +384,31 @@ mod tests {
     }
 
     #[test]
+    fn a_beginning_stays_as_it_was_given() {
+        for size in [10, IN_MEMORY * 2] {
+            let (dir, cache) = store();
+            let spool = Spool::new(&cache, &|_| Ok(()));
+            let wanted: Vec<u8> = large().into_iter().cycle().take(size * 2).collect();
+            (&spool).write_all(&wanted[..size]).unwrap();
+            let beginning = spool.beginning("# more\n".to_owned());
+            assert_eq!(spool.len(), size as u64);
+            (&spool).write_all(&wanted[size..]).unwrap();
+            let key = CacheKey::of(&[b"late"]).unwrap();
+            let body = spool.finish(noted("# all\n"), Some(key.clone())).unwrap();
+            assert_eq!(all(&beginning), [b"# more\n", &wanted[..size]].concat());
+            assert!(!beginning.is_whole());
+            assert_eq!(all(&body), [b"# all\n", &wanted[..]].concat());
+            assert_eq!(all(&Body::kept(&cache, &key).unwrap()), all(&body));
+            assert_eq!(files(&dir), 1);
+        }
+    }
+
+    #[test]
     fn a_file_that_is_no_result_is_not_taken_for_one() {
         let (dir, cache) = store();
         let key = CacheKey::of(&[b"large"]).unwrap();
-        let mut spool = Spool::new(&cache, &|_| Ok(()));
-        spool.write_all(&large()).unwrap();
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        (&spool).write_all(&large()).unwrap();
         spool.finish(noted(""), Some(key.clone())).unwrap();
         let path = std::fs::read_dir(dir.path().join("cache")).unwrap().next().unwrap().unwrap();
         let whole = std::fs::read(path.path()).unwrap();
@@ -380,10 +436,10 @@ mod tests {
             }
             None => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
         };
-        let mut spool = Spool::new(&cache, &room);
-        spool.write_all(&vec![0; IN_MEMORY]).unwrap();
-        spool.write_all(&[0; 1000]).unwrap();
-        let error = spool.write_all(&[0; 1]).unwrap_err();
+        let spool = Spool::new(&cache, &room);
+        (&spool).write_all(&vec![0; IN_MEMORY]).unwrap();
+        (&spool).write_all(&[0; 1000]).unwrap();
+        let error = (&spool).write_all(&[0; 1]).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
         drop(spool);
         assert_eq!(files(&dir), 0);

@@ -36,7 +36,7 @@ impl Shared {
         match &key.source {
             Source::View { view, .. } => match text {
                 Some(text) => self.render_view_of_view(of()?, text, view),
-                None => self.render_view(of()?, view, &key.version, again),
+                None => self.render_view(rendered, of()?, view, &key.version, again),
             },
             Source::Readme => Ok(Body::of(view::readme(&self.options.prefix).into_bytes())),
             Source::Ignore { .. } => Ok(Body::of(view::ignore().as_bytes().to_vec())),
@@ -60,8 +60,8 @@ impl Shared {
             Some((record, place))
         });
         let room = |length| self.room_for_result(length);
-        let mut spool = Spool::new(&self.cache, &room);
-        view::manifest(&mut with_places, &mut spool)?;
+        let spool = Spool::new(&self.cache, &room);
+        view::manifest(&mut with_places, &mut &spool)?;
         Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
     }
 

@@ -88,6 +88,8 @@ struct State {
     waiting: Option<Vec<Done>>,
     /// Views of it that ran out of time.
     late: u64,
+    /// What those got who waited, while the rest is still being computed.
+    beginning: Option<Arc<Body>>,
 }
 
 /// The text that a view is a view of.
@@ -124,6 +126,17 @@ impl RenderedNode {
     /// Notes that a view of it ran out of time: whoever looks it up again gets another try.
     pub(crate) fn note_late(&self) {
         self.state().late += 1;
+    }
+
+    /// Gives its beginning to all who wait; that is then what it says, whatever comes of the rest.
+    pub(crate) fn give(&self, beginning: Body) {
+        let beginning = Arc::new(beginning);
+        self.state().beginning = Some(Arc::clone(&beginning));
+        answer(self, &Ok(beginning));
+    }
+
+    fn beginning(&self) -> Option<Arc<Body>> {
+        self.state().beginning.clone()
     }
 
     /// Lets `done` wait; whether it is the first, who has to compute.
@@ -173,14 +186,15 @@ impl Shared {
 
     fn body_for(self: &Arc<Self>, node: &Arc<Node>, done: Done) {
         let NodeKind::Rendered(rendered) = &node.kind else { return done(Err(FsError::Stale)) };
-        if let Some(body) = self.bodies.get(&node.ino) {
+        let known = || rendered.beginning().or_else(|| self.bodies.get(&node.ino));
+        if let Some(body) = known() {
             return done(Ok(body));
         }
         if !rendered.wait(done) {
             return;
         }
-        // Whoever computed it last may have ended since the cache was asked.
-        if let Some(body) = self.bodies.get(&node.ino) {
+        // Whoever computed it last may have ended since it was asked.
+        if let Some(body) = known() {
             return answer(rendered, &Ok(body));
         }
         let Some(base) = rendered.base() else {
@@ -210,9 +224,17 @@ impl Shared {
             .unwrap_or_else(|_| Err(FsError::Io(io::Error::other("computing a view panicked"))))
             .map(Arc::new);
         Counters::add(&self.counters.views_computed, 1);
+        let outcome = match rendered.beginning() {
+            Some(beginning) => {
+                note_overtime(rendered, &outcome);
+                Ok(beginning)
+            }
+            None => outcome,
+        };
         if let Ok(body) = &outcome {
             self.bodies.insert(node.ino, Arc::clone(body));
         }
+        rendered.state().beginning = None;
         end(node, &outcome);
     }
 
@@ -226,6 +248,16 @@ impl Shared {
             Some(size) if size != body.len() => Err(FsError::Stale),
             _ => Ok(body),
         }
+    }
+}
+
+/// Lets the next look-up of a view that went on find its rest, or try again.
+fn note_overtime(rendered: &RenderedNode, outcome: &Result<Arc<Body>>) {
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "the rest of a view was not computed");
+    }
+    if let Some(NodeKind::File(file)) = rendered.of.as_ref().map(|of| &of.kind) {
+        file.writing().changes += 1;
     }
 }
 

@@ -1,5 +1,6 @@
 //! The bytes of a view: of a file, and of what another view says.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -12,11 +13,14 @@ use crate::fs::analysis::Found;
 use crate::fs::analysis::SNIFFED;
 use crate::fs::body::Body;
 use crate::fs::body::Spool;
+use crate::fs::file::FileNode;
 use crate::fs::inode::Key;
 use crate::fs::kept;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::overtime;
 use crate::fs::rendered::RenderedKey;
+use crate::fs::rendered::RenderedNode;
 use crate::fs::rendered::Source;
 use crate::fs::rendered::Text;
 use crate::fs::rendered::Version;
@@ -25,17 +29,31 @@ use crate::model::Content;
 use crate::model::Place;
 use crate::model::Subject;
 use crate::store::Artifact;
+use crate::store::CacheKey;
+use crate::store::Stat;
 use crate::store::said_of;
 use crate::store::stat_file;
 use crate::view;
 use crate::view::RenderError;
 use crate::view::View;
 
+/// A file as it was when a view of it began.
+struct Seen<'a> {
+    file: &'a FileNode,
+    reader: Arc<File>,
+    stat: Stat,
+    changes: u64,
+    /// What the view is kept by, if the file is still the same when it ends.
+    key: Option<CacheKey>,
+}
+
 impl Shared {
-    /// A view of a file. `again`: it has been computed before, at the moment `version`.
+    /// The view `own` of the file `node`. `again`: it has been computed before, at the moment
+    /// `version`.
     pub(crate) fn render_view(
         &self,
-        node: &Arc<Node>,
+        own: &RenderedNode,
+        node: &Node,
         view: &View,
         version: &Version,
         again: bool,
@@ -55,11 +73,11 @@ impl Shared {
         if let Some(kept) = key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {
             return Ok(kept);
         }
-        let expired = until(self.options.view_deadline);
         let mut record = self.record(node, &stat)?;
         record.said.update(&said_of(&reader)?);
         let content = Artifact::new(Arc::clone(&reader), stat.size);
         let found = if whole {
+            let expired = until(self.options.view_deadline);
             self.analysis(node, &reader, Some(&record), &expired)?
         } else {
             sniff(&content)?
@@ -73,16 +91,44 @@ impl Shared {
             place: &place,
             limits: &self.limits,
         };
+        let own = (!again && view.has_views()).then_some(own);
+        self.write_view(own, view, &subject, Seen { file, reader, stat, changes, key })
+    }
+
+    /// Writes a view of what was `seen`. If it can be kept, `own`, the view itself, goes on when its
+    /// time is up.
+    fn write_view(
+        &self,
+        own: Option<&RenderedNode>,
+        view: &View,
+        subject: &Subject<'_>,
+        seen: Seen<'_>,
+    ) -> Result<Body> {
+        let Seen { file, reader, stat, changes, key } = seen;
         let room = |length| self.room_for_result(length);
-        let mut spool = Spool::new(&self.cache, &room);
-        let rendered = view::render(view, &subject, &expired, &mut spool).map_err(refused)?;
+        let spool = Spool::new(&self.cache, &room);
+        let begin = || {
+            let own = own.filter(|_| key.is_some())?;
+            let turn = self.overtime.take()?;
+            Counters::add(&self.counters.views_out_of_time, 1);
+            own.give(spool.beginning(view::goes_on().to_owned()));
+            Some(turn)
+        };
+        let goes_on = || {
+            let unchanged = file.writing().changes == changes;
+            unchanged && spool.len() <= self.options.cache_bytes && !self.overtime.is_closed()
+        };
+        let expired = overtime::until(self.options.view_deadline, begin, goes_on);
+        let rendered = view::render(view, subject, &expired, &mut &spool).map_err(refused)?;
         if !rendered.whole {
             // Whoever looks it up again gets another try.
             Counters::add(&self.counters.views_out_of_time, 1);
             file.writing().changes += 1;
         }
         let now = stat_file(&reader)?;
-        Ok(spool.finish(rendered, key.filter(|_| now.is_as(&stat)))?)
+        drop(expired);
+        let key = key.filter(|_| now.is_as(&stat));
+        Ok(spool.finish(rendered, key)?)
     }
 
     /// A view of the text that the computed file `base` has.
@@ -114,8 +160,8 @@ impl Shared {
         let all = self.options.view_deadline;
         let expired = until(all.saturating_sub(asked.elapsed()).max(all / 2));
         let room = |length| self.room_for_result(length);
-        let mut spool = Spool::new(&self.cache, &room);
-        let mut rendered = view::render(view, &subject, &expired, &mut spool).map_err(refused)?;
+        let spool = Spool::new(&self.cache, &room);
+        let mut rendered = view::render(view, &subject, &expired, &mut &spool).map_err(refused)?;
         if !rendered.whole {
             Counters::add(&self.counters.views_out_of_time, 1);
             if let NodeKind::Rendered(base) = &base.kind {

@@ -293,10 +293,12 @@ fn a_writer_gets_the_room_of_the_results() {
     assert!(kept(&fixture).is_empty());
 }
 
+/// Of a file that is still written nothing can be kept, so nothing is computed on.
 #[test]
 fn what_ran_out_of_time_is_neither_kept_nor_final() {
     let fixture = Fixture::with(Options { view_deadline: Duration::ZERO, ..Options::default() });
-    fixture.put("a.json", document().as_bytes());
+    let fh = fixture.create("a.json", libc::O_WRONLY).unwrap();
+    fixture.write(fh, 0, document().as_bytes()).unwrap();
     let first = fixture.ino("a.json.pretty");
     let text = fixture.read_ino(first).unwrap();
     assert!(text.starts_with(b"# out of time after 0.0 of "), "{}", text.as_bstr());
@@ -307,6 +309,45 @@ fn what_ran_out_of_time_is_neither_kept_nor_final() {
     let want =
         "# out of time: what follows is of the beginning of /ctx/c1/artifacts/tool/a.json.pretty.";
     assert!(found.starts_with(want), "{found}");
+    fixture.close(fh);
+}
+
+#[test]
+fn what_can_be_kept_is_computed_on() {
+    let fixture = Fixture::with(Options { view_deadline: Duration::ZERO, ..Options::default() });
+    for (name, text) in [("large.json", document()), ("small.json", "{\"a\":1}".to_owned())] {
+        fixture.put(name, text.as_bytes());
+        thread::sleep(Duration::from_millis(30));
+        let view = format!("{name}.pretty");
+        let first = fixture.ino(&view);
+        let beginning = fixture.read_ino(first).unwrap();
+        assert!(beginning.starts_with(b"# out of time: the beginning follows"), "{name}");
+        while fixture.ino(&view) == first {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let text = whole(&fixture, &view);
+        assert!(text.starts_with('{') && text.ends_with("}\n"), "{name}: {text:.100}");
+        assert!(fixture.text(&format!("{view}.lines/1")) == "{\n");
+        assert_eq!(fixture.attr(first).unwrap().size, beginning.len() as u64);
+        assert_eq!(fixture.read_ino(first).unwrap(), beginning);
+    }
+    assert_eq!(kept(&fixture).len(), 2);
+}
+
+/// What cannot be kept in the end would be computed in vain.
+#[test]
+fn what_is_larger_than_the_cache_is_not_computed_on() {
+    let options =
+        Options { view_deadline: Duration::ZERO, cache_bytes: 1000, ..Options::default() };
+    let fixture = Fixture::with(options);
+    fixture.put("a.json", document().as_bytes());
+    let first = fixture.ino("a.json.pretty");
+    fixture.read_ino(first).unwrap();
+    while fixture.ino("a.json.pretty") == first {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(whole(&fixture, "a.json.pretty").starts_with("# out of time"));
+    assert!(kept(&fixture).is_empty());
 }
 
 #[test]
