@@ -20,6 +20,7 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::rendered::RenderedKey;
 use crate::store::Stat;
+use crate::view::View;
 use crate::view::ViewDir;
 
 /// What makes a node the same node: two look-ups with one key give one number.
@@ -30,8 +31,8 @@ pub(crate) enum Key {
     Disk(FileId),
     /// A computed file at one generation.
     Rendered(RenderedKey),
-    /// A directory of views.
-    ViewDir(Ino, ViewDir),
+    /// A directory of views: of a file, or of what the view beside it says of that file.
+    ViewDir(Ino, Option<View>, ViewDir),
     /// `.ctxfs`.
     Control,
     /// The root.
@@ -98,7 +99,8 @@ impl InodeTable {
         Ok(Arc::clone(&node))
     }
 
-    /// The node of `key`, made by `make` where there is none, counted as looked up once more.
+    /// The node of `key`, made by `make` where there is none, counted as looked up once more. As long
+    /// as it is known, so is what it is computed from: a view found again is the same view.
     pub(crate) fn intern(
         &self,
         key: Key,
@@ -111,6 +113,9 @@ impl InodeTable {
         }
         let ino = Ino(self.next.fetch_add(1, Relaxed));
         let node = Arc::new(Node::new(ino, key, make(ino)?));
+        if let Some(of) = node.computed_from() {
+            of.lookups.fetch_add(1, Relaxed);
+        }
         keys.insert(Interned(Arc::clone(&node)));
         self.nodes.insert(ino, Arc::clone(&node));
         Ok(node)
@@ -127,6 +132,9 @@ impl InodeTable {
             keys.remove(&node.key);
             self.nodes.remove(&ino);
             drop(keys);
+            if let Some(of) = node.computed_from() {
+                self.forget(of.ino, 1);
+            }
             // The node may own open files: they close here, with nothing locked.
             drop(node);
         }

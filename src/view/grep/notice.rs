@@ -48,9 +48,10 @@ pub(super) fn finish(
         report.page.push(format!("{}\n", report.count()).as_bytes())?;
     }
     let (lines, windowed) = (report.lines, report.windowed);
-    let all_lines = match report.page.is_full() {
-        true => scan::count_lines_from(subject, trace.counted(), expired)?,
-        false => None,
+    let all_lines = if report.page.is_full() {
+        scan::count_lines_from(subject, trace.counted(), expired)?
+    } else {
+        None
     };
     let notices = Notices { query, subject, trace, ending, lines, all_lines, windowed };
     let cut = report.page.shorten(subject.view_bytes().saturating_sub(notices.longest()));

@@ -68,7 +68,7 @@ impl<'a> Scout<'a> {
             .bom_sniffing(false)
             .build();
         let margin = if context == 0 { 0 } else { context as usize + 1 };
-        (context <= MOST_CONTEXT).then(|| Self { matcher, searcher, margin })
+        (context <= MOST_CONTEXT).then_some(Self { matcher, searcher, margin })
     }
 
     fn find(&mut self, lines: &[u8], finds: &mut Finds<'_>) -> io::Result<()> {
