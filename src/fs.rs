@@ -21,8 +21,10 @@ mod filters;
 mod handle;
 mod inode;
 mod io;
+mod kept;
 mod lookup;
 mod node;
+mod overtime;
 mod pool;
 mod redaction;
 mod rename;
@@ -32,6 +34,7 @@ mod seal;
 mod setattr;
 #[cfg(test)]
 mod tests;
+mod views;
 mod xattr;
 
 use std::ffi::OsString;
@@ -61,7 +64,7 @@ pub use io::Opened;
 pub use redaction::Redaction;
 pub use rename::RenameMode;
 
-use quick_cache::sync::Cache;
+use quick_cache::sync::Cache as Recent;
 
 use analysis::Analyses;
 use body::BodyCache;
@@ -70,6 +73,7 @@ use handle::HandleTable;
 use inode::InodeTable;
 use node::DirNode;
 use node::NodeKind;
+use overtime::Overtime;
 use pool::Pool;
 use room::Room;
 use seal::Sealer;
@@ -77,6 +81,7 @@ use seal::Sealer;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::model::LimitsByTool;
+use crate::store::Cache;
 use crate::store::Conversation;
 use crate::store::Store;
 
@@ -105,7 +110,7 @@ pub struct Options {
     pub root_mode: u16,
     /// How long a view may be computed before it gives what it has.
     pub view_deadline: Duration,
-    /// Bytes of views that are kept for the next reader.
+    /// Bytes of views that are kept in memory for the next reader.
     pub kept_views: u64,
     /// What fits into a conversation.
     pub limits: Arc<dyn LimitsByTool>,
@@ -114,6 +119,8 @@ pub struct Options {
     /// The program, and its arguments, that runs a jq filter with `view::run_filter`, in a process
     /// with limits; without one no filter runs.
     pub filter_command: Option<Vec<OsString>>,
+    /// Most bytes of results that are kept on the store's disk for the next reader.
+    pub disk_cache_bytes: u64,
 }
 
 impl Default for Options {
@@ -131,6 +138,7 @@ impl Default for Options {
             limits: Arc::new(Limits::default()),
             redaction: None,
             filter_command: None,
+            disk_cache_bytes: 1 << 30,
         }
     }
 }
@@ -155,15 +163,18 @@ pub(crate) struct Shared {
     options: Options,
     nodes: InodeTable,
     handles: HandleTable,
+    /// Results of any process that uses the store.
+    cache: Cache,
     bodies: BodyCache,
     analyses: Analyses,
     pool: Pool,
     /// Computes views that run filters, and so bounds how many of these run at a time.
     filter_pool: Pool,
     filters: FilterProcesses,
+    overtime: Overtime,
     sealer: Sealer,
     /// Kept open, so that each keeps the index of its manifest.
-    conversations: Cache<Component, Arc<Conversation>>,
+    conversations: Recent<Component, Arc<Conversation>>,
     /// For reading while a record is written under the path of its file, which the names of all
     /// directories above make; for writing while a name moves and its records follow.
     places: RwLock<()>,
@@ -179,6 +190,7 @@ impl ContextFs {
         let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
         let filters = FilterProcesses::new(options.filter_command.clone());
         let fs = Self(Arc::new(Shared {
+            cache: store.cache(options.disk_cache_bytes),
             store,
             nodes: InodeTable::new(NodeKind::Dir(root)),
             handles: HandleTable::default(),
@@ -188,8 +200,9 @@ impl ContextFs {
             pool: Pool::start("ctxfs-view", threads)?,
             filter_pool: Pool::start("ctxfs-jq", FILTERS)?,
             filters,
+            overtime: Overtime::default(),
             sealer: Sealer::default(),
-            conversations: Cache::new(KEPT_CONVERSATIONS),
+            conversations: Recent::new(KEPT_CONVERSATIONS),
             places: RwLock::default(),
             room: Room::default(),
             counters: Counters::default(),
@@ -223,6 +236,7 @@ impl ContextFs {
     /// The kernel does not wait for RELEASE when a mount ends: files that were closed just before
     /// are released here.
     pub fn shut_down(&self) {
+        self.0.overtime.close();
         for handle in self.0.handles.drain() {
             let closed = |file: &Arc<handle::FileHandle>| file.writes && file.is_closed();
             if let handle::Handle::File(file) = handle

@@ -7,6 +7,7 @@
 mod artifact;
 mod atomic;
 mod attributes;
+mod cache;
 mod conversation;
 mod dir;
 mod error;
@@ -46,6 +47,9 @@ pub use attributes::remove_attribute;
 pub use attributes::said_of;
 pub use attributes::set_attribute;
 pub use attributes::set_said;
+pub use cache::Cache;
+pub use cache::CacheKey;
+pub use cache::Draft;
 pub use conversation::Conversation;
 pub use dir::Dir;
 pub use dir::DirEntry;
@@ -71,6 +75,7 @@ pub struct Store(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     root: PathBuf,
+    dir: Dir,
     context: Dir,
     /// The conversations in use, so that each has one index of its manifest.
     open: Mutex<HashMap<Component, Weak<Conversation>>>,
@@ -89,7 +94,7 @@ impl Store {
             .ensure_dir(layout::CONTEXT.as_ref(), layout::DIRECTORY_MODE)
             .and_then(|()| dir.open_dir(layout::CONTEXT.as_ref()))
             .map_err(|error| StoreError::io("open", &path, error))?;
-        let inner = Inner { root: root.to_owned(), context, open: Mutex::default() };
+        let inner = Inner { root: root.to_owned(), dir, context, open: Mutex::default() };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -101,6 +106,11 @@ impl Store {
     /// The directory of all conversations.
     pub fn context(&self) -> &Dir {
         &self.0.context
+    }
+
+    /// The results that are kept of views, of at most `bound` bytes.
+    pub fn cache(&self, bound: u64) -> Cache {
+        Cache::new(self.clone(), bound)
     }
 
     /// The ids of all conversations, sorted.
@@ -182,6 +192,10 @@ impl Store {
     pub fn space(&self) -> Result<rustix::fs::StatVfs, StoreError> {
         let space = self.0.context.space();
         space.map_err(|error| StoreError::io("measure the disk of", &self.0.root, error))
+    }
+
+    fn dir(&self) -> &Dir {
+        &self.0.dir
     }
 
     fn path_of(&self, id: &Component) -> PathBuf {

@@ -1,6 +1,6 @@
 //! The computed files beside an artifact.
 //!
-//! Each is a pure function of its [`Subject`]: bytes in, text out. [`split`] finds the view that a
+//! Each is a pure function of its [`Subject`]: bytes in, text out. [`readings`] finds the view that a
 //! name means, [`render`] writes its text.
 
 mod binary;
@@ -20,6 +20,8 @@ mod meta;
 mod name;
 mod number;
 mod origin;
+mod pages;
+mod pretty;
 mod preview;
 mod probe;
 mod query;
@@ -40,7 +42,8 @@ pub use filter::Filter;
 pub use jq::MEMORY as FILTER_MEMORY;
 pub use jq::run_filter;
 pub use name::LISTED;
-pub use name::split;
+pub use name::readings;
+pub use pages::PageNumber;
 pub use query::Query;
 pub use range::LineRange;
 pub use readme::ignore;
@@ -54,6 +57,7 @@ pub use stand_in::stand_in;
 pub use stand_in::stand_in_always;
 
 use crate::model::Limits;
+use crate::model::Place;
 use crate::model::Subject;
 use crate::redact::Shown;
 use crate::redact::Tally;
@@ -69,6 +73,8 @@ pub enum View {
     Head,
     /// `.lines/<range>`: some lines.
     Lines(LineRange),
+    /// `.pages/<number>`: a part that a reader with a size gate can fetch.
+    Page(PageNumber),
     /// `.grep/<query>`: what ripgrep prints.
     Grep(Query),
     /// `.errors`: the lines that look like errors, with what stands around them.
@@ -81,6 +87,8 @@ pub enum View {
     Shape,
     /// `.jq/<filter>`: what jq prints.
     Jq(Filter),
+    /// `.pretty`: JSON and JSON Lines, indented.
+    Pretty,
     /// `.meta.json`: all that is known.
     Meta,
     /// `.ref.json`: the `ContextRef`.
@@ -102,6 +110,8 @@ pub enum ViewDir {
     Lines,
     /// `.jq/`: a filter a name.
     Jq,
+    /// `.pages/`: a part a name; it lists them.
+    Pages,
 }
 
 /// What a name beside an artifact means.
@@ -111,6 +121,96 @@ pub enum Derived {
     File(View),
     /// A directory of views.
     Dir(ViewDir),
+}
+
+/// What a name beside an artifact means: something derived from the artifact, or from what one of
+/// its views prints.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reading {
+    /// The view whose text is looked at; none, where that is the artifact itself.
+    pub base: Option<View>,
+    /// What is derived from it.
+    pub derived: Derived,
+}
+
+impl View {
+    /// Whether what it prints has views in turn.
+    pub fn has_views(&self) -> bool {
+        matches!(self, Self::Pretty | Self::Wrap | Self::Jq(_))
+    }
+
+    /// Whether its beginning may be shown while the rest is computed: no filter that never ends may
+    /// go on for ever.
+    pub fn goes_on(&self) -> bool {
+        matches!(self, Self::Pretty | Self::Wrap)
+    }
+
+    /// The same as others look into it: nothing is left out for its length.
+    fn uncut(self) -> Self {
+        match self {
+            Self::Jq(filter) if filter.is_cut() => Self::Jq(filter.at_most(0)),
+            other => other,
+        }
+    }
+}
+
+impl Derived {
+    /// Whether there is such a thing of what a view prints.
+    fn is_of_views(&self) -> bool {
+        match self {
+            Self::File(
+                View::Tail
+                | View::Head
+                | View::Lines(_)
+                | View::Page(_)
+                | View::Grep(_)
+                | View::Wrap,
+            )
+            | Self::Dir(ViewDir::Grep | ViewDir::Lines | ViewDir::Pages) => true,
+            Self::File(
+                View::Summary
+                | View::Errors
+                | View::Terms
+                | View::Pretty
+                | View::Shape
+                | View::Jq(_)
+                | View::Meta
+                | View::Ref
+                | View::Envelope
+                | View::Handle
+                | View::Preview,
+            )
+            | Self::Dir(ViewDir::Jq) => false,
+        }
+    }
+}
+
+impl Reading {
+    /// The same of what `base` prints, where that is given; none, where there is no such thing.
+    pub fn below(self, base: Option<&View>) -> Option<Self> {
+        match (&self.base, base) {
+            (_, None) => Some(self),
+            (None, Some(base)) => Self::of_view(base.clone(), self.derived),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    /// Derived from the artifact itself.
+    fn of_artifact(derived: Derived) -> Self {
+        Self { base: None, derived }
+    }
+
+    /// Derived from what `base` prints; none, where there is no such thing.
+    fn of_view(base: View, derived: Derived) -> Option<Self> {
+        let exists =
+            base.has_views() && derived.is_of_views() && derived != Derived::File(base.clone());
+        exists.then(|| Self { base: Some(base.uncut()), derived })
+    }
+}
+
+/// The first line of the beginning of a view whose rest is still being computed.
+pub fn goes_on() -> &'static str {
+    "# out of time: the beginning follows, and the rest is being computed. Look again in a while\n"
 }
 
 /// What there is to say of a view beside what was written.
@@ -126,6 +226,18 @@ impl Rendered {
     /// All of it, and nothing to add.
     fn plain() -> Self {
         Self { notice: None, whole: true }
+    }
+
+    /// The same of a text, at `place`, of which there was time to write the beginning only.
+    #[must_use]
+    pub fn of_beginning(self, place: &Place) -> Self {
+        let notice = format!(
+            "# out of time: what follows is of the beginning of {}. Look again, or, without a limit \
+             of time: ctxfs view {}\n",
+            place.file(),
+            place.file(),
+        );
+        Self { notice: Some(notice + &self.notice.unwrap_or_default()), whole: false }
     }
 
     /// All of it, with a notice.
@@ -145,8 +257,8 @@ impl Rendered {
 /// Why a view has no text.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// A range that begins beyond the last line.
-    #[error("the artifact has no such lines")]
+    /// A range that begins beyond the last line, or a page beyond the last one.
+    #[error("the artifact has no such lines or page")]
     NotFound,
     /// Reading the artifact or writing the text failed.
     #[error(transparent)]
@@ -156,8 +268,8 @@ pub enum RenderError {
 /// Writes the text of `view` to `out`, the notice apart: it may be known only at the end.
 ///
 /// `expired` is asked now and then; once it says yes, what was found so far is all. Memory is
-/// bounded whatever the artifact; what goes to `out` is bounded but for a search with `-m0`, and an
-/// envelope that asks to be left as it is.
+/// bounded whatever the artifact; what goes to `out` is bounded but for `.pretty`, `.wrap`, a search
+/// or filter with `-m0`, and an envelope that asks to be left as it is.
 ///
 /// Secrets that are masked in what is shown are counted, and the first line says so.
 pub fn render(
@@ -190,12 +302,14 @@ fn render_unmarked(
         View::Lines(range) => {
             text_only(subject, out, |out| lines::range(subject, *range, expired, out))
         }
+        View::Page(page) => text_only(subject, out, |out| pages::render(subject, *page, out)),
         View::Grep(query) => grep::render(query, subject, expired, out),
         View::Errors => text_only(subject, out, |out| errors::render(subject, expired, out)),
         View::Terms => terms::render(subject, expired, out),
         View::Wrap => wrap::render(subject, expired, out),
         View::Shape => shape::render(subject, expired, out),
         View::Jq(filter) => jq::render(filter, subject, expired, out),
+        View::Pretty => pretty::render(subject, expired, out),
         View::Meta => meta::render(subject, out),
         View::Ref => reference::render(subject, out),
         View::Envelope => envelope::render(subject, expired, out),
@@ -225,7 +339,13 @@ fn text_only(
 fn counts_itself(view: &View) -> bool {
     matches!(
         view,
-        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle | View::Preview
+        View::Summary
+            | View::Pretty
+            | View::Meta
+            | View::Ref
+            | View::Envelope
+            | View::Handle
+            | View::Preview
     )
 }
 

@@ -34,7 +34,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("jaq_core", &["view"]),
     ("jaq_json", &["view"]),
     ("jaq_std", &["view"]),
-    ("blake3", &["materialize"]),
+    ("blake3", &["materialize", "store"]),
     ("regex_automata", &["redact"]),
     ("toml", &["cli"]),
     ("globset", &["cli"]),

@@ -1,53 +1,44 @@
 //! The bytes of each computed file.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
 use serde_json::json;
 
-use crate::fs::Counters;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::Shared;
-use crate::fs::analysis::SNIFFED;
 use crate::fs::body::Body;
 use crate::fs::body::Spool;
 use crate::fs::node::Node;
 use crate::fs::rendered::RenderedKey;
 use crate::fs::rendered::RenderedNode;
 use crate::fs::rendered::Source;
-use crate::fs::rendered::Version;
-use crate::materialize::analyze;
-use crate::model::Analysis;
-use crate::model::Content;
+use crate::fs::rendered::Text;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Subject;
-use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::Kind;
-use crate::store::Stat;
-use crate::store::said_of;
-use crate::store::stat_file;
 use crate::view;
-use crate::view::RenderError;
-use crate::view::View;
+use crate::view::Rendered;
 
 impl Shared {
-    /// The bytes of a computed file. `again`: they have been computed before, so they must come
-    /// from exactly the same moment.
+    /// The bytes of a computed file; of a view of another one, from its `text`. `again`: they have
+    /// been computed before, so they must come from exactly the same moment.
     pub(crate) fn render_source(
         &self,
         key: &RenderedKey,
         rendered: &RenderedNode,
+        text: Option<&Text>,
         again: bool,
     ) -> Result<Body> {
         let of = || rendered.of.as_ref().ok_or(FsError::Stale);
         match &key.source {
-            Source::View { view, .. } => self.render_view(of()?, view, &key.version, again),
+            Source::View { view, .. } => match text {
+                Some(text) => self.render_view_of_view(of()?, text, view),
+                None => self.render_view(rendered, of()?, view, &key.version, again),
+            },
             Source::Readme => Ok(Body::of(view::readme(&self.options.prefix).into_bytes())),
             Source::Ignore { .. } => Ok(Body::of(view::ignore().as_bytes().to_vec())),
             Source::Manifest { .. } => self.render_manifest(of()?),
@@ -56,90 +47,6 @@ impl Shared {
                 Ok(Body::of(format!("{}\n", env!("CARGO_PKG_VERSION")).into_bytes()))
             }
         }
-    }
-
-    fn render_view(
-        &self,
-        node: &Arc<Node>,
-        view: &View,
-        version: &Version,
-        again: bool,
-    ) -> Result<Body> {
-        let reader = node.as_file()?.reader()?;
-        let stat = self.stat_at(node, &reader, again.then_some(version))?;
-        let started = Instant::now();
-        let expired = || started.elapsed() >= self.options.view_deadline;
-        let mut record = self.record(node, &stat)?;
-        record.said.update(&said_of(&reader)?);
-        let (mut analysis, length) = if needs_analysis(view) {
-            self.whole_analysis(node, &reader, &record, &stat, &expired)?
-        } else {
-            (Arc::new(sniff(&reader, stat.size)?), stat.size)
-        };
-        record.size = length;
-        let artifact = Artifact::new(reader, length);
-        let masked = self.hide_secrets(&artifact, &mut record, &mut analysis);
-        let content = masked.as_ref().map_or(&artifact as &dyn Content, |masked| masked);
-        let limits = self.options.limits.limits(record.said.tool_name().as_deref());
-        let (id, path) = node.place().ok_or(FsError::Stale)?;
-        let place = Place::new(&self.options.prefix, &id.to_text(), &path);
-        let subject = Subject {
-            content,
-            analysis: &analysis,
-            record: &record,
-            place: &place,
-            limits: &limits,
-            redacts: self.mask_names(),
-            filters: &self.filters,
-        };
-        self.spool_view(node, view, &subject, &expired)
-    }
-
-    /// The file between two writes. Where it is `computed_at` that the view has been computed, it
-    /// must be at that moment still.
-    fn stat_at(&self, node: &Node, reader: &File, computed_at: Option<&Version>) -> Result<Stat> {
-        let (stat, changes) = {
-            let writing = node.as_file()?.writing();
-            (stat_file(reader)?, writing.changes)
-        };
-        match computed_at {
-            Some(version) if *version != self.version_at(node, &stat, changes)? => {
-                Err(FsError::Stale)
-            }
-            _ => Ok(stat),
-        }
-    }
-
-    /// The analysis of the whole file, and how much of the file it speaks of; what there was time
-    /// for speaks of all of it.
-    fn whole_analysis(
-        &self,
-        node: &Node,
-        reader: &File,
-        record: &Record,
-        stat: &Stat,
-        expired: &dyn Fn() -> bool,
-    ) -> Result<(Arc<Analysis>, u64)> {
-        let found = self.analysis(node, reader, Some(record), expired)?;
-        let length = if found.whole { found.analysis.bytes } else { stat.size };
-        Ok((found.analysis, length))
-    }
-
-    /// The text of `view`. One that ran out of time is another one for whoever looks it up again.
-    fn spool_view(
-        &self,
-        node: &Node,
-        view: &View,
-        subject: &Subject<'_>,
-        expired: &dyn Fn() -> bool,
-    ) -> Result<Body> {
-        let mut spool = Spool::new(self.store.root());
-        let rendered = view::render(view, subject, expired, &mut spool).map_err(refused)?;
-        if !rendered.whole {
-            Counters::add(&self.counters.views_out_of_time, 1);
-            node.as_file()?.writing().changes += 1;
-        }
-        Ok(spool.finish(rendered.notice)?)
     }
 
     /// Every artifact that is on disk, oldest first, as references.
@@ -153,9 +60,10 @@ impl Shared {
             let place = Place::new(&self.options.prefix, &id.to_text(), &path);
             Some((record, place))
         });
-        let mut spool = Spool::new(self.store.root());
-        view::manifest(&mut with_places, &mut spool)?;
-        Ok(spool.finish(None)?)
+        let room = |length| self.room_for_result(length);
+        let spool = Spool::new(&self.cache, &room);
+        view::manifest(&mut with_places, &mut &spool)?;
+        Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
     }
 
     fn present(conversation: &Conversation) -> Result<Vec<Record>> {
@@ -188,23 +96,5 @@ impl Shared {
             "counters": self.counters.to_json(),
         });
         format!("{status:#}\n")
-    }
-}
-
-/// Views that speak of the whole content; the others look at what they show.
-fn needs_analysis(view: &View) -> bool {
-    matches!(view, View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle)
-}
-
-/// The analysis of the first bytes alone: enough to tell text from binary, and the same whether
-/// or not the artifact has been sealed.
-fn sniff(reader: &Arc<File>, length: u64) -> Result<Analysis> {
-    Ok(analyze(&Artifact::new(Arc::clone(reader), length.min(SNIFFED)))?)
-}
-
-fn refused(error: RenderError) -> FsError {
-    match error {
-        RenderError::NotFound => FsError::NotFound,
-        RenderError::Io(error) => FsError::Io(error),
     }
 }

@@ -15,6 +15,7 @@ use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::handle::COMPUTED;
 use crate::fs::handle::Handle;
 use crate::fs::handle::ListedName;
 use crate::fs::handle::Listing;
@@ -31,12 +32,11 @@ use crate::store::DirEntry;
 use crate::store::Kind;
 use crate::view::Derived;
 use crate::view::LISTED;
-use crate::view::split;
-
-/// The number that listings give for computed entries: they have none before they are looked up.
-/// It is below all others, so that programs which remove in the order of these numbers (GNU rm in
-/// large directories) meet views before their artifact.
-const COMPUTED: u64 = 2;
+use crate::view::PageNumber;
+use crate::view::Reading;
+use crate::view::View;
+use crate::view::ViewDir;
+use crate::view::readings;
 
 /// One name of a listing, and where the next one begins.
 #[derive(Debug)]
@@ -52,18 +52,23 @@ pub struct Listed<'a> {
 }
 
 impl ContextFs {
-    /// Takes down the names in a directory.
-    pub fn opendir(&self, ino: Ino) -> Result<Fh> {
-        let node = self.0.nodes.get(ino)?;
-        let entries = match &node.kind {
-            NodeKind::Dir(dir) => self.0.names(&node, dir)?,
-            NodeKind::ViewDir { .. } => Vec::new(),
-            NodeKind::Control => {
-                vec![computed("status.json", FileKind::File), computed("version", FileKind::File)]
-            }
-            NodeKind::File(_) | NodeKind::Rendered(_) => return Err(FsError::NotADirectory),
+    /// Takes down the names in a directory and hands it to `done`, which the pages of a view may
+    /// reach on another thread: their number follows from its size.
+    pub fn opendir(&self, ino: Ino, done: impl FnOnce(Result<Fh>) + Send + 'static) {
+        let shared = Arc::clone(&self.0);
+        let opened = move |listing: Result<Listing>| {
+            let insert = |listing| shared.handles.insert(Handle::Listing(Arc::new(listing)));
+            done(listing.map(insert));
         };
-        Ok(self.0.handles.insert(Handle::Listing(Arc::new(Listing { entries }))))
+        match self.0.nodes.get(ino) {
+            Ok(node) => match &node.kind {
+                NodeKind::ViewDir { of, base: Some(base), dir: ViewDir::Pages } => {
+                    self.0.pages_of_view(of, base, opened);
+                }
+                _ => opened(self.0.listing(&node)),
+            },
+            Err(error) => opened(Err(error)),
+        }
     }
 
     /// Hands the names from `offset` on to `take`, until it says that it is full.
@@ -75,15 +80,12 @@ impl ContextFs {
         mut take: impl FnMut(Listed<'_>) -> bool,
     ) -> Result<()> {
         let listing = self.0.handles.listing(fh)?;
-        let dots = [(".", ino.0), ("..", ino.0)].map(|(name, ino)| ListedName {
-            name: OsString::from(name),
-            kind: FileKind::Directory,
-            ino,
-        });
-        let all = dots.iter().chain(&listing.entries).enumerate();
-        for (at, entry) in all.skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
+        let dots = Listing::Names([".", ".."].map(|name| dot(name, ino)).into());
+        for at in offset.. {
+            let entry = at.checked_sub(2).map_or_else(|| dots.get(at), |at| listing.get(at));
+            let Some(entry) = entry else { break };
             let listed =
-                Listed { name: &entry.name, kind: entry.kind, ino: entry.ino, next: at as u64 + 1 };
+                Listed { name: &entry.name, kind: entry.kind, ino: entry.ino, next: at + 1 };
             if take(listed) {
                 break;
             }
@@ -183,12 +185,50 @@ impl ContextFs {
 }
 
 impl Shared {
+    /// The names in a directory of which nothing needs to be computed.
+    fn listing(&self, node: &Arc<Node>) -> Result<Listing> {
+        Ok(match &node.kind {
+            NodeKind::Dir(dir) => Listing::Names(self.names(node, dir)?),
+            NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } => {
+                Listing::Pages(PageNumber::count(of.as_file()?.stat()?.size))
+            }
+            NodeKind::ViewDir { dir: ViewDir::Grep | ViewDir::Lines | ViewDir::Jq, .. } => {
+                Listing::Names(Vec::new())
+            }
+            NodeKind::Control => {
+                let names = ["status.json", "version"];
+                Listing::Names(names.map(|name| ListedName::computed(name, FileKind::File)).into())
+            }
+            NodeKind::File(_) | NodeKind::Rendered(_) => return Err(FsError::NotADirectory),
+        })
+    }
+
+    /// The pages of what the view `base` says of the file `of`.
+    fn pages_of_view(
+        self: &Arc<Self>,
+        of: &Arc<Node>,
+        base: &View,
+        done: impl FnOnce(Result<Listing>) + Send + 'static,
+    ) {
+        let reading = Reading { base: None, derived: Derived::File(base.clone()) };
+        let text = match self.view_node(of, reading) {
+            Ok(text) => text,
+            Err(error) => return done(Err(error)),
+        };
+        let shared = Arc::clone(self);
+        let ino = text.ino;
+        self.body(&text, move |body| {
+            shared.nodes.forget(ino, 1);
+            done(body.map(|body| Listing::Pages(PageNumber::count(body.len()))));
+        });
+    }
+
     fn names(&self, node: &Arc<Node>, dir: &DirNode) -> Result<Vec<ListedName>> {
         let entries = dir.dir.entries()?;
         let mut names = Vec::with_capacity(entries.len());
         for name in ["README.md", "manifest.json"] {
             if computed_name(node, OsStr::new(name)).is_some() {
-                names.push(computed(name, FileKind::File));
+                names.push(ListedName::computed(name, FileKind::File));
             }
         }
         let with_views = self.options.list_views && node.holds_artifacts();
@@ -231,8 +271,13 @@ impl Shared {
         if computed_name(parent, name).is_some() && kind == FileKind::File {
             return Ok(());
         }
-        let Some((base, derived)) = split(name) else { return Err(FsError::NotFound) };
-        let of = self.find_real(parent, dir, base)?;
+        let found = readings(name).find_map(|(stem, reading)| {
+            let of = self.find_real(parent, dir, stem);
+            let missing = matches!(of, Err(FsError::NotFound));
+            (!missing).then_some((of, reading.derived))
+        });
+        let (of, derived) = found.ok_or(FsError::NotFound)?;
+        let of = of?;
         let is_file = of.as_file().is_ok();
         self.nodes.forget(of.ino, 1);
         match (derived, kind) {
@@ -252,9 +297,8 @@ impl Shared {
         if is_stores(parent, name) || computed_name(parent, name).is_some() {
             return Err(FsError::Computed);
         }
-        let Some((base, _)) = split(name) else { return Ok(()) };
-        match dir.dir.stat(base) {
-            Ok(stat) if stat.kind() == Kind::File && !parent.is_root() => {}
+        match readings(name).find_map(|(stem, _)| dir.dir.stat(stem).ok()) {
+            Some(stat) if stat.kind() == Kind::File && !parent.is_root() => {}
             _ => return Ok(()),
         }
         // A real file of this name hides the view and is an ordinary file.
@@ -294,13 +338,13 @@ pub(crate) fn forget_record(
     Ok(())
 }
 
-fn computed(name: &str, kind: FileKind) -> ListedName {
-    ListedName { name: name.into(), kind, ino: COMPUTED }
+fn dot(name: &str, ino: Ino) -> ListedName {
+    ListedName { name: name.into(), kind: FileKind::Directory, ino: ino.0 }
 }
 
 /// The names of real files that look like views, sorted.
 fn names_that_hide_views(entries: &[DirEntry]) -> Vec<OsString> {
-    let like_views = entries.iter().filter(|entry| split(&entry.name).is_some());
+    let like_views = entries.iter().filter(|entry| readings(&entry.name).next().is_some());
     let mut names: Vec<_> = like_views.map(|entry| entry.name.clone()).collect();
     names.sort_unstable();
     names

@@ -1,5 +1,6 @@
 //! Open files and directories.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::sync::Arc;
@@ -17,6 +18,12 @@ use crate::fs::Result;
 use crate::fs::body::Body;
 use crate::fs::closer::Closer;
 use crate::fs::node::Node;
+use crate::view::PageNumber;
+
+/// The number that listings give for computed entries: they have none before they are looked up.
+/// It is below all others, so that programs which remove in the order of these numbers (GNU rm in
+/// large directories) meet views before their artifact.
+pub(crate) const COMPUTED: u64 = 2;
 
 /// What an open file or directory is.
 #[derive(Clone)]
@@ -56,8 +63,24 @@ impl FileHandle {
 }
 
 /// The names of a directory at one moment: stable while entries come and go.
-pub(crate) struct Listing {
-    pub(crate) entries: Vec<ListedName>,
+pub(crate) enum Listing {
+    /// These.
+    Names(Vec<ListedName>),
+    /// So many pages: their names are made when they are asked, as there may be millions.
+    Pages(u64),
+}
+
+impl Listing {
+    /// The name at a place in the order, from 0; none behind the last one.
+    pub(crate) fn get(&self, at: u64) -> Option<Cow<'_, ListedName>> {
+        match self {
+            Self::Names(names) => names.get(usize::try_from(at).ok()?).map(Cow::Borrowed),
+            Self::Pages(count) => (at < *count).then(|| {
+                let name = PageNumber::after(at).to_string();
+                Cow::Owned(ListedName::computed(&name, FileKind::File))
+            }),
+        }
+    }
 }
 
 /// One name.
@@ -66,6 +89,13 @@ pub(crate) struct ListedName {
     pub(crate) name: OsString,
     pub(crate) kind: FileKind,
     pub(crate) ino: u64,
+}
+
+impl ListedName {
+    /// The name of something computed.
+    pub(crate) fn computed(name: &str, kind: FileKind) -> Self {
+        Self { name: name.into(), kind, ino: COMPUTED }
+    }
 }
 
 /// All that is open.

@@ -20,6 +20,7 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::rendered::RenderedKey;
 use crate::store::Stat;
+use crate::view::View;
 use crate::view::ViewDir;
 
 /// What makes a node the same node: two look-ups with one key give one number.
@@ -30,8 +31,8 @@ pub(crate) enum Key {
     Disk(FileId),
     /// A computed file at one generation.
     Rendered(RenderedKey),
-    /// A directory of views.
-    ViewDir(Ino, ViewDir),
+    /// A directory of views: of a file, or of what the view beside it says of that file.
+    ViewDir(Ino, Option<View>, ViewDir),
     /// `.ctxfs`.
     Control,
     /// The root.
@@ -101,7 +102,8 @@ impl InodeTable {
         Ok(Arc::clone(&node))
     }
 
-    /// The node of `key`, made by `make` where there is none, counted as looked up once more.
+    /// The node of `key`, made by `make` where there is none, counted as looked up once more. As long
+    /// as it is known, so is what it is computed from: a view found again is the same view.
     pub(crate) fn intern(
         &self,
         key: Key,
@@ -114,6 +116,9 @@ impl InodeTable {
         }
         let ino = Ino(self.next.fetch_add(1, Relaxed));
         let node = Arc::new(Node::new(ino, key, make(ino)?));
+        if let Some(of) = node.computed_from() {
+            of.lookups.fetch_add(1, Relaxed);
+        }
         keys.insert(Interned(Arc::clone(&node)));
         self.nodes.insert(ino, Arc::clone(&node));
         Ok(node)
@@ -124,30 +129,29 @@ impl InodeTable {
     /// A directory that is forgotten before what is below it stays: another node of it would not
     /// tell those that it is renamed.
     pub(crate) fn forget(&self, ino: Ino, count: u64) {
-        for above in self.forget_one(ino, count) {
-            self.forget_one(above, 0);
+        let mut next = Some((ino, count));
+        while let Some((ino, count)) = next {
+            next = self.forget_one(ino, count);
         }
     }
 
-    /// Answers with what the node stood in or came from, all the way up, if it is forgotten: it may
-    /// have been the last to need them.
-    fn forget_one(&self, ino: Ino, count: u64) -> Vec<Ino> {
+    /// Answers with what the node stood in or was computed from, if it is forgotten: it may have been
+    /// the last to need that, and a view counts as one that looked it up.
+    fn forget_one(&self, ino: Ino, count: u64) -> Option<(Ino, u64)> {
         let mut keys = self.lock();
-        let Some(node) = self.get(ino).ok().filter(|node| !node.is_root()) else {
-            return Vec::new();
-        };
+        let node = self.get(ino).ok().filter(|node| !node.is_root())?;
         if node.lookups.fetch_sub(count, Relaxed) > count {
-            return Vec::new();
+            return None;
         }
         node.lookups.store(0, Relaxed);
         if node.as_dir().is_ok() && Arc::strong_count(&node) > HELD_HERE {
-            return Vec::new();
+            return None;
         }
         keys.remove(&node.key);
         self.nodes.remove(&ino);
         drop(keys);
         // The node may own open files: they close here, with nothing locked.
-        std::iter::successors(node.above(), |above| above.above()).map(|above| above.ino).collect()
+        Some((node.above()?.ino, u64::from(node.computed_from().is_some())))
     }
 
     pub(crate) fn len(&self) -> usize {

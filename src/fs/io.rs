@@ -393,7 +393,7 @@ impl Shared {
             let growth = end.saturating_sub(node.as_file()?.writing().end);
             self.room.in_quota(&*self.conversation(&id)?, quota, growth)?;
         }
-        self.room.on_disk(&self.store, &self.options, length)
+        self.room.on_disk(&self.store, &self.cache, &self.options, length)
     }
 
     /// The directory in which `name` may be made.

@@ -38,8 +38,8 @@ use crate::store::Stat;
 use crate::store::Time;
 use crate::store::is_bookkeeping;
 use crate::view::Derived;
-use crate::view::ViewDir;
-use crate::view::split;
+use crate::view::Reading;
+use crate::view::readings;
 
 /// How long a directory's name leads to it: its own mount sees every change at once, another
 /// process's within this.
@@ -67,9 +67,9 @@ impl Shared {
     fn find(&self, parent: &Arc<Node>, name: &OsStr) -> Result<Arc<Node>> {
         match &parent.kind {
             NodeKind::Dir(dir) => self.find_in_dir(parent, dir, name),
-            NodeKind::ViewDir { of, dir } => {
-                let view = dir.child(name).ok_or(FsError::NotFound)?;
-                self.view_node(of, Derived::File(view))
+            NodeKind::ViewDir { of, base, dir } => {
+                let reading = dir.child(name).ok_or(FsError::NotFound)?;
+                self.view_node(of, reading.below(base.as_ref()).ok_or(FsError::NotFound)?)
             }
             NodeKind::Control => self.find_control(name),
             NodeKind::File(_) | NodeKind::Rendered(_) => Err(FsError::NotADirectory),
@@ -98,10 +98,10 @@ impl Shared {
         if let Some(source) = computed_name(parent, name) {
             return self.computed_node(parent, dir, source);
         }
-        if let Some((base, derived)) = split(name) {
-            match self.find_real(parent, dir, base).or_else(|_| self.find_call(parent, dir, base)) {
+        for (stem, reading) in readings(name) {
+            match self.find_real(parent, dir, stem).or_else(|_| self.find_call(parent, dir, stem)) {
                 Ok(of) => {
-                    let found = self.view_node(&of, derived);
+                    let found = self.view_node(&of, reading);
                     self.nodes.forget(of.ino, 1);
                     return found;
                 }
@@ -206,22 +206,31 @@ impl Shared {
         Ok(is_output.then(|| (stat.created(), stat.mtime)))
     }
 
-    fn view_node(&self, of: &Arc<Node>, derived: Derived) -> Result<Arc<Node>> {
+    /// The node of what is derived from the file `of`, as it is now.
+    pub(crate) fn view_node(&self, of: &Arc<Node>, reading: Reading) -> Result<Arc<Node>> {
         let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
-        match derived {
-            Derived::Dir(dir) => self.view_dir_node(of, dir),
-            Derived::File(view) => {
-                let (version, stat) = self.version(of, file)?;
-                let source = Source::View { of: of.ino, view: Box::new(view) };
-                let key = RenderedKey { source, version };
-                self.rendered_node(key, Some(of), stat)
+        let Reading { base, derived } = reading;
+        let view = match derived {
+            Derived::File(view) => view,
+            Derived::Dir(dir) => {
+                let key = Key::ViewDir(of.ino, base.clone(), dir);
+                let kind = NodeKind::ViewDir { of: Arc::clone(of), base, dir };
+                return self.nodes.intern(key, |_| Ok(kind));
             }
-        }
-    }
-
-    fn view_dir_node(&self, of: &Arc<Node>, dir: ViewDir) -> Result<Arc<Node>> {
-        let kind = || NodeKind::ViewDir { of: Arc::clone(of), dir };
-        self.nodes.intern(Key::ViewDir(of.ino, dir), |_| Ok(kind()))
+        };
+        let (version, stat) = self.version(of, file)?;
+        let key = |of: &Node, view, version| {
+            let source = Source::View { of: of.ino, view: Box::new(view) };
+            RenderedKey { source, version }
+        };
+        let Some(base) = base else {
+            return self.rendered_node(key(of, view, version), Some(of), stat);
+        };
+        let base = self.rendered_node(key(of, base, version), Some(of), stat)?;
+        let NodeKind::Rendered(text) = &base.kind else { return Err(FsError::Stale) };
+        let node = self.rendered_node(key(&base, view, text.version_of_view()), Some(&base), stat);
+        self.nodes.forget(base.ino, 1);
+        node
     }
 
     /// The moment at which `file` is now. Looks at it while nothing is being written, so that it

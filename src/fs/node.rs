@@ -18,6 +18,7 @@ use crate::fs::rendered::RenderedNode;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::Dir;
+use crate::view::View;
 use crate::view::ViewDir;
 
 /// What the kernel holds a number of. It lives until the kernel forgets the number.
@@ -37,8 +38,9 @@ pub(crate) enum NodeKind {
     File(Box<FileNode>),
     /// A computed file, at one generation of what it is computed from.
     Rendered(RenderedNode),
-    /// A directory of views that are found by name: `X.grep`.
-    ViewDir { of: Arc<Node>, dir: ViewDir },
+    /// A directory of views that are found by name: `X.grep`, and with a view as `base`,
+    /// `X.pretty.grep`.
+    ViewDir { of: Arc<Node>, base: Option<View>, dir: ViewDir },
     /// The root's `.ctxfs`.
     Control,
 }
@@ -121,6 +123,15 @@ impl Node {
             NodeKind::Dir(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
                 Err(FsError::IsADirectory)
             }
+        }
+    }
+
+    /// What it is computed from; that must be known when this is made.
+    pub(crate) fn computed_from(&self) -> Option<&Arc<Self>> {
+        match &self.kind {
+            NodeKind::Rendered(rendered) => rendered.of.as_ref(),
+            NodeKind::ViewDir { of, .. } => Some(of),
+            NodeKind::Dir(_) | NodeKind::File(_) | NodeKind::Control => None,
         }
     }
 

@@ -49,7 +49,7 @@ impl Redaction {
     pub fn hide_found(&self, found: &Analysis) -> Analysis {
         let mut found = found.clone();
         match &mut found.json {
-            Json::Document { shape, example } => {
+            Json::Document { shape, example, .. } => {
                 *shape = self.rules.mask_text(shape);
                 *example = example.take().map(|path| self.rules.mask_text(&path));
             }

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::time::Duration;
+use std::time::Instant;
 
 use crate::fs::Attr;
 use crate::fs::Counters;
@@ -39,7 +40,7 @@ pub(crate) struct RenderedKey {
 /// What a computed file is computed from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// A view of a file.
+    /// A view of the file `of`, or of what the computed file `of` says.
     View { of: Ino, view: Box<View> },
     /// The root's `README.md`.
     Readme,
@@ -56,7 +57,8 @@ pub(crate) enum Source {
 /// The moment of what a file is computed from. Equal moments give equal bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
-    /// Changes seen by this mount, and results that ran out of time.
+    /// Changes seen by this mount, and results that ran out of time; of a computed file, which does
+    /// not change, the latter alone.
     pub(crate) changes: u64,
     /// Bytes.
     pub(crate) size: u64,
@@ -70,7 +72,7 @@ pub(crate) struct Version {
 
 /// A computed file at one moment.
 pub(crate) struct RenderedNode {
-    /// The file or directory that it is computed from.
+    /// The file or directory that it is computed from, or the computed file that it is a view of.
     pub(crate) of: Option<Arc<Node>>,
     /// That file's attributes at this moment: times and owner of the computed one.
     pub(crate) origin: Stat,
@@ -84,7 +86,21 @@ struct State {
     size: Option<u64>,
     /// Who waits while they are being computed.
     waiting: Option<Vec<Done>>,
+    /// Views of it that ran out of time.
+    late: u64,
+    /// What those got who waited, while the rest is still being computed.
+    beginning: Option<Arc<Body>>,
 }
+
+/// The text that a view is a view of.
+pub(crate) struct Text {
+    pub(crate) text: Arc<Body>,
+    /// When the view was asked for: computing the text took some of its time.
+    pub(crate) asked: Instant,
+}
+
+/// Bytes of which any view takes less time than waking another thread is worth.
+pub(crate) const QUICK: u64 = 256 * 1024;
 
 type Done = Box<dyn FnOnce(Result<Arc<Body>>) + Send>;
 
@@ -95,6 +111,32 @@ impl RenderedNode {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The computed file that it is a view of.
+    pub(crate) fn base(&self) -> Option<&Arc<Node>> {
+        self.of.as_ref().filter(|of| matches!(of.kind, NodeKind::Rendered(_)))
+    }
+
+    /// The moment of a view of it.
+    pub(crate) fn version_of_view(&self) -> Version {
+        Version { changes: self.state().late, ..Version::default() }
+    }
+
+    /// Notes that a view of it ran out of time: whoever looks it up again gets another try.
+    pub(crate) fn note_late(&self) {
+        self.state().late += 1;
+    }
+
+    /// Gives its beginning to all who wait; that is then what it says, whatever comes of the rest.
+    pub(crate) fn give(&self, beginning: Body) {
+        let beginning = Arc::new(beginning);
+        self.state().beginning = Some(Arc::clone(&beginning));
+        answer(self, &Ok(beginning));
+    }
+
+    fn beginning(&self) -> Option<Arc<Body>> {
+        self.state().beginning.clone()
     }
 
     /// Lets `done` wait; whether it is the first, who has to compute.
@@ -139,48 +181,91 @@ impl Shared {
         node: &Arc<Node>,
         done: impl FnOnce(Result<Arc<Body>>) + Send + 'static,
     ) {
+        self.body_for(node, Box::new(done));
+    }
+
+    fn body_for(self: &Arc<Self>, node: &Arc<Node>, done: Done) {
         let NodeKind::Rendered(rendered) = &node.kind else { return done(Err(FsError::Stale)) };
-        if let Some(body) = self.bodies.get(&node.ino) {
+        let known = || rendered.beginning().or_else(|| self.bodies.get(&node.ino));
+        if let Some(body) = known() {
             return done(Ok(body));
         }
-        if !rendered.wait(Box::new(done)) {
+        if !rendered.wait(done) {
             return;
         }
-        // Whoever computed it last may have ended since the cache was asked.
-        if let Some(body) = self.bodies.get(&node.ino) {
+        // Whoever computed it last may have ended since it was asked.
+        if let Some(body) = known() {
             return answer(rendered, &Ok(body));
         }
+        let Some(base) = rendered.base() else {
+            return self.start(node, rendered.origin.size, None);
+        };
+        let (shared, node) = (Arc::clone(self), Arc::clone(node));
+        let asked = Instant::now();
+        let with_text = move |text: Result<Arc<Body>>| match text {
+            Ok(text) => shared.start(&node, text.len(), Some(Text { text, asked })),
+            Err(error) => end(&node, &Err(error)),
+        };
+        self.body_for(base, Box::new(with_text));
+    }
+
+    /// Computes the bytes of `node` from `length` bytes: here or on another thread.
+    fn start(self: &Arc<Self>, node: &Arc<Node>, length: u64, text: Option<Text>) {
         let filters = runs_filter(node);
-        if !filters && is_quick(rendered) {
-            return self.compute(node);
+        if !filters && is_quick(node, length) {
+            return self.compute(node, text.as_ref());
         }
         let (shared, node) = (Arc::clone(self), Arc::clone(node));
         let pool = if filters { &self.filter_pool } else { &self.pool };
-        pool.submit(move || shared.compute(&node));
+        pool.submit(move || shared.compute(&node, text.as_ref()));
     }
 
-    fn compute(&self, node: &Arc<Node>) {
+    fn compute(&self, node: &Arc<Node>, text: Option<&Text>) {
         let NodeKind::Rendered(rendered) = &node.kind else { return };
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.render(node, rendered)))
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.render(node, rendered, text)))
             .unwrap_or_else(|_| Err(FsError::Io(io::Error::other("computing a view panicked"))))
             .map(Arc::new);
         Counters::add(&self.counters.views_computed, 1);
+        let outcome = match rendered.beginning() {
+            Some(beginning) => {
+                note_overtime(rendered, &outcome);
+                Ok(beginning)
+            }
+            None => outcome,
+        };
         if let Ok(body) = &outcome {
             self.bodies.insert(node.ino, Arc::clone(body));
         }
-        answer(rendered, &outcome);
+        rendered.state().beginning = None;
+        end(node, &outcome);
     }
 
     /// Computes the bytes. Once they have been computed they are the same again, or
     /// [`FsError::Stale`]: a look-up then finds the next generation.
-    fn render(&self, node: &Node, rendered: &RenderedNode) -> Result<Body> {
+    fn render(&self, node: &Node, rendered: &RenderedNode, text: Option<&Text>) -> Result<Body> {
         let Key::Rendered(key) = &node.key else { return Err(FsError::Stale) };
         let before = rendered.state().size;
-        let body = self.render_source(key, rendered, before.is_some())?;
+        let body = self.render_source(key, rendered, text, before.is_some())?;
         match before {
             Some(size) if size != body.len() => Err(FsError::Stale),
             _ => Ok(body),
         }
+    }
+}
+
+/// Lets the next look-up of a view that went on find its rest, or try again.
+fn note_overtime(rendered: &RenderedNode, outcome: &Result<Arc<Body>>) {
+    if let Err(error) = outcome {
+        tracing::debug!(%error, "the rest of a view was not computed");
+    }
+    if let Some(NodeKind::File(file)) = rendered.of.as_ref().map(|of| &of.kind) {
+        file.writing().changes += 1;
+    }
+}
+
+fn end(node: &Node, outcome: &Result<Arc<Body>>) {
+    if let NodeKind::Rendered(rendered) = &node.kind {
+        answer(rendered, outcome);
     }
 }
 
@@ -199,13 +284,17 @@ fn runs_filter(node: &Node) -> bool {
     matches!(**view, View::Jq(_))
 }
 
-fn is_quick(rendered: &RenderedNode) -> bool {
-    /// Bytes of which any view takes less time than waking another thread is worth.
-    const QUICK: u64 = 256 * 1024;
-    match rendered.of.as_ref().map(|of| &of.kind) {
-        Some(NodeKind::File(_)) => rendered.origin.size <= QUICK,
-        Some(_) => false,
-        None => true,
+/// Whether computing `node` from `length` bytes takes less time than waking another thread is worth.
+fn is_quick(node: &Node, length: u64) -> bool {
+    match &node.key {
+        Key::Rendered(RenderedKey { source: Source::View { view, .. }, .. }) => {
+            length <= QUICK || matches!(**view, View::Page(_))
+        }
+        Key::Rendered(RenderedKey {
+            source: Source::Manifest { .. } | Source::Ignore { .. },
+            ..
+        }) => false,
+        _ => true,
     }
 }
 

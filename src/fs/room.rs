@@ -9,6 +9,7 @@ use crate::fs::FsError;
 use crate::fs::Options;
 use crate::fs::Result;
 use crate::model::Component;
+use crate::store::Cache;
 use crate::store::Conversation;
 use crate::store::Store;
 
@@ -41,12 +42,26 @@ impl Credit {
 }
 
 impl Room {
-    /// ENOSPC where `length` more bytes would leave too little on the disk.
-    pub(crate) fn on_disk(&self, store: &Store, options: &Options, length: u64) -> Result<()> {
+    /// ENOSPC where `length` more bytes would leave too little on the disk, even without the
+    /// results that `cache` has.
+    pub(crate) fn on_disk(
+        &self,
+        store: &Store,
+        cache: &Cache,
+        options: &Options,
+        length: u64,
+    ) -> Result<()> {
         let least = options.min_free;
-        let room = || {
+        let free = || -> Result<u64> {
             let space = store.space()?;
             Ok((space.f_bavail * space.f_frsize).saturating_sub(least))
+        };
+        let room = || match free()? {
+            enough if enough >= length => Ok(enough),
+            _ => {
+                cache.clear()?;
+                free()
+            }
         };
         if least == 0 || self.disk.spend(length, room)? {
             return Ok(());

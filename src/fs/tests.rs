@@ -4,6 +4,7 @@ mod facts;
 mod fixture;
 mod life;
 mod names;
+mod of_views;
 mod others;
 mod races;
 mod redaction;

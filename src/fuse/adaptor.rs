@@ -331,9 +331,11 @@ impl Filesystem for Adaptor {
     }
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.run("opendir", || match self.fs.opendir(ino(node)) {
-            Ok(fh) => reply.opened(FileHandle(fh.0), FopenFlags::empty()),
-            Err(error) => reply.error(refuse("opendir", &error)),
+        self.run("opendir", || {
+            self.fs.opendir(ino(node), |opened| match opened {
+                Ok(fh) => reply.opened(FileHandle(fh.0), FopenFlags::empty()),
+                Err(error) => reply.error(refuse("opendir", &error)),
+            });
         });
     }
 

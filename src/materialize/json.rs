@@ -88,10 +88,13 @@ impl Detector {
             Kind::Document => Json::Document {
                 shape: render::document(&self.events),
                 example: example::of(&self.events),
+                pretty_lines: self.pretty_lines(),
             },
-            Kind::Lines { documents } => {
-                Json::Lines { documents, shape: render::lines(&self.events, documents) }
-            }
+            Kind::Lines { documents } => Json::Lines {
+                documents,
+                shape: render::lines(&self.events, documents),
+                pretty_lines: self.pretty_lines(),
+            },
             Kind::Broken { offset, line } => Json::Broken { offset, line },
         }
     }
@@ -128,6 +131,11 @@ impl<E: Events> Detector<E> {
             State::After { .. } => Kind::Lines { documents: self.documents },
             State::Off(kind) => *kind,
         }
+    }
+
+    /// Lines of the values that have ended when they are indented.
+    fn pretty_lines(&self) -> u64 {
+        self.documents + self.scanner.breaks()
     }
 
     fn scan(&mut self, bytes: &[u8], offset: u64) -> Result<(), usize> {
@@ -170,7 +178,7 @@ impl<E: Events> Detector<E> {
 
     /// Whether one more value makes JSON Lines.
     fn may_follow(&self) -> bool {
-        self.newline_since && !self.scanner.saw_newline()
+        self.newline_since && self.scanner.newlines() == 0
     }
 
     fn note_start(&mut self, offset: u64) {

@@ -79,6 +79,9 @@ pub enum Json {
         /// A path to something in it, in jq's syntax: `.items[0]`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         example: Option<String>,
+        /// Lines that it has when it is indented; 0 in records that did not count them.
+        #[serde(default)]
+        pretty_lines: u64,
     },
     /// Two or more JSON values, one a line.
     Lines {
@@ -86,6 +89,9 @@ pub enum Json {
         documents: u64,
         /// The structure of the values, merged.
         shape: String,
+        /// Lines that they have when they are indented; 0 in records that did not count them.
+        #[serde(default)]
+        pretty_lines: u64,
     },
     /// Begins with `{` or `[`, and stops being JSON further on.
     Broken {

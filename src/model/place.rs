@@ -27,6 +27,13 @@ impl Place {
     }
 
     /// The conversation's id; empty of a file that stands alone.
+    /// The place of what a view of it prints: `suffix` follows the path.
+    #[must_use]
+    pub fn of_view(&self, suffix: &str) -> Self {
+        Self { path: format!("{}{suffix}", self.path), ..self.clone() }
+    }
+
+    /// The conversation's id.
     pub fn conversation(&self) -> &str {
         &self.conversation
     }

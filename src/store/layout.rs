@@ -14,6 +14,9 @@
 //!       catalog/index.json  catalog/tools/<name>.json
 //!       manifest.jsonl              one record a line, appended; the last one for a path wins
 //!       .ctxfs-*                    being written; a leftover of a crash, and harmless
+//!   cache/                          results that took long to make; may be removed at any time
+//!     <64 hexadecimal digits>       one of them
+//!     .ctxfs-*                      being written, under an exclusive flock
 //! ```
 //!
 //! The 0700 of the store keeps other users out, so that whatever is below may have any mode: files
@@ -40,6 +43,8 @@
 //! - A writer or daemon that died leaves a record that says `live` and a file that nobody writes.
 //!   Whoever meets the two marks it incomplete (`Conversation::recover`). No scan is needed, and
 //!   opening a store does none.
+//! - A result in the cache has its name when it is complete, and a name is of no use after the next
+//!   start of the machine. One that was being written goes with the next result that is kept.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -54,6 +59,8 @@ pub(super) const VERSION: &str = "VERSION";
 /// The name of a file of settings, here and in other places.
 pub const SETTINGS: &str = "ctxfs.toml";
 pub(super) const CONTEXT: &str = "context";
+/// The results of views; see `cache`.
+pub(super) const CACHE: &str = "cache";
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// The manifest that compaction is writing; only the holder of the manifest's lock touches it.
 pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";

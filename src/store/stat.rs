@@ -69,6 +69,12 @@ impl Stat {
         (self.dev, self.ino) == (other.dev, other.ino)
     }
 
+    /// Whether both are about the same file, and nothing of it has changed in between.
+    pub fn is_as(&self, other: &Self) -> bool {
+        let moment = |stat: &Self| (stat.size, stat.mtime, stat.ctime);
+        self.same_file(other) && moment(self) == moment(other)
+    }
+
     /// When it was made, or, where the disk does not know, last modified.
     pub fn created(&self) -> Time {
         self.born.unwrap_or(self.mtime)

@@ -83,6 +83,11 @@ impl Filter {
         Self { options: FilterOptions { from: Some(line), ..self.options.clone() }, ..self.clone() }
     }
 
+    /// Whether the size of all results together has a limit.
+    pub(super) fn is_cut(&self) -> bool {
+        self.options.max.is_none()
+    }
+
     /// The same filter for at most `max` results; 0 lifts the limit on their size too.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: FilterOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }

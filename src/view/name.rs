@@ -8,7 +8,9 @@ use crate::model::is_scratch;
 use crate::view::Derived;
 use crate::view::Filter;
 use crate::view::LineRange;
+use crate::view::PageNumber;
 use crate::view::Query;
+use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
 
@@ -28,6 +30,8 @@ const UNLISTED: &[(&str, Derived)] = &[
     (".wrap", Derived::File(View::Wrap)),
     (".shape", Derived::File(View::Shape)),
     (".jq", Derived::Dir(ViewDir::Jq)),
+    (".pages", Derived::Dir(ViewDir::Pages)),
+    (".pretty", Derived::File(View::Pretty)),
     (".meta.json", Derived::File(View::Meta)),
     (".ref.json", Derived::File(View::Ref)),
     (".envelope.json", Derived::File(View::Envelope)),
@@ -35,26 +39,59 @@ const UNLISTED: &[(&str, Derived)] = &[
     (".preview", Derived::File(View::Preview)),
 ];
 
-/// `9f3k.txt.summary` as `9f3k.txt` and the summary; none where the name is no view's.
+/// What `name` may mean: files, and what it is derived from each, the longest file name first.
 ///
-/// Scratch names (`model::is_scratch`) have no views. Whether the file itself exists is for the
-/// caller to find out.
-pub fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
-    let (stem, derived) = LISTED.iter().chain(UNLISTED).find_map(|(suffix, derived)| {
-        let stem = name.as_bytes().strip_suffix(suffix.as_bytes())?;
-        Some((OsStr::from_bytes(stem), derived.clone()))
-    })?;
+/// `9f3k.json.pretty.tail` is the tail of a file `9f3k.json.pretty`, where there is one, else the
+/// tail of what `.pretty` of `9f3k.json` prints. Whether a file exists is for the caller to find
+/// out; the first that does decides. Scratch names (`model::is_scratch`) have no views.
+pub fn readings(name: &OsStr) -> impl Iterator<Item = (&OsStr, Reading)> {
+    let of_artifact = split(name);
+    let of_view = of_artifact.as_ref().and_then(|(stem, derived)| {
+        let (stem, Derived::File(base)) = split(stem)? else { return None };
+        Some((stem, Reading::of_view(base, derived.clone())?))
+    });
+    let of_artifact = of_artifact.map(|(stem, derived)| (stem, Reading::of_artifact(derived)));
+    of_artifact.into_iter().chain(of_view)
+}
+
+/// `9f3k.txt.summary` as `9f3k.txt` and the summary; none where the name is no view's.
+pub(super) fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
+    let (stem, derived) = suffixed(name)?;
     let named = !stem.is_empty() && !is_scratch(stem);
-    named.then_some((stem, derived))
+    named.then(|| (stem, derived.clone()))
+}
+
+fn suffixed(name: &OsStr) -> Option<(&OsStr, &'static Derived)> {
+    LISTED.iter().chain(UNLISTED).find_map(|(suffix, derived)| {
+        let stem = name.as_bytes().strip_suffix(suffix.as_bytes())?;
+        Some((OsStr::from_bytes(stem), derived))
+    })
 }
 
 impl ViewDir {
-    /// The view of this name in the directory; none where the name is no query, range or filter.
-    pub fn child(self, name: &OsStr) -> Option<View> {
+    /// What this name means in the directory; nothing, where it is none that it can have.
+    ///
+    /// A view that has views in turn has them here, too: `<filter>.grep` is the directory of
+    /// searches in what the filter prints. It alone: `.pages` and `.lines` at the end of a filter
+    /// are keys.
+    pub fn child(self, name: &OsStr) -> Option<Reading> {
+        let of_view = suffixed(name).and_then(|(stem, derived)| match derived {
+            Derived::Dir(Self::Grep) if !stem.is_empty() => {
+                Reading::of_view(self.view(stem)?, derived.clone())
+            }
+            Derived::Dir(_) | Derived::File(_) => None,
+        });
+        of_view.or_else(|| self.view(name).map(|view| Reading::of_artifact(Derived::File(view))))
+    }
+
+    /// The view of this name in the directory; none where the name is no query, range, number or
+    /// filter.
+    pub(super) fn view(self, name: &OsStr) -> Option<View> {
         match self {
             Self::Grep => Query::parse(name).map(View::Grep),
             Self::Lines => LineRange::parse(name.as_bytes()).map(View::Lines),
             Self::Jq => Filter::parse(name).map(View::Jq),
+            Self::Pages => PageNumber::parse(name.as_bytes()).map(View::Page),
         }
     }
 }
@@ -67,12 +104,14 @@ impl fmt::Display for View {
             Self::Tail => f.write_str(".tail"),
             Self::Head => f.write_str(".head"),
             Self::Lines(range) => write!(f, ".lines/{range}"),
+            Self::Page(page) => write!(f, ".pages/{page}"),
             Self::Grep(query) => write!(f, ".grep/{query}"),
             Self::Errors => f.write_str(".errors"),
             Self::Terms => f.write_str(".terms"),
             Self::Wrap => f.write_str(".wrap"),
             Self::Shape => f.write_str(".shape"),
             Self::Jq(filter) => write!(f, ".jq/{filter}"),
+            Self::Pretty => f.write_str(".pretty"),
             Self::Meta => f.write_str(".meta.json"),
             Self::Ref => f.write_str(".ref.json"),
             Self::Envelope => f.write_str(".envelope.json"),
@@ -98,6 +137,7 @@ mod tests {
         assert_eq!(parts("x.txt.head"), file(View::Head));
         assert_eq!(parts("x.txt.errors"), file(View::Errors));
         assert_eq!(parts("x.txt.terms"), file(View::Terms));
+        assert_eq!(parts("x.txt.pretty"), file(View::Pretty));
         assert_eq!(parts("x.txt.meta.json"), file(View::Meta));
         assert_eq!(parts("x.txt.ref.json"), file(View::Ref));
         assert_eq!(parts("x.txt.envelope.json"), file(View::Envelope));
@@ -105,6 +145,7 @@ mod tests {
         assert_eq!(parts("x.txt.preview"), file(View::Preview));
         assert_eq!(parts("x.grep"), Some(("x", Derived::Dir(ViewDir::Grep))));
         assert_eq!(parts("x.lines"), Some(("x", Derived::Dir(ViewDir::Lines))));
+        assert_eq!(parts("x.pages"), Some(("x", Derived::Dir(ViewDir::Pages))));
         assert_eq!(parts("x.tail.tail"), Some(("x.tail", Derived::File(View::Tail))));
     }
 
@@ -118,13 +159,78 @@ mod tests {
     }
 
     #[test]
+    fn views_of_folded_text() {
+        let base = |name: &str| readings(OsStr::new(name)).nth(1).and_then(|(_, it)| it.base);
+        assert_eq!(base("x.wrap.tail"), Some(View::Wrap));
+        assert_eq!(base("x.pretty.wrap"), Some(View::Pretty));
+        assert_eq!(base("x.wrap.wrap"), None);
+        assert_eq!(base("x.wrap.errors"), None);
+    }
+
+    #[test]
+    fn views_of_views() {
+        let read = |name: &'static str| -> Vec<(&str, Reading)> {
+            let readings = readings(OsStr::new(name));
+            readings.map(|(stem, reading)| (stem.to_str().unwrap(), reading)).collect()
+        };
+        let tail = |base| Reading { base, derived: Derived::File(View::Tail) };
+        assert_eq!(read("x.tail"), [("x", tail(None))]);
+        assert_eq!(
+            read("x.pretty.tail"),
+            [("x.pretty", tail(None)), ("x", tail(Some(View::Pretty)))]
+        );
+        for (suffix, dir) in
+            [(".grep", ViewDir::Grep), (".lines", ViewDir::Lines), (".pages", ViewDir::Pages)]
+        {
+            let name = format!("x.pretty{suffix}");
+            let (stem, reading) = readings(OsStr::new(&name)).nth(1).unwrap();
+            assert_eq!((stem, reading.base), (OsStr::new("x"), Some(View::Pretty)));
+            assert_eq!(reading.derived, Derived::Dir(dir));
+        }
+        for name in [
+            "x.tail.tail",
+            "x.grep.tail",
+            "x.pretty.pretty",
+            "x.pretty.summary",
+            "x.pretty.meta.json",
+        ] {
+            assert_eq!(read(name).len(), 1, "{name}");
+        }
+        // Two deep, and no further; nor below scratch.
+        assert_eq!(read("x.pretty.tail.tail")[0].0, "x.pretty.tail");
+        assert_eq!(read("x.pretty.tail.tail").len(), 1);
+        assert_eq!(read("x.tmp.pretty.tail").len(), 1);
+        assert!(read("x.txt").is_empty());
+    }
+
+    /// What a filter prints can be searched; what prints no text to look at has no views, whatever its
+    /// name ends in.
+    #[test]
+    fn names_in_directories_of_views() {
+        let child = |name: &str| ViewDir::Jq.child(OsStr::new(name)).unwrap();
+        let search = child(".a.grep");
+        assert_eq!(search.base.unwrap().to_string(), ".jq/-m0 .a");
+        assert_eq!(search.derived, Derived::Dir(ViewDir::Grep));
+        assert_eq!(child("-m3 .a.grep").base.unwrap().to_string(), ".jq/-m3 .a");
+        for key in [".a.lines", ".a.pages", ".a.tail", ".grep.a"] {
+            assert_eq!(child(key).base, None, "{key}");
+        }
+        let query = ViewDir::Grep.child(OsStr::new("x.grep")).unwrap();
+        assert_eq!(query.base, None);
+        let Derived::File(view) = query.derived else { panic!("a directory") };
+        assert_eq!(view.to_string(), ".grep/x.grep");
+        assert_eq!(ViewDir::Lines.child(OsStr::new("7.grep")), None);
+        assert_eq!(ViewDir::Pages.child(OsStr::new("0007.pages")), None);
+    }
+
+    #[test]
     fn every_view_prints_the_name_that_finds_it() {
         for (suffix, derived) in LISTED.iter().chain(UNLISTED) {
             match derived {
                 Derived::File(view) => assert_eq!(view.to_string(), *suffix),
                 Derived::Dir(dir) => {
-                    let view = dir.child(OsStr::new("7")).unwrap();
-                    assert!(view.to_string().starts_with(&format!("{suffix}/7")));
+                    let view = dir.view(OsStr::new("7777")).unwrap();
+                    assert!(view.to_string().starts_with(&format!("{suffix}/7777")));
                 }
             }
         }

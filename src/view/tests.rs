@@ -20,7 +20,7 @@ fn with_masks(text: &str) -> Fixture {
 }
 
 fn grep(query: &str) -> View {
-    ViewDir::Grep.child(OsStr::new(query)).unwrap()
+    ViewDir::Grep.view(OsStr::new(query)).unwrap()
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn the_first_line_counts_what_follows() {
     let all = format!("# 3 secrets are redacted (jwt 2, aws-key 1)\n{text}");
     assert_eq!(fixture.text(&View::Tail), all);
     assert_eq!(fixture.text(&View::Head), all);
-    let line = ViewDir::Lines.child(OsStr::new("1")).unwrap();
+    let line = ViewDir::Lines.view(OsStr::new("1")).unwrap();
     let one = format!("# 1 secret is redacted (jwt 1)\none {MASK}\n");
     assert_eq!(fixture.text(&line), one);
     let found = "# 1 secret is redacted (jwt 1)\n1:one [redacted:jwt]******\n";
@@ -50,7 +50,7 @@ fn where_no_mask_is_shown_nothing_is_said() {
 #[test]
 fn other_notices_come_after_it() {
     let fixture = with_masks(&format!("{}{MASK}(\n", "x\n".repeat(40_000)));
-    let tail = fixture.text(&ViewDir::Lines.child(OsStr::new("-30000")).unwrap());
+    let tail = fixture.text(&ViewDir::Lines.view(OsStr::new("-30000")).unwrap());
     let mut lines = tail.lines();
     assert_eq!(lines.next(), Some("# 1 secret is redacted (jwt 1)"));
     assert!(lines.next().unwrap().starts_with("# lines "), "{}", &tail[..200]);
@@ -110,7 +110,8 @@ fn an_envelope_says_it_inside_itself() {
 fn a_response_that_masks_have_broken_is_wrapped() {
     let envelope = |text: &str| {
         let mut fixture = with_masks(text);
-        fixture.analysis.json = Json::Document { shape: String::new(), example: None };
+        fixture.analysis.json =
+            Json::Document { shape: String::new(), example: None, pretty_lines: 0 };
         fixture.text(&View::Envelope)
     };
     let whole = format!("{{\"status\": \"success\", \"data\": \"{MASK}\"}}\n");

@@ -5,5 +5,7 @@ mod found;
 mod generations;
 mod guard;
 mod jq;
+mod of_views;
+mod pages;
 mod scratch;
 mod true_to;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub(super) struct Fixture {
     pub(super) fs: ContextFs,
     /// `c1/artifacts/tool`.
     pub(super) tool: Ino,
-    pub(super) dir: TempDir,
+    pub(super) dir: Arc<TempDir>,
 }
 
 /// The errno of what must fail.
@@ -51,12 +52,18 @@ impl Fixture {
         let fs = Self::serve(&dir, options);
         fs.mkdir(Ino::ROOT, OsStr::new("c1"), 0o700, ME).unwrap();
         let tool = Self::find_in(&fs, "c1/artifacts/tool").unwrap().attr.ino;
-        Self { fs, tool, dir }
+        Self { fs, tool, dir: Arc::new(dir) }
     }
 
     /// Serves the store in `dir`.
     pub(super) fn serve(dir: &TempDir, options: Options) -> ContextFs {
         ContextFs::new(Store::open(dir.path()).unwrap(), options).unwrap()
+    }
+
+    /// Another process on the store of `other`, which keeps its directory.
+    pub(super) fn of(fs: ContextFs, other: &Self) -> Self {
+        let tool = Self::find_in(&fs, "c1/artifacts/tool").unwrap().attr.ino;
+        Self { fs, tool, dir: Arc::clone(&other.dir) }
     }
 
     fn find_in(fs: &ContextFs, path: &str) -> Result<Entry> {
@@ -158,8 +165,14 @@ impl Fixture {
         self.fs.unlink(self.tool, OsStr::new(name))
     }
 
+    pub(super) fn opendir(&self, ino: Ino) -> Result<Fh> {
+        let (send, receive) = mpsc::channel();
+        self.fs.opendir(ino, move |opened| send.send(opened).unwrap());
+        receive.recv().unwrap()
+    }
+
     pub(super) fn list(&self, ino: Ino) -> Vec<String> {
-        let fh = self.fs.opendir(ino).unwrap();
+        let fh = self.opendir(ino).unwrap();
         let mut names = Vec::new();
         let take = |listed: crate::fs::Listed<'_>| {
             names.push(listed.name.to_string_lossy().into_owned());

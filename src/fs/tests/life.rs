@@ -257,14 +257,8 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
     let path = RelPath::new("artifacts/tool/a.txt").unwrap();
     let live = conversation.record(&path).unwrap().unwrap();
     conversation.append(&[Record { owner: None, ..live }]).unwrap();
-    let next = Fixture::serve(&fixture.dir, Options::default());
-    let tool = fixture.tool;
-    let mut at = crate::fs::Ino::ROOT;
-    for name in ["c1", "artifacts", "tool", "a.txt.summary"] {
-        at = next.lookup(at, OsStr::new(name)).unwrap().attr.ino;
-    }
-    let died = Fixture { fs: next, tool, dir: tempfile::tempdir().unwrap() };
-    let summary = String::from_utf8(died.read_ino(at).unwrap()).unwrap();
+    let next = Fixture::of(Fixture::serve(&fixture.dir, Options::default()), &fixture);
+    let summary = next.text("a.txt.summary");
     assert!(summary.lines().next().unwrap().contains("INCOMPLETE"), "{summary}");
     assert!(summary.contains("one\n"), "{summary}");
     assert!(matches!(state(&fixture, "a.txt"), Some((State::Incomplete(_), 1))));

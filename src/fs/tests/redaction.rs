@@ -48,9 +48,32 @@ fn arguments_and_keys_of_json_are_masked() {
     let meta = fixture.meta("a.json");
     assert_eq!(meta["args"], format!("{{\"id\": \"{MASK}\"}}"));
     // In the arguments, in the shape, and in the query that the summary offers.
-    assert_eq!(meta["redacted"]["aws-key"], 3);
+    assert_eq!(meta["redacted"]["aws-key"], 3, "{meta:#}");
     assert!(!meta.to_string().contains(KEY), "{meta}");
     assert!(!fixture.text("a.json.summary").contains(KEY));
+}
+
+/// The line that counts masks is one of the view's, and so counts as one in the views of it.
+#[test]
+fn views_of_views_show_the_masks_of_the_view() {
+    let fixture = fixture(false);
+    let text = format!(
+        "{{\"id\": \"{KEY}\", \"end\": \"long enough to be told from text\"}}\n{{\"level\":oops}}\n"
+    );
+    fixture.put("a.json", text.as_bytes());
+    let first = "# 1 secret is redacted (aws-key 1)\n";
+    let fault =
+        "# line 2 is not JSON from byte column 10 on; that stands as it is, here in line 8\n";
+    let value =
+        format!("{{\n  \"id\": \"{MASK}\",\n  \"end\": \"long enough to be told from text\"\n}}\n");
+    let pretty = fixture.text("a.json.pretty");
+    assert_eq!(pretty, format!("{first}{fault}{value}{{\n  \"level\": oops}}\n"));
+    assert_eq!(fixture.text("a.json.pretty.lines/8"), "  \"level\": oops}\n");
+    assert_eq!(fixture.text("a.json.pretty.grep/AKIA"), "");
+    assert_eq!(
+        fixture.text("a.json.pretty.grep/\"id\""),
+        format!("{first}4:  \"id\": \"{MASK}\",\n")
+    );
 }
 
 #[test]

@@ -57,6 +57,22 @@ fn a_view_has_one_number_a_generation() {
     fixture.close(fh);
 }
 
+/// Not even where nobody looks at the file itself.
+#[test]
+fn a_view_that_is_known_is_computed_once() {
+    let fixture = Fixture::new();
+    let file = fixture.put("a.txt", b"one\n");
+    fixture.settle();
+    // Created, and looked up.
+    fixture.fs.forget(file, 2);
+    let before = computed(&fixture);
+    let view = fixture.ino("a.txt.grep/o");
+    assert_eq!(fixture.read_ino(view).unwrap(), b"1:one\n");
+    assert_eq!(fixture.ino("a.txt.grep/o"), view);
+    assert_eq!(fixture.text("a.txt.grep/o"), "1:one\n");
+    assert_eq!(computed(&fixture), before + 1);
+}
+
 #[test]
 fn a_view_that_is_known_keeps_its_bytes() {
     let fixture = Fixture::new();
@@ -147,21 +163,68 @@ fn every_size_is_exact() {
     fixture.put("a.json", b"{\"a\": [1, 2, 3]}\n");
     fixture.put("empty.txt", b"");
     fixture.put("binary.bin", b"\x7fELF\0\0\0\x01");
-    let views = [".summary", ".tail", ".head", ".lines/1", ".grep/a", ".meta.json", ".ref.json"];
+    let views = [
+        ".summary",
+        ".tail",
+        ".head",
+        ".lines/1",
+        ".pages/0001",
+        ".grep/a",
+        ".meta.json",
+        ".ref.json",
+    ];
     for name in ["a.json", "empty.txt", "binary.bin"] {
         for view in views {
             let Ok(found) = fixture.lookup(&format!("{name}{view}")) else {
                 panic!("{name}{view}")
             };
             let Ok(attr) = fixture.attr(found.attr.ino) else {
-                // An empty file has no first line.
-                assert_eq!((name, view), ("empty.txt", ".lines/1"));
+                // An empty file has neither a first line nor a page.
+                assert_eq!(name, "empty.txt");
+                assert!([".lines/1", ".pretty", ".pages/0001"].contains(&view), "{view}");
                 continue;
             };
             let bytes = fixture.read_ino(found.attr.ino).unwrap();
             assert_eq!(attr.size, bytes.len() as u64, "{name}{view}");
         }
     }
+}
+
+#[test]
+fn pages_are_listed_and_only_they_are_there() {
+    let fixture = Fixture::new();
+    let file = fixture.put("a.txt", &large());
+    let names = fixture.list(fixture.ino("a.txt.pages"));
+    assert_eq!(names.len(), 76);
+    assert_eq!((names[0].as_str(), names[75].as_str()), ("0001", "0076"));
+    let page = |name: &String| fixture.read(&format!("a.txt.pages/{name}")).unwrap();
+    assert!(names.iter().flat_map(page).eq(large()));
+    let beyond = fixture.ino("a.txt.pages/0077");
+    assert_eq!(errno(fixture.attr(beyond)), libc::ENOENT);
+    assert_eq!(errno(fixture.lookup("a.txt.pages/77")), libc::ENOENT);
+    fixture.set_len(file, 0).unwrap();
+    assert!(fixture.list(fixture.ino("a.txt.pages")).is_empty());
+}
+
+/// Ten gigabytes have two million pages: their names come as they are asked, from any place on.
+#[test]
+fn a_listing_of_pages_takes_no_memory() {
+    let fixture = Fixture::new();
+    let file = fixture.put("a.txt", b"x");
+    fixture.set_len(file, 10_000_000_000).unwrap();
+    let pages = fixture.ino("a.txt.pages");
+    let fh = fixture.opendir(pages).unwrap();
+    for (offset, expected) in [(2, "0001"), (1_000_001, "1000000"), (2_000_001, "2000000")] {
+        let mut first = None;
+        let take = |listed: crate::fs::Listed<'_>| {
+            first = Some((listed.name.to_str().unwrap().to_owned(), listed.next));
+            true
+        };
+        fixture.fs.readdir(pages, fh, offset, take).unwrap();
+        assert_eq!(first, Some((expected.to_owned(), offset + 1)));
+    }
+    fixture.fs.readdir(pages, fh, 2_000_002, |_| panic!("there are no more")).unwrap();
+    fixture.fs.releasedir(fh).unwrap();
 }
 
 #[test]

@@ -33,7 +33,9 @@ pub struct Scanner {
     /// The beginning of a key, string or number that was cut by the end of a block.
     kept: Vec<u8>,
     tokens: u64,
-    saw_newline: bool,
+    /// Commas, and two for each array or object that is not empty.
+    breaks: u64,
+    newlines: u64,
     one_line: bool,
 }
 
@@ -73,14 +75,42 @@ impl Scanner {
         self.one_line = true;
     }
 
-    /// Whether there was a newline inside a value.
-    pub(super) fn saw_newline(&self) -> bool {
-        self.saw_newline
+    /// Newlines inside values so far.
+    pub fn newlines(&self) -> u64 {
+        self.newlines
+    }
+
+    /// Newlines that the values so far have when they are indented: one after each opening
+    /// bracket and each comma, one before each closing bracket, none in what is empty.
+    pub(super) fn breaks(&self) -> u64 {
+        self.breaks
     }
 
     /// Keys, values and closing brackets so far.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
+    }
+
+    /// Brackets that are open.
+    pub fn depth(&self) -> usize {
+        self.nesting.depth
+    }
+
+    /// Whether a value is nested as deep as it can be followed.
+    pub fn is_too_deep(&self) -> bool {
+        self.nesting.depth == MAX_DEPTH
+    }
+
+    /// Whether what comes next belongs to what stands before: a string, a number or a word has
+    /// begun, or a key waits for its value.
+    pub fn is_in_pair(&self) -> bool {
+        match self.state {
+            State::Text | State::Escape | State::Hex(_) | State::Number(_) | State::Word(..) => {
+                true
+            }
+            State::Value => self.nesting.in_object(),
+            _ => false,
+        }
     }
 
     /// Goes on with `bytes`, and tells `events` what it reads.
@@ -89,8 +119,8 @@ impl Scanner {
         while at < bytes.len() {
             let step = match self.state {
                 State::Text => self.text(bytes, at, events),
-                State::Escape => self.escape::<E>(bytes[at]).then_some(1),
-                State::Hex(left) => self.hex::<E>(bytes[at], left).then_some(1),
+                State::Escape => self.escape(bytes[at], events).then_some(1),
+                State::Hex(left) => self.hex(bytes[at], left, events).then_some(1),
                 State::Number(number) => self.number(bytes, at, number, events),
                 State::Word(rest, scalar) => self.word(bytes, at, (rest, scalar), events),
                 _ => self.structure(bytes, at, events),
@@ -114,11 +144,14 @@ impl Scanner {
         match byte {
             b' ' | b'\t' | b'\r' => return Some(1 + spaces(&bytes[at + 1..])),
             b'\n' if self.one_line => return None,
-            b'\n' => self.saw_newline = true,
+            b'\n' => self.newlines += 1,
             _ => match self.state {
-                State::Colon if byte == b':' => self.state = State::Value,
+                State::Colon if byte == b':' => {
+                    events.colon();
+                    self.state = State::Value;
+                }
                 State::CommaOrEnd => self.comma_or_end(byte, at, events)?,
-                State::Key | State::KeyOrEnd if byte == b'"' => self.begin_text(true),
+                State::Key | State::KeyOrEnd if byte == b'"' => self.begin_text(true, events),
                 State::KeyOrEnd if byte == b'}' => self.end(b'}', at, events)?,
                 State::ValueOrEnd if byte == b']' => self.end(b']', at, events)?,
                 State::Value | State::ValueOrEnd => self.value(byte, at, events)?,
@@ -133,16 +166,18 @@ impl Scanner {
         events.begins(at);
         self.state = match byte {
             b'"' => {
-                self.begin_text(false);
+                self.begin_text(false, events);
                 return Some(());
             }
             b'{' => {
                 self.nesting.push(true)?;
+                events.bracket(byte);
                 events.begin_object();
                 State::KeyOrEnd
             }
             b'[' => {
                 self.nesting.push(false)?;
+                events.bracket(byte);
                 events.begin_array();
                 State::ValueOrEnd
             }
@@ -154,6 +189,9 @@ impl Scanner {
             b'n' => State::Word(b"ull", Scalar::Null),
             _ => return None,
         };
+        if !matches!(byte, b'{' | b'[') {
+            events.piece(&[byte]);
+        }
         Some(())
     }
 
@@ -169,8 +207,12 @@ impl Scanner {
     #[inline]
     fn comma_or_end<E: Events>(&mut self, byte: u8, at: usize, events: &mut E) -> Option<()> {
         if byte != b',' {
-            return self.end(byte, at, events);
+            self.end(byte, at, events)?;
+            self.breaks += 2;
+            return Some(());
         }
+        events.comma();
+        self.breaks += 1;
         self.state = if self.nesting.in_object() { State::Key } else { State::Value };
         Some(())
     }
@@ -181,6 +223,7 @@ impl Scanner {
             return None;
         }
         self.nesting.pop();
+        events.bracket(byte);
         events.end();
         events.ends(at + 1);
         self.tokens += 1;
@@ -189,7 +232,8 @@ impl Scanner {
     }
 
     #[inline]
-    fn begin_text(&mut self, in_key: bool) {
+    fn begin_text<E: Events>(&mut self, in_key: bool, events: &mut E) {
+        events.piece(b"\"");
         self.in_key = in_key;
         self.length = 0;
         self.kept.clear();
@@ -203,6 +247,7 @@ impl Scanner {
         let run = &bytes[at..at + plain];
         match bytes.get(at + plain) {
             Some(b'"') => {
+                events.piece(&bytes[at..=at + plain]);
                 self.end_text(run, events);
                 if !self.in_key {
                     events.ends(at + plain + 1);
@@ -212,10 +257,12 @@ impl Scanner {
             Some(b'\\') => self.state = State::Escape,
             Some(_) if plain == 0 => return None,
             _ => {
+                events.piece(run);
                 self.keep::<E>(run);
                 return Some(plain);
             }
         }
+        events.piece(&bytes[at..=at + plain]);
         self.keep::<E>(run);
         self.keep::<E>(b"\\");
         Some(plain + 1)
@@ -257,20 +304,25 @@ impl Scanner {
         self.kept.extend_from_slice(&run[..run.len().min(room)]);
     }
 
-    fn escape<E: Events>(&mut self, byte: u8) -> bool {
+    fn escape<E: Events>(&mut self, byte: u8, events: &mut E) -> bool {
         self.state = match byte {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text,
             b'u' => State::Hex(4),
             _ => return false,
         };
+        events.piece(&[byte]);
         self.keep::<E>(&[byte]);
         true
     }
 
-    fn hex<E: Events>(&mut self, byte: u8, left: u8) -> bool {
+    fn hex<E: Events>(&mut self, byte: u8, left: u8, events: &mut E) -> bool {
+        if !byte.is_ascii_hexdigit() {
+            return false;
+        }
         self.state = if left == 1 { State::Text } else { State::Hex(left - 1) };
+        events.piece(&[byte]);
         self.keep::<E>(&[byte]);
-        byte.is_ascii_hexdigit()
+        true
     }
 
     fn word<E: Events>(
@@ -283,6 +335,7 @@ impl Scanner {
         if bytes[at] != rest[0] {
             return None;
         }
+        events.piece(&bytes[at..=at]);
         if rest.len() == 1 {
             events.scalar(scalar, b"");
             self.end_scalar(at + 1, events);
@@ -292,6 +345,8 @@ impl Scanner {
         Some(1)
     }
 
+    /// As much of a number as there is. Its end is the byte that does not belong to it; where it
+    /// cannot end there, that byte is the one that is wrong.
     #[inline]
     fn number<E: Events>(
         &mut self,
@@ -300,24 +355,31 @@ impl Scanner {
         mut number: Number,
         events: &mut E,
     ) -> Option<usize> {
-        for (read, byte) in bytes[at..].iter().enumerate() {
-            if let Some(next) = number.next(*byte) {
-                number = next;
-                continue;
-            }
-            let scalar = number.ended()?;
-            if E::TEXT_BYTES > 0 {
-                self.keep_start(&bytes[at..at + read], E::TEXT_BYTES);
-            }
-            events.scalar(scalar, &self.kept);
-            self.end_scalar(at + read, events);
-            return Some(read);
+        let mut read = 0;
+        while let Some(next) = bytes.get(at + read).and_then(|byte| number.next(*byte)) {
+            number = next;
+            read += 1;
+        }
+        let written = &bytes[at..at + read];
+        if read > 0 {
+            events.piece(written);
         }
         if E::TEXT_BYTES > 0 {
-            self.keep_start(&bytes[at..], E::TEXT_BYTES);
+            self.keep_start(written, E::TEXT_BYTES);
         }
         self.state = State::Number(number);
-        Some(bytes.len() - at)
+        if at + read == bytes.len() {
+            return Some(read);
+        }
+        match number.ended() {
+            Some(scalar) => {
+                events.scalar(scalar, &self.kept);
+                self.end_scalar(at + read, events);
+            }
+            None if read == 0 => return None,
+            None => {}
+        }
+        Some(read)
     }
 
     #[inline]

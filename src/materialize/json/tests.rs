@@ -153,6 +153,45 @@ fn invalid_utf8_is_not_json() {
     assert_eq!(detector.finish(text.len() as u64, 1), Json::Broken { offset: at, line: 1 });
 }
 
+/// Where a stream goes wrong does not depend on where it is cut, in a number least of all.
+#[test]
+fn the_wrong_byte_is_found_wherever_the_stream_is_cut() {
+    let good = "{\"name\": \"a value long enough to tell\", \"other\": [1, 2, 3, 4, 5, 6, 7], ";
+    for bad in ["\"k\": 1.x", "\"k\": -x", "\"k\": 1e+x", "\"k\": trux", "\"k\": \"\\u00x", "x"] {
+        let text = format!("{good}{bad}}}");
+        let offset = text.rfind('x').unwrap() as u64;
+        for step in 1..text.len() {
+            let mut detector = Detector::default();
+            for (index, part) in text.as_bytes().chunks(step).enumerate() {
+                detector.push(part, (index * step) as u64, 0, None);
+            }
+            let found = detector.finish(text.len() as u64, 1);
+            assert_eq!(found, Json::Broken { offset, line: 1 }, "{text} by {step}");
+        }
+    }
+}
+
+#[test]
+fn the_lines_of_indented_json_are_counted() {
+    let cases = [
+        ("{}", 1),
+        ("[ ]", 1),
+        ("\"text\"", 1),
+        ("[1]", 3),
+        ("[1, 2]", 4),
+        ("{\"a\": {}, \"b\": [[], [1]]}", 9),
+        ("{\"a\": 1}\n\n[]\n[1,\t2]\n", 8),
+    ];
+    for (text, lines) in cases {
+        let (Json::Document { pretty_lines, .. } | Json::Lines { pretty_lines, .. }) =
+            detect(text.as_bytes())
+        else {
+            panic!("{text}");
+        };
+        assert_eq!(pretty_lines, lines, "{text}");
+    }
+}
+
 #[test]
 fn nesting_is_bounded() {
     let deep = 200_000;

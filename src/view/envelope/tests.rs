@@ -278,7 +278,8 @@ fn a_huge_response_is_read_in_pieces() {
     }
     let mut fixture = limited("", Direction::Head, 2000, 51_200);
     (fixture.analysis.bytes, fixture.analysis.lines) = (LENGTH, 1);
-    fixture.analysis.json = crate::model::Json::Document { shape: String::new(), example: None };
+    fixture.analysis.json =
+        crate::model::Json::Document { shape: String::new(), example: None, pretty_lines: 0 };
     let subject = Subject { content: &Huge, ..fixture.subject() };
     let Envelope::Wrapped { text, .. } = of(&subject, &[], &|| false).unwrap() else {
         unreachable!()

@@ -17,7 +17,7 @@ use crate::view::ViewDir;
 use crate::view::fixture::Fixture;
 
 fn grep(query: &str) -> View {
-    ViewDir::Grep.child(OsStr::new(query)).unwrap()
+    ViewDir::Grep.view(OsStr::new(query)).unwrap()
 }
 
 /// Sizes that have short texts read in many stretches, and nearly all lines left out.
@@ -244,7 +244,7 @@ fn what_is_no_regex_is_searched_as_text() {
 #[test]
 fn bytes_and_newlines_are_searched_as_text() {
     let fixture = Fixture::new(b"a\xffb\nx.y\n".to_vec());
-    let query = |name: &[u8]| ViewDir::Grep.child(OsStr::from_bytes(name)).unwrap();
+    let query = |name: &[u8]| ViewDir::Grep.view(OsStr::from_bytes(name)).unwrap();
     assert_eq!(
         fixture.bytes(&query(b"\xffb")),
         b"# not a regex (not UTF-8): searched as text\n1:a\xffb\n"
@@ -491,7 +491,7 @@ proptest! {
         name in "(-[iSFwvcxo]{1,3} |-[ABCm][0-9]{1,2} |--from=[1-9](@[1-9]{1,3})? ){0,2}[ -~]{1,12}",
     ) {
         let fixture = Fixture::new(text.into_iter().map(|byte| byte.max(1)).collect::<Vec<u8>>());
-        if let Some(view) = ViewDir::Grep.child(OsStr::new(&name)) {
+        if let Some(view) = ViewDir::Grep.view(OsStr::new(&name)) {
             let once = fixture.bytes(&view);
             prop_assert!(name.contains("-m0") || once.len() <= Limits::VIEW_BYTES);
             prop_assert_eq!(once, fixture.bytes(&view));

@@ -9,7 +9,7 @@ use crate::view::ViewDir;
 use crate::view::fixture::Fixture;
 
 fn jq(name: &str) -> View {
-    ViewDir::Jq.child(OsStr::new(&name.replace('/', "%2F"))).unwrap()
+    ViewDir::Jq.view(OsStr::new(&name.replace('/', "%2F"))).unwrap()
 }
 
 fn text(name: &str, json: &str) -> String {

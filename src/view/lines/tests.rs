@@ -11,7 +11,7 @@ use crate::view::ViewDir;
 use crate::view::fixture::Fixture;
 
 fn lines(name: &str) -> View {
-    ViewDir::Lines.child(OsStr::new(name)).unwrap()
+    ViewDir::Lines.view(OsStr::new(name)).unwrap()
 }
 
 fn numbered_lines(count: usize, width: usize) -> String {

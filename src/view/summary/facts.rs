@@ -6,6 +6,7 @@ use crate::model::Json;
 use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::Filter;
+use crate::view::PageNumber;
 use crate::view::image;
 use crate::view::kind;
 use crate::view::number::counted;
@@ -96,8 +97,10 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> io::Result<Facts> {
     let before =
         [Some(opening(subject)), Some(identity(subject)), Some(size(subject)), shape(subject)];
     let file = subject.place.file();
+    let [read, query] = read(subject);
     let after = [
-        query(subject),
+        read,
+        query,
         parts::sections(subject)?,
         parts::repeated(subject)?,
         errors(subject),
@@ -105,7 +108,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> io::Result<Facts> {
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),
         part(subject),
         long(subject),
-        Some(format!("all:    {file}")),
+        Some(all(subject)),
     ];
     let lines = |lines: Vec<Option<String>>| {
         capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
@@ -189,14 +192,26 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
     }
 }
 
-/// A filter that finds something.
-fn query(subject: &Subject<'_>) -> Option<String> {
-    let name = match &subject.analysis.json {
-        Json::Document { example, .. } => Filter::name_of(example.as_deref()?),
-        Json::Lines { .. } => "-m1 .".to_owned(),
-        Json::No | Json::Broken { .. } => return None,
+/// The readable form of JSON, with its lines where they were counted, and a filter that finds
+/// something: on one line, if that has room for both.
+fn read(subject: &Subject<'_>) -> [Option<String>; 2] {
+    let (lines, example) = match &subject.analysis.json {
+        Json::Document { pretty_lines, example, .. } => {
+            (*pretty_lines, example.as_deref().map(Filter::name_of))
+        }
+        Json::Lines { pretty_lines, .. } => (*pretty_lines, Some("-m1 .".to_owned())),
+        Json::Broken { .. } => (0, None),
+        Json::No => return [None, None],
     };
-    Some(format!("query:  {}.jq/{name}", subject.place.file()))
+    let file = subject.place.file();
+    let lines = if lines > 0 { format!(" ({})", counted(lines, "line")) } else { String::new() };
+    let read = format!("read:   {file}.pretty{lines}");
+    let Some(example) = example else { return [Some(read), None] };
+    let both = format!("{read}    query: {file}.jq/{example}");
+    if both.chars().count() <= Limits::LINE_CHARS {
+        return [Some(both), None];
+    }
+    [Some(read), Some(format!("query:  {file}.jq/{example}"))]
 }
 
 fn errors(subject: &Subject<'_>) -> Option<String> {
@@ -219,6 +234,18 @@ fn long(subject: &Subject<'_>) -> Option<String> {
     let is_json = matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. });
     let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;
     long.then(|| format!("long:   {}.wrap", subject.place.file()))
+}
+
+/// The artifact itself, and its pages, where one is not all of it and their path has room.
+fn all(subject: &Subject<'_>) -> String {
+    let file = subject.place.file();
+    let pages = PageNumber::count(subject.content.len());
+    let first = PageNumber::after(0);
+    let line = format!("all:    {file} (or {}: {file}.pages/{first})", counted(pages, "page"));
+    if pages > 1 && line.chars().count() <= Limits::LINE_CHARS {
+        return line;
+    }
+    format!("all:    {file}")
 }
 
 /// Around the most telling error line, or in the middle.

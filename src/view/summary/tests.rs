@@ -75,7 +75,7 @@ errors: 3 lines look like errors: 4410, 6002, 8101; with context: /ctx/c7/artifa
 search: /ctx/c7/artifacts/tool/9f3k.txt.grep/Error|Exception
 end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)
 part:   /ctx/c7/artifacts/tool/9f3k.txt.lines/4400-4420
-all:    /ctx/c7/artifacts/tool/9f3k.txt
+all:    /ctx/c7/artifacts/tool/9f3k.txt (or 88 pages: /ctx/c7/artifacts/tool/9f3k.txt.pages/0001)
 ";
 const ERRORS: &str = "\
 --- errors ---
@@ -128,7 +128,8 @@ fn what_is_not_known_is_not_claimed() {
          search: /ctx/c7/artifacts/terminal/s1.log.grep/TEXT (a pattern of ripgrep; words: /ctx/c7/artifacts/terminal/s1.log.terms)\n\
          end:    /ctx/c7/artifacts/terminal/s1.log.tail (last 200 lines)\n\
          part:   /ctx/c7/artifacts/terminal/s1.log.lines/990-1010\n\
-         all:    /ctx/c7/artifacts/terminal/s1.log\n\
+         all:    /ctx/c7/artifacts/terminal/s1.log \
+         (or 88 pages: /ctx/c7/artifacts/terminal/s1.log.pages/0001)\n\
          --- head: lines 1-37 ---\n{}--- tail: the last 38 ---\n{}",
         lines(&fixture, 1, 37),
         lines(&fixture, 8075, 8112),
@@ -211,17 +212,22 @@ fn binary_formats_are_named() {
 fn json_on_one_line() {
     let json = format!("{{\"total\": [{}0]}}", "1234567, ".repeat(20_000));
     let mut fixture = Fixture::new(json.clone());
-    fixture.analysis.json =
-        Json::Document { shape: "{total: [20001 of int]}".to_owned(), example: None };
+    fixture.analysis.json = Json::Document {
+        shape: "{total: [20001 of int]}".to_owned(),
+        example: Some(".total[0]".to_owned()),
+        pretty_lines: 20_004,
+    };
     let want = format!(
         "[ctxfs] The complete output is stored. There is no need to run the call again.\n\
          call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
          size: 180,014 bytes on 1 line, about 45,000 tokens; JSON, valid\n\
          shape: {{total: [20001 of int]}}\n\
          shown: line 1, byte columns 1-452 and 179,563-180,014; the rest is not shown\n\
+         read:   /ctx/c7/artifacts/tool/9f3k.txt.pretty (20,004 lines)    query: /ctx/c7/artifacts/tool/9f3k.txt.jq/.total[0]\n\
          search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (a pattern of ripgrep; words: /ctx/c7/artifacts/tool/9f3k.txt.terms)\n\
          part:   /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1@90008 -o .{{1,400}}\n\
-         all:    /ctx/c7/artifacts/tool/9f3k.txt\n\
+         all:    /ctx/c7/artifacts/tool/9f3k.txt \
+         (or 37 pages: /ctx/c7/artifacts/tool/9f3k.txt.pages/0001)\n\
          --- head: line 1, byte columns 1-452 ---\n{} [cut at byte column 453]\n\
          --- tail: line 1, byte columns 179,563-180,014 ---\n[from byte column 179,563 on] {}\n",
         &json[..452],
@@ -239,7 +245,8 @@ fn long_lines_are_cut_with_their_column() {
          end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)\n\
          part:   /ctx/c7/artifacts/tool/9f3k.txt.lines/1-4\n\
          long:   /ctx/c7/artifacts/tool/9f3k.txt.wrap\n\
-         all:    /ctx/c7/artifacts/tool/9f3k.txt\n\
+         all:    /ctx/c7/artifacts/tool/9f3k.txt \
+         (or 2 pages: /ctx/c7/artifacts/tool/9f3k.txt.pages/0001)\n\
          --- head: lines 1-4 ---\n{} [cut at byte column 453]\nb\n{} [cut at byte column 453]\nlast\n",
         "a".repeat(452),
         "c".repeat(452),
@@ -309,12 +316,31 @@ fn a_document_says_what_it_repeats_by_its_shape() {
 fn json_has_a_better_form_for_long_lines() {
     let mut fixture = Fixture::new(format!("[{}1]", "1,".repeat(4000)));
     assert!(print(&fixture).contains("\nlong:   /ctx/c7/artifacts/tool/9f3k.txt.wrap\n"));
-    fixture.analysis.json =
-        Json::Document { shape: "[int]".to_owned(), example: Some(".[0]".to_owned()) };
+    fixture.analysis.json = Json::Document {
+        shape: "[int]".to_owned(),
+        example: Some(".[0]".to_owned()),
+        pretty_lines: 0,
+    };
     assert!(!print(&fixture).contains("\nlong:"));
-    assert!(print(&fixture).contains("\nquery:  /ctx/c7/artifacts/tool/9f3k.txt.jq/.[0]\n"));
-    fixture.analysis.json = Json::Lines { documents: 2, shape: "[int]".to_owned() };
-    assert!(print(&fixture).contains("\nquery:  /ctx/c7/artifacts/tool/9f3k.txt.jq/-m1 .\n"));
+    assert!(
+        print(&fixture).contains(".pretty    query: /ctx/c7/artifacts/tool/9f3k.txt.jq/.[0]\n")
+    );
+    fixture.analysis.json =
+        Json::Lines { documents: 2, shape: "[int]".to_owned(), pretty_lines: 0 };
+    assert!(
+        print(&fixture).contains(".pretty    query: /ctx/c7/artifacts/tool/9f3k.txt.jq/-m1 .\n")
+    );
+}
+
+#[test]
+fn long_paths_of_json_have_lines_of_their_own() {
+    let mut fixture = Fixture::new(format!("[{}1]", "1,".repeat(4000)));
+    fixture.analysis.json =
+        Json::Lines { documents: 2, shape: "[int]".to_owned(), pretty_lines: 4004 };
+    fixture.at(&format!("artifacts/tool/{0}/{0}", "x".repeat(150)));
+    let print = print(&fixture);
+    assert!(fact(&print, "read:").unwrap().ends_with(".pretty (4,004 lines)"), "{print}");
+    assert!(fact(&print, "query:").unwrap().ends_with(".jq/-m1 ."), "{print}");
 }
 
 #[test]
@@ -323,7 +349,8 @@ fn endless_names_do_not_break_the_caps() {
     fixture.at(&format!("artifacts/tool/{}", vec!["\u{20ac}".repeat(80); 12].join("/")));
     fixture.record.said.tool = Some("\u{20ac}\n".repeat(5000));
     fixture.record.said.call = Some("x".repeat(5000));
-    fixture.analysis.json = Json::Lines { documents: 2, shape: "[\u{20ac}]".repeat(5000) };
+    fixture.analysis.json =
+        Json::Lines { documents: 2, shape: "[\u{20ac}]".repeat(5000), pretty_lines: 4 };
     print(&fixture);
     fixture.record.state = State::Incomplete("why\n".repeat(1000));
     print(&fixture);

@@ -53,7 +53,7 @@ fn what_has_no_words_is_empty() {
 fn escapes_of_json_are_no_part_of_words() {
     let mut fixture = Fixture::new("{\"text\": \"first\\nsecond\\ttable\"}");
     assert!(told(&fixture.text(&View::Terms)).contains_key("nsecond"));
-    fixture.analysis.json = Json::Document { shape: String::new(), example: None };
+    fixture.analysis.json = Json::Document { shape: String::new(), example: None, pretty_lines: 0 };
     let printed = fixture.text(&View::Terms);
     let mut words: Vec<&str> = told(&printed).into_keys().collect();
     words.sort_unstable();

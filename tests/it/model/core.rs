@@ -347,7 +347,9 @@ impl Subject for Core {
 
     fn list(&mut self, path: &str) -> Answer<Vec<String>> {
         let ino = self.find(path)?;
-        let fh = answer(self.fs.opendir(ino))?;
+        let (send, receive) = mpsc::channel();
+        self.fs.opendir(ino, move |opened| send.send(opened).unwrap());
+        let fh = answer(receive.recv().unwrap())?;
         let mut names = Vec::new();
         let mut offset = 0;
         loop {

@@ -26,6 +26,10 @@ const VIEWS: &[&str] = &[
     "x.txt.wrap",
     "x.txt.shape",
     "x.txt.jq/.a",
+    "x.txt.pages/0001",
+    "x.txt.pretty",
+    "x.txt.pretty.tail",
+    "x.txt.pretty.grep/text",
 ];
 
 #[test]
@@ -92,7 +96,7 @@ fn a_view_name_cannot_be_made_while_its_file_is_there() {
 fn a_folder_of_views_takes_no_files() {
     let mount = TestMount::new(Mode::Passthrough);
     let path = mount.artifact("c7", "x.txt", b"text\n");
-    for folder in ["x.txt.grep", "x.txt.lines", "x.txt.jq"] {
+    for folder in ["x.txt.grep", "x.txt.lines", "x.txt.jq", "x.txt.pages", "x.txt.pretty.grep"] {
         // Names that are no views there, so that only creating remains.
         let new = path.with_file_name(folder).join(".swp~");
         assert_eq!(errno(File::create(&new)), Errno::PERM, "{folder}");

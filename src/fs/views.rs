@@ -1,0 +1,244 @@
+//! The bytes of a view: of a file, and of what another view says.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::fs::Counters;
+use crate::fs::FsError;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::analysis::Found;
+use crate::fs::analysis::SNIFFED;
+use crate::fs::body::Body;
+use crate::fs::body::Spool;
+use crate::fs::file::FileNode;
+use crate::fs::inode::Key;
+use crate::fs::kept;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::fs::overtime;
+use crate::fs::rendered::RenderedKey;
+use crate::fs::rendered::RenderedNode;
+use crate::fs::rendered::Source;
+use crate::fs::rendered::Text;
+use crate::fs::rendered::Version;
+use crate::materialize::Analyzer;
+use crate::model::Content;
+use crate::model::Place;
+use crate::model::Subject;
+use crate::store::Artifact;
+use crate::store::CacheKey;
+use crate::store::Stat;
+use crate::store::said_of;
+use crate::store::stat_file;
+use crate::view;
+use crate::view::RenderError;
+use crate::view::View;
+
+/// A file as it was when a view of it began.
+struct Seen<'a> {
+    file: &'a FileNode,
+    reader: Arc<File>,
+    stat: Stat,
+    changes: u64,
+    /// What the view is kept by, if the file is still the same when it ends.
+    key: Option<CacheKey>,
+}
+
+impl Shared {
+    /// The view `own` of the file `node`. `again`: it has been computed before, at the moment
+    /// `version`.
+    pub(crate) fn render_view(
+        &self,
+        own: &RenderedNode,
+        node: &Node,
+        view: &View,
+        version: &Version,
+        again: bool,
+    ) -> Result<Body> {
+        let file = node.as_file()?;
+        let reader = file.reader()?;
+        let (stat, changes) = {
+            let writing = file.writing();
+            (stat_file(&reader)?, writing.changes)
+        };
+        if again && *version != self.version_at(node, &stat, changes)? {
+            return Err(FsError::Stale);
+        }
+        let place = self.place(node)?;
+        let mut record = self.record(node, &stat)?;
+        record.said.update(&said_of(&reader)?);
+        let limits = self.options.limits.limits(record.said.tool_name().as_deref());
+        let whole = needs_analysis(view);
+        let key = if whole { None } else { self.key(file, &stat, &place, &limits, view) };
+        if let Some(kept) = key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {
+            return Ok(kept);
+        }
+        let expired = until(self.options.view_deadline);
+        let Found { mut analysis, whole } = if whole {
+            self.analysis(node, &reader, Some(&record), &expired)?
+        } else {
+            let content = Artifact::new(Arc::clone(&reader), stat.size);
+            Found { whole: false, ..sniff(&content)? }
+        };
+        record.size = if whole { analysis.bytes } else { stat.size };
+        let artifact = Artifact::new(Arc::clone(&reader), record.size);
+        let masked = self.hide_secrets(&artifact, &mut record, &mut analysis);
+        let subject = Subject {
+            content: masked.as_ref().map_or(&artifact as &dyn Content, |masked| masked),
+            analysis: &analysis,
+            record: &record,
+            place: &place,
+            limits: &limits,
+            redacts: self.mask_names(),
+            filters: &self.filters,
+        };
+        let own = (!again && view.goes_on()).then_some(own);
+        self.write_view(own, view, &subject, Seen { file, reader, stat, changes, key })
+    }
+
+    /// Writes a view of what was `seen`. If it can be kept, `own`, the view itself, goes on when its
+    /// time is up.
+    fn write_view(
+        &self,
+        own: Option<&RenderedNode>,
+        view: &View,
+        subject: &Subject<'_>,
+        seen: Seen<'_>,
+    ) -> Result<Body> {
+        let Seen { file, reader, stat, changes, key } = seen;
+        let room = |length| self.room_for_result(length);
+        let spool = Spool::new(&self.cache, &room);
+        let begin = || {
+            let own = own.filter(|_| key.is_some())?;
+            let turn = self.overtime.take()?;
+            Counters::add(&self.counters.views_out_of_time, 1);
+            own.give(spool.beginning(view::goes_on().to_owned()));
+            Some(turn)
+        };
+        let goes_on = || {
+            let unchanged = file.writing().changes == changes;
+            unchanged && spool.len() <= self.options.disk_cache_bytes && !self.overtime.is_closed()
+        };
+        let expired = overtime::until(self.options.view_deadline, begin, goes_on);
+        let rendered = view::render(view, subject, &expired, &mut &spool).map_err(refused)?;
+        if !rendered.whole {
+            // Whoever looks it up again gets another try.
+            Counters::add(&self.counters.views_out_of_time, 1);
+            file.writing().changes += 1;
+        }
+        let now = stat_file(&reader)?;
+        drop(expired);
+        let key = key.filter(|_| now.is_as(&stat));
+        Ok(spool.finish(rendered, key)?)
+    }
+
+    /// A view of the text that the computed file `base` has.
+    pub(crate) fn render_view_of_view(
+        &self,
+        base: &Node,
+        text: &Text,
+        view: &View,
+    ) -> Result<Body> {
+        let Text { text, asked } = text;
+        // A search finds nothing in a text that only says why there is none.
+        if text.is_notice() && matches!(view, View::Grep(_)) {
+            return Ok(Body::clone(text));
+        }
+        let key = text.key().and_then(|base| kept::key_of_view(base, view));
+        if let Some(kept) = key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {
+            return Ok(kept);
+        }
+        let (file, place) = self.place_of_text(base)?;
+        let mut record = self.record(&file, &file.as_file()?.stat()?)?;
+        record.said.update(&said_of(&*file.as_file()?.reader()?)?);
+        let mut analysis = sniff(&**text)?.analysis;
+        // The text is masked already.
+        self.hide_secrets(&**text, &mut record, &mut analysis);
+        let limits = self.options.limits.limits(record.said.tool_name().as_deref());
+        let subject = Subject {
+            content: &**text,
+            analysis: &analysis,
+            record: &record,
+            place: &place,
+            limits: &limits,
+            redacts: self.mask_names(),
+            filters: &self.filters,
+        };
+        let all = self.options.view_deadline;
+        let expired = until(all.saturating_sub(asked.elapsed()).max(all / 2));
+        let room = |length| self.room_for_result(length);
+        let spool = Spool::new(&self.cache, &room);
+        let mut rendered = view::render(view, &subject, &expired, &mut &spool).map_err(refused)?;
+        if !rendered.whole {
+            Counters::add(&self.counters.views_out_of_time, 1);
+            if let NodeKind::Rendered(base) = &base.kind {
+                base.note_late();
+            }
+        }
+        if !text.is_whole() {
+            rendered = rendered.of_beginning(&place);
+        }
+        Ok(spool.finish(rendered, key)?)
+    }
+
+    /// How a reader names the file that `node` is.
+    fn place(&self, node: &Node) -> Result<Place> {
+        let (id, path) = node.place().ok_or(FsError::Stale)?;
+        Ok(Place::new(&self.options.prefix, &id.to_text(), &path))
+    }
+
+    /// The file that the computed file `base` is a view of, and how a reader names the view.
+    fn place_of_text(&self, base: &Node) -> Result<(Arc<Node>, Place)> {
+        let NodeKind::Rendered(rendered) = &base.kind else { return Err(FsError::Stale) };
+        let Key::Rendered(RenderedKey { source: Source::View { view, .. }, .. }) = &base.key else {
+            return Err(FsError::Stale);
+        };
+        let file = rendered.of.as_ref().ok_or(FsError::Stale)?;
+        Ok((Arc::clone(file), self.place(file)?.of_view(&view.to_string())))
+    }
+}
+
+/// Says when there is no more time.
+fn until(limit: Duration) -> impl Fn() -> bool {
+    let started = Instant::now();
+    move || started.elapsed() >= limit
+}
+
+/// Views that speak of the whole content; the others look at what they show.
+fn needs_analysis(view: &View) -> bool {
+    match view {
+        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle => true,
+        View::Tail
+        | View::Head
+        | View::Lines(_)
+        | View::Page(_)
+        | View::Grep(_)
+        | View::Errors
+        | View::Terms
+        | View::Pretty
+        | View::Wrap
+        | View::Shape
+        | View::Jq(_)
+        | View::Preview => false,
+    }
+}
+
+/// The analysis of the first bytes alone: enough to tell text from binary, and the same whether
+/// or not the artifact has been sealed.
+fn sniff(content: &dyn Content) -> Result<Found> {
+    let length = content.len().min(SNIFFED);
+    let mut analyzer = Analyzer::new();
+    analyzer.push(&content.bytes(0, length as usize)?);
+    let whole = analyzer.seen() == content.len();
+    Ok(Found { analysis: Arc::new(analyzer.finish()), whole })
+}
+
+fn refused(error: RenderError) -> FsError {
+    match error {
+        RenderError::NotFound => FsError::NotFound,
+        RenderError::Io(error) => FsError::Io(error),
+    }
+}

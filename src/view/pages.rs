@@ -1,0 +1,195 @@
+//! `.pages/<number>`: the whole, in parts that a reader with a size gate can fetch one by one.
+//!
+//! A page ends near a multiple of [`STEP`], whatever stands before: so each is found by two small
+//! reads, and how many there are follows from the size alone. In order they are the artifact, byte
+//! for byte.
+
+use std::fmt;
+use std::io;
+use std::io::Write;
+
+use crate::model::Content;
+use crate::model::Limits;
+use crate::model::Subject;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::scan;
+
+/// Bytes of a page on average.
+const STEP: u64 = 5000;
+/// How far before a multiple of [`STEP`] the end of a line is looked for: a line of at most so many
+/// bytes is never torn, and no page passes the limit.
+const BACK: u64 = Limits::STAND_IN_BYTES as u64 - STEP;
+/// Digits of a name, at least.
+const DIGITS: usize = 4;
+
+/// The number of a page, from 1; its name has four digits or more: `0001`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PageNumber(u64);
+
+impl PageNumber {
+    /// The page after so many others.
+    pub fn after(pages: u64) -> Self {
+        Self(pages + 1)
+    }
+
+    /// How many pages `length` bytes have; none have none.
+    pub fn count(length: u64) -> u64 {
+        length.div_ceil(STEP)
+    }
+
+    /// Reads a name. A number has one name only.
+    pub(super) fn parse(name: &[u8]) -> Option<Self> {
+        let number = Self(str::from_utf8(name).ok()?.parse().ok()?);
+        (number.0 > 0 && number.to_string().as_bytes() == name).then_some(number)
+    }
+}
+
+impl fmt::Display for PageNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0DIGITS$}", self.0)
+    }
+}
+
+/// Writes a page.
+pub(super) fn render(
+    subject: &Subject<'_>,
+    page: PageNumber,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    let content = subject.content;
+    if page.0 > PageNumber::count(content.len()) {
+        return Err(RenderError::NotFound);
+    }
+    let start = boundary(content, page.0 - 1)?;
+    let end = boundary(content, page.0)?;
+    out.write_all(&content.bytes(start, (end - start) as usize)?)?;
+    Ok(Rendered::plain())
+}
+
+/// Where the page after so many others begins: behind the last newline that is near enough, else
+/// between two characters.
+fn boundary(content: &dyn Content, pages: u64) -> io::Result<u64> {
+    let near = pages * STEP;
+    if near == 0 || near >= content.len() {
+        return Ok(near.min(content.len()));
+    }
+    let from = near - BACK;
+    // From the byte that may be a newline before the earliest boundary to that after the latest.
+    let bytes = content.bytes(from - 1, BACK as usize + 2)?;
+    let before = &bytes[..bytes.len().min(BACK as usize + 1)];
+    let at = match memchr::memrchr(b'\n', before) {
+        Some(at) => at + 1,
+        None => scan::char_floor(&bytes, before.len()),
+    };
+    Ok(from - 1 + at as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::view::View;
+    use crate::view::fixture::Fixture;
+
+    /// All pages, as a reader fetches them.
+    fn pages(bytes: impl Into<Vec<u8>>) -> Vec<Vec<u8>> {
+        let fixture = Fixture::new(bytes);
+        let count = PageNumber::count(fixture.bytes.0.len() as u64);
+        let page = |number| fixture.render(&View::Page(PageNumber::after(number)));
+        assert!(matches!(page(count), Err(RenderError::NotFound)));
+        (0..count).map(|number| page(number).unwrap().0).collect()
+    }
+
+    fn sizes(pages: &[Vec<u8>]) -> Vec<usize> {
+        pages.iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn names() {
+        let parse = |name: &str| PageNumber::parse(name.as_bytes()).map(|page| page.0);
+        assert_eq!(parse("0001"), Some(1));
+        assert_eq!(parse("9999"), Some(9999));
+        assert_eq!(parse("10000"), Some(10_000));
+        assert_eq!(parse(&u64::MAX.to_string()), Some(u64::MAX));
+        for name in ["", "0", "1", "001", "0000", "00001", "+001", "-001", "1e03", "0001 ", "x"] {
+            assert_eq!(parse(name), None, "{name}");
+        }
+        assert_eq!(PageNumber::after(0).to_string(), "0001");
+        assert_eq!(PageNumber::after(12_344).to_string(), "12345");
+    }
+
+    #[test]
+    fn as_many_as_the_texts_of_the_stand_ins_say() {
+        assert_eq!(PageNumber::count(412_908), 83);
+        assert_eq!([0, 1, 5000, 5001].map(PageNumber::count), [0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn a_page_ends_at_a_line_where_it_can() {
+        let text = "a line of thirty bytes or so.\n".repeat(1000);
+        let pages = pages(text.as_str());
+        assert!(pages.iter().all(|page| page.ends_with(b"\n")), "{:?}", sizes(&pages));
+        assert_eq!(pages.concat(), text.as_bytes());
+        // As long as a line can be that is never torn.
+        let line = format!("{}\n", "x".repeat(BACK as usize - 1));
+        assert!(self::pages(line.repeat(100)).iter().all(|page| page.ends_with(b"\n")));
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        for character in ["x", "\u{e9}", "\u{20ac}", "\u{1f600}"] {
+            let text = character.repeat(10_000);
+            let pages = pages(text.as_str());
+            assert!(pages.iter().all(|page| str::from_utf8(page).is_ok()), "{character}");
+            assert!(sizes(&pages).iter().all(|size| *size <= Limits::STAND_IN_BYTES));
+            assert_eq!(pages.concat(), text.as_bytes());
+        }
+    }
+
+    /// The largest page there can be: a line ends as early as it may before, none behind.
+    #[test]
+    fn no_page_passes_the_limit() {
+        let mut text = vec![b'x'; 20_000];
+        text[(STEP - BACK) as usize - 1] = b'\n';
+        assert_eq!(sizes(&pages(text.clone()))[..2], [(STEP - BACK) as usize, 6144]);
+        text[(STEP - BACK) as usize - 1] = b'x';
+        text[(STEP - BACK) as usize - 2] = b'\n';
+        assert_eq!(sizes(&pages(text))[..2], [5000, 5000]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_not_shown() {
+        let mut text = vec![b'x'; 200_000];
+        text[150_001] = 0;
+        let mut fixture = Fixture::new(text);
+        // What the first bytes alone tell.
+        fixture.analysis.encoding = crate::model::Encoding::Ascii;
+        let page = |number| fixture.text(&View::Page(PageNumber(number)));
+        assert_eq!(page(30).len(), 5000);
+        assert!(page(31).starts_with("# not text"));
+        fixture.analysis.encoding = crate::model::Encoding::Binary;
+        assert!(fixture.text(&View::Page(PageNumber(30))).starts_with("# not text"));
+    }
+
+    proptest! {
+        #[test]
+        fn together_they_are_the_artifact(
+            lines in proptest::collection::vec((0usize..3000, 0usize..4), 0..20),
+            invalid in proptest::collection::vec(0usize..30_000, 0..4),
+        ) {
+            let characters = ["x", "\u{e9}", "\u{20ac}", "\u{1f600}"];
+            let line = |(length, which): &(usize, usize)| characters[*which].repeat(*length) + "\n";
+            let mut bytes = lines.iter().map(line).collect::<String>().into_bytes();
+            for at in invalid {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = 0x80;
+                }
+            }
+            let pages = pages(bytes.clone());
+            prop_assert!(pages.iter().all(|page| (1..=Limits::STAND_IN_BYTES).contains(&page.len())));
+            prop_assert_eq!(pages.concat(), bytes);
+        }
+    }
+}
