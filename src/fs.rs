@@ -9,6 +9,7 @@
 mod analysis;
 mod attr;
 mod body;
+mod changes;
 mod closer;
 mod computed;
 mod copy;
@@ -31,6 +32,7 @@ mod rename;
 mod rendered;
 mod room;
 mod seal;
+mod search;
 mod setattr;
 #[cfg(test)]
 mod tests;
@@ -68,6 +70,7 @@ use quick_cache::sync::Cache as Recent;
 
 use analysis::Analyses;
 use body::BodyCache;
+use changes::Watched;
 use filters::FilterProcesses;
 use handle::HandleTable;
 use inode::InodeTable;
@@ -167,6 +170,7 @@ pub(crate) struct Shared {
     cache: Cache,
     bodies: BodyCache,
     analyses: Analyses,
+    watched: Watched,
     pool: Pool,
     /// Computes views that run filters, and so bounds how many of these run at a time.
     filter_pool: Pool,
@@ -197,6 +201,7 @@ impl ContextFs {
             bodies: body::cache(options.kept_views),
             options,
             analyses: Analyses::new(),
+            watched: Watched::new(),
             pool: Pool::start("ctxfs-view", threads)?,
             filter_pool: Pool::start("ctxfs-jq", FILTERS)?,
             filters,

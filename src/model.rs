@@ -23,6 +23,7 @@ pub use analysis::Sections;
 pub use by_tool::LimitsByTool;
 pub use content::Content;
 pub use content::Subject;
+pub use content::view_bytes;
 pub use filters::Ended;
 pub use filters::Feed;
 pub use filters::Filters;

@@ -5,6 +5,7 @@
 //! so every answer is as fresh as one `stat`.
 
 mod artifact;
+mod artifacts;
 mod atomic;
 mod attributes;
 mod cache;
@@ -19,6 +20,7 @@ mod owner;
 mod resolve;
 mod stat;
 mod tool_output;
+mod watch;
 mod writer;
 
 use std::collections::HashMap;
@@ -40,6 +42,7 @@ use crate::model::Component;
 
 pub use artifact::Artifact;
 pub use artifact::read_full_at;
+pub use artifacts::Artifacts;
 pub use attributes::attribute;
 pub use attributes::attributes;
 pub use attributes::parse_attribute;
@@ -66,6 +69,7 @@ pub use stat::Stat;
 pub use stat::Time;
 pub use stat::stat_file;
 pub use tool_output::ToolOutputDir;
+pub use watch::Watch;
 pub use writer::ArtifactWriter;
 
 /// A store, open. Cheap to clone: all clones are the same store.

@@ -39,6 +39,10 @@ use std::io;
 use std::io::Write;
 
 pub use filter::Filter;
+pub use grep::Corpus;
+pub use grep::Directory;
+pub use grep::Loaded;
+pub use grep::render_many;
 pub use jq::MEMORY as FILTER_MEMORY;
 pub use jq::run_filter;
 pub use name::LISTED;

@@ -60,6 +60,14 @@ fn main() {
         }
     }
     for place in &places {
+        measures::fill_conversation(place);
+    }
+    for _ in 0..options.rounds {
+        for place in &places {
+            measures::conversation(place, &mut table);
+        }
+    }
+    for place in &places {
         measures::memory(place, &mut table);
     }
     print!("{}", table.markdown(options.rounds));

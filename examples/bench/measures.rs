@@ -16,7 +16,7 @@ use crate::table::Table;
 const MIB: usize = 1 << 20;
 /// Bytes of the large files.
 const LARGE: usize = 256 * MIB;
-/// Artifacts that are listed.
+/// Artifacts that are listed, and that are searched.
 const LISTED: usize = 10_000;
 
 /// Seconds that `work` takes.
@@ -118,6 +118,55 @@ pub(crate) fn large_log(place: &Place, round: usize, table: &mut Table) {
     let time = seconds(|| run(&["rg", "-n", "ERROR"], &path));
     table.add("256 MB log: `rg -n ERROR` on the file itself", "ms", place.kind, time * 1e3);
     place.clear(&name);
+}
+
+/// Makes what [`conversation`] searches.
+pub(crate) fn fill_conversation(place: &Place) {
+    let dir = place.fresh("searched");
+    for number in 0..LISTED {
+        let mut output = log(20_000, 10);
+        if number % 100 == 7 {
+            output.extend_from_slice(b"connection timeout\n");
+        }
+        fs::write(dir.join(format!("{number}.txt")), &output).unwrap();
+    }
+}
+
+/// A search of 10,000 artifacts of 20 KB: of a word that few have, and of one that all have.
+pub(crate) fn conversation(place: &Place, table: &mut Table) {
+    let dir = place.folder("searched");
+    let rows = [
+        (
+            "10,000 artifacts of 20 KB: `.grep/timeout`, in 100 of them (plain: `rg -n timeout`)",
+            "10,000 artifacts of 20 KB: `.grep/timeout` again",
+            "timeout",
+        ),
+        (
+            "10,000 artifacts of 20 KB: `.grep/ERROR`, in all of them (plain: `rg -n ERROR`)",
+            "10,000 artifacts of 20 KB: `.grep/ERROR` again",
+            "ERROR",
+        ),
+    ];
+    for (first, again, word) in rows.into_iter().filter(|_| !place.is_bare()) {
+        // So that what is kept of the last search is of no use.
+        fs::write(dir.join("new.txt"), word).unwrap();
+        place.settle();
+        for what in [first, again] {
+            let time = if place.has_views() {
+                seconds(|| run(&["cat"], &dir.join(".grep").join(word)))
+            } else {
+                seconds(|| run(&["rg", "-n", word], &dir))
+            };
+            table.add(what, "ms", place.kind, time * 1e3);
+        }
+    }
+    let time = seconds(|| run(&["rg", "-n", "timeout"], &dir));
+    table.add(
+        "10,000 artifacts of 20 KB: `rg -n timeout` on the files",
+        "ms",
+        place.kind,
+        time * 1e3,
+    );
 }
 
 /// Makes what [`listing`] lists.

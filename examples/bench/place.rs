@@ -119,6 +119,15 @@ impl Place {
         rustix::fs::sync();
     }
 
+    /// Waits until the daemon has sealed what was written.
+    pub(crate) fn settle(&self) {
+        let status = self.dir.join(".ctxfs/status.json");
+        let idle = || fs::read_to_string(&status).unwrap().contains("\"waitingToSeal\": 0");
+        while self.has_views() && !idle() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Most memory that the daemon has held so far, in MB.
     pub(crate) fn memory(&self) -> Option<f64> {
         let status = format!("/proc/{}/status", self.daemon.as_ref()?.id());

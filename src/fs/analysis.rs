@@ -16,8 +16,6 @@ use crate::model::Record;
 
 /// Analyses that are kept for the next view; the manifest has the others.
 const KEPT: usize = 256;
-/// Bytes that views which need no more than the kind of content look at.
-pub(crate) const SNIFFED: u64 = 64 * 1024;
 
 /// The state of the bytes that an analysis speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -128,13 +128,15 @@ impl Content for Body {
     }
 }
 
+/// Says whether so many more bytes have room on the disk.
+type Room<'a> = dyn Fn(u64) -> io::Result<()> + Sync + 'a;
+
 /// Collects a result of unknown length in bounded memory.
 ///
 /// It is written to through a shared reference, so that what is there can be given out meanwhile.
 pub(crate) struct Spool<'a> {
     cache: &'a Cache,
-    /// Says whether so many more bytes have room on the disk.
-    room: &'a dyn Fn(u64) -> io::Result<()>,
+    room: &'a Room<'a>,
     started: Instant,
     text: RefCell<Collected>,
     /// Its beginning was given out: whoever got that looks for the rest on disk.
@@ -150,7 +152,7 @@ struct Collected {
 
 impl<'a> Spool<'a> {
     /// What outgrows memory goes to `cache`, where there is room.
-    pub(crate) fn new(cache: &'a Cache, room: &'a dyn Fn(u64) -> io::Result<()>) -> Self {
+    pub(crate) fn new(cache: &'a Cache, room: &'a Room<'a>) -> Self {
         let (text, given) = (RefCell::default(), Cell::new(false));
         Self { cache, room, started: Instant::now(), text, given }
     }
@@ -233,6 +235,16 @@ fn keep_small(cache: &Cache, text: &[u8], notice: &[u8], key: &CacheKey) -> io::
     keep(cache, draft, text.len() as u64, notice, key)
 }
 
+impl Write for Spool<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Write for &Spool<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.add(bytes).map(|()| bytes.len())
@@ -283,6 +295,8 @@ pub(crate) fn cache(bytes: u64) -> BodyCache {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use tempfile::TempDir;
 
     use super::*;
@@ -431,13 +445,12 @@ mod tests {
     #[test]
     fn a_disk_without_room_is_an_error() {
         let (dir, cache) = store();
-        let left = Cell::new(IN_MEMORY as u64 + 1000);
-        let room = |bytes: u64| match left.get().checked_sub(bytes) {
-            Some(rest) => {
-                left.set(rest);
-                Ok(())
-            }
-            None => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+        let left = Mutex::new(IN_MEMORY as u64 + 1000);
+        let room = |bytes: u64| {
+            let mut left = left.lock().unwrap();
+            let full = || io::Error::from_raw_os_error(libc::ENOSPC);
+            *left = left.checked_sub(bytes).ok_or_else(full)?;
+            Ok(())
         };
         let spool = Spool::new(&cache, &room);
         (&spool).write_all(&vec![0; IN_MEMORY]).unwrap();

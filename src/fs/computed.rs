@@ -39,6 +39,7 @@ impl Shared {
                 Some(text) => self.render_view_of_view(of()?, text, view),
                 None => self.render_view(rendered, of()?, view, &key.version, again),
             },
+            Source::Search { query, .. } => self.render_search(of()?, query, &key.version, again),
             Source::Readme => Ok(Body::of(view::readme(&self.options.prefix).into_bytes())),
             Source::Ignore { .. } => Ok(Body::of(view::ignore().as_bytes().to_vec())),
             Source::Manifest { .. } => self.render_manifest(of()?),

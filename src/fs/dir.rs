@@ -24,6 +24,7 @@ use crate::fs::lookup::is_stores;
 use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::search::is_search_dir;
 use crate::model::Component;
 use crate::model::State;
 use crate::model::is_scratch;
@@ -271,6 +272,12 @@ impl Shared {
         if computed_name(parent, name).is_some() && kind == FileKind::File {
             return Ok(());
         }
+        if is_search_dir(parent, name) {
+            return match kind {
+                FileKind::File => Err(FsError::IsADirectory),
+                FileKind::Directory => Ok(()),
+            };
+        }
         let found = readings(name).find_map(|(stem, reading)| {
             let of = self.find_real(parent, dir, stem);
             let missing = matches!(of, Err(FsError::NotFound));
@@ -294,7 +301,10 @@ impl Shared {
         dir: &DirNode,
         name: &OsStr,
     ) -> Result<()> {
-        if is_stores(parent, name) || computed_name(parent, name).is_some() {
+        if is_stores(parent, name)
+            || computed_name(parent, name).is_some()
+            || is_search_dir(parent, name)
+        {
             return Err(FsError::Computed);
         }
         match readings(name).find_map(|(stem, _)| dir.dir.stat(stem).ok()) {

@@ -136,6 +136,15 @@ impl HandleTable {
         self.open.remove(&fh.0).map(|(_, handle)| handle)
     }
 
+    /// The files that are open for writing.
+    pub(crate) fn written(&self) -> Vec<Arc<Node>> {
+        let node = |handle: &Handle| match handle {
+            Handle::File(file) if file.writes => Some(Arc::clone(&file.node)),
+            _ => None,
+        };
+        self.open.iter().filter_map(|handle| node(handle.value())).collect()
+    }
+
     /// Takes out all that is open.
     pub(crate) fn drain(&self) -> Vec<Handle> {
         let open: Vec<u64> = self.open.iter().map(|entry| *entry.key()).collect();

@@ -29,6 +29,7 @@ use crate::fs::rendered::RenderedKey;
 use crate::fs::rendered::RenderedNode;
 use crate::fs::rendered::Source;
 use crate::fs::rendered::Version;
+use crate::fs::search::is_search_dir;
 use crate::model::Component;
 use crate::model::Folder;
 use crate::model::RelPath;
@@ -39,6 +40,8 @@ use crate::store::Time;
 use crate::store::is_bookkeeping;
 use crate::view::Derived;
 use crate::view::Reading;
+use crate::view::View;
+use crate::view::ViewDir;
 use crate::view::readings;
 
 /// How long a directory's name leads to it: its own mount sees every change at once, another
@@ -67,6 +70,7 @@ impl Shared {
     fn find(&self, parent: &Arc<Node>, name: &OsStr) -> Result<Arc<Node>> {
         match &parent.kind {
             NodeKind::Dir(dir) => self.find_in_dir(parent, dir, name),
+            NodeKind::ViewDir { of, .. } if of.as_dir().is_ok() => self.search_node(of, name),
             NodeKind::ViewDir { of, base, dir } => {
                 let reading = dir.child(name).ok_or(FsError::NotFound)?;
                 self.view_node(of, reading.below(base.as_ref()).ok_or(FsError::NotFound)?)
@@ -97,6 +101,9 @@ impl Shared {
         }
         if let Some(source) = computed_name(parent, name) {
             return self.computed_node(parent, dir, source);
+        }
+        if is_search_dir(parent, name) {
+            return self.view_dir_node(parent, None, ViewDir::Grep);
         }
         for (stem, reading) in readings(name) {
             match self.find_real(parent, dir, stem).or_else(|_| self.find_call(parent, dir, stem)) {
@@ -213,9 +220,7 @@ impl Shared {
         let view = match derived {
             Derived::File(view) => view,
             Derived::Dir(dir) => {
-                let key = Key::ViewDir(of.ino, base.clone(), dir);
-                let kind = NodeKind::ViewDir { of: Arc::clone(of), base, dir };
-                return self.nodes.intern(key, |_| Ok(kind));
+                return self.view_dir_node(of, base, dir);
             }
         };
         let (version, stat) = self.version(of, file)?;
@@ -231,6 +236,11 @@ impl Shared {
         let node = self.rendered_node(key(&base, view, text.version_of_view()), Some(&base), stat);
         self.nodes.forget(base.ino, 1);
         node
+    }
+
+    fn view_dir_node(&self, of: &Arc<Node>, base: Option<View>, dir: ViewDir) -> Result<Arc<Node>> {
+        let key = Key::ViewDir(of.ino, base.clone(), dir);
+        self.nodes.intern(key, |_| Ok(NodeKind::ViewDir { of: Arc::clone(of), base, dir }))
     }
 
     /// The moment at which `file` is now. Looks at it while nothing is being written, so that it
@@ -299,7 +309,7 @@ impl Shared {
         self.rendered_node(RenderedKey { source, version }, None, stat)
     }
 
-    fn rendered_node(
+    pub(crate) fn rendered_node(
         &self,
         key: RenderedKey,
         of: Option<&Arc<Node>>,
@@ -335,7 +345,10 @@ impl Shared {
                 attr
             }
             NodeKind::ViewDir { of, .. } => {
-                let stat = of.as_file()?.stat()?;
+                let stat = match &of.kind {
+                    NodeKind::Dir(dir) => dir.dir.stat_self()?,
+                    _ => of.as_file()?.stat()?,
+                };
                 Attr::of_computed(node.ino, FileKind::Directory, 0, &stat)
             }
             NodeKind::Control => {

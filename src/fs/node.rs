@@ -39,7 +39,7 @@ pub(crate) enum NodeKind {
     /// A computed file, at one generation of what it is computed from.
     Rendered(RenderedNode),
     /// A directory of views that are found by name: `X.grep`, and with a view as `base`,
-    /// `X.pretty.grep`.
+    /// `X.pretty.grep`; of searches, where `of` is a directory.
     ViewDir { of: Arc<Node>, base: Option<View>, dir: ViewDir },
     /// The root's `.ctxfs`.
     Control,

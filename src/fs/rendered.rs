@@ -24,6 +24,7 @@ use crate::fs::inode::Key;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::store::Stat;
+use crate::view::Query;
 use crate::view::View;
 
 /// How long the kernel may believe the attributes of a computed file: for ever, as they never
@@ -46,6 +47,8 @@ pub(crate) enum Source {
     Readme,
     /// `.ignore`, in the directory `of`.
     Ignore { of: Ino },
+    /// A search of all artifacts below the directory `of`.
+    Search { of: Ino, query: Box<Query> },
     /// `manifest.json` of the conversation whose directory is `of`.
     Manifest { of: Ino },
     /// `.ctxfs/status.json`.

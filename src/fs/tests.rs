@@ -8,4 +8,5 @@ mod of_views;
 mod others;
 mod races;
 mod redaction;
+mod search;
 mod views;

@@ -10,7 +10,6 @@ use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::analysis::Found;
-use crate::fs::analysis::SNIFFED;
 use crate::fs::body::Body;
 use crate::fs::body::Spool;
 use crate::fs::file::FileNode;
@@ -25,6 +24,7 @@ use crate::fs::rendered::Source;
 use crate::fs::rendered::Text;
 use crate::fs::rendered::Version;
 use crate::materialize::Analyzer;
+use crate::materialize::SNIFFED;
 use crate::model::Content;
 use crate::model::Place;
 use crate::model::Subject;
@@ -229,14 +229,14 @@ fn needs_analysis(view: &View) -> bool {
 /// The analysis of the first bytes alone: enough to tell text from binary, and the same whether
 /// or not the artifact has been sealed.
 fn sniff(content: &dyn Content) -> Result<Found> {
-    let length = content.len().min(SNIFFED);
+    let length = content.len().min(SNIFFED as u64);
     let mut analyzer = Analyzer::new();
     analyzer.push(&content.bytes(0, length as usize)?);
     let whole = analyzer.seen() == content.len();
     Ok(Found { analysis: Arc::new(analyzer.finish()), whole })
 }
 
-fn refused(error: RenderError) -> FsError {
+pub(crate) fn refused(error: RenderError) -> FsError {
     match error {
         RenderError::NotFound => FsError::NotFound,
         RenderError::Io(error) => FsError::Io(error),

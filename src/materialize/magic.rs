@@ -39,33 +39,18 @@ impl Magic {
     /// Some marks are two letters (`BM`, `MZ`), which a sentence may begin with: they count only
     /// where the first bytes also hold something that no text does.
     pub(super) fn is_binary(&self) -> bool {
-        self.format().is_some()
+        format(&self.head).is_some()
     }
 
     /// MIME type by content; what is neither JSON nor a known format is `text/plain` or
     /// `application/octet-stream`.
     pub(super) fn mime(&self, encoding: Encoding, json: &Json) -> &'static str {
         match (encoding, json) {
-            (Encoding::Binary, _) => self.format().unwrap_or("application/octet-stream"),
+            (Encoding::Binary, _) => format(&self.head).unwrap_or("application/octet-stream"),
             (_, Json::Document { .. }) => "application/json",
             (_, Json::Lines { .. }) => "application/x-ndjson",
             (_, Json::No | Json::Broken { .. }) => self.text_type(),
         }
-    }
-
-    fn format(&self) -> Option<&'static str> {
-        let may_be = TEXT_LIKE.iter().any(|mark| self.head.starts_with(mark)) || !self.is_text();
-        match may_be.then(|| infer::get(&self.head)).flatten()?.mime_type() {
-            _ if self.head.starts_with(COMPOUND) => Some("application/x-ole-storage"),
-            mime => Some(mime),
-        }
-    }
-
-    fn is_text(&self) -> bool {
-        let mark = &self.head[..self.head.len().min(MARK_BYTES)];
-        let cut_short = |error: std::str::Utf8Error| error.error_len().is_none();
-        let utf8 = std::str::from_utf8(mark).map_or_else(cut_short, |_| true);
-        utf8 && !mark.iter().any(|byte| is_binary_control(*byte))
     }
 
     fn text_type(&self) -> &'static str {
@@ -77,6 +62,27 @@ impl Magic {
         let known = TEXT_TYPES.iter().find(|(mark, _)| begins(mark));
         known.map_or("text/plain", |(_, mime)| mime)
     }
+}
+
+/// As [`Magic::is_binary`], of a stream that begins with `bytes`.
+pub(super) fn begins_binary(bytes: &[u8]) -> bool {
+    format(&bytes[..bytes.len().min(HEAD_BYTES)]).is_some()
+}
+
+fn format(head: &[u8]) -> Option<&'static str> {
+    let may_be = TEXT_LIKE.iter().any(|mark| head.starts_with(mark)) || !is_text(head);
+    match may_be.then(|| infer::get(head)).flatten()?.mime_type() {
+        _ if head.starts_with(COMPOUND) => Some("application/x-ole-storage"),
+        mime => Some(mime),
+    }
+}
+
+fn is_text(head: &[u8]) -> bool {
+    let mark = &head[..head.len().min(MARK_BYTES)];
+    let cut_short = |error: std::str::Utf8Error| error.error_len().is_none();
+    let utf8 = std::str::from_utf8(mark).map_or_else(cut_short, |_| true);
+    // Without an early end, so that many bytes are looked at in one step.
+    utf8 && !mark.iter().fold(false, |found, byte| found | is_binary_control(*byte))
 }
 
 /// Control characters that no terminal log holds: bell, backspace, white space and escape do occur.

@@ -3,7 +3,9 @@ use std::io;
 use proptest::prelude::*;
 
 use crate::materialize::Analyzer;
+use crate::materialize::SNIFFED;
 use crate::materialize::analyze;
+use crate::materialize::is_binary;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Encoding;
@@ -148,7 +150,17 @@ fn encodings() {
     for (bytes, encoding, mime) in cases {
         let found = whole(bytes);
         assert_eq!((found.encoding, &*found.mime), (encoding, mime), "{bytes:?}");
+        assert_eq!(is_binary(bytes), found.is_binary(), "{bytes:?}");
     }
+}
+
+#[test]
+fn the_first_bytes_tell_text_from_binary() {
+    let text = vec![b'x'; SNIFFED];
+    assert!(is_binary(&[&text[1..], b"\0"].concat()));
+    assert!(!is_binary(&[&text[..], b"\0"].concat()));
+    assert!(is_binary(b"%PDF-1.7\n1 0 obj"));
+    assert!(!is_binary(b""));
 }
 
 #[test]

@@ -73,8 +73,13 @@ const REDACTION_BYTES: usize = 256;
 impl Subject<'_> {
     /// Bytes of a view, its notices included but for the one on redaction.
     pub fn view_bytes(&self) -> usize {
-        Limits::VIEW_BYTES - if self.redacts.is_empty() { 0 } else { REDACTION_BYTES }
+        view_bytes(!self.redacts.is_empty())
     }
+}
+
+/// As [`Subject::view_bytes`], where secrets are masked or not.
+pub fn view_bytes(masked: bool) -> usize {
+    Limits::VIEW_BYTES - if masked { REDACTION_BYTES } else { 0 }
 }
 
 impl std::fmt::Debug for Subject<'_> {

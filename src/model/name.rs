@@ -39,7 +39,12 @@ pub struct Component(OsString);
 impl Component {
     /// Checks `name`.
     pub fn new(name: impl AsRef<OsStr>) -> Result<Self, NameError> {
-        let name = name.as_ref();
+        Self::check(name.as_ref())?;
+        Ok(Self(name.as_ref().to_owned()))
+    }
+
+    /// Whether `name` can be one.
+    pub fn check(name: &OsStr) -> Result<(), NameError> {
         let bytes = name.as_bytes();
         if matches!(bytes, b"" | b"." | b"..") {
             return Err(NameError::Empty);
@@ -53,7 +58,7 @@ impl Component {
         if bytes.len() > NAME_MAX {
             return Err(NameError::TooLong);
         }
-        Ok(Self(name.to_owned()))
+        Ok(())
     }
 
     /// The name as the system takes it.
@@ -94,9 +99,20 @@ impl RelPath {
     pub fn new(path: impl AsRef<OsStr>) -> Result<Self, NameError> {
         let path = path.as_ref();
         for part in path.as_bytes().split(|byte| *byte == b'/') {
-            Component::new(OsStr::from_bytes(part))?;
+            Component::check(OsStr::from_bytes(part))?;
         }
         Ok(Self(path.to_owned()))
+    }
+
+    /// What `name` is in the directory at `parent`; without one, a path of one component.
+    pub fn below(parent: Option<&Self>, name: &OsStr) -> Result<Self, NameError> {
+        Component::check(name)?;
+        let Some(Self(parent)) = parent else { return Ok(Self(name.to_owned())) };
+        let mut path = OsString::with_capacity(parent.len() + 1 + name.len());
+        path.push(parent);
+        path.push("/");
+        path.push(name);
+        Ok(Self(path))
     }
 
     /// Where a call's output stands: `artifacts/tool/<name>` or `artifacts/terminal/<name>`.
@@ -220,6 +236,10 @@ mod tests {
 
     #[test]
     fn paths_are_checked_by_component() {
+        let path = |path| RelPath::new(path).unwrap();
+        assert_eq!(RelPath::below(None, OsStr::new("a")), Ok(path("a")));
+        assert_eq!(RelPath::below(Some(&path("a/b")), OsStr::new("c")), Ok(path("a/b/c")));
+        assert_eq!(RelPath::below(Some(&path("a")), OsStr::new("..")), Err(NameError::Empty));
         for path in ["", "/a", "a/", "a//b", "a/../b", "a/.ctxfs"] {
             assert!(RelPath::new(path).is_err(), "{path}");
         }

@@ -80,17 +80,17 @@ fn named<'a>(rest: &[u8], names: &'a [String]) -> Option<&'a str> {
 }
 
 /// Passes text on, and counts the masks in it.
-pub struct Shown<'a> {
-    out: &'a mut dyn Write,
+pub struct Shown<'a, W: Write + ?Sized> {
+    out: &'a mut W,
     names: &'a [String],
     /// The end of what was passed on: a mask may begin in it.
     held: Vec<u8>,
     tally: Tally,
 }
 
-impl<'a> Shown<'a> {
+impl<'a, W: Write + ?Sized> Shown<'a, W> {
     /// Counts masks of these `names`.
-    pub fn new(out: &'a mut dyn Write, names: &'a [String]) -> Self {
+    pub fn new(out: &'a mut W, names: &'a [String]) -> Self {
         Self { out, names, held: Vec::new(), tally: Tally::default() }
     }
 
@@ -102,7 +102,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-impl Write for Shown<'_> {
+impl<W: Write + ?Sized> Write for Shown<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.out.write(bytes)?;
         self.held.extend_from_slice(&bytes[..count]);
@@ -117,7 +117,7 @@ impl Write for Shown<'_> {
     }
 }
 
-impl std::fmt::Debug for Shown<'_> {
+impl<W: Write + ?Sized> std::fmt::Debug for Shown<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shown").field("tally", &self.tally).finish_non_exhaustive()
     }

@@ -1,7 +1,6 @@
 //! One conversation: its directory and the records of its artifacts.
 
 use std::ffi::OsStr;
-use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::slice;
@@ -13,6 +12,7 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Said;
 use crate::model::State;
+use crate::store::artifacts::Artifacts;
 use crate::store::attributes;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
@@ -96,27 +96,15 @@ impl Conversation {
 
     /// The paths of all artifacts on disk, whether or not they have a record.
     pub fn artifacts(&self) -> Result<Vec<RelPath>, StoreError> {
-        let mut found = Vec::new();
-        let mut waiting = vec![OsString::from("artifacts")];
-        while let Some(at) = waiting.pop() {
-            let entries = match RelPath::new(&at).map(|path| self.dir.open_dir_at(&path)) {
-                Ok(Ok(dir)) => dir.entries(),
-                Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => continue,
-                Ok(Err(error)) => Err(error),
-                Err(_) => continue,
-            };
-            for entry in entries.map_err(|error| self.fault("list", error))? {
-                let mut path = at.clone();
-                path.push("/");
-                path.push(&entry.name);
-                match (entry.kind, RelPath::new(&path)) {
-                    (Kind::Directory, _) => waiting.push(path),
-                    (Kind::File, Ok(path)) if path.is_artifact() => found.push(path),
-                    (Kind::File | Kind::Other, _) => {}
-                }
-            }
-        }
-        Ok(found)
+        Artifacts::all(self).map_err(|error| self.listing_fault(error))
+    }
+
+    /// `Record::created` of those paths, as text, that have a record.
+    pub(super) fn created<P: AsRef<str>>(
+        &self,
+        paths: impl Iterator<Item = P>,
+    ) -> Result<Vec<Option<i64>>, StoreError> {
+        self.manifest.created(&self.dir, paths).map_err(|error| self.fault("read", error))
     }
 
     /// All records of files that are not gone, in the order they were last recorded.
@@ -260,6 +248,11 @@ impl Conversation {
             }
         }
         Ok(())
+    }
+
+    /// What happened while artifacts were looked for.
+    pub(super) fn listing_fault(&self, source: io::Error) -> StoreError {
+        StoreError::io("list", &self.path, source)
     }
 
     fn fault(&self, action: &'static str, source: io::Error) -> StoreError {

@@ -55,6 +55,17 @@ impl Manifest {
         Ok(index.position(path))
     }
 
+    /// `Record::created` of each path that has a record, in their order.
+    pub(super) fn created<P: AsRef<str>>(
+        &self,
+        dir: &Dir,
+        paths: impl Iterator<Item = P>,
+    ) -> io::Result<Vec<Option<i64>>> {
+        let mut index = self.index();
+        index.refresh(dir)?;
+        Ok(paths.map(|path| index.created(path.as_ref())).collect())
+    }
+
     /// The last record of every path that is not gone, oldest first.
     pub(super) fn records(&self, dir: &Dir) -> io::Result<Vec<Record>> {
         let mut index = self.index();

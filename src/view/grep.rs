@@ -5,6 +5,7 @@
 //! reader is cut where it can be taken up again (`page`), and first lines say so (`notice`).
 
 mod ahead;
+mod corpus;
 mod fold;
 pub(super) mod notice;
 pub(super) mod page;
@@ -21,6 +22,7 @@ use grep_searcher::BinaryDetection;
 use grep_searcher::Searcher;
 use grep_searcher::SearcherBuilder;
 
+use crate::model::Content;
 use crate::model::Subject;
 use crate::view::Query;
 use crate::view::RenderError;
@@ -29,6 +31,11 @@ use crate::view::query::Options;
 use crate::view::query::Position;
 use crate::view::scan;
 use crate::view::scan::Found;
+pub use corpus::Corpus;
+pub use corpus::Directory;
+pub use corpus::Loaded;
+pub use corpus::render as render_many;
+
 use ahead::Ahead;
 use ahead::Seek;
 use ahead::Sizes;
@@ -59,31 +66,43 @@ fn search(
     sizes: Sizes,
 ) -> Result<Rendered, RenderError> {
     let pattern = pattern::build(query)?;
-    let trace = match start(query, subject, expired)? {
+    let trace = match start(subject.content, query.options().from, expired)? {
         Start::At(trace) => trace,
         Start::Beyond => return Ok(Rendered::plain()),
         Start::OutOfTime(offset) => return Ok(notice::no_start(query, subject, offset)),
     };
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
     let mut report = Report::new(&pattern.matcher, query.options(), &trace, page);
+    let seek = Seek { matcher: &pattern.matcher, options: query.options(), sizes };
+    let crowded = report_on(subject.content, seek, expired, &mut report)?;
+    let ending = Ending { fallback: pattern.fallback, out_of_time: trace.out_of_time(), crowded };
+    Ok(notice::finish(query, subject, &trace, report, &ending, expired)?)
+}
+
+/// Searches `content` from where the trace of `report` begins. Whether it had to stop early because
+/// lines and context together pass what memory there is.
+fn report_on(
+    content: &dyn Content,
+    seek: Seek<'_>,
+    expired: &dyn Fn() -> bool,
+    report: &mut Report<'_>,
+) -> io::Result<bool> {
+    let trace = report.trace();
     let searched = std::thread::scope(|scope| {
-        let content = subject.content;
-        let seek = Seek { matcher: &pattern.matcher, options: query.options(), sizes };
         let ahead = Ahead::start(scope, content, trace.offset(), seek, expired);
-        let text = Folded::new(content, ahead, &trace, expired);
-        searcher(query.options()).search_reader(&pattern.matcher, text, &mut report)
+        let text = Folded::new(content, ahead, trace, expired);
+        searcher(seek.options).search_reader(seek.matcher, text, &mut *report)
     });
     let crowded = match searched {
         Ok(()) => false,
-        Err(error) if trace.failed() || report.page.failed() => return Err(error.into()),
+        Err(error) if trace.failed() || report.page.failed() => return Err(error),
         // What else fails is the limit on memory.
         Err(_) => true,
     };
     if trace.out_of_time() || crowded {
-        trace.settle(subject.content)?;
+        trace.settle(content)?;
     }
-    let ending = Ending { fallback: pattern.fallback, out_of_time: trace.out_of_time(), crowded };
-    Ok(notice::finish(query, subject, &trace, report, &ending, expired)?)
+    Ok(crowded)
 }
 
 fn searcher(options: &Options) -> Searcher {
@@ -108,9 +127,12 @@ enum Start {
     OutOfTime(u64),
 }
 
-fn start(query: &Query, subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Start> {
-    let content = subject.content;
-    let from = query.options().from.unwrap_or(Position { line: 1, column: 1 });
+fn start(
+    content: &dyn Content,
+    from: Option<Position>,
+    expired: &dyn Fn() -> bool,
+) -> io::Result<Start> {
+    let from = from.unwrap_or(Position { line: 1, column: 1 });
     Ok(match scan::line_start(content, from.line, expired)? {
         Found::At(0) if from.column == 1 && content.bytes(0, 3)? == BOM => {
             Start::At(Trace::new(3, from, 3))

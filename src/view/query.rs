@@ -1,14 +1,17 @@
-//! The names under `X.grep/`: ripgrep's options, and a pattern.
+//! The names under `X.grep/` and `.grep/`: ripgrep's options, and a pattern.
 
+mod mark;
 mod option;
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 
+pub(super) use mark::Mark;
 pub(super) use option::Case;
 pub(super) use option::Options;
 pub(super) use option::Position;
+use option::Scope;
 pub(super) use option::next_word;
 
 use crate::view::probe;
@@ -30,12 +33,22 @@ pub struct Query {
 impl Query {
     /// Reads a name; none where it is one that programs look up by themselves.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
+        Self::parse_in(Scope::One, name)
+    }
+
+    /// As a name under the `.grep/` of a directory, which has options of its own: `-l`, and
+    /// `--from` with the name of an artifact.
+    pub fn of_many(name: &OsStr) -> Option<Self> {
+        Self::parse_in(Scope::Many, name)
+    }
+
+    fn parse_in(scope: Scope, name: &OsStr) -> Option<Self> {
         let bytes = name.as_bytes();
         if bytes.is_empty() || bytes.len() > LONGEST || probe::is_probe(bytes) {
             return None;
         }
         let text = decoded(bytes);
-        let (options, pattern) = Options::parse(&text);
+        let (options, pattern) = Options::parse(scope, &text);
         Some(Self { options, pattern: pattern.to_vec() })
     }
 
@@ -55,6 +68,11 @@ impl Query {
     /// The same pattern from a line and column on.
     pub(super) fn from(&self, from: Position) -> Self {
         Self { options: Options { from: Some(from), ..self.options.clone() }, ..self.clone() }
+    }
+
+    /// The same pattern from a place in one of many artifacts on.
+    pub(super) fn on(&self, mark: Mark) -> Self {
+        Self { options: Options { mark: Some(mark), ..self.options.clone() }, ..self.clone() }
     }
 
     /// The same search for at most `max` lines; 0 lifts the limit on the result's size too.
@@ -164,6 +182,16 @@ mod tests {
         fn names_come_back(name in "(-[iSFwvcoxe]+ |-[ABCm][0-9]{1,3} |--from=[1-9]{1,4} |-- )?\\PC{1,20}") {
             if let Some(query) = Query::parse(OsStr::new(&name)) {
                 let again = Query::parse(OsStr::from_bytes(&query.name()));
+                prop_assert_eq!(again, Some(query));
+            }
+        }
+
+        #[test]
+        fn names_come_back_of_many(
+            name in "(-[iSFwvcoxel]+ |-[ABCm][0-9]{1,3} |--from=\\PC{1,9}:[1-9]{1,4}(@7)?(\\+3)? )?\\PC{1,20}",
+        ) {
+            if let Some(query) = Query::of_many(OsStr::new(&name)) {
+                let again = Query::of_many(OsStr::from_bytes(&query.name()));
                 prop_assert_eq!(again, Some(query));
             }
         }

@@ -8,4 +8,5 @@ mod jq;
 mod of_views;
 mod pages;
 mod scratch;
+mod search;
 mod true_to;

@@ -83,3 +83,33 @@ fn names_come_and_go() {
         assert_eq!(fixture.record(&format!("{number}.log")), None);
     }
 }
+
+/// Nothing but the bytes changes, while others search for the same.
+#[test]
+fn a_search_sees_what_was_written_before_it() {
+    let fixture = Arc::new(Fixture::new());
+    let folder = OsStr::new("folder");
+    fixture.fs.mkdir(fixture.tool, folder, 0o700, super::fixture::ME).unwrap();
+    let logs = ["a.log", "b.log"].map(|name| fixture.create(name, libc::O_WRONLY).unwrap());
+    fixture.settle();
+    let count = |fixture: &Fixture, log: &str| {
+        let found = fixture.text(".grep/-c line");
+        let mine = found.lines().find_map(|line| line.strip_prefix(log)?.strip_prefix(':'));
+        mine.map_or(0, |count| count.parse::<u64>().unwrap())
+    };
+    thread::scope(|scope| {
+        for (log, fh) in ["a.log", "b.log"].into_iter().zip(logs) {
+            let fixture = &fixture;
+            scope.spawn(move || {
+                for round in 0..ROUNDS as u64 {
+                    fixture.write(fh, 5 * round, b"line\n").unwrap();
+                    assert_eq!(count(fixture, log), round + 1);
+                }
+            });
+        }
+        scope.spawn(|| (0..ROUNDS).map(|_| count(&fixture, "a.log")).max());
+    });
+    for fh in logs {
+        fixture.close(fh);
+    }
+}

@@ -21,8 +21,7 @@ pub(super) struct Glance<'a> {
     _size: u64,
     #[serde(rename = "modified")]
     _modified: i64,
-    #[serde(rename = "created")]
-    _created: i64,
+    created: i64,
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -42,6 +41,10 @@ impl<'a> Glance<'a> {
 
     pub(super) fn path(&self) -> &str {
         &self.path
+    }
+
+    pub(super) fn created(&self) -> i64 {
+        self.created
     }
 
     pub(super) fn is_gone(&self) -> bool {

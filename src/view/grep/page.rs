@@ -15,17 +15,49 @@ const CHUNK: usize = 64 << 10;
 pub(in crate::view) struct Cut {
     /// Bytes of the result before it.
     length: usize,
+    /// Which one of many artifacts it is in.
+    pub(super) artifact: usize,
+    /// Matching lines of the artifacts before that one.
+    pub(super) before: u64,
     /// Where a search goes on.
     pub(in crate::view) from: Position,
-    /// Matching lines before it, one that is shown in part included.
+    /// Matching lines of its artifact before it, one that is shown in part included.
     pub(in crate::view) shown: u64,
     /// Whether a match before it lacks some of its context.
     torn: bool,
 }
 
+impl Cut {
+    /// Before one of many artifacts.
+    pub(super) fn before(artifact: usize, length: usize, lines: u64) -> Self {
+        let from = Position { line: 1, column: 1 };
+        Self { length, artifact, before: lines, from, shown: 0, torn: false }
+    }
+
+    /// The same place in one of many artifacts, where so many bytes and lines stand before it.
+    pub(super) fn of(self, artifact: usize, length: usize, lines: u64) -> Self {
+        Self { length: self.length + length, artifact, before: lines, ..self }
+    }
+
+    /// Bytes of the result before it.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+}
+
+/// The last place within `budget` where a result can well be cut; in need, any.
+pub(super) fn latest(cuts: &[Cut], budget: usize) -> Option<Cut> {
+    let fits = |cut: &&Cut| 0 < cut.length && cut.length <= budget;
+    let mut latest = cuts.iter().rev().filter(fits);
+    let cut = latest.clone().find(|cut| !cut.torn).or_else(|| latest.next());
+    cut.or(cuts.first()).copied()
+}
+
 /// The result so far. Without a limit it goes out as it comes; with one, what is beyond is dropped.
 pub(in crate::view) struct Page<'a> {
     out: &'a mut dyn Write,
+    /// What each line begins with, if anything: the artifact's path.
+    name: &'a [u8],
     text: Vec<u8>,
     cuts: Vec<Cut>,
     endless: bool,
@@ -37,12 +69,27 @@ pub(in crate::view) struct Page<'a> {
 impl<'a> Page<'a> {
     pub(in crate::view) fn new(out: &'a mut dyn Write, endless: bool) -> Self {
         let (text, cuts, most) = (Vec::new(), Vec::new(), Limits::VIEW_BYTES);
-        Self { out, text, cuts, endless, most, full: false, failed: false }
+        Self { out, name: b"", text, cuts, endless, most, full: false, failed: false }
     }
 
     /// Takes so many bytes, where it has a limit.
     pub(super) fn at_most(self, bytes: usize) -> Self {
         Self { most: bytes, ..self }
+    }
+
+    /// The same for one of many artifacts.
+    pub(super) fn of(self, name: &'a [u8]) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Takes nothing any more.
+    pub(super) fn close(&mut self) {
+        self.full = true;
+    }
+
+    /// The text that was not written, and where it can be cut.
+    pub(super) fn into_text(self) -> (Vec<u8>, Vec<Cut>) {
+        (self.text, self.cuts)
     }
 
     /// Whether no more is taken.
@@ -58,7 +105,8 @@ impl<'a> Page<'a> {
     /// Notes that the result can be cut here.
     pub(in crate::view) fn cut(&mut self, from: Position, shown: u64, torn: bool) {
         if !self.endless && !self.full {
-            self.cuts.push(Cut { length: self.text.len(), from, shown, torn });
+            let length = self.text.len();
+            self.cuts.push(Cut { length, artifact: 0, before: 0, from, shown, torn });
         }
     }
 
@@ -71,6 +119,10 @@ impl<'a> Page<'a> {
     ) -> io::Result<()> {
         if self.full {
             return Ok(());
+        }
+        if !self.name.is_empty() {
+            self.text.extend_from_slice(self.name);
+            self.text.push(mark);
         }
         write!(self.text, "{number}")?;
         self.text.push(mark);
@@ -106,10 +158,7 @@ impl<'a> Page<'a> {
         if self.fits(budget) {
             return None;
         }
-        let fits = |cut: &&Cut| 0 < cut.length && cut.length <= budget;
-        let mut latest = self.cuts.iter().rev().filter(fits);
-        let cut = latest.clone().find(|cut| !cut.torn).or_else(|| latest.next());
-        let cut = *cut.or(self.cuts.first())?;
+        let cut = latest(&self.cuts, budget)?;
         self.text.truncate(cut.length);
         Some(cut)
     }

@@ -37,7 +37,7 @@ pub(super) struct Report<'a> {
     /// Lines of context that may still follow the last match that was asked for.
     after: u64,
     /// Whether `--` goes before the next line.
-    gap: bool,
+    pub(super) gap: bool,
     inverted: Inverted,
 }
 
@@ -81,6 +81,11 @@ impl<'a> Report<'a> {
             gap: false,
             inverted: Inverted::default(),
         }
+    }
+
+    /// How the searcher's lines are numbered.
+    pub(super) fn trace(&self) -> &'a Trace {
+        self.trace
     }
 
     /// The number that `-c` prints.

@@ -32,7 +32,7 @@ fn searched(fixture: &Fixture, query: &Query, sizes: ahead::Sizes) -> (Vec<u8>, 
     (out, rendered)
 }
 
-fn log(lines: usize) -> String {
+pub(super) fn log(lines: usize) -> String {
     let level = |line: usize| if line.is_multiple_of(97) { "ERROR" } else { "info" };
     let tag =
         |line: usize| ["foo(bar)", "a|b", "[x]", "caf\u{e9}", "C:\\temp", "50% done"][line % 6];
@@ -40,7 +40,7 @@ fn log(lines: usize) -> String {
     (1..=lines).map(text).collect()
 }
 
-fn corpus() -> Vec<Vec<u8>> {
+pub(super) fn corpus() -> Vec<Vec<u8>> {
     vec![
         Vec::new(),
         b"\n".to_vec(),
@@ -56,7 +56,7 @@ fn corpus() -> Vec<Vec<u8>> {
 }
 
 /// `(query, arguments of rg)`.
-const QUERIES: &[(&str, &[&str])] = &[
+pub(super) const QUERIES: &[(&str, &[&str])] = &[
     ("foo", &["foo"]),
     ("-i foo", &["-i", "foo"]),
     ("-S foo", &["-S", "foo"]),
@@ -172,7 +172,7 @@ fn a_large_result_is_cut_and_says_how_to_go_on() {
     assert!(all.starts_with(&(body + &next)));
 }
 
-fn split_notice(text: &str) -> (String, String) {
+pub(super) fn split_notice(text: &str) -> (String, String) {
     let body = text.split_inclusive('\n').skip_while(|line| line.starts_with("# "));
     let body: String = body.collect();
     (text[..text.len() - body.len()].to_owned(), body)

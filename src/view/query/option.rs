@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::view::query::Mark;
 use crate::view::range;
 
 /// Most lines of context on either side: what is asked beyond is more than a result has room for.
@@ -27,7 +28,7 @@ pub(in crate::view) struct Position {
 }
 
 impl Position {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (line, column) = text.split_once('@').unwrap_or((text, "1"));
         Some(Self { line: range::number(line)?, column: range::number(column)? })
     }
@@ -40,10 +41,21 @@ impl fmt::Display for Position {
     }
 }
 
+/// What is searched: some options make sense for many artifacts only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(in crate::view) enum Scope {
+    /// One artifact.
+    #[default]
+    One,
+    /// All artifacts below a directory.
+    Many,
+}
+
 /// What ripgrep's options say.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
 pub(in crate::view) struct Options {
+    pub(in crate::view) scope: Scope,
     pub(in crate::view) case: Case,
     /// `-F`: the pattern is text.
     pub(in crate::view) fixed: bool,
@@ -55,6 +67,8 @@ pub(in crate::view) struct Options {
     pub(in crate::view) invert: bool,
     /// `-c`: how many.
     pub(in crate::view) count: bool,
+    /// `-l`: which artifacts have a match; of many.
+    pub(in crate::view) names: bool,
     /// `-o`: only what matched.
     pub(in crate::view) only_matching: bool,
     pub(in crate::view) before: u64,
@@ -63,6 +77,8 @@ pub(in crate::view) struct Options {
     pub(in crate::view) max: Option<u64>,
     /// `--from`: search from there on.
     pub(in crate::view) from: Option<Position>,
+    /// `--from`, of many.
+    pub(in crate::view) mark: Option<Mark>,
 }
 
 /// What one word of a query turned out to be.
@@ -77,8 +93,8 @@ enum Word {
 
 impl Options {
     /// Reads the options at the start of `query`; returns them, and the pattern after them.
-    pub(super) fn parse(query: &[u8]) -> (Self, &[u8]) {
-        let mut options = Self::default();
+    pub(super) fn parse(scope: Scope, query: &[u8]) -> (Self, &[u8]) {
+        let mut options = Self { scope, ..Self::default() };
         let mut rest = query;
         while let Some((more, after, end)) = options.with_word(rest) {
             options = more;
@@ -137,7 +153,10 @@ impl Options {
             None => (long, None),
         };
         if name == "from" {
-            self.from = Some(Position::parse(value?)?);
+            match self.scope {
+                Scope::One => self.from = Some(Position::parse(value?)?),
+                Scope::Many => self.mark = Some(Mark::parse(value?)?),
+            }
             return Some(Word::Options);
         }
         let short = short_of(name)?;
@@ -163,6 +182,7 @@ impl Options {
             b'v' => self.invert = true,
             b'c' => self.count = true,
             b'o' => self.only_matching = true,
+            b'l' if self.scope == Scope::Many => self.names = true,
             b'n' => {}
             _ => return None,
         }
@@ -192,6 +212,7 @@ fn short_of(long: &str) -> Option<u8> {
         "line-regexp" => b'x',
         "invert-match" => b'v',
         "count" => b'c',
+        "files-with-matches" => b'l',
         "only-matching" => b'o',
         "line-number" => b'n',
         "after-context" => b'A',
@@ -215,6 +236,9 @@ impl fmt::Display for Options {
         if let Some(from) = self.from {
             write!(f, "--from={from} ")?;
         }
+        if let Some(mark) = &self.mark {
+            write!(f, "--from={mark} ")?;
+        }
         let flags = [
             (self.case == Case::Insensitive, "-i "),
             (self.case == Case::Smart, "-S "),
@@ -223,6 +247,7 @@ impl fmt::Display for Options {
             (self.line, "-x "),
             (self.invert, "-v "),
             (self.count, "-c "),
+            (self.names, "-l "),
             (self.only_matching, "-o "),
         ];
         flags.iter().filter(|(on, _)| *on).try_for_each(|(_, flag)| f.write_str(flag))?;
@@ -243,7 +268,11 @@ mod tests {
 
     /// The canonical options, and the pattern.
     fn read(query: &str) -> (String, String) {
-        let (options, pattern) = Options::parse(query.as_bytes());
+        read_in(Scope::One, query)
+    }
+
+    fn read_in(scope: Scope, query: &str) -> (String, String) {
+        let (options, pattern) = Options::parse(scope, query.as_bytes());
         (options.to_string(), String::from_utf8(pattern.to_vec()).unwrap())
     }
 
@@ -297,10 +326,27 @@ mod tests {
             "-C03 x",
             "- x",
             "--count=3 x",
+            "-l x",
+            "--from=x.txt:5 x",
         ];
         for query in queries {
             assert_eq!(read(query), (String::new(), query.to_owned()), "{query}");
         }
         assert_eq!(read("-i -Wall"), ("-i ".to_owned(), "-Wall".to_owned()));
+    }
+
+    #[test]
+    fn many_artifacts_have_options_of_their_own() {
+        let cases = [
+            ("-l x", "-l ", "x"),
+            ("-il --files-with-matches x", "-i -l ", "x"),
+            ("--from=x.txt:5@7 -i x", "--from=x.txt:5@7 -i ", "x"),
+            ("-m5 --from=a%20b:5+3 x", "--from=a%20b:5+3 -m5 ", "x"),
+            ("--from=5 x", "", "--from=5 x"),
+        ];
+        for (query, options, pattern) in cases {
+            let want = (options.to_owned(), pattern.to_owned());
+            assert_eq!(read_in(Scope::Many, query), want, "{query}");
+        }
     }
 }

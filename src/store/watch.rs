@@ -1,0 +1,115 @@
+//! Noticing that something has changed in a directory, whoever changes it.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd as _;
+use std::os::fd::AsRawFd as _;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::inotify;
+use rustix::fs::inotify::CreateFlags;
+use rustix::fs::inotify::WatchFlags;
+use rustix::io::Errno;
+
+use crate::store::dir::Dir;
+
+/// What changes the names in a directory, or the bytes of its files.
+const CHANGES: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::MOVE_SELF);
+
+/// A trap for changes in some directories.
+///
+/// The kernel reports what any process of this machine changes, before the call that changes it
+/// returns; not what is written through a mapping, nor what other machines do on a network disk. It
+/// keeps a word of each change until somebody asks, and no more than 16,384 of them by default.
+#[derive(Debug)]
+pub struct Watch(OwnedFd);
+
+impl Watch {
+    /// Watches nothing yet. Fails where the user has too many already (`max_user_instances` of
+    /// inotify(7)), or where a sandbox forbids it.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
+    }
+
+    /// Watches `dir`, not what is below the directories in it, from now on. Quick where it is
+    /// watched already; else it takes the longer, the more files of it the kernel has in mind.
+    pub fn add(&self, dir: &Dir) -> io::Result<()> {
+        // Its name under /proc is the very directory that is open.
+        let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
+        inotify::add_watch(&self.0, link, CHANGES | WatchFlags::ONLYDIR)?;
+        Ok(())
+    }
+
+    /// Whether anything has changed since this was last asked. Where so, there may be other
+    /// directories now: they must be added.
+    pub fn has_sprung(&self) -> bool {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        let mut sprung = false;
+        loop {
+            match events.next() {
+                Ok(_) => sprung = true,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return sprung,
+                Err(_) => return true,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::fs::File;
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_change_springs_it() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = |name: &str| temporary.path().join(name);
+        let watch = Watch::new().unwrap();
+        let dir = Dir::open(temporary.path()).unwrap();
+        let mut open = File::create(path("open")).unwrap();
+        let mut append = || open.write_all(b"more").unwrap();
+        let changes: [(&str, &mut dyn FnMut()); 8] = [
+            ("create", &mut || fs::write(path("a"), "").unwrap()),
+            ("write", &mut || fs::write(path("a"), "text").unwrap()),
+            ("append", &mut append),
+            ("truncate", &mut || File::create(path("a")).unwrap().set_len(0).unwrap()),
+            ("rename", &mut || fs::rename(path("a"), path("b")).unwrap()),
+            ("make a directory", &mut || fs::create_dir(path("d")).unwrap()),
+            ("move away", &mut || fs::rename(path("b"), path("d/b")).unwrap()),
+            ("remove", &mut || fs::remove_dir_all(path("d")).unwrap()),
+        ];
+        watch.add(&dir).unwrap();
+        for (what, change) in changes {
+            assert!(!watch.has_sprung(), "before: {what}");
+            change();
+            assert!(watch.has_sprung(), "{what}");
+            assert!(!watch.has_sprung(), "after: {what}");
+        }
+    }
+
+    #[test]
+    fn looking_does_not_spring_it() {
+        let temporary = tempfile::tempdir().unwrap();
+        let file = temporary.path().join("a");
+        fs::write(&file, "text").unwrap();
+        let watch = Watch::new().unwrap();
+        watch.add(&Dir::open(temporary.path()).unwrap()).unwrap();
+        fs::read(&file).unwrap();
+        fs::read_dir(temporary.path()).unwrap().count();
+        drop(File::options().append(true).open(&file).unwrap());
+        assert!(!watch.has_sprung());
+        fs::remove_dir_all(Path::new(temporary.path())).unwrap();
+        assert!(watch.has_sprung());
+    }
+}

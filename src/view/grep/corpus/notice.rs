@@ -1,0 +1,165 @@
+//! The first lines of a result that is not the whole truth.
+
+use std::io;
+
+use crate::view::Query;
+use crate::view::Rendered;
+use crate::view::grep::corpus::Search;
+use crate::view::grep::corpus::sheet::Names;
+use crate::view::grep::corpus::sheet::Sheet;
+use crate::view::grep::corpus::sheet::Stop;
+use crate::view::grep::corpus::sheet::Tally;
+use crate::view::grep::page::Cut;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+use crate::view::query::Mark;
+use crate::view::query::Position;
+
+/// The notices of one search.
+struct Notices<'a> {
+    search: &'a Search<'a>,
+    tally: Tally,
+}
+
+/// Writes what is left of the result, cut where it is too large; says what has to be said.
+pub(super) fn finish(mut sheet: Sheet<'_>) -> io::Result<Rendered> {
+    let notices = Notices { search: sheet.search, tally: std::mem::take(&mut sheet.tally) };
+    let most = sheet.search.view_bytes();
+    let room = |text: &str| most.saturating_sub(text.len());
+    let mut text = notices.text(None);
+    let mut cut = if notices.search.is_endless() { None } else { sheet.cut(room(&text)) };
+    while let Some(at) = cut {
+        text = notices.text(cut);
+        if at.length() <= room(&text) {
+            break;
+        }
+        cut = sheet.cut(room(&text).min(at.length() - 1));
+    }
+    sheet.finish(cut)?;
+    let tally = &notices.tally;
+    let whole = tally.stopped.is_none() && tally.unreadable.count() == 0;
+    Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole })
+}
+
+impl Notices<'_> {
+    fn text(&self, cut: Option<Cut>) -> String {
+        let fallback = self.search.pattern.fallback.as_ref();
+        let shown = |at: &(usize, Position)| cut.is_none_or(|cut| *at < (cut.artifact, cut.from));
+        let lines = [
+            self.missing(),
+            cut.map(|cut| self.cut(cut)),
+            fallback.map(|why| format!("not a regex ({why}): searched as text")),
+            self.tally.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
+            self.tally.windowed.filter(shown).map(|(artifact, at)| self.long_lines(artifact, at)),
+            self.crowded(),
+            self.binary(),
+            self.unreadable(),
+        ];
+        lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
+    }
+
+    fn missing(&self) -> Option<String> {
+        let mark = self.search.options().mark.as_ref().filter(|_| self.search.first.missing)?;
+        Some(format!(
+            "{} is not here any more: searched from the newest artifact on",
+            mark.artifact
+        ))
+    }
+
+    /// `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`.
+    fn cut(&self, cut: Cut) -> String {
+        let units = self.tally.units;
+        let verb = if units == 1 { "matches" } else { "match" };
+        let found = if self.search.lists_artifacts() {
+            format!("{} {verb}", self.artifacts(units))
+        } else {
+            let artifacts = self.artifacts(self.tally.artifacts);
+            format!("{} {verb} in {artifacts}", counted(units, "line"))
+        };
+        let follow = match cut.before + cut.shown {
+            1 => "the first follows".to_owned(),
+            more => format!("the first {} follow", grouped(more)),
+        };
+        let Position { line, column } = cut.from;
+        let inside = if column > 1 {
+            let (name, line) = (self.search.text(cut.artifact), grouped(line));
+            format!(", line {line} of {name} up to byte column {}", grouped(column - 1))
+        } else {
+            String::new()
+        };
+        let stop = Stop { artifact: cut.artifact, at: cut.from, shown: cut.shown };
+        format!(
+            "{found}; {follow}{inside}. Go on: {}    All at once: {}",
+            self.path(&self.on(stop)),
+            self.path(&self.search.query.at_most(0)),
+        )
+    }
+
+    /// `12 of 10,000 artifacts`.
+    fn artifacts(&self, found: u64) -> String {
+        let first = &self.search.first;
+        let all = (self.search.corpus.len() - first.artifact) as u64;
+        if self.tally.stopped.is_some() {
+            format!("{} so far", counted(found, "artifact"))
+        } else if first.artifact == 0 && first.at.is_none() {
+            format!("{} of {}", grouped(found), counted(all, "artifact"))
+        } else {
+            let name = self.search.text(first.artifact);
+            format!("{} of the {} from {name} on", grouped(found), counted(all, "artifact"))
+        }
+    }
+
+    fn out_of_time(&self, stop: Stop, cut: bool) -> String {
+        let first = self.search.first.artifact;
+        let all = (self.search.corpus.len() - first) as u64;
+        let done = grouped((stop.artifact - first) as u64);
+        let after = format!("out of time after {done} of {}", counted(all, "artifact"));
+        if cut {
+            return after;
+        }
+        format!("{after}; what was found follows. Go on: {}", self.path(&self.on(stop)))
+    }
+
+    fn long_lines(&self, artifact: usize, at: Position) -> String {
+        let (name, Position { line, column }) = (self.search.text(artifact), at);
+        format!(
+            "some lines are long: {name}:{line}@{column} is line {line} at byte column {column}"
+        )
+    }
+
+    fn crowded(&self) -> Option<String> {
+        let names = some(&self.tally.crowded)?;
+        let text = names.text();
+        Some(format!("lines too long for so much context: searched in part only, {text}"))
+    }
+
+    fn binary(&self) -> Option<String> {
+        let names = some(&self.tally.binary)?;
+        let verb = if names.count() == 1 { "is" } else { "are" };
+        let artifacts = counted(names.count(), "artifact");
+        Some(format!("{artifacts} {verb} not text, and not searched: {}", names.text()))
+    }
+
+    fn unreadable(&self) -> Option<String> {
+        let names = some(&self.tally.unreadable)?;
+        let artifacts = counted(names.count(), "artifact");
+        Some(format!("{artifacts} could not be read: {}", names.text()))
+    }
+
+    /// The query that goes on where this one stopped.
+    fn on(&self, stop: Stop) -> Query {
+        let Search { query, corpus, first, .. } = self.search;
+        let before = if stop.artifact == first.artifact { first.shown } else { 0 };
+        let counts = query.options().max.is_some_and(|max| max > 0);
+        let shown = if counts { before + stop.shown } else { 0 };
+        query.on(Mark { artifact: corpus.path(stop.artifact).clone(), at: stop.at, shown })
+    }
+
+    fn path(&self, query: &Query) -> String {
+        format!("{}/.grep/{query}", self.search.directory.path)
+    }
+}
+
+fn some(names: &Names) -> Option<&Names> {
+    Some(names).filter(|names| names.count() > 0)
+}

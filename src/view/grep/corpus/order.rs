@@ -1,0 +1,229 @@
+//! Work on several threads whose outcomes come in order.
+//!
+//! There is no thread that only collects: whoever finishes the outcome that is next in line takes
+//! it and all that wait behind it. Nothing is woken for each piece of work, which may be small.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::thread;
+
+/// Outcomes that may wait for one before them.
+const WAITING: usize = 16 << 10;
+/// Bytes that they may take together, those of one outcome for each thread not counted.
+const WAITING_BYTES: usize = 16 << 20;
+
+/// Does `work` for each number below `count`, on `threads` threads with a state of their own each,
+/// and hands the outcomes to `take` in order, until that says to stop.
+pub(super) fn in_order<S, T: Send>(
+    count: usize,
+    threads: usize,
+    start: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, usize) -> T + Sync,
+    weight: impl Fn(&T) -> usize + Sync,
+    take: impl FnMut(&mut S, usize, T) -> ControlFlow<()> + Send,
+) {
+    let line = Line { state: Mutex::new(State::new(count, take)), moved: Condvar::new() };
+    let run = || {
+        let _stop = StopOnPanic(&line);
+        let mut own = start();
+        while let Some(number) = line.claim() {
+            let outcome = work(&mut own, number);
+            let weight = weight(&outcome);
+            line.done(&mut own, number, (outcome, weight));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads.min(count) {
+            scope.spawn(run);
+        }
+        run();
+    });
+}
+
+struct Line<T, F> {
+    state: Mutex<State<T, F>>,
+    /// Somebody may go on: the first outcome has been taken, or all is over.
+    moved: Condvar,
+}
+
+struct State<T, F> {
+    take: F,
+    count: usize,
+    /// The number of the first outcome that was not taken.
+    first: usize,
+    /// That one and the following, as far as they have been begun.
+    begun: VecDeque<Option<(T, usize)>>,
+    /// What they weigh.
+    bytes: usize,
+    /// Threads that wait until something moves.
+    waiting: usize,
+    stopped: bool,
+}
+
+impl<T, F> State<T, F> {
+    fn new(count: usize, take: F) -> Self {
+        let begun = VecDeque::new();
+        Self { take, count, first: 0, begun, bytes: 0, waiting: 0, stopped: false }
+    }
+
+    /// Whether enough waits for the first outcome.
+    fn is_crowded(&self) -> bool {
+        self.begun.len() >= WAITING || self.bytes > WAITING_BYTES
+    }
+}
+
+impl<T, F> Line<T, F> {
+    /// The next number to be worked on; none, where nothing is left to do.
+    fn claim(&self) -> Option<usize> {
+        let mut state = self.lock();
+        while !state.stopped && state.is_crowded() {
+            state.waiting += 1;
+            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+        }
+        let number = state.first + state.begun.len();
+        if state.stopped || number >= state.count {
+            return None;
+        }
+        state.begun.push_back(None);
+        Some(number)
+    }
+
+    fn stop(&self) {
+        self.lock().stopped = true;
+        self.moved.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T, F>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T, F> Line<T, F> {
+    /// Notes an outcome and its weight; takes it, and what waited for it, where it is the first.
+    fn done<S>(&self, own: &mut S, number: usize, outcome: (T, usize))
+    where
+        F: FnMut(&mut S, usize, T) -> ControlFlow<()>,
+    {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let place = number - state.first;
+        state.bytes += outcome.1;
+        state.begun[place] = Some(outcome);
+        while !state.stopped
+            && let Some((outcome, weight)) = state.begun.front_mut().and_then(Option::take)
+        {
+            state.bytes -= weight;
+            state.stopped = (state.take)(own, state.first, outcome).is_break();
+            state.begun.pop_front();
+            state.first += 1;
+        }
+        if state.waiting > 0 {
+            self.moved.notify_all();
+        }
+    }
+}
+
+/// Lets the other threads end where one panics: its outcome will never come.
+struct StopOnPanic<'a, T, F>(&'a Line<T, F>);
+
+impl<T, F> Drop for StopOnPanic<'_, T, F> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.stop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::AssertUnwindSafe;
+    use std::panic::catch_unwind;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn outcomes_come_in_order() {
+        for threads in [1, 2, 4] {
+            let mut taken = Vec::new();
+            let work = |(): &mut (), number: usize| {
+                if number.is_multiple_of(300) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                number * 2
+            };
+            in_order(
+                2000,
+                threads,
+                || (),
+                work,
+                |_| 0,
+                |(), number, outcome| {
+                    assert_eq!(outcome, number * 2);
+                    taken.push(number);
+                    ControlFlow::Continue(())
+                },
+            );
+            assert!(taken.iter().copied().eq(0..2000), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn nothing_is_taken_after_a_stop() {
+        let mut taken = 0;
+        in_order(
+            5000,
+            3,
+            || (),
+            |(), number| number,
+            |_| 0,
+            |(), number, _| {
+                taken += 1;
+                if number == 700 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            },
+        );
+        assert_eq!(taken, 701);
+    }
+
+    #[test]
+    fn a_panic_ends_all_threads() {
+        let work = |(): &mut (), number: usize| assert_ne!(number, 3, "as it should");
+        let all = || in_order(5000, 3, || (), work, |()| 0, |(), _, ()| ControlFlow::Continue(()));
+        assert!(catch_unwind(AssertUnwindSafe(all)).is_err());
+    }
+
+    #[test]
+    fn heavy_outcomes_wait_one_by_one() {
+        let begun = std::sync::atomic::AtomicUsize::new(0);
+        let slow = |(): &mut (), number: usize| {
+            let seen = begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if number == 0 {
+                thread::sleep(Duration::from_millis(50));
+            }
+            seen
+        };
+        let mut most = 0;
+        in_order(
+            500,
+            3,
+            || (),
+            slow,
+            |_| WAITING_BYTES / 4,
+            |(), number, seen| {
+                most = most.max(seen.saturating_sub(number));
+                ControlFlow::Continue(())
+            },
+        );
+        assert!(most < 12, "{most} before their turn");
+    }
+
+    #[test]
+    fn no_work_is_no_work() {
+        in_order(0, 2, || (), |(), _| (), |()| 0, |(), _, ()| unreachable!());
+    }
+}

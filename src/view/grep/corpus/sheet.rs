@@ -1,0 +1,195 @@
+//! What was found in many artifacts, put together in their order.
+
+use std::io;
+use std::io::Write;
+
+use crate::view::grep::corpus::START;
+use crate::view::grep::corpus::Search;
+use crate::view::grep::corpus::part::End;
+use crate::view::grep::corpus::part::Outcome;
+use crate::view::grep::corpus::part::Part;
+use crate::view::grep::corpus::worker::Worker;
+use crate::view::grep::page;
+use crate::view::grep::page::Cut;
+use crate::view::number::grouped;
+use crate::view::query::Position;
+
+/// Bytes of the names that one notice has at most.
+const NAMES_BYTES: usize = 1000;
+
+/// The result so far. Without a limit it goes out as it comes; with one, what is beyond is dropped.
+pub(super) struct Sheet<'a> {
+    pub(super) search: &'a Search<'a>,
+    out: &'a mut (dyn Write + Send),
+    text: Vec<u8>,
+    cuts: Vec<Cut>,
+    full: bool,
+    /// Whether anything stands in the result.
+    begun: bool,
+    failed: Option<io::Error>,
+    pub(super) tally: Tally,
+}
+
+/// What there is to say of the artifacts that were searched.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// Lines that match; of a list, artifacts.
+    pub(super) units: u64,
+    /// Artifacts in which something was found.
+    pub(super) artifacts: u64,
+    /// The first line of which only windows are shown, and its artifact.
+    pub(super) windowed: Option<(usize, Position)>,
+    /// Where there was no more time.
+    pub(super) stopped: Option<Stop>,
+    pub(super) binary: Names,
+    pub(super) unreadable: Names,
+    pub(super) crowded: Names,
+}
+
+/// Where a search ended early.
+#[derive(Clone, Copy)]
+pub(super) struct Stop {
+    pub(super) artifact: usize,
+    pub(super) at: Position,
+    /// Matching lines of that artifact before it.
+    pub(super) shown: u64,
+}
+
+/// Some artifacts: how many, and the first of their names.
+#[derive(Default)]
+pub(super) struct Names {
+    count: u64,
+    shown: Vec<String>,
+}
+
+impl<'a> Sheet<'a> {
+    pub(super) fn new(search: &'a Search<'a>, out: &'a mut (dyn Write + Send)) -> Self {
+        Self {
+            search,
+            out,
+            text: Vec::new(),
+            cuts: Vec::new(),
+            full: false,
+            begun: false,
+            failed: None,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Whether there is room for nothing more.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Takes what became of the artifact `number`, the next one; says whether to go on.
+    pub(super) fn take(
+        &mut self,
+        worker: &mut Worker<'_>,
+        number: usize,
+        outcome: Outcome,
+    ) -> bool {
+        let name = || self.search.text(number);
+        match outcome {
+            Outcome::Gone => {}
+            Outcome::Binary => self.tally.binary.push(name()),
+            Outcome::Unreadable(error) => {
+                self.tally.unreadable.push(format!("{} ({error})", name()));
+            }
+            Outcome::NotBegun => {
+                let at = self.search.options_of(Some(number)).from.unwrap_or(START);
+                self.tally.stopped = Some(Stop { artifact: number, at, shown: 0 });
+            }
+            Outcome::Searched(part) => self.add(number, &part),
+            Outcome::Later(content) => {
+                let gap = self.begun && self.search.has_context();
+                match worker.search_content(number, &*content, gap, &mut *self.out) {
+                    Ok(part) => {
+                        self.begun |= part.lines > 0;
+                        self.add(number, &part);
+                    }
+                    Err(error) => self.failed = Some(error),
+                }
+            }
+        }
+        self.tally.stopped.is_none() && self.failed.is_none()
+    }
+
+    fn add(&mut self, number: usize, part: &Part) {
+        if let Err(error) = self.add_text(number, part) {
+            self.failed = Some(error);
+        }
+        self.tally.artifacts += u64::from(part.lines > 0);
+        let lists = self.search.lists_artifacts();
+        self.tally.units += if lists { u64::from(part.lines > 0) } else { part.lines };
+        let windowed = part.windowed.map(|at| (number, at));
+        self.tally.windowed = self.tally.windowed.or(windowed);
+        match part.end {
+            End::Whole => {}
+            End::OutOfTime(at) => {
+                self.tally.stopped = Some(Stop { artifact: number, at, shown: part.lines });
+            }
+            End::Crowded(line) => {
+                let name = self.search.text(number);
+                self.tally.crowded.push(format!("{name} before line {}", grouped(line)));
+            }
+        }
+    }
+
+    fn add_text(&mut self, number: usize, part: &Part) -> io::Result<()> {
+        let gap: &[u8] = if self.begun && self.search.has_context() { b"--\n" } else { b"" };
+        self.begun |= !part.text.is_empty();
+        if self.full || part.text.is_empty() {
+            return Ok(());
+        }
+        if self.search.is_endless() {
+            self.out.write_all(gap)?;
+            return self.out.write_all(&part.text);
+        }
+        let (length, units) = (self.text.len(), self.tally.units);
+        self.cuts.push(Cut::before(number, length, units));
+        let inside = part.cuts.iter().filter(|cut| cut.length() > 0);
+        self.cuts.extend(inside.map(|cut| cut.of(number, length + gap.len(), units)));
+        self.text.extend_from_slice(gap);
+        self.text.extend_from_slice(&part.text);
+        self.full = self.text.len() > self.search.view_bytes();
+        Ok(())
+    }
+
+    /// Where a result that has more than `budget` bytes is cut.
+    pub(super) fn cut(&self, budget: usize) -> Option<Cut> {
+        if self.text.len() > budget { page::latest(&self.cuts, budget) } else { None }
+    }
+
+    /// Writes what is left, as far as `cut`.
+    pub(super) fn finish(mut self, cut: Option<Cut>) -> io::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let length = cut.map_or(self.text.len(), |cut| cut.length());
+        self.out.write_all(&self.text[..length])
+    }
+}
+
+impl Names {
+    fn push(&mut self, name: String) {
+        self.count += 1;
+        let bytes: usize = self.shown.iter().map(String::len).sum();
+        if bytes + name.len() <= NAMES_BYTES && self.shown.len() as u64 == self.count - 1 {
+            self.shown.push(name);
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// `a, b and 3 more`.
+    pub(super) fn text(&self) -> String {
+        let shown = self.shown.join(", ");
+        match self.count - self.shown.len() as u64 {
+            0 => shown,
+            more if shown.is_empty() => format!("{more} with long names"),
+            more => format!("{shown} and {more} more"),
+        }
+    }
+}
