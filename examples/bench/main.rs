@@ -8,6 +8,7 @@
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
 mod bare;
+mod json;
 mod measures;
 mod place;
 mod table;
@@ -50,6 +51,9 @@ fn main() {
         for place in &places {
             measures::large_log(place, round, &mut table);
         }
+    }
+    for place in &places {
+        json::document(place, &mut table);
     }
     for place in &places {
         measures::fill(place);

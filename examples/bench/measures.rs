@@ -20,7 +20,7 @@ const LARGE: usize = 256 * MIB;
 const LISTED: usize = 10_000;
 
 /// Seconds that `work` takes.
-fn seconds(work: impl FnOnce()) -> f64 {
+pub(crate) fn seconds(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_secs_f64()
