@@ -34,6 +34,7 @@ pub(super) const MAX_ARTIFACT: &str = "CTXFS_MAX_ARTIFACT";
 pub(super) const QUOTA: &str = "CTXFS_QUOTA";
 pub(super) const MIN_FREE: &str = "CTXFS_MIN_FREE";
 pub(super) const CACHE_BYTES: &str = "CTXFS_CACHE_BYTES";
+pub(super) const DISK_CACHE_BYTES: &str = "CTXFS_DISK_CACHE_BYTES";
 pub(super) const MAX_INLINE_CHARS: &str = "CTXFS_MAX_INLINE_CHARS";
 pub(super) const MAX_INLINE_BYTES: &str = "CTXFS_MAX_INLINE_BYTES";
 pub(super) const SNIPPET_LINES: &str = "CTXFS_SNIPPET_LINES";

@@ -53,7 +53,7 @@ fn options(plan: &Plan) -> Options {
         limits: Arc::clone(settings) as Arc<dyn LimitsByTool>,
         redaction: plan.redaction.clone(),
         filter_command: Some(filter::command()),
-        disk_cache_bytes: defaults.disk_cache_bytes,
+        disk_cache_bytes: settings.number(Key::DiskCacheBytes).unwrap_or(defaults.disk_cache_bytes),
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::cli::config::Key;
 use crate::cli::config::Settings;
 use crate::cli::filter;
 use crate::cli::outcome::Failure;
@@ -35,14 +36,17 @@ impl Tree {
     /// `prefix` is the root of the tree in the texts of views.
     pub(super) fn new(store: Store, prefix: String, settings: Settings) -> anyhow::Result<Self> {
         let redaction = settings.redaction()?;
+        let disk_cache_bytes = settings.number(Key::DiskCacheBytes);
         let limits = Arc::new(settings);
+        let defaults = Options::default();
         let options = Options {
             prefix,
             view_deadline: PATIENCE,
             limits,
             redaction,
             filter_command: Some(filter::command()),
-            ..Options::default()
+            disk_cache_bytes: disk_cache_bytes.unwrap_or(defaults.disk_cache_bytes),
+            ..defaults
         };
         Ok(Self(ContextFs::new(store, options)?))
     }

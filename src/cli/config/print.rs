@@ -68,7 +68,7 @@ pub(super) fn template() -> String {
         "# Settings of ctxfs, with their defaults. Take the `#` away from what is to differ.\n\
          # Places: ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store, and --config FILE.\n",
     );
-    for row in &ROWS {
+    for row in ROWS {
         let default = row.default_value();
         let value = default.map_or("\"...\"".to_owned(), |value| row.kind.to_toml(&value));
         let about = wrapped(row.about);

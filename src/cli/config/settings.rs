@@ -176,7 +176,7 @@ impl Redact {
 /// What stands above all files: environment, then flags.
 fn above(flags: Vec<(Key, Value)>, environment: &Environment) -> Result<Vec<(Key, Held)>, Failure> {
     let mut above = Vec::new();
-    for row in &ROWS {
+    for row in ROWS {
         if let Some(text) = environment.settings.get(row.variable) {
             let origin = Origin::Environment { variable: row.variable };
             let value = read_variable(row.variable, text, row.kind)?;

@@ -21,6 +21,7 @@ pub(in crate::cli) enum Key {
     Quota,
     MinFree,
     CacheBytes,
+    DiskCacheBytes,
     MaxInlineChars,
     MaxInlineBytes,
     SnippetLines,
@@ -66,7 +67,7 @@ pub(in crate::cli) struct Row {
 const LIMIT: &[&str] = &["never", "mirror"];
 
 /// All of them, in the order in which they are shown; the order of [`Key`].
-pub(in crate::cli) static ROWS: [Row; 25] = [
+pub(in crate::cli) static ROWS: &[Row] = &[
     Row {
         key: Key::Store,
         group: Group::Places,
@@ -189,6 +190,17 @@ pub(in crate::cli) static ROWS: [Row; 25] = [
         variable: env::CACHE_BYTES,
         flag: None,
         about: "Bytes of computed views that a mount keeps in memory for the next reader.",
+    },
+    Row {
+        key: Key::DiskCacheBytes,
+        group: Group::Mount,
+        name: "disk_cache_bytes",
+        kind: Kind::Size(&[]),
+        default: "1 GiB",
+        variable: env::DISK_CACHE_BYTES,
+        flag: None,
+        about: "Bytes of large views that are kept in the store's directory `cache`, for all mounts and \
+                commands.",
     },
     Row {
         key: Key::MaxInlineChars,
