@@ -71,12 +71,13 @@ fn suffixed(name: &OsStr) -> Option<(&OsStr, &'static Derived)> {
 impl ViewDir {
     /// What this name means in the directory; nothing, where it is none that it can have.
     ///
-    /// A view that has views in turn has them here, too: `<filter>.grep` is the directory of
-    /// searches in what the filter prints. It alone: `.pages` and `.lines` at the end of a filter
-    /// are keys.
+    /// A view that has views in turn has its directories here, too: `<filter>.grep` has the searches
+    /// in what the filter prints, as `.lines` and `.pages` have its parts. Other names at the end of a
+    /// filter are keys, and these three are as `["lines"]`: a look-up does not tell whether a file or
+    /// a directory is meant.
     pub fn child(self, name: &OsStr) -> Option<Reading> {
         let of_view = suffixed(name).and_then(|(stem, derived)| match derived {
-            Derived::Dir(Self::Grep) if !stem.is_empty() => {
+            Derived::Dir(_) if !stem.is_empty() => {
                 Reading::of_view(self.view(stem)?, derived.clone())
             }
             Derived::Dir(_) | Derived::File(_) => None,
@@ -203,7 +204,7 @@ mod tests {
         assert!(read("x.txt").is_empty());
     }
 
-    /// What a filter prints can be searched; what prints no text to look at has no views, whatever its
+    /// What a filter prints can be searched and read in parts; what prints no text to look at has no views, whatever its
     /// name ends in.
     #[test]
     fn names_in_directories_of_views() {
@@ -212,7 +213,11 @@ mod tests {
         assert_eq!(search.base.unwrap().to_string(), ".jq/-m0 .a");
         assert_eq!(search.derived, Derived::Dir(ViewDir::Grep));
         assert_eq!(child("-m3 .a.grep").base.unwrap().to_string(), ".jq/-m3 .a");
-        for key in [".a.lines", ".a.pages", ".a.tail", ".grep.a"] {
+        for (name, dir) in [(".a.lines", ViewDir::Lines), (".a.pages", ViewDir::Pages)] {
+            assert_eq!(child(name).base.unwrap().to_string(), ".jq/-m0 .a");
+            assert_eq!(child(name).derived, Derived::Dir(dir));
+        }
+        for key in [".a[\"lines\"]", ".a.tail", ".a.head", ".a.jq", ".grep.a"] {
             assert_eq!(child(key).base, None, "{key}");
         }
         let query = ViewDir::Grep.child(OsStr::new("x.grep")).unwrap();
