@@ -22,6 +22,7 @@ pub use analysis::Section;
 pub use analysis::Sections;
 pub use by_tool::LimitsByTool;
 pub use content::Content;
+pub use content::REDACTION_BYTES;
 pub use content::Subject;
 pub use content::view_bytes;
 pub use filters::Ended;

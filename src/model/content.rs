@@ -68,7 +68,7 @@ pub struct Subject<'a> {
 }
 
 /// Bytes of a view that are kept for the line which says that secrets are redacted.
-const REDACTION_BYTES: usize = 256;
+pub const REDACTION_BYTES: usize = 256;
 
 impl Subject<'_> {
     /// Bytes of a view, its notices included but for the one on redaction.

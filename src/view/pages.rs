@@ -10,6 +10,7 @@ use std::io::Write;
 
 use crate::model::Content;
 use crate::model::Limits;
+use crate::model::REDACTION_BYTES;
 use crate::model::Subject;
 use crate::view::RenderError;
 use crate::view::Rendered;
@@ -18,8 +19,8 @@ use crate::view::scan;
 /// Bytes of a page on average.
 const STEP: u64 = 5000;
 /// How far before a multiple of [`STEP`] the end of a line is looked for: a line of at most so many
-/// bytes is never torn, and no page passes the limit.
-const BACK: u64 = Limits::STAND_IN_BYTES as u64 - STEP;
+/// bytes is never torn, and no page passes the limit, also below a line that counts secrets.
+const BACK: u64 = (Limits::STAND_IN_BYTES - REDACTION_BYTES) as u64 - STEP;
 /// Digits of a name, at least.
 const DIGITS: usize = 4;
 
@@ -153,7 +154,7 @@ mod tests {
     fn no_page_passes_the_limit() {
         let mut text = vec![b'x'; 20_000];
         text[(STEP - BACK) as usize - 1] = b'\n';
-        assert_eq!(sizes(&pages(text.clone()))[..2], [(STEP - BACK) as usize, 6144]);
+        assert_eq!(sizes(&pages(text.clone()))[..2], [(STEP - BACK) as usize, 5888]);
         text[(STEP - BACK) as usize - 1] = b'x';
         text[(STEP - BACK) as usize - 2] = b'\n';
         assert_eq!(sizes(&pages(text))[..2], [5000, 5000]);
