@@ -246,7 +246,9 @@ mod tests {
             end: bool,
         ) {
             let lines = lines.iter().map(|(word, times)| word.repeat(*times));
-            let mut text = lines.collect::<Vec<Vec<u8>>>().join(&b'\n');
+            // No binary format begins so.
+            let mut text = b"text\n".to_vec();
+            text.extend(lines.collect::<Vec<Vec<u8>>>().join(&b'\n'));
             text.extend(end.then_some(b'\n'));
             let view = wrapped(text.as_slice());
             prop_assert_eq!(unfolded(&view), text);

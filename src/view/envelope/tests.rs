@@ -429,7 +429,10 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
             text += if ends { "\n" } else { "" };
             text.into_bytes()
         });
-    prop_oneof![4 => valid, 1 => proptest::collection::vec(1u8.., 0..3000)]
+    // No binary format begins so.
+    let any = proptest::collection::vec(1u8.., 0..3000)
+        .prop_map(|bytes| [b"text", bytes.as_slice()].concat());
+    prop_oneof![4 => valid, 1 => any]
 }
 
 proptest! {
