@@ -32,6 +32,7 @@ use crate::fs::rendered::Version;
 use crate::fs::search::is_search_dir;
 use crate::model::Component;
 use crate::model::Folder;
+use crate::model::NameError;
 use crate::model::RelPath;
 use crate::model::is_scratch;
 use crate::store::Kind;
@@ -84,7 +85,7 @@ impl Shared {
     fn find_in_dir(&self, parent: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<Arc<Node>> {
         match self.find_name(parent, dir, name) {
             Err(FsError::NotFound) => {
-                let meant = printed_as(name).ok_or(FsError::NotFound)?;
+                let meant = printed_as(name).ok_or_else(|| absent(name))?;
                 self.find_name(parent, dir, meant.as_os_str())
             }
             found => found,
@@ -357,6 +358,14 @@ impl Shared {
             }
             NodeKind::Rendered(rendered) => node.rendered_attr(rendered).attr,
         })
+    }
+}
+
+/// Why nothing has this name; one that is too long for a file may still be a view's.
+fn absent(name: &OsStr) -> FsError {
+    match Component::check(name) {
+        Err(error @ NameError::TooLong) => error.into(),
+        _ => FsError::NotFound,
     }
 }
 

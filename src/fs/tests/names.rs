@@ -170,6 +170,10 @@ fn names_that_cannot_be() {
         assert_eq!(errno(fixture.rename("a", name, RenameMode::Replace)), error, "{name:?}");
         fixture.unlink("a").unwrap();
     }
+    assert_eq!(errno(fixture.fs.lookup(fixture.tool, OsStr::new(&long))), libc::ENAMETOOLONG);
+    let longest = format!("{}.txt", "x".repeat(251));
+    fixture.put(&longest, b"text\n");
+    assert_eq!(fixture.text(&format!("{longest}.tail")), "text\n");
     let odd = OsStr::from_bytes(b"\xff\xfe.txt");
     let mode = OpenMode { flags: libc::O_WRONLY };
     let (entry, opened) = fixture.fs.create(fixture.tool, odd, 0o600, mode, ME).unwrap();
