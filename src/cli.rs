@@ -11,14 +11,17 @@ mod daemon;
 mod demo;
 mod doctor;
 mod env;
+mod export;
 mod filter;
 mod help;
+mod import;
 mod logging;
 mod ls;
 mod man;
 mod mount;
 mod outcome;
 mod output;
+mod progress;
 mod put;
 mod serve;
 mod server;
@@ -89,6 +92,8 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
         Command::Put(args) => put::run(args, cli, context),
         Command::View(args) => view::run(args, cli, context),
         Command::Ls(args) => ls::run(args, cli, context),
+        Command::Export(args) => export::run(args, cli, context),
+        Command::Import(args) => import::run(args, cli, context),
         Command::Config(args) => config::run(args, cli, context),
         Command::Doctor => doctor::run(cli, context),
         Command::Demo(args) => demo::run(args, context),

@@ -4,6 +4,7 @@
 //! Several processes share a store (`layout` has the tree and the crash rules): they meet on disk,
 //! so every answer is as fresh as one `stat`.
 
+mod archive;
 mod artifact;
 mod artifacts;
 mod atomic;
@@ -40,6 +41,11 @@ use rustix::fs::OFlags;
 
 use crate::model::Component;
 
+pub use archive::ArchiveError;
+pub use archive::Exported;
+pub use archive::Flaw;
+pub use archive::ImportOptions;
+pub use archive::Imported;
 pub use artifact::Artifact;
 pub use artifact::read_full_at;
 pub use artifacts::Artifacts;
@@ -86,13 +92,16 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the store at `root`, and makes it where it is missing. Reads one small file.
+    /// Opens the store at `root`, and makes it where it is missing. Reads one small file, and removes
+    /// what an import left behind that was stopped.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let mut make = DirBuilder::new();
         make.recursive(true).mode(layout::DIRECTORY_MODE);
         make.create(root).map_err(|error| StoreError::io("make", root, error))?;
         let dir = Dir::open(root).map_err(|error| StoreError::io("open", root, error))?;
         check_version(&dir, root)?;
+        // What cannot be removed is in nobody's way.
+        archive::clean_staging(&dir, root).ok();
         let path = root.join(layout::CONTEXT);
         let context = dir
             .ensure_dir(layout::CONTEXT.as_ref(), layout::DIRECTORY_MODE)

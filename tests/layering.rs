@@ -42,6 +42,9 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("strsim", &["cli"]),
     ("foldhash", &["materialize"]),
     ("infer", &["materialize"]),
+    ("tar", &["store"]),
+    ("zstd", &["store"]),
+    ("indicatif", &["cli"]),
 ];
 
 /// Lines a source file may have, tests not counted.

@@ -3,6 +3,7 @@
 
 mod data;
 mod mounting;
+mod moving;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,8 @@ pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
 pub(super) use mounting::MountArgs;
 pub(super) use mounting::UmountArgs;
+pub(super) use moving::ExportArgs;
+pub(super) use moving::ImportArgs;
 
 use crate::cli::config::Key;
 use crate::cli::config::Value;
@@ -74,6 +77,8 @@ pub(super) enum Command {
     Put(PutArgs),
     View(ViewArgs),
     Ls(LsArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
     Config(ConfigArgs),
     /// Say what this machine can do, what is wrong, and the line that mends it.
     ///

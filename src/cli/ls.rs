@@ -43,7 +43,8 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     context.printer.data(&table(&rows))
 }
 
-fn find(store: &Store, id: &str) -> anyhow::Result<std::sync::Arc<Conversation>> {
+/// The conversation that is meant by `id`.
+pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<std::sync::Arc<Conversation>> {
     // As it stands, or as the listing prints a name that is no text.
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
         if let Some(found) = store.conversation(&name)? {

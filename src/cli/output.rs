@@ -32,6 +32,11 @@ pub(super) struct Printer {
 #[error("cannot write to standard output: {0}")]
 struct OutputError(#[from] io::Error);
 
+/// `error` came of writing to standard output.
+pub(super) fn refused(error: io::Error) -> anyhow::Error {
+    OutputError(error).into()
+}
+
 /// Whether `error` says only that the reader of standard output has left.
 pub(super) fn is_closed(error: &anyhow::Error) -> bool {
     let output = error.downcast_ref::<OutputError>();

@@ -253,9 +253,7 @@ impl Shared {
         let mut link = file.link.lock();
         dir.dir.unlink(name)?;
         *link = None;
-        if let Some((id, path)) = place
-            && path.is_artifact()
-        {
+        if let Some((id, path)) = place {
             forget_record(&*self.conversation(&id)?, &path)?;
         }
         Ok(())

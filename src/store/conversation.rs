@@ -107,9 +107,13 @@ impl Conversation {
         self.manifest.created(&self.dir, paths).map_err(|error| self.fault("read", error))
     }
 
-    /// All records of files that are not gone, in the order they were last recorded.
+    /// All records of artifacts that are not gone, in the order they were last recorded.
     pub fn records(&self) -> Result<Vec<Record>, StoreError> {
-        self.manifest.records(&self.dir).map_err(|error| self.fault("read", error))
+        let records = self.manifest.records(&self.dir);
+        let mut records = records.map_err(|error| self.fault("read", error))?;
+        records
+            .retain(|record| RelPath::from_text(&record.path).is_ok_and(|path| path.is_artifact()));
+        Ok(records)
     }
 
     /// Adds records, each in force from now on. They stand together in the file, and nothing that

@@ -17,6 +17,8 @@
 //!   cache/                          results that took long to make; may be removed at any time
 //!     <64 hexadecimal digits>       one of them
 //!     .ctxfs-*                      being written, under an exclusive flock
+//!   staging/                        imports that are under way, each under a shared flock of this
+//!     <16 hexadecimal digits>/      one of them; a leftover of a crash goes when the store is opened
 //! ```
 //!
 //! The 0700 of the store keeps other users out, so that whatever is below may have any mode: files
@@ -45,6 +47,8 @@
 //!   opening a store does none.
 //! - A result in the cache has its name when it is complete, and a name is of no use after the next
 //!   start of the machine. One that was being written goes with the next result that is kept.
+//! - An import is filled and checked in `staging`, synced, and renamed to its conversation: that is
+//!   there as a whole or not at all.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -61,6 +65,8 @@ pub const SETTINGS: &str = "ctxfs.toml";
 pub(super) const CONTEXT: &str = "context";
 /// The results of views; see `cache`.
 pub(super) const CACHE: &str = "cache";
+/// Imports that are under way; see `archive`.
+pub(super) const STAGING: &str = "staging";
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// The manifest that compaction is writing; only the holder of the manifest's lock touches it.
 pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";

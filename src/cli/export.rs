@@ -1,0 +1,106 @@
+//! `ctxfs export`: a conversation as one file.
+
+use std::fs::Permissions;
+use std::io;
+use std::io::BufWriter;
+use std::io::IsTerminal as _;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use crate::cli::Context;
+use crate::cli::args::Cli;
+use crate::cli::args::ExportArgs;
+use crate::cli::ls;
+use crate::cli::outcome::Failure;
+use crate::cli::progress;
+use crate::store::ArchiveError;
+use crate::store::Conversation;
+use crate::store::Exported;
+use crate::store::Store;
+
+/// Bytes that are written at once.
+const BLOCK: usize = 256 * 1024;
+/// Outputs may hold what is not for everybody: an archive is its owner's, as the store is.
+const MODE: u32 = 0o600;
+
+pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    if file.is_none() && io::stdout().is_terminal() {
+        let text = "an archive is not written to a terminal";
+        return Err(
+            Failure::usage(text, "name a file with `-o FILE`, or send it on with `|`").into()
+        );
+    }
+    let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
+    let store = Store::open(&root)?;
+    let conversation = ls::find(&store, &args.conversation)?;
+    let exported = match file {
+        Some(path) => to_file(&conversation, path, cli.json)?,
+        None => to_stdout(&conversation, cli.json)?,
+    };
+    tell(&exported, &conversation, file, context)
+}
+
+fn to_stdout(conversation: &Conversation, json: bool) -> anyhow::Result<Exported> {
+    let written = write(conversation, io::stdout().lock(), json);
+    written.map_err(|error| match error {
+        // Its reader has left: told as for every other command.
+        ArchiveError::Write(error) => crate::cli::output::refused(error),
+        error => error.into(),
+    })
+}
+
+/// What was there stays until the archive is complete. A device or a pipe is written to as it is.
+fn to_file(conversation: &Conversation, path: &Path, json: bool) -> anyhow::Result<Exported> {
+    let told = || format!("cannot write `{}`", path.display());
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        let device = std::fs::OpenOptions::new().write(true).open(path).with_context(told)?;
+        return Ok(write(conversation, device, json)?);
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = tempfile::Builder::new();
+    let temporary = temporary.prefix(".ctxfs-export-").suffix(".tmp");
+    let temporary = temporary.permissions(Permissions::from_mode(MODE)).tempfile_in(dir);
+    let temporary: NamedTempFile = temporary.with_context(told)?;
+    let exported = write(conversation, temporary.as_file(), json)?;
+    temporary.as_file().sync_all().with_context(told)?;
+    temporary.persist(path).with_context(told)?;
+    Ok(exported)
+}
+
+fn write(
+    conversation: &Conversation,
+    out: impl Write,
+    json: bool,
+) -> Result<Exported, ArchiveError> {
+    let bar = progress::bar("exporting", Some(conversation.bytes()?), json);
+    let out = BufWriter::with_capacity(BLOCK, out);
+    let exported = conversation.export(out, &mut |count| bar.inc(count));
+    bar.finish_and_clear();
+    exported
+}
+
+/// Says what was written; where that was standard output, nothing but what is not as it should be.
+fn tell(
+    exported: &Exported,
+    conversation: &Conversation,
+    file: Option<&Path>,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let Exported { files, bytes, incomplete, changed } = *exported;
+    if incomplete > 0 {
+        context.printer.say(&format!("still being written, and marked incomplete: {incomplete}"));
+    }
+    if changed > 0 {
+        context.printer.say(&format!("content that is not what its record says: {changed}"));
+    }
+    let Some(file) = file else { return Ok(()) };
+    let value = json!({ "conversation": conversation.id().to_text(), "archive": file,
+        "files": files, "bytes": bytes, "incomplete": incomplete, "changed": changed });
+    context.printer.line(&file.display(), &value)
+}

@@ -1,0 +1,94 @@
+//! `ctxfs import`: a conversation from one file.
+
+use std::fs::File;
+use std::io;
+use std::io::BufRead;
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use crate::cli::Context;
+use crate::cli::args::Cli;
+use crate::cli::args::ImportArgs;
+use crate::cli::config::Key;
+use crate::cli::config::Value;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::Kind;
+use crate::cli::progress;
+use crate::model::Component;
+use crate::store::ArchiveError;
+use crate::store::ImportOptions;
+use crate::store::Imported;
+use crate::store::Store;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 256 * 1024;
+
+pub(super) fn run(args: &ImportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let settings = context.settings(cli, Vec::new())?;
+    let most = match args.max_size {
+        Some(Value::Number(most)) => most,
+        _ => u64::MAX,
+    };
+    let options = ImportOptions {
+        id: args.id.as_deref().map(id).transpose()?,
+        most_bytes: most,
+        min_free: settings.number(Key::MinFree).unwrap_or(0),
+    };
+    let store = Store::open(&settings.store(&context.environment)?)?;
+    let Imported { id, files, bytes } = read(&store, &args.file, &options, cli.json)?;
+    let id = id.to_text();
+    context.printer.line(&id, &json!({ "conversation": id, "files": files, "bytes": bytes }))
+}
+
+fn id(text: &str) -> Result<Component, Failure> {
+    Component::new(text).map_err(|error| {
+        let text = format!("the conversation `{text}` cannot be: {error}");
+        Failure::usage(text, "an id is one path component, such as `c7`")
+    })
+}
+
+fn read(
+    store: &Store,
+    file: &Path,
+    options: &ImportOptions,
+    json: bool,
+) -> anyhow::Result<Imported> {
+    if file == Path::new("-") {
+        return import(store, io::stdin().lock(), None, options, json);
+    }
+    let told = || format!("cannot read `{}`", file.display());
+    let file = File::open(file).with_context(told)?;
+    let found = file.metadata().with_context(told)?;
+    let total = found.is_file().then_some(found.len());
+    import(store, BufReader::with_capacity(BLOCK, file), total, options, json)
+}
+
+/// `total` is the length of the archive, where it is known.
+fn import(
+    store: &Store,
+    archive: impl BufRead,
+    total: Option<u64>,
+    options: &ImportOptions,
+    json: bool,
+) -> anyhow::Result<Imported> {
+    let bar = progress::bar("importing", total, json);
+    let imported = store.import(bar.wrap_read(archive), options);
+    bar.finish_and_clear();
+    imported.map_err(told)
+}
+
+/// With what to do next.
+fn told(error: ArchiveError) -> anyhow::Error {
+    let hint = match &error {
+        ArchiveError::Exists { .. } => "give the imported one another id: `--as ID`",
+        ArchiveError::TooLarge { .. } => "`--max-size BYTES` allows more",
+        ArchiveError::NoRoom { .. } => {
+            "free some space on the store's disk, or use another store: `--store DIR`"
+        }
+        _ => return error.into(),
+    };
+    Failure::new(Kind::Failed, error.to_string(), hint).into()
+}

@@ -1,0 +1,68 @@
+//! The content of a member, hashed as it passes.
+
+use std::fs::File;
+use std::io;
+use std::io::BufReader;
+use std::io::Read;
+
+use crate::store::archive::BLOCK;
+
+/// Exactly so many bytes of a file.
+pub(super) struct Content<'a> {
+    input: BufReader<io::Take<&'a File>>,
+    left: u64,
+    pub(super) hasher: blake3::Hasher,
+    progress: &'a mut dyn FnMut(u64),
+    pub(super) failed: Option<Failed>,
+}
+
+/// Why they could not be read.
+pub(super) enum Failed {
+    /// There are fewer.
+    Short,
+    /// The disk refused.
+    Disk(io::Error),
+}
+
+impl<'a> Content<'a> {
+    pub(super) fn new(file: &'a File, length: u64, progress: &'a mut dyn FnMut(u64)) -> Self {
+        let input = BufReader::with_capacity(BLOCK, file.take(length));
+        Self { input, left: length, hasher: blake3::Hasher::new(), progress, failed: None }
+    }
+}
+
+impl Read for Content<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.input.read(buffer) {
+            Ok(0) if self.left > 0 && !buffer.is_empty() => {
+                self.failed = Some(Failed::Short);
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            Ok(count) => {
+                self.hasher.update(&buffer[..count]);
+                self.left -= count as u64;
+                (self.progress)(count as u64);
+                Ok(count)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                self.failed = Some(Failed::Disk(error));
+                Err(io::ErrorKind::Other.into())
+            }
+        }
+    }
+}
+
+/// Whatever is read, and its digest so far.
+pub(super) struct Hashed<R> {
+    pub(super) content: R,
+    pub(super) hasher: blake3::Hasher,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        Ok(count)
+    }
+}

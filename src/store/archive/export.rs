@@ -1,0 +1,305 @@
+//! From a conversation to an archive.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::io::BufWriter;
+use std::io::Read;
+use std::io::Seek as _;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::OFlags;
+use tar::Builder;
+use zstd::Encoder;
+
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::State;
+use crate::model::is_scratch;
+use crate::store::archive::ArchiveError;
+use crate::store::archive::DESCRIPTION;
+use crate::store::archive::DIGESTS;
+use crate::store::archive::Description;
+use crate::store::archive::FORMAT;
+use crate::store::archive::LEVEL;
+use crate::store::archive::content::Content;
+use crate::store::archive::content::Failed;
+use crate::store::archive::content::Hashed;
+use crate::store::archive::digests::Digests;
+use crate::store::archive::member::Member;
+use crate::store::archive::walk::Walk;
+use crate::store::attributes;
+use crate::store::conversation::Conversation;
+use crate::store::error::StoreError;
+use crate::store::layout;
+use crate::store::lease;
+use crate::store::lease::Lease;
+use crate::store::stat;
+use crate::store::stat::Kind;
+use crate::store::stat::Stat;
+use crate::store::stat::Time;
+
+/// What is said of an artifact that had no end yet.
+const WRITTEN: &str = "it was still being written when it was exported";
+
+/// What an archive holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Files.
+    pub files: u64,
+    /// Bytes of their content.
+    pub bytes: u64,
+    /// Artifacts that were being written; they are there as far as they came, marked incomplete.
+    pub incomplete: u64,
+    /// Artifacts whose content is not what their record says, by its digest.
+    pub changed: u64,
+}
+
+impl Conversation {
+    /// Bytes of all its files now: what `export` will about read.
+    pub fn bytes(&self) -> Result<u64, StoreError> {
+        let walk = Walk::new(self.dir()).map_err(|error| self.listing_fault(error))?;
+        let mut sum = 0_u64;
+        for found in walk {
+            let (path, kind) = found.map_err(|error| self.listing_fault(error))?;
+            if kind == Kind::File {
+                let stat = self.dir().stat_at(&path);
+                sum = sum.saturating_add(stat.map_or(0, |stat| stat.size));
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Writes everything to `out`, as one archive. `progress` is told of bytes that have been read.
+    ///
+    /// Each file is as long as it was when it was met; what a writer adds later is not seen. An
+    /// artifact that somebody writes meanwhile is marked incomplete. Needs as much memory as the
+    /// names in one directory take, and beside `out` only temporary files.
+    pub fn export(
+        &self,
+        out: impl Write,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Exported, ArchiveError> {
+        let mut export = Export::new(self, out, progress).map_err(ArchiveError::Write)?;
+        export.describe().map_err(ArchiveError::Write)?;
+        export.directory(None)?;
+        let walk = Walk::new(self.dir()).map_err(|error| self.listing_fault(error))?;
+        for found in walk {
+            let (path, kind) = found.map_err(|error| self.listing_fault(error))?;
+            match kind {
+                Kind::Directory => export.directory(Some(path))?,
+                Kind::File | Kind::Other => export.file(&path)?,
+            }
+        }
+        export.finish()
+    }
+
+    /// The record of a file, whoever left it unsealed, and whether somebody writes it.
+    fn record_to_export(
+        &self,
+        path: &RelPath,
+        stat: &Stat,
+        file: &File,
+    ) -> Result<(Record, bool), StoreError> {
+        self.recover(path)?;
+        let record = self.record_for(path, stat)?;
+        let live = record.state == State::Live || lease::settled(file) == Lease::Held;
+        Ok((record, live))
+    }
+}
+
+struct Export<'a, W: Write> {
+    conversation: &'a Conversation,
+    members: Members<W>,
+    digests: Digests,
+    records: BufWriter<File>,
+    progress: &'a mut dyn FnMut(u64),
+    done: Exported,
+}
+
+impl<'a, W: Write> Export<'a, W> {
+    fn new(
+        conversation: &'a Conversation,
+        out: W,
+        progress: &'a mut dyn FnMut(u64),
+    ) -> io::Result<Self> {
+        Ok(Self {
+            conversation,
+            members: Members::new(conversation, out)?,
+            digests: Digests::new(tempfile::tempfile()?),
+            records: BufWriter::new(tempfile::tempfile()?),
+            progress,
+            done: Exported::default(),
+        })
+    }
+
+    fn describe(&mut self) -> io::Result<()> {
+        let conversation = self.conversation.id().to_text();
+        let mut line = serde_json::to_vec(&Description { format: FORMAT, conversation })?;
+        line.push(b'\n');
+        let digest = self.members.own(DESCRIPTION, line.len() as u64, &*line)?;
+        self.digests.add(&self.members.name(DESCRIPTION.as_bytes()), &digest)
+    }
+
+    fn directory(&mut self, path: Option<RelPath>) -> Result<(), ArchiveError> {
+        let dir = self.conversation.dir();
+        let stat = path.as_ref().map_or_else(|| dir.stat_self(), |path| dir.stat_at(path));
+        let stat = match stat {
+            // Removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            stat => stat.map_err(|error| self.conversation.listing_fault(error))?,
+        };
+        self.members.write(&Member::of(path, &stat), io::empty()).map_err(ArchiveError::Write)
+    }
+
+    fn file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
+        let conversation = self.conversation;
+        let fault = |error| conversation.fault_at("read", path, error);
+        let file = match conversation.dir().open_file_at(path, OFlags::RDONLY) {
+            // Removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(fault)?,
+        };
+        let stat = stat::stat_file(&file).map_err(fault)?;
+        let (record, live) = conversation.record_to_export(path, &stat, &file)?;
+        let mut member = Member::of(Some(path.clone()), &stat);
+        member.attributes = user_attributes(&file).map_err(fault)?;
+        let digest = self.content(&member, path, &file)?;
+        let live = live || !stat::stat_file(&file).map_err(fault)?.is_as(&stat);
+        let record = self.as_read(record, &stat, live && path.is_artifact(), &digest);
+        if is_scratch(path.file_name()) {
+            return Ok(());
+        }
+        self.keep(&record).map_err(ArchiveError::Write)
+    }
+
+    /// Writes a member with its content. Answers its digest.
+    fn content(
+        &mut self,
+        member: &Member,
+        path: &RelPath,
+        file: &File,
+    ) -> Result<String, ArchiveError> {
+        let mut content = Content::new(file, member.size, self.progress);
+        let written = self.members.write(member, &mut content);
+        match content.failed {
+            Some(Failed::Short) => return Err(ArchiveError::Cut { path: path.to_text() }),
+            Some(Failed::Disk(error)) => {
+                return Err(self.conversation.fault_at("read", path, error).into());
+            }
+            None => written.map_err(ArchiveError::Write)?,
+        }
+        let digest = content.hasher.finalize().to_hex();
+        let name = self.members.name(path.as_os_str().as_bytes());
+        self.digests.add(&name, &digest).map_err(ArchiveError::Write)?;
+        self.done.files += 1;
+        self.done.bytes += member.size;
+        Ok(digest.to_string())
+    }
+
+    /// What is known of a file, as of the moment at which it was read.
+    fn as_read(&mut self, mut record: Record, stat: &Stat, live: bool, digest: &str) -> Record {
+        let modified = stat.mtime.as_nanos();
+        let speaks = (record.size, record.modified) == (stat.size, modified);
+        let recorded = record.analysis.take().filter(|_| speaks);
+        let differs = recorded.as_ref().is_some_and(|analysis| analysis.digest != digest);
+        self.done.changed += u64::from(differs);
+        self.done.incomplete += u64::from(live);
+        if live {
+            record.state = State::Incomplete(WRITTEN.to_owned());
+        }
+        let analysis = recorded.filter(|_| !differs);
+        Record { size: stat.size, modified, owner: None, analysis, ..record }
+    }
+
+    fn keep(&mut self, record: &Record) -> io::Result<()> {
+        serde_json::to_writer(&mut self.records, record)?;
+        self.records.write_all(b"\n")
+    }
+
+    /// Records of artifacts that are there no longer, and that say more than that.
+    fn records_without_files(&mut self) -> Result<(), ArchiveError> {
+        for record in self.conversation.records()? {
+            let Ok(path) = RelPath::from_text(&record.path) else { continue };
+            if record.state != State::Live && self.conversation.dir().stat_at(&path).is_err() {
+                self.keep(&record).map_err(ArchiveError::Write)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Exported, ArchiveError> {
+        self.records_without_files()?;
+        let Self { mut members, mut digests, records, done, .. } = self;
+        let end = || -> io::Result<()> {
+            let mut records = records.into_inner().map_err(io::IntoInnerError::into_error)?;
+            let length = records.stream_position()?;
+            records.rewind()?;
+            let digest = members.own(layout::MANIFEST, length, records)?;
+            digests.add(&members.name(layout::MANIFEST.as_bytes()), &digest)?;
+            let (digests, length) = digests.finish()?;
+            members.own(DIGESTS, length, digests)?;
+            members.finish()
+        };
+        end().map_err(ArchiveError::Write)?;
+        Ok(done)
+    }
+}
+
+/// The archive that is being written.
+struct Members<W: Write> {
+    /// The conversation's name, which the name of each member begins with.
+    top: Vec<u8>,
+    tar: Builder<Encoder<'static, W>>,
+}
+
+impl<W: Write> Members<W> {
+    fn new(conversation: &Conversation, out: W) -> io::Result<Self> {
+        let mut encoder = Encoder::new(out, LEVEL)?;
+        encoder.include_checksum(true)?;
+        let top = conversation.id().as_os_str().as_bytes().to_vec();
+        Ok(Self { top, tar: Builder::new(encoder) })
+    }
+
+    fn name(&self, path: &[u8]) -> Vec<u8> {
+        [&self.top, &b"/"[..], path].concat()
+    }
+
+    fn write(&mut self, member: &Member, content: impl Read) -> io::Result<()> {
+        member.write(&self.top, content, &mut self.tar)
+    }
+
+    /// Writes a file that the conversation does not hold. Answers its digest.
+    fn own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
+        let member = Member {
+            path: None,
+            kind: Kind::File,
+            size,
+            mode: layout::FILE_MODE,
+            modified: Time::default(),
+            attributes: Vec::new(),
+        };
+        let mut content = Hashed { content, hasher: blake3::Hasher::new() };
+        member.write(&self.name(name.as_bytes()), &mut content, &mut self.tar)?;
+        Ok(content.hasher.finalize().to_hex().to_string())
+    }
+
+    fn finish(self) -> io::Result<()> {
+        self.tar.into_inner()?.finish()?.flush()
+    }
+}
+
+/// The attributes that are a file's own, not its disk's.
+fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for name in attributes::attributes(file)? {
+        if name.as_bytes().starts_with(b"user.")
+            && let Some(value) = attributes::attribute(file, &name)?
+        {
+            found.push((name, value));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}

@@ -1,0 +1,233 @@
+//! Writing the members of an archive to the disk.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::io::Read;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::Mode;
+use rustix::fs::OFlags;
+use rustix::fs::Timespec;
+use rustix::fs::Timestamps;
+use rustix::fs::UTIME_OMIT;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+
+use crate::materialize::Analyzer;
+use crate::model::Analysis;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::is_scratch;
+use crate::store::archive::ArchiveError;
+use crate::store::archive::BLOCK;
+use crate::store::archive::Flaw;
+use crate::store::archive::reader::Found;
+use crate::store::archive::reader::read_error;
+use crate::store::attributes;
+use crate::store::conversation::Conversation;
+use crate::store::dir::Dir;
+use crate::store::layout;
+use crate::store::stat;
+use crate::store::stat::Time;
+
+/// Records that are added at once.
+const BATCH: usize = 256;
+
+/// A conversation that is being filled.
+pub(super) struct Extraction {
+    conversation: Conversation,
+    /// The directories that the last member stands in, the conversation's own first.
+    open: Vec<OpenDir>,
+    last: Option<RelPath>,
+    records: Vec<Record>,
+    buffer: Vec<u8>,
+    /// Bytes of the archive that are allowed, for messages.
+    most: u64,
+}
+
+/// A directory that gets its mode and times when nothing more comes into it.
+struct OpenDir {
+    path: Option<RelPath>,
+    mode: u32,
+    modified: Time,
+}
+
+impl Extraction {
+    pub(super) fn new(conversation: Conversation, most: u64) -> Self {
+        let (open, last, records) = (Vec::new(), None, Vec::with_capacity(BATCH));
+        Self { conversation, open, last, records, buffer: vec![0; BLOCK], most }
+    }
+
+    pub(super) fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    /// The conversation's own directory. It stays closed to others, whatever the archive says.
+    pub(super) fn top(&mut self, found: &Found) -> Result<(), ArchiveError> {
+        if !self.open.is_empty() {
+            return Err(found.refused(Flaw::Order));
+        }
+        let (mode, modified) = (layout::DIRECTORY_MODE, found.modified);
+        self.open.push(OpenDir { path: None, mode, modified });
+        Ok(())
+    }
+
+    /// A directory below.
+    pub(super) fn directory(&mut self, path: RelPath, found: &Found) -> Result<(), ArchiveError> {
+        let dir = self.come_to(&path, found)?;
+        let made = dir.mkdir(path.file_name(), layout::DIRECTORY_MODE);
+        made.map_err(|error| self.conversation.fault_at("make", &path, error))?;
+        let (mode, modified) = (found.mode, found.modified);
+        self.open.push(OpenDir { path: Some(path), mode, modified });
+        Ok(())
+    }
+
+    /// A file. Answers its digest.
+    pub(super) fn file(
+        &mut self,
+        path: &RelPath,
+        found: &Found,
+        content: &mut dyn Read,
+    ) -> Result<String, ArchiveError> {
+        let dir = self.come_to(path, found)?;
+        let flags = OFlags::WRONLY | OFlags::EXCL;
+        let file = dir.create_file(path.file_name(), flags, layout::FILE_MODE);
+        let mut file = file.map_err(|error| self.conversation.fault_at("make", path, error))?;
+        let (digest, analysis) = self.content(path, &mut file, content)?;
+        let finished = finish(&file, found).and_then(|()| stat::stat_file(&file));
+        let stat = finished.map_err(|error| self.conversation.fault_at("write", path, error))?;
+        if !is_scratch(path.file_name()) {
+            self.records.push(Record { analysis, ..Conversation::fresh_record(path, &stat) });
+        }
+        if self.records.len() >= BATCH {
+            self.write_records()?;
+        }
+        Ok(digest)
+    }
+
+    /// Adds the records that have gathered.
+    pub(super) fn write_records(&mut self) -> Result<(), ArchiveError> {
+        self.conversation.append(&self.records)?;
+        self.records.clear();
+        Ok(())
+    }
+
+    /// Ends it: all directories get their modes and times.
+    pub(super) fn finish(&mut self) -> Result<(), ArchiveError> {
+        self.conversation.compact()?;
+        while let Some(dir) = self.open.pop() {
+            self.leave(&dir)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the directories in which the file at `path` does not stand, and opens the one in which
+    /// it does.
+    fn come_to(&mut self, path: &RelPath, found: &Found) -> Result<Dir, ArchiveError> {
+        if self.last.as_ref().is_some_and(|last| !is_before(last, path)) {
+            return Err(found.refused(Flaw::Order));
+        }
+        self.last = Some(path.clone());
+        while let Some(dir) = self.open.pop_if(|dir| !holds(dir.path.as_ref(), path)) {
+            self.leave(&dir)?;
+        }
+        let within = self.open.last().map(|dir| dir.path.as_ref());
+        let direct = within.is_some_and(|within| {
+            RelPath::below(within, path.file_name()).is_ok_and(|direct| direct == *path)
+        });
+        let within = within.flatten().filter(|_| direct).cloned();
+        if !direct {
+            return Err(found.refused(Flaw::NoDirectory));
+        }
+        let dir = self.conversation.dir();
+        let dir = within.map_or_else(|| dir.try_clone(), |within| dir.open_dir_at(&within));
+        Ok(dir.map_err(|error| self.conversation.fault_at("open", path, error))?)
+    }
+
+    fn leave(&self, dir: &OpenDir) -> Result<(), ArchiveError> {
+        let conversation = self.conversation.dir();
+        let Some(path) = &dir.path else {
+            let set = set_times_and_mode(conversation, dir.mode, dir.modified);
+            return set.map_err(|error| self.conversation.listing_fault(error).into());
+        };
+        let set = conversation
+            .open_dir_at(path)
+            .and_then(|open| set_times_and_mode(&open, dir.mode, dir.modified));
+        Ok(set.map_err(|error| self.conversation.fault_at("change", path, error))?)
+    }
+
+    /// Copies the content. Artifacts are analysed on the way: nothing that the archive says of their
+    /// bytes is believed.
+    fn content(
+        &mut self,
+        path: &RelPath,
+        file: &mut File,
+        content: &mut dyn Read,
+    ) -> Result<(String, Option<Analysis>), ArchiveError> {
+        let mut hasher = blake3::Hasher::new();
+        let mut analyzer = path.is_artifact().then(Analyzer::new);
+        loop {
+            let count = match content.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(read_error(error, self.most)),
+            };
+            let bytes = &self.buffer[..count];
+            match &mut analyzer {
+                Some(analyzer) => analyzer.push(bytes),
+                None => drop(hasher.update(bytes)),
+            }
+            let written = file.write_all(bytes);
+            written.map_err(|error| self.conversation.fault_at("write", path, error))?;
+        }
+        let analysis = analyzer.map(|analyzer| analyzer.finish());
+        let digest = analysis.as_ref().map(|analysis| analysis.digest.clone());
+        Ok((digest.unwrap_or_else(|| hasher.finalize().to_hex().to_string()), analysis))
+    }
+}
+
+/// Gives a file what belongs to it beside its content.
+fn finish(file: &File, found: &Found) -> io::Result<()> {
+    for (name, value) in &found.attributes {
+        let set = attributes::set_attribute(file, name, value, XattrFlags::empty());
+        match set.as_ref().map_err(|error| Errno::from_io_error(error)) {
+            // A disk that has none, or no room for it, as in `attributes::set_said`.
+            Ok(()) | Err(Some(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE)) => {}
+            Err(_) => return set,
+        }
+    }
+    set_times_and_mode(file, found.mode, found.modified)
+}
+
+fn set_times_and_mode(
+    file: impl std::os::fd::AsFd + Copy,
+    mode: u32,
+    modified: Time,
+) -> io::Result<()> {
+    rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() },
+    };
+    Ok(rustix::fs::futimens(file, &times)?)
+}
+
+/// Whether `path` stands below the directory `dir`, in which everything does if it is none.
+fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
+    dir.is_none_or(|dir| {
+        let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes());
+        rest.is_some_and(|rest| rest.starts_with(b"/"))
+    })
+}
+
+/// Whether `a` comes before `b` in an archive: names in a directory go by their bytes.
+fn is_before(a: &RelPath, b: &RelPath) -> bool {
+    let names = |path: &RelPath| -> Vec<Vec<u8>> {
+        let bytes = OsStr::as_bytes(path.as_os_str());
+        bytes.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect()
+    };
+    names(a) < names(b)
+}

@@ -1,0 +1,278 @@
+//! From an archive to a conversation.
+
+use std::io;
+use std::io::BufRead;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt as _;
+
+use tar::Archive;
+
+use crate::model::Component;
+use crate::model::NameError;
+use crate::model::RelPath;
+use crate::store::Store;
+use crate::store::archive::ArchiveError;
+use crate::store::archive::DESCRIPTION;
+use crate::store::archive::DIGESTS;
+use crate::store::archive::Description;
+use crate::store::archive::FORMAT;
+use crate::store::archive::Flaw;
+use crate::store::archive::content::Hashed;
+use crate::store::archive::digests::Digests;
+use crate::store::archive::extract::Extraction;
+use crate::store::archive::reader::Found;
+use crate::store::archive::reader::Part;
+use crate::store::archive::reader::Unpacked;
+use crate::store::archive::reader::part;
+use crate::store::archive::reader::read_error;
+use crate::store::archive::records;
+use crate::store::archive::staging::Staging;
+use crate::store::conversation::Conversation;
+use crate::store::error::StoreError;
+use crate::store::layout;
+use crate::store::stat::Kind;
+
+/// Bytes of the first member at most.
+const MOST_DESCRIPTION: u64 = 4096;
+
+/// How an archive is imported.
+#[derive(Debug, Clone)]
+pub struct ImportOptions {
+    /// The id that the conversation gets; without one, the id that it had.
+    pub id: Option<Component>,
+    /// Bytes that the archive may hold, uncompressed.
+    pub most_bytes: u64,
+    /// Bytes that must stay free on the store's disk.
+    pub min_free: u64,
+}
+
+/// What has been imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The conversation.
+    pub id: Component,
+    /// Files.
+    pub files: u64,
+    /// Bytes of their content.
+    pub bytes: u64,
+}
+
+impl Store {
+    /// Makes a conversation of the archive that `archive` reads, all of it or nothing.
+    ///
+    /// The archive may come from anybody: `archive` (the module) says what is held against it. Memory
+    /// is bounded, but for the index of the records. The conversation shows in one step, at the end.
+    pub fn import(
+        &self,
+        archive: impl BufRead,
+        options: &ImportOptions,
+    ) -> Result<Imported, ArchiveError> {
+        let most = options.most_bytes;
+        let unpacked = Unpacked::new(archive, most).map_err(ArchiveError::Read)?;
+        let mut archive = Archive::new(unpacked);
+        let mut import = read_members(self, &mut archive, options)?;
+        let ended = archive.into_inner().require_end().map_err(|error| read_error(error, most))?;
+        if !ended {
+            return Err(ArchiveError::refused(DIGESTS, Flaw::Garbage));
+        }
+        import.extraction.finish()?;
+        import.publish(self)
+    }
+}
+
+fn read_members<R: Read>(
+    store: &Store,
+    archive: &mut Archive<R>,
+    options: &ImportOptions,
+) -> Result<Import, ArchiveError> {
+    let most = options.most_bytes;
+    let (mut import, mut header) = (None::<Import>, None);
+    let entries = archive.entries().map_err(|error| read_error(error, most))?;
+    for entry in entries.raw(true) {
+        let mut entry = entry.map_err(|error| unreadable(error, most, import.is_none()))?;
+        match part(&mut entry, header.take())? {
+            Part::Header(bytes) => header = Some(bytes),
+            Part::Member(found) => match &mut import {
+                Some(import) => import.take(store, &found, &mut entry)?,
+                None => import = Some(Import::begin(store, options, &found, &mut entry)?),
+            },
+        }
+    }
+    let import = import.ok_or(ArchiveError::Foreign)?;
+    match import.digests {
+        Some(_) => Err(ArchiveError::refused(DIGESTS, Flaw::NoEnd)),
+        None => Ok(import),
+    }
+}
+
+/// What has never been an archive is told from one that is damaged.
+fn unreadable(error: io::Error, most: u64, at_start: bool) -> ArchiveError {
+    let damaged = error.raw_os_error().is_some() || error.kind() == io::ErrorKind::UnexpectedEof;
+    if at_start && !damaged { ArchiveError::Foreign } else { read_error(error, most) }
+}
+
+/// An import in the middle.
+struct Import {
+    id: Component,
+    /// The name that every member begins with.
+    top: Vec<u8>,
+    options: ImportOptions,
+    extraction: Extraction,
+    /// None, once they have been compared, which ends the archive.
+    digests: Option<Digests>,
+    manifest_seen: bool,
+    files: u64,
+    bytes: u64,
+    // Last: what it holds is removed when nobody uses it any more.
+    staging: Staging,
+}
+
+impl Import {
+    /// Reads the first member.
+    fn begin(
+        store: &Store,
+        options: &ImportOptions,
+        found: &Found,
+        content: &mut dyn Read,
+    ) -> Result<Self, ArchiveError> {
+        let mut text = Vec::new();
+        let mut content = content.take(MOST_DESCRIPTION);
+        content.read_to_end(&mut text).map_err(ArchiveError::Read)?;
+        let description: Description =
+            serde_json::from_slice(&text).map_err(|_| ArchiveError::Foreign)?;
+        if description.format > FORMAT {
+            let (found, known) = (description.format, FORMAT);
+            return Err(ArchiveError::Newer { found, known });
+        }
+        let exported = Component::from_text(&description.conversation);
+        let exported = exported.map_err(|flaw| found.refused(flaw))?;
+        let top = exported.as_os_str().as_bytes().to_vec();
+        if found.kind != Kind::File || found.name != own(&top, DESCRIPTION) {
+            return Err(ArchiveError::Foreign);
+        }
+        let id = options.id.clone().unwrap_or(exported);
+        if store.conversation(&id)?.is_some() {
+            return Err(ArchiveError::Exists { id });
+        }
+        let mut import = Self::stage(store, id, top, options)?;
+        import.note_digest(&found.name, blake3::hash(&text).to_hex().as_str())?;
+        Ok(import)
+    }
+
+    fn stage(
+        store: &Store,
+        id: Component,
+        top: Vec<u8>,
+        options: &ImportOptions,
+    ) -> Result<Self, ArchiveError> {
+        let fault = |error| StoreError::io("make a directory in", store.root(), error);
+        let staging = Staging::new(store.dir(), store.root()).map_err(fault)?;
+        let (dir, path) = staging.conversation().map_err(fault)?;
+        let conversation = Conversation::new(id.clone(), path, dir).map_err(fault)?;
+        let digests = Digests::new(staging.digests().map_err(fault)?);
+        Ok(Self {
+            id,
+            top,
+            options: options.clone(),
+            extraction: Extraction::new(conversation, options.most_bytes),
+            digests: Some(digests),
+            manifest_seen: false,
+            files: 0,
+            bytes: 0,
+            staging,
+        })
+    }
+
+    /// Takes the next member in.
+    fn take(
+        &mut self,
+        store: &Store,
+        found: &Found,
+        content: &mut dyn Read,
+    ) -> Result<(), ArchiveError> {
+        if found.kind == Kind::File && found.name == own(&self.top, DIGESTS) {
+            let digests = self.digests.take().ok_or_else(|| found.refused(Flaw::Order))?;
+            return match self.manifest_seen {
+                true => digests.compare(content),
+                false => Err(found.refused(Flaw::NoEnd)),
+            };
+        }
+        if self.digests.is_none() || self.manifest_seen {
+            return Err(found.refused(Flaw::Order));
+        }
+        self.make_room(store, found.size)?;
+        if found.kind == Kind::File && found.name == own(&self.top, layout::MANIFEST) {
+            return self.manifest(found, content);
+        }
+        let Some(path) = self.path(found)? else { return self.extraction.top(found) };
+        if found.kind == Kind::Directory {
+            return self.extraction.directory(path, found);
+        }
+        let digest = self.extraction.file(&path, found, content)?;
+        self.files += 1;
+        self.bytes += found.size;
+        self.note_digest(&found.name, &digest)
+    }
+
+    fn manifest(&mut self, found: &Found, content: &mut dyn Read) -> Result<(), ArchiveError> {
+        self.manifest_seen = true;
+        self.extraction.write_records()?;
+        let mut content = Hashed { content, hasher: blake3::Hasher::new() };
+        let most = self.options.most_bytes;
+        records::take(self.extraction.conversation(), &mut content, most)?;
+        self.note_digest(&found.name, content.hasher.finalize().to_hex().as_str())
+    }
+
+    /// Where a member goes in the conversation; none for its own directory.
+    fn path(&self, found: &Found) -> Result<Option<RelPath>, ArchiveError> {
+        let below = found.name.strip_prefix(&*self.top).and_then(|name| name.strip_prefix(b"/"));
+        let below = below.ok_or_else(|| found.refused(Flaw::Outside))?;
+        let path = match found.kind {
+            Kind::Directory if below.is_empty() => return Ok(None),
+            Kind::Directory => below.strip_suffix(b"/").unwrap_or(below),
+            Kind::File | Kind::Other => below,
+        };
+        let path = RelPath::new(std::ffi::OsStr::from_bytes(path));
+        let path = path.map_err(|flaw| found.refused(flaw))?;
+        if layout::is_bookkeeping(path.as_os_str()) {
+            return Err(found.refused(NameError::Reserved));
+        }
+        Ok(Some(path))
+    }
+
+    /// Sees that `size` more bytes fit, before any of them is written.
+    fn make_room(&self, store: &Store, size: u64) -> Result<(), ArchiveError> {
+        let space = store.space()?;
+        let min_free = self.options.min_free;
+        let left = (space.f_bavail * space.f_frsize).saturating_sub(min_free);
+        if size > left {
+            return Err(ArchiveError::NoRoom { needed: size, left, min_free });
+        }
+        Ok(())
+    }
+
+    fn note_digest(&mut self, name: &[u8], digest: &str) -> Result<(), ArchiveError> {
+        let Some(digests) = &mut self.digests else { return Ok(()) };
+        digests.add(name, digest).map_err(ArchiveError::Read)
+    }
+
+    fn publish(self, store: &Store) -> Result<Imported, ArchiveError> {
+        let Self { id, files, bytes, staging, extraction, .. } = self;
+        // It holds the directory open that is about to get its name.
+        drop(extraction);
+        match staging.publish(store.context(), &id) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(ArchiveError::Exists { id })
+            }
+            published => {
+                published.map_err(|error| StoreError::io("name", &store.path_of(&id), error))?;
+                Ok(Imported { id, files, bytes })
+            }
+        }
+    }
+}
+
+/// The name of a member that the conversation does not hold.
+fn own(top: &[u8], name: &str) -> Vec<u8> {
+    [top, b"/", name.as_bytes()].concat()
+}

@@ -1,0 +1,97 @@
+//! One member of an archive, and how it is written.
+
+use std::ffi::OsString;
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
+
+use tar::Builder;
+use tar::EntryType;
+use tar::Header;
+
+use crate::model::RelPath;
+use crate::store::archive::pax;
+use crate::store::stat::Kind;
+use crate::store::stat::Stat;
+use crate::store::stat::Time;
+
+/// Bytes of a name that a plain header holds.
+const NAME_BYTES: usize = 100;
+/// Permission bits that are kept: none that lend an identity.
+pub(super) const MODE: u32 = 0o777;
+/// Before the name of an attribute, as GNU tar and others write it.
+pub(super) const ATTRIBUTE: &str = "SCHILY.xattr.";
+
+/// What is known of a file or directory beside its content.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// From the conversation on; none, where it is its directory.
+    pub(super) path: Option<RelPath>,
+    pub(super) kind: Kind,
+    /// Bytes of its content.
+    pub(super) size: u64,
+    pub(super) mode: u32,
+    pub(super) modified: Time,
+    /// Extended attributes: `user.*`.
+    pub(super) attributes: Vec<(OsString, Vec<u8>)>,
+}
+
+impl Member {
+    /// What the disk says, without attributes.
+    pub(super) fn of(path: Option<RelPath>, stat: &Stat) -> Self {
+        let kind = stat.kind();
+        let size = if kind == Kind::File { stat.size } else { 0 };
+        let (mode, modified) = (stat.mode & MODE, stat.mtime);
+        Self { path, kind, size, mode, modified, attributes: Vec::new() }
+    }
+
+    /// Writes it with its content, which must have its size. `top` is the conversation's name.
+    pub(super) fn write<W: Write>(
+        &self,
+        top: &[u8],
+        content: impl Read,
+        tar: &mut Builder<W>,
+    ) -> io::Result<()> {
+        let name = self.name(top);
+        let time = pax::print_time(self.modified);
+        let mut more = vec![("mtime".to_owned(), time.as_bytes())];
+        if name.len() > NAME_BYTES {
+            more.push(("path".to_owned(), &name));
+        }
+        for (attribute, value) in &self.attributes {
+            // A name that is not UTF-8 is no attribute of ctxfs, and has no place in pax either.
+            let Some(attribute) = attribute.to_str() else { continue };
+            more.push((format!("{ATTRIBUTE}{attribute}"), value));
+        }
+        tar.append_pax_extensions(more.iter().map(|(key, value)| (key.as_str(), *value)))?;
+        tar.append(&self.header(&name), content)
+    }
+
+    fn name(&self, top: &[u8]) -> Vec<u8> {
+        let mut name = top.to_vec();
+        if let Some(path) = &self.path {
+            name.push(b'/');
+            name.extend_from_slice(path.as_os_str().as_bytes());
+        }
+        if self.kind == Kind::Directory {
+            name.push(b'/');
+        }
+        name
+    }
+
+    fn header(&self, name: &[u8]) -> Header {
+        let mut header = Header::new_ustar();
+        let is_dir = self.kind == Kind::Directory;
+        header.set_entry_type(if is_dir { EntryType::Directory } else { EntryType::Regular });
+        header.set_mode(self.mode);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_size(self.size);
+        header.set_mtime(u64::try_from(self.modified.seconds).unwrap_or(0));
+        let shown = &name[..name.len().min(NAME_BYTES)];
+        header.as_old_mut().name[..shown.len()].copy_from_slice(shown);
+        header.set_cksum();
+        header
+    }
+}

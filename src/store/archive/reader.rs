@@ -1,0 +1,148 @@
+//! Reading an archive that somebody else made: what its headers say, taken at no more than their
+//! word.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::io;
+use std::io::BufRead;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt as _;
+
+use tar::Entry;
+use tar::EntryType;
+use zstd::Decoder;
+
+use crate::store::archive::ArchiveError;
+use crate::store::archive::Flaw;
+use crate::store::archive::MOST_HEADER;
+use crate::store::archive::WINDOW_LOG;
+use crate::store::archive::member::ATTRIBUTE;
+use crate::store::archive::member::MODE;
+use crate::store::archive::pax;
+use crate::store::stat::Kind;
+use crate::store::stat::Time;
+
+/// Zeros that may follow the last member: tar fills its last record.
+const MOST_PADDING: usize = 64 * 1024;
+
+/// The bytes in an archive, as far as they may go.
+pub(super) struct Unpacked<R: BufRead> {
+    decoder: Decoder<'static, R>,
+    left: u64,
+}
+
+/// There are more bytes than there may be.
+#[derive(Debug, thiserror::Error)]
+#[error("too many bytes")]
+struct TooMany;
+
+impl<R: BufRead> Unpacked<R> {
+    pub(super) fn new(archive: R, most: u64) -> io::Result<Self> {
+        let mut decoder = Decoder::with_buffer(archive)?.single_frame();
+        decoder.window_log_max(WINDOW_LOG)?;
+        Ok(Self { decoder, left: most })
+    }
+
+    /// Makes sure that there is nothing but zeros, and nothing behind the compressed bytes.
+    pub(super) fn require_end(mut self) -> io::Result<bool> {
+        let mut padding = Vec::new();
+        self.by_ref().take(MOST_PADDING as u64 + 1).read_to_end(&mut padding)?;
+        let is_padding = padding.len() <= MOST_PADDING && padding.iter().all(|byte| *byte == 0);
+        Ok(is_padding && self.decoder.finish().fill_buf()?.is_empty())
+    }
+}
+
+impl<R: BufRead> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.decoder.read(buffer)?;
+        let left = self.left.checked_sub(count as u64);
+        self.left = left.ok_or_else(|| io::Error::other(TooMany))?;
+        Ok(count)
+    }
+}
+
+/// What it means that reading failed, where `most` bytes are allowed.
+pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
+    match error.get_ref() {
+        Some(inner) if inner.is::<TooMany>() => ArchiveError::TooLarge { most },
+        _ => ArchiveError::Read(error),
+    }
+}
+
+/// What a header, and the extended header before it, say of a member.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) name: Vec<u8>,
+    pub(super) kind: Kind,
+    pub(super) size: u64,
+    pub(super) mode: u32,
+    pub(super) modified: Time,
+    pub(super) attributes: Vec<(OsString, Vec<u8>)>,
+}
+
+/// What comes next in an archive.
+pub(super) enum Part {
+    /// An extended header, for the member that follows.
+    Header(Vec<u8>),
+    /// A member; its content is to be read now.
+    Member(Found),
+}
+
+/// Reads the header of `entry`, to which the extended header `header` belongs.
+pub(super) fn part<R: Read>(
+    entry: &mut Entry<'_, R>,
+    header: Option<Vec<u8>>,
+) -> Result<Part, ArchiveError> {
+    let shown = String::from_utf8_lossy(&entry.header().path_bytes()).into_owned();
+    let refused = |flaw| ArchiveError::refused(shown.escape_debug().to_string(), flaw);
+    let kind = match entry.header().entry_type() {
+        EntryType::XHeader if header.is_none() && entry.size() <= MOST_HEADER => {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).map_err(ArchiveError::Read)?;
+            return Ok(Part::Header(bytes));
+        }
+        EntryType::XHeader => return Err(refused(Flaw::Header)),
+        EntryType::Regular => Kind::File,
+        EntryType::Directory => Kind::Directory,
+        _ => return Err(refused(Flaw::Kind)),
+    };
+    let found = found(entry, kind, &header.unwrap_or_default());
+    Ok(Part::Member(found.ok_or_else(|| refused(Flaw::Header))?))
+}
+
+fn found<R: Read>(entry: &Entry<'_, R>, kind: Kind, header: &[u8]) -> Option<Found> {
+    let plain = entry.header();
+    let seconds = i64::try_from(plain.mtime().ok()?).ok()?;
+    let mut found = Found {
+        name: plain.path_bytes().into_owned(),
+        kind,
+        size: entry.size(),
+        mode: plain.mode().ok()? & MODE,
+        modified: Time { seconds, nanos: 0 },
+        attributes: Vec::new(),
+    };
+    for (key, value) in pax::records(header).ok()? {
+        match key {
+            "path" => found.name = value.to_vec(),
+            "mtime" => found.modified = pax::parse_time(value)?,
+            key => {
+                let name = key.strip_prefix(ATTRIBUTE).filter(|name| name.starts_with("user."))?;
+                found.attributes.push((OsStr::new(name).to_owned(), value.to_vec()));
+            }
+        }
+    }
+    let is_empty = found.size == 0;
+    (kind == Kind::File || is_empty).then_some(found)
+}
+
+impl Found {
+    /// Its name as text, for messages.
+    pub(super) fn shown(&self) -> String {
+        OsStr::from_bytes(&self.name).to_string_lossy().escape_debug().to_string()
+    }
+
+    /// The archive is refused for it.
+    pub(super) fn refused(&self, flaw: impl Into<Flaw>) -> ArchiveError {
+        ArchiveError::refused(self.shown(), flaw)
+    }
+}

@@ -1,0 +1,86 @@
+//! The manifest of an archive: what it says of files is checked against them.
+
+use std::io::BufRead as _;
+use std::io::BufReader;
+use std::io::Read;
+
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::State;
+use crate::model::is_scratch;
+use crate::store::archive::ArchiveError;
+use crate::store::archive::BLOCK;
+use crate::store::archive::Flaw;
+use crate::store::archive::MOST_RECORD;
+use crate::store::archive::reader::read_error;
+use crate::store::conversation::Conversation;
+use crate::store::layout;
+
+/// More generations, or milliseconds to either side of the epoch, are none: what a number of
+/// JavaScript holds, and a date of it.
+const MOST_GENERATIONS: u64 = 1 << 53;
+const MOST_MILLIS: u64 = 8_640_000_000_000_000;
+/// Records that are added at once.
+const BATCH: usize = 256;
+/// What is said of an artifact whose record says that it is being written.
+const CUT: &str = "its writer had not closed it when the archive was made";
+
+/// Takes the records in `lines` into a conversation whose files, each with a record of its own, are
+/// all there. `most` bytes of the archive are allowed.
+pub(super) fn take(
+    conversation: &Conversation,
+    lines: &mut dyn Read,
+    most: u64,
+) -> Result<(), ArchiveError> {
+    let mut lines = BufReader::with_capacity(BLOCK, lines);
+    let mut line = Vec::new();
+    let mut records = Vec::with_capacity(BATCH);
+    for number in 1.. {
+        line.clear();
+        let read = lines.by_ref().take(MOST_RECORD).read_until(b'\n', &mut line);
+        if read.map_err(|error| read_error(error, most))? == 0 {
+            break;
+        }
+        let record = parse(&line).ok_or_else(|| refused(Flaw::Record(number)))?;
+        records.push(checked(conversation, record)?);
+        if records.len() >= BATCH {
+            conversation.append(&records)?;
+            records.clear();
+        }
+    }
+    Ok(conversation.append(&records)?)
+}
+
+fn refused(flaw: Flaw) -> ArchiveError {
+    ArchiveError::refused(layout::MANIFEST, flaw)
+}
+
+/// The record of a line, if it can be one.
+fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
+    let record: Record = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
+    let path = RelPath::from_text(&record.path).ok()?;
+    let possible = path.to_text() == record.path
+        && (1..MOST_GENERATIONS).contains(&record.generation)
+        && record.created.unsigned_abs() <= MOST_MILLIS
+        && record.state != State::Gone
+        && !is_scratch(path.file_name());
+    possible.then_some((path, record))
+}
+
+/// What is taken from a record: what cannot be found in the file. The rest is what was found there.
+fn checked(
+    conversation: &Conversation,
+    (path, mut record): (RelPath, Record),
+) -> Result<Record, ArchiveError> {
+    record.owner = None;
+    if record.state == State::Live {
+        record.state = State::Incomplete(CUT.to_owned());
+    }
+    let Some(found) = conversation.record(&path)? else { return Ok(record) };
+    let digest = |record: &Record| record.analysis.as_ref().map(|found| found.digest.clone());
+    if digest(&record).is_some_and(|said| Some(said) != digest(&found)) {
+        return Err(ArchiveError::refused(record.path, Flaw::RecordedDigest));
+    }
+    let (size, modified, analysis) = (found.size, found.modified, found.analysis);
+    Ok(Record { size, modified, analysis, ..record })
+}
