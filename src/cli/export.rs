@@ -64,7 +64,7 @@ fn to_file(conversation: &Conversation, path: &Path, json: bool) -> anyhow::Resu
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::Builder::new();
-    let temporary = temporary.prefix(".ctxfs-export-").suffix(".tmp");
+    let temporary = temporary.prefix(".export-").suffix(".tmp");
     let temporary = temporary.permissions(Permissions::from_mode(MODE)).tempfile_in(dir);
     let temporary: NamedTempFile = temporary.with_context(told)?;
     let exported = write(conversation, temporary.as_file(), json)?;

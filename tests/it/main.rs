@@ -7,6 +7,7 @@
 mod daemon;
 mod hostile;
 mod model;
+mod moving;
 mod posix;
 mod put;
 mod removal;
