@@ -166,7 +166,7 @@ fn through_a_pipe_it_is_the_same() {
     let left = from.store().ctxfs("export", &["c7", "-o", "-"]).with(|inner| {
         inner.stdout(std::process::Stdio::null());
     });
-    drop(left.spawn().wait().unwrap());
+    left.spawn().wait().unwrap();
     let told = from.store().ctxfs("export", &["c7", "-o", "/dev/null"]).run();
     assert_eq!(told.code, 0, "{told}");
 }

@@ -1,0 +1,97 @@
+//! A command, and what must hold wherever it was stopped.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::crash::chosen;
+use crate::crash::sound::sound;
+use crate::crash::stops::calls;
+use crate::crash::stops::traced;
+use crate::crash::stops::was_killed;
+use crate::support::Command;
+use crate::support::Output;
+use crate::support::TestStore;
+
+/// A command that is stopped.
+pub(super) struct Case {
+    /// Fills the store that it works on, and the directory beside it.
+    pub(super) prepare: fn(&Ground),
+    /// The command line, after `ctxfs --store STORE`; `BESIDE` stands for the directory beside the
+    /// store.
+    pub(super) command: &'static [&'static str],
+    /// Its standard input.
+    pub(super) input: fn() -> Vec<u8>,
+    /// What must hold after it was stopped, beside what always must.
+    pub(super) check: fn(&Ground),
+    /// What must hold when it has then been run again, and what came of that.
+    pub(super) again: fn(&Ground, &Output),
+}
+
+/// A store, and a directory beside it for other files.
+pub(super) struct Ground {
+    pub(super) store: TestStore,
+    pub(super) beside: PathBuf,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let store = TestStore::new();
+        let beside = store.scratch("beside");
+        Self { store, beside }
+    }
+
+    /// Another one with the same files.
+    fn copy(&self) -> Self {
+        let other = Self::new();
+        for (from, to) in
+            [(self.store.path(), other.store.path()), (self.beside.clone(), other.beside.clone())]
+        {
+            Command::new("cp").arg("-aT").arg(from).arg(to).stdout();
+        }
+        other
+    }
+
+    fn arguments(&self, case: &Case) -> Vec<String> {
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let beside = text(&self.beside);
+        let words = case.command.iter().map(|word| word.replace("BESIDE", &beside));
+        ["--store".to_owned(), text(&self.store.path())].into_iter().chain(words).collect()
+    }
+
+    fn run(&self, case: &Case) -> Output {
+        Command::ctxfs().args(self.arguments(case)).stdin((case.input)()).run()
+    }
+}
+
+impl Case {
+    /// Stops it before one call after another.
+    pub(super) fn run(&self) {
+        let ground = Ground::new();
+        (self.prepare)(&ground);
+        let calls = self.trace(&ground.copy());
+        let mut stopped = 0;
+        for call in chosen(calls) {
+            let place = ground.copy();
+            let trace = place.beside.with_extension("trace");
+            let run = traced(&call.options(), &trace, &place.arguments(self));
+            let output = run.stdin((self.input)()).run();
+            stopped += usize::from(was_killed(&output));
+            println!("stopped before {call}");
+            sound(&place.store);
+            (self.check)(&place);
+            let output = place.run(self);
+            sound(&place.store);
+            (self.again)(&place, &output);
+        }
+        assert!(stopped >= 5, "stopped {stopped} times");
+    }
+
+    fn trace(&self, place: &Ground) -> Vec<crate::crash::stops::Call> {
+        let trace = place.beside.with_extension("trace");
+        let output = traced(&[], &trace, &place.arguments(self)).stdin((self.input)()).run();
+        assert_eq!(output.code, 0, "{output}");
+        sound(&place.store);
+        (self.again)(place, &output);
+        calls(&trace, "VERSION")
+    }
+}

@@ -1,0 +1,140 @@
+//! The commands that write, each stopped between any two of its calls.
+
+use std::fs;
+
+use crate::crash::case::Case;
+use crate::crash::case::Ground;
+use crate::support::Output;
+use crate::support::TestStore;
+use crate::support::log;
+
+/// Lines of the output that is put.
+const LINES: usize = 300;
+
+#[test]
+fn put_of_a_new_output() {
+    let check = |ground: &Ground| {
+        others_are_there(&ground.store);
+        if let Some(bytes) = read(&ground.store, "new") {
+            let whole = log(LINES);
+            assert!(whole.starts_with(&bytes));
+            // Until there is a record, there is nothing to be lost.
+            let told = is_incomplete(&ground.store, "new") || bytes.is_empty();
+            assert!(told || bytes == whole, "{} bytes", bytes.len());
+        }
+    };
+    let again = |ground: &Ground, output: &Output| {
+        assert_eq!(output.code, 0, "{output}");
+        others_are_there(&ground.store);
+        assert_eq!(read(&ground.store, "new").unwrap(), log(LINES));
+        assert!(!is_incomplete(&ground.store, "new"));
+    };
+    let command = &["put", "--conversation", "c7", "--call", "new", "--tool", "exec"];
+    Case { prepare, command, input: || log(LINES), check, again }.run();
+}
+
+#[test]
+fn put_of_an_output_that_replaces_one() {
+    let prepare = |ground: &Ground| {
+        prepare(ground);
+        ground.store.put("c7", "again", b"{\"before\": true}\n");
+    };
+    let check = |ground: &Ground| {
+        others_are_there(&ground.store);
+        let bytes = read(&ground.store, "again").expect("one of the two is there");
+        assert!(bytes == b"{\"before\": true}\n" || bytes == log(LINES));
+        assert!(!is_incomplete(&ground.store, "again"));
+    };
+    let again = |ground: &Ground, output: &Output| {
+        assert_eq!(output.code, 0, "{output}");
+        assert_eq!(read(&ground.store, "again").unwrap(), log(LINES));
+    };
+    let command = &["put", "--conversation", "c7", "--call", "again"];
+    Case { prepare, command, input: || log(LINES), check, again }.run();
+}
+
+#[test]
+fn import() {
+    let prepare = |ground: &Ground| {
+        prepare(ground);
+        fs::write(ground.store.path().join("context/c7/history/messages.jsonl"), "{}\n").unwrap();
+        let archive = ground.beside.join("archive");
+        ground.store.ctxfs("export", &["c7", "-o"]).arg(archive).stdout();
+    };
+    let check = |ground: &Ground| {
+        others_are_there(&ground.store);
+        if is_there(&ground.store, "c8") {
+            is_copied(&ground.store);
+        }
+    };
+    let again = |ground: &Ground, output: &Output| {
+        assert!(output.code == 0 || output.to_string().contains("already"), "{output}");
+        others_are_there(&ground.store);
+        is_copied(&ground.store);
+    };
+    let command = &["import", "BESIDE/archive", "--as", "c8"];
+    Case { prepare, command, input: Vec::new, check, again }.run();
+}
+
+#[test]
+fn export() {
+    let prepare = |ground: &Ground| {
+        prepare(ground);
+        fs::write(ground.beside.join("archive"), "before").unwrap();
+    };
+    let check = |ground: &Ground| {
+        others_are_there(&ground.store);
+        if fs::read(ground.beside.join("archive")).unwrap() != b"before" {
+            archive_is_whole(ground);
+        }
+    };
+    let again = |ground: &Ground, output: &Output| {
+        assert_eq!(output.code, 0, "{output}");
+        archive_is_whole(ground);
+    };
+    let command = &["export", "c7", "-o", "BESIDE/archive"];
+    Case { prepare, command, input: Vec::new, check, again }.run();
+}
+
+/// A conversation with two outputs.
+fn prepare(ground: &Ground) {
+    ground.store.put("c7", "one", &log(50));
+    ground.store.put("c7", "two", b"[1, 2]\n");
+}
+
+fn others_are_there(store: &TestStore) {
+    assert_eq!(read(store, "one").unwrap(), log(50));
+    assert_eq!(read(store, "two").unwrap(), b"[1, 2]\n");
+}
+
+fn archive_is_whole(ground: &Ground) {
+    let store = TestStore::new();
+    store.ctxfs("import", &[]).arg(ground.beside.join("archive")).stdout();
+    others_are_there(&store);
+}
+
+/// What the bare id of a call opens.
+fn read(store: &TestStore, call: &str) -> Option<Vec<u8>> {
+    let output = store.ctxfs("view", &[&format!("c7/artifacts/tool/{call}")]).run();
+    (output.code == 0).then_some(output.stdout)
+}
+
+fn is_incomplete(store: &TestStore, call: &str) -> bool {
+    let summary = store.view(&format!("c7/artifacts/tool/{call}.summary"));
+    String::from_utf8(summary).unwrap().lines().next().unwrap().contains("INCOMPLETE")
+}
+
+fn is_there(store: &TestStore, id: &str) -> bool {
+    store.ctxfs("ls", &[]).text().contains(id)
+}
+
+/// Whether `c8` is `c7` in all that it says.
+fn is_copied(store: &TestStore) {
+    let manifest = |id: &str| {
+        let text = String::from_utf8(store.view(&format!("{id}/manifest.json"))).unwrap();
+        text.replace(&format!("ctx://{id}/"), "ctx://")
+    };
+    assert_eq!(manifest("c7"), manifest("c8"));
+    assert_eq!(store.view("c8/artifacts/tool/one"), log(50));
+    assert_eq!(store.view("c8/history/messages.jsonl"), b"{}\n");
+}

@@ -1,0 +1,136 @@
+//! The server, stopped between any two calls of the thread that seals.
+
+use std::fs;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use crate::crash::chosen;
+use crate::crash::sound::sound;
+use crate::crash::stops::calls;
+use crate::support::Command;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::TestStore;
+use crate::support::comes_true;
+use crate::support::eventually;
+use crate::support::log;
+use crate::support::need;
+
+#[test]
+fn sealing() {
+    let store = Arc::new(TestStore::new());
+    let trace = store.scratch("trace").join("calls");
+    let mount = TestMount::of(&store, Mode::Cached, &[]);
+    let mut tracer = attach(&mount, &[], &trace);
+    work(&mount);
+    eventually("all is sealed", || sealed(&store));
+    drop(mount);
+    tracer.wait().unwrap();
+    let mut stopped = 0;
+    for call in chosen(calls(&trace, "manifest.jsonl")) {
+        println!("stopped before {call}");
+        let store = Arc::new(TestStore::new());
+        let mut mount = TestMount::of(&store, Mode::Cached, &[]);
+        let trace = store.scratch("trace").join("calls");
+        let mut tracer = attach(&mount, &call.options(), &trace);
+        work(&mount);
+        let died = comes_true(|| !is_alive(&mount) || sealed(&store)) && !is_alive(&mount);
+        stopped += usize::from(died);
+        if died {
+            mount.power_cut();
+        }
+        drop(mount);
+        tracer.wait().unwrap();
+        let mount = TestMount::of(&store, Mode::Passthrough, &[]);
+        whole(&mount, died);
+        drop(mount);
+        sound(&store);
+    }
+    assert!(stopped >= 5, "stopped {stopped} times");
+}
+
+/// strace on the thread that seals; it ends with the server.
+fn attach(mount: &TestMount, options: &[String], trace: &Path) -> Child {
+    need("strace", "strace");
+    let thread = sealing_thread(mount.pid());
+    let tracer = Command::new("strace")
+        .args(["-qq", "-s", "200", "-o"])
+        .arg(trace)
+        .args(options)
+        .args(["-p", &thread.to_string()])
+        .with(|inner| {
+            inner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        })
+        .spawn();
+    eventually("strace is attached", || {
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+        !status.contains("TracerPid:\t0\n")
+    });
+    tracer
+}
+
+fn sealing_thread(server: u32) -> u32 {
+    let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
+    let mut tasks = tasks.map(|task| task.unwrap().path());
+    let is_sealing = |task: &PathBuf| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "ctxfs-seal")
+    };
+    let task = tasks.find(is_sealing).expect("a thread that seals");
+    task.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// Two artifacts, one of them in two generations; as far as the server lets it.
+fn work(mount: &TestMount) {
+    let dir = mount.path().join("c7/artifacts/tool");
+    let write = || -> std::io::Result<()> {
+        fs::create_dir(mount.path().join("c7"))?;
+        fs::write(dir.join("one.txt"), log(200))?;
+        eventually("it is sealed or never will be", || {
+            !is_alive(mount) || record(mount.store(), "one.txt").is_some()
+        });
+        File::options().append(true).open(dir.join("one.txt"))?.write_all(b"more\n")?;
+        fs::write(dir.join("two.txt"), b"text\n")?;
+        Ok(())
+    };
+    // The server may end at any of these.
+    write().ok();
+}
+
+fn is_alive(mount: &TestMount) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", mount.pid())).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// The last record of an artifact that is sealed.
+fn record(store: &TestStore, name: &str) -> Option<String> {
+    let manifest = fs::read_to_string(store.path().join("context/c7/manifest.jsonl")).ok()?;
+    let last = manifest.lines().rfind(|line| line.contains(name))?;
+    last.contains(r#""state":"sealed""#).then(|| last.to_owned())
+}
+
+fn sealed(store: &TestStore) -> bool {
+    let second = record(store, "one.txt").is_some_and(|line| line.contains(r#""generation":2"#));
+    second && record(store, "two.txt").is_some()
+}
+
+/// Whatever was written before the server ended is there.
+fn whole(mount: &TestMount, died: bool) {
+    let dir = mount.path().join("c7/artifacts/tool");
+    let one = fs::read(dir.join("one.txt")).unwrap();
+    let all = [log(200), b"more\n".to_vec()].concat();
+    assert!(all.starts_with(&one) && one.len() >= log(200).len(), "{} bytes", one.len());
+    assert!(died || one == all);
+    for name in ["one.txt", "two.txt"] {
+        let path = dir.join(name);
+        if path.exists() {
+            let tail = fs::read(path.with_file_name(format!("{name}.tail"))).unwrap();
+            assert!(fs::read(&path).unwrap().ends_with(&tail));
+            assert!(fs::metadata(path.with_file_name(format!("{name}.summary"))).is_ok());
+        }
+    }
+}

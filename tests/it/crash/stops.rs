@@ -1,0 +1,103 @@
+//! Killing a program before a certain system call, by strace.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::support::Command;
+use crate::support::Output;
+use crate::support::need;
+
+/// What changes a file, a name, or what is known of one.
+const CHANGING: &[&str] = &[
+    "openat",
+    "write",
+    "pwrite64",
+    "pwritev2",
+    "mkdirat",
+    "renameat",
+    "renameat2",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "linkat",
+    "fsetxattr",
+    "fchmod",
+    "utimensat",
+    "ftruncate",
+    "fsync",
+    "fdatasync",
+    "syncfs",
+    "flock",
+];
+
+/// One system call of a program: the `number`-th of this name, from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Call {
+    name: String,
+    number: usize,
+    /// As strace prints it.
+    line: String,
+}
+
+impl Call {
+    /// Whether the disk may be another after it.
+    pub(super) fn changes_something(&self) -> bool {
+        let creates = self.name != "openat" || self.line.contains("O_CREAT");
+        creates && CHANGING.contains(&self.name.as_str())
+    }
+
+    /// The options by which strace kills before it.
+    pub(super) fn options(&self) -> [String; 4] {
+        let Self { name, number, .. } = self;
+        let inject = format!("inject={name}:signal=KILL:when={number}");
+        ["-e".to_owned(), format!("trace={name}"), "-e".to_owned(), inject]
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call {} of `{}`: {}", self.number, self.name, self.line)
+    }
+}
+
+/// The calls in a trace, from the first line that names `from` on.
+pub(super) fn calls(trace: &Path, from: &str) -> Vec<Call> {
+    let text = String::from_utf8_lossy(&fs::read(trace).unwrap()).into_owned();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut found = Vec::new();
+    for line in text.lines() {
+        // With `-f`, the process comes first.
+        let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+        let Some((name, _)) = line.split_once('(') else { continue };
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            continue;
+        }
+        let number = numbers.entry(name.to_owned()).or_default();
+        *number += 1;
+        if found.is_empty() && !line.contains(from) {
+            continue;
+        }
+        found.push(Call { name: name.to_owned(), number: *number, line: line.to_owned() });
+    }
+    assert!(found.len() > 10, "{text}");
+    found
+}
+
+/// The program under strace with these options, and with these arguments.
+pub(super) fn traced(options: &[String], trace: &Path, arguments: &[String]) -> Command {
+    need("strace", "strace");
+    Command::new("strace")
+        .without_settings()
+        .args(["-f", "-qq", "-s", "200", "-o"])
+        .arg(trace)
+        .args(options)
+        .arg(env!("CARGO_BIN_EXE_ctxfs"))
+        .args(arguments)
+}
+
+/// Whether strace has killed what it ran: it ends in the same way.
+pub(super) fn was_killed(output: &Output) -> bool {
+    output.code == -9 || output.code == 137
+}
