@@ -23,6 +23,7 @@ mod outcome;
 mod output;
 mod progress;
 mod put;
+mod run;
 mod serve;
 mod server;
 mod settings;
@@ -52,7 +53,10 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let detached = cli.detached;
     let mut context = Context::new(&cli);
-    let Err(error) = run(&cli, &mut context) else { return ExitCode::SUCCESS };
+    let error = match run(&cli, &mut context) {
+        Ok(code) => return code,
+        Err(error) => error,
+    };
     if output::is_closed(&error) {
         return ExitCode::SUCCESS;
     }
@@ -85,11 +89,12 @@ impl Context {
     }
 }
 
-fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    match &cli.command {
+fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
+    let done = match &cli.command {
         Command::Mount(args) => mount::run(args, cli, context),
         Command::Umount(args) => umount::run(args, cli, context),
         Command::Put(args) => put::run(args, cli, context),
+        Command::Run(args) => return run::run(args, cli, context),
         Command::View(args) => view::run(args, cli, context),
         Command::Ls(args) => ls::run(args, cli, context),
         Command::Export(args) => export::run(args, cli, context),
@@ -103,5 +108,6 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
         Command::WatchMount(args) => watchdog::run(args),
         Command::ProbeMount(args) => doctor::probe(args),
         Command::RunFilter => filter::run(),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

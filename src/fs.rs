@@ -105,6 +105,8 @@ pub struct Options {
     pub list_views: bool,
     /// Most bytes of one artifact: a write past it gives EFBIG.
     pub max_artifact: Option<u64>,
+    /// Most bytes of one log in `artifacts/terminal`, where that is less.
+    pub max_terminal: Option<u64>,
     /// Most bytes of the artifacts of one conversation: a write past it gives EDQUOT.
     pub quota: Option<u64>,
     /// Bytes that must stay free on the store's disk: a write that leaves less gives ENOSPC.
@@ -133,6 +135,7 @@ impl Default for Options {
             write_once: false,
             list_views: true,
             max_artifact: None,
+            max_terminal: Some(1 << 30),
             quota: None,
             min_free: 64 * 1024 * 1024,
             root_mode: 0o755,

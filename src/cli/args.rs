@@ -4,6 +4,7 @@
 mod data;
 mod mounting;
 mod moving;
+mod running;
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub(super) use mounting::MountArgs;
 pub(super) use mounting::UmountArgs;
 pub(super) use moving::ExportArgs;
 pub(super) use moving::ImportArgs;
+pub(super) use running::RunArgs;
 
 use crate::cli::config::Key;
 use crate::cli::config::Value;
@@ -75,6 +77,7 @@ pub(super) enum Command {
     Mount(MountArgs),
     Umount(UmountArgs),
     Put(PutArgs),
+    Run(RunArgs),
     View(ViewArgs),
     Ls(LsArgs),
     Export(ExportArgs),

@@ -16,7 +16,7 @@ pub(super) const STORE: &str = "CTXFS_STORE";
 pub(super) const LOG: &str = "CTXFS_LOG";
 /// The mountpoint; as the argument of `mount` and `umount`.
 pub(super) const MOUNT: &str = "CTXFS_MOUNT";
-/// The conversation that `put` writes to; as `--conversation`.
+/// The conversation that `put` and `run` write to; as `--conversation`.
 pub(super) const CONVERSATION: &str = "CTXFS_CONVERSATION";
 /// A file of settings; as `--config`.
 pub(super) const CONFIG: &str = "CTXFS_CONFIG";
@@ -31,6 +31,7 @@ pub(super) const ALLOW_OTHER: &str = "CTXFS_ALLOW_OTHER";
 pub(super) const VIEWS: &str = "CTXFS_VIEWS";
 pub(super) const PASSTHROUGH: &str = "CTXFS_PASSTHROUGH";
 pub(super) const MAX_ARTIFACT: &str = "CTXFS_MAX_ARTIFACT";
+pub(super) const MAX_TERMINAL: &str = "CTXFS_MAX_TERMINAL";
 pub(super) const QUOTA: &str = "CTXFS_QUOTA";
 pub(super) const MIN_FREE: &str = "CTXFS_MIN_FREE";
 pub(super) const CACHE_BYTES: &str = "CTXFS_CACHE_BYTES";

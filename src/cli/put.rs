@@ -13,9 +13,12 @@ use crate::cli::args::Layout;
 use crate::cli::args::PutArgs;
 use crate::cli::args::PutFormat;
 use crate::cli::outcome::Failure;
-use crate::cli::put::asked::Asked;
+pub(in crate::cli) use crate::cli::put::asked::Asked;
+pub(in crate::cli) use crate::cli::put::conversation::Home;
+pub(in crate::cli) use crate::cli::put::conversation::new_call;
 use crate::cli::put::output::Output;
 use crate::model::Content;
+use crate::model::Said;
 use crate::model::Subject;
 use crate::view;
 use crate::view::Audience;
@@ -28,18 +31,21 @@ const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let format = format(args)?;
-    let asked = Asked::new(args, context.settings(cli, args.settings())?)?;
-    let output = keep(&asked, context)?;
-    let place = output.place(names_file(format));
-    let masked = output.masked();
-    let subject = output.subject(masked.as_ref(), &place, &asked.limits);
-    match format {
-        PutFormat::Summary => stand_in(Form::Summary, &output, &subject, args, context),
-        PutFormat::Envelope => stand_in(Form::Envelope, &output, &subject, args, context),
-        PutFormat::Handle => stand_in(Form::Handle, &output, &subject, args, context),
-        PutFormat::Preview => stand_in(Form::Preview, &output, &subject, args, context),
-        PutFormat::Ref => show(&View::Ref, &subject, context),
-        PutFormat::Json => show(&View::Meta, &subject, context),
+    let asked = Asked::new(said(args), context.settings(cli, args.settings())?)?;
+    let output = keep(args, &asked, context)?;
+    let wish = Wish { format, always: args.always, tools: &args.has_tool, seen: false };
+    print(&output, &asked, &wish, context)
+}
+
+fn said(args: &PutArgs) -> Said {
+    Said {
+        call: args.call.clone(),
+        tool: args.tool.clone(),
+        server: args.server.clone(),
+        args: args.args.clone(),
+        exit_code: args.exit_code,
+        duration_ms: None,
+        mime: args.mime.clone(),
     }
 }
 
@@ -65,14 +71,14 @@ fn names_file(format: PutFormat) -> bool {
 }
 
 /// Keeps standard input where the layout says.
-fn keep(asked: &Asked<'_>, context: &mut Context) -> anyhow::Result<Output> {
-    if asked.args.layout == Layout::Context {
-        return conversation::keep(asked, context);
+fn keep(args: &PutArgs, asked: &Asked, context: &mut Context) -> anyhow::Result<Output> {
+    if args.layout == Layout::Context {
+        return conversation::keep(args, asked, context);
     }
-    let output = if asked.args.conversation.is_some() {
-        directory::copy(conversation::keep(asked, context)?, asked)?
+    let output = if args.conversation.is_some() {
+        directory::copy(conversation::keep(args, asked, context)?, args, asked)?
     } else {
-        directory::keep(asked)?
+        directory::keep(args, asked)?
     };
     if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(&asked.limits)) {
         context.printer.say(&format!("old outputs are still there: {error}"));
@@ -80,19 +86,50 @@ fn keep(asked: &Asked<'_>, context: &mut Context) -> anyhow::Result<Output> {
     Ok(output)
 }
 
+/// How an output is to be printed.
+pub(super) struct Wish<'a> {
+    pub(super) format: PutFormat,
+    /// The stand-in also of an output that is within the limits.
+    pub(super) always: bool,
+    /// The tools that the model has.
+    pub(super) tools: &'a [String],
+    /// Whether the output itself has been printed already.
+    pub(super) seen: bool,
+}
+
 /// Prints what goes to the model.
+pub(super) fn print(
+    output: &Output,
+    asked: &Asked,
+    wish: &Wish<'_>,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let place = output.place(names_file(wish.format));
+    let masked = output.masked();
+    let subject = output.subject(masked.as_ref(), &place, &asked.limits);
+    match wish.format {
+        PutFormat::Summary => stand_in(Form::Summary, output, &subject, wish, context),
+        PutFormat::Envelope => stand_in(Form::Envelope, output, &subject, wish, context),
+        PutFormat::Handle => stand_in(Form::Handle, output, &subject, wish, context),
+        PutFormat::Preview => stand_in(Form::Preview, output, &subject, wish, context),
+        PutFormat::Ref => show(&View::Ref, &subject, context),
+        PutFormat::Json => show(&View::Meta, &subject, context),
+    }
+}
+
 fn stand_in(
     form: Form,
     output: &Output,
     subject: &Subject<'_>,
-    args: &PutArgs,
+    wish: &Wish<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let is_stored = |reference: &str| output.is_another(reference);
-    let audience = Audience { tools: &args.has_tool, is_stored: &is_stored };
-    let make = if args.always { view::stand_in_always } else { view::stand_in };
+    let audience = Audience { tools: wish.tools, is_stored: &is_stored };
+    let make = if wish.always { view::stand_in_always } else { view::stand_in };
     match make(form, subject, &audience)? {
-        StandIn::Unchanged => print(subject.content, context),
+        StandIn::Unchanged if wish.seen => Ok(()),
+        StandIn::Unchanged => print_all(subject.content, context),
         StandIn::Replaced(text) => context.printer.bytes(text.as_bytes()),
     }
 }
@@ -104,7 +141,7 @@ fn show(view: &View, subject: &Subject<'_>, context: &mut Context) -> anyhow::Re
 }
 
 /// Prints an output as it is, but for masks.
-fn print(content: &dyn Content, context: &mut Context) -> anyhow::Result<()> {
+fn print_all(content: &dyn Content, context: &mut Context) -> anyhow::Result<()> {
     let mut offset = 0;
     loop {
         let block = content.bytes(offset, BLOCK)?;

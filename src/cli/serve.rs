@@ -44,6 +44,7 @@ fn options(plan: &Plan) -> Options {
         write_once: settings.is_on(Key::WriteOnce),
         list_views: settings.text(Key::Views) == Some("listed"),
         max_artifact: settings.number(Key::MaxArtifact),
+        max_terminal: settings.number(Key::MaxTerminal),
         quota: settings.number(Key::Quota),
         min_free: settings.number(Key::MinFree).unwrap_or(defaults.min_free),
         // With other users, each may make conversations, and remove no one else's.

@@ -385,10 +385,7 @@ impl Shared {
     /// Whether `length` bytes at `offset` stay within cap and quota and leave room on the disk.
     fn room_for(&self, node: &Node, offset: u64, length: u64) -> Result<()> {
         let end = offset.saturating_add(length);
-        match self.options.max_artifact {
-            Some(most) if end > most => return Err(FsError::TooLarge(most)),
-            _ => {}
-        }
+        self.in_cap(node, end)?;
         if let Some((quota, id)) = self.options.quota.zip(node.conversation()) {
             let growth = end.saturating_sub(node.as_file()?.writing().end);
             self.room.in_quota(&*self.conversation(&id)?, quota, growth)?;

@@ -8,6 +8,8 @@ use dashmap::DashMap;
 use crate::fs::FsError;
 use crate::fs::Options;
 use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::node::Node;
 use crate::model::Component;
 use crate::store::Cache;
 use crate::store::Conversation;
@@ -38,6 +40,19 @@ impl Credit {
         // Other writers use the same room: half of it at most before the next look.
         self.0.store((room.saturating_sub(length) / 2).min(BETWEEN_LOOKS), Relaxed);
         Ok(length <= room)
+    }
+}
+
+impl Shared {
+    /// EFBIG where a file that ends at `end` would pass its cap.
+    pub(crate) fn in_cap(&self, node: &Node, end: u64) -> Result<()> {
+        let over = |cap: Option<u64>| cap.filter(|most| end > *most);
+        let is_terminal = || node.place().is_some_and(|(_, path)| path.is_terminal());
+        let log = over(self.options.max_terminal).filter(|_| is_terminal());
+        match over(self.options.max_artifact).into_iter().chain(log).min() {
+            Some(most) => Err(FsError::TooLarge(most)),
+            None => Ok(()),
+        }
     }
 }
 

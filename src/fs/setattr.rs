@@ -76,10 +76,7 @@ impl Shared {
         size: u64,
         fh: Option<Fh>,
     ) -> Result<()> {
-        match self.options.max_artifact {
-            Some(most) if size > most => return Err(FsError::TooLarge(most)),
-            _ => {}
-        }
+        self.in_cap(node, size)?;
         let handle = fh.and_then(|fh| self.handles.file(fh).ok()).filter(|handle| handle.writes);
         let open = if let Some(handle) = &handle {
             Arc::clone(&handle.file)

@@ -149,6 +149,11 @@ impl RelPath {
     pub fn is_artifact(&self) -> bool {
         self.0.as_bytes().starts_with(b"artifacts/") && !is_scratch(self.file_name())
     }
+
+    /// Whether it stands under `artifacts/terminal`: such a file is the log of a command.
+    pub fn is_terminal(&self) -> bool {
+        self.0.as_bytes().starts_with(b"artifacts/terminal/")
+    }
 }
 
 impl fmt::Display for RelPath {
@@ -232,6 +237,8 @@ mod tests {
         assert!(is("artifacts/terminal/x.log"));
         assert!(!is("artifacts/tool/x.tmp"));
         assert!(!is("history/messages.jsonl"));
+        let is = |path: &str| RelPath::new(path).unwrap().is_terminal();
+        assert!(is("artifacts/terminal/x.log") && !is("artifacts/tool/x.txt"));
     }
 
     #[test]

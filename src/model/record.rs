@@ -76,6 +76,9 @@ pub struct Said {
     /// The exit code of a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// How long the call took, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
     /// The MIME type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
@@ -102,6 +105,7 @@ impl Said {
         take(&mut self.server, newer.server.as_ref());
         take(&mut self.args, newer.args.as_ref());
         take(&mut self.exit_code, newer.exit_code.as_ref());
+        take(&mut self.duration_ms, newer.duration_ms.as_ref());
         take(&mut self.mime, newer.mime.as_ref());
     }
 }

@@ -12,9 +12,9 @@ use crate::redact::block::Window;
 ///
 /// Holds back what may be part of a secret, a block and what has to be seen around it, some 300 KiB:
 /// `finish` writes it, and flushing does not.
-pub struct Stream<'a> {
+pub struct Stream<'a, W> {
     rules: &'a Rules,
-    out: &'a mut dyn Write,
+    out: W,
     /// The bytes from `offset` on: what comes next, and what has to be known before it.
     held: Vec<u8>,
     offset: u64,
@@ -22,18 +22,18 @@ pub struct Stream<'a> {
     number: u64,
 }
 
-impl<'a> Stream<'a> {
+impl<'a, W: Write> Stream<'a, W> {
     /// Has seen nothing yet.
-    pub fn new(rules: &'a Rules, out: &'a mut dyn Write) -> Self {
+    pub fn new(rules: &'a Rules, out: W) -> Self {
         Self { rules, out, held: Vec::new(), offset: 0, number: 0 }
     }
 
-    /// Writes the rest.
-    pub fn finish(mut self) -> io::Result<()> {
+    /// Writes the rest, and gives back what it writes to.
+    pub fn finish(mut self) -> io::Result<W> {
         while self.number * BLOCK < self.seen() {
             self.emit(self.seen())?;
         }
-        Ok(())
+        Ok(self.out)
     }
 
     fn seen(&self) -> u64 {
@@ -56,7 +56,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-impl Write for Stream<'_> {
+impl<W: Write> Write for Stream<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.held.extend_from_slice(bytes);
         while self.seen() >= (self.number + 1) * BLOCK + REACH as u64 {
@@ -70,7 +70,7 @@ impl Write for Stream<'_> {
     }
 }
 
-impl std::fmt::Debug for Stream<'_> {
+impl<W> std::fmt::Debug for Stream<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Stream").field("offset", &self.offset).finish_non_exhaustive()
     }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
+use std::str::FromStr;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::XattrFlags;
@@ -35,12 +36,14 @@ pub fn said_of(file: &File) -> io::Result<Said> {
 /// A disk without attributes, or without room for a long value, is no error: the manifest has all.
 pub fn set_said(file: &File, said: &Said) -> io::Result<()> {
     let exit_code = said.exit_code.map(|code| code.to_string());
+    let duration_ms = said.duration_ms.map(|duration| duration.to_string());
     let pairs = [
         ("call", &said.call),
         ("tool", &said.tool),
         ("server", &said.server),
         ("args", &said.args),
         ("exit_code", &exit_code),
+        ("duration_ms", &duration_ms),
         ("mime", &said.mime),
     ];
     for (key, value) in pairs {
@@ -56,7 +59,7 @@ pub fn set_said(file: &File, said: &Said) -> io::Result<()> {
 
 /// Takes one attribute into `said`. False, and nothing taken, where the name is not one of ours or
 /// the value cannot be: it must be UTF-8, not empty, on one line (arguments excepted), and an exit
-/// code must be a number.
+/// code and a duration must be numbers.
 pub fn parse_attribute(name: &str, value: &[u8], said: &mut Said) -> bool {
     let Some(key) = name.strip_prefix(PREFIX) else { return false };
     let Some(value) = std::str::from_utf8(value).ok().filter(|value| !value.is_empty()) else {
@@ -71,16 +74,17 @@ pub fn parse_attribute(name: &str, value: &[u8], said: &mut Said) -> bool {
         "server" => &mut said.server,
         "args" => &mut said.args,
         "mime" => &mut said.mime,
-        "exit_code" => return parse_exit_code(value, said),
+        "exit_code" => return parse_number(value, &mut said.exit_code),
+        "duration_ms" => return parse_number(value, &mut said.duration_ms),
         _ => return false,
     };
     *field = Some(value.to_owned());
     true
 }
 
-fn parse_exit_code(value: &str, said: &mut Said) -> bool {
-    let Ok(code) = value.parse() else { return false };
-    said.exit_code = Some(code);
+fn parse_number<N: FromStr>(value: &str, field: &mut Option<N>) -> bool {
+    let Ok(number) = value.parse() else { return false };
+    *field = Some(number);
     true
 }
 
@@ -136,6 +140,7 @@ mod tests {
             server: Some("shell".into()),
             args: Some("{\n  \"command\": \"make\"\n}".into()),
             exit_code: Some(-1),
+            duration_ms: Some(1250),
             mime: Some("text/plain".into()),
         }
     }

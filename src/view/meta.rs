@@ -30,6 +30,8 @@ struct Meta<'a> {
     args: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
     mime: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     incomplete: Option<&'a str>,
@@ -55,6 +57,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         server: said.server.as_deref(),
         args: said.args.as_deref(),
         exit_code: said.exit_code,
+        duration_ms: said.duration_ms,
         mime: said.mime.as_deref().unwrap_or(&subject.analysis.mime),
         incomplete: subject.record.incomplete(),
         redacted: Tally::default(),

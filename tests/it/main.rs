@@ -12,6 +12,7 @@ mod moving;
 mod posix;
 mod put;
 mod removal;
+mod run;
 mod semantics;
 mod settings;
 mod support;

@@ -50,6 +50,10 @@ pub(in crate::cli) struct MountArgs {
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxArtifact.parse(text))]
     pub(in crate::cli) max_artifact: Option<Value>,
 
+    /// The same for one log in `artifacts/terminal`. Default: 1 GiB.
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxTerminal.parse(text))]
+    pub(in crate::cli) max_terminal: Option<Value>,
+
     /// Most bytes of all outputs of one conversation, or `off`: a write past it fails with EDQUOT.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::Quota.parse(text))]
     pub(in crate::cli) quota: Option<Value>,
@@ -87,6 +91,7 @@ impl MountArgs {
             (Key::Advertise, self.advertise.clone().map(Value::Text)),
             (Key::AllowOther, self.allow_other.map(Value::Switch)),
             (Key::MaxArtifact, self.max_artifact.clone()),
+            (Key::MaxTerminal, self.max_terminal.clone()),
             (Key::Quota, self.quota.clone()),
             (Key::MinFree, self.min_free.clone()),
             (Key::Passthrough, passthrough),

@@ -18,6 +18,7 @@ pub(in crate::cli) enum Key {
     Views,
     Passthrough,
     MaxArtifact,
+    MaxTerminal,
     Quota,
     MinFree,
     CacheBytes,
@@ -160,6 +161,17 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         variable: env::MAX_ARTIFACT,
         flag: Some("--max-artifact"),
         about: "Most bytes of one output; a write past it fails with EFBIG.",
+    },
+    Row {
+        key: Key::MaxTerminal,
+        group: Group::Mount,
+        name: "max_terminal",
+        kind: Kind::Size(&["off"]),
+        default: "1 GiB",
+        variable: env::MAX_TERMINAL,
+        flag: Some("--max-terminal"),
+        about: "Most bytes of one log in `artifacts/terminal`; a write past it fails with EFBIG, and \
+                `ctxfs run` keeps no more.",
     },
     Row {
         key: Key::Quota,

@@ -1,10 +1,13 @@
 //! Keeping an output in a conversation of the store.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use crate::cli::Context;
 use crate::cli::args::PutArgs;
 use crate::cli::config::Key;
+use crate::cli::config::Settings;
 use crate::cli::outcome::Failure;
 use crate::cli::put::asked::Asked;
 use crate::cli::put::output::Output;
@@ -26,30 +29,59 @@ use crate::store::Conversation;
 use crate::store::Store;
 
 /// Stores standard input as the output of a call.
-pub(super) fn keep(asked: &Asked<'_>, context: &Context) -> anyhow::Result<Output> {
-    let (args, given) = (asked.args, &asked.settings);
-    let root = given.store(&context.environment)?;
-    let id = id(args)?;
-    let store = Store::open(&root)?;
-    let conversation = store.create_conversation(&id)?;
-    let call = args.call.clone().unwrap_or_else(|| Uuid::now_v7().to_string());
+pub(super) fn keep(args: &PutArgs, asked: &Asked, context: &Context) -> anyhow::Result<Output> {
+    let home = Home::open(args.conversation.as_deref(), &asked.settings, context)?;
+    let call = args.call.clone().unwrap_or_else(new_call);
     let said = Said { call: Some(call.clone()), ..asked.said() };
-    let writer = ArtifactWriter::create_for_call(&conversation, Folder::Tool, &call, said)?;
+    let writer = ArtifactWriter::create_for_call(&home.conversation, Folder::Tool, &call, said)?;
     let record = write(writer, asked.stored_rules())?;
-    let prefix = settings::reader_prefix(given.text(Key::Advertise), &root, &context.environment);
-    let path = RelPath::new(&record.path)?;
-    let place = Place::new(&prefix, &id.to_text(), &path);
-    let content = open(&conversation, &path)?;
-    let recorded = record.analysis.clone().filter(|found| found.bytes == content.len());
-    let analysis = recorded.map_or_else(|| analyze(&content), Ok)?;
-    let stored = Stored { store, id, path, place };
-    Ok(Output::new(content, analysis, record, asked).stored_as(stored))
+    home.output(record, asked)
 }
 
-/// The conversation that was named, else a new one.
-fn id(args: &PutArgs) -> Result<Component, Failure> {
-    let new = || format!("session-{}", Uuid::now_v7());
-    let id = args.conversation.clone().unwrap_or_else(new);
+/// The id of a call that nobody named.
+pub(in crate::cli) fn new_call() -> String {
+    Uuid::now_v7().to_string()
+}
+
+/// The conversation that outputs go to.
+pub(in crate::cli) struct Home {
+    store: Store,
+    pub(in crate::cli) conversation: Arc<Conversation>,
+    id: Component,
+    /// The mountpoint as the reader names it.
+    prefix: String,
+}
+
+impl Home {
+    /// The conversation that was named, else a new one.
+    pub(in crate::cli) fn open(
+        named: Option<&str>,
+        given: &Settings,
+        context: &Context,
+    ) -> anyhow::Result<Self> {
+        let root = given.store(&context.environment)?;
+        let id = id(named)?;
+        let store = Store::open(&root)?;
+        let conversation = store.create_conversation(&id)?;
+        let prefix =
+            settings::reader_prefix(given.text(Key::Advertise), &root, &context.environment);
+        Ok(Self { store, conversation, id, prefix })
+    }
+
+    /// The output that was stored as `record` says.
+    pub(in crate::cli) fn output(self, record: Record, asked: &Asked) -> anyhow::Result<Output> {
+        let path = RelPath::new(&record.path)?;
+        let place = Place::new(&self.prefix, &self.id.to_text(), &path);
+        let content = open(&self.conversation, &path)?;
+        let recorded = record.analysis.clone().filter(|found| found.bytes == content.len());
+        let analysis = recorded.map_or_else(|| analyze(&content), Ok)?;
+        let stored = Stored { store: self.store, id: self.id, path, place };
+        Ok(Output::new(content, analysis, record, asked).stored_as(stored))
+    }
+}
+
+fn id(named: Option<&str>) -> Result<Component, Failure> {
+    let id = named.map_or_else(|| format!("session-{}", Uuid::now_v7()), str::to_owned);
     Component::new(&id).map_err(|error| {
         let text = format!("the conversation `{id}` cannot be: {error}");
         Failure::usage(text, "an id is one path component, such as `c7`")

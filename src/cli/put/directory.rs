@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use anyhow::Context as _;
 
+use crate::cli::args::PutArgs;
 use crate::cli::put::asked::Asked;
 use crate::cli::put::output::Filed;
 use crate::cli::put::output::Output;
@@ -20,8 +21,8 @@ use crate::store::Artifact;
 use crate::store::ToolOutputDir;
 
 /// Writes standard input to a new file of the directory.
-pub(super) fn keep(asked: &Asked<'_>) -> anyhow::Result<Output> {
-    let (dir, file, path) = create(asked)?;
+pub(super) fn keep(args: &PutArgs, asked: &Asked) -> anyhow::Result<Output> {
+    let (dir, file, path) = create(args, asked)?;
     let mut sink = Sink { file, analyzer: Analyzer::new() };
     receive(&mut sink, asked.stored_rules())
         .map_err(|cut| cut.told(&path.display().to_string()))?;
@@ -34,16 +35,16 @@ pub(super) fn keep(asked: &Asked<'_>) -> anyhow::Result<Output> {
 }
 
 /// Copies an output that is stored to a new file of the directory.
-pub(super) fn copy(output: Output, asked: &Asked<'_>) -> anyhow::Result<Output> {
-    let (dir, mut file, path) = create(asked)?;
+pub(super) fn copy(output: Output, args: &PutArgs, asked: &Asked) -> anyhow::Result<Output> {
+    let (dir, mut file, path) = create(args, asked)?;
     io::copy(&mut output.content.file().as_ref(), &mut file)
         .with_context(|| format!("cannot write all of `{}`", path.display()))?;
     Ok(output.filed_as(settle(dir, &file, path)?))
 }
 
-fn create(asked: &Asked<'_>) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
+fn create(args: &PutArgs, asked: &Asked) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
     let dir = ToolOutputDir::open(&asked.limits.dir)?;
-    let tool = asked.args.tool.as_deref().unwrap_or_default();
+    let tool = args.tool.as_deref().unwrap_or_default();
     let (file, path) = dir.create(tool, SystemTime::now())?;
     Ok((dir, file, path))
 }

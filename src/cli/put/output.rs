@@ -27,7 +27,7 @@ const DAY: Duration = Duration::from_hours(24);
 const GRACE: Duration = Duration::from_hours(1);
 
 /// An output in a conversation, in a directory of the tool-output layout, or in both.
-pub(super) struct Output {
+pub(in crate::cli) struct Output {
     pub(super) content: Artifact,
     /// Speaks of all of `content`, without secrets where they are masked.
     analysis: Analysis,
@@ -58,7 +58,7 @@ impl Output {
         content: Artifact,
         analysis: Analysis,
         record: Record,
-        asked: &Asked<'_>,
+        asked: &Asked,
     ) -> Self {
         let redaction = asked.redaction.clone();
         let (mut analysis, mut record) = (analysis, record);
@@ -80,7 +80,7 @@ impl Output {
     }
 
     /// How the reader names it; where it is in both, `as_file` chooses.
-    pub(super) fn place(&self, as_file: bool) -> Place {
+    pub(in crate::cli) fn place(&self, as_file: bool) -> Place {
         let filed = || self.filed.as_ref().map(|filed| Place::alone(&filed.name()));
         let stored = self.stored.as_ref().map(|stored| stored.place.clone());
         let place = if as_file { filed().or(stored) } else { stored.or_else(filed) };

@@ -38,7 +38,7 @@ pub(super) fn receive(sink: &mut dyn Write, rules: Option<&Rules>) -> Result<(),
     let Some(rules) = rules else { return copy(sink) };
     let mut stream = Stream::new(rules, sink);
     let copied = copy(&mut stream);
-    copied.and(stream.finish().map_err(Cut::Store))
+    copied.and(stream.finish().map(drop).map_err(Cut::Store))
 }
 
 fn copy(sink: &mut dyn Write) -> Result<(), Cut> {

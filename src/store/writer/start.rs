@@ -47,7 +47,11 @@ impl Start {
 }
 
 fn create(dir: &Dir, name: &Component) -> io::Result<File> {
-    dir.create_file(name.as_os_str(), OFlags::WRONLY | OFlags::EXCL, layout::FILE_MODE)
+    dir.create_file(
+        name.as_os_str(),
+        OFlags::WRONLY | OFlags::APPEND | OFlags::EXCL,
+        layout::FILE_MODE,
+    )
 }
 
 /// Whether a file has that name, which nobody writes now.

@@ -34,6 +34,12 @@ impl Terminal {
         self.tmux(&["send-keys"]).args(keys).stdout();
     }
 
+    /// Gives the screen another size.
+    pub(crate) fn resize(&self, columns: u32, rows: u32) {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        self.tmux(&["resize-window", "-x", &columns, "-y", &rows]).stdout();
+    }
+
     /// What is on the screen; empty once the program has ended.
     pub(crate) fn screen(&self) -> String {
         let output = self.tmux(&["capture-pane", "-p"]).run();

@@ -1,0 +1,162 @@
+//! The command, and where its output comes from.
+
+use std::ffi::OsString;
+use std::io;
+use std::io::PipeReader;
+use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process;
+use std::process::Command;
+use std::process::ExitStatus;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+use rustix::pty::OpenptFlags;
+use rustix::termios::LocalModes;
+use rustix::termios::OptionalActions;
+
+use crate::cli::run::outer::Outer;
+use crate::cli::run::stream::Which;
+
+/// What shells answer where there is no such command, and where it cannot be run.
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+/// What shells add to the number of the signal that ended a command.
+const BY_SIGNAL: i32 = 128;
+
+/// Why there is no child.
+#[derive(Debug)]
+pub(super) enum NotRun {
+    /// The command cannot be run: what to say of it, and the exit code.
+    Command { text: String, code: i32 },
+    /// There is no pipe, or no terminal.
+    Machine(io::Error),
+}
+
+/// The command, running.
+#[derive(Debug)]
+pub(super) struct Child {
+    process: process::Child,
+    ended: Option<i32>,
+    /// What its output comes from.
+    pub(super) outputs: Vec<(Which, OwnedFd)>,
+    /// The terminal that it runs on, from our end.
+    pub(super) terminal: Option<OwnedFd>,
+}
+
+impl Child {
+    /// Both streams through one pipe, or, where they are `split`, each through its own.
+    pub(super) fn on_pipes(command: &[OsString], split: bool) -> Result<Self, NotRun> {
+        let (reader, writer) = io::pipe().map_err(NotRun::Machine)?;
+        let (more, error) = if split {
+            let (reader, writer) = io::pipe().map_err(NotRun::Machine)?;
+            (Some(reader), writer)
+        } else {
+            (None, writer.try_clone().map_err(NotRun::Machine)?)
+        };
+        let output = |which| move |reader: PipeReader| (which, OwnedFd::from(reader));
+        let outputs = std::iter::once(reader).map(output(Which::Output));
+        let outputs = outputs.chain(more.map(output(Which::Error))).collect();
+        let mut start = of(command);
+        start.stdout(writer).stderr(error);
+        Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: None })
+    }
+
+    /// On a terminal of its own, as large as `outer`.
+    pub(super) fn on_terminal(command: &[OsString], outer: &Outer) -> Result<Self, NotRun> {
+        let (ours, theirs) = open_terminal(outer).map_err(NotRun::Machine)?;
+        let copy = |end: &OwnedFd| end.try_clone().map_err(NotRun::Machine);
+        let mut start = of(command);
+        start.stdin(copy(&theirs)?).stdout(copy(&theirs)?).stderr(theirs);
+        own_session(&mut start);
+        let outputs = vec![(Which::Output, copy(&ours)?)];
+        Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: Some(ours) })
+    }
+
+    /// Whether it has ended.
+    pub(super) fn has_ended(&mut self) -> io::Result<bool> {
+        if self.ended.is_none() {
+            self.ended = self.process.try_wait()?.map(code);
+        }
+        Ok(self.ended.is_some())
+    }
+
+    /// Its exit code, once it has ended: 128 and the signal, where one ended it.
+    pub(super) fn wait(&mut self) -> io::Result<i32> {
+        match self.ended {
+            Some(code) => Ok(code),
+            None => Ok(code(self.process.wait()?)),
+        }
+    }
+
+    /// Sends it a signal: on a terminal of its own, to the whole group.
+    pub(super) fn signal(&mut self, number: i32) -> io::Result<()> {
+        let Some(signal) = Signal::from_named_raw(number) else { return Ok(()) };
+        if self.has_ended()? {
+            return Ok(());
+        }
+        let pid = Pid::from_child(&self.process);
+        // It may have ended since.
+        let _sent = match self.terminal {
+            Some(_) => rustix::process::kill_process_group(pid, signal),
+            None => rustix::process::kill_process(pid, signal),
+        };
+        Ok(())
+    }
+}
+
+fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| BY_SIGNAL + status.signal().unwrap_or_default())
+}
+
+fn of(command: &[OsString]) -> Command {
+    let mut start = Command::new(&command[0]);
+    start.args(&command[1..]);
+    start
+}
+
+fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, NotRun> {
+    start.spawn().map_err(|error| {
+        let found = error.kind() != io::ErrorKind::NotFound;
+        let name = command[0].to_string_lossy();
+        let text = format!("ctxfs: cannot run `{name}`: {error}\n");
+        NotRun::Command { text, code: if found { NOT_EXECUTABLE } else { NOT_FOUND } }
+    })
+}
+
+/// A new terminal: our end, and that of the command.
+fn open_terminal(outer: &Outer) -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = rustix::pty::openpt(flags)?;
+    rustix::pty::grantpt(&ours)?;
+    rustix::pty::unlockpt(&ours)?;
+    let theirs = rustix::pty::ioctl_tiocgptpeer(&ours, flags)?;
+    rustix::termios::tcsetwinsize(&ours, outer.size())?;
+    if !outer.is_terminal() {
+        be_quiet(&theirs)?;
+    }
+    let nonblocking = rustix::fs::fcntl_getfl(&ours)? | rustix::fs::OFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(&ours, nonblocking)?;
+    Ok((ours, theirs))
+}
+
+/// Input that nobody types is not part of the output.
+fn be_quiet(terminal: impl AsFd) -> io::Result<()> {
+    let mut modes = rustix::termios::tcgetattr(&terminal)?;
+    modes.local_modes.remove(LocalModes::ECHO);
+    Ok(rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &modes)?)
+}
+
+/// Makes what is to be started the leader of a session whose terminal is its standard input.
+#[expect(unsafe_code, reason = "what happens between fork and exec is unsafe to say")]
+fn own_session(start: &mut Command) {
+    let begin = || {
+        rustix::process::setsid()?;
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        Ok(())
+    };
+    // SAFETY: two system calls; no memory is allocated and no lock is taken.
+    unsafe { start.pre_exec(begin) };
+}

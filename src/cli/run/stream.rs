@@ -1,0 +1,254 @@
+//! From the command to its logs: whatever comes next, output, input or a signal.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use signal_hook::consts::SIGCHLD;
+use signal_hook::consts::SIGCONT;
+use signal_hook::consts::SIGTSTP;
+use signal_hook::consts::SIGWINCH;
+
+use crate::cli::run::child::Child;
+use crate::cli::run::log::Logs;
+use crate::cli::run::outer::Outer;
+use crate::cli::run::signals::Caught;
+use crate::cli::run::signals::Signals;
+
+/// Bytes that are read at once; as many as a pipe holds.
+const BLOCK: usize = 64 * 1024;
+/// Bytes of input that are read at once; as many as a line of a terminal can have.
+const INPUT: usize = 4096;
+/// What ends the input on a terminal; see termios(3), VEOF.
+const END_OF_INPUT: u8 = 4;
+
+/// A stream of the command. One that carries both is the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    Output,
+    Error,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// The exit code.
+    pub(super) code: i32,
+    /// Why the logs may lack their end.
+    pub(super) cut: Option<&'static str>,
+}
+
+/// A command on its way.
+pub(super) struct Streaming<'a, 'b> {
+    child: Child,
+    signals: Signals,
+    outer: Outer,
+    logs: &'a mut Logs<'b>,
+    live: bool,
+    block: Vec<u8>,
+    input: Input,
+    /// Whether to wait no longer for what others still have to say.
+    cut: bool,
+}
+
+/// What was typed and has not gone to the command's terminal yet.
+#[derive(Debug, Default)]
+struct Input {
+    bytes: VecDeque<u8>,
+    ended: bool,
+    /// Whether what came last ended a line.
+    at_line_end: bool,
+}
+
+/// What is ready.
+struct Ready {
+    outputs: Vec<bool>,
+    signals: bool,
+    input: bool,
+    terminal: bool,
+}
+
+impl<'a, 'b> Streaming<'a, 'b> {
+    /// Nothing is read yet. `live`: a person watches.
+    pub(super) fn new(
+        child: Child,
+        signals: Signals,
+        outer: Outer,
+        logs: &'a mut Logs<'b>,
+        live: bool,
+    ) -> Self {
+        let (block, input) = (vec![0; BLOCK], Input { at_line_end: true, ..Input::default() });
+        Self { child, signals, outer, logs, live, block, input, cut: false }
+    }
+
+    /// Until all who have its output open have closed it, and the command has ended. Asked to end
+    /// once the command has, it waits for nobody else.
+    pub(super) fn run(mut self) -> io::Result<Ending> {
+        if self.child.terminal.is_some() {
+            self.outer.make_raw();
+        }
+        while !self.cut && self.goes_on()? {
+            let ready = self.wait()?;
+            if ready.signals {
+                self.pass_signals()?;
+            }
+            if ready.input {
+                self.take_input()?;
+            }
+            if ready.terminal {
+                self.give_input()?;
+            }
+            self.take_outputs(&ready.outputs)?;
+        }
+        self.child.outputs.clear();
+        let cut = self.cut.then_some("another process still had its output open");
+        Ok(Ending { code: self.child.wait()?, cut })
+    }
+
+    fn goes_on(&mut self) -> io::Result<bool> {
+        Ok(!self.child.outputs.is_empty() || !self.child.has_ended()?)
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
+        let terminal = self.child.terminal.as_ref();
+        let takes = terminal.filter(|_| self.input.is_taken());
+        let gives = terminal.filter(|_| !self.input.bytes.is_empty());
+        let takes = takes.filter(|_| self.outer.may_read()).map(|_| rustix::stdio::stdin());
+        let outputs = self.child.outputs.iter().map(|(_, fd)| fd);
+        let mut fds: Vec<_> = outputs.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let count = fds.len();
+        fds.push(PollFd::new(&self.signals, PollFlags::IN));
+        let input = takes.as_ref().map(|stdin| PollFd::new(stdin, PollFlags::IN));
+        fds.extend(input);
+        fds.extend(gives.map(|terminal| PollFd::new(terminal, PollFlags::OUT)));
+        match rustix::event::poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        let outputs = ready.by_ref().take(count).collect();
+        let mut next = |is_asked: bool| is_asked && ready.next() == Some(true);
+        Ok(Ready {
+            outputs,
+            signals: next(true),
+            input: next(takes.is_some()),
+            terminal: next(gives.is_some()),
+        })
+    }
+
+    /// Reads what there is, once of each; those that have ended are closed.
+    fn take_outputs(&mut self, ready: &[bool]) -> io::Result<()> {
+        let mut open = Vec::with_capacity(self.child.outputs.len());
+        for ((which, fd), ready) in std::mem::take(&mut self.child.outputs).into_iter().zip(ready) {
+            let count = if *ready { read(&fd, &mut self.block)? } else { None };
+            if let Some(count) = count {
+                self.logs.write(which, &self.block[..count], self.live);
+            }
+            if count != Some(0) {
+                open.push((which, fd));
+            }
+        }
+        self.child.outputs = open;
+        Ok(())
+    }
+
+    fn take_input(&mut self) -> io::Result<()> {
+        let mut block = [0; INPUT];
+        match read(rustix::stdio::stdin(), &mut block)? {
+            None => {}
+            Some(0) => self.input.end(),
+            Some(count) => self.input.add(&block[..count]),
+        }
+        Ok(())
+    }
+
+    fn give_input(&mut self) -> io::Result<()> {
+        let Some(terminal) = &self.child.terminal else { return Ok(()) };
+        let bytes = self.input.bytes.make_contiguous();
+        match rustix::io::write(terminal, bytes) {
+            Ok(count) => drop(self.input.bytes.drain(..count)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // Nobody is there to take it.
+            Err(Errno::IO) => self.input = Input { ended: true, ..Input::default() },
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn pass_signals(&mut self) -> io::Result<()> {
+        for caught in self.signals.pending() {
+            match caught.number {
+                SIGCHLD => {}
+                SIGWINCH => self.resize(caught)?,
+                SIGTSTP => self.stop(caught)?,
+                SIGCONT => self.go_on(caught)?,
+                _ => self.pass(caught)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What the terminal sends to this group, a command in the same group has had already.
+    fn pass(&mut self, caught: Caught) -> io::Result<()> {
+        if self.child.has_ended()? && caught.is_ending() {
+            self.cut = true;
+        }
+        let has_it = caught.shared && self.child.terminal.is_none();
+        if has_it { Ok(()) } else { self.child.signal(caught.number) }
+    }
+
+    /// The kernel tells those on the command's terminal.
+    fn resize(&mut self, caught: Caught) -> io::Result<()> {
+        match &self.child.terminal {
+            Some(terminal) => Ok(rustix::termios::tcsetwinsize(terminal, self.outer.size())?),
+            None => self.pass(caught),
+        }
+    }
+
+    /// Stops the command and then this process, until somebody lets it go on.
+    fn stop(&mut self, caught: Caught) -> io::Result<()> {
+        self.pass(caught)?;
+        self.outer.restore();
+        signal_hook::low_level::emulate_default_handler(SIGTSTP)
+    }
+
+    fn go_on(&mut self, caught: Caught) -> io::Result<()> {
+        if self.child.terminal.is_some() {
+            self.outer.make_raw();
+        }
+        self.child.signal(caught.number)
+    }
+}
+
+impl Input {
+    /// Whether there is room for more, and more may come.
+    fn is_taken(&self) -> bool {
+        self.bytes.is_empty() && !self.ended
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.at_line_end = bytes.last() == Some(&b'\n');
+        self.bytes.extend(bytes);
+    }
+
+    /// In the middle of a line the first one ends that.
+    fn end(&mut self) {
+        let count = if self.at_line_end { 1 } else { 2 };
+        self.bytes.extend(std::iter::repeat_n(END_OF_INPUT, count));
+        self.ended = true;
+    }
+}
+
+/// Up to a block; nothing yet where it would have to wait, 0 bytes at the end.
+fn read(from: impl AsFd, block: &mut [u8]) -> io::Result<Option<usize>> {
+    match rustix::io::read(from, block) {
+        Ok(count) => Ok(Some(count)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+        // A terminal that nobody has open any longer.
+        Err(Errno::IO) => Ok(Some(0)),
+        Err(error) => Err(error.into()),
+    }
+}
