@@ -55,7 +55,8 @@ impl Shared {
         if let Some(analysis) = self.kept(node.ino, moment).or_else(|| recorded(record, moment)) {
             return Ok(Found { analysis, whole: true });
         }
-        let (analysis, whole) = known.analyse(file, moment.size, expired)?;
+        let (analysis, whole) =
+            known.analyse(file, moment.size, expired, &self.counters.bytes_analysed)?;
         let analysis = Arc::new(analysis);
         let after = Moment::now(known, file)?;
         if whole && after.size == analysis.bytes && after.past == moment.past {

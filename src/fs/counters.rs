@@ -11,6 +11,8 @@ use serde_json::json;
 pub struct Counters {
     /// Bytes written through the mount.
     pub bytes_written: AtomicU64,
+    /// Bytes that analysis has read: as many as were written, where each is read once.
+    pub bytes_analysed: AtomicU64,
     /// Artifacts sealed.
     pub sealed: AtomicU64,
     /// Views computed.
@@ -32,6 +34,7 @@ impl Counters {
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "bytesWritten": self.bytes_written.load(Relaxed),
+            "bytesAnalysed": self.bytes_analysed.load(Relaxed),
             "sealed": self.sealed.load(Relaxed),
             "viewsComputed": self.views_computed.load(Relaxed),
             "viewsOutOfTime": self.views_out_of_time.load(Relaxed),

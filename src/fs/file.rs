@@ -7,9 +7,11 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::Weak;
+use std::sync::atomic::AtomicU64;
 
 use rustix::fs::OFlags;
 
+use crate::fs::Counters;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::closer::Closer;
@@ -146,16 +148,17 @@ impl FileNode {
     ///
     /// Returns the facts of the bytes seen, and whether that is all that was asked: `expired` is
     /// asked between steps. What others did to the file is looked at once, before: while they write
-    /// on, the analysis comes to an end all the same.
+    /// on, the analysis comes to an end all the same. Adds the bytes that it reads to `read`.
     pub(crate) fn analyse(
         &self,
         file: &File,
         at_least: u64,
         expired: &dyn Fn() -> bool,
+        read: &AtomicU64,
     ) -> Result<(Analysis, bool)> {
         let (past, _) = self.meet(file)?;
         loop {
-            let (seen, ended, facts) = self.step(file, at_least, past.others)?;
+            let (seen, ended, facts) = self.step(file, at_least, past.others, read)?;
             if let Some(facts) = facts {
                 return Ok((facts, seen >= at_least || ended));
             }
@@ -172,6 +175,7 @@ impl FileNode {
         file: &File,
         at_least: u64,
         others: u64,
+        read: &AtomicU64,
     ) -> Result<(u64, bool, Option<Analysis>)> {
         let rewrites = self.writing().rewrites;
         let mut tracker = self.tracker();
@@ -191,6 +195,7 @@ impl FileNode {
                 return Ok((analyzer.seen(), true, Some(analyzer.finish())));
             }
             analyzer.push(&buffer[..count]);
+            Counters::add(read, count as u64);
         }
         let seen = analyzer.seen();
         Ok((seen, false, (seen >= at_least).then(|| analyzer.finish())))

@@ -231,7 +231,7 @@ impl Shared {
         let node = Arc::clone(job.node());
         let result = match job {
             Job::Opened(node) => self.note_live(&node).map(|()| Outcome::Done),
-            Job::Follow(node) => Self::follow(&node),
+            Job::Follow(node) => self.follow(&node),
             Job::Seal(node) => self.seal(&node, ending),
             Job::Analyse(node) => self.analyse_sealed(&node, ending),
         };
@@ -259,7 +259,7 @@ impl Shared {
         })
     }
 
-    fn follow(node: &Arc<Node>) -> Result<Outcome> {
+    fn follow(&self, node: &Arc<Node>) -> Result<Outcome> {
         let file = node.as_file()?;
         if !node.place().is_some_and(|(_, path)| path.is_artifact()) {
             return Ok(Outcome::Done);
@@ -269,7 +269,8 @@ impl Shared {
             return Ok(Outcome::Done);
         };
         let (past, _) = file.meet(&open)?;
-        let (_, whole) = file.analyse(&open, file.analysed() + behind, &|| true)?;
+        let (goal, read) = (file.analysed() + behind, &self.counters.bytes_analysed);
+        let (_, whole) = file.analyse(&open, goal, &|| true, read)?;
         // Behind others who write too it would begin anew each time.
         let done = whole || file.meet(&open)?.0 != past;
         Ok(if done { Outcome::Done } else { Outcome::Again(Job::Follow(Arc::clone(node))) })

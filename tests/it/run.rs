@@ -1,5 +1,6 @@
 //! `ctxfs run`: a command, its log, and what is printed in its place.
 
+mod append;
 mod cap;
 mod live;
 mod pty;
