@@ -13,6 +13,7 @@ mod doctor;
 mod env;
 mod export;
 mod filter;
+mod gc;
 mod help;
 mod import;
 mod logging;
@@ -99,6 +100,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Ls(args) => ls::run(args, cli, context),
         Command::Export(args) => export::run(args, cli, context),
         Command::Import(args) => import::run(args, cli, context),
+        Command::Gc(args) => gc::run(args, cli, context),
         Command::Config(args) => config::run(args, cli, context),
         Command::Doctor => doctor::run(cli, context),
         Command::Demo(args) => demo::run(args, context),

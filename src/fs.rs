@@ -22,12 +22,14 @@ mod filters;
 mod handle;
 mod inode;
 mod io;
+mod keeper;
 mod kept;
 mod lookup;
 mod node;
 mod overtime;
 mod pool;
 mod redaction;
+mod removed;
 mod rename;
 mod rendered;
 mod room;
@@ -74,6 +76,7 @@ use changes::Watched;
 use filters::FilterProcesses;
 use handle::HandleTable;
 use inode::InodeTable;
+use keeper::Keeper;
 use node::DirNode;
 use node::NodeKind;
 use overtime::Overtime;
@@ -81,6 +84,7 @@ use pool::Pool;
 use room::Room;
 use seal::Sealer;
 
+use crate::keep::Rules;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::model::LimitsByTool;
@@ -109,6 +113,8 @@ pub struct Options {
     pub max_terminal: Option<u64>,
     /// Most bytes of the artifacts of one conversation: a write past it gives EDQUOT.
     pub quota: Option<u64>,
+    /// What is removed to make room; nothing, where no rule says so.
+    pub keep: Rules,
     /// Bytes that must stay free on the store's disk: a write that leaves less gives ENOSPC.
     pub min_free: u64,
     /// Permission bits of the root directory.
@@ -137,6 +143,7 @@ impl Default for Options {
             max_artifact: None,
             max_terminal: Some(1 << 30),
             quota: None,
+            keep: Rules::default(),
             min_free: 64 * 1024 * 1024,
             root_mode: 0o755,
             view_deadline: Duration::from_secs(5),
@@ -180,6 +187,7 @@ pub(crate) struct Shared {
     filters: FilterProcesses,
     overtime: Overtime,
     sealer: Sealer,
+    keeper: Keeper,
     /// Kept open, so that each keeps the index of its manifest.
     conversations: Recent<Component, Arc<Conversation>>,
     /// For reading while a record is written under the path of its file, which the names of all
@@ -210,6 +218,7 @@ impl ContextFs {
             filters,
             overtime: Overtime::default(),
             sealer: Sealer::default(),
+            keeper: Keeper::default(),
             conversations: Recent::new(KEPT_CONVERSATIONS),
             places: RwLock::default(),
             room: Room::default(),
@@ -217,6 +226,7 @@ impl ContextFs {
             started: Instant::now(),
         }));
         seal::start(&fs.0)?;
+        keeper::start(&fs.0)?;
         Ok(fs)
     }
 
@@ -245,6 +255,7 @@ impl ContextFs {
     /// are released here.
     pub fn shut_down(&self) {
         self.0.overtime.close();
+        self.0.keeper.finish();
         for handle in self.0.handles.drain() {
             let closed = |file: &Arc<handle::FileHandle>| file.writes && file.is_closed();
             if let handle::Handle::File(file) = handle

@@ -13,6 +13,7 @@
 //! | [`redact`] | secrets: what they look like, and what is shown in their place |
 //! | [`view`] | the computed files: bytes in, text out |
 //! | [`store`] | the disk: layout, manifest, artifacts, recovery |
+//! | [`keep`] | which outputs go when there are too many |
 //! | [`fs`] | the filesystem without a kernel: nodes, handles, sealing |
 //! | [`fuse`] | the adaptor to the kernel, and mounting |
 //! | [`cli`] | the program: arguments, environment, printing |
@@ -20,6 +21,7 @@
 pub mod cli;
 pub mod fs;
 pub mod fuse;
+pub mod keep;
 pub mod materialize;
 pub mod model;
 pub mod redact;

@@ -41,6 +41,7 @@ pub use name::is_scratch;
 pub use place::Place;
 pub use record::Owner;
 pub use record::Record;
+pub use record::Removal;
 pub use record::Said;
 pub use record::State;
 pub use reference::ContextRef;

@@ -18,6 +18,7 @@ mod lease;
 mod manifest;
 mod naming;
 mod owner;
+mod removal;
 mod resolve;
 mod stat;
 mod tool_output;
@@ -70,6 +71,9 @@ pub use lease::lease_is_free;
 pub use manifest::Position;
 pub use naming::call_stem;
 pub use owner::this_process;
+pub use removal::Doomed;
+pub use removal::Fate;
+pub use removal::Sweeping;
 pub use stat::Kind;
 pub use stat::Stat;
 pub use stat::Time;
@@ -186,6 +190,19 @@ impl Store {
             self.0.context.rmdir(id.as_os_str())
         });
         removed.map_err(|error| StoreError::io("remove", &path, error))
+    }
+
+    /// Removes all results that are kept of views.
+    pub fn clear_cache(&self) -> Result<(), StoreError> {
+        let path = self.0.root.join(layout::CACHE);
+        self.cache(0).clear().map_err(|error| StoreError::io("clear", &path, error))
+    }
+
+    /// Waits until no other process sweeps the store, and keeps others from it until the answer is
+    /// dropped.
+    pub fn sweeping(&self) -> Result<Sweeping, StoreError> {
+        let path = self.0.root.join(layout::CONTEXT);
+        Sweeping::wait(&self.0.context).map_err(|error| StoreError::io("lock", &path, error))
     }
 
     /// Some regular file of the store, to try what the kernel allows with it.

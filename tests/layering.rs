@@ -12,9 +12,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("redact", &["model"]),
     ("view", &["model", "materialize", "redact"]),
     ("store", &["model", "materialize"]),
-    ("fs", &["model", "materialize", "redact", "view", "store"]),
+    ("keep", &["model", "store"]),
+    ("fs", &["model", "materialize", "redact", "view", "store", "keep"]),
     ("fuse", &["model", "fs"]),
-    ("cli", &["model", "materialize", "redact", "view", "store", "fs", "fuse"]),
+    ("cli", &["model", "materialize", "redact", "view", "store", "keep", "fs", "fuse"]),
 ];
 
 /// `(crate, the only modules that may name it)`.
@@ -37,6 +38,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("blake3", &["materialize", "store"]),
     ("regex_automata", &["redact"]),
     ("toml", &["cli"]),
+    ("indicatif", &["cli"]),
     ("globset", &["cli"]),
     ("bytesize", &["cli"]),
     ("strsim", &["cli"]),

@@ -2,6 +2,7 @@
 //! `docs/CLI.md`; nothing else in the program names clap's derive.
 
 mod data;
+mod keeping;
 mod mounting;
 mod moving;
 mod running;
@@ -18,6 +19,8 @@ pub(super) use data::LsArgs;
 pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
+pub(super) use keeping::GcArgs;
+pub(super) use keeping::KeepArgs;
 pub(super) use mounting::MountArgs;
 pub(super) use mounting::UmountArgs;
 pub(super) use moving::ExportArgs;
@@ -82,6 +85,7 @@ pub(super) enum Command {
     Ls(LsArgs),
     Export(ExportArgs),
     Import(ImportArgs),
+    Gc(GcArgs),
     Config(ConfigArgs),
     /// Say what this machine can do, what is wrong, and the line that mends it.
     ///

@@ -43,7 +43,7 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     context.printer.data(&table(&rows))
 }
 
-/// The conversation that is meant by `id`.
+/// The conversation `id`, as it stands or as the listing prints it.
 pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<std::sync::Arc<Conversation>> {
     // As it stands, or as the listing prints a name that is no text.
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
@@ -121,7 +121,7 @@ fn table(rows: &[Row]) -> String {
 }
 
 /// As `ls -h` prints sizes, in powers of 1024.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {
         return bytes.to_string();

@@ -46,6 +46,7 @@ fn options(plan: &Plan) -> Options {
         max_artifact: settings.number(Key::MaxArtifact),
         max_terminal: settings.number(Key::MaxTerminal),
         quota: settings.number(Key::Quota),
+        keep: settings.keep(),
         min_free: settings.number(Key::MinFree).unwrap_or(defaults.min_free),
         // With other users, each may make conversations, and remove no one else's.
         root_mode: if plan.allow_other { 0o1777 } else { defaults.root_mode },

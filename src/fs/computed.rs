@@ -43,6 +43,7 @@ impl Shared {
             Source::Readme => Ok(Body::of(view::readme(&self.options.prefix).into_bytes())),
             Source::Ignore { .. } => Ok(Body::of(view::ignore().as_bytes().to_vec())),
             Source::Manifest { .. } => self.render_manifest(of()?),
+            Source::Removed { name, .. } => self.render_removed(of()?, name),
             Source::Status => Ok(Body::of(self.status().into_bytes())),
             Source::ProgramVersion => {
                 Ok(Body::of(format!("{}\n", env!("CARGO_PKG_VERSION")).into_bytes()))

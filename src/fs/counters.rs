@@ -15,6 +15,8 @@ pub struct Counters {
     pub bytes_analysed: AtomicU64,
     /// Artifacts sealed.
     pub sealed: AtomicU64,
+    /// Artifacts removed to make room.
+    pub removed: AtomicU64,
     /// Views computed.
     pub views_computed: AtomicU64,
     /// Views that ran out of time and gave a part.
@@ -36,6 +38,7 @@ impl Counters {
             "bytesWritten": self.bytes_written.load(Relaxed),
             "bytesAnalysed": self.bytes_analysed.load(Relaxed),
             "sealed": self.sealed.load(Relaxed),
+            "removed": self.removed.load(Relaxed),
             "viewsComputed": self.views_computed.load(Relaxed),
             "viewsOutOfTime": self.views_out_of_time.load(Relaxed),
             "slowOperations": self.slow_operations.load(Relaxed),

@@ -26,9 +26,7 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::search::is_search_dir;
 use crate::model::Component;
-use crate::model::State;
 use crate::model::is_scratch;
-use crate::store::Conversation;
 use crate::store::DirEntry;
 use crate::store::Kind;
 use crate::view::Derived;
@@ -254,7 +252,7 @@ impl Shared {
         dir.dir.unlink(name)?;
         *link = None;
         if let Some((id, path)) = place {
-            forget_record(&*self.conversation(&id)?, &path)?;
+            self.conversation(&id)?.forget(&path)?;
         }
         Ok(())
     }
@@ -281,7 +279,12 @@ impl Shared {
             let missing = matches!(of, Err(FsError::NotFound));
             (!missing).then_some((of, reading.derived))
         });
-        let (of, derived) = found.ok_or(FsError::NotFound)?;
+        let Some((of, derived)) = found else {
+            return match kind {
+                FileKind::File => self.forget_removed(parent, name),
+                FileKind::Directory => Err(FsError::NotFound),
+            };
+        };
         let of = of?;
         let is_file = of.as_file().is_ok();
         self.nodes.forget(of.ino, 1);
@@ -330,18 +333,6 @@ fn give_tree(dir: &crate::store::Dir, caller: Caller) -> Result<()> {
         if entry.kind == Kind::Directory {
             give_tree(&dir.open_dir(&entry.name)?, caller)?;
         }
-    }
-    Ok(())
-}
-
-/// Records that the artifact at `path` has gone, where it was recorded at all.
-pub(crate) fn forget_record(
-    conversation: &Conversation,
-    path: &crate::model::RelPath,
-) -> Result<()> {
-    if let Some(record) = conversation.record(path)? {
-        let gone = crate::model::Record { state: State::Gone, analysis: None, ..record };
-        conversation.append(&[gone])?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! A regular file on disk, and what the filesystem knows of it beyond the disk.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -117,11 +118,18 @@ impl FileNode {
         Ok(stat_file(&file)?)
     }
 
-    /// Opens it anew. A name that leads elsewhere by now gives [`FsError::Stale`].
+    /// Opens it anew. A name that leads elsewhere by now, or nowhere, gives [`FsError::Stale`]: the
+    /// kernel then looks the name up again, and makes a file where it was told to.
     pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
         let link = self.link.get().ok_or(FsError::Stale)?;
-        let file = link.dir()?.open_file(&link.name, flags)?;
-        if FileId::of(&stat_file(&file)?) == self.id { Ok(file) } else { Err(FsError::Stale) }
+        let file = match link.dir()?.open_file(&link.name, flags) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(FsError::Stale),
+            opened => opened?,
+        };
+        let stat = stat_file(&file)?;
+        // Without a name it is being removed: who writes it now would write for nobody.
+        let is_it = FileId::of(&stat) == self.id && stat.nlink > 0;
+        if is_it { Ok(file) } else { Err(FsError::Stale) }
     }
 
     /// A descriptor to read it by.

@@ -68,7 +68,9 @@ impl OpenMode {
     /// says whether it appends: that can be switched on and off, and mapped pages never do.
     fn on_disk(self) -> OFlags {
         let kept = libc::O_SYNC | libc::O_DSYNC;
-        let access = if self.writes() { OFlags::RDWR } else { OFlags::RDONLY };
+        // What the analysis reads by a writer's descriptor is no use of it.
+        let writer = OFlags::RDWR | OFlags::NOATIME;
+        let access = if self.writes() { writer } else { OFlags::RDONLY };
         access | OFlags::from_bits_retain((self.flags & kept) as u32)
     }
 }
@@ -388,9 +390,11 @@ impl Shared {
         self.in_cap(node, end)?;
         if let Some((quota, id)) = self.options.quota.zip(node.conversation()) {
             let growth = end.saturating_sub(node.as_file()?.writing().end);
-            self.room.in_quota(&*self.conversation(&id)?, quota, growth)?;
+            let make_room = || self.make_room_in(&id, quota, growth);
+            self.room.in_quota(&*self.conversation(&id)?, quota, growth, make_room)?;
         }
-        self.room.on_disk(&self.store, &self.cache, &self.options, length)
+        let make_room = || self.make_room_on_disk(self.options.min_free, length);
+        self.room.on_disk(&self.store, &self.cache, &self.options, length, make_room)
     }
 
     /// The directory in which `name` may be made.

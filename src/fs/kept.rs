@@ -75,7 +75,7 @@ impl Shared {
 
     /// ENOSPC where results on disk would leave too little room there.
     pub(crate) fn room_for_result(&self, length: u64) -> io::Result<()> {
-        let room = self.room.on_disk(&self.store, &self.cache, &self.options, length);
+        let room = self.room.on_disk(&self.store, &self.cache, &self.options, length, || Ok(()));
         room.map_err(|error| io::Error::from_raw_os_error(error.errno().0))
     }
 }

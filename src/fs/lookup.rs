@@ -117,7 +117,10 @@ impl Shared {
                 Err(error) => return Err(error),
             }
         }
-        self.find_call(parent, dir, name)
+        match self.find_call(parent, dir, name) {
+            Err(FsError::NotFound) => self.find_removed(parent, dir, name),
+            found => found,
+        }
     }
 
     /// A file or directory on disk. Links and special files that somebody planted are not there.

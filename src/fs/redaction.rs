@@ -98,7 +98,7 @@ impl Shared {
     /// ending, all. Whether nothing is left to do.
     pub(crate) fn redact_stored(&self, file: &FileNode, ending: bool) -> Result<bool> {
         let Some(redaction) = self.stored_redaction() else { return Ok(true) };
-        let open = Arc::new(file.open(OFlags::RDWR)?);
+        let open = Arc::new(file.open(OFlags::RDWR | OFlags::NOATIME)?);
         let mut steps = STEP / BLOCK;
         while ending || steps > 0 {
             if redact_block(file, &open, &redaction.rules)? {

@@ -1,5 +1,6 @@
 //! Computed files: one node a generation, whose bytes are made when its size is first asked.
 
+use std::ffi::OsString;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -51,6 +52,8 @@ pub(crate) enum Source {
     Search { of: Ino, query: Box<Query> },
     /// `manifest.json` of the conversation whose directory is `of`.
     Manifest { of: Ino },
+    /// The summary of what the file `name`, which was removed from the directory `of`, was.
+    Removed { of: Ino, name: OsString },
     /// `.ctxfs/status.json`.
     Status,
     /// `.ctxfs/version`.

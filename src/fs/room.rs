@@ -1,5 +1,6 @@
 //! Room: on the store's disk, and in a conversation's quota.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,7 +23,7 @@ const BETWEEN_LOOKS: u64 = 16 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     disk: Credit,
-    quotas: DashMap<Component, Credit>,
+    quotas: DashMap<Component, Arc<Credit>>,
 }
 
 /// Bytes that may be written before the next look.
@@ -58,13 +59,14 @@ impl Shared {
 
 impl Room {
     /// ENOSPC where `length` more bytes would leave too little on the disk, even without the
-    /// results that `cache` has.
+    /// results that `cache` has, and after `make_room`.
     pub(crate) fn on_disk(
         &self,
         store: &Store,
         cache: &Cache,
         options: &Options,
         length: u64,
+        make_room: impl Fn() -> Result<()>,
     ) -> Result<()> {
         let least = options.min_free;
         let free = || -> Result<u64> {
@@ -75,6 +77,11 @@ impl Room {
             enough if enough >= length => Ok(enough),
             _ => {
                 cache.clear()?;
+                let free_now = free()?;
+                if free_now >= length {
+                    return Ok(free_now);
+                }
+                make_room()?;
                 free()
             }
         };
@@ -84,18 +91,28 @@ impl Room {
         Err(FsError::DiskNearlyFull(least))
     }
 
-    /// EDQUOT where artifacts that grow by `growth` would pass the conversation's quota.
+    /// EDQUOT where artifacts that grow by `growth` would pass the conversation's quota, even after
+    /// `make_room`.
     pub(crate) fn in_quota(
         &self,
         conversation: &Conversation,
         quota: u64,
         growth: u64,
+        make_room: impl Fn() -> Result<()>,
     ) -> Result<()> {
-        let room = || Ok(quota.saturating_sub(used(conversation)?));
+        let free = || -> Result<u64> { Ok(quota.saturating_sub(used(conversation)?)) };
+        let room = || match free()? {
+            enough if enough >= growth => Ok(enough),
+            _ => {
+                make_room()?;
+                free()
+            }
+        };
         if growth == 0 {
             return Ok(());
         }
-        if self.quotas.entry(conversation.id().clone()).or_default().spend(growth, room)? {
+        let credit = Arc::clone(&*self.quotas.entry(conversation.id().clone()).or_default());
+        if credit.spend(growth, room)? {
             return Ok(());
         }
         Err(FsError::OverQuota(quota))

@@ -52,7 +52,7 @@ const CHANGED_RETRY: Duration = Duration::from_millis(10);
 /// How often a file is looked at whose analysis begins anew because others write it.
 const OTHERS_RETRY: Duration = Duration::from_millis(100);
 /// The highest nice value; see setpriority(2).
-const LOWEST_PRIORITY: i32 = 19;
+pub(crate) const LOWEST_PRIORITY: i32 = 19;
 /// How many finished analyses are kept to be carried on by the next append.
 const RESUMABLE: usize = 8;
 
@@ -116,6 +116,14 @@ impl Sealer {
     pub(crate) fn waiting(&self) -> usize {
         let queue = self.queue();
         queue.jobs.len() + queue.later.len() + usize::from(queue.busy)
+    }
+
+    /// Waits until nothing is left to do, but not for longer than `most`.
+    pub(crate) fn settle(&self, most: Duration) {
+        let started = Instant::now();
+        while self.waiting() > 0 && started.elapsed() < most {
+            thread::sleep(GATHER);
+        }
     }
 
     /// Ends the thread once its queue is empty.
@@ -292,7 +300,7 @@ impl Shared {
             file.writing().sealed();
             return Ok(Outcome::Done);
         }
-        let open = Arc::new(file.open(OFlags::RDONLY)?);
+        let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
         if mapped && lease_is_free(&open) == Lease::Held && !ending {
             return Ok(Outcome::Later(MAPPED_RETRY, Job::Seal(Arc::clone(node))));
         }
@@ -335,6 +343,9 @@ impl Shared {
             return Ok(Outcome::Later(CHANGED_RETRY, Job::Seal(Arc::clone(node))));
         }
         Counters::add(&self.counters.sealed, 1);
+        if let Some(id) = node.conversation() {
+            self.note_sealed(&id, file.writing().end);
+        }
         Ok(if whole { Outcome::Done } else { Outcome::Again(Job::Analyse(Arc::clone(node))) })
     }
 
@@ -344,7 +355,7 @@ impl Shared {
         if ending || file.writing().unsealed {
             return Ok(Outcome::Done);
         }
-        let open = Arc::new(file.open(OFlags::RDONLY)?);
+        let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
         let (past, _) = file.meet(&open)?;
         let Some(analysis) = self.try_analysis(node, &open)? else {
             let job = Job::Analyse(Arc::clone(node));

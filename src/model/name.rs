@@ -145,6 +145,13 @@ impl RelPath {
         OsStr::from_bytes(&bytes[start..])
     }
 
+    /// The directory that it stands in; none, where that is the conversation itself.
+    pub fn parent(&self) -> Option<Self> {
+        let bytes = self.0.as_bytes();
+        let end = memchr::memrchr(b'/', bytes)?;
+        Some(Self(OsStr::from_bytes(&bytes[..end]).to_owned()))
+    }
+
     /// Whether it stands under `artifacts/` and has a name that is kept: such a file is an artifact.
     pub fn is_artifact(&self) -> bool {
         self.0.as_bytes().starts_with(b"artifacts/") && !is_scratch(self.file_name())

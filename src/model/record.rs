@@ -32,6 +32,21 @@ pub struct Record {
     /// What analysis found; absent while it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
+    /// That its content was removed to make room, or is about to be: the rest says what it was. It
+    /// holds where no such file is left; see `Conversation::record`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Removal>,
+}
+
+/// Why content was removed, other than by a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removal {
+    /// When, in milliseconds since the epoch.
+    pub at: i64,
+    /// The setting that asked for it, such as `keep_age`.
+    pub rule: String,
+    /// Why this one, in words that go on after `because`.
+    pub why: String,
 }
 
 /// A process, named so that no later one is taken for it.

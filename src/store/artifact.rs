@@ -28,9 +28,10 @@ impl Artifact {
         Self { file, length }
     }
 
-    /// Opens the file at `path` below `dir`, which is a conversation's directory.
+    /// Opens the file at `path` below `dir`, which is a conversation's directory, for its writer: that
+    /// one's reading does not count as a use.
     pub fn open(dir: &Dir, path: &RelPath) -> io::Result<Self> {
-        let file = dir.open_file_at(path, OFlags::RDONLY)?;
+        let file = dir.open_file_at(path, OFlags::RDONLY | OFlags::NOATIME)?;
         let length = stat::stat_file(&file)?.size;
         Ok(Self::new(Arc::new(file), length))
     }

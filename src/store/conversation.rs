@@ -60,8 +60,40 @@ impl Conversation {
     }
 
     /// The record of the file at `path`; none, where none was written or the file is gone.
+    ///
+    /// A record of removed content speaks of a file only where that is there as it was recorded:
+    /// then the removal was cut off before it happened, and the record is as if it had not begun.
     pub fn record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
+        let record = self.last_record(path)?;
+        Ok(record.and_then(|record| match record.removed {
+            None => Some(record),
+            Some(_) => self.is_there(path, &record).then_some(Record { removed: None, ..record }),
+        }))
+    }
+
+    /// The record of content that was removed from `path`, where nothing is there since.
+    pub fn removed(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
+        let record = self.last_record(path)?.filter(|record| record.removed.is_some());
+        Ok(record.filter(|_| self.dir.stat_at(path).is_err()))
+    }
+
+    /// Forgets what is recorded of `path`, whether its file was removed by a person now or by a
+    /// rule before. Whether anything was.
+    pub fn forget(&self, path: &RelPath) -> Result<bool, StoreError> {
+        let Some(record) = self.last_record(path)? else { return Ok(false) };
+        let gone = Record { state: State::Gone, analysis: None, removed: None, ..record };
+        self.append(slice::from_ref(&gone))?;
+        Ok(true)
+    }
+
+    fn last_record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         self.manifest.record(&self.dir, &path.to_text()).map_err(|error| self.fault("read", error))
+    }
+
+    fn is_there(&self, path: &RelPath, record: &Record) -> bool {
+        let as_recorded =
+            |stat: &Stat| (stat.size, stat.mtime.as_nanos()) == (record.size, record.modified);
+        self.dir.stat_at(path).is_ok_and(|stat| as_recorded(&stat))
     }
 
     /// Where the record of the file at `path` stands, if there is one: the same place means the
@@ -91,6 +123,7 @@ impl Conversation {
             owner: None,
             said: Said::default(),
             analysis: None,
+            removed: None,
         }
     }
 
@@ -107,7 +140,16 @@ impl Conversation {
         self.manifest.created(&self.dir, paths).map_err(|error| self.fault("read", error))
     }
 
-    /// All records of artifacts that are not gone, in the order they were last recorded.
+    /// Whether each of those paths, as text, has a record that says live, in their order.
+    pub fn live<P: AsRef<str>>(
+        &self,
+        paths: impl Iterator<Item = P>,
+    ) -> Result<Vec<bool>, StoreError> {
+        self.manifest.live(&self.dir, paths).map_err(|error| self.fault("read", error))
+    }
+
+    /// All records of artifacts that are not gone, and of content that was removed by a rule, in the
+    /// order they were last recorded.
     pub fn records(&self) -> Result<Vec<Record>, StoreError> {
         let records = self.manifest.records(&self.dir);
         let mut records = records.map_err(|error| self.fault("read", error))?;
@@ -148,6 +190,11 @@ impl Conversation {
     /// Adds records while they are held. Who adds many calls `tidy` afterwards.
     pub(super) fn add(&self, held: &Held, records: &[Record]) -> Result<(), StoreError> {
         held.add(records).map_err(|error| self.fault("append to", error))
+    }
+
+    /// Brings the records that were added to the disk.
+    pub(super) fn sync_records(&self, held: &Held) -> Result<(), StoreError> {
+        held.sync().map_err(|error| self.fault("sync", error))
     }
 
     /// Rewrites the manifest where it pays; must not be called while it is held.
@@ -252,6 +299,11 @@ impl Conversation {
             }
         }
         Ok(())
+    }
+
+    /// What happened to a file of it that somebody else looked at.
+    pub fn fault_of(&self, action: &'static str, path: &RelPath, source: io::Error) -> StoreError {
+        self.fault_at(action, path, source)
     }
 
     /// What happened while artifacts were looked for.

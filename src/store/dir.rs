@@ -59,6 +59,11 @@ impl Dir {
         Ok(Self(self.0.try_clone()?))
     }
 
+    /// The same directory, opened anew: with locks of its own.
+    pub(super) fn reopen(&self) -> io::Result<Self> {
+        Ok(Self(rustix::fs::openat(&self.0, ".", DIRECTORY, Mode::empty())?))
+    }
+
     /// The descriptor itself.
     pub fn into_fd(self) -> OwnedFd {
         self.0
@@ -74,14 +79,16 @@ impl Dir {
         Ok(Self(self.descend(path, DIRECTORY)?))
     }
 
-    /// Opens a file in this directory. Never creates one, whatever `flags` say.
+    /// Opens a file in this directory. Never creates one, whatever `flags` say. With
+    /// `OFlags::NOATIME`, reading it does not count as a use, where the system allows that.
     pub fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
-        Ok(File::from(self.resolve(one(name)?, flags - CREATING, Mode::empty())?))
+        let name = one(name)?;
+        quietly(flags - CREATING, |flags| Ok(self.resolve(name, flags, Mode::empty())?.into()))
     }
 
     /// Opens a file any way below this directory. Never creates one.
     pub fn open_file_at(&self, path: &RelPath, flags: OFlags) -> io::Result<File> {
-        Ok(File::from(self.descend(path, flags - CREATING)?))
+        quietly(flags - CREATING, |flags| Ok(self.descend(path, flags)?.into()))
     }
 
     /// Opens a file and creates it where it is missing; with `OFlags::EXCL` it must be missing.
@@ -238,6 +245,20 @@ impl Dir {
 impl AsFd for Dir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// Opens with `flags`; where reading without a trace is refused, because somebody else owns the file,
+/// with a trace.
+fn quietly(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<File> {
+    match open(flags) {
+        Err(error)
+            if flags.contains(OFlags::NOATIME)
+                && Errno::from_io_error(&error) == Some(Errno::PERM) =>
+        {
+            open(flags - OFlags::NOATIME)
+        }
+        opened => opened,
     }
 }
 

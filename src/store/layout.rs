@@ -13,6 +13,7 @@
 //!       history/archive/  history/summary/
 //!       catalog/index.json  catalog/tools/<name>.json
 //!       manifest.jsonl              one record a line, appended; the last one for a path wins
+//!       .ctxfs-gone-*               an artifact that is being removed to make room
 //!       .ctxfs-*                    being written; a leftover of a crash, and harmless
 //!   cache/                          results that took long to make; may be removed at any time
 //!     <64 hexadecimal digits>       one of them
@@ -45,6 +46,9 @@
 //! - A writer or daemon that died leaves a record that says `live` and a file that nobody writes.
 //!   Whoever meets the two marks it incomplete (`Conversation::recover`). No scan is needed, and
 //!   opening a store does none.
+//! - Content that is removed to make room is first recorded as removed, and the record synced; then
+//!   the file gets the name `.ctxfs-gone-*`, then it is removed. Until it has that name, the record
+//!   counts for nothing, as the file is there as it says; afterwards the next sweep removes it.
 //! - A result in the cache has its name when it is complete, and a name is of no use after the next
 //!   start of the machine. One that was being written goes with the next result that is kept.
 //! - An import is filled and checked in `staging`, synced, and renamed to its conversation: that is
@@ -84,6 +88,18 @@ pub(super) const SKELETON: &[(&str, &[&str])] = &[
 /// A name for a file until it is complete.
 pub(super) fn temporary(unique: u64) -> String {
     format!(".ctxfs-{unique:016x}")
+}
+
+const GONE: &str = ".ctxfs-gone-";
+
+/// The name of an artifact between losing its own and being removed.
+pub(super) fn gone(unique: u64) -> String {
+    format!("{GONE}{unique:016x}")
+}
+
+/// Whether a file of this name is to be removed by whoever finds it.
+pub(super) fn is_gone(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(GONE.as_bytes())
 }
 
 /// A scratch name for what is to take the place of `name` once it is complete; it says of what, as

@@ -32,6 +32,15 @@ const F_SETSIG: libc::c_int = 10;
 /// grants only where there is no writer, and gives it back at once. In between, a writer's `open`
 /// waits (or, with `O_NONBLOCK`, is told EWOULDBLOCK).
 pub fn lease_is_free(file: &File) -> Lease {
+    match take(file) {
+        Lease::Free => release(file.as_raw_fd()),
+        lease => lease,
+    }
+}
+
+/// As `lease_is_free`, but where the answer is `Free` the lease is kept until `file` is closed: who
+/// opens the file for writing meanwhile waits for that.
+pub(super) fn take(file: &File) -> Lease {
     let fd = file.as_raw_fd();
     // A writer that comes while the lease is held makes the kernel signal this process: with
     // SIGIO, which ends it, unless another signal is chosen. SIGURG is ignored by default.
@@ -39,7 +48,7 @@ pub fn lease_is_free(file: &File) -> Lease {
         return Lease::Unknown;
     }
     match fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) {
-        Ok(()) => release(fd),
+        Ok(()) => Lease::Free,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Lease::Held,
         Err(_) => Lease::Unknown,
     }

@@ -66,6 +66,17 @@ impl Manifest {
         Ok(paths.map(|path| index.created(path.as_ref())).collect())
     }
 
+    /// Whether the record of each path says that it is live, in their order.
+    pub(super) fn live<P: AsRef<str>>(
+        &self,
+        dir: &Dir,
+        paths: impl Iterator<Item = P>,
+    ) -> io::Result<Vec<bool>> {
+        let mut index = self.index();
+        index.refresh(dir)?;
+        Ok(paths.map(|path| index.is_live(path.as_ref())).collect())
+    }
+
     /// The last record of every path that is not gone, oldest first.
     pub(super) fn records(&self, dir: &Dir) -> io::Result<Vec<Record>> {
         let mut index = self.index();
@@ -172,6 +183,11 @@ impl Held {
         let mut lines = if self.ends_with_newline()? { Vec::new() } else { vec![b'\n'] };
         line::print(records, &mut lines)?;
         (&self.0).write_all(&lines)
+    }
+
+    /// Brings what was added to the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
     }
 
     fn ends_with_newline(&self) -> io::Result<bool> {

@@ -7,6 +7,7 @@
 mod crash;
 mod daemon;
 mod hostile;
+mod keep;
 mod model;
 mod moving;
 mod posix;

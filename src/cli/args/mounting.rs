@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueEnum;
 
+use crate::cli::args::KeepArgs;
 use crate::cli::config::Key;
 use crate::cli::config::Value;
 
@@ -64,6 +65,9 @@ pub(in crate::cli) struct MountArgs {
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MinFree.parse(text))]
     pub(in crate::cli) min_free: Option<Value>,
 
+    #[command(flatten)]
+    pub(in crate::cli) keep: KeepArgs,
+
     /// Whether reads may go to the store's file without passing the server. Default: `auto`.
     #[arg(long, value_enum)]
     pub(in crate::cli) passthrough: Option<Passthrough>,
@@ -97,7 +101,8 @@ impl MountArgs {
             (Key::Passthrough, passthrough),
             (Key::Views, views),
         ];
-        given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+        let given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        given.chain(self.keep.settings()).collect()
     }
 }
 

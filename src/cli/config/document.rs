@@ -14,6 +14,7 @@ const PAGE: &str = include_str!("document.md");
 pub(super) fn markdown() -> String {
     PAGE.replace("{places}", &table(Group::Places))
         .replace("{mount}", &table(Group::Mount))
+        .replace("{keep}", &table(Group::Keep))
         .replace("{limits}", &table(Group::Limits))
         .replace("{sets}", &sets())
 }

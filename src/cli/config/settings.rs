@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cli::config::Key;
 use crate::cli::config::ROWS;
@@ -20,6 +21,7 @@ use crate::cli::env::Environment;
 use crate::cli::outcome::Failure;
 use crate::cli::settings;
 use crate::fs::Redaction;
+use crate::keep;
 use crate::redact::Rule;
 use crate::redact::Rules;
 use crate::redact::SETS;
@@ -134,6 +136,16 @@ impl Settings {
         match self.held(key)?.value {
             Value::Number(number) => Some(number),
             _ => None,
+        }
+    }
+
+    /// How much is kept.
+    pub(in crate::cli) fn keep(&self) -> keep::Rules {
+        keep::Rules {
+            age: self.number(Key::KeepAge).map(Duration::from_secs),
+            conversation: self.number(Key::KeepConversation),
+            store: self.number(Key::KeepStore),
+            free: self.number(Key::KeepFree),
         }
     }
 

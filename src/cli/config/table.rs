@@ -23,6 +23,10 @@ pub(in crate::cli) enum Key {
     MinFree,
     CacheBytes,
     DiskCacheBytes,
+    KeepAge,
+    KeepConversation,
+    KeepStore,
+    KeepFree,
     MaxInlineChars,
     MaxInlineBytes,
     SnippetLines,
@@ -45,6 +49,8 @@ pub(in crate::cli) enum Group {
     Places,
     /// How a mount behaves.
     Mount,
+    /// What is kept when there is more.
+    Keep,
     /// What fits into a conversation: can differ from tool to tool.
     Limits,
 }
@@ -213,6 +219,48 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         flag: None,
         about: "Bytes of large views that are kept in the store's directory `cache`, for all mounts and \
                 commands.",
+    },
+    Row {
+        key: Key::KeepAge,
+        group: Group::Keep,
+        name: "keep_age",
+        kind: Kind::Age(&["off"]),
+        default: "off",
+        variable: env::KEEP_AGE,
+        flag: Some("--keep-age"),
+        about: "Outputs that were not used for longer are removed; used is made, changed or read.",
+    },
+    Row {
+        key: Key::KeepConversation,
+        group: Group::Keep,
+        name: "keep_conversation",
+        kind: Kind::Size(&["off"]),
+        default: "off",
+        variable: env::KEEP_CONVERSATION,
+        flag: Some("--keep-conversation"),
+        about: "Bytes of the outputs of a conversation; where they are more, those used longest ago \
+                are removed.",
+    },
+    Row {
+        key: Key::KeepStore,
+        group: Group::Keep,
+        name: "keep_store",
+        kind: Kind::Size(&["off"]),
+        default: "off",
+        variable: env::KEEP_STORE,
+        flag: Some("--keep-store"),
+        about: "As `keep_conversation`, of all outputs of the store.",
+    },
+    Row {
+        key: Key::KeepFree,
+        group: Group::Keep,
+        name: "keep_free",
+        kind: Kind::Size(&["off"]),
+        default: "off",
+        variable: env::KEEP_FREE,
+        flag: Some("--keep-free"),
+        about: "Bytes to keep free on the store's disk; where they are less, the outputs used longest \
+                ago are removed.",
     },
     Row {
         key: Key::MaxInlineChars,

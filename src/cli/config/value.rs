@@ -20,7 +20,7 @@ pub(in crate::cli) enum Value {
     Text(String),
     /// Yes or no.
     Switch(bool),
-    /// A number, of bytes where the kind says so.
+    /// A number, of bytes or seconds where the kind says so.
     Number(u64),
     /// A word in the place of a number.
     Word(&'static str),
@@ -45,6 +45,8 @@ pub(in crate::cli) enum Kind {
     Whole(&'static [&'static str]),
     /// Bytes: a number, or a text with a unit; or one of these words.
     Size(&'static [&'static str]),
+    /// A length of time: a text such as `30d`; or one of these words.
+    Age(&'static [&'static str]),
 }
 
 /// What cannot be a setting.
@@ -96,6 +98,7 @@ impl Kind {
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
             Self::Count(words) | Self::Whole(words) => word(text, words).ok_or(Unfit),
             Self::Size(words) => word(text, words).or_else(|| size(text)).ok_or(Unfit),
+            Self::Age(words) => word(text, words).or_else(|| age(text)).ok_or(Unfit),
             Self::Choice(_) | Self::Switch => Err(Unfit),
         }
     }
@@ -107,9 +110,11 @@ impl Kind {
             Self::Path | Self::Text => vec!["a text that is not empty".to_owned()],
             Self::Log => vec!["a level such as \"info\"".to_owned(), "directives".to_owned()],
             Self::Switch => vec!["true".to_owned(), "false".to_owned()],
-            Self::Choice(words) | Self::Count(words) | Self::Whole(words) | Self::Size(words) => {
-                quoted(words)
-            }
+            Self::Choice(words)
+            | Self::Count(words)
+            | Self::Whole(words)
+            | Self::Size(words)
+            | Self::Age(words) => quoted(words),
         };
         match self {
             Self::Count(_) => choices.insert(0, "a whole number from 1 on".to_owned()),
@@ -118,6 +123,7 @@ impl Kind {
                 choices.insert(0, "a number of bytes".to_owned());
                 choices.insert(1, "a text such as \"64 MiB\"".to_owned());
             }
+            Self::Age(_) => choices.insert(0, "a time such as \"30d\" or \"12h\"".to_owned()),
             _ => {}
         }
         let last = choices.pop().unwrap_or_default();
@@ -128,6 +134,7 @@ impl Kind {
     pub(super) fn to_toml(self, value: &Value) -> String {
         match (self, value) {
             (Self::Size(_), Value::Number(bytes)) => in_units(*bytes),
+            (Self::Age(_), Value::Number(seconds)) => in_days(*seconds),
             (_, value) => value.to_string(),
         }
     }
@@ -165,6 +172,14 @@ fn size(text: &str) -> Option<Value> {
     (size.as_u64() <= MOST).then_some(Value::Number(size.as_u64()))
 }
 
+/// Seconds; a day has 24 hours, a month none.
+fn age(text: &str) -> Option<Value> {
+    let span: jiff::Span = text.parse().ok()?;
+    let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
+    let seconds = u64::try_from(length.as_secs()).ok()?;
+    (seconds > 0).then_some(Value::Number(seconds))
+}
+
 /// The largest number: that of TOML.
 const MOST: u64 = i64::MAX as u64;
 
@@ -178,6 +193,13 @@ fn in_units(bytes: u64) -> String {
     let units = [("GiB", bytesize::GIB), ("MiB", bytesize::MIB), ("KiB", bytesize::KIB)];
     let exact = units.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     exact.map_or(bytes.to_string(), |(name, unit)| format!("\"{} {name}\"", bytes / unit))
+}
+
+/// `"30d"`: in the largest unit in which that is exact.
+fn in_days(seconds: u64) -> String {
+    let units = [("d", 24 * 60 * 60), ("h", 60 * 60), ("m", 60)];
+    let exact = units.iter().find(|(_, unit)| seconds > 0 && seconds.is_multiple_of(*unit));
+    exact.map_or(format!("\"{seconds}s\""), |(name, unit)| format!("\"{}{name}\"", seconds / unit))
 }
 
 #[cfg(test)]
@@ -212,6 +234,25 @@ mod tests {
             assert_eq!(read(text), Err(Unfit), "{text}");
         }
         assert_eq!(read("\"never\""), Ok(Value::Word("never")));
+    }
+
+    #[test]
+    fn ages_have_units() {
+        let read = |text: &str| toml(Kind::Age(&["off"]), text);
+        for (text, seconds, printed) in [
+            ("\"30d\"", 2_592_000, "\"30d\""),
+            ("\"30 days\"", 2_592_000, "\"30d\""),
+            ("\"1w\"", 604_800, "\"7d\""),
+            ("\"1h30m\"", 5400, "\"90m\""),
+            ("\"2s\"", 2, "\"2s\""),
+        ] {
+            assert_eq!(read(text), Ok(Value::Number(seconds)), "{text}");
+            assert_eq!(Kind::Age(&[]).to_toml(&Value::Number(seconds)), printed);
+        }
+        for text in ["30", "\"30\"", "\"0s\"", "\"-1d\"", "\"1 month\"", "\"soon\"", "\"\""] {
+            assert_eq!(read(text), Err(Unfit), "{text}");
+        }
+        assert_eq!(read("\"off\""), Ok(Value::Word("off")));
     }
 
     #[test]

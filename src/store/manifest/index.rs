@@ -67,6 +67,8 @@ pub(super) struct Span {
     length: u32,
     /// `Record::created`.
     created: i64,
+    live: bool,
+    removed: bool,
 }
 
 impl Span {
@@ -117,7 +119,12 @@ impl Index {
 
     /// When the file at `path` was first seen, as its record says.
     pub(super) fn created(&self, path: &str) -> Option<i64> {
-        self.last.get(&self.key(path)).map(|span| span.created)
+        self.last.get(&self.key(path)).filter(|span| !span.removed).map(|span| span.created)
+    }
+
+    /// Whether the record of `path` says that it is live.
+    pub(super) fn is_live(&self, path: &str) -> bool {
+        self.last.get(&self.key(path)).is_some_and(|span| span.live)
     }
 
     /// The lines that hold, as they stand in the file.
@@ -175,7 +182,9 @@ impl Index {
         if glance.is_gone() {
             self.last.remove(&key);
         } else {
-            self.last.insert(key, Span { offset, length, created: glance.created() });
+            let (live, removed) = (glance.is_live(), glance.is_removed());
+            self.last
+                .insert(key, Span { offset, length, created: glance.created(), live, removed });
         }
     }
 

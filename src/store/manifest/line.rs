@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::model::Record;
@@ -22,6 +23,8 @@ pub(super) struct Glance<'a> {
     #[serde(rename = "modified")]
     _modified: i64,
     created: i64,
+    #[serde(default)]
+    removed: Option<IgnoredAny>,
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
@@ -49,6 +52,14 @@ impl<'a> Glance<'a> {
 
     pub(super) fn is_gone(&self) -> bool {
         self.state == Stage::Gone
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.state == Stage::Live
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        self.removed.is_some()
     }
 }
 

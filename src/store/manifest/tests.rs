@@ -116,6 +116,7 @@ fn full() -> Record {
             ..Said::default()
         },
         analysis: Some(analysis),
+        removed: None,
     }
 }
 

@@ -1,0 +1,33 @@
+//! A bar on a terminal for what takes long; nothing anywhere else.
+
+use indicatif::ProgressBar;
+use indicatif::ProgressDrawTarget;
+use indicatif::ProgressStyle;
+
+/// How far a job is. Gone when it is dropped.
+#[derive(Debug)]
+pub(super) struct Progress(ProgressBar);
+
+impl Progress {
+    /// Of a job that does `what` to outputs.
+    pub(super) fn of(what: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style =
+            ProgressStyle::with_template("{msg} {bar:32} {human_pos} of {human_len} outputs");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_message(what);
+        Self(bar)
+    }
+
+    /// `done` of `all` are done.
+    pub(super) fn show(&mut self, done: usize, all: usize) {
+        self.0.set_length(all as u64);
+        self.0.set_position(done as u64);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

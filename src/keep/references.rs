@@ -1,0 +1,185 @@
+//! Which artifacts the messages of a conversation refer to.
+//!
+//! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or, as
+//! the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time, however
+//! long its lines are; what is no message counts as well, so that nothing goes too early.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+
+use rustix::fs::OFlags;
+
+use crate::keep::inventory::Found;
+use crate::model::RelPath;
+use crate::store::Conversation;
+use crate::store::StoreError;
+use crate::store::read_full_at;
+
+/// Where the messages are.
+const LOG: &str = "history/messages.jsonl";
+/// Bytes that are read at once.
+const BLOCK: usize = 256 * 1024;
+/// Bytes that a mention may have: a path inside a conversation, and a little around it.
+const MENTION: usize = 512;
+/// What a path of an artifact begins with.
+const PATH: &[u8] = b"artifacts/";
+/// The key whose value is the id of a call.
+const CALL: &[u8] = b"\"tool_call_id\"";
+
+/// Marks those of `found` that a message refers to. Without messages there are none.
+pub(super) fn mark(conversation: &Conversation, found: &mut [Found]) -> Result<(), StoreError> {
+    let Ok(path) = RelPath::new(LOG) else { return Ok(()) };
+    let log = match conversation.dir().open_file_at(&path, OFlags::RDONLY) {
+        Ok(log) => log,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(conversation.fault_of("read", &path, error)),
+    };
+    let names = Names::of(conversation, found)?;
+    let mut mentioned = vec![false; found.len()];
+    let read = each_window(&log, |window, fresh| names.look(window, fresh, &mut mentioned));
+    read.map_err(|error| conversation.fault_of("read", &path, error))?;
+    for (found, mentioned) in found.iter_mut().zip(mentioned) {
+        found.referenced |= mentioned;
+    }
+    Ok(())
+}
+
+/// What the artifacts can be called.
+#[derive(Default)]
+struct Names {
+    /// By the path behind `artifacts/`.
+    paths: HashMap<Vec<u8>, usize>,
+    /// By the id of their call; several outputs may have one.
+    calls: HashMap<Vec<u8>, Vec<usize>>,
+}
+
+impl Names {
+    fn of(conversation: &Conversation, found: &[Found]) -> Result<Self, StoreError> {
+        let mut names = Self::default();
+        for (number, found) in found.iter().enumerate() {
+            let text = found.path.to_text();
+            let path = text.strip_prefix("artifacts/").unwrap_or(&text);
+            names.paths.insert(path.as_bytes().to_vec(), number);
+            let call = match conversation.record(&found.path)? {
+                Some(record) => record.call().to_owned(),
+                None => crate::model::Record { path: text, ..Default::default() }.call().to_owned(),
+            };
+            names.calls.entry(call.into_bytes()).or_default().push(number);
+        }
+        Ok(names)
+    }
+
+    /// Marks what is mentioned in `window`, as far as the mention begins in its first `fresh` bytes.
+    fn look(&self, window: &[u8], fresh: usize, mentioned: &mut [bool]) {
+        for at in memchr::memmem::find_iter(window, PATH).take_while(|at| *at < fresh) {
+            if let Some(number) = self.path(&window[at + PATH.len()..]) {
+                mentioned[number] = true;
+            }
+        }
+        for at in memchr::memmem::find_iter(window, CALL).take_while(|at| *at < fresh) {
+            let call = text_value(&window[at + CALL.len()..]);
+            for number in call.and_then(|call| self.calls.get(call)).into_iter().flatten() {
+                mentioned[*number] = true;
+            }
+        }
+    }
+
+    /// The artifact whose path `text` begins with: the longest such, so that the name of a view
+    /// behind it, or the end of a sentence, does no harm.
+    fn path(&self, text: &[u8]) -> Option<usize> {
+        let end = memchr::memchr3(b'"', b'\\', b'\n', text).unwrap_or(text.len());
+        let mut name = &text[..end.min(MENTION)];
+        loop {
+            if let Some(number) = self.paths.get(name) {
+                return Some(*number);
+            }
+            let last = name.iter().rposition(|byte| !byte.is_ascii_alphanumeric())?;
+            name = &name[..last];
+        }
+    }
+}
+
+/// The text in `: "text"`, if it has no escapes.
+fn text_value(after: &[u8]) -> Option<&[u8]> {
+    let rest = after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let rest = rest.strip_prefix(b"\"")?;
+    let end = memchr::memchr2(b'"', b'\\', rest)?;
+    (rest[end] == b'"').then_some(&rest[..end])
+}
+
+/// Hands the file on in windows that overlap by what a mention may have; each byte is fresh in one
+/// of them.
+fn each_window(file: &File, mut look: impl FnMut(&[u8], usize)) -> io::Result<()> {
+    let mut buffer = vec![0; BLOCK + MENTION];
+    let mut offset = 0;
+    loop {
+        let count = read_full_at(file, offset, &mut buffer)?;
+        let last = count < buffer.len();
+        look(&buffer[..count], if last { count } else { BLOCK });
+        if last {
+            return Ok(());
+        }
+        offset += BLOCK as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(paths: &[(&str, &str)]) -> Names {
+        let mut names = Names::default();
+        for (number, (path, call)) in paths.iter().enumerate() {
+            names.paths.insert(path.as_bytes().to_vec(), number);
+            names.calls.entry(call.as_bytes().to_vec()).or_default().push(number);
+        }
+        names
+    }
+
+    fn marked(text: &str) -> Vec<usize> {
+        let names = names(&[
+            ("tool/a.txt", "a"),
+            ("tool/a.txt.b", "c1"),
+            ("terminal/s 1.log", "s 1"),
+            ("tool/a.json", "a"),
+        ]);
+        let mut mentioned = vec![false; 4];
+        names.look(text.as_bytes(), text.len(), &mut mentioned);
+        (0..4).filter(|at| mentioned[*at]).collect()
+    }
+
+    #[test]
+    fn paths_and_calls_are_mentions() {
+        let cases: [(&str, &[usize]); 11] = [
+            ("{\"fullOutputPath\":\"/ctx/c7/artifacts/tool/a.txt\"}", &[0]),
+            ("see ctx://c7/artifacts/tool/a.txt.", &[0]),
+            ("cat /ctx/c7/artifacts/tool/a.txt.grep/-i x", &[0]),
+            ("artifacts/tool/a.txt.b.summary", &[1]),
+            ("artifacts/terminal/s 1.log\\n", &[2]),
+            ("artifacts/tool/a.tx", &[]),
+            ("artifacts/tool/ab.txt", &[]),
+            ("{\"tool_call_id\":\"a\"}", &[0, 3]),
+            ("{\"tool_call_id\" : \"c1\"}", &[1]),
+            ("{\"tool_call_id\":null,\"x\":\"a\"}", &[]),
+            ("{\"tool_call_id\":\"a", &[]),
+        ];
+        for (text, want) in cases {
+            assert_eq!(marked(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn mentions_are_found_wherever_the_blocks_end() {
+        for before in BLOCK - 40..BLOCK + 4 {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let text = " ".repeat(before) + "artifacts/tool/a.txt \"tool_call_id\":\"c1\" ";
+            std::fs::write(file.path(), text).unwrap();
+            let names = names(&[("tool/a.txt", "-"), ("tool/b", "c1")]);
+            let mut mentioned = vec![false; 2];
+            let look = |window: &[u8], fresh| names.look(window, fresh, &mut mentioned);
+            each_window(file.as_file(), look).unwrap();
+            assert_eq!(mentioned, [true, true], "{before}");
+        }
+    }
+}

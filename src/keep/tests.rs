@@ -1,0 +1,274 @@
+use std::collections::HashMap;
+use std::fs;
+use std::fs::File;
+use std::fs::FileTimes;
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::SystemTime;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::model::Component;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::Said;
+use crate::model::State;
+use crate::store::Fate;
+use crate::store::Store;
+
+struct Fixture {
+    dir: TempDir,
+    store: Store,
+}
+
+fn id(text: &str) -> Component {
+    Component::new(text).unwrap()
+}
+
+fn path(text: &str) -> RelPath {
+    RelPath::new(text).unwrap()
+}
+
+fn now() -> SystemTime {
+    SystemTime::now() + Duration::from_hours(1)
+}
+
+fn bytes(conversation: u64) -> Rules {
+    Rules { conversation: Some(conversation), ..Rules::default() }
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        Self { dir, store }
+    }
+
+    fn at(&self, conversation: &str, name: &str) -> PathBuf {
+        self.dir.path().join("context").join(conversation).join(name)
+    }
+
+    /// An artifact of `size` bytes that was last used so many minutes after this moment, so that
+    /// this counts more than when its file was made.
+    fn artifact(&self, conversation: &str, name: &str, size: usize, used: u64) {
+        self.store.create_conversation(&id(conversation)).unwrap();
+        let path = self.at(conversation, &format!("artifacts/tool/{name}"));
+        fs::write(&path, vec![b'x'; size]).unwrap();
+        let used = SystemTime::now() + Duration::from_mins(used);
+        let times = FileTimes::new().set_accessed(used).set_modified(SystemTime::now());
+        File::open(&path).unwrap().set_times(times).unwrap();
+    }
+
+    fn record(&self, conversation: &str, record: Record) {
+        let conversation = self.store.conversation(&id(conversation)).unwrap().unwrap();
+        conversation.append(&[record]).unwrap();
+    }
+
+    fn plan(&self, rules: &Rules, scope: &Scope, now: SystemTime) -> Vec<String> {
+        let plan = plan(&self.store, rules, scope, now, &|| false).unwrap();
+        let name = |victim: &Victim| {
+            let name = victim.doomed.path.file_name().to_str().unwrap();
+            format!("{}/{name} {}", victim.conversation.to_text(), victim.doomed.removal.rule)
+        };
+        plan.victims.iter().map(name).collect()
+    }
+
+    fn sweep(&self, rules: &Rules) -> Outcome {
+        carry_out(&self.store, rules, &Scope::Store, &|| false, &mut |_, _| {}).unwrap()
+    }
+
+    fn removed(&self, conversation: &str, name: &str) -> Option<Record> {
+        let conversation = self.store.conversation(&id(conversation)).unwrap().unwrap();
+        conversation.removed(&path(&format!("artifacts/tool/{name}"))).unwrap()
+    }
+}
+
+#[test]
+fn without_rules_nothing_goes() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "a", 1000, 0);
+    let forever = SystemTime::now() + Duration::from_hours(1_000_000);
+    assert!(fixture.plan(&Rules::default(), &Scope::Store, forever).is_empty());
+    assert!(fixture.sweep(&Rules::default()).removed.is_empty());
+    assert!(fixture.at("c", "artifacts/tool/a").exists());
+}
+
+#[test]
+fn the_old_go_by_age_and_the_oldest_first() {
+    let fixture = Fixture::new();
+    for (name, used) in [("young", 59), ("old", 10), ("older", 5)] {
+        fixture.artifact("c", name, 10, used);
+    }
+    fixture.artifact("d", "old", 10, 20);
+    let rules = Rules { age: Some(Duration::from_mins(30)), ..Rules::default() };
+    let all = ["c/older keep_age", "c/old keep_age", "d/old keep_age"];
+    assert_eq!(fixture.plan(&rules, &Scope::Store, now()), all);
+    assert_eq!(fixture.plan(&rules, &Scope::Conversation(id("d")), now()), all[2..]);
+}
+
+#[test]
+fn what_was_used_longest_ago_goes_until_the_rest_fits() {
+    let fixture = Fixture::new();
+    for (name, used) in [("a", 3), ("b", 1), ("c", 4), ("d", 2)] {
+        fixture.artifact("c", name, 1000, used);
+    }
+    fixture.artifact("other", "e", 2000, 0);
+    let found = |rules: &Rules| fixture.plan(rules, &Scope::Store, now());
+    assert_eq!(found(&bytes(4000)), Vec::<String>::new());
+    assert_eq!(found(&bytes(3999)), ["c/b keep_conversation"]);
+    // A tenth of the limit is made free.
+    assert_eq!(found(&bytes(3000)), ["c/b keep_conversation", "c/d keep_conversation"]);
+    let store = Rules { store: Some(5000), ..Rules::default() };
+    assert_eq!(found(&store), ["other/e keep_store"]);
+    let both = Rules { store: Some(3000), ..bytes(3999) };
+    assert_eq!(found(&both), ["c/b keep_conversation", "other/e keep_store", "c/d keep_store"]);
+}
+
+#[test]
+fn a_disk_that_is_fuller_than_allowed_costs_outputs() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "a", 100_000, 0);
+    fixture.artifact("c", "empty", 0, 0);
+    let free = |bytes| Rules { free: Some(bytes), ..Rules::default() };
+    assert_eq!(fixture.plan(&free(1), &Scope::Store, now()), Vec::<String>::new());
+    assert_eq!(fixture.plan(&free(u64::MAX), &Scope::Store, now()), ["c/a keep_free"]);
+}
+
+#[test]
+fn what_messages_refer_to_goes_last() {
+    let fixture = Fixture::new();
+    for (name, used) in [("a.txt", 1), ("b.txt", 2), ("c.txt", 3), ("d.txt", 4)] {
+        fixture.artifact("c", name, 1000, used);
+    }
+    let log = "{\"role\":\"tool\",\"tool_call_id\":\"a\",\"content\":\"x\"}\n\
+               {\"role\":\"tool\",\"fullOutputPath\":\"/ctx/c/artifacts/tool/c.txt\"}\n";
+    fs::write(fixture.at("c", "history/messages.jsonl"), log).unwrap();
+    let order =
+        ["c/b.txt", "c/d.txt", "c/a.txt", "c/c.txt"].map(|n| format!("{n} keep_conversation"));
+    assert_eq!(fixture.plan(&bytes(0), &Scope::Store, now()), order);
+}
+
+#[test]
+fn live_scratch_and_other_files_stay() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "a", 1000, 0);
+    fixture.artifact("c", ".a.tmp", 1000, 0);
+    fs::write(fixture.at("c", "history/messages.jsonl"), vec![b' '; 5000]).unwrap();
+    fixture.artifact("c", "live", 1000, 0);
+    let owner = crate::store::this_process();
+    let live = "artifacts/tool/live".to_owned();
+    fixture.record("c", Record { path: live, generation: 1, owner, ..Record::default() });
+    assert_eq!(fixture.plan(&bytes(0), &Scope::Store, now()), ["c/a keep_conversation"]);
+    let writer = OpenOptions::new().append(true).open(fixture.at("c", "artifacts/tool/a")).unwrap();
+    let outcome = fixture.sweep(&bytes(0));
+    assert_eq!(outcome.kept.len(), 1);
+    assert_eq!(outcome.kept[0].1, "it is being written");
+    assert_eq!(fixture.removed("c", "a"), None);
+    drop(writer);
+    assert_eq!(fixture.sweep(&bytes(0)).removed.len(), 1);
+    for left in ["artifacts/tool/live", "artifacts/tool/.a.tmp", "history/messages.jsonl"] {
+        assert!(fixture.at("c", left).exists(), "{left}");
+    }
+}
+
+#[test]
+fn a_record_is_left() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "a", 1000, 0);
+    let said = Said { tool: Some("exec".to_owned()), ..Said::default() };
+    let state = State::Incomplete("no room".to_owned());
+    let record = Record {
+        path: "artifacts/tool/a".to_owned(),
+        generation: 3,
+        state,
+        said,
+        ..Record::default()
+    };
+    fixture.record("c", record.clone());
+    let mut reader = File::open(fixture.at("c", "artifacts/tool/a")).unwrap();
+    let outcome = fixture.sweep(&bytes(500));
+    assert_eq!((outcome.removed.len(), outcome.kept.len()), (1, 0));
+    assert!(!fixture.at("c", "artifacts/tool/a").exists());
+    let left = fixture.removed("c", "a").unwrap();
+    let removal = left.removed.clone().unwrap();
+    assert_eq!(removal.rule, "keep_conversation");
+    assert!(removal.why.contains("passed `keep_conversation`"), "{}", removal.why);
+    assert_eq!(left.said, record.said);
+    assert_eq!((left.generation, left.state, left.size), (3, record.state, 1000));
+    let mut text = String::new();
+    assert_eq!(reader.read_to_string(&mut text).unwrap(), 1000, "who reads it reads it whole");
+    assert_eq!(outcome.plan.room, HashMap::from([(id("c"), 500)]));
+    assert!(fixture.sweep(&bytes(500)).removed.is_empty());
+}
+
+#[test]
+fn what_is_written_anew_is_an_artifact_as_any() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "a", 1000, 0);
+    fixture.sweep(&bytes(0));
+    fixture.artifact("c", "a", 10, 0);
+    let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
+    assert_eq!(conversation.record(&path("artifacts/tool/a")).unwrap(), None);
+    assert_eq!(fixture.removed("c", "a"), None);
+    assert!(conversation.forget(&path("artifacts/tool/a")).unwrap());
+    assert!(!conversation.forget(&path("artifacts/tool/a")).unwrap());
+    fs::remove_file(fixture.at("c", "artifacts/tool/a")).unwrap();
+    assert_eq!(fixture.removed("c", "a"), None);
+}
+
+#[test]
+fn what_was_used_after_it_was_chosen_stays() {
+    let fixture = Fixture::new();
+    for name in ["read", "changed", "gone", "other"] {
+        fixture.artifact("c", name, 1000, 0);
+    }
+    let plan = plan(&fixture.store, &bytes(0), &Scope::Store, now(), &|| false).unwrap();
+    let at = |name: &str| fixture.at("c", &format!("artifacts/tool/{name}"));
+    let later = FileTimes::new().set_accessed(now());
+    File::open(at("read")).unwrap().set_times(later).unwrap();
+    fs::write(at("changed"), "y").unwrap();
+    fs::remove_file(at("gone")).unwrap();
+    fs::rename(at("other"), at("away")).unwrap();
+    fixture.artifact("c", "other", 1000, 0);
+    let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
+    let doomed: Vec<_> = plan.victims.into_iter().map(|victim| victim.doomed).collect();
+    let sweeping = fixture.store.sweeping().unwrap();
+    let fates = conversation.remove_contents(&sweeping, &doomed).unwrap();
+    let mut said: Vec<_> = fates
+        .iter()
+        .map(|fate| match fate {
+            Fate::Kept(why) => *why,
+            Fate::Removed => "removed",
+        })
+        .collect();
+    said.sort_unstable();
+    let used = "it was used meanwhile";
+    assert_eq!(said, ["it is gone", used, used, used]);
+}
+
+#[test]
+fn a_removal_that_was_cut_off_is_finished_or_forgotten() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "a", 1000, 0);
+    fixture.artifact("c", "b", 1000, 1);
+    fixture.sweep(&bytes(1500));
+    let left = fixture.removed("c", "a").unwrap();
+    // As if it had stopped before the file lost its name: it is as if nothing had been.
+    let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
+    let file = fs::metadata(fixture.at("c", "artifacts/tool/b")).unwrap();
+    let modified = file.modified().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let path_of_b = "artifacts/tool/b".to_owned();
+    let intent = Record { path: path_of_b, modified: modified.as_nanos() as i64, ..left.clone() };
+    conversation.append(std::slice::from_ref(&intent)).unwrap();
+    let as_before = Record { removed: None, ..intent };
+    assert_eq!(conversation.record(&path("artifacts/tool/b")).unwrap(), Some(as_before));
+    assert_eq!(fixture.removed("c", "b"), None);
+    // As if it had stopped afterwards: the next sweep has no rules, and finishes it.
+    fs::rename(fixture.at("c", "artifacts/tool/b"), fixture.at("c", ".ctxfs-gone-1")).unwrap();
+    assert!(fixture.removed("c", "b").is_some());
+    fixture.sweep(&Rules::default());
+    assert!(!fixture.at("c", ".ctxfs-gone-1").exists());
+}

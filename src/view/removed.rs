@@ -1,0 +1,104 @@
+//! `.summary` of an output whose content was removed to make room: what is left to say of it.
+
+use crate::model::Analysis;
+use crate::model::Limits;
+use crate::model::Place;
+use crate::model::Record;
+use crate::model::Removal;
+use crate::view::clean;
+use crate::view::kind;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+use crate::view::number::rounded;
+
+/// Says when and why the content of `record` went, which call made it, and what it was.
+pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
+    let (at, why) = (moment(removal.at), &removal.why);
+    let tool = record.said.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
+    let digest = record.analysis.as_ref().map(|found| &found.digest);
+    let lines = [
+        Some(format!("[ctxfs] REMOVED: this output is no longer stored. It went on {at}: {why}.")),
+        Some(format!("{tool}call: {}    ref: {}", record.call(), place.reference())),
+        record.said.args.as_ref().map(|args| format!("args: {args}")),
+        record.said.exit_code.map(|code| format!("exit: {code}")),
+        Some(format!("made: {}", moment(record.created))),
+        Some(format!("size: {}", size(record.size, record.analysis.as_ref()))),
+        digest.filter(|digest| !digest.is_empty()).map(|digest| format!("digest: blake3 {digest}")),
+        Some("again:  whoever needs the output has to make the call again".to_owned()),
+    ];
+    lines.into_iter().flatten().map(|line| capped(&line) + "\n").collect()
+}
+
+/// `412,908 bytes, 8,112 lines, about 103,000 tokens; text`.
+fn size(bytes: u64, found: Option<&Analysis>) -> String {
+    let bytes = counted(bytes, "byte");
+    match found {
+        None => bytes,
+        Some(found) if found.is_binary() => format!("{bytes}; {}", kind::full(found)),
+        Some(found) => {
+            let (lines, tokens) = (counted(found.lines, "line"), grouped(rounded(found.tokens)));
+            format!("{bytes}, {lines}, about {tokens} tokens; {}", kind::full(found))
+        }
+    }
+}
+
+/// `2026-01-13 15:30:45 UTC`, of milliseconds since the epoch.
+fn moment(millis: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
+    time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+fn capped(line: &str) -> String {
+    clean::clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Said;
+    use crate::view::fixture::Fixture;
+
+    fn text(fixture: &Fixture) -> String {
+        let rule = "keep_conversation".to_owned();
+        let why = "the outputs of the conversation passed `keep_conversation`".to_owned();
+        let removal = Removal { at: 1_768_318_245_000, rule, why };
+        removed(&fixture.record, &removal, &fixture.place)
+    }
+
+    #[test]
+    fn it_says_what_went_and_why() {
+        let mut fixture = Fixture::new("a\nb\n").said(Said {
+            tool: Some("exec".to_owned()),
+            server: Some("shell".to_owned()),
+            args: Some("{\n\"command\": \"make\"}".to_owned()),
+            exit_code: Some(2),
+            ..Said::default()
+        });
+        fixture.record.size = 4;
+        fixture.record.analysis = Some(fixture.analysis.clone());
+        let digest = &fixture.analysis.digest;
+        let want = format!(
+            "[ctxfs] REMOVED: this output is no longer stored. It went on 2026-01-13 15:30:45 UTC: \
+             the outputs of the conversation passed `keep_conversation`.\n\
+             tool: shell/exec    call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
+             args: {{\u{240a}\"command\": \"make\"}}\n\
+             exit: 2\n\
+             made: 2025-11-21 20:00:00 UTC\n\
+             size: 4 bytes, 2 lines, about 1 tokens; text\n\
+             digest: blake3 {digest}\n\
+             again:  whoever needs the output has to make the call again\n"
+        );
+        assert_eq!(text(&fixture), want);
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let mut fixture =
+            Fixture::new("").said(Said { args: Some("x".repeat(10_000)), ..Said::default() });
+        fixture.record.size = 1234;
+        let text = text(&fixture);
+        assert!(text.contains("\nsize: 1,234 bytes\n"), "{text}");
+        assert!(!text.contains("digest") && !text.contains("exit"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= Limits::LINE_CHARS), "{text}");
+    }
+}
