@@ -14,6 +14,7 @@
 //! | [`view`] | the computed files: bytes in, text out |
 //! | [`store`] | the disk: layout, manifest, artifacts, recovery |
 //! | [`keep`] | which outputs go when there are too many |
+//! | [`message`] | the log of a conversation's messages: checked, appended, read |
 //! | [`fs`] | the filesystem without a kernel: nodes, handles, sealing |
 //! | [`fuse`] | the adaptor to the kernel, and mounting |
 //! | [`cli`] | the program: arguments, environment, printing |
@@ -23,6 +24,7 @@ pub mod fs;
 pub mod fuse;
 pub mod keep;
 pub mod materialize;
+pub mod message;
 pub mod model;
 pub mod redact;
 pub mod store;

@@ -12,10 +12,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("redact", &["model"]),
     ("view", &["model", "materialize", "redact"]),
     ("store", &["model", "materialize"]),
+    ("message", &["model", "materialize", "store"]),
     ("keep", &["model", "store"]),
-    ("fs", &["model", "materialize", "redact", "view", "store", "keep"]),
+    ("fs", &["model", "materialize", "redact", "view", "store", "message", "keep"]),
     ("fuse", &["model", "fs"]),
-    ("cli", &["model", "materialize", "redact", "view", "store", "keep", "fs", "fuse"]),
+    ("cli", &["model", "materialize", "redact", "view", "store", "message", "keep", "fs", "fuse"]),
 ];
 
 /// `(crate, the only modules that may name it)`.

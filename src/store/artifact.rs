@@ -2,10 +2,13 @@
 
 use std::fs::File;
 use std::io;
+use std::io::IoSlice;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::io::ReadWriteFlags;
 
 use crate::model::Content;
 use crate::model::RelPath;
@@ -66,4 +69,18 @@ pub fn read_full_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<u
         }
     }
     Ok(done)
+}
+
+/// Appends whatever other processes do: the end is found and written to in one step.
+pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let slices = [IoSlice::new(bytes)];
+        match rustix::io::pwritev2(file, &slices, 0, ReadWriteFlags::APPEND) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }

@@ -284,6 +284,11 @@ impl Conversation {
         self.path.join(path.as_os_str())
     }
 
+    /// Where a file of its history is, for messages.
+    pub(super) fn history_path(&self, name: &str) -> PathBuf {
+        self.path.join(layout::HISTORY).join(name)
+    }
+
     /// Whether this is the directory that `stat` is about.
     pub(super) fn is_at(&self, stat: &Stat) -> bool {
         self.stat.same_file(stat)

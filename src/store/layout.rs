@@ -9,7 +9,8 @@
 //!       artifacts/tool/<name>       plain bytes, as their writer wrote them
 //!       artifacts/terminal/<name>
 //!       artifacts/*/.<name>.*.tmp   to replace <name> once it is complete
-//!       history/messages.jsonl
+//!       history/messages.jsonl      one message a line, appended under an exclusive flock
+//!       history/messages.torn       lines that a crash has cut off, and that were no messages
 //!       history/archive/  history/summary/
 //!       catalog/index.json  catalog/tools/<name>.json
 //!       manifest.jsonl              one record a line, appended; the last one for a path wins
@@ -49,6 +50,9 @@
 //! - Content that is removed to make room is first recorded as removed, and the record synced; then
 //!   the file gets the name `.ctxfs-gone-*`, then it is removed. Until it has that name, the record
 //!   counts for nothing, as the file is there as it says; afterwards the next sweep removes it.
+//! - A message is in the log or not. What one write completes is appended in one write, and what a
+//!   crash cuts off of it is set aside by whoever next adds to the log or looks at it. Readers skip
+//!   it until then. The output of a message is sealed as an artifact before its line is appended.
 //! - A result in the cache has its name when it is complete, and a name is of no use after the next
 //!   start of the machine. One that was being written goes with the next result that is kept.
 //! - An import is filled and checked in `staging`, synced, and renamed to its conversation: that is
@@ -67,6 +71,12 @@ pub(super) const VERSION: &str = "VERSION";
 /// The name of a file of settings, here and in other places.
 pub const SETTINGS: &str = "ctxfs.toml";
 pub(super) const CONTEXT: &str = "context";
+/// The directory of a conversation's messages.
+pub const HISTORY: &str = "history";
+/// The log of messages, in there.
+pub const MESSAGES: &str = "messages.jsonl";
+/// What stood in the log and is no message, beside it.
+pub(super) const SET_ASIDE: &str = "messages.torn";
 /// The results of views; see `cache`.
 pub(super) const CACHE: &str = "cache";
 /// Imports that are under way; see `archive`.

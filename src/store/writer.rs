@@ -30,7 +30,7 @@ use crate::store::owner::this_process;
 use crate::store::stat;
 use crate::store::stat::Kind;
 use crate::store::writer::start::Start;
-use crate::store::writer::start::open_folder;
+pub(super) use crate::store::writer::start::open_folder;
 
 /// What is said of an artifact whose writer was dropped.
 const DROPPED: &str = "its writer stopped before it was closed";

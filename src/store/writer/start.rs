@@ -70,7 +70,7 @@ fn is_taken(dir: &Dir, name: &Component) -> io::Result<bool> {
 }
 
 /// The directory of a kind of artifact, made where it has been removed.
-pub(super) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
+pub(in crate::store) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
     let mut dir = None;
     for name in folder.path().split('/') {
         let at = dir.as_ref().unwrap_or(conversation);

@@ -1,0 +1,84 @@
+//! `messages.json`: the log as one JSON array.
+
+use std::fs::File;
+use std::io;
+use std::io::Write;
+use std::sync::Arc;
+
+use crate::message::BLOCK;
+use crate::message::Line;
+use crate::message::Lines;
+use crate::message::MessageError;
+use crate::message::line::Anatomy;
+use crate::message::lines::whole_of;
+use crate::model::Content as _;
+use crate::store::Artifact;
+
+/// Writes the messages of `log` as a JSON array, one a line, each as it stands there.
+///
+/// A line that is no message, which only a program can have left that writes past ctxfs, is an
+/// element of the array too: a string.
+pub fn array(log: Artifact, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(b"[")?;
+    let mut before: &[u8] = b"\n";
+    for line in Lines::of(log) {
+        let line = line?;
+        out.write_all(before)?;
+        match Anatomy::of(&line) {
+            Ok(_) => line.read(|block| out.write_all(block))?,
+            Err(MessageError::NotAMessage(_)) => quoted(&line, out)?,
+            Err(error) => return Err(io::Error::other(error)),
+        }
+        before = b",\n";
+    }
+    out.write_all(if before == b"\n" { b"]\n" } else { b"\n]\n" })
+}
+
+/// Writes any bytes as a JSON string; what is not UTF-8 as U+FFFD.
+fn quoted(line: &Line, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(b"\"")?;
+    let mut offset = 0;
+    while offset < line.len() {
+        let mut block = line.bytes(offset, BLOCK)?;
+        // A character that a block would cut goes to the next one.
+        let whole = std::str::from_utf8(&block).map_or_else(
+            |error| if error.error_len().is_none() { error.valid_up_to() } else { block.len() },
+            str::len,
+        );
+        if whole > 0 && offset + (block.len() as u64) < line.len() {
+            block.truncate(whole);
+        }
+        let text = serde_json::to_string(&String::from_utf8_lossy(&block))?;
+        out.write_all(&text.as_bytes()[1..text.len() - 1])?;
+        offset += block.len() as u64;
+    }
+    out.write_all(b"\"")
+}
+
+/// Whether every line of `file` is a message, so that it can be a log. The last one may lack its
+/// newline, which it then gets.
+pub fn check(file: &Arc<File>) -> Result<(), MessageError> {
+    let whole = whole_of(Arc::clone(file))?;
+    let (size, end) = (file.metadata()?.len(), whole.len());
+    for (number, line) in (1..).zip(Lines::of(whole)) {
+        checked(number, &line?)?;
+    }
+    if end == size {
+        return Ok(());
+    }
+    let last = Line::Part(Artifact::new(Arc::clone(file), size), end, size - end);
+    if !last.is_blank()? {
+        Anatomy::of(&last)?;
+    }
+    std::os::unix::fs::FileExt::write_all_at(&**file, b"\n", size)?;
+    Ok(())
+}
+
+fn checked(number: u64, line: &Line) -> Result<(), MessageError> {
+    match Anatomy::of(line) {
+        Err(MessageError::NotAMessage(why)) => {
+            Err(MessageError::NotAMessage(format!("line {number}, not counting blank ones: {why}")))
+        }
+        other => other.map(|_| ()),
+    }
+}

@@ -1,0 +1,55 @@
+//! A message as it is kept: as it was given, or with some members replaced.
+
+use std::io;
+
+use crate::message::Line;
+use crate::message::span::Span;
+use crate::message::span::SpanReader;
+use crate::model::Content as _;
+
+/// A line to append.
+#[derive(Debug)]
+pub(super) struct Kept {
+    line: Line,
+    /// What stands in place of parts of the line, in their order.
+    edits: Vec<(Span, String)>,
+}
+
+impl Kept {
+    /// As it was given.
+    pub(super) fn unchanged(line: Line) -> Self {
+        Self { line, edits: Vec::new() }
+    }
+
+    /// With `edits`, which do not overlap.
+    pub(super) fn edited(line: Line, mut edits: Vec<(Span, String)>) -> Self {
+        edits.sort_by_key(|(span, _)| span.start);
+        Self { line, edits }
+    }
+
+    /// Bytes of it, with its newline.
+    pub(super) fn len(&self) -> u64 {
+        let gone: u64 = self.edits.iter().map(|(span, _)| span.end - span.start).sum();
+        let come: u64 = self.edits.iter().map(|(_, text)| text.len() as u64).sum();
+        self.line.len() - gone + come + 1
+    }
+
+    /// Writes it, with its newline.
+    pub(super) fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        let mut at = 0;
+        for (span, text) in &self.edits {
+            self.copy(at..span.start, out)?;
+            out.write_all(text.as_bytes())?;
+            at = span.end;
+        }
+        self.copy(at..self.line.len(), out)?;
+        out.write_all(b"\n")
+    }
+
+    fn copy(&self, span: Span, out: &mut dyn io::Write) -> io::Result<()> {
+        match &self.line {
+            Line::Bytes(bytes) => out.write_all(&bytes[span.start as usize..span.end as usize]),
+            Line::Part(..) => io::copy(&mut SpanReader::new(&self.line, span), out).map(|_| ()),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What a line says: whether it is a message, and where its members stand.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+
+use serde::Deserialize as _;
+use serde::Deserializer;
+use serde::de::DeserializeSeed;
+use serde::de::Error as _;
+use serde::de::IgnoredAny;
+use serde::de::MapAccess;
+use serde::de::Visitor;
+
+use crate::message::BLOCK;
+use crate::message::MessageError;
+use crate::message::span::Span;
+use crate::message::span::SpanReader;
+use crate::message::span::Watched;
+use crate::model::Content;
+
+/// Who may speak.
+const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+/// Bytes that a member may have whose text is needed at once.
+const SHORT: u64 = 64 << 10;
+
+/// The members that are looked at; all others are kept as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Member {
+    Role,
+    Content,
+    ToolCallId,
+    ToolName,
+    FullOutputPath,
+    Id,
+}
+
+const NAMES: [(&str, Member); 6] = [
+    ("role", Member::Role),
+    ("content", Member::Content),
+    ("tool_call_id", Member::ToolCallId),
+    ("toolName", Member::ToolName),
+    ("fullOutputPath", Member::FullOutputPath),
+    ("id", Member::Id),
+];
+
+/// Where the members of a message stand in its line.
+#[derive(Debug, Default)]
+pub(super) struct Anatomy([Option<Span>; NAMES.len()]);
+
+impl Anatomy {
+    /// Reads all of `line`, in bounded memory.
+    pub(super) fn of(line: &dyn Content) -> Result<Self, MessageError> {
+        check_utf8(line)?;
+        let position = Cell::new(0);
+        let reader = Watched::new(SpanReader::new(line, 0..line.len()), &position);
+        let mut json = serde_json::Deserializer::from_reader(reader);
+        let found = json.deserialize_map(Members(&position)).and_then(|found| {
+            json.end()?;
+            Ok(found)
+        });
+        let anatomy = found.map_err(|error| refused(&error))?;
+        let role = anatomy.short(line, Member::Role)?;
+        match role.as_deref() {
+            Some(role) if ROLES.contains(&role) => Ok(anatomy),
+            Some(role) => Err(not_a_message(&format!("its role is {role:.64?}"))),
+            None => Err(not_a_message("it has no role")),
+        }
+    }
+
+    pub(super) fn span(&self, member: Member) -> Option<&Span> {
+        self.0[member as usize].as_ref()
+    }
+
+    /// The text of a member; none, where it is not there or no text.
+    pub(super) fn short(
+        &self,
+        line: &dyn Content,
+        member: Member,
+    ) -> Result<Option<String>, MessageError> {
+        let Some(span) = self.span(member) else { return Ok(None) };
+        if span.end - span.start > SHORT {
+            let (name, _) = NAMES[member as usize];
+            return Err(not_a_message(&format!("its {name} has more than {SHORT} bytes")));
+        }
+        let bytes = line.bytes(span.start, (span.end - span.start) as usize)?;
+        Ok(serde_json::from_slice(&bytes).ok())
+    }
+}
+
+/// What is skipped is not looked at by the parser.
+fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
+    let mut offset = 0;
+    while offset < line.len() {
+        let block = line.bytes(offset, BLOCK)?;
+        offset += match simdutf8::compat::from_utf8(&block) {
+            Ok(_) if !block.is_empty() => block.len() as u64,
+            // The end of the block cuts a character.
+            Err(cut) if cut.error_len().is_none() && cut.valid_up_to() > 0 => {
+                cut.valid_up_to() as u64
+            }
+            Ok(_) | Err(_) => return Err(not_a_message("it is not UTF-8")),
+        };
+    }
+    Ok(())
+}
+
+struct Members<'a>(&'a Cell<u64>);
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = Anatomy;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Anatomy, A::Error> {
+        let mut anatomy = Anatomy::default();
+        while let Some(name) = map.next_key::<String>()? {
+            let span = map.next_value_seed(SpanOf(self.0))?;
+            let Some((name, member)) = NAMES.iter().find(|(known, _)| *known == name) else {
+                continue;
+            };
+            if anatomy.0[*member as usize].replace(span).is_some() {
+                return Err(A::Error::custom(format_args!("it has {name} twice")));
+            }
+        }
+        Ok(anatomy)
+    }
+}
+
+/// Where a value stands, blanks before it included. The span of a number may have a byte too many.
+struct SpanOf<'a>(&'a Cell<u64>);
+
+impl<'de> DeserializeSeed<'de> for SpanOf<'_> {
+    type Value = Span;
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Span, D::Error> {
+        let start = self.0.get();
+        IgnoredAny::deserialize(value)?;
+        Ok(start..self.0.get())
+    }
+}
+
+/// A failure to read is no fault of the line.
+fn refused(error: &serde_json::Error) -> MessageError {
+    match error.io_error_kind() {
+        Some(kind) if kind != io::ErrorKind::Other => MessageError::Io(kind.into()),
+        _ => not_a_message(&error.to_string()),
+    }
+}
+
+fn not_a_message(why: &str) -> MessageError {
+    MessageError::NotAMessage(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Line;
+
+    fn anatomy(line: &str) -> Result<Anatomy, MessageError> {
+        Anatomy::of(&Line::from(line.as_bytes().to_vec()))
+    }
+
+    #[test]
+    fn members_are_found_where_they_stand() {
+        let text = r#" { "x" : [1, {"role": "y"}], "role":"tool","content" :  "a\"}," ,"n":1.5e3,
+            "tool_call_id":null, "toolName":"sh", "fullOutputPath":"/p" , "id":7}  "#;
+        let (text, line) =
+            (text.replace('\n', " "), Line::from(text.replace('\n', " ").into_bytes()));
+        let found = Anatomy::of(&line).unwrap();
+        let at = |member| {
+            found.span(member).map(|span| text[span.start as usize..span.end as usize].trim())
+        };
+        assert_eq!(at(Member::Role), Some("\"tool\""));
+        assert_eq!(at(Member::Content), Some(r#""a\"},""#));
+        assert_eq!(at(Member::ToolCallId), Some("null"));
+        assert_eq!(at(Member::FullOutputPath), Some("\"/p\""));
+        let short = |member| found.short(&line, member).unwrap();
+        assert_eq!(short(Member::ToolName).as_deref(), Some("sh"));
+        assert_eq!(short(Member::ToolCallId), None);
+        assert_eq!(short(Member::Id), None);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_and_told_why() {
+        for (line, why) in [
+            ("", "EOF"),
+            ("text", "expected"),
+            ("[]", "a JSON object"),
+            ("\"role\"", "a JSON object"),
+            ("{}", "no role"),
+            (r#"{"role":null}"#, "no role"),
+            (r#"{"role":5}"#, "no role"),
+            (r#"{"role":"robot"}"#, "its role is \"robot\""),
+            (r#"{"role":"user"} {"role":"user"}"#, "trailing"),
+            (r#"{"role":"user","role":"tool"}"#, "role twice"),
+            (r#"{"role":"user","content":"a"#, "EOF"),
+            ("{\"role\":\"user\",\"content\":\"a\tb\"}", "control character"),
+            ("\u{0}{\"role\":\"user\"}", "expected"),
+        ] {
+            let error = anatomy(line).unwrap_err().to_string();
+            assert!(error.contains(why), "{line}: {error}");
+        }
+        let invalid = Line::from(b"{\"role\":\"user\",\"x\xff\":1}".to_vec());
+        assert!(Anatomy::of(&invalid).is_err());
+    }
+
+    #[test]
+    fn what_would_take_memory_without_bound_is_refused() {
+        let nested = format!("{{\"role\":\"user\",\"content\":{}", "[".repeat(1000));
+        assert!(anatomy(&nested).unwrap_err().to_string().contains("brackets"));
+        let name = format!("{{\"role\":\"user\",\"{}\":1}}", "x".repeat(100_000));
+        assert!(anatomy(&name).unwrap_err().to_string().contains("name"));
+        let role = format!("{{\"role\":\"{}\"}}", "x".repeat(100_000));
+        assert!(anatomy(&role).unwrap_err().to_string().contains("its role has more"));
+        let fine = format!("{{\"role\":\"user\",\"content\":\"{}\"}}", "[".repeat(200_000));
+        assert!(anatomy(&fine).is_ok());
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_no_fault() {
+        assert!(anatomy(r#"{"role":"tool","content":"a\ud83d"}"#).is_ok());
+    }
+}

@@ -1,0 +1,223 @@
+//! The lines of a log, whole ones only.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use crate::message::BLOCK;
+use crate::message::HELD;
+use crate::message::MessageError;
+use crate::model::Content;
+use crate::store::Artifact;
+use crate::store::Conversation;
+use crate::store::read_full_at;
+
+/// One line, without its newline.
+#[derive(Debug, Clone)]
+pub enum Line {
+    /// At most [`HELD`] bytes.
+    Bytes(Vec<u8>),
+    /// A longer one: so many bytes of a file from an offset on.
+    Part(Artifact, u64, u64),
+}
+
+impl From<Vec<u8>> for Line {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl Line {
+    /// Whether there is nothing but white space.
+    pub fn is_blank(&self) -> io::Result<bool> {
+        let mut offset = 0;
+        loop {
+            let block = self.bytes(offset, BLOCK)?;
+            if block.is_empty() || !block.iter().all(u8::is_ascii_whitespace) {
+                return Ok(block.is_empty());
+            }
+            offset += block.len() as u64;
+        }
+    }
+
+    /// Hands its bytes on to `take`, block by block.
+    pub fn read<E: From<io::Error>>(
+        &self,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if let Self::Bytes(bytes) = self {
+            return take(bytes);
+        }
+        let mut offset = 0;
+        while offset < self.len() {
+            let block = self.bytes(offset, BLOCK)?;
+            if block.is_empty() {
+                return Err(E::from(io::ErrorKind::UnexpectedEof.into()));
+            }
+            take(&block)?;
+            offset += block.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Content for Line {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Part(_, _, length) => *length,
+        }
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Bytes(bytes) => bytes[..].read_at(offset, buffer),
+            Self::Part(file, start, length) => {
+                let left = usize::try_from(length.saturating_sub(offset)).unwrap_or(usize::MAX);
+                let wanted = buffer.len().min(left);
+                file.read_at(start + offset, &mut buffer[..wanted])
+            }
+        }
+    }
+}
+
+/// The lines of a log that have an end and are not blank, in their order.
+#[derive(Debug)]
+pub struct Lines {
+    log: Artifact,
+    /// Where `block` begins.
+    offset: u64,
+    block: Vec<u8>,
+    used: usize,
+}
+
+impl Lines {
+    /// Of all of `log`.
+    pub fn of(log: Artifact) -> Self {
+        Self { log, offset: 0, block: Vec::new(), used: 0 }
+    }
+
+    fn next_line(&mut self) -> io::Result<Option<Line>> {
+        let start = self.offset + self.used as u64;
+        let mut bytes = Vec::new();
+        loop {
+            let rest = &self.block[self.used..];
+            let end = memchr::memchr(b'\n', rest);
+            let length = self.offset + (self.used + end.unwrap_or(rest.len())) as u64 - start;
+            let fits = length <= HELD as u64;
+            if fits {
+                bytes.extend_from_slice(&rest[..end.unwrap_or(rest.len())]);
+            } else {
+                bytes = Vec::new();
+            }
+            if let Some(end) = end {
+                self.used += end + 1;
+                let part = || Line::Part(self.log.clone(), start, length);
+                return Ok(Some(if fits { Line::Bytes(bytes) } else { part() }));
+            }
+            self.offset += self.block.len() as u64;
+            self.block = self.log.bytes(self.offset, BLOCK)?;
+            self.used = 0;
+            if self.block.is_empty() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Iterator for Lines {
+    type Item = io::Result<Line>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.next_line().transpose()? {
+                Ok(line) => match line.is_blank() {
+                    Ok(true) => {}
+                    Ok(false) => return Some(Ok(line)),
+                    Err(error) => return Some(Err(error)),
+                },
+                error @ Err(_) => return Some(error),
+            }
+        }
+    }
+}
+
+/// How many of the first `size` bytes of `file` are whole lines.
+///
+/// Where the last byte ends a line, as nearly always, that is the only byte that is read.
+pub fn whole(file: &File, size: u64) -> io::Result<u64> {
+    let mut last = [b'\n'];
+    read_full_at(file, size.saturating_sub(1), &mut last)?;
+    if last == [b'\n'] {
+        return Ok(size);
+    }
+    let mut end = size;
+    let mut block = vec![0; BLOCK];
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK as u64);
+        let count = read_full_at(file, start, &mut block[..(end - start) as usize])?;
+        if let Some(at) = memchr::memrchr(b'\n', &block[..count]) {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// The log of `conversation` as it is now, if there is one: its whole lines.
+pub fn log_of(conversation: &Conversation) -> Result<Option<Artifact>, MessageError> {
+    let file = conversation.log_file()?;
+    Ok(file.map(whole_of).transpose()?)
+}
+
+/// The whole lines of `file` as it is now.
+pub(super) fn whole_of(file: Arc<File>) -> io::Result<Artifact> {
+    let size = file.metadata()?.len();
+    let size = whole(&file, size)?;
+    Ok(Artifact::new(file, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn lines(text: &[u8]) -> Vec<(u64, Vec<u8>)> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text).unwrap();
+        let log = Artifact::new(Arc::new(file), text.len() as u64);
+        let line = |line: io::Result<Line>| {
+            let line = line.unwrap();
+            (line.len(), line.bytes(0, 3).unwrap())
+        };
+        Lines::of(log).map(line).collect()
+    }
+
+    #[test]
+    fn lines_of_any_length_are_found() {
+        assert_eq!(lines(b""), []);
+        assert_eq!(lines(b"torn"), []);
+        let few = lines(b"a\n\n \t\r\nbc\ntorn");
+        assert_eq!(few, [(1, b"a".to_vec()), (2, b"bc".to_vec())]);
+        for length in [BLOCK - 1, BLOCK, BLOCK + 1, HELD, HELD + 1, 3 * HELD] {
+            let text = [&b"x".repeat(length)[..], b"\nend\n"].concat();
+            let found = lines(&text);
+            assert_eq!(found, [(length as u64, b"xxx".to_vec()), (3, b"end".to_vec())], "{length}");
+        }
+    }
+
+    #[test]
+    fn whole_lines_end_at_the_last_newline() {
+        for (text, expected) in [(&b""[..], 0), (b"a", 0), (b"a\n", 2), (b"a\nb", 2), (b"\n\n", 2)]
+        {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text).unwrap();
+            assert_eq!(whole(&file, text.len() as u64).unwrap(), expected);
+            let long = [text, &b"x".repeat(3 * BLOCK)[..]].concat();
+            file.write_all(&b"x".repeat(3 * BLOCK)).unwrap();
+            let end = memchr::memrchr(b'\n', &long).map_or(0, |at| at as u64 + 1);
+            assert_eq!(whole(&file, long.len() as u64).unwrap(), end);
+        }
+    }
+}

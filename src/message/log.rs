@@ -1,0 +1,105 @@
+//! The file of the log: one writer at a time, whole lines only.
+
+use std::fs::File;
+use std::io;
+use std::io::BufWriter;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use crate::message::Batch;
+use crate::message::HELD;
+use crate::message::Line;
+use crate::message::MessageError;
+use crate::message::line::Anatomy;
+use crate::message::lines::whole;
+use crate::store::Artifact;
+use crate::store::Conversation;
+use crate::store::append_all;
+use crate::store::stat_file;
+
+/// The file of a log, which nobody else adds to until this is dropped: every process that adds to
+/// one holds an exclusive `flock` of it.
+#[derive(Debug)]
+pub struct Log<'a>(&'a Arc<File>);
+
+impl<'a> Log<'a> {
+    /// Waits for the lock of `file`, which must be open for reading and writing.
+    pub fn wait(file: &'a Arc<File>) -> io::Result<Self> {
+        rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive))?;
+        Ok(Self(file))
+    }
+
+    /// The lock, unless another process has it.
+    pub fn now(file: &'a Arc<File>) -> io::Result<Option<Self>> {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives the last line an end, which a crash may have left without: a message gets its newline,
+    /// anything else is set aside. Answers the length of the log.
+    pub fn repair(&self, conversation: &Conversation) -> Result<u64, MessageError> {
+        let size = stat_file(self.0)?.size;
+        let end = whole(self.0, size)?;
+        if end == size {
+            return Ok(size);
+        }
+        let torn = Line::Part(Artifact::new(Arc::clone(self.0), size), end, size - end);
+        if Anatomy::of(&torn).is_ok() {
+            append_all(self.0, b"\n")?;
+            return Ok(size + 1);
+        }
+        set_aside(&torn, conversation)?;
+        self.0.set_len(end)?;
+        Ok(end)
+    }
+
+    /// Appends `batch`, all of it or nothing: where the disk takes only a part, that is cut off
+    /// again. `end` is what [`Log::repair`] answered.
+    pub fn append(&self, batch: &Batch, end: u64) -> io::Result<()> {
+        // What fits into the buffer is one write, so that a crash leaves all of it or nothing.
+        let length = usize::try_from(batch.len()).unwrap_or(usize::MAX);
+        let mut out = BufWriter::with_capacity(length.min(2 * HELD), End(self.0));
+        let written = batch.0.iter().try_for_each(|message| message.write(&mut out));
+        let written = written.and_then(|()| out.flush());
+        if written.is_err() {
+            // What it still holds is not to be written when it is dropped.
+            drop(out.into_parts());
+            self.0.set_len(end)?;
+        }
+        written
+    }
+}
+
+impl Drop for Log<'_> {
+    fn drop(&mut self) {
+        // Closing the file gives it back, too.
+        rustix::fs::flock(self.0, FlockOperation::Unlock).ok();
+    }
+}
+
+/// Writes at the end of a file, wherever that is by then.
+struct End<'a>(&'a File);
+
+impl io::Write for End<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        append_all(self.0, bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Keeps what is no message beside the log of `conversation`, as a line of its own.
+pub fn set_aside(line: &Line, conversation: &Conversation) -> Result<(), MessageError> {
+    let mut aside = conversation.set_aside_file()?;
+    line.read(|block| aside.write_all(block))?;
+    aside.write_all(b"\n")?;
+    Ok(aside.sync_data()?)
+}

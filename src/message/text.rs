@@ -1,0 +1,145 @@
+//! The text of a JSON string, without holding it.
+
+use std::io;
+use std::io::Read;
+
+use crate::message::span::SpanReader;
+
+/// Reads what a JSON string says. The string is known to be one, quotes included.
+///
+/// Half of a surrogate pair stands for no character, though JSON can say it: it is read as U+FFFD.
+pub(super) struct Text<'a> {
+    string: SpanReader<'a>,
+    /// Decoded, and not yet read.
+    ready: Vec<u8>,
+    used: usize,
+    /// A high surrogate that waits for its other half.
+    high: Option<u16>,
+    ended: bool,
+}
+
+/// Bytes that are decoded at once.
+const ROOM: usize = 64 << 10;
+
+impl<'a> Text<'a> {
+    pub(super) fn new(mut string: SpanReader<'a>) -> io::Result<Self> {
+        while string.next()?.is_some_and(|byte| byte != b'"') {}
+        Ok(Self { string, ready: Vec::new(), used: 0, high: None, ended: false })
+    }
+
+    fn decode(&mut self) -> io::Result<()> {
+        self.ready.clear();
+        self.used = 0;
+        while self.ready.len() < ROOM && !self.ended {
+            match self.string.next()?.ok_or(io::ErrorKind::UnexpectedEof)? {
+                b'"' => {
+                    self.end_pair();
+                    self.ended = true;
+                }
+                b'\\' => self.escape()?,
+                byte => {
+                    self.end_pair();
+                    self.ready.push(byte);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn escape(&mut self) -> io::Result<()> {
+        let byte = match self.string.next()?.ok_or(io::ErrorKind::UnexpectedEof)? {
+            b'u' => return self.unit(),
+            b'b' => 0x08,
+            b'f' => 0x0c,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            same => same,
+        };
+        self.end_pair();
+        self.ready.push(byte);
+        Ok(())
+    }
+
+    /// Four hexadecimal digits: a UTF-16 code unit.
+    fn unit(&mut self) -> io::Result<()> {
+        let mut digits = [0; 4];
+        self.string.read_exact(&mut digits)?;
+        let digits = str::from_utf8(&digits).map_err(io::Error::other)?;
+        let unit = u16::from_str_radix(digits, 16).map_err(io::Error::other)?;
+        match (self.high.take(), unit) {
+            (Some(high), 0xdc00..=0xdfff) => self.push(&[high, unit]),
+            (high, unit) => {
+                self.push(high.as_slice());
+                match unit {
+                    0xd800..=0xdbff => self.high = Some(unit),
+                    unit => self.push(&[unit]),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end_pair(&mut self) {
+        if let Some(high) = self.high.take() {
+            self.push(&[high]);
+        }
+    }
+
+    fn push(&mut self, units: &[u16]) {
+        self.ready.extend_from_slice(String::from_utf16_lossy(units).as_bytes());
+    }
+}
+
+impl Read for Text<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.used == self.ready.len() {
+            self.decode()?;
+        }
+        let count = buffer.len().min(self.ready.len() - self.used);
+        buffer[..count].copy_from_slice(&self.ready[self.used..self.used + count]);
+        self.used += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Line;
+    use crate::model::Content as _;
+
+    fn text(json: &str) -> String {
+        let line = Line::from(json.as_bytes().to_vec());
+        let mut text = String::new();
+        let reader = Text::new(SpanReader::new(&line, 0..line.len())).unwrap();
+        { reader }.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn escapes_are_what_they_stand_for() {
+        for json in [
+            r#""""#,
+            r#"  "plain""#,
+            r#""a\"b\\c\/d\b\f\n\r\t""#,
+            r#""\u0041\u00e9\u20ac\ud83d\ude00x""#,
+            "\"\u{20ac}\u{1f600}\"",
+        ] {
+            assert_eq!(text(json), serde_json::from_str::<String>(json).unwrap(), "{json}");
+        }
+        let long = format!("\"{}\"", "\\n\u{20ac}x".repeat(100_000));
+        assert_eq!(text(&long), serde_json::from_str::<String>(&long).unwrap());
+    }
+
+    #[test]
+    fn half_a_pair_is_a_replacement() {
+        for json in [r#""a\ud83dx""#, r#""a\ude00x""#, r#""a\ud83d\nx""#, r#""a\ud83d""#] {
+            let end = json.strip_prefix("\"a").unwrap();
+            let expected = format!("a\u{fffd}{}", if end.contains("\\n") { "\nx" } else { "x" });
+            let expected = if json.ends_with("d\"") { "a\u{fffd}" } else { &expected };
+            assert_eq!(text(json), expected, "{json}");
+        }
+        assert_eq!(text(r#""\ud83d\ud83d\ude00""#), "\u{fffd}\u{1f600}");
+    }
+}

@@ -1,0 +1,77 @@
+//! What has been written of a line that has no end yet.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use crate::message::HELD;
+use crate::message::LONGEST;
+use crate::message::Line;
+use crate::message::MessageError;
+use crate::store::Artifact;
+use crate::store::Conversation;
+
+/// The beginning of a line: in memory, and once it is long, in a file that has no name.
+#[derive(Debug, Default)]
+pub struct Unfinished {
+    held: Vec<u8>,
+    spilled: Option<(Arc<File>, u64)>,
+}
+
+impl Unfinished {
+    /// Bytes that it has.
+    pub fn len(&self) -> u64 {
+        self.spilled.as_ref().map_or(0, |(_, length)| *length) + self.held.len() as u64
+    }
+
+    /// Whether a line has ended with the last byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds bytes that have no newline.
+    pub(super) fn push(
+        &mut self,
+        bytes: &[u8],
+        conversation: &Conversation,
+    ) -> Result<(), MessageError> {
+        if self.len() + bytes.len() as u64 > LONGEST {
+            return Err(MessageError::TooLong);
+        }
+        if self.held.len() + bytes.len() <= HELD {
+            self.held.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let (file, length) = match &mut self.spilled {
+            Some(spilled) => spilled,
+            None => self.spilled.insert((Arc::new(conversation.nameless_file()?), 0)),
+        };
+        for bytes in [&self.held[..], bytes] {
+            file.write_all_at(bytes, *length)?;
+            *length += bytes.len() as u64;
+        }
+        self.held = Vec::new();
+        Ok(())
+    }
+
+    /// The line, which has come to its end; what follows begins another one.
+    pub fn take(&mut self) -> io::Result<Line> {
+        let held = std::mem::take(&mut self.held);
+        let Some((file, length)) = self.spilled.take() else { return Ok(Line::Bytes(held)) };
+        file.write_all_at(&held, length)?;
+        let length = length + held.len() as u64;
+        Ok(Line::Part(Artifact::new(file, length), 0, length))
+    }
+
+    /// Bytes in memory.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The line so far.
+    pub(super) fn line(&self) -> io::Result<Line> {
+        Self { held: self.held.clone(), spilled: self.spilled.clone() }.take()
+    }
+}
