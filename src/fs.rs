@@ -25,6 +25,7 @@ mod io;
 mod keeper;
 mod kept;
 mod lookup;
+mod messages;
 mod node;
 mod overtime;
 mod pool;

@@ -44,6 +44,9 @@ impl Shared {
             Source::Ignore { .. } => Ok(Body::of(view::ignore().as_bytes().to_vec())),
             Source::Manifest { .. } => self.render_manifest(of()?),
             Source::Removed { name, .. } => self.render_removed(of()?, name),
+            Source::Messages { .. } => {
+                self.render_messages(of()?, key.version.size, key.version.facts)
+            }
             Source::Status => Ok(Body::of(self.status().into_bytes())),
             Source::ProgramVersion => {
                 Ok(Body::of(format!("{}\n", env!("CARGO_PKG_VERSION")).into_bytes()))

@@ -21,6 +21,7 @@ use crate::fs::handle::ListedName;
 use crate::fs::handle::Listing;
 use crate::fs::lookup::computed_name;
 use crate::fs::lookup::is_stores;
+use crate::fs::messages::is_history;
 use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
@@ -29,6 +30,7 @@ use crate::model::Component;
 use crate::model::is_scratch;
 use crate::store::DirEntry;
 use crate::store::Kind;
+use crate::store::MESSAGES;
 use crate::view::Derived;
 use crate::view::LISTED;
 use crate::view::PageNumber;
@@ -229,6 +231,9 @@ impl Shared {
             if computed_name(node, OsStr::new(name)).is_some() {
                 names.push(ListedName::computed(name, FileKind::File));
             }
+        }
+        if entries.iter().any(|entry| entry.name == MESSAGES) && is_history(node) {
+            names.push(ListedName::computed("messages.json", FileKind::File));
         }
         let with_views = self.options.list_views && node.holds_artifacts();
         let taken = if with_views { names_that_hide_views(&entries) } else { Vec::new() };

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::message::MessageError;
 use crate::model::NameError;
 use crate::store::StoreError;
 
@@ -51,6 +52,15 @@ pub enum FsError {
     /// The artifact is sealed and the mount is `--write-once`.
     #[error("the artifact is sealed and the mount is write-once")]
     WriteOnce,
+    /// Bytes of the message log stay as they are.
+    #[error("the message log can only be appended to; remove it, or rename another file over it")]
+    AppendOnly,
+    /// A file that is to be a message log holds something else.
+    #[error("the file is no message log: {0}")]
+    NotALog(String),
+    /// The message log did not take it.
+    #[error(transparent)]
+    Message(#[from] MessageError),
     /// The root holds conversations only, and they stay there.
     #[error("the root holds conversations only: make one with mkdir")]
     RootHoldsConversations,
@@ -107,6 +117,7 @@ impl FsError {
             // immutable file.
             Self::Computed
             | Self::WriteOnce
+            | Self::AppendOnly
             | Self::RootHoldsConversations
             | Self::NoSpecialFiles => libc::EPERM,
             Self::Name(NameError::TooLong) => libc::ENAMETOOLONG,
@@ -119,6 +130,9 @@ impl FsError {
             Self::Unsupported => libc::EOPNOTSUPP,
             Self::BufferTooSmall => libc::ERANGE,
             Self::Io(error) => number(error),
+            // EINVAL of rename(2) means that a directory would be inside itself.
+            Self::NotALog(_) => libc::EBADMSG,
+            Self::Message(error) => error.raw_os_error(),
             Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
         })
     }

@@ -17,6 +17,7 @@ use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::body::Body;
 use crate::fs::closer::Closer;
+use crate::fs::messages::Writer;
 use crate::fs::node::Node;
 use crate::view::PageNumber;
 
@@ -41,6 +42,8 @@ pub(crate) struct FileHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) file: Arc<File>,
     pub(crate) writes: bool,
+    /// What waits for its end, where this is the message log.
+    pub(crate) log: Writer,
     /// Who closed a descriptor of it last.
     pub(crate) closer: Mutex<Option<Closer>>,
 }

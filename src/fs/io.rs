@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::io::IoSlice;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -13,8 +12,6 @@ use std::time::Duration;
 use rustix::fs::FallocateFlags;
 use rustix::fs::OFlags;
 use rustix::fs::SeekFrom;
-use rustix::io::Errno;
-use rustix::io::ReadWriteFlags;
 
 use crate::fs::Attr;
 use crate::fs::Caller;
@@ -31,10 +28,14 @@ use crate::fs::closer::Closer;
 use crate::fs::file::FileNode;
 use crate::fs::handle::FileHandle;
 use crate::fs::handle::Handle;
+use crate::fs::messages::Writer;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::seal::Job;
+use crate::message;
 use crate::model::Component;
+use crate::store::Conversation;
+use crate::store::append_all;
 use crate::store::read_full_at;
 use crate::store::stat_file;
 
@@ -84,6 +85,8 @@ pub struct Opened {
     pub file: Option<Arc<File>>,
     /// Whether it can write.
     pub writes: bool,
+    /// Whether every read and write has to come here: what the file shows is not what the disk has.
+    pub direct: bool,
 }
 
 impl ContextFs {
@@ -105,7 +108,7 @@ impl ContextFs {
                 self.0.body(&node, move |body| {
                     done(body.map(|body| {
                         let fh = shared.handles.insert(Handle::Rendered(body));
-                        Opened { fh, file: None, writes: false }
+                        Opened { fh, file: None, writes: false, direct: false }
                     }));
                 });
             }
@@ -183,21 +186,44 @@ impl ContextFs {
             Handle::Rendered(body) => Ok(body.read(offset, buffer.len(), take)?),
             Handle::Listing(_) => Err(FsError::IsADirectory),
             Handle::File(handle) => {
-                let count = read_full_at(&handle.file, offset, buffer)?;
+                let mut wanted = buffer.len();
+                if handle.node.is_log() {
+                    let end = message::whole(&handle.file, stat_file(&handle.file)?.size)?;
+                    wanted = wanted.min(end.saturating_sub(offset) as usize);
+                }
+                let count = read_full_at(&handle.file, offset, &mut buffer[..wanted])?;
                 Ok(take(&buffer[..count]))
             }
         }
     }
 
+    /// As [`ContextFs::write_by`], of whoever it may be.
+    pub fn write(&self, fh: Fh, offset: u64, bytes: &[u8], mode: OpenMode) -> Result<u32> {
+        self.write_by(fh, offset, bytes, mode, None)
+    }
+
     /// Writes `bytes` at `offset`, or at the end where `mode`, which is how the file is open by now,
-    /// appends; all of them, or an error.
+    /// appends; all of them, or an error. `owner` stands for the table of open files by which it is
+    /// written: that of a process.
     ///
     /// What stands in the way of an artifact's end (no room, a cap) is remembered: it is sealed as
     /// incomplete.
-    pub fn write(&self, fh: Fh, offset: u64, bytes: &[u8], mode: OpenMode) -> Result<u32> {
+    pub fn write_by(
+        &self,
+        fh: Fh,
+        offset: u64,
+        bytes: &[u8],
+        mode: OpenMode,
+        owner: Option<u64>,
+    ) -> Result<u32> {
         let handle = self.0.handles.file(fh)?;
         if !handle.writes {
             return Err(FsError::WrongMode);
+        }
+        if handle.node.is_log() {
+            self.0.write_log(&handle, offset, bytes, mode, owner)?;
+            Counters::add(&self.0.counters.bytes_written, bytes.len() as u64);
+            return Ok(bytes.len() as u32);
         }
         let file = handle.node.as_file()?;
         let written = self.0.room_for(&handle.node, offset, bytes.len() as u64).and_then(|()| {
@@ -222,12 +248,19 @@ impl ContextFs {
         Ok(bytes.len() as u32)
     }
 
-    /// A descriptor of the file is being closed by the thread `caller.pid`. There may be others.
+    /// As [`ContextFs::flush_by`], of whoever it may be.
     pub fn flush(&self, fh: Fh, caller: Caller) -> Result<()> {
+        self.flush_by(fh, caller, None)
+    }
+
+    /// A descriptor of the file is being closed by the thread `caller.pid`. There may be others.
+    /// `owner` stands for the table of open files that had it.
+    pub fn flush_by(&self, fh: Fh, caller: Caller, owner: Option<u64>) -> Result<()> {
         if let Handle::File(handle) = self.0.handles.get(fh)?
             && handle.writes
         {
             handle.note_closer(Closer::of(caller.pid));
+            self.0.flush_log(&handle, owner)?;
         }
         Ok(())
     }
@@ -255,6 +288,9 @@ impl ContextFs {
     /// Reserves room, or makes holes, as fallocate(2).
     pub fn fallocate(&self, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
         let handle = self.0.handles.file(fh)?;
+        if handle.node.is_log() {
+            return Err(FsError::Unsupported);
+        }
         let file = handle.node.as_file()?;
         self.0.room_for(&handle.node, offset, length)?;
         let mut writing = file.writing();
@@ -343,10 +379,11 @@ impl Shared {
             node: Arc::clone(node),
             file: Arc::clone(&on_disk),
             writes,
+            log: Writer::default(),
             closer: Mutex::default(),
         };
         let fh = self.handles.insert(Handle::File(Arc::new(handle)));
-        Opened { fh, file: Some(on_disk), writes }
+        Opened { fh, file: Some(on_disk), writes, direct: node.is_log() }
     }
 
     /// On a write-once mount, refuses to change what is sealed. A close that is under way is
@@ -367,6 +404,7 @@ impl Shared {
     }
 
     pub(crate) fn writer_gone(&self, handle: Arc<FileHandle>) -> Result<()> {
+        let left = self.leave_log(&handle);
         let file = handle.node.as_file()?;
         let node = Arc::clone(&handle.node);
         let mut writing = file.writing();
@@ -381,7 +419,7 @@ impl Shared {
         if last {
             self.sealer.submit(Job::Seal(node));
         }
-        Ok(())
+        left
     }
 
     /// Whether `length` bytes at `offset` stay within cap and quota and leave room on the disk.
@@ -393,8 +431,26 @@ impl Shared {
             let make_room = || self.make_room_in(&id, quota, growth);
             self.room.in_quota(&*self.conversation(&id)?, quota, growth, make_room)?;
         }
+        self.room_on_disk(length)
+    }
+
+    /// Whether `length` more bytes leave room on the disk.
+    pub(crate) fn room_on_disk(&self, length: u64) -> Result<()> {
         let make_room = || self.make_room_on_disk(self.options.min_free, length);
         self.room.on_disk(&self.store, &self.cache, &self.options, length, make_room)
+    }
+
+    /// Whether an artifact of `length` bytes can be added to `conversation`.
+    pub(crate) fn room_for_output(&self, conversation: &Conversation, length: u64) -> Result<()> {
+        match (self.options.max_artifact, self.options.quota) {
+            (Some(most), _) if length > most => return Err(FsError::TooLarge(most)),
+            (_, Some(quota)) => {
+                let make_room = || self.make_room_in(conversation.id(), quota, length);
+                self.room.in_quota(conversation, quota, length, make_room)?;
+            }
+            _ => {}
+        }
+        self.room_on_disk(length)
     }
 
     /// The directory in which `name` may be made.
@@ -432,18 +488,4 @@ fn note_trouble(file: &FileNode, error: &FsError) {
         _ => return,
     };
     file.writing().trouble = Some(why);
-}
-
-/// Appends whatever other processes do: the end is found and written to in one step.
-fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let slices = [IoSlice::new(bytes)];
-        match rustix::io::pwritev2(file, &slices, 0, ReadWriteFlags::APPEND) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }

@@ -20,6 +20,7 @@ use crate::fs::Shared;
 use crate::fs::file::FileNode;
 use crate::fs::inode::FileId;
 use crate::fs::inode::Key;
+use crate::fs::messages::is_history;
 use crate::fs::node::DirNode;
 use crate::fs::node::Link;
 use crate::fs::node::Linked;
@@ -36,6 +37,7 @@ use crate::model::NameError;
 use crate::model::RelPath;
 use crate::model::is_scratch;
 use crate::store::Kind;
+use crate::store::MESSAGES;
 use crate::store::Stat;
 use crate::store::Time;
 use crate::store::is_bookkeeping;
@@ -281,6 +283,7 @@ impl Shared {
         let stat = dir.dir.stat_self()?;
         let version = match &source {
             Source::Manifest { .. } => self.manifest_version(parent)?,
+            Source::Messages { .. } => self.messages_version(parent)?,
             _ => Version::default(),
         };
         self.rendered_node(RenderedKey { source, version }, Some(parent), stat)
@@ -298,6 +301,15 @@ impl Shared {
             }
         }
         Ok(version)
+    }
+
+    /// Changes with every message.
+    fn messages_version(&self, history: &Arc<Node>) -> Result<Version> {
+        let node = self.find_real(history, history.as_dir()?, MESSAGES.as_ref())?;
+        let stat = node.as_file().and_then(FileNode::stat).and_then(|stat| self.shown(&node, stat));
+        self.nodes.forget(node.ino, 1);
+        let Stat { size, mtime, ino, .. } = stat?;
+        Ok(Version { size, modified: mtime.as_nanos(), facts: ino, ..Version::default() })
     }
 
     fn find_control(&self, name: &OsStr) -> Result<Arc<Node>> {
@@ -329,7 +341,7 @@ impl Shared {
         Ok(match &node.kind {
             NodeKind::Rendered(rendered) => node.rendered_entry(rendered),
             NodeKind::File(file) => {
-                let attr = Attr::of_disk(node.ino, &file.stat()?);
+                let attr = Attr::of_disk(node.ino, &self.shown(node, file.stat()?)?);
                 timed(attr, FILE_ATTR_TTL, Duration::ZERO)
             }
             NodeKind::Dir(_) | NodeKind::Control => timed(self.attr(node)?, DIR_TTL, DIR_TTL),
@@ -340,7 +352,7 @@ impl Shared {
     /// The attributes of anything but a computed file.
     pub(crate) fn attr(&self, node: &Node) -> Result<Attr> {
         Ok(match &node.kind {
-            NodeKind::File(file) => Attr::of_disk(node.ino, &file.stat()?),
+            NodeKind::File(file) => Attr::of_disk(node.ino, &self.shown(node, file.stat()?)?),
             NodeKind::Dir(dir) => {
                 let mut attr = Attr::of_disk(node.ino, &dir.dir.stat_self()?);
                 if node.is_root() {
@@ -389,6 +401,8 @@ pub(crate) fn computed_name(dir: &Node, name: &OsStr) -> Option<Source> {
         Some(Source::Ignore { of })
     } else if name == "manifest.json" && dir.is_conversation() {
         Some(Source::Manifest { of })
+    } else if name == "messages.json" && is_history(dir) {
+        Some(Source::Messages { of })
     } else {
         None
     }

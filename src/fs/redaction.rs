@@ -80,7 +80,7 @@ impl Shared {
     }
 
     /// The redaction of what is stored, where that is asked for.
-    fn stored_redaction(&self) -> Option<&Redaction> {
+    pub(crate) fn stored_redaction(&self) -> Option<&Redaction> {
         self.options.redaction.as_ref().filter(|redaction| redaction.stored)
     }
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::PoisonError;
 
+use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
 use crate::fs::ContextFs;
@@ -11,10 +12,13 @@ use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::messages::is_log;
 use crate::fs::node::DirNode;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
 use crate::fs::seal::Job;
+use crate::message;
+use crate::message::MessageError;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -101,8 +105,12 @@ impl Shared {
             Err(FsError::NotFound) => None,
             Err(error) => return Err(error),
         };
-        let done = self
-            .check_replaceable(node, target.as_ref())
+        let done = check_log(node, to)
+            .and_then(|()| match &target {
+                Some(target) if mode == RenameMode::Exchange => check_log(target, from),
+                _ => Ok(()),
+            })
+            .and_then(|()| self.check_replaceable(node, target.as_ref()))
             .and_then(|()| self.rename_on_disk(node, target.as_ref(), from, to, mode));
         if let Some(target) = target {
             self.nodes.forget(target.ino, 1);
@@ -195,6 +203,19 @@ impl Shared {
             (true, false) => self.sealer.submit(Job::Opened(Arc::clone(node))),
         }
         Ok(())
+    }
+}
+
+/// A file that is to be a message log has nothing but messages.
+fn check_log(node: &Node, to: &End<'_>) -> Result<()> {
+    match node.as_file() {
+        Ok(file) if is_log(to.parent, to.name) && !node.is_log() => {
+            message::check(&Arc::new(file.open(OFlags::RDWR)?)).map_err(|error| match error {
+                MessageError::NotAMessage(why) => FsError::NotALog(why),
+                error => error.into(),
+            })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) enum Source {
     Manifest { of: Ino },
     /// The summary of what the file `name`, which was removed from the directory `of`, was.
     Removed { of: Ino, name: OsString },
+    /// `messages.json`, in the directory `of`.
+    Messages { of: Ino },
     /// `.ctxfs/status.json`.
     Status,
     /// `.ctxfs/version`.
@@ -297,7 +299,7 @@ fn is_quick(node: &Node, length: u64) -> bool {
             length <= QUICK || matches!(**view, View::Page(_))
         }
         Key::Rendered(RenderedKey {
-            source: Source::Manifest { .. } | Source::Ignore { .. },
+            source: Source::Manifest { .. } | Source::Messages { .. } | Source::Ignore { .. },
             ..
         }) => false,
         _ => true,

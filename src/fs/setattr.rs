@@ -76,6 +76,9 @@ impl Shared {
         size: u64,
         fh: Option<Fh>,
     ) -> Result<()> {
+        if node.is_log() && size != self.shown(node, file.stat()?)?.size {
+            return Err(FsError::AppendOnly);
+        }
         self.in_cap(node, size)?;
         let handle = fh.and_then(|fh| self.handles.file(fh).ok()).filter(|handle| handle.writes);
         let open = if let Some(handle) = &handle {

@@ -67,6 +67,7 @@ impl Shared {
         if again && *version != self.version_at(node, &stat, changes)? {
             return Err(FsError::Stale);
         }
+        let shown = self.shown(node, stat)?;
         let place = self.place(node)?;
         let mut record = self.record(node, &stat)?;
         record.said.update(&said_of(&reader)?);
@@ -80,10 +81,10 @@ impl Shared {
         let Found { mut analysis, whole } = if whole {
             self.analysis(node, &reader, Some(&record), &expired)?
         } else {
-            let content = Artifact::new(Arc::clone(&reader), stat.size);
+            let content = Artifact::new(Arc::clone(&reader), shown.size);
             Found { whole: false, ..sniff(&content)? }
         };
-        record.size = if whole { analysis.bytes } else { stat.size };
+        record.size = if whole { analysis.bytes } else { shown.size };
         let artifact = Artifact::new(Arc::clone(&reader), record.size);
         let masked = self.hide_secrets(&artifact, &mut record, &mut analysis);
         let subject = Subject {
@@ -228,7 +229,7 @@ fn needs_analysis(view: &View) -> bool {
 
 /// The analysis of the first bytes alone: enough to tell text from binary, and the same whether
 /// or not the artifact has been sealed.
-fn sniff(content: &dyn Content) -> Result<Found> {
+pub(crate) fn sniff(content: &dyn Content) -> Result<Found> {
     let length = content.len().min(SNIFFED as u64);
     let mut analyzer = Analyzer::new();
     analyzer.push(&content.bytes(0, length as usize)?);

@@ -289,11 +289,12 @@ impl Filesystem for Adaptor {
         data: &[u8],
         _: WriteFlags,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let mode = OpenMode { flags: flags.0 };
-        self.run("write", || match self.fs.write(Fh(fh.0), offset, data, mode) {
+        let owner = owner.map(|owner| owner.0);
+        self.run("write", || match self.fs.write_by(Fh(fh.0), offset, data, mode, owner) {
             Ok(count) => reply.written(count),
             Err(error) => reply.error(refuse("write", &error)),
         });
@@ -304,10 +305,11 @@ impl Filesystem for Adaptor {
         request: &Request,
         _: INodeNo,
         fh: FileHandle,
-        _: LockOwner,
+        owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        self.empty("flush", reply, || self.fs.flush(Fh(fh.0), caller(request)));
+        let owner = Some(owner.0);
+        self.empty("flush", reply, || self.fs.flush_by(Fh(fh.0), caller(request), owner));
     }
 
     fn release(

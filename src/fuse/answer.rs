@@ -34,6 +34,9 @@ pub(super) fn answer_open(
     reply: ReplyOpen,
 ) {
     let fh = FileHandle(opened.fh.0);
+    if opened.direct {
+        return reply.opened(fh, FopenFlags::FOPEN_DIRECT_IO);
+    }
     let Some(file) = &opened.file else {
         return reply.opened(fh, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
     };
@@ -57,6 +60,9 @@ pub(super) fn answer_create(
     let fh = FileHandle(opened.fh.0);
     let attr = convert::attr(&entry.attr);
     let (ttl, generation) = (entry.attr_ttl, Generation(0));
+    if opened.direct {
+        return reply.created(&ttl, &attr, generation, fh, FopenFlags::FOPEN_DIRECT_IO);
+    }
     let Some(file) = &opened.file else { return reply.error(Errno::EIO) };
     let reply = Cell::new(Some(reply));
     let register = |file: &File| register(&reply, |reply| reply.open_backing(file));

@@ -1,0 +1,133 @@
+//! What the message log is told of what is above it.
+
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::sync::Arc;
+
+use crate::fs::FsError;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::views::sniff;
+use crate::message::Host;
+use crate::message::Preview;
+use crate::model::Content;
+use crate::model::Limits;
+use crate::model::NoFilters;
+use crate::model::Place;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::Subject;
+use crate::redact::Masked;
+use crate::redact::Stream;
+use crate::store::Artifact;
+use crate::store::Conversation;
+use crate::view;
+use crate::view::Audience;
+use crate::view::Form;
+use crate::view::StandIn;
+use crate::view::View;
+
+/// What a log is told of stand-ins, settings and secrets.
+pub(super) struct Keeper<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) conversation: &'a Arc<Conversation>,
+}
+
+impl Keeper<'_> {
+    /// Hands `content` to `use_it` as views see it.
+    fn with_subject<T>(
+        &self,
+        content: &Artifact,
+        record: &mut Record,
+        limits: &Limits,
+        place: &Place,
+        use_it: impl FnOnce(&Subject<'_>) -> T,
+    ) -> Result<T> {
+        let mut analysis = sniff(content)?.analysis;
+        let masked = self.shared.hide_secrets(content, record, &mut analysis);
+        let subject = Subject {
+            content: masked.as_ref().map_or(content as _, |masked: &Masked<'_>| masked),
+            analysis: &analysis,
+            record,
+            place,
+            limits,
+            redacts: self.shared.mask_names(),
+            filters: &NoFilters,
+        };
+        Ok(use_it(&subject))
+    }
+}
+
+impl Host for Keeper<'_> {
+    fn limits(&self, tool: Option<&str>) -> Limits {
+        self.shared.options.limits.limits(tool)
+    }
+
+    fn is_stored(&self, reference: &str) -> bool {
+        self.shared.store.resolve(reference).is_ok_and(|found| found.is_some())
+    }
+
+    fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool> {
+        let analysis = sniff(&Held(output)).map_err(|error| told(&error))?.analysis;
+        let subject = Subject {
+            content: &Held(output),
+            analysis: &analysis,
+            record: &Record::default(),
+            place: &Place::alone(""),
+            limits: &Limits { message_threshold: 0, ..limits.clone() },
+            redacts: &[],
+            filters: &NoFilters,
+        };
+        let is_stored = |reference: &str| self.is_stored(reference);
+        let audience = Audience { tools: &[], is_stored: &is_stored };
+        let found = view::stand_in(Form::Preview, &subject, &audience).map_err(io::Error::other)?;
+        Ok(found == StandIn::Unchanged)
+    }
+
+    fn room(&self, bytes: u64) -> io::Result<()> {
+        self.shared.room_for_output(self.conversation, bytes).map_err(|error| told(&error))
+    }
+
+    fn store(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
+        let Some(redaction) = self.shared.stored_redaction() else {
+            return io::copy(output, sink).map(|_| ());
+        };
+        let mut masked = Stream::new(&redaction.rules, sink);
+        io::copy(output, &mut masked)?;
+        masked.finish()?;
+        Ok(())
+    }
+
+    fn preview(&self, path: &RelPath, limits: &Limits) -> io::Result<Preview> {
+        let content = Artifact::open(self.conversation.dir(), path)?;
+        let stat = self.conversation.dir().stat_at(path)?;
+        let mut record = self.conversation.record_for(path, &stat).map_err(io::Error::other)?;
+        let id = self.conversation.id().to_text();
+        let place = Place::new(&self.shared.options.prefix, &id, path);
+        let mut text = Vec::new();
+        let rendered = self.with_subject(&content, &mut record, limits, &place, |subject| {
+            view::render(&View::Preview, subject, &|| false, &mut text)
+        });
+        rendered.map_err(|error| told(&error))?.map_err(io::Error::other)?;
+        let text = String::from_utf8(text).map_err(io::Error::other)?;
+        Ok(Preview { text: text.trim_end().to_owned(), full_output_path: place.file() })
+    }
+}
+
+/// Bytes in memory.
+struct Held<'a>(&'a [u8]);
+
+impl Content for Held<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
+}
+
+fn told(error: &FsError) -> io::Error {
+    io::Error::from_raw_os_error(error.errno().0)
+}
