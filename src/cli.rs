@@ -16,12 +16,14 @@ mod filter;
 mod gc;
 mod help;
 mod import;
+mod log;
 mod logging;
 mod ls;
 mod man;
 mod mount;
 mod outcome;
 mod output;
+mod pager;
 mod progress;
 mod put;
 mod run;
@@ -101,6 +103,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(args, cli, context),
         Command::Import(args) => import::run(args, cli, context),
         Command::Gc(args) => gc::run(args, cli, context),
+        Command::Log(args) => log::run(args, cli, context),
         Command::Config(args) => config::run(args, cli, context),
         Command::Doctor => doctor::run(cli, context),
         Command::Demo(args) => demo::run(args, context),

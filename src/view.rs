@@ -39,6 +39,7 @@ mod wrap;
 use std::io;
 use std::io::Write;
 
+pub use clean::line as cleaned;
 pub use filter::Filter;
 pub use grep::Corpus;
 pub use grep::Directory;

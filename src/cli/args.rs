@@ -3,6 +3,7 @@
 
 mod data;
 mod keeping;
+mod log;
 mod mounting;
 mod moving;
 mod running;
@@ -21,6 +22,9 @@ pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
 pub(super) use keeping::GcArgs;
 pub(super) use keeping::KeepArgs;
+pub(super) use log::AppendArgs;
+pub(super) use log::LogAction;
+pub(super) use log::LogArgs;
 pub(super) use mounting::MountArgs;
 pub(super) use mounting::UmountArgs;
 pub(super) use moving::ExportArgs;
@@ -86,6 +90,7 @@ pub(super) enum Command {
     Export(ExportArgs),
     Import(ImportArgs),
     Gc(GcArgs),
+    Log(LogArgs),
     Config(ConfigArgs),
     /// Say what this machine can do, what is wrong, and the line that mends it.
     ///

@@ -57,6 +57,11 @@ pub(super) const TOOL_OUTPUT_RETENTION_DAYS: &str = "TOOL_OUTPUT_RETENTION_DAYS"
 /// Where systemd listens for readiness. Not for children.
 pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
+/// What shows long output on a terminal.
+const PAGER: &str = "PAGER";
+/// The options of the default pager.
+pub(super) const LESS: &str = "LESS";
+
 const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
@@ -77,6 +82,10 @@ pub(super) struct Environment {
     pub(super) state_home: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME`.
     pub(super) config_home: Option<PathBuf>,
+    /// `$PAGER`; empty, where it is set so.
+    pub(super) pager: Option<OsString>,
+    /// Whether `$LESS` says how `less` is to behave.
+    pub(super) less: bool,
     /// The variables of settings that are set and not empty.
     pub(super) settings: BTreeMap<&'static str, OsString>,
 }
@@ -91,6 +100,8 @@ impl Environment {
             runtime_dir: directory(XDG_RUNTIME_DIR),
             state_home: directory(XDG_STATE_HOME),
             config_home: directory(XDG_CONFIG_HOME),
+            pager: std::env::var_os(PAGER),
+            less: std::env::var_os(LESS).is_some(),
             settings: ROWS.iter().map(|row| row.variable).chain([REDACT]).filter_map(set).collect(),
         }
     }

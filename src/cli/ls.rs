@@ -1,6 +1,7 @@
 //! `ctxfs ls`: what the store holds.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::SystemTime;
 
@@ -43,8 +44,8 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     context.printer.data(&table(&rows))
 }
 
-/// The conversation `id`, as it stands or as the listing prints it.
-pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<std::sync::Arc<Conversation>> {
+/// The conversation that a user names by `id`.
+pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>> {
     // As it stands, or as the listing prints a name that is no text.
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
         if let Some(found) = store.conversation(&name)? {

@@ -14,6 +14,7 @@ use crate::cli::config::Key;
 use crate::cli::config::Settings;
 use crate::cli::filter;
 use crate::cli::outcome::Failure;
+use crate::fs::Caller;
 use crate::fs::ContextFs;
 use crate::fs::Fh;
 use crate::fs::FsError;
@@ -21,6 +22,8 @@ use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::Opened;
 use crate::fs::Options;
+use crate::store::HISTORY;
+use crate::store::MESSAGES;
 use crate::store::Store;
 
 /// Bytes that are read at once.
@@ -37,6 +40,8 @@ impl Tree {
     pub(super) fn new(store: Store, prefix: String, settings: Settings) -> anyhow::Result<Self> {
         let redaction = settings.redaction()?;
         let disk_cache_bytes = settings.number(Key::DiskCacheBytes);
+        let (max_artifact, quota) =
+            (settings.number(Key::MaxArtifact), settings.number(Key::Quota));
         let limits = Arc::new(settings);
         let defaults = Options::default();
         let options = Options {
@@ -44,6 +49,8 @@ impl Tree {
             view_deadline: PATIENCE,
             limits,
             redaction,
+            max_artifact,
+            quota,
             filter_command: Some(filter::command()),
             disk_cache_bytes: disk_cache_bytes.unwrap_or(defaults.disk_cache_bytes),
             ..defaults
@@ -73,6 +80,20 @@ impl Tree {
         Ok(self.0.release(fh)?)
     }
 
+    /// Opens the message log of a conversation that is there, to append to it.
+    pub(super) fn log(
+        &self,
+        conversation: &crate::model::Component,
+    ) -> anyhow::Result<LogFile<'_>> {
+        let history = self.0.lookup(Ino::ROOT, conversation.as_os_str())?.attr.ino;
+        let history = self.0.lookup(history, OsStr::new(HISTORY))?.attr.ino;
+        let mode = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
+        let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let caller = Caller { uid: user.0, gid: user.1, pid: 0 };
+        let (_, opened) = self.0.create(history, OsStr::new(MESSAGES), 0o600, mode, caller)?;
+        Ok(LogFile { fs: &self.0, fh: opened.fh, mode, caller })
+    }
+
     fn open(&self, path: &Path) -> Result<Fh, io::Error> {
         let mut at = Ino::ROOT;
         for name in names(path)? {
@@ -84,6 +105,30 @@ impl Tree {
         let opened: Opened =
             opened.recv().map_err(io::Error::other)?.map_err(|error| system(&error))?;
         Ok(opened.fh)
+    }
+}
+
+/// An open message log.
+pub(super) struct LogFile<'a> {
+    fs: &'a ContextFs,
+    fh: Fh,
+    mode: OpenMode,
+    caller: Caller,
+}
+
+impl LogFile<'_> {
+    /// Appends bytes; whole lines of them are messages.
+    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), FsError> {
+        bytes
+            .chunks(BLOCK)
+            .try_for_each(|block| self.fs.write(self.fh, 0, block, self.mode).map(drop))
+    }
+
+    /// Ends the last line, and brings all to the disk.
+    pub(super) fn close(self) -> Result<(), FsError> {
+        self.fs.flush(self.fh, self.caller)?;
+        self.fs.fsync(self.fh, true)?;
+        self.fs.release(self.fh)
     }
 }
 

@@ -35,8 +35,9 @@ pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     Cleaned { text, used }
 }
 
-/// `raw` cleaned, all of it that fits into one line of a stand-in.
-pub(super) fn line(raw: &str, chars: usize) -> String {
+/// `raw` as a reader can be shown it in one line: without terminal escapes, control characters as
+/// their symbols; the first `chars` characters of that.
+pub fn line(raw: &str, chars: usize) -> String {
     clean(raw.as_bytes(), chars, usize::MAX).text
 }
 

@@ -8,6 +8,7 @@ mod crash;
 mod daemon;
 mod hostile;
 mod keep;
+mod log;
 mod model;
 mod moving;
 mod posix;

@@ -1,0 +1,109 @@
+//! `ctxfs log`: the messages of a conversation.
+
+mod append;
+mod entry;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use crate::cli::Context;
+use crate::cli::args::Cli;
+use crate::cli::args::LogAction;
+use crate::cli::args::LogArgs;
+use crate::cli::log::entry::Entry;
+use crate::cli::ls::find;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::Kind;
+use crate::cli::pager;
+use crate::message;
+use crate::message::Line;
+use crate::message::Lines;
+use crate::model::Content as _;
+use crate::redact::Rules;
+use crate::store::Artifact;
+use crate::store::Conversation;
+use crate::store::Store;
+use crate::view::cleaned;
+
+pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    match (&args.action, &args.conversation) {
+        (Some(LogAction::Append(args)), None) => return append::run(args, cli, context),
+        (Some(_), Some(id)) => {
+            let text = format!("`{id}` comes before `append`");
+            return Err(Failure::usage(text, format!("`ctxfs log append {id}`")).into());
+        }
+        (None, _) => {}
+    }
+    let settings = context.settings(cli, Vec::new())?;
+    let store = Store::open(&settings.store(&context.environment)?)?;
+    let found = match &args.conversation {
+        Some(id) => Some(find(&store, id)?),
+        None => latest(&store)?,
+    };
+    let Some(conversation) = found else { return Err(nothing().into()) };
+    let Some(log) = message::log_of(&conversation)? else { return Err(nothing().into()) };
+    let redaction = settings.redaction()?;
+    let rules = redaction.as_ref().map(|redaction| &*redaction.rules);
+    pager::page(&context.environment, args.no_pager, |out| {
+        if cli.json { raw(log, out) } else { print(log, &conversation, rules, out) }
+    })
+}
+
+fn nothing() -> Failure {
+    let hint = "`ctxfs log append CONVERSATION` adds messages, as does appending to its \
+                history/messages.jsonl under the mount";
+    Failure::new(Kind::Failed, "there is no message log yet", hint)
+}
+
+/// The conversation whose log was written last.
+fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
+    let mut newest = None;
+    for id in store.conversations()? {
+        let Some(conversation) = store.conversation(&id)? else { continue };
+        let Some(log) = conversation.log_file()? else { continue };
+        let written = log.metadata()?.modified()?;
+        if newest.as_ref().is_none_or(|(than, _)| written > *than) {
+            newest = Some((written, conversation));
+        }
+    }
+    Ok(newest.map(|(_, conversation)| conversation))
+}
+
+/// Each message as it stands in the log.
+fn raw(log: Artifact, out: &mut dyn Write) -> anyhow::Result<()> {
+    for line in Lines::of(log) {
+        line?.read(|block| out.write_all(block))?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// Each message as a person reads it.
+fn print(
+    log: Artifact,
+    conversation: &Conversation,
+    rules: Option<&Rules>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let mut between = "";
+    for line in Lines::of(log) {
+        let text = match line? {
+            Line::Bytes(bytes) => shown(&String::from_utf8_lossy(&bytes), conversation, rules),
+            long @ Line::Part(..) => {
+                format!("[a message of {} bytes: `ctxfs log --json` prints it]\n", long.len())
+            }
+        };
+        write!(out, "{between}{text}")?;
+        between = "\n";
+    }
+    Ok(())
+}
+
+fn shown(line: &str, conversation: &Conversation, rules: Option<&Rules>) -> String {
+    let masked = rules.map(|rules| rules.mask_text(line));
+    let line = masked.as_deref().unwrap_or(line);
+    match serde_json::from_str::<Entry>(line) {
+        Ok(entry) => entry.text(conversation),
+        Err(_) => format!("[not a message] {}\n", cleaned(line, usize::MAX)),
+    }
+}

@@ -1,0 +1,59 @@
+//! `ctxfs log append`: messages from standard input.
+
+use std::io;
+use std::io::BufRead;
+
+use anyhow::Context as _;
+
+use crate::cli::Context;
+use crate::cli::args::AppendArgs;
+use crate::cli::args::Cli;
+use crate::cli::config::Key;
+use crate::cli::outcome::Failure;
+use crate::cli::settings;
+use crate::cli::tree::LogFile;
+use crate::cli::tree::Tree;
+use crate::fs::FsError;
+use crate::model::Component;
+use crate::store::Store;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 256 * 1024;
+
+pub(super) fn run(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Result<()> {
+    let given = context.settings(cli, args.settings())?;
+    let root = given.store(&context.environment)?;
+    let id = Component::new(&args.conversation).map_err(|error| {
+        let text = format!("the conversation `{}` cannot be: {error}", args.conversation);
+        Failure::usage(text, "an id is one path component, such as `c7`")
+    })?;
+    let prefix = settings::reader_prefix(given.text(Key::Advertise), &root, &context.environment);
+    let store = Store::open(&root)?;
+    store.create_conversation(&id)?;
+    let tree = Tree::new(store, prefix, given)?;
+    let log = tree.log(&id)?;
+    let lines = append(&mut io::BufReader::with_capacity(BLOCK, io::stdin().lock()), &log)?;
+    log.close().map_err(|error| refused(lines + 1, &error))
+}
+
+/// Appends all lines of `input`, one by one; answers how many had an end.
+fn append(input: &mut dyn BufRead, log: &LogFile<'_>) -> anyhow::Result<u64> {
+    let mut lines = 0;
+    loop {
+        let block = input.fill_buf().context("cannot read standard input")?;
+        if block.is_empty() {
+            return Ok(lines);
+        }
+        let end = memchr::memchr(b'\n', block).map(|end| end + 1);
+        let count = end.unwrap_or(block.len());
+        log.write(&block[..count]).map_err(|error| refused(lines + 1, &error))?;
+        lines += u64::from(end.is_some());
+        input.consume(count);
+    }
+}
+
+fn refused(line: u64, error: &FsError) -> anyhow::Error {
+    anyhow::Error::msg(format!(
+        "line {line} of standard input: {error}; the lines before it are in the log"
+    ))
+}

@@ -1,0 +1,79 @@
+//! Long output on a terminal, a page at a time.
+
+use std::ffi::OsStr;
+use std::io;
+use std::io::BufWriter;
+use std::io::IsTerminal as _;
+use std::io::Write;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anstream::AutoStream;
+
+use crate::cli::env;
+use crate::cli::env::Environment;
+
+/// What `less` is told where `$LESS` says nothing: no page where all fits on one, colours as they
+/// are, and what was shown stays.
+const LESS_OPTIONS: &str = "FRX";
+
+/// Lets `print` write to standard output; on a terminal through the pager of the user. A reader who
+/// leaves early is no failure.
+pub(super) fn page(
+    environment: &Environment,
+    directly: bool,
+    print: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let stdout = io::stdout();
+    let colours = AutoStream::choice(&stdout);
+    let mut pager = if directly || !stdout.is_terminal() { None } else { start(environment)? };
+    let raw: Box<dyn Write> = match pager.as_mut().and_then(|pager| pager.stdin.take()) {
+        Some(pipe) => Box::new(pipe),
+        None => Box::new(stdout.lock()),
+    };
+    let mut out = BufWriter::new(AutoStream::new(raw, colours));
+    let printed = print(&mut out).and_then(|()| Ok(out.flush()?));
+    // Closes the pipe: what its reader has left unread is not to be waited for.
+    drop(out.into_parts());
+    if let Some(mut pager) = pager {
+        pager.wait()?;
+    }
+    match printed {
+        Err(error) if is_closed(&error) => Ok(()),
+        printed => printed,
+    }
+}
+
+/// Starts `$PAGER`, else `less`; none, where there is none or it is not wanted.
+fn start(environment: &Environment) -> anyhow::Result<Option<Child>> {
+    let mut command = match environment.pager.as_deref() {
+        Some(none) if none.is_empty() || none == "cat" => return Ok(None),
+        Some(pager) => shell(pager),
+        None => Command::new("less"),
+    };
+    if !environment.less {
+        command.env(env::LESS, LESS_OPTIONS);
+    }
+    // The pager decides what an interrupt means, and ends before this does.
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))?;
+    match command.stdin(Stdio::piped()).spawn() {
+        Ok(child) => Ok(Some(child)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(anyhow::Error::new(error).context("cannot start the pager")),
+    }
+}
+
+/// As other programs do, so that it can have arguments.
+fn shell(pager: &OsStr) -> Command {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(pager);
+    command
+}
+
+fn is_closed(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

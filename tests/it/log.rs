@@ -1,0 +1,37 @@
+//! The message log: under a mount, by `ctxfs log`, and by many at once.
+
+mod command;
+mod dying;
+mod many;
+mod mount;
+mod writers;
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::support::TestStore;
+
+/// A tool's message with an output.
+fn result(call: &str, output: &str) -> Value {
+    json!({ "role": "tool", "tool_call_id": call, "toolName": "sh", "content": output })
+}
+
+/// The log of `c7` below a root: of a mount, or of a store's plain files.
+fn log_in(root: &Path) -> PathBuf {
+    root.join("c7/history/messages.jsonl")
+}
+
+/// The plain file of the log of `c7`.
+fn plain_log(store: &TestStore) -> PathBuf {
+    log_in(&store.path().join("context"))
+}
+
+/// The messages of a log: each line is one.
+fn messages(log: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "a line without an end");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
