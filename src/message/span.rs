@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::io::BufRead;
 use std::io::Read;
 use std::ops::Range;
 
@@ -30,8 +31,16 @@ impl<'a> SpanReader<'a> {
         Self { content, left: span, block: Vec::new(), used: 0 }
     }
 
-    /// The bytes at hand; none at the end.
-    fn fill(&mut self) -> io::Result<&[u8]> {
+    /// The next byte.
+    pub(super) fn next(&mut self) -> io::Result<Option<u8>> {
+        let byte = self.fill_buf()?.first().copied();
+        self.used += usize::from(byte.is_some());
+        Ok(byte)
+    }
+}
+
+impl BufRead for SpanReader<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.used == self.block.len() && !self.left.is_empty() {
             let length = (BLOCK as u64).min(self.left.end - self.left.start) as usize;
             self.block = self.content.bytes(self.left.start, length)?;
@@ -44,17 +53,14 @@ impl<'a> SpanReader<'a> {
         Ok(&self.block[self.used..])
     }
 
-    /// The next byte.
-    pub(super) fn next(&mut self) -> io::Result<Option<u8>> {
-        let byte = self.fill()?.first().copied();
-        self.used += usize::from(byte.is_some());
-        Ok(byte)
+    fn consume(&mut self, count: usize) {
+        self.used += count;
     }
 }
 
 impl Read for SpanReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let at_hand = self.fill()?;
+        let at_hand = self.fill_buf()?;
         let count = buffer.len().min(at_hand.len());
         buffer[..count].copy_from_slice(&at_hand[..count]);
         self.used += count;

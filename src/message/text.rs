@@ -1,6 +1,7 @@
 //! The text of a JSON string, without holding it.
 
 use std::io;
+use std::io::BufRead as _;
 use std::io::Read;
 
 use crate::message::span::SpanReader;
@@ -18,6 +19,8 @@ pub(super) struct Text<'a> {
     ended: bool,
 }
 
+/// What half of a pair is read as.
+const LOST: &str = "\u{fffd}";
 /// Bytes that are decoded at once.
 const ROOM: usize = 64 << 10;
 
@@ -31,16 +34,20 @@ impl<'a> Text<'a> {
         self.ready.clear();
         self.used = 0;
         while self.ready.len() < ROOM && !self.ended {
+            let at_hand = self.string.fill_buf()?;
+            let plain = memchr::memchr2(b'"', b'\\', at_hand).unwrap_or(at_hand.len());
+            if plain > 0 {
+                self.ready.extend(self.high.take().into_iter().flat_map(|_| LOST.as_bytes()));
+                self.ready.extend_from_slice(&at_hand[..plain]);
+                self.string.consume(plain);
+                continue;
+            }
             match self.string.next()?.ok_or(io::ErrorKind::UnexpectedEof)? {
                 b'"' => {
                     self.end_pair();
                     self.ended = true;
                 }
-                b'\\' => self.escape()?,
-                byte => {
-                    self.end_pair();
-                    self.ready.push(byte);
-                }
+                _ => self.escape()?,
             }
         }
         Ok(())
@@ -81,9 +88,7 @@ impl<'a> Text<'a> {
     }
 
     fn end_pair(&mut self) {
-        if let Some(high) = self.high.take() {
-            self.push(&[high]);
-        }
+        self.ready.extend(self.high.take().into_iter().flat_map(|_| LOST.as_bytes()));
     }
 
     fn push(&mut self, units: &[u16]) {

@@ -148,9 +148,9 @@ fn any_file_of_a_conversation_has_views_by_name() {
     let mode = OpenMode { flags: libc::O_WRONLY };
     let name = OsStr::new("messages.jsonl");
     let (_, opened) = fixture.fs.create(history, name, 0o600, mode, ME).unwrap();
-    fixture.write(opened.fh, 0, b"{}\n").unwrap();
+    fixture.write(opened.fh, 0, b"{\"role\":\"user\"}\n").unwrap();
     fixture.close(opened.fh);
-    assert_eq!(read(&fixture, "c1/history/messages.jsonl.tail"), "{}\n");
+    assert_eq!(read(&fixture, "c1/history/messages.jsonl.tail"), "{\"role\":\"user\"}\n");
     assert!(!fixture.list(history).contains(&"messages.jsonl.tail".to_owned()));
     fixture.settle();
     assert_eq!(json(&fixture, "c1/manifest.json"), serde_json::json!([]));
