@@ -103,6 +103,8 @@ fn a_killed_daemon_leaves_an_incomplete_artifact() {
         fs::read(&summary).unwrap();
         eventually("the seal is recorded", || sealed(mount.store(), "done.txt"));
         let mut writer = writer(&mount.tool("c7").join("x.txt"));
+        // A thread of its own writes that, some milliseconds after the opening.
+        eventually("it is recorded as live", || state(mount.store(), "x.txt").contains("live"));
         mount.power_cut();
         writer.kill().unwrap();
         writer.wait().unwrap();
@@ -189,10 +191,16 @@ fn is_incomplete(summary: &Path) -> bool {
 
 /// Whether the manifest on disk says that the artifact is sealed.
 fn sealed(store: &TestStore, name: &str) -> bool {
+    state(store, name) == "sealed"
+}
+
+/// The state that the manifest has for an artifact; nothing, where it has none.
+fn state(store: &TestStore, name: &str) -> String {
     let manifest = fs::read_to_string(store.path().join("context/c7/manifest.jsonl"));
     let manifest = manifest.unwrap_or_default();
-    let last = manifest.lines().rfind(|line| line.contains(name));
-    last.is_some_and(|line| line.contains(r#""state":"sealed""#))
+    let last = manifest.lines().rfind(|line| line.contains(name)).unwrap_or("{}");
+    let record: serde_json::Value = serde_json::from_str(last).unwrap_or_default();
+    record["state"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
