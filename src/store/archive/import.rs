@@ -192,10 +192,10 @@ impl Import {
     ) -> Result<(), ArchiveError> {
         if found.kind == Kind::File && found.name == own(&self.top, DIGESTS) {
             let digests = self.digests.take().ok_or_else(|| found.refused(Flaw::Order))?;
-            return match self.manifest_seen {
-                true => digests.compare(content),
-                false => Err(found.refused(Flaw::NoEnd)),
-            };
+            if !self.manifest_seen {
+                return Err(found.refused(Flaw::NoEnd));
+            }
+            return digests.compare(content);
         }
         if self.digests.is_none() || self.manifest_seen {
             return Err(found.refused(Flaw::Order));

@@ -35,15 +35,13 @@ fn sealing() {
     for call in chosen(calls(&trace, "manifest.jsonl")) {
         println!("stopped before {call}");
         let store = Arc::new(TestStore::new());
-        let mut mount = TestMount::of(&store, Mode::Cached, &[]);
+        let mount = TestMount::of(&store, Mode::Cached, &[]);
         let trace = store.scratch("trace").join("calls");
         let mut tracer = attach(&mount, &call.options(), &trace);
         work(&mount);
         let died = comes_true(|| !is_alive(&mount) || sealed(&store)) && !is_alive(&mount);
         stopped += usize::from(died);
-        if died {
-            mount.power_cut();
-        }
+        // The watchdog clears the mount.
         drop(mount);
         tracer.wait().unwrap();
         let mount = TestMount::of(&store, Mode::Passthrough, &[]);
@@ -75,13 +73,17 @@ fn attach(mount: &TestMount, options: &[String], trace: &Path) -> Child {
 }
 
 fn sealing_thread(server: u32) -> u32 {
-    let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
-    let mut tasks = tasks.map(|task| task.unwrap().path());
     let is_sealing = |task: &PathBuf| {
         fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "ctxfs-seal")
     };
-    let task = tasks.find(is_sealing).expect("a thread that seals");
-    task.file_name().unwrap().to_str().unwrap().parse().unwrap()
+    let mut found = None;
+    // A thread names itself when it begins to run.
+    eventually("there is a thread that seals", || {
+        let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
+        found = tasks.map(|task| task.unwrap().path()).find(is_sealing);
+        found.is_some()
+    });
+    found.unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap()
 }
 
 /// Two artifacts, one of them in two generations; as far as the server lets it.
@@ -89,10 +91,11 @@ fn work(mount: &TestMount) {
     let dir = mount.path().join("c7/artifacts/tool");
     let write = || -> std::io::Result<()> {
         fs::create_dir(mount.path().join("c7"))?;
-        fs::write(dir.join("one.txt"), log(200))?;
-        eventually("it is sealed or never will be", || {
-            !is_alive(mount) || record(mount.store(), "one.txt").is_some()
-        });
+        let mut writer = File::create(dir.join("one.txt"))?;
+        writer.write_all(&log(200))?;
+        until(mount, "live");
+        drop(writer);
+        until(mount, "sealed");
         File::options().append(true).open(dir.join("one.txt"))?.write_all(b"more\n")?;
         fs::write(dir.join("two.txt"), b"text\n")?;
         Ok(())
@@ -101,21 +104,29 @@ fn work(mount: &TestMount) {
     write().ok();
 }
 
+/// Waits for a record of the first artifact, as long as there is somebody to write it.
+fn until(mount: &TestMount, state: &str) {
+    eventually("there is a record, or there will be none", || {
+        !is_alive(mount) || record(mount.store(), "one.txt", state).is_some()
+    });
+}
+
 fn is_alive(mount: &TestMount) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", mount.pid())).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// The last record of an artifact that is sealed.
-fn record(store: &TestStore, name: &str) -> Option<String> {
+/// The last record of an artifact, if it is in this state.
+fn record(store: &TestStore, name: &str, state: &str) -> Option<String> {
     let manifest = fs::read_to_string(store.path().join("context/c7/manifest.jsonl")).ok()?;
     let last = manifest.lines().rfind(|line| line.contains(name))?;
-    last.contains(r#""state":"sealed""#).then(|| last.to_owned())
+    last.contains(&format!(r#""state":"{state}""#)).then(|| last.to_owned())
 }
 
 fn sealed(store: &TestStore) -> bool {
-    let second = record(store, "one.txt").is_some_and(|line| line.contains(r#""generation":2"#));
-    second && record(store, "two.txt").is_some()
+    let sealed = |name| record(store, name, "sealed");
+    let second = sealed("one.txt").is_some_and(|line| line.contains(r#""generation":2"#));
+    second && sealed("two.txt").is_some()
 }
 
 /// Whatever was written before the server ended is there.

@@ -42,8 +42,11 @@ fn filled() -> TestMount {
     mount
 }
 
+/// Path, mode, time and content.
+type Seen = (PathBuf, u32, (i64, i64), Vec<u8>);
+
 /// Every file and directory of a conversation as a mount shows it.
-fn tree(root: &Path) -> Vec<(PathBuf, u32, (i64, i64), Vec<u8>)> {
+fn tree(root: &Path) -> Vec<Seen> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
