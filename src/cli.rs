@@ -30,6 +30,7 @@ mod run;
 mod serve;
 mod server;
 mod settings;
+mod stats;
 mod status;
 mod stop;
 mod tree;
@@ -104,6 +105,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Import(args) => import::run(args, cli, context),
         Command::Gc(args) => gc::run(args, cli, context),
         Command::Log(args) => log::run(args, cli, context),
+        Command::Stats(args) => stats::run(args, cli, context),
         Command::Config(args) => config::run(args, cli, context),
         Command::Doctor => doctor::run(cli, context),
         Command::Demo(args) => demo::run(args, context),

@@ -26,6 +26,7 @@ mod keeper;
 mod kept;
 mod lookup;
 mod messages;
+mod metrics;
 mod node;
 mod overtime;
 mod pool;
@@ -37,6 +38,7 @@ mod room;
 mod seal;
 mod search;
 mod setattr;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -84,6 +86,7 @@ use overtime::Overtime;
 use pool::Pool;
 use room::Room;
 use seal::Sealer;
+use tally::Tally;
 
 use crate::keep::Rules;
 use crate::model::Component;
@@ -189,6 +192,7 @@ pub(crate) struct Shared {
     overtime: Overtime,
     sealer: Sealer,
     keeper: Keeper,
+    tally: Tally,
     /// Kept open, so that each keeps the index of its manifest.
     conversations: Recent<Component, Arc<Conversation>>,
     /// For reading while a record is written under the path of its file, which the names of all
@@ -220,6 +224,7 @@ impl ContextFs {
             overtime: Overtime::default(),
             sealer: Sealer::default(),
             keeper: Keeper::default(),
+            tally: Tally::default(),
             conversations: Recent::new(KEPT_CONVERSATIONS),
             places: RwLock::default(),
             room: Room::default(),
@@ -228,6 +233,7 @@ impl ContextFs {
         }));
         seal::start(&fs.0)?;
         keeper::start(&fs.0)?;
+        tally::start(&fs.0)?;
         Ok(fs)
     }
 
@@ -259,14 +265,18 @@ impl ContextFs {
         self.0.keeper.finish();
         for handle in self.0.handles.drain() {
             let closed = |file: &Arc<handle::FileHandle>| file.writes && file.is_closed();
-            if let handle::Handle::File(file) = handle
-                && closed(&file)
-                && let Err(error) = self.0.writer_gone(file)
-            {
-                tracing::warn!(%error, "an open file was not released");
+            match handle {
+                handle::Handle::File(file) if closed(&file) => {
+                    if let Err(error) = self.0.writer_gone(file) {
+                        tracing::warn!(%error, "an open file was not released");
+                    }
+                }
+                handle::Handle::Rendered(view) => self.0.count_read(&view),
+                handle::Handle::File(_) | handle::Handle::Listing(_) => {}
             }
         }
         self.0.sealer.finish();
+        self.0.finish_counting();
     }
 }
 

@@ -181,6 +181,13 @@ pub fn analyze(content: &dyn Content) -> io::Result<Analysis> {
     }
 }
 
+/// An estimate of the tokens of a text.
+pub fn token_count(text: &[u8]) -> u64 {
+    let mut tokens = tokens::Tokens::default();
+    tokens.push(text);
+    tokens.count()
+}
+
 /// Whether content that begins with `bytes` is something else than text, by what stands in its first
 /// [`SNIFFED`] bytes: what [`analyze`] says of these, at a small part of the cost.
 pub fn is_binary(bytes: &[u8]) -> bool {

@@ -3,6 +3,7 @@
 mod analysis;
 mod by_tool;
 mod content;
+mod counts;
 mod filters;
 mod handle;
 mod limits;
@@ -25,6 +26,10 @@ pub use content::Content;
 pub use content::REDACTION_BYTES;
 pub use content::Subject;
 pub use content::view_bytes;
+pub use counts::Amount;
+pub use counts::Counted;
+pub use counts::Counts;
+pub use counts::Sums;
 pub use filters::Ended;
 pub use filters::Feed;
 pub use filters::Filters;

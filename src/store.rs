@@ -11,6 +11,7 @@ mod atomic;
 mod attributes;
 mod cache;
 mod conversation;
+mod counts;
 mod dir;
 mod error;
 mod layout;

@@ -141,6 +141,29 @@ pub struct Reading {
 }
 
 impl View {
+    /// What sort of view it is, in a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Summary => "summary",
+            Self::Tail => "tail",
+            Self::Head => "head",
+            Self::Lines(_) => "lines",
+            Self::Page(_) => "pages",
+            Self::Grep(_) => "grep",
+            Self::Errors => "errors",
+            Self::Terms => "terms",
+            Self::Wrap => "wrap",
+            Self::Shape => "shape",
+            Self::Jq(_) => "jq",
+            Self::Pretty => "pretty",
+            Self::Meta => "meta",
+            Self::Ref => "ref",
+            Self::Envelope => "envelope",
+            Self::Handle => "handle",
+            Self::Preview => "preview",
+        }
+    }
+
     /// Whether what it prints has views in turn.
     pub fn has_views(&self) -> bool {
         matches!(self, Self::Pretty | Self::Wrap | Self::Jq(_))

@@ -40,6 +40,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("regex_automata", &["redact"]),
     ("toml", &["cli"]),
     ("indicatif", &["cli"]),
+    ("prometheus", &["fs"]),
     ("globset", &["cli"]),
     ("bytesize", &["cli"]),
     ("strsim", &["cli"]),

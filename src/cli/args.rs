@@ -22,6 +22,7 @@ pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
 pub(super) use keeping::GcArgs;
 pub(super) use keeping::KeepArgs;
+pub(super) use keeping::StatsArgs;
 pub(super) use log::AppendArgs;
 pub(super) use log::LogAction;
 pub(super) use log::LogArgs;
@@ -91,6 +92,7 @@ pub(super) enum Command {
     Import(ImportArgs),
     Gc(GcArgs),
     Log(LogArgs),
+    Stats(StatsArgs),
     Config(ConfigArgs),
     /// Say what this machine can do, what is wrong, and the line that mends it.
     ///

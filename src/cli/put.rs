@@ -17,6 +17,8 @@ pub(in crate::cli) use crate::cli::put::asked::Asked;
 pub(in crate::cli) use crate::cli::put::conversation::Home;
 pub(in crate::cli) use crate::cli::put::conversation::new_call;
 use crate::cli::put::output::Output;
+use crate::materialize::token_count;
+use crate::model::Amount;
 use crate::model::Content;
 use crate::model::Said;
 use crate::model::Subject;
@@ -112,8 +114,8 @@ pub(super) fn print(
         PutFormat::Envelope => stand_in(Form::Envelope, output, &subject, wish, context),
         PutFormat::Handle => stand_in(Form::Handle, output, &subject, wish, context),
         PutFormat::Preview => stand_in(Form::Preview, output, &subject, wish, context),
-        PutFormat::Ref => show(&View::Ref, &subject, context),
-        PutFormat::Json => show(&View::Meta, &subject, context),
+        PutFormat::Ref => show(&View::Ref, output, &subject, context),
+        PutFormat::Json => show(&View::Meta, output, &subject, context),
     }
 }
 
@@ -128,15 +130,30 @@ fn stand_in(
     let audience = Audience { tools: wish.tools, is_stored: &is_stored };
     let make = if wish.always { view::stand_in_always } else { view::stand_in };
     match make(form, subject, &audience)? {
-        StandIn::Unchanged if wish.seen => Ok(()),
-        StandIn::Unchanged => print_all(subject.content, context),
-        StandIn::Replaced(text) => context.printer.bytes(text.as_bytes()),
+        StandIn::Unchanged if wish.seen => {
+            output.count(Amount::default());
+            Ok(())
+        }
+        StandIn::Unchanged => {
+            output.count(Amount::once(subject.content.len(), subject.analysis.tokens));
+            print_all(subject.content, context)
+        }
+        StandIn::Replaced(text) => {
+            output.count(Amount::once(text.len() as u64, token_count(text.as_bytes())));
+            context.printer.bytes(text.as_bytes())
+        }
     }
 }
 
-fn show(view: &View, subject: &Subject<'_>, context: &mut Context) -> anyhow::Result<()> {
+fn show(
+    view: &View,
+    output: &Output,
+    subject: &Subject<'_>,
+    context: &mut Context,
+) -> anyhow::Result<()> {
     let mut text = Vec::new();
     view::render(view, subject, &|| false, &mut text)?;
+    output.count(Amount::once(text.len() as u64, token_count(&text)));
     context.printer.bytes(&text)
 }
 

@@ -132,6 +132,13 @@ impl LogFile<'_> {
     }
 }
 
+impl Drop for Tree {
+    /// What was read is counted.
+    fn drop(&mut self) {
+        self.0.shut_down();
+    }
+}
+
 /// `path` from the root of the tree: a path below one of `mountpoints` loses that.
 pub(super) fn inside(path: &Path, mountpoints: &[PathBuf]) -> PathBuf {
     let below = mountpoints.iter().find_map(|mount| path.strip_prefix(mount).ok());

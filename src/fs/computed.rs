@@ -10,6 +10,7 @@ use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::body::Body;
 use crate::fs::body::Spool;
+use crate::fs::metrics;
 use crate::fs::node::Node;
 use crate::fs::rendered::RenderedKey;
 use crate::fs::rendered::RenderedNode;
@@ -18,6 +19,7 @@ use crate::fs::rendered::Text;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::model::Sums;
 use crate::store::Conversation;
 use crate::store::Kind;
 use crate::view;
@@ -47,7 +49,8 @@ impl Shared {
             Source::Messages { .. } => {
                 self.render_messages(of()?, key.version.size, key.version.facts)
             }
-            Source::Status => Ok(Body::of(self.status().into_bytes())),
+            Source::Status => Ok(Body::of(self.status()?.into_bytes())),
+            Source::Metrics => Ok(Body::of(self.metrics()?.into_bytes())),
             Source::ProgramVersion => {
                 Ok(Body::of(format!("{}\n", env!("CARGO_PKG_VERSION")).into_bytes()))
             }
@@ -85,7 +88,32 @@ impl Shared {
         Ok(found)
     }
 
-    fn status(&self) -> String {
+    /// What was counted of all conversations, up to now.
+    fn sums(&self) -> Result<Sums> {
+        self.save_counts();
+        let mut sums = Sums::default();
+        for id in self.store.conversations()? {
+            if let Some(conversation) = self.store.conversation(&id)? {
+                sums.add(&conversation.counted()?);
+            }
+        }
+        Ok(sums)
+    }
+
+    fn metrics(&self) -> Result<String> {
+        let count = |number: usize| number as u64;
+        let gauges = [
+            ("ctxfs_uptime_seconds", "Since the server started.", self.started.elapsed().as_secs()),
+            ("ctxfs_nodes", "Nodes that the kernel knows.", count(self.nodes.len())),
+            ("ctxfs_open_handles", "Open files and directories.", count(self.handles.len())),
+            ("ctxfs_waiting_to_seal", "Outputs to be sealed.", count(self.sealer.waiting())),
+        ];
+        let page = metrics::page(&self.sums()?, &gauges);
+        page.map_err(|error| FsError::Io(std::io::Error::other(error)))
+    }
+
+    fn status(&self) -> Result<String> {
+        let Sums { total, .. } = self.sums()?;
         let status = json!({
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),
@@ -99,7 +127,10 @@ impl Shared {
             "keptViewBytes": self.bodies.weight(),
             "waitingToSeal": self.sealer.waiting(),
             "counters": self.counters.to_json(),
+            "counted": total,
+            "savedBytes": total.saved_bytes(),
+            "savedTokens": total.saved_tokens(),
         });
-        format!("{status:#}\n")
+        Ok(format!("{status:#}\n"))
     }
 }

@@ -197,7 +197,7 @@ impl Shared {
                 Listing::Names(Vec::new())
             }
             NodeKind::Control => {
-                let names = ["status.json", "version"];
+                let names = ["status.json", "metrics", "version"];
                 Listing::Names(names.map(|name| ListedName::computed(name, FileKind::File)).into())
             }
             NodeKind::File(_) | NodeKind::Rendered(_) => return Err(FsError::NotADirectory),
@@ -254,10 +254,14 @@ impl Shared {
         let _places = self.places.read().unwrap_or_else(PoisonError::into_inner);
         let place = node.place();
         let mut link = file.link.lock();
+        let bytes = dir.dir.stat(name)?.size;
         dir.dir.unlink(name)?;
         *link = None;
         if let Some((id, path)) = place {
-            self.conversation(&id)?.forget(&path)?;
+            let record = self.conversation(&id)?.forget(&path)?;
+            if path.is_artifact() {
+                self.count_deleted(&id, bytes, record);
+            }
         }
         Ok(())
     }

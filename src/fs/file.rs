@@ -63,6 +63,10 @@ pub(crate) struct Writing {
     pub(crate) others: u64,
     /// The end, as far as this mount has seen.
     pub(crate) end: u64,
+    /// First bytes that were there before the last life began, and have not been cut since.
+    kept: u64,
+    /// Bytes that are sealed and not counted yet.
+    pub(crate) uncounted: u64,
     /// The time of the last change of the bytes, as far as this mount has seen.
     modified: Time,
     /// First bytes in which no secret is left, where what is stored is redacted.
@@ -267,6 +271,7 @@ impl Writing {
         if !std::mem::replace(&mut self.unsealed, true) {
             // What stood in the way of the last generation is no more.
             self.trouble = None;
+            self.kept = self.end;
         }
         self.lives += 1;
     }
@@ -315,10 +320,13 @@ impl Writing {
         if self.writers == 0 {
             self.begin_life();
         }
+        self.kept = self.kept.min(stat.size);
     }
 
     /// Notes that the artifact is recorded as it is now.
     pub(crate) fn sealed(&mut self) {
+        self.uncounted += self.end.saturating_sub(self.kept);
+        self.kept = self.end;
         self.unsealed = false;
         self.mapped = false;
         self.lives = 0;

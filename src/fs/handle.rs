@@ -15,10 +15,10 @@ use crate::fs::Fh;
 use crate::fs::FileKind;
 use crate::fs::FsError;
 use crate::fs::Result;
-use crate::fs::body::Body;
 use crate::fs::closer::Closer;
 use crate::fs::messages::Writer;
 use crate::fs::node::Node;
+use crate::fs::tally::OpenView;
 use crate::view::PageNumber;
 
 /// The number that listings give for computed entries: they have none before they are looked up.
@@ -32,7 +32,7 @@ pub(crate) enum Handle {
     /// A file on disk.
     File(Arc<FileHandle>),
     /// A computed file: the bytes are pinned for as long as it is open.
-    Rendered(Arc<Body>),
+    Rendered(Arc<OpenView>),
     /// A directory: its names at the moment of opening.
     Listing(Arc<Listing>),
 }

@@ -32,6 +32,7 @@ use crate::fs::messages::Writer;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::seal::Job;
+use crate::fs::tally::OpenView;
 use crate::message;
 use crate::model::Component;
 use crate::store::Conversation;
@@ -104,10 +105,11 @@ impl ContextFs {
         match &node.kind {
             NodeKind::Rendered(_) if mode.writes() => done(Err(FsError::Computed)),
             NodeKind::Rendered(_) => {
-                let shared = Arc::clone(&self.0);
+                let (shared, of) = (Arc::clone(&self.0), Arc::clone(&node));
                 self.0.body(&node, move |body| {
                     done(body.map(|body| {
-                        let fh = shared.handles.insert(Handle::Rendered(body));
+                        let view = Arc::new(OpenView::new(of, body));
+                        let fh = shared.handles.insert(Handle::Rendered(view));
                         Opened { fh, file: None, writes: false, direct: false }
                     }));
                 });
@@ -183,7 +185,10 @@ impl ContextFs {
         take: impl FnOnce(&[u8]) -> T,
     ) -> Result<T> {
         match self.0.handles.get(fh)? {
-            Handle::Rendered(body) => Ok(body.read(offset, buffer.len(), take)?),
+            Handle::Rendered(view) => {
+                view.note_read(offset.saturating_add(buffer.len() as u64));
+                Ok(view.body.read(offset, buffer.len(), take)?)
+            }
             Handle::Listing(_) => Err(FsError::IsADirectory),
             Handle::File(handle) => {
                 let mut wanted = buffer.len();
@@ -268,10 +273,10 @@ impl ContextFs {
     /// The last descriptor of the handle is gone.
     pub fn release(&self, fh: Fh) -> Result<()> {
         let handle = self.0.handles.remove(fh).ok_or(FsError::UnknownHandle(fh.0))?;
-        if let Handle::File(handle) = handle
-            && handle.writes
-        {
-            self.0.writer_gone(handle)?;
+        match handle {
+            Handle::File(handle) if handle.writes => self.0.writer_gone(handle)?,
+            Handle::Rendered(view) => self.0.count_read(&view),
+            Handle::File(_) | Handle::Listing(_) => {}
         }
         Ok(())
     }
@@ -312,8 +317,10 @@ impl ContextFs {
             (Handle::File(handle), libc::SEEK_HOLE) => {
                 Ok(rustix::fs::seek(&*handle.file, SeekFrom::Hole(from))? as i64)
             }
-            (Handle::Rendered(body), libc::SEEK_DATA) if from < body.len() => Ok(offset),
-            (Handle::Rendered(body), libc::SEEK_HOLE) if from < body.len() => Ok(body.len() as i64),
+            (Handle::Rendered(view), libc::SEEK_DATA) if from < view.body.len() => Ok(offset),
+            (Handle::Rendered(view), libc::SEEK_HOLE) if from < view.body.len() => {
+                Ok(view.body.len() as i64)
+            }
             (Handle::Rendered(_), _) => Err(io::Error::from_raw_os_error(libc::ENXIO).into()),
             _ => Err(FsError::Invalid("a whence that the kernel keeps to itself")),
         }

@@ -313,8 +313,11 @@ impl Shared {
     }
 
     fn find_control(&self, name: &OsStr) -> Result<Arc<Node>> {
+        let now = self.started.elapsed().as_millis() as u64;
         let (source, moment) = if name == "status.json" {
-            (Source::Status, self.started.elapsed().as_millis() as u64)
+            (Source::Status, now)
+        } else if name == "metrics" {
+            (Source::Metrics, now)
         } else if name == "version" {
             (Source::ProgramVersion, 0)
         } else {

@@ -7,7 +7,9 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
+use std::sync::OnceLock;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -58,6 +60,8 @@ pub(crate) enum Source {
     Messages { of: Ino },
     /// `.ctxfs/status.json`.
     Status,
+    /// `.ctxfs/metrics`.
+    Metrics,
     /// `.ctxfs/version`.
     ProgramVersion,
 }
@@ -84,6 +88,10 @@ pub(crate) struct RenderedNode {
     pub(crate) of: Option<Arc<Node>>,
     /// That file's attributes at this moment: times and owner of the computed one.
     pub(crate) origin: Stat,
+    /// The end of what a reader was seen to read of it.
+    pub(crate) read: AtomicU64,
+    /// The tool whose output it shows, once it has been computed.
+    pub(crate) tool: OnceLock<Option<String>>,
     state: Mutex<State>,
 }
 
@@ -114,7 +122,8 @@ type Done = Box<dyn FnOnce(Result<Arc<Body>>) + Send>;
 
 impl RenderedNode {
     pub(crate) fn new(of: Option<Arc<Node>>, origin: Stat) -> Self {
-        Self { of, origin, state: Mutex::default() }
+        let (read, tool) = (AtomicU64::new(0), OnceLock::new());
+        Self { of, origin, read, tool, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -299,7 +308,12 @@ fn is_quick(node: &Node, length: u64) -> bool {
             length <= QUICK || matches!(**view, View::Page(_))
         }
         Key::Rendered(RenderedKey {
-            source: Source::Manifest { .. } | Source::Messages { .. } | Source::Ignore { .. },
+            source:
+                Source::Manifest { .. }
+                | Source::Messages { .. }
+                | Source::Ignore { .. }
+                | Source::Status
+                | Source::Metrics,
             ..
         }) => false,
         _ => true,

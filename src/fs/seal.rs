@@ -321,6 +321,8 @@ impl Shared {
         let analysis = self.try_analysis(node, &open)?;
         let said = said_of(&open)?;
         let whole = analysis.is_some();
+        let tokens = analysis.as_ref().map(|found| (found.tokens, found.bytes));
+        let mut tool = None;
         let mut changed = false;
         self.record_as(node, |writing, mut record| {
             if writing.writers > 0 {
@@ -337,6 +339,7 @@ impl Shared {
                 record.state = State::Sealed;
             }
             record.said.update(&said);
+            tool = record.said.tool_name();
             Some(Record { owner: None, analysis: analysis.filter(|_| !changed), ..record })
         })?;
         if changed && !ending {
@@ -345,6 +348,8 @@ impl Shared {
         Counters::add(&self.counters.sealed, 1);
         if let Some(id) = node.conversation() {
             self.note_sealed(&id, file.writing().end);
+            let tokens = tokens.or(ending.then_some((1, 4)));
+            self.count_stored(&id, tool, file, tokens);
         }
         Ok(if whole { Outcome::Done } else { Outcome::Again(Job::Analyse(Arc::clone(node))) })
     }
@@ -366,11 +371,17 @@ impl Shared {
                 Outcome::Later(OTHERS_RETRY, job)
             });
         };
+        let tokens = Some((analysis.tokens, analysis.bytes));
+        let mut tool = None;
         self.record_as(node, |writing, record| {
             let unchanged = !writing.unsealed && writing.past() == past;
             let same = unchanged && record.size == analysis.bytes;
+            tool = record.said.tool_name();
             same.then_some(Record { analysis: Some(analysis), ..record })
         })?;
+        if let Some(id) = node.conversation() {
+            self.count_stored(&id, tool, file, tokens);
+        }
         Ok(Outcome::Done)
     }
 

@@ -71,7 +71,8 @@ impl Shared {
         let place = self.place(node)?;
         let mut record = self.record(node, &stat)?;
         record.said.update(&said_of(&reader)?);
-        let limits = self.options.limits.limits(record.said.tool_name().as_deref());
+        let tool = own.tool.get_or_init(|| record.said.tool_name());
+        let limits = self.options.limits.limits(tool.as_deref());
         let whole = needs_analysis(view);
         let key = if whole { None } else { self.key(file, &stat, &place, &limits, view) };
         if let Some(kept) = key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {

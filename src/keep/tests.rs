@@ -213,8 +213,8 @@ fn what_is_written_anew_is_an_artifact_as_any() {
     let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
     assert_eq!(conversation.record(&path("artifacts/tool/a")).unwrap(), None);
     assert_eq!(fixture.removed("c", "a"), None);
-    assert!(conversation.forget(&path("artifacts/tool/a")).unwrap());
-    assert!(!conversation.forget(&path("artifacts/tool/a")).unwrap());
+    assert!(conversation.forget(&path("artifacts/tool/a")).unwrap().is_some());
+    assert!(conversation.forget(&path("artifacts/tool/a")).unwrap().is_none());
     fs::remove_file(fixture.at("c", "artifacts/tool/a")).unwrap();
     assert_eq!(fixture.removed("c", "a"), None);
 }

@@ -133,6 +133,11 @@ impl Record {
         self.said.call.as_deref().unwrap_or(stem)
     }
 
+    /// The tokens of its content; of what was not analysed, a fourth of its bytes.
+    pub fn tokens(&self) -> u64 {
+        self.analysis.as_ref().map_or(self.size / 4, |found| found.tokens)
+    }
+
     /// Why the artifact may lack its end, where it may.
     pub fn incomplete(&self) -> Option<&str> {
         match &self.state {

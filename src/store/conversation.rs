@@ -78,12 +78,12 @@ impl Conversation {
     }
 
     /// Forgets what is recorded of `path`, whether its file was removed by a person now or by a
-    /// rule before. Whether anything was.
-    pub fn forget(&self, path: &RelPath) -> Result<bool, StoreError> {
-        let Some(record) = self.last_record(path)? else { return Ok(false) };
-        let gone = Record { state: State::Gone, analysis: None, removed: None, ..record };
+    /// rule before. Answers what was.
+    pub fn forget(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
+        let Some(record) = self.last_record(path)? else { return Ok(None) };
+        let gone = Record { state: State::Gone, analysis: None, removed: None, ..record.clone() };
         self.append(slice::from_ref(&gone))?;
-        Ok(true)
+        Ok(Some(record))
     }
 
     fn last_record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
@@ -314,6 +314,11 @@ impl Conversation {
     /// What happened while artifacts were looked for.
     pub(super) fn listing_fault(&self, source: io::Error) -> StoreError {
         StoreError::io("list", &self.path, source)
+    }
+
+    /// What happened to what was counted.
+    pub(super) fn counts_fault(&self, action: &'static str, source: io::Error) -> StoreError {
+        StoreError::io(action, &self.path.join(layout::COUNTS), source)
     }
 
     fn fault(&self, action: &'static str, source: io::Error) -> StoreError {

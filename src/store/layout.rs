@@ -14,6 +14,7 @@
 //!       history/archive/  history/summary/
 //!       catalog/index.json  catalog/tools/<name>.json
 //!       manifest.jsonl              one record a line, appended; the last one for a path wins
+//!       .ctxfs-counts.jsonl         what was stored and read, a sum a line, appended
 //!       .ctxfs-gone-*               an artifact that is being removed to make room
 //!       .ctxfs-*                    being written; a leftover of a crash, and harmless
 //!   cache/                          results that took long to make; may be removed at any time
@@ -81,6 +82,10 @@ pub(super) const SET_ASIDE: &str = "messages.torn";
 pub(super) const CACHE: &str = "cache";
 /// Imports that are under way; see `archive`.
 pub(super) const STAGING: &str = "staging";
+/// What was counted of a conversation.
+pub(super) const COUNTS: &str = ".ctxfs-counts.jsonl";
+/// The sums that are to take its place; only the holder of its lock touches it.
+pub(super) const NEW_COUNTS: &str = ".ctxfs-counts";
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// The manifest that compaction is writing; only the holder of the manifest's lock touches it.
 pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";

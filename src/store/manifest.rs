@@ -164,7 +164,12 @@ impl Held {
     /// Compaction may put another file in its place meanwhile, and a lock on the old one keeps
     /// nobody out: then it begins again.
     pub(super) fn wait(dir: &Dir) -> io::Result<Self> {
-        let name = layout::MANIFEST.as_ref();
+        Self::wait_for(dir, layout::MANIFEST)
+    }
+
+    /// As [`Held::wait`], for another file of lines that is kept in the same way.
+    pub(super) fn wait_for(dir: &Dir, name: &str) -> io::Result<Self> {
+        let name = name.as_ref();
         loop {
             let flags = OFlags::RDWR | OFlags::APPEND;
             let file = dir.create_file(name, flags, layout::FILE_MODE)?;
@@ -180,9 +185,22 @@ impl Held {
 
     /// Adds `records` at the end; a line that was cut off there gets its newline first.
     pub(super) fn add(&self, records: &[Record]) -> io::Result<()> {
-        let mut lines = if self.ends_with_newline()? { Vec::new() } else { vec![b'\n'] };
+        let mut lines = Vec::new();
         line::print(records, &mut lines)?;
-        (&self.0).write_all(&lines)
+        self.add_lines(&lines)
+    }
+
+    /// Adds whole lines, in the same way.
+    pub(super) fn add_lines(&self, lines: &[u8]) -> io::Result<()> {
+        if self.ends_with_newline()? {
+            return (&self.0).write_all(lines);
+        }
+        (&self.0).write_all(&[b"\n", lines].concat())
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> &File {
+        &self.0
     }
 
     /// Brings what was added to the disk.

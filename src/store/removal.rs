@@ -3,6 +3,7 @@
 //! Nothing that is written, was changed or was read since it was chosen goes; the crash rules are in
 //! `layout`.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::BuildHasher as _;
 use std::hash::RandomState;
@@ -12,6 +13,8 @@ use rustix::fs::FlockOperation;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
+use crate::model::Amount;
+use crate::model::Counts;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Removal;
@@ -129,7 +132,19 @@ impl Conversation {
             let removed = self.remove_guarded(guarded, &name);
             removed.map_err(|error| self.fault_at("remove", &guarded.doomed.path, error))?;
         }
+        drop(held);
+        self.count_removed(&records)?;
         Ok(fates)
+    }
+
+    fn count_removed(&self, records: &[Record]) -> Result<(), StoreError> {
+        let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
+        for record in records {
+            let of_tool = counts.entry(record.said.tool_name().unwrap_or_default()).or_default();
+            of_tool.expired += Amount::once(record.size, record.tokens());
+        }
+        let at = records.first().and_then(|record| record.removed.as_ref());
+        self.count(at.map_or(0, |removal| removal.at), counts)
     }
 
     /// The artifact, if it is as it was and nobody writes it; else why it stays.

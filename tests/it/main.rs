@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::print_stdout, reason = "what a daemon said belongs to the test that failed")]
 
+mod counts;
 mod crash;
 mod daemon;
 mod hostile;

@@ -1,4 +1,4 @@
-//! `gc`, and what is kept.
+//! `gc`, `stats`, and what is kept.
 
 use clap::Args;
 
@@ -22,6 +22,17 @@ pub(in crate::cli) struct GcArgs {
 
     #[command(flatten)]
     pub(in crate::cli) keep: KeepArgs,
+}
+
+/// Show what was stored, what was handed out, and so what models were spared.
+///
+/// By tool, by conversation and by day: outputs and bytes stored; estimated tokens stored, handed out
+/// as stand-ins, read back through other views, and saved, which is the first without the other two
+/// and can be negative. What programs read of the outputs themselves is not counted.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct StatsArgs {
+    /// Only this conversation.
+    pub(in crate::cli) conversation: Option<String>,
 }
 
 /// What is kept.

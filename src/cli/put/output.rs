@@ -6,9 +6,11 @@ use std::time::SystemTime;
 
 use crate::cli::put::asked::Asked;
 use crate::fs::Redaction;
+use crate::model::Amount;
 use crate::model::Analysis;
 use crate::model::Component;
 use crate::model::Content;
+use crate::model::Counts;
 use crate::model::Limits;
 use crate::model::NoFilters;
 use crate::model::Place;
@@ -109,6 +111,22 @@ impl Output {
             limits,
             redacts,
             filters: &NoFilters,
+        }
+    }
+
+    /// Counts that it was stored, and what was `handed` over in its place. Not worth failing for.
+    pub(super) fn count(&self, handed: Amount) {
+        let Some(Stored { store, id, .. }) = &self.stored else { return };
+        let stored = Amount::once(self.content.len(), self.analysis.tokens);
+        let counts = Counts { stored, handed, ..Counts::default() };
+        let tool = self.record.said.tool_name().unwrap_or_default();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let counted = store.conversation(id).and_then(|conversation| match conversation {
+            Some(conversation) => conversation.count(now.as_millis() as i64, [(tool, counts)]),
+            None => Ok(()),
+        });
+        if let Err(error) = counted {
+            tracing::debug!(%error, "what was stored was not counted");
         }
     }
 

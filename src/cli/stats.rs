@@ -1,0 +1,168 @@
+//! `ctxfs stats`: what was stored, what was handed out, and so what was saved.
+
+mod chart;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::cli::Context;
+use crate::cli::args::Cli;
+use crate::cli::args::StatsArgs;
+use crate::cli::ls;
+use crate::model::Amount;
+use crate::model::Counts;
+use crate::model::Sums;
+use crate::store::Store;
+
+/// Days that the chart shows.
+const DAYS: usize = 30;
+/// What stands for outputs whose tool nobody said.
+const NAMELESS: &str = "(no tool)";
+
+/// What was counted of one conversation, or of all.
+struct Report {
+    sums: Sums,
+    by_conversation: BTreeMap<String, Counts>,
+}
+
+pub(super) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
+    let store = Store::open(&root)?;
+    let report = match &args.conversation {
+        Some(id) => Report::of(&store, vec![ls::find(&store, id)?.id().clone()])?,
+        None => Report::of(&store, store.conversations()?)?,
+    };
+    if cli.json {
+        return context.printer.data(&(report.json().to_string() + "\n"));
+    }
+    if report.sums.total == Counts::default() {
+        context.printer.say(&"nothing was counted yet");
+    }
+    context.printer.data(&report.text())
+}
+
+impl Report {
+    fn of(store: &Store, ids: Vec<crate::model::Component>) -> anyhow::Result<Self> {
+        let (mut sums, mut by_conversation) = (Sums::default(), BTreeMap::new());
+        for id in ids {
+            let Some(conversation) = store.conversation(&id)? else { continue };
+            let mut own = Sums::default();
+            own.add(&conversation.counted()?);
+            sums.merge(&own);
+            by_conversation.insert(id.to_text(), own.total);
+        }
+        Ok(Self { sums, by_conversation })
+    }
+
+    fn json(&self) -> Value {
+        let all = |counts: &BTreeMap<String, Counts>| {
+            let values = counts.iter().map(|(name, counts)| (name.clone(), value(counts)));
+            Value::Object(values.collect::<Map<_, _>>())
+        };
+        json!({
+            "total": value(&self.sums.total),
+            "tools": all(&self.sums.by_tool),
+            "conversations": all(&self.by_conversation),
+            "days": all(&self.sums.by_day),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = table("tool", &self.sums.by_tool, &self.sums.total);
+        if self.by_conversation.len() > 1 {
+            text += "\n";
+            text += &table("conversation", &self.by_conversation, &self.sums.total);
+        }
+        let Counts { views, expired, deleted, .. } = &self.sums.total;
+        let mut views: Vec<_> = views.iter().collect();
+        views.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+        let views: Vec<_> = views.iter().map(|(view, times)| format!("{view} {times}")).collect();
+        if !views.is_empty() {
+            let _ = writeln!(text, "\nviews read: {}", views.join(", "));
+        }
+        for (what, amount) in [("removed by a rule", expired), ("removed by somebody", deleted)] {
+            if amount.times > 0 {
+                let _ =
+                    writeln!(text, "{what}: {} outputs, {}", amount.times, ls::size(amount.bytes));
+            }
+        }
+        text + &chart::days(&self.sums.by_day, DAYS)
+    }
+}
+
+fn value(counts: &Counts) -> Value {
+    let amount = |amount: &Amount| json!({ "times": amount.times, "bytes": amount.bytes, "tokens": amount.tokens });
+    json!({
+        "stored": amount(&counts.stored), "handed": amount(&counts.handed), "read": amount(&counts.read),
+        "expired": amount(&counts.expired), "deleted": amount(&counts.deleted), "views": counts.views,
+        "savedBytes": counts.saved_bytes(), "savedTokens": counts.saved_tokens(),
+    })
+}
+
+/// A line for each name, those first of which most was stored, and one for all.
+fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
+    let mut rows: Vec<_> = rows.iter().collect();
+    rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.stored.tokens));
+    let named = |name: &str| if name.is_empty() { NAMELESS.to_owned() } else { name.to_owned() };
+    let rows = rows.into_iter().map(|(name, counts)| (named(name), counts));
+    let mut text = format!(
+        "{:>8} {:>9} {:>9} {:>9} {:>9} {:>9}  {of}\n",
+        "outputs", "stored", "tokens", "handed", "read", "saved"
+    );
+    for (name, counts) in rows.chain([("all".to_owned(), total)]) {
+        let Counts { stored, handed, read, .. } = counts;
+        let _ = writeln!(
+            text,
+            "{:>8} {:>9} {:>9} {:>9} {:>9} {:>9}  {name}",
+            stored.times,
+            ls::size(stored.bytes),
+            thousands(stored.tokens as i64),
+            thousands(handed.tokens as i64),
+            thousands(read.tokens as i64),
+            thousands(counts.saved_tokens()),
+        );
+    }
+    text
+}
+
+/// `12.3k`, `-4.5M`: tokens, of which all but `stored` and `outputs` are.
+fn thousands(number: i64) -> String {
+    let size = number.unsigned_abs();
+    let sign = if number < 0 { "-" } else { "" };
+    let (unit, name) = match size {
+        0..10_000 => return number.to_string(),
+        10_000..1_000_000 => (1_000.0, "k"),
+        1_000_000..1_000_000_000 => (1_000_000.0, "M"),
+        _ => (1_000_000_000.0, "G"),
+    };
+    format!("{sign}{:.1}{name}", size as f64 / unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let cases = [(0, "0"), (9_999, "9999"), (-12_345, "-12.3k"), (7_650_000, "7.7M")];
+        for (number, text) in cases {
+            assert_eq!(thousands(number), text);
+        }
+    }
+
+    #[test]
+    fn the_table_has_all_at_its_end() {
+        let counts = |tokens| Counts { stored: Amount::once(2048, tokens), ..Counts::default() };
+        let rows = BTreeMap::from([(String::new(), counts(1)), ("sh/exec".to_owned(), counts(2))]);
+        let text = table("tool", &rows, &counts(3));
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[0].ends_with("saved  tool"), "{text}");
+        assert!(lines[1].ends_with("  sh/exec") && lines[2].ends_with("  (no tool)"), "{text}");
+        assert_eq!(lines[3], "       1      2.0K         3         0         0         3  all");
+    }
+}

@@ -1,0 +1,193 @@
+//! What was counted of a conversation: a file of sums, one a line, that all processes add to.
+//!
+//! A line is what happened since the line before, of one day and one tool. Adding is one write under
+//! a lock; now and then the lines of a day and a tool are made one.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::io::BufRead as _;
+use std::io::BufReader;
+use std::io::Write as _;
+
+use rustix::fs::OFlags;
+use rustix::fs::RenameFlags;
+
+use crate::model::Counted;
+use crate::model::Counts;
+use crate::store::conversation::Conversation;
+use crate::store::dir::Dir;
+use crate::store::error::StoreError;
+use crate::store::layout;
+use crate::store::manifest::Held;
+use crate::store::stat::stat_file;
+
+/// Bytes of the smallest file that is rewritten; beyond, it is each time that it passes a double.
+const REWRITTEN: u64 = 64 * 1024;
+/// Bytes of a line at most; a longer one is none of ours.
+const MOST_LINE: u64 = 1024 * 1024;
+
+impl Conversation {
+    /// Adds what happened at the moment `at`, in milliseconds since the epoch, with the outputs of
+    /// each tool.
+    pub fn count(
+        &self,
+        at: i64,
+        happened: impl IntoIterator<Item = (String, Counts)>,
+    ) -> Result<(), StoreError> {
+        let day = day(at);
+        let counted = |(tool, counts)| Counted { day: day.clone(), tool, counts };
+        let counted: Vec<Counted> = happened.into_iter().map(counted).collect();
+        self.add_counted(&counted).map_err(|error| self.counts_fault("add to", error))
+    }
+
+    /// What was counted so far: the days in their order, and each day's tools.
+    pub fn counted(&self) -> Result<Vec<Counted>, StoreError> {
+        match self.dir().open_file(layout::COUNTS.as_ref(), OFlags::RDONLY) {
+            Ok(file) => sums(&file).map_err(|error| self.counts_fault("read", error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(self.counts_fault("read", error)),
+        }
+    }
+
+    fn add_counted(&self, counted: &[Counted]) -> io::Result<()> {
+        if counted.is_empty() {
+            return Ok(());
+        }
+        let held = Held::wait_for(self.dir(), layout::COUNTS)?;
+        let before = stat_file(held.file())?.size;
+        held.add_lines(&lines(counted)?)?;
+        let after = stat_file(held.file())?.size;
+        if after >= REWRITTEN && (before | 1).ilog2() != (after | 1).ilog2() {
+            rewrite(self.dir(), held.file())?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts the sums in the place of the lines. Its caller holds the lock.
+fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
+    let sums = sums(file)?;
+    let flags = OFlags::WRONLY | OFlags::TRUNC;
+    let mut new = dir.create_file(layout::NEW_COUNTS.as_ref(), flags, layout::FILE_MODE)?;
+    new.write_all(&lines(&sums)?)?;
+    new.sync_all()?;
+    let (from, to) = (layout::NEW_COUNTS.as_ref(), layout::COUNTS.as_ref());
+    dir.rename(from, dir, to, RenameFlags::empty())
+}
+
+/// One sum for each day and tool. A line that is cut off, or is none, counts for nothing.
+fn sums(file: &File) -> io::Result<Vec<Counted>> {
+    let mut sums: BTreeMap<(String, String), Counts> = BTreeMap::new();
+    let mut reader = BufReader::new(file.try_clone()?);
+    io::Seek::rewind(&mut reader)?;
+    let mut line = Vec::new();
+    while io::Read::take(&mut reader, MOST_LINE).read_until(b'\n', &mut line)? > 0 {
+        if let Ok(Counted { day, tool, counts }) = serde_json::from_slice(&line) {
+            *sums.entry((day, tool)).or_default() += &counts;
+        }
+        line.clear();
+    }
+    Ok(sums.into_iter().map(|((day, tool), counts)| Counted { day, tool, counts }).collect())
+}
+
+fn lines(counted: &[Counted]) -> io::Result<Vec<u8>> {
+    let mut lines = Vec::new();
+    for counted in counted {
+        serde_json::to_writer(&mut lines, counted)?;
+        lines.push(b'\n');
+    }
+    Ok(lines)
+}
+
+/// The day of a moment, UTC.
+fn day(millis: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
+    time.strftime("%Y-%m-%d").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::sync::Arc;
+    use std::thread;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::model::Amount;
+    use crate::model::Component;
+    use crate::store::Store;
+
+    /// 13 January 2026, 15:30:45 UTC.
+    const NOW: i64 = 1_768_318_245_000;
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+
+    fn conversation() -> (TempDir, Arc<Conversation>) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let made = store.create_conversation(&Component::new("c").unwrap()).unwrap();
+        (dir, made)
+    }
+
+    fn stored(bytes: u64) -> Counts {
+        Counts { stored: Amount::once(bytes, bytes / 4), ..Counts::default() }
+    }
+
+    #[test]
+    fn sums_are_by_day_and_tool() {
+        let (_dir, conversation) = conversation();
+        assert_eq!(conversation.counted().unwrap(), []);
+        let tool = |name: &str| name.to_owned();
+        conversation.count(NOW, [(tool("b"), stored(40)), (tool("a"), stored(4))]).unwrap();
+        conversation.count(NOW, [(tool("b"), stored(60))]).unwrap();
+        conversation.count(NOW - DAY, [(tool("b"), stored(8))]).unwrap();
+        conversation.count(NOW, []).unwrap();
+        let counted = conversation.counted().unwrap();
+        let found: Vec<_> =
+            counted.iter().map(|c| (&*c.day, &*c.tool, c.counts.stored.bytes)).collect();
+        assert_eq!(
+            found,
+            [("2026-01-12", "b", 8), ("2026-01-13", "a", 4), ("2026-01-13", "b", 100)]
+        );
+    }
+
+    #[test]
+    fn what_is_torn_counts_for_nothing() {
+        let (dir, conversation) = conversation();
+        conversation.count(NOW, [("a".to_owned(), stored(4))]).unwrap();
+        let path = dir.path().join("context/c").join(layout::COUNTS);
+        let mut file = OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(b"{\"day\":\"2026-01-13\",\"tool\":\"a\",\"sto").unwrap();
+        conversation.count(NOW, [("a".to_owned(), stored(5))]).unwrap();
+        assert_eq!(
+            conversation.counted().unwrap()[0].counts.stored,
+            Amount { times: 2, bytes: 9, tokens: 2 }
+        );
+    }
+
+    #[test]
+    fn the_file_stays_small_and_nothing_is_lost() {
+        let (dir, conversation) = conversation();
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let conversation = &conversation;
+                scope.spawn(move || {
+                    for _ in 0..1000 {
+                        conversation.count(NOW, [(format!("tool-{number}"), stored(100))]).unwrap();
+                    }
+                });
+            }
+        });
+        let counted = conversation.counted().unwrap();
+        assert_eq!(counted.len(), 4);
+        assert!(
+            counted
+                .iter()
+                .all(|c| c.counts.stored == Amount { times: 1000, bytes: 100_000, tokens: 25_000 })
+        );
+        let size =
+            std::fs::metadata(dir.path().join("context/c").join(layout::COUNTS)).unwrap().len();
+        assert!(size < 2 * REWRITTEN, "{size}");
+    }
+}
