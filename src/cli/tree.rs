@@ -14,6 +14,7 @@ use crate::cli::config::Key;
 use crate::cli::config::Settings;
 use crate::cli::filter;
 use crate::cli::outcome::Failure;
+use crate::cli::outcome::Kind;
 use crate::fs::Caller;
 use crate::fs::ContextFs;
 use crate::fs::Fh;
@@ -65,7 +66,7 @@ impl Tree {
         path: &Path,
         mut take: impl FnMut(&[u8]) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let fh = self.open(path).map_err(|error| not_readable(path, &error))?;
+        let fh = self.open(path).map_err(|error| self.not_readable(path, &error))?;
         let mut buffer = vec![0; BLOCK];
         let mut offset = 0;
         loop {
@@ -92,6 +93,26 @@ impl Tree {
         let caller = Caller { uid: user.0, gid: user.1, pid: 0 };
         let (_, opened) = self.0.create(history, OsStr::new(MESSAGES), 0o600, mode, caller)?;
         Ok(LogFile { fs: &self.0, fh: opened.fh, mode, caller })
+    }
+
+    fn not_readable(&self, path: &Path, error: &io::Error) -> anyhow::Error {
+        let text = format!("cannot read `{}`: {error}", path.display());
+        if error.kind() != io::ErrorKind::NotFound {
+            return anyhow::Error::msg(text);
+        }
+        let mut summary = path.to_owned().into_os_string();
+        summary.push(".summary");
+        // Without its file, a summary is all that is left of one.
+        let hint = match self.open(Path::new(&summary)) {
+            Ok(_) => format!(
+                "it was removed: `ctxfs view '{}'` says when and why",
+                summary.to_string_lossy()
+            ),
+            Err(_) => {
+                "`ctxfs ls` lists conversations, `ctxfs ls CONVERSATION` its outputs".to_owned()
+            }
+        };
+        Failure::new(Kind::Failed, text, hint).into()
     }
 
     fn open(&self, path: &Path) -> Result<Fh, io::Error> {
@@ -156,17 +177,4 @@ fn names(path: &Path) -> io::Result<Vec<&OsStr>> {
 
 fn system(error: &FsError) -> io::Error {
     io::Error::from_raw_os_error(error.errno().0)
-}
-
-fn not_readable(path: &Path, error: &io::Error) -> anyhow::Error {
-    let text = format!("cannot read `{}`: {error}", path.display());
-    if error.kind() == io::ErrorKind::NotFound {
-        return Failure::new(
-            crate::cli::outcome::Kind::Failed,
-            text,
-            "`ctxfs ls` lists conversations, `ctxfs ls CONVERSATION` its outputs",
-        )
-        .into();
-    }
-    anyhow::Error::msg(text)
 }

@@ -1,5 +1,7 @@
 //! What is kept and what goes, on real mounts.
 
+mod crash;
+
 use std::fs;
 use std::fs::File;
 use std::fs::OpenOptions;
@@ -173,4 +175,31 @@ fn an_append_never_goes_to_a_file_that_is_removed() {
             number += 1;
         }
     });
+}
+
+/// Sweeps take turns: together they remove no more than one would.
+#[test]
+fn several_sweeps_remove_no_more_than_one() {
+    let store = TestStore::new();
+    for number in 0..40 {
+        store.put("c", &format!("{number}"), &[b'x'; 10_000]);
+    }
+    let removed = thread::scope(|scope| {
+        let sweep = || gc(&store, &["--keep-conversation", "200000"])["outputs"].as_u64().unwrap();
+        let sweeps = [(); 4].map(|()| scope.spawn(sweep));
+        sweeps.into_iter().map(|sweep| sweep.join().unwrap()).sum::<u64>()
+    });
+    // A tenth of the limit is made free.
+    assert_eq!(removed, 22);
+}
+
+#[test]
+fn a_reference_to_what_went_says_so() {
+    let store = TestStore::new();
+    let name = store.put("c", "a", b"some text\n");
+    gc(&store, &["--keep-conversation", "0"]);
+    let output = store.ctxfs("view", &[&format!("ctx://c/artifacts/tool/{name}")]).run();
+    assert_eq!(output.code, 1);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("it was removed") && said.contains(".summary"), "{said}");
 }
