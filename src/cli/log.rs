@@ -100,10 +100,13 @@ fn print(
 }
 
 fn shown(line: &str, conversation: &Conversation, rules: Option<&Rules>) -> String {
-    let masked = rules.map(|rules| rules.mask_text(line));
-    let line = masked.as_deref().unwrap_or(line);
-    match serde_json::from_str::<Entry>(line) {
-        Ok(entry) => entry.text(conversation),
-        Err(_) => format!("[not a message] {}\n", cleaned(line, usize::MAX)),
+    let Ok(mut entry) = serde_json::from_str::<Entry>(line) else {
+        let masked = rules.map(|rules| rules.mask_text(line));
+        let line = cleaned(masked.as_deref().unwrap_or(line), usize::MAX);
+        return format!("[not a message] {line}\n");
+    };
+    if let Some(rules) = rules {
+        entry.hide_secrets(rules);
     }
+    entry.text(conversation)
 }

@@ -105,8 +105,8 @@ impl Shared {
         self.room_on_disk(bytes.len() as u64)?;
         let host = Keeper { shared: self, conversation: &conversation };
         let desk = Desk { conversation: &conversation, host: &host };
-        let batch = Batch::taken(&mut written.unfinished, bytes, &desk)?;
-        Self::append_to_log(handle, &batch, &conversation)?;
+        let append = |batch: &Batch| Self::append_to_log(handle, batch, &conversation);
+        Batch::take(&mut written.unfinished, bytes, &desk, append)?;
         written.next = Some(offset + bytes.len() as u64);
         written.owner = owner;
         Ok(())
@@ -129,8 +129,8 @@ impl Shared {
         let conversation = self.log_of(&handle.node)?;
         let host = Keeper { shared: self, conversation: &conversation };
         let desk = Desk { conversation: &conversation, host: &host };
-        let batch = Batch::finished(&mut written.unfinished, &desk)?;
-        Self::append_to_log(handle, &batch, &conversation)
+        let append = |batch: &Batch| Self::append_to_log(handle, batch, &conversation);
+        Batch::finish(&mut written.unfinished, &desk, append)
     }
 
     /// The handle is gone: what cannot be a message is kept beside the log.
@@ -150,9 +150,6 @@ impl Shared {
         batch: &Batch,
         conversation: &Conversation,
     ) -> Result<()> {
-        if batch.is_empty() {
-            return Ok(());
-        }
         let file = handle.node.as_file()?;
         let log = Log::wait(&handle.file)?;
         let mut writing = file.writing();

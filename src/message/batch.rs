@@ -13,43 +13,69 @@ use crate::message::offload::Offload;
 pub struct Batch(pub(super) Vec<Kept>);
 
 impl Batch {
-    /// Takes in `bytes`, which go on where `unfinished` stopped, and gives the messages that they
-    /// complete. Long outputs in them are on the disk by then.
+    /// Takes in `bytes`, which go on where `unfinished` stopped, and hands the messages that they
+    /// complete to `append`. Long outputs in them are on the disk by then.
     ///
     /// Where one of the lines is no message none counts, and the unfinished line is forgotten with
-    /// them: its end was in these bytes.
-    pub fn taken(
+    /// them: its end was in these bytes. Where there was no room, or the disk failed, nothing has
+    /// changed, and the same bytes may be tried again.
+    pub fn take<E: From<MessageError>>(
         unfinished: &mut Unfinished,
         bytes: &[u8],
         desk: &Desk<'_>,
-    ) -> Result<Self, MessageError> {
-        let mut so_far = std::mem::take(unfinished);
+        append: impl FnOnce(&Self) -> Result<(), E>,
+    ) -> Result<(), E> {
         let Some(last) = memchr::memrchr(b'\n', bytes) else {
-            so_far.push(bytes, desk.conversation)?;
-            *unfinished = so_far;
-            return Ok(Self::default());
+            return Ok(unfinished.push(bytes, desk.conversation)?);
         };
+        let before = unfinished.clone();
+        let mut so_far = std::mem::take(unfinished);
+        let taken = Self::completed(&mut so_far, &bytes[..last], desk).and_then(|batch| {
+            so_far.push(&bytes[last + 1..], desk.conversation)?;
+            Ok(batch)
+        });
+        let appended = match taken {
+            Err(error @ MessageError::NotAMessage(_)) => return Err(error.into()),
+            Err(error) => Err(error.into()),
+            Ok(batch) if batch.is_empty() => Ok(()),
+            Ok(batch) => append(&batch),
+        };
+        *unfinished = if appended.is_ok() { so_far } else { before };
+        appended
+    }
+
+    /// The messages in `bytes`, which have a newline between them, and one after the last.
+    fn completed(
+        so_far: &mut Unfinished,
+        bytes: &[u8],
+        desk: &Desk<'_>,
+    ) -> Result<Self, MessageError> {
         let mut lines = Vec::new();
-        for line in bytes[..last].split(|byte| *byte == b'\n') {
+        for line in bytes.split(|byte| *byte == b'\n') {
             so_far.push(line, desk.conversation)?;
             lines.push(so_far.take()?);
         }
-        so_far.push(&bytes[last + 1..], desk.conversation)?;
-        let batch = Self::of(lines, desk)?;
-        *unfinished = so_far;
-        Ok(batch)
+        Self::of(lines, desk)
     }
 
-    /// The message that `unfinished` is, if it lacks nothing but its newline. Otherwise it stays
-    /// unfinished: whoever has the log open may go on.
-    pub fn finished(unfinished: &mut Unfinished, desk: &Desk<'_>) -> Result<Self, MessageError> {
-        let batch = Self::of(vec![unfinished.line()?], desk)?;
+    /// Hands the message that `unfinished` is to `append`, if it lacks nothing but its newline.
+    /// Otherwise it stays unfinished: whoever has the log open may go on.
+    pub fn finish<E: From<MessageError>>(
+        unfinished: &mut Unfinished,
+        desk: &Desk<'_>,
+        append: impl FnOnce(&Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let line = unfinished.line().map_err(MessageError::from)?;
+        let batch = Self::of(vec![line], desk)?;
+        if !batch.is_empty() {
+            append(&batch)?;
+        }
         *unfinished = Unfinished::default();
-        Ok(batch)
+        Ok(())
     }
 
     /// Whether there is nothing to append.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

@@ -82,11 +82,14 @@ impl Fixture {
     }
 
     fn write(&self, unfinished: &mut Unfinished, bytes: &[u8]) -> Result<(), MessageError> {
-        let batch = Batch::taken(unfinished, bytes, &self.desk())?;
+        Batch::take(unfinished, bytes, &self.desk(), |batch| self.append_all(batch))
+    }
+
+    fn append_all(&self, batch: &Batch) -> Result<(), MessageError> {
         let file = self.open();
         let log = Log::wait(&file)?;
         let end = log.repair(&self.conversation)?;
-        Ok(log.append(&batch, end)?)
+        Ok(log.append(batch, end)?)
     }
 
     fn append(&self, message: &Value) {
@@ -164,10 +167,14 @@ fn a_last_line_is_finished_if_it_is_a_message() {
     let fixture = Fixture::new();
     let mut unfinished = Unfinished::default();
     fixture.write(&mut unfinished, b"{\"role\":\"user\"").unwrap();
-    assert!(Batch::finished(&mut unfinished, &fixture.desk()).is_err());
+    let finish = |unfinished: &mut Unfinished| {
+        Batch::finish(unfinished, &fixture.desk(), |batch| fixture.append_all(batch))
+    };
+    assert!(finish(&mut unfinished).is_err());
     fixture.write(&mut unfinished, b"}").unwrap();
-    assert!(!Batch::finished(&mut unfinished, &fixture.desk()).unwrap().is_empty());
+    finish(&mut unfinished).unwrap();
     assert!(unfinished.is_empty());
+    assert_eq!(fixture.text(), "{\"role\":\"user\"}\n");
 }
 
 #[test]
@@ -312,6 +319,25 @@ fn where_there_is_no_room_nothing_is_appended() {
     let error = fixture.write(&mut Unfinished::default(), long.as_bytes()).unwrap_err();
     assert_eq!(error.raw_os_error(), libc::ENOSPC);
     assert!(fixture.text().is_empty() && fixture.outputs().is_empty());
+}
+
+/// The kernel hands a long line over in pieces, and tells of a piece that it can be tried again.
+#[test]
+fn a_line_for_which_there_was_no_room_can_be_tried_again() {
+    let mut fixture = Fixture { room: 500, ..Fixture::new() };
+    let output = "x".repeat(3 * HELD);
+    let line = format!("{}\n", result("call_1", &output));
+    let (first, last) = line.as_bytes().split_at(2 * HELD + 100);
+    let mut unfinished = Unfinished::default();
+    for piece in first.chunks(HELD) {
+        fixture.write(&mut unfinished, piece).unwrap();
+    }
+    for _ in 0..2 {
+        assert_eq!(fixture.write(&mut unfinished, last).unwrap_err().raw_os_error(), libc::ENOSPC);
+    }
+    fixture.room = u64::MAX;
+    fixture.write(&mut unfinished, last).unwrap();
+    assert_eq!((fixture.output("call_1.txt"), fixture.messages().len()), (output, 1));
 }
 
 #[test]

@@ -13,7 +13,9 @@ use crate::store::Artifact;
 use crate::store::Conversation;
 
 /// The beginning of a line: in memory, and once it is long, in a file that has no name.
-#[derive(Debug, Default)]
+///
+/// A copy stays as it is whatever becomes of the original, as what it has of the file is only added to.
+#[derive(Debug, Clone, Default)]
 pub struct Unfinished {
     held: Vec<u8>,
     spilled: Option<(Arc<File>, u64)>,
@@ -72,6 +74,6 @@ impl Unfinished {
 
     /// The line so far.
     pub(super) fn line(&self) -> io::Result<Line> {
-        Self { held: self.held.clone(), spilled: self.spilled.clone() }.take()
+        self.clone().take()
     }
 }

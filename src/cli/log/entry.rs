@@ -14,6 +14,7 @@ use crate::cli::output::WARN;
 use crate::model::Folder;
 use crate::model::RelPath;
 use crate::model::readings;
+use crate::redact::Rules;
 use crate::store::Conversation;
 use crate::store::call_stem;
 use crate::view::cleaned;
@@ -48,6 +49,12 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Masks what was said, and the arguments of calls.
+    pub(super) fn hide_secrets(&mut self, rules: &Rules) {
+        mask(&mut self.content, rules);
+        mask(&mut self.tool_calls, rules);
+    }
+
     /// A heading, and what was said below it.
     pub(super) fn text(&self, conversation: &Conversation) -> String {
         let mut text = self.heading();
@@ -144,6 +151,15 @@ impl Entry {
             let stat = conversation.dir().stat_at(&path).ok()?;
             Some((cleaned(&path.to_text(), usize::MAX), stat.size))
         })
+    }
+}
+
+fn mask(value: &mut Value, rules: &Rules) {
+    match value {
+        Value::String(text) => *text = rules.mask_text(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| mask(item, rules)),
+        Value::Object(members) => members.values_mut().for_each(|member| mask(member, rules)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -73,6 +73,19 @@ fn it_prints_a_conversation_as_a_person_reads_it() {
 }
 
 #[test]
+fn it_hides_secrets_where_that_is_asked_for() {
+    let store = TestStore::new();
+    let said = json!({ "role": "user", "content": "DB=\n\"postgres://app:correct-horse@db\"" });
+    store.ctxfs("log", &["append", "c7"]).stdin(format!("{said}\n")).stdout();
+    let shown = |redact: &str| {
+        String::from_utf8(store.ctxfs("log", &[]).env("CTXFS_REDACT", redact).stdout()).unwrap()
+    };
+    assert_eq!(shown("off"), "user\n  DB=\n  \"postgres://app:correct-horse@db\"\n");
+    let masked = shown("views");
+    assert!(!masked.contains("horse") && masked.contains("\n  \"postgres://app:["), "{masked}");
+}
+
+#[test]
 fn it_pages_on_a_terminal() {
     let store = talked();
     let scratch = store.scratch("terminal");

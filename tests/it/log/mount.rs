@@ -52,9 +52,13 @@ fn it_takes_messages() {
         assert_eq!(serde_json::from_slice::<Vec<Value>>(&array).unwrap(), messages(&log));
         let size = fs::metadata(log.with_file_name("messages.json")).unwrap().len();
         assert_eq!(size, array.len() as u64);
+        // Mapped into memory, as ripgrep reads single files; and once, though the array has it, too.
+        for place in [&log, &mount.path().join("c7")] {
+            let found = Command::new("rg").args(["--mmap", "-c", "\"n\": 7}"]).arg(place).text();
+            assert!(found.ends_with("1\n") && found.lines().count() == 1, "{found}");
+        }
         let tail = fs::read(log.with_file_name("messages.jsonl.tail")).unwrap();
         assert_eq!(tail, fs::read(&log).unwrap());
-        drop(mount);
     }
 }
 
