@@ -24,6 +24,7 @@ mod inode;
 mod io;
 mod keeper;
 mod kept;
+mod log;
 mod lookup;
 mod messages;
 mod metrics;

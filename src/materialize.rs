@@ -15,6 +15,7 @@
 //! | `failure` | the lines that look like errors, most telling first |
 //! | `repeated` | the lines that occur again and again |
 //! | `sections` | the parts that the output shows itself to have |
+//! | `plain` | the text of a terminal's log, which the others then see |
 
 mod failure;
 mod fragments;
@@ -23,6 +24,7 @@ pub mod json;
 mod likeness;
 mod lines;
 mod magic;
+mod plain;
 mod repeated;
 mod sections;
 mod text;
@@ -34,6 +36,7 @@ use crate::materialize::failure::Failures;
 use crate::materialize::json::Detector;
 use crate::materialize::lines::Lines;
 use crate::materialize::magic::Magic;
+use crate::materialize::plain::Plainer;
 use crate::materialize::repeated::RepeatedLines;
 use crate::materialize::sections::SectionLines;
 use crate::materialize::text::Text;
@@ -46,6 +49,9 @@ use crate::model::Sections;
 
 pub use crate::materialize::failure::ErrorLines;
 pub use crate::materialize::failure::Seen;
+pub use crate::materialize::plain::Marks;
+pub use crate::materialize::plain::Plain;
+pub use crate::materialize::plain::plain;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
 /// Most memory that an analyzer holds. The largest parts are the shape of JSON, some 300 KB, and the
@@ -65,6 +71,10 @@ pub const SNIFFED: usize = 64 << 10;
 pub struct Analyzer {
     seen: u64,
     digest: blake3::Hasher,
+    /// Of the log of a terminal.
+    plainer: Option<Box<Plainer>>,
+    /// Bytes that all below have seen: where there is a `plainer`, its text.
+    read: u64,
     text: Text,
     lines: Lines,
     magic: Magic,
@@ -81,6 +91,8 @@ impl Analyzer {
         Self {
             seen: 0,
             digest: blake3::Hasher::new(),
+            plainer: None,
+            read: 0,
             text: Text::default(),
             lines: Lines::default(),
             magic: Magic::default(),
@@ -90,6 +102,22 @@ impl Analyzer {
             repeated: RepeatedLines::new(),
             sections: SectionLines::new(),
         }
+    }
+
+    /// The same for the log of a terminal: size and digest are those of the bytes, and all else
+    /// speaks of the text.
+    pub fn of_log() -> Self {
+        Self { plainer: Some(Box::default()), ..Self::new() }
+    }
+
+    /// Whether it was made for the log of a terminal.
+    pub fn is_of_log(&self) -> bool {
+        self.plainer.is_some()
+    }
+
+    /// Where the text of the log stands, as far as it has been seen.
+    pub fn marks(&self) -> Marks {
+        self.plainer.as_ref().map(|plainer| plainer.marks()).unwrap_or_default()
     }
 
     /// Goes on with the next bytes of the stream.
@@ -106,9 +134,20 @@ impl Analyzer {
 
     /// The facts of what was pushed so far. Pushing may go on afterwards.
     pub fn finish(&self) -> Analysis {
+        match self.plainer.as_ref().map(|plainer| plainer.tail()) {
+            None | Some([]) => self.report(),
+            Some(tail) => {
+                let mut ended = self.clone();
+                ended.push_text(tail);
+                ended.report()
+            }
+        }
+    }
+
+    fn report(&self) -> Analysis {
         let encoding = self.encoding();
         let lines = self.lines.count();
-        let json = self.json.finish(self.seen, lines);
+        let json = self.json.finish(self.read, lines);
         let is_text = encoding != Encoding::Binary;
         Analysis {
             bytes: self.seen,
@@ -123,23 +162,32 @@ impl Analyzer {
             digest: self.digest.finalize().to_hex().to_string(),
             repeated: if is_text { self.repeated.finish(lines) } else { Vec::new() },
             sections: if is_text { self.sections.finish(lines) } else { Sections::default() },
+            plain: self.plainer.as_ref().map(|plainer| plainer.length()),
             version: Analysis::VERSION,
         }
     }
 
-    /// Every analyser sees a block while it is in the cache.
     fn push_block(&mut self, block: &[u8]) {
-        let newlines = self.lines.newlines();
         self.digest.update(block);
+        self.seen += block.len() as u64;
+        let Some(plainer) = &mut self.plainer else { return self.push_text(block) };
+        let mut text = Vec::with_capacity(block.len());
+        plainer.push(block, &mut text);
+        self.push_text(&text);
+    }
+
+    /// Every analyser sees a block while it is in the cache.
+    fn push_text(&mut self, block: &[u8]) {
+        let newlines = self.lines.newlines();
         self.text.push(block);
         self.magic.push(block);
         self.tokens.push(block);
-        self.json.push(block, self.seen, newlines, self.text.first_invalid());
+        self.json.push(block, self.read, newlines, self.text.first_invalid());
         self.failures.push(block);
         self.repeated.push(block);
         self.sections.push(block);
         self.lines.push(block, self.text.first_invalid().is_none());
-        self.seen += block.len() as u64;
+        self.read += block.len() as u64;
     }
 
     fn encoding(&self) -> Encoding {
@@ -169,7 +217,15 @@ impl std::fmt::Debug for Analyzer {
 
 /// Analyses the whole of `content`.
 pub fn analyze(content: &dyn Content) -> io::Result<Analysis> {
-    let mut analyzer = Analyzer::new();
+    analyze_by(Analyzer::new(), content)
+}
+
+/// Analyses the whole of `content`, which is the log of a terminal.
+pub fn analyze_log(content: &dyn Content) -> io::Result<Analysis> {
+    analyze_by(Analyzer::of_log(), content)
+}
+
+fn analyze_by(mut analyzer: Analyzer, content: &dyn Content) -> io::Result<Analysis> {
     let length = usize::try_from(content.len()).unwrap_or(usize::MAX);
     let mut block = vec![0; length.min(BLOCK_BYTES)];
     loop {

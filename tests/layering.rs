@@ -26,7 +26,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),
     ("anyhow", &["cli"]),
-    ("anstream", &["cli"]),
+    ("anstream", &["materialize", "cli"]),
     ("anstyle", &["cli"]),
     ("tracing_subscriber", &["cli"]),
     ("grep_searcher", &["view"]),

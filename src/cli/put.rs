@@ -136,7 +136,7 @@ fn stand_in(
         }
         StandIn::Unchanged => {
             output.count(Amount::once(subject.content.len(), subject.analysis.tokens));
-            print_all(subject.content, context)
+            print_all(&*output.unchanged(), context)
         }
         StandIn::Replaced(text) => {
             output.count(Amount::once(text.len() as u64, token_count(text.as_bytes())));

@@ -191,7 +191,7 @@ impl Shared {
         Ok(match &node.kind {
             NodeKind::Dir(dir) => Listing::Names(self.names(node, dir)?),
             NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } => {
-                Listing::Pages(PageNumber::count(of.as_file()?.stat()?.size))
+                Listing::Pages(PageNumber::count(self.text_length(of)?))
             }
             NodeKind::ViewDir { dir: ViewDir::Grep | ViewDir::Lines | ViewDir::Jq, .. } => {
                 Listing::Names(Vec::new())

@@ -21,6 +21,7 @@ use crate::fs::inode::FileId;
 use crate::fs::node::Link;
 use crate::fs::node::Linked;
 use crate::materialize::Analyzer;
+use crate::materialize::Marks;
 use crate::model::Analysis;
 use crate::store::Stat;
 use crate::store::Time;
@@ -189,15 +190,18 @@ impl FileNode {
         others: u64,
         read: &AtomicU64,
     ) -> Result<(u64, bool, Option<Analysis>)> {
+        let is_log = self.is_log();
         let rewrites = self.writing().rewrites;
         let mut tracker = self.tracker();
         // Who met the file later has begun anew for all.
         let past = Past { rewrites, others: others.max(tracker.began.others) };
-        if tracker.began != past {
+        let kind = tracker.analyzer.as_ref().is_none_or(|known| known.is_of_log() == is_log);
+        if tracker.began != past || !kind {
             tracker.analyzer = None;
             tracker.began = past;
         }
-        let analyzer = tracker.analyzer.get_or_insert_default();
+        let new = || Box::new(if is_log { Analyzer::of_log() } else { Analyzer::new() });
+        let analyzer = tracker.analyzer.get_or_insert_with(new);
         let stop = at_least.min(analyzer.seen() + STEP);
         let mut buffer = vec![0; BLOCK.min(usize::try_from(at_least).unwrap_or(BLOCK))];
         while analyzer.seen() < stop {
@@ -223,6 +227,16 @@ impl FileNode {
 
     fn so_far(&self) -> Analysis {
         self.tracker().analyzer.get_or_insert_default().finish()
+    }
+
+    /// Whether it is the log of a terminal, as its name says.
+    pub(crate) fn is_log(&self) -> bool {
+        self.link.get().and_then(|link| link.place()).is_some_and(|(_, path)| path.is_terminal())
+    }
+
+    /// Where the text of the log stands, as far as it has been analysed.
+    pub(crate) fn marks(&self) -> Marks {
+        self.tracker().analyzer.as_ref().map(|analyzer| analyzer.marks()).unwrap_or_default()
     }
 
     /// Bytes that are analysed already.

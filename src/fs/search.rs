@@ -23,6 +23,9 @@ use crate::fs::rendered::RenderedKey;
 use crate::fs::rendered::Source;
 use crate::fs::rendered::Version;
 use crate::fs::views::refused;
+use crate::materialize::Marks;
+use crate::materialize::Plain;
+use crate::materialize::plain;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::Artifact;
@@ -130,7 +133,7 @@ impl Shared {
         let artifacts =
             Artifacts::below(&conversation, site.path.as_ref(), |dir| arming.enter(dir))?;
         arming.done();
-        Ok(Outputs { artifacts, live: self.live(site) })
+        Ok(Outputs { artifacts, live: self.live(site), base: site.path.clone() })
     }
 
     /// The files below the directory that are open for writing, by their paths from it on.
@@ -151,9 +154,19 @@ struct Outputs {
     artifacts: Artifacts,
     /// Those that somebody writes now.
     live: HashMap<RelPath, Arc<Node>>,
+    /// The directory that their paths begin in; none, where that is the conversation.
+    base: Option<RelPath>,
 }
 
 impl Outputs {
+    /// Whether it is the log of a terminal: its text is searched.
+    fn is_log(&self, number: usize) -> bool {
+        let path = self.artifacts.path(number);
+        let Some(base) = &self.base else { return path.is_terminal() };
+        let whole = Path::new(base.as_os_str()).join(path.as_os_str());
+        RelPath::new(whole).is_ok_and(|path| path.is_terminal())
+    }
+
     /// The length of a live artifact, taken between two writes.
     fn settled_length(&self, number: usize, file: &File) -> io::Result<Option<u64>> {
         if self.live.is_empty() {
@@ -194,10 +207,19 @@ impl Corpus for Outputs {
         let settled = self.settled_length(number, &file)?;
         let most = settled.map_or(buffer.len(), |length| buffer.len().min(length as usize));
         let count = read_start(&file, &mut buffer[..most])?;
+        let is_log = self.is_log(number);
         if count < buffer.len() {
-            return Ok(Loaded::Whole(count));
+            let text =
+                if is_log { plain(&buffer[..count]) } else { return Ok(Loaded::Whole(count)) };
+            buffer[..text.len()].copy_from_slice(&text);
+            return Ok(Loaded::Whole(text.len()));
         }
         let length = settled.map_or_else(|| stat_file(&file).map(|stat| stat.size), Ok)?;
-        Ok(Loaded::Opened(Box::new(Artifact::new(Arc::new(file), length))))
+        let artifact = Artifact::new(Arc::new(file), length);
+        if !is_log {
+            return Ok(Loaded::Opened(Box::new(artifact)));
+        }
+        let (marks, _) = Marks::of(&artifact, &|| false)?;
+        Ok(Loaded::Opened(Box::new(Plain::new(artifact, marks)?)))
     }
 }

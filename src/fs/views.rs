@@ -15,6 +15,7 @@ use crate::fs::body::Spool;
 use crate::fs::file::FileNode;
 use crate::fs::inode::Key;
 use crate::fs::kept;
+use crate::fs::log::without_places;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::overtime;
@@ -45,6 +46,8 @@ struct Seen<'a> {
     changes: u64,
     /// What the view is kept by, if the file is still the same when it ends.
     key: Option<CacheKey>,
+    /// There was time for the beginning of a log alone.
+    beginning: bool,
 }
 
 impl Shared {
@@ -79,17 +82,30 @@ impl Shared {
             return Ok(kept);
         }
         let expired = until(self.options.view_deadline);
-        let Found { mut analysis, whole } = if whole {
+        let is_log = file.is_log();
+        let mut found = if whole || is_log {
             self.analysis(node, &reader, Some(&record), &expired)?
         } else {
             let content = Artifact::new(Arc::clone(&reader), shown.size);
             Found { whole: false, ..sniff(&content)? }
         };
-        record.size = if whole { analysis.bytes } else { shown.size };
+        record.size = if found.whole { found.analysis.bytes } else { shown.size };
         let artifact = Artifact::new(Arc::clone(&reader), record.size);
-        let masked = self.hide_secrets(&artifact, &mut record, &mut analysis);
+        let late = is_log && !found.whole;
+        let text = if late && whole {
+            found.analysis = Arc::new(without_places(&found.analysis));
+            None
+        } else if is_log {
+            self.text_of(file, &artifact, &mut found, &expired)?
+        } else {
+            None
+        };
+        let beginning = late && !whole;
+        let mut analysis = found.analysis;
+        let content = text.as_ref().map_or(&artifact as &dyn Content, |text| text);
+        let masked = self.hide_secrets(content, &mut record, &mut analysis);
         let subject = Subject {
-            content: masked.as_ref().map_or(&artifact as &dyn Content, |masked| masked),
+            content: masked.as_ref().map_or(content, |masked| masked),
             analysis: &analysis,
             record: &record,
             place: &place,
@@ -98,7 +114,7 @@ impl Shared {
             filters: &self.filters,
         };
         let own = (!again && view.goes_on()).then_some(own);
-        self.write_view(own, view, &subject, Seen { file, reader, stat, changes, key })
+        self.write_view(own, view, &subject, Seen { file, reader, stat, changes, key, beginning })
     }
 
     /// Writes a view of what was `seen`. If it can be kept, `own`, the view itself, goes on when its
@@ -110,7 +126,7 @@ impl Shared {
         subject: &Subject<'_>,
         seen: Seen<'_>,
     ) -> Result<Body> {
-        let Seen { file, reader, stat, changes, key } = seen;
+        let Seen { file, reader, stat, changes, key, beginning } = seen;
         let room = |length| self.room_for_result(length);
         let spool = Spool::new(&self.cache, &room);
         let begin = || {
@@ -125,7 +141,10 @@ impl Shared {
             unchanged && spool.len() <= self.options.disk_cache_bytes && !self.overtime.is_closed()
         };
         let expired = overtime::until(self.options.view_deadline, begin, goes_on);
-        let rendered = view::render(view, subject, &expired, &mut &spool).map_err(refused)?;
+        let mut rendered = view::render(view, subject, &expired, &mut &spool).map_err(refused)?;
+        if beginning {
+            rendered = rendered.of_beginning(subject.place);
+        }
         if !rendered.whole {
             // Whoever looks it up again gets another try.
             Counters::add(&self.counters.views_out_of_time, 1);
@@ -204,7 +223,7 @@ impl Shared {
 }
 
 /// Says when there is no more time.
-fn until(limit: Duration) -> impl Fn() -> bool {
+pub(crate) fn until(limit: Duration) -> impl Fn() -> bool {
     let started = Instant::now();
     move || started.elapsed() >= limit
 }

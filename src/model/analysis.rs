@@ -36,6 +36,10 @@ pub struct Analysis {
     /// The parts that the output shows itself to have.
     #[serde(default, skip_serializing_if = "Sections::is_empty")]
     pub sections: Sections,
+    /// Bytes of the text, of the log of a terminal: `bytes` and `digest` speak of what is stored,
+    /// and everything else of the text, which has no escape sequences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain: Option<u64>,
     /// [`Analysis::VERSION`] when this was found; 0 before there were versions.
     #[serde(default)]
     pub version: u32,
@@ -45,6 +49,17 @@ impl Analysis {
     /// Raised when an analysis finds something new or otherwise: what another version found is
     /// valid, but not what this one would find.
     pub const VERSION: u32 = 1;
+
+    /// The same of the text alone, as views see it.
+    #[must_use]
+    pub fn of_text(&self) -> Self {
+        Self { bytes: self.plain.unwrap_or(self.bytes), ..self.clone() }
+    }
+
+    /// Whether the text is less than what is stored.
+    pub fn has_escapes(&self) -> bool {
+        self.plain.is_some_and(|plain| plain != self.bytes)
+    }
 
     /// Whether the bytes are not text: views name such an artifact and never print it.
     pub fn is_binary(&self) -> bool {

@@ -34,6 +34,16 @@ pub trait Content: Send + Sync {
     }
 }
 
+impl<C: Content + ?Sized> Content for &C {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(offset, buffer)
+    }
+}
+
 impl Content for [u8] {
     fn len(&self) -> u64 {
         <[u8]>::len(self) as u64
@@ -71,6 +81,11 @@ pub struct Subject<'a> {
 pub const REDACTION_BYTES: usize = 256;
 
 impl Subject<'_> {
+    /// Bytes that are stored: of the log of a terminal, more than `content` has.
+    pub fn size(&self) -> u64 {
+        if self.analysis.plain.is_some() { self.record.size } else { self.content.len() }
+    }
+
     /// Bytes of a view, its notices included but for the one on redaction.
     pub fn view_bytes(&self) -> usize {
         view_bytes(!self.redacts.is_empty())

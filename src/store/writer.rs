@@ -112,7 +112,11 @@ impl ArtifactWriter {
         if !replaces {
             conversation.add(&held, slice::from_ref(&record))?;
         }
-        let (conversation, analyzer) = (Arc::clone(conversation), Analyzer::new());
+        let conversation = Arc::clone(conversation);
+        let analyzer = match folder {
+            Folder::Tool => Analyzer::new(),
+            Folder::Terminal => Analyzer::of_log(),
+        };
         let closed = false;
         Ok(Self {
             conversation,

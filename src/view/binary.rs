@@ -8,7 +8,7 @@ pub(super) fn notice(subject: &Subject<'_>) -> String {
     format!(
         "# not text ({}, {}), so nothing follows. The bytes: {}\n",
         subject.analysis.mime,
-        counted(subject.content.len(), "byte"),
+        counted(subject.size(), "byte"),
         subject.place.file(),
     )
 }

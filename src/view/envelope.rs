@@ -85,7 +85,7 @@ struct Truncation<'a> {
 /// Whether an output passes the limits of the protocol.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     let limits = subject.limits;
-    subject.analysis.lines > limits.max_lines || subject.content.len() > limits.max_bytes
+    subject.analysis.lines > limits.max_lines || subject.size() > limits.max_bytes
 }
 
 /// Writes the envelope, for a reader whose tools are not known.
@@ -173,7 +173,7 @@ fn preview(subject: &Subject<'_>, kept: Kept) -> String {
     if !subject.analysis.is_binary() {
         return kept.text();
     }
-    let bytes = counted(subject.content.len(), "byte");
+    let bytes = counted(subject.size(), "byte");
     format!("[not text: {}, {bytes}]", kind::brief(subject.analysis))
 }
 

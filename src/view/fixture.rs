@@ -165,6 +165,7 @@ fn analysis(bytes: &[u8]) -> Analysis {
             .to_owned(),
         repeated: Vec::new(),
         sections: Sections::default(),
+        plain: None,
         version: Analysis::VERSION,
     }
 }

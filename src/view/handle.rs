@@ -12,7 +12,7 @@ use crate::view::cut;
 /// Whether an output passes the limits of such a host.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     let (limits, tokens) = (subject.limits, subject.analysis.tokens);
-    subject.content.len() > limits.tool_response_max_bytes
+    subject.size() > limits.tool_response_max_bytes
         || limits.token_budget.is_some_and(|budget| tokens > budget)
 }
 
@@ -29,7 +29,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     let lines = [
         format!(
             "Tool output is {what} ({} bytes, {least}{} lines, {least}{} tokens).",
-            subject.content.len(),
+            subject.size(),
             analysis.lines,
             analysis.tokens,
         ),

@@ -50,7 +50,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         file: subject.place.file(),
         path: subject.place.path(),
         generation: subject.record.generation,
-        size: subject.content.len(),
+        size: subject.size(),
         created: subject.record.created,
         call: subject.record.call(),
         tool: said.tool.as_deref(),

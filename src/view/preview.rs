@@ -24,7 +24,7 @@ const REDACTED_BYTES: usize = 256;
 
 /// Whether an output is longer than what the message log holds of one itself.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
-    subject.content.len() > subject.limits.message_threshold
+    subject.size() > subject.limits.message_threshold
 }
 
 /// Writes the first characters, a blank line and the path (`formats.md`, section 4). Where secrets
@@ -36,7 +36,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     analyzer.push(&start);
     let found = analyzer.finish();
     if found.is_binary() {
-        let bytes = counted(subject.content.len(), "byte");
+        let bytes = counted(subject.size(), "byte");
         write!(out, "[not text: {}, {bytes}]", kind::brief(&found))?;
     } else {
         let bytes = Limits::STAND_IN_BYTES - path.len() - "\n\n\n".len();

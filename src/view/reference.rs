@@ -37,11 +37,11 @@ pub fn context_ref(
 
 /// Writes the reference of one artifact.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
-    let size = subject.content.len();
+    let size = subject.size();
     let reference = context_ref(subject.record, subject.place, size, Some(subject.analysis));
     serde_json::to_writer(&mut *out, &reference).map_err(io::Error::from)?;
     out.write_all(b"\n")?;
-    Ok(Rendered { notice: None, whole: subject.analysis.bytes == size })
+    Ok(Rendered { notice: None, whole: subject.analysis.bytes == subject.content.len() })
 }
 
 /// Writes the references of many artifacts, in the order they come: a JSON array, one a line.

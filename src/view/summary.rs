@@ -31,7 +31,7 @@ const RESERVED_LINES: usize = 6;
 /// Whether an output passes what a conversation takes in as it is.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     let (limits, analysis) = (subject.limits, subject.analysis);
-    analysis.chars > limits.max_inline_chars || subject.content.len() > limits.max_inline_bytes
+    analysis.chars > limits.max_inline_chars || subject.size() > limits.max_inline_bytes
 }
 
 /// Writes the summary.

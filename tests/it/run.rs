@@ -2,6 +2,7 @@
 
 mod append;
 mod cap;
+mod escapes;
 mod live;
 mod pty;
 mod signals;

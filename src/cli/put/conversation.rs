@@ -15,6 +15,7 @@ use crate::cli::put::output::Stored;
 use crate::cli::put::receive::receive;
 use crate::cli::settings;
 use crate::materialize::analyze;
+use crate::materialize::analyze_log;
 use crate::model::Component;
 use crate::model::Content as _;
 use crate::model::Folder;
@@ -74,9 +75,10 @@ impl Home {
         let place = Place::new(&self.prefix, &self.id.to_text(), &path);
         let content = open(&self.conversation, &path)?;
         let recorded = record.analysis.clone().filter(|found| found.bytes == content.len());
+        let analyze = if path.is_terminal() { analyze_log } else { analyze };
         let analysis = recorded.map_or_else(|| analyze(&content), Ok)?;
         let stored = Stored { store: self.store, id: self.id, path, place };
-        Ok(Output::new(content, analysis, record, asked).stored_as(stored))
+        Ok(Output::new(content, analysis, record, asked).stored_as(stored).with_text()?)
     }
 }
 

@@ -1,11 +1,14 @@
 //! An output that is kept, and where.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::SystemTime;
 
 use crate::cli::put::asked::Asked;
 use crate::fs::Redaction;
+use crate::materialize::Marks;
+use crate::materialize::Plain;
 use crate::model::Amount;
 use crate::model::Analysis;
 use crate::model::Component;
@@ -31,6 +34,8 @@ const GRACE: Duration = Duration::from_hours(1);
 /// An output in a conversation, in a directory of the tool-output layout, or in both.
 pub(in crate::cli) struct Output {
     pub(super) content: Artifact,
+    /// Its text, where it is the log of a terminal and holds more.
+    text: Option<Plain<Artifact>>,
     /// Speaks of all of `content`, without secrets where they are masked.
     analysis: Analysis,
     /// The same of what is known of it.
@@ -68,7 +73,17 @@ impl Output {
             redaction.hide_said(&mut record.said);
             analysis = redaction.hide_found(&analysis);
         }
-        Self { content, analysis, record, redaction, stored: None, filed: None }
+        Self { content, text: None, analysis, record, redaction, stored: None, filed: None }
+    }
+
+    /// The same; what views are told of the log of a terminal is its text.
+    pub(super) fn with_text(mut self) -> io::Result<Self> {
+        if self.analysis.has_escapes() {
+            let (marks, _) = Marks::of(&self.content, &|| false)?;
+            self.text = Some(Plain::new(self.content.clone(), marks)?);
+            self.analysis = self.analysis.of_text();
+        }
+        Ok(self)
     }
 
     /// The same, kept in the store.
@@ -89,9 +104,21 @@ impl Output {
         place.expect("an output is kept somewhere")
     }
 
-    /// The content without secrets, where they are masked.
+    /// What views are told of it without secrets, where they are masked.
     pub(super) fn masked(&self) -> Option<Masked<'_>> {
-        Some(Masked::new(&self.content, &self.redaction.as_ref()?.rules))
+        Some(Masked::new(self.shown(), &self.redaction.as_ref()?.rules))
+    }
+
+    /// What is stored, without secrets where they are masked.
+    pub(super) fn unchanged(&self) -> Box<dyn Content + '_> {
+        match &self.redaction {
+            Some(redaction) => Box::new(Masked::new(&self.content, &redaction.rules)),
+            None => Box::new(&self.content),
+        }
+    }
+
+    fn shown(&self) -> &dyn Content {
+        self.text.as_ref().map_or(&self.content as &dyn Content, |text| text)
     }
 
     /// What views are told of it; `masked` is [`Output::masked`].
@@ -101,7 +128,7 @@ impl Output {
         place: &'a Place,
         limits: &'a Limits,
     ) -> Subject<'a> {
-        let content = masked.map_or(&self.content as &dyn Content, |masked| masked);
+        let content = masked.map_or(self.shown(), |masked| masked);
         let redacts = self.redaction.as_ref().map_or(&[][..], |redaction| redaction.rules.names());
         Subject {
             content,

@@ -98,6 +98,7 @@ fn full() -> Record {
             count: 1,
             shown: vec![Section { line: 12, last: 80, offset: 400, length: 8 }],
         },
+        plain: None,
         version: 1,
     };
     Record {

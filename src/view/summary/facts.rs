@@ -159,11 +159,11 @@ fn size(subject: &Subject<'_>) -> String {
     let analysis = subject.analysis;
     let bytes = subject.content.len();
     let kind = kind::full(analysis);
-    if bytes == 0 {
+    if subject.size() == 0 {
         return "size: 0 bytes; empty".to_owned();
     }
     if analysis.is_binary() {
-        return format!("size: {}; {kind}", counted(bytes, "byte"));
+        return format!("size: {}; {kind}", counted(subject.size(), "byte"));
     }
     let partial = analysis.bytes != bytes;
     let least = if partial { "at least " } else { "" };
@@ -182,7 +182,13 @@ fn size(subject: &Subject<'_>) -> String {
     };
     let tokens = counted(rounded(analysis.tokens), "token");
     let (first, second) = if analysis.lines == 1 { (lines, chars) } else { (chars, lines) };
-    format!("size: {}{first}{second}, {least}about {tokens}; {kind}", counted(bytes, "byte"))
+    let stored = counted(subject.size(), "byte");
+    let escapes = if subject.size() == bytes || partial {
+        String::new()
+    } else {
+        format!(" ({} without terminal escapes)", grouped(bytes))
+    };
+    format!("size: {stored}{escapes}{first}{second}, {least}about {tokens}; {kind}")
 }
 
 fn shape(subject: &Subject<'_>) -> Option<String> {

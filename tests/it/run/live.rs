@@ -44,7 +44,7 @@ fn the_log_is_live_in_every_mount() {
         assert_eq!(record(&store, "x.log")["owner"]["pid"], child.id());
         let mut wanted = "begun\n".to_owned();
         for line in ["second", "error: third failed", "fourth"] {
-            wanted += &format!("{line}\n");
+            wanted = format!("{wanted}{line}\n");
             writeln!(input, "{line}").unwrap();
             says(&store, "x.log", wanted.as_bytes());
             for mount in &mounts {
@@ -83,12 +83,12 @@ fn two_writers_and_a_reader_share_a_log() {
         let mut wanted = "begun\n".to_owned();
         for number in 0..20 {
             writeln!(input, "command {number}").unwrap();
-            wanted += &format!("command {number}\n");
+            wanted = format!("{wanted}command {number}\n");
             says(store, "x.log", wanted.as_bytes());
             Command::shell("echo \"$2\" >> \"$1\"", &[&log])
                 .arg(format!("other {number}"))
                 .stdout();
-            wanted += &format!("other {number}\n");
+            wanted = format!("{wanted}other {number}\n");
         }
         eventually("tail -f shows what both wrote", || {
             fs::read_to_string(&copy).unwrap() == wanted

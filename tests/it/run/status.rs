@@ -46,7 +46,8 @@ fn what_cannot_be_run_says_so_as_shells_do() {
 fn both_streams_are_kept_in_order() {
     let store = TestStore::new();
     let script = "for i in 1 2 3 4 5 6 7 8 9; do echo out $i; echo err $i >&2; done";
-    let wanted: String = (1..10).map(|i| format!("out {i}\nerr {i}\n")).collect();
+    let wanted: Vec<String> = (1..10).map(|i| format!("out {i}\nerr {i}\n")).collect();
+    let wanted = wanted.concat();
     let output = run(&store, "x", &[], &["sh", "-c", script]).run();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), wanted);
     assert_eq!(std::fs::read_to_string(plain(&store, "x.log")).unwrap(), wanted);

@@ -1,0 +1,145 @@
+use std::io;
+
+use bstr::ByteSlice as _;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::Content;
+
+struct Bytes(Vec<u8>);
+
+impl Content for Bytes {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0[..].read_at(offset, buffer)
+    }
+}
+
+#[track_caller]
+fn shows(log: &[u8], text: &[u8]) {
+    assert_eq!(plain(log).as_bstr(), text.as_bstr());
+}
+
+#[test]
+fn sequences_are_left_out() {
+    shows(b"\x1b[1;31merror\x1b[0m: no\n", b"error: no\n");
+    shows(b"\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n", b"alink\n");
+    shows(b"\x1b[2J\x1b[10;20Hx\x1b[?25l\x1b(B\x1b=\n", b"x\n");
+    shows(b"\x1b[\r1mx\x1b[\t2my\n", b"x\ty\n");
+    shows(b"bell\x07 and \x08back\x7f\ttab\n", b"bell and back\ttab\n");
+    shows(
+        "\x1b[32m\u{2713}\x1b[0m \u{e9}\u{1f600}\n".as_bytes(),
+        "\u{2713} \u{e9}\u{1f600}\n".as_bytes(),
+    );
+}
+
+#[test]
+fn what_is_overwritten_is_left_out() {
+    shows(b"10%\r20%\r100%\nnext\n", b"100%\nnext\n");
+    shows(b"line\r\nline\r\r\n\r\n", b"line\nline\n\n");
+    shows(b"50%\r\x1b[K\n", b"50%\n");
+    shows(b"50%\r\x1b[K100%", b"100%");
+    shows(b"50%\r", b"50%");
+}
+
+#[test]
+fn a_sequence_ends_with_its_line() {
+    shows(b"a\x1b]0;never ended\nb\n\x1b[31\nc\x1b\nd\n", b"a\nb\n\nc\nd\n");
+}
+
+#[test]
+fn other_text_stays() {
+    for text in [&b"plain\n\ttext"[..], b"", b"\n\n", b"latin \xe9\x9b1 text\n", b"a\0b\n"] {
+        shows(text, text);
+    }
+    shows(b"\x1b[1mno\0text\n", b"no\0text\n");
+}
+
+#[test]
+fn a_line_too_long_to_be_held_is_not_overwritten() {
+    let long = vec![b'x'; HELD];
+    shows(&[&long[..], b"\rend\n"].concat(), b"end\n");
+    shows(&[&long[..], b"y\rend\n"].concat(), &[&long[..], b"yend\n"].concat());
+}
+
+/// Pieces of logs.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        "[a-c ]{0,6}".prop_map(String::into_bytes),
+        Just(b"\n".to_vec()),
+        Just(b"\r".to_vec()),
+        Just(b"\r\n".to_vec()),
+        Just(b"\x1b[1;31m".to_vec()),
+        Just(b"\x1b]0;t\x07".to_vec()),
+        Just(b"\x1b[".to_vec()),
+        Just(b"\0".to_vec()),
+        Just("\u{e9}\u{1f600}".as_bytes().to_vec()),
+        vec(any::<u8>(), 0..4),
+        Just(vec![b'z'; HELD - 2]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn cuts_do_not_matter(pieces in vec(piece(), 0..12), step in 1..70_usize) {
+        let log = pieces.concat();
+        let (mut stripper, mut out) = (Stripper::default(), Vec::new());
+        for part in log.chunks(if log.len() > 5000 { step * 1000 } else { step }) {
+            stripper.push(part, &mut out);
+            prop_assert!(stripper.held.len() <= HELD);
+        }
+        out.extend_from_slice(stripper.tail());
+        prop_assert_eq!(&out, &plain(&log));
+        let lines = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count();
+        prop_assert_eq!(lines(&out), lines(&log));
+        prop_assert!(out.len() <= log.len());
+    }
+
+    #[test]
+    fn any_stretch_can_be_read(
+        pieces in vec(piece(), 0..12),
+        repeat in 1..4_usize,
+        at in 0.0..1.0,
+        size in 1..200_000_usize,
+    ) {
+        let log = Bytes(pieces.concat().repeat(repeat));
+        let text = plain(&log.0);
+        let (marks, read) = Marks::of(&log, &|| false).unwrap();
+        prop_assert_eq!(read, log.len());
+        let content = Plain::new(&log, marks.clone()).unwrap();
+        prop_assert_eq!(content.len(), text.len() as u64);
+        let offset = (text.len() as f64 * at) as usize;
+        let wanted = &text[offset..text.len().min(offset + size)];
+        prop_assert_eq!(content.bytes(offset as u64, size).unwrap(), wanted);
+        prop_assert_eq!(content.bytes(0, size).unwrap(), &text[..text.len().min(size)]);
+        // The same marks serve a log that was shorter.
+        let shorter = Bytes(log.0[..(log.0.len() as f64 * at) as usize].to_vec());
+        let content = Plain::new(&shorter, marks).unwrap();
+        prop_assert_eq!(content.bytes(0, usize::MAX).unwrap(), plain(&shorter.0));
+    }
+}
+
+#[test]
+fn marks_are_bounded_and_lead_everywhere() {
+    let line = b"\x1b[32msome line of a log\x1b[0m\n";
+    let mut plainer = Plainer::default();
+    plainer.spacing = 10;
+    let mut text = Vec::new();
+    for _ in 0..10_000 {
+        text.clear();
+        plainer.push(line, &mut text);
+    }
+    let marks = plainer.marks();
+    assert!(marks.len() > 2000 && marks.len() <= 4096, "{}", marks.len());
+    for at in [0, 1, 100_000, 190_000, u64::MAX] {
+        let mark = marks.before(at, u64::MAX);
+        assert_eq!(mark.plain / 19, mark.raw / line.len() as u64);
+        assert!(at.min(plainer.length()) - mark.plain < 200, "{at}: {}", mark.plain);
+    }
+}

@@ -1,0 +1,162 @@
+//! Logs with escape sequences: they stay in the bytes, and views show the text.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use super::plain;
+use super::run;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::TestStore;
+use crate::support::eventually;
+
+/// Views that show nothing but the text.
+const VIEWS: &[&str] = &[
+    "tail",
+    "head",
+    "lines/2-40",
+    "lines/-3",
+    "grep/^error",
+    "grep/-i -C2 FAILED$",
+    "grep/-c line",
+    "errors",
+    "terms",
+    "wrap",
+    "pages/0001",
+    "wrap.grep/error",
+];
+
+/// A log in colours, with a progress bar, and the text of it.
+fn colourful(lines: usize) -> (String, String) {
+    let (mut log, mut text) = (String::new(), String::new());
+    for number in 0..lines {
+        let line = match number % 10 {
+            3 => format!("error: number {number} has failed"),
+            7 => format!("step {number} failed"),
+            _ => format!("line {number} of a log that is long enough to be looked at"),
+        };
+        writeln!(text, "{line}").unwrap();
+        match number % 3 {
+            0 => write!(log, "\x1b[31m{line}\x1b[0m\r\n").unwrap(),
+            1 => writeln!(log, "10%\r\x1b[K 50%\r\x1b]0;title {number}\x07{line}").unwrap(),
+            _ => writeln!(log, "{line}").unwrap(),
+        }
+    }
+    (log, text)
+}
+
+/// What a view beside `x.log` says, as if that were `y.log`.
+fn view(dir: &Path, name: &str, view: &str) -> String {
+    fs::read_to_string(dir.join(format!("{name}.{view}"))).unwrap().replace("x.log", "y.log")
+}
+
+fn compare(dir: &Path, told: &str) {
+    for name in VIEWS {
+        assert_eq!(view(dir, "x.log", name), view(dir, "y.log", name), "{name}, {told}");
+    }
+    let summary = |name| -> Vec<String> {
+        let lines = view(dir, name, "summary");
+        let known = |line: &&str| !["tool: ", "size: "].iter().any(|it| line.starts_with(it));
+        lines.lines().filter(known).map(str::to_owned).collect()
+    };
+    assert_eq!(summary("x.log"), summary("y.log"), "{told}");
+}
+
+#[test]
+fn views_of_a_log_show_its_text() {
+    for mode in Mode::ALL {
+        for lines in [30, 30_000] {
+            let mount = TestMount::new(mode);
+            fs::create_dir(mount.path().join("c7")).unwrap();
+            let dir = mount.path().join("c7/artifacts/terminal");
+            let (log, text) = colourful(lines);
+            fs::write(dir.join("x.log"), &log).unwrap();
+            fs::write(dir.join("y.log"), &text).unwrap();
+            compare(&dir, &format!("{lines} lines, just written, {mode:?}"));
+            let manifest = || fs::read_to_string(mount.path().join("c7/manifest.json")).unwrap();
+            eventually("both are sealed", || manifest().matches("mimeType").count() == 2);
+            compare(&dir, &format!("{lines} lines, sealed, {mode:?}"));
+            assert_eq!(fs::read_to_string(dir.join("x.log")).unwrap(), log);
+            let pages = fs::read_dir(dir.join("x.log.pages")).unwrap().count();
+            assert_eq!(pages, fs::read_dir(dir.join("y.log.pages")).unwrap().count());
+            let size = format!("{} without terminal escapes)", grouped(text.len()));
+            assert!(view(&dir, "x.log", "summary").contains(&size));
+            let meta: serde_json::Value =
+                serde_json::from_str(&view(&dir, "x.log", "meta.json")).unwrap();
+            assert_eq!(
+                (&meta["size"], &meta["analysis"]["plain"]),
+                (&log.len().into(), &text.len().into())
+            );
+            // A search of the whole conversation sees the text, too.
+            let found = fs::read_to_string(mount.path().join("c7/.grep/-c ^error")).unwrap();
+            let count = lines / 10;
+            for name in ["x.log", "y.log"] {
+                assert!(found.contains(&format!("artifacts/terminal/{name}:{count}\n")), "{found}");
+            }
+            // The output of a tool is shown as it is.
+            fs::write(mount.tool("c7").join("x.txt"), &log).unwrap();
+            let tail = fs::read_to_string(mount.tool("c7").join("x.txt.tail")).unwrap();
+            assert!(tail.contains('\x1b'));
+        }
+    }
+}
+
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// It grows by pieces that end anywhere.
+#[test]
+fn views_of_a_growing_log_are_right_at_any_moment() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        fs::create_dir(mount.path().join("c7")).unwrap();
+        let dir = mount.path().join("c7/artifacts/terminal");
+        let (log, text) = colourful(2000);
+        let mut writer = fs::File::create(dir.join("x.log")).unwrap();
+        let text: Vec<&str> = text.lines().collect();
+        let mut lines = 0;
+        for piece in log.as_bytes().chunks(7013) {
+            writer.write_all(piece).unwrap();
+            lines += piece.split(|byte| *byte == b'\n').count() - 1;
+            let all = view(&dir, "x.log", "lines/-100000");
+            assert!(!all.contains(['\x1b', '\r']), "{all:?}");
+            assert!(all.lines().rev().take(2).any(|line| line == text[lines - 1]), "{all:?}");
+            let errors = text[..lines].iter().filter(|line| line.starts_with("error")).count();
+            let found = view(&dir, "x.log", "grep/-c ^error.*failed$");
+            assert_eq!(found, format!("{errors}\n"));
+            let told = view(&dir, "x.log", "errors");
+            assert!(told.contains("error: number 3 has failed"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn little_goes_unchanged_and_much_as_text() {
+    let store = TestStore::new();
+    let (log, text) = colourful(3000);
+    let scratch = store.scratch("log").join("log");
+    let command = ["cat", scratch.to_str().unwrap()];
+    let little = "\x1b[31mred\x1b[0m\r\n";
+    fs::write(&scratch, little).unwrap();
+    assert_eq!(run(&store, "l", &[], &command).text(), little);
+    fs::write(&scratch, &log).unwrap();
+    let shown = run(&store, "m", &[], &command).text();
+    assert!(!shown.contains(['\x1b', '\r']), "{shown}");
+    assert_eq!(fs::read_to_string(plain(&store, "m.log")).unwrap(), log);
+    let view = store.view("c7/artifacts/terminal/m.log.summary");
+    assert_eq!(shown, String::from_utf8(view).unwrap());
+    let all = store.view("c7/artifacts/terminal/m.log.grep/-m0 ^error");
+    let errors = text.lines().filter(|line| line.starts_with("error")).count();
+    assert_eq!(String::from_utf8(all).unwrap().lines().count(), errors);
+}
