@@ -81,8 +81,6 @@ use filters::FilterProcesses;
 use handle::HandleTable;
 use inode::InodeTable;
 use keeper::Keeper;
-use node::DirNode;
-use node::NodeKind;
 use overtime::Overtime;
 use pool::Pool;
 use room::Room;
@@ -93,6 +91,9 @@ use crate::keep::Rules;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::model::LimitsByTool;
+use crate::model::Place;
+use crate::model::RelPath;
+use crate::model::Root;
 use crate::store::Cache;
 use crate::store::Conversation;
 use crate::store::Store;
@@ -108,6 +109,8 @@ const FILTERS: usize = 2;
 pub struct Options {
     /// The root of the tree as its readers name it, such as `/ctx`; views print it.
     pub prefix: String,
+    /// The conversation that is the root, made where it is missing; without one, the root holds all.
+    pub only: Option<Component>,
     /// Sealed artifacts cannot be changed.
     pub write_once: bool,
     /// Directories list `X.summary`, `X.tail` and `X.grep`; else they are found by name only.
@@ -143,6 +146,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             prefix: "/ctx".to_owned(),
+            only: None,
             write_once: false,
             list_views: true,
             max_artifact: None,
@@ -158,6 +162,19 @@ impl Default for Options {
             filter_command: None,
             disk_cache_bytes: 1 << 30,
         }
+    }
+}
+
+impl Options {
+    /// Where the tree begins for its readers.
+    fn root(&self) -> Root {
+        let prefix = self.prefix.clone();
+        if self.only.is_some() { Root::One(prefix) } else { Root::All(prefix) }
+    }
+
+    /// How readers name the file at `path` in the conversation `id`.
+    fn place(&self, id: &Component, path: &RelPath) -> Place {
+        Place::below(&self.root(), &id.to_text(), path)
     }
 }
 
@@ -207,13 +224,13 @@ pub(crate) struct Shared {
 impl ContextFs {
     /// Serves `store`. Starts the threads that compute views and that seal; reads nothing yet.
     pub fn new(store: Store, options: Options) -> Result<Self> {
-        let root = DirNode { dir: store.context().try_clone()?, link: node::Linked::default() };
+        let top = node::top(&store, options.only.as_ref())?;
         let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
         let filters = FilterProcesses::new(options.filter_command.clone());
         let fs = Self(Arc::new(Shared {
             cache: store.cache(options.disk_cache_bytes),
             store,
-            nodes: InodeTable::new(NodeKind::Dir(root)),
+            nodes: InodeTable::new(top),
             handles: HandleTable::default(),
             bodies: body::cache(options.kept_views),
             options,

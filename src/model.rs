@@ -44,6 +44,7 @@ pub use name::NameError;
 pub use name::RelPath;
 pub use name::is_scratch;
 pub use place::Place;
+pub use place::Root;
 pub use record::Owner;
 pub use record::Record;
 pub use record::Removal;

@@ -70,6 +70,8 @@ pub use error::StoreError;
 pub use layout::HISTORY;
 pub use layout::MESSAGES;
 pub use layout::SETTINGS;
+pub use layout::conversation_at;
+pub use layout::conversation_path;
 pub use layout::is_bookkeeping;
 pub use lease::Lease;
 pub use lease::lease_is_free;
@@ -234,7 +236,7 @@ impl Store {
     }
 
     fn path_of(&self, id: &Component) -> PathBuf {
-        self.0.root.join(layout::CONTEXT).join(id.as_os_str())
+        layout::conversation_path(&self.0.root, id)
     }
 }
 

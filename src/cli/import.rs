@@ -17,7 +17,7 @@ use crate::cli::config::Value;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::Kind;
 use crate::cli::progress;
-use crate::model::Component;
+use crate::cli::settings;
 use crate::store::ArchiveError;
 use crate::store::ImportOptions;
 use crate::store::Imported;
@@ -27,27 +27,20 @@ use crate::store::Store;
 const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &ImportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let settings = context.settings(cli, Vec::new())?;
+    let given = context.settings(cli, Vec::new())?;
     let most = match args.max_size {
         Some(Value::Number(most)) => most,
         _ => u64::MAX,
     };
     let options = ImportOptions {
-        id: args.id.as_deref().map(id).transpose()?,
+        id: args.id.as_deref().map(settings::conversation_id).transpose()?,
         most_bytes: most,
-        min_free: settings.number(Key::MinFree).unwrap_or(0),
+        min_free: given.number(Key::MinFree).unwrap_or(0),
     };
-    let store = Store::open(&settings.store(&context.environment)?)?;
+    let store = Store::open(&given.store(&context.environment)?)?;
     let Imported { id, files, bytes } = read(&store, &args.file, &options, cli.json)?;
     let id = id.to_text();
     context.printer.line(&id, &json!({ "conversation": id, "files": files, "bytes": bytes }))
-}
-
-fn id(text: &str) -> Result<Component, Failure> {
-    Component::new(text).map_err(|error| {
-        let text = format!("the conversation `{text}` cannot be: {error}");
-        Failure::usage(text, "an id is one path component, such as `c7`")
-    })
 }
 
 fn read(

@@ -19,7 +19,7 @@ use crate::fuse::mount;
 
 pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = Arc::new(context.settings(cli, args.settings())?);
-    let plan = plan(&settings, context)?;
+    let plan = plan(args, &settings, context)?;
     let log = settings.text(Key::Log).unwrap_or_default();
     if cli.detached {
         logging::start(log)?;
@@ -38,7 +38,7 @@ pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow:
     announce(&ready, context)
 }
 
-fn plan(given: &Arc<Settings>, context: &Context) -> anyhow::Result<Plan> {
+fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::Result<Plan> {
     let store = given.store(&context.environment)?;
     let target = settings::mountpoint(given.path(Key::Mountpoint), &context.environment)?;
     settings::keep_apart(&store, &target)?;
@@ -46,6 +46,7 @@ fn plan(given: &Arc<Settings>, context: &Context) -> anyhow::Result<Plan> {
     Ok(Plan {
         prefix: given.text(Key::Advertise).map_or_else(|| prefix(&target), str::to_owned),
         store,
+        only: args.only.as_deref().map(settings::conversation_id).transpose()?,
         target,
         allow_other: given.is_on(Key::AllowOther),
         passthrough: given.text(Key::Passthrough) == Some("auto"),

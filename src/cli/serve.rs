@@ -4,6 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::geteuid;
+
 use crate::cli::config::Key;
 use crate::cli::filter;
 use crate::cli::server::Plan;
@@ -41,6 +43,7 @@ fn options(plan: &Plan) -> Options {
     });
     Options {
         prefix: plan.prefix.clone(),
+        only: plan.only.clone(),
         write_once: settings.is_on(Key::WriteOnce),
         list_views: settings.text(Key::Views) == Some("listed"),
         max_artifact: settings.number(Key::MaxArtifact),
@@ -48,8 +51,13 @@ fn options(plan: &Plan) -> Options {
         quota: settings.number(Key::Quota),
         keep: settings.keep(),
         min_free: settings.number(Key::MinFree).unwrap_or(defaults.min_free),
-        // With other users, each may make conversations, and remove no one else's.
-        root_mode: if plan.allow_other { 0o1777 } else { defaults.root_mode },
+        // With other users, each may make conversations, and remove no one else's. Nobody but root
+        // can give them away to who made them.
+        root_mode: if plan.allow_other && geteuid().is_root() {
+            0o1777
+        } else {
+            defaults.root_mode
+        },
         view_deadline,
         kept_views: settings.number(Key::CacheBytes).unwrap_or(defaults.kept_views),
         limits: Arc::clone(settings) as Arc<dyn LimitsByTool>,

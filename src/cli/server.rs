@@ -30,6 +30,8 @@ use crate::fuse::mount::How;
 use crate::fuse::mount::MountError;
 use crate::fuse::mount::MountOptions;
 use crate::fuse::mount::MountState;
+use crate::model::Component;
+use crate::store::conversation_path;
 
 /// How long files that are still open are served after an unmount.
 const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
@@ -39,6 +41,8 @@ const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
 pub(super) struct Plan {
     /// The store, absolute.
     pub(super) store: PathBuf,
+    /// The conversation that is mounted alone.
+    pub(super) only: Option<Component>,
     /// The mountpoint, absolute.
     pub(super) target: PathBuf,
     /// The mountpoint as readers see it.
@@ -51,6 +55,14 @@ pub(super) struct Plan {
     pub(super) redaction: Option<Redaction>,
     /// The rest.
     pub(super) settings: Arc<Settings>,
+}
+
+impl Plan {
+    /// The directory that shows in the mount: what the mount table names.
+    fn source(&self) -> PathBuf {
+        let conversation = self.only.as_ref().map(|id| conversation_path(&self.store, id));
+        conversation.unwrap_or_else(|| self.store.clone())
+    }
 }
 
 /// What a server waits for.
@@ -71,7 +83,7 @@ pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> an
     let stop = Stop::new(events.clone());
     stop.on_signals()?;
     raise_open_files();
-    let source = plan.store.to_string_lossy().into_owned();
+    let source = plan.source().to_string_lossy().into_owned();
     let options = MountOptions { source, allow_other: plan.allow_other };
     let mounted = mount::mount(&plan.target, &options)?;
     let place = Place::of(mounted.how, &mounted.target);

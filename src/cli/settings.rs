@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use crate::cli::env::Environment;
 use crate::cli::outcome::Failure;
 use crate::fuse::mount;
+use crate::model::Component;
+use crate::model::Root;
+use crate::store::conversation_at;
 
 /// Where root's mount stands, so that paths are short.
 pub(super) const ROOT_MOUNTPOINT: &str = "/ctx";
@@ -74,23 +77,56 @@ pub(super) fn keep_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> 
 
 const ELSEWHERE: &str = "choose another place: `ctxfs mount --store STORE DIR`";
 
-/// The root of the tree as readers name it, where nobody said: where this store is mounted, else
-/// where `ctxfs mount` would mount it.
-pub(super) fn reader_prefix(
+/// The tree as the readers of a conversation have it, where nobody said: where this store is mounted,
+/// else where this conversation is mounted alone, else where `ctxfs mount` would mount the store.
+pub(super) fn reader_root(
     given: Option<&str>,
     store: &Path,
+    id: Option<&Component>,
     environment: &Environment,
-) -> String {
-    let mounted = || mountpoints_of(store).into_iter().next();
-    let default = || default_mountpoints(environment).into_iter().next();
-    let place = || mounted().or_else(default).unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT));
-    given.map_or_else(|| place().display().to_string(), str::to_owned)
+) -> Root {
+    let shown = |path: PathBuf| path.display().to_string();
+    if let Some(given) = given {
+        return Root::All(given.to_owned());
+    }
+    let mounts = mounts_of(store);
+    let mounted = |only: Option<&Component>| mounts.iter().find(|at| at.only.as_ref() == only);
+    if let Some(all) = mounted(None) {
+        return Root::All(shown(all.target.clone()));
+    }
+    if let Some(one) = id.and_then(|id| mounted(Some(id))) {
+        return Root::One(shown(one.target.clone()));
+    }
+    let default = default_mountpoints(environment).into_iter().next();
+    Root::All(shown(default.unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT))))
 }
 
-/// Where `store` is mounted now.
-pub(super) fn mountpoints_of(store: &Path) -> Vec<PathBuf> {
+/// A mount of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StoreMount {
+    /// Where.
+    pub(super) target: PathBuf,
+    /// The conversation that is mounted alone; none, where all are.
+    pub(super) only: Option<Component>,
+}
+
+/// Where `store`, or a conversation of it, is mounted now.
+pub(super) fn mounts_of(store: &Path) -> Vec<StoreMount> {
     let mounts = mount::mounts().unwrap_or_default().into_iter();
-    mounts.filter(|entry| Path::new(&entry.source) == store).map(|entry| entry.target).collect()
+    let of_store = |entry: mount::MountEntry| {
+        let source = Path::new(&entry.source);
+        let only = conversation_at(store, source);
+        (source == store || only.is_some()).then_some(StoreMount { target: entry.target, only })
+    };
+    mounts.filter_map(of_store).collect()
+}
+
+/// The conversation that is given by name.
+pub(super) fn conversation_id(given: &str) -> Result<Component, Failure> {
+    Component::new(given).map_err(|error| {
+        let text = format!("the conversation `{given}` cannot be: {error}");
+        Failure::usage(text, "an id is one path component, such as `c7`")
+    })
 }
 
 fn default_mountpoints(environment: &Environment) -> Vec<PathBuf> {

@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Component;
 use std::path::Path;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -23,6 +22,8 @@ use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::Opened;
 use crate::fs::Options;
+use crate::model::Component as ConversationId;
+use crate::model::Root;
 use crate::store::HISTORY;
 use crate::store::MESSAGES;
 use crate::store::Store;
@@ -34,11 +35,21 @@ const PATIENCE: Duration = Duration::from_hours(24);
 
 /// The tree of a store.
 #[derive(Debug)]
-pub(super) struct Tree(ContextFs);
+pub(super) struct Tree {
+    fs: ContextFs,
+    /// Whether its root is the directory of one conversation.
+    is_one: bool,
+}
 
 impl Tree {
-    /// `prefix` is the root of the tree in the texts of views.
-    pub(super) fn new(store: Store, prefix: String, settings: Settings) -> anyhow::Result<Self> {
+    /// `root` is the root of the tree in the texts of views; of the conversation `only`, where it is
+    /// that of one.
+    pub(super) fn new(
+        store: Store,
+        root: &Root,
+        only: Option<ConversationId>,
+        settings: Settings,
+    ) -> anyhow::Result<Self> {
         let redaction = settings.redaction()?;
         let disk_cache_bytes = settings.number(Key::DiskCacheBytes);
         let (max_artifact, quota) =
@@ -46,7 +57,8 @@ impl Tree {
         let limits = Arc::new(settings);
         let defaults = Options::default();
         let options = Options {
-            prefix,
+            prefix: root.path().to_owned(),
+            only: only.filter(|_| matches!(root, Root::One(_))),
             view_deadline: PATIENCE,
             limits,
             redaction,
@@ -56,7 +68,8 @@ impl Tree {
             disk_cache_bytes: disk_cache_bytes.unwrap_or(defaults.disk_cache_bytes),
             ..defaults
         };
-        Ok(Self(ContextFs::new(store, options)?))
+        let is_one = options.only.is_some();
+        Ok(Self { fs: ContextFs::new(store, options)?, is_one })
     }
 
     /// Hands the bytes of a file or a view on to `take`, piece by piece. `path` begins at the root
@@ -71,14 +84,14 @@ impl Tree {
         let mut offset = 0;
         loop {
             let (count, taken) =
-                self.0.read(fh, offset, &mut buffer, |bytes| (bytes.len(), take(bytes)))?;
+                self.fs.read(fh, offset, &mut buffer, |bytes| (bytes.len(), take(bytes)))?;
             taken?;
             offset += count as u64;
             if count == 0 {
                 break;
             }
         }
-        Ok(self.0.release(fh)?)
+        Ok(self.fs.release(fh)?)
     }
 
     /// Opens the message log of a conversation that is there, to append to it.
@@ -86,13 +99,16 @@ impl Tree {
         &self,
         conversation: &crate::model::Component,
     ) -> anyhow::Result<LogFile<'_>> {
-        let history = self.0.lookup(Ino::ROOT, conversation.as_os_str())?.attr.ino;
-        let history = self.0.lookup(history, OsStr::new(HISTORY))?.attr.ino;
+        let root = match self.is_one {
+            true => Ino::ROOT,
+            false => self.fs.lookup(Ino::ROOT, conversation.as_os_str())?.attr.ino,
+        };
+        let history = self.fs.lookup(root, OsStr::new(HISTORY))?.attr.ino;
         let mode = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let caller = Caller { uid: user.0, gid: user.1, pid: 0 };
-        let (_, opened) = self.0.create(history, OsStr::new(MESSAGES), 0o600, mode, caller)?;
-        Ok(LogFile { fs: &self.0, fh: opened.fh, mode, caller })
+        let (_, opened) = self.fs.create(history, OsStr::new(MESSAGES), 0o600, mode, caller)?;
+        Ok(LogFile { fs: &self.fs, fh: opened.fh, mode, caller })
     }
 
     fn not_readable(&self, path: &Path, error: &io::Error) -> anyhow::Error {
@@ -118,11 +134,11 @@ impl Tree {
     fn open(&self, path: &Path) -> Result<Fh, io::Error> {
         let mut at = Ino::ROOT;
         for name in names(path)? {
-            let entry = self.0.lookup(at, name).map_err(|error| system(&error))?;
+            let entry = self.fs.lookup(at, name).map_err(|error| system(&error))?;
             at = entry.attr.ino;
         }
         let (send, opened) = mpsc::channel();
-        self.0.open(at, OpenMode { flags: libc::O_RDONLY }, move |opened| drop(send.send(opened)));
+        self.fs.open(at, OpenMode { flags: libc::O_RDONLY }, move |opened| drop(send.send(opened)));
         let opened: Opened =
             opened.recv().map_err(io::Error::other)?.map_err(|error| system(&error))?;
         Ok(opened.fh)
@@ -156,14 +172,8 @@ impl LogFile<'_> {
 impl Drop for Tree {
     /// What was read is counted.
     fn drop(&mut self) {
-        self.0.shut_down();
+        self.fs.shut_down();
     }
-}
-
-/// `path` from the root of the tree: a path below one of `mountpoints` loses that.
-pub(super) fn inside(path: &Path, mountpoints: &[PathBuf]) -> PathBuf {
-    let below = mountpoints.iter().find_map(|mount| path.strip_prefix(mount).ok());
-    below.unwrap_or(path).to_owned()
 }
 
 /// A query may hold anything but `/`, also what looks like a directory of its own.

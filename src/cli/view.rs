@@ -1,5 +1,7 @@
 //! `ctxfs view`: a view without a mount.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -8,21 +10,53 @@ use crate::cli::args::Cli;
 use crate::cli::args::ViewArgs;
 use crate::cli::config::Key;
 use crate::cli::settings;
-use crate::cli::tree;
+use crate::cli::settings::StoreMount;
 use crate::cli::tree::Tree;
+use crate::model::Component;
+use crate::model::Root;
 use crate::store::Store;
 use crate::store::StoreError;
 
 pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let given = context.settings(cli, args.settings())?;
     let root = given.store(&context.environment)?;
-    let prefix = settings::reader_prefix(given.text(Key::Advertise), &root, &context.environment);
-    let mut mountpoints = settings::mountpoints_of(&root);
-    mountpoints.push(prefix.clone().into());
     let store = Store::open(&root)?;
-    let path = resolved(&store, tree::inside(&args.path, &mountpoints))?;
-    let tree = Tree::new(store, prefix, given)?;
+    let advertised = given.text(Key::Advertise).map(str::to_owned);
+    if let Some((mount, path)) = alone(&args.path, &settings::mounts_of(&root)) {
+        // As the same path reads there: nothing but that conversation is below it.
+        let prefix = advertised.unwrap_or_else(|| mount.target.display().to_string());
+        let tree = Tree::new(store, &Root::One(prefix), mount.only, given)?;
+        return tree.read(&path, |bytes| context.printer.bytes(bytes));
+    }
+    let path = below(&args.path, &root, advertised.as_deref(), context);
+    let path = resolved(&store, path)?;
+    let id = first(&path);
+    let environment = &context.environment;
+    let tree = settings::reader_root(advertised.as_deref(), &root, id.as_ref(), environment);
+    let path = match &tree {
+        Root::All(_) => path,
+        Root::One(_) => path.components().skip(1).collect(),
+    };
+    let tree = Tree::new(store, &tree, id, given)?;
     tree.read(&path, |bytes| context.printer.bytes(bytes))
+}
+
+/// The mount of one conversation that `path` lies below, and the rest of the path.
+fn alone(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathBuf)> {
+    let alone = mounts.iter().filter(|mount| mount.only.is_some());
+    let found = alone.filter_map(|mount| Some((mount, path.strip_prefix(&mount.target).ok()?)));
+    // Of mounts that lie one below another, the inner one.
+    let (mount, rest) = found.min_by_key(|(_, rest)| rest.as_os_str().len())?;
+    Some((mount.clone(), rest.to_owned()))
+}
+
+/// `path` from the root of the tree: a path below a mount of the store loses that.
+fn below(path: &Path, root: &Path, advertised: Option<&str>, context: &Context) -> PathBuf {
+    let mounts = settings::mounts_of(root).into_iter().map(|mount| mount.target);
+    let other = settings::reader_root(advertised, root, None, &context.environment);
+    let mut places = mounts.chain([PathBuf::from(other.path())]);
+    let below = places.find_map(|place| path.strip_prefix(place).ok().map(Path::to_owned));
+    below.unwrap_or_else(|| path.to_owned())
 }
 
 /// The path in the tree that a reference or a handle means; any other path is one already.
@@ -32,4 +66,10 @@ fn resolved(store: &Store, path: PathBuf) -> Result<PathBuf, StoreError> {
         Some((id, file)) => Path::new(id.as_os_str()).join(file.as_os_str()),
         None => PathBuf::from(text.strip_prefix("ctx://").unwrap_or(text)),
     })
+}
+
+/// The conversation that a path in the tree begins with.
+fn first(path: &Path) -> Option<Component> {
+    let name = path.as_os_str().as_bytes().split(|byte| *byte == b'/').next()?;
+    Component::new(OsStr::from_bytes(name)).ok()
 }

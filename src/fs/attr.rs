@@ -14,6 +14,9 @@ pub struct Ino(pub u64);
 impl Ino {
     /// The root, as FUSE fixes it.
     pub const ROOT: Self = Self(1);
+    /// The directory of all conversations, where the kernel's root is one of them: no name leads
+    /// there.
+    pub(crate) const ABOVE: Self = Self(0);
 }
 
 /// The number of an open file or directory.
@@ -65,6 +68,11 @@ pub struct Attr {
     pub ctime: SystemTime,
 }
 
+/// Permission bits: of all who may read, of the owner, and how far searching is from reading.
+const READ: u16 = 0o444;
+const OWNER: u16 = 0o700;
+const READ_TO_SEARCH: u16 = 2;
+
 impl Attr {
     /// The attributes of what stands on disk.
     pub(crate) fn of_disk(ino: Ino, stat: &Stat) -> Self {
@@ -83,14 +91,24 @@ impl Attr {
         }
     }
 
-    /// The attributes of something computed: `size` bytes, read-only, with the times and the owner
-    /// of what it is computed from.
+    /// The attributes of something computed: `size` bytes, with the times and the owner of what it is
+    /// computed from, to be read by those who may read that.
+    ///
+    /// What a directory holds has modes of its own, and one search reads all of it: what is computed
+    /// of a directory is for its owner alone.
     pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, origin: &Stat) -> Self {
+        let of = Self::of_disk(ino, origin);
+        let readers = if of.kind == FileKind::File { of.perm & READ } else { OWNER & READ };
         let (perm, nlink) = match kind {
-            FileKind::File => (0o444, 1),
-            FileKind::Directory => (0o555, 2),
+            FileKind::File => (readers, 1),
+            FileKind::Directory => (readers | readers >> READ_TO_SEARCH, 2),
         };
-        Self { kind, size, blocks: size.div_ceil(512), perm, nlink, ..Self::of_disk(ino, origin) }
+        Self { kind, size, blocks: size.div_ceil(512), perm, nlink, ..of }
+    }
+
+    /// The same of what says nothing of anybody: for everybody.
+    pub(crate) fn for_all(self) -> Self {
+        Self { perm: READ, ..self }
     }
 }
 

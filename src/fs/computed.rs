@@ -16,7 +16,7 @@ use crate::fs::rendered::RenderedKey;
 use crate::fs::rendered::RenderedNode;
 use crate::fs::rendered::Source;
 use crate::fs::rendered::Text;
-use crate::model::Place;
+use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Sums;
@@ -42,7 +42,7 @@ impl Shared {
                 None => self.render_view(rendered, of()?, view, &key.version, again),
             },
             Source::Search { query, .. } => self.render_search(of()?, query, &key.version, again),
-            Source::Readme => Ok(Body::of(view::readme(&self.options.prefix).into_bytes())),
+            Source::Readme => Ok(Body::of(view::readme(&self.options.root()).into_bytes())),
             Source::Ignore { .. } => Ok(Body::of(view::ignore().as_bytes().to_vec())),
             Source::Manifest { .. } => self.render_manifest(of()?),
             Source::Removed { name, .. } => self.render_removed(of()?, name),
@@ -65,7 +65,7 @@ impl Shared {
         records.sort_by(|a, b| (a.created, &a.path).cmp(&(b.created, &b.path)));
         let mut with_places = records.into_iter().filter_map(|record| {
             let path = RelPath::from_text(&record.path).ok()?;
-            let place = Place::new(&self.options.prefix, &id.to_text(), &path);
+            let place = self.options.place(&id, &path);
             Some((record, place))
         });
         let room = |length| self.room_for_result(length);
@@ -88,11 +88,15 @@ impl Shared {
         Ok(found)
     }
 
-    /// What was counted of all conversations, up to now.
+    /// What was counted of all conversations that this tree has, up to now.
     fn sums(&self) -> Result<Sums> {
         self.save_counts();
         let mut sums = Sums::default();
-        for id in self.store.conversations()? {
+        let shown = match &self.options.only {
+            Some(id) => vec![id.clone()],
+            None => self.store.conversations()?,
+        };
+        for id in shown {
             if let Some(conversation) = self.store.conversation(&id)? {
                 sums.add(&conversation.counted()?);
             }
@@ -119,6 +123,7 @@ impl Shared {
             "pid": std::process::id(),
             "store": self.store.root(),
             "prefix": self.options.prefix,
+            "only": self.options.only.as_ref().map(Component::to_text),
             "writeOnce": self.options.write_once,
             "passthrough": self.counters.passthrough.load(Relaxed) == 1,
             "uptimeSeconds": self.started.elapsed().as_secs(),

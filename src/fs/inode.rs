@@ -35,7 +35,7 @@ pub(crate) enum Key {
     ViewDir(Ino, Option<View>, ViewDir),
     /// `.ctxfs`.
     Control,
-    /// The root.
+    /// The directory of all conversations.
     Root,
 }
 
@@ -91,9 +91,10 @@ impl PartialEq for Interned {
 impl Eq for Interned {}
 
 impl InodeTable {
-    pub(crate) fn new(root: NodeKind) -> Self {
+    /// `top` is the kernel's root.
+    pub(crate) fn new(top: Node) -> Self {
         let nodes = DashMap::new();
-        nodes.insert(Ino::ROOT, Arc::new(Node::new(Ino::ROOT, Key::Root, root)));
+        nodes.insert(Ino::ROOT, Arc::new(top));
         Self { nodes, keys: Mutex::default(), next: AtomicU64::new(Ino::ROOT.0 + 1) }
     }
 
@@ -139,7 +140,7 @@ impl InodeTable {
     /// the last to need that, and a view counts as one that looked it up.
     fn forget_one(&self, ino: Ino, count: u64) -> Option<(Ino, u64)> {
         let mut keys = self.lock();
-        let node = self.get(ino).ok().filter(|node| !node.is_root())?;
+        let node = self.get(ino).ok().filter(|node| !node.is_top())?;
         if node.lookups.fetch_sub(count, Relaxed) > count {
             return None;
         }

@@ -95,7 +95,7 @@ impl Shared {
     }
 
     fn find_name(&self, parent: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<Arc<Node>> {
-        if parent.is_root() && name == ".ctxfs" {
+        if parent.is_top() && name == ".ctxfs" {
             return self.nodes.intern(Key::Control, |_| Ok(NodeKind::Control));
         }
         match self.find_real(parent, dir, name) {
@@ -324,8 +324,12 @@ impl Shared {
             return Err(FsError::NotFound);
         };
         let version = Version { changes: moment, ..Version::default() };
-        let stat = self.store.context().stat_self()?;
+        let stat = self.top_stat()?;
         self.rendered_node(RenderedKey { source, version }, None, stat)
+    }
+
+    fn top_stat(&self) -> Result<Stat> {
+        Ok(self.nodes.get(Ino::ROOT)?.as_dir()?.dir.stat_self()?)
     }
 
     pub(crate) fn rendered_node(
@@ -371,7 +375,7 @@ impl Shared {
                 Attr::of_computed(node.ino, FileKind::Directory, 0, &stat)
             }
             NodeKind::Control => {
-                let stat = self.store.context().stat_self()?;
+                let stat = self.top_stat()?;
                 Attr::of_computed(node.ino, FileKind::Directory, 0, &stat)
             }
             NodeKind::Rendered(rendered) => node.rendered_attr(rendered).attr,
@@ -398,9 +402,9 @@ fn printed_as(text: &OsStr) -> Option<Component> {
 /// The computed file of this name that a directory has beside those on disk.
 pub(crate) fn computed_name(dir: &Node, name: &OsStr) -> Option<Source> {
     let of = dir.ino;
-    if name == "README.md" && dir.is_root() {
+    if name == "README.md" && dir.is_top() {
         Some(Source::Readme)
-    } else if name == ".ignore" && (dir.is_root() || dir.holds_artifacts()) {
+    } else if name == ".ignore" && (dir.is_top() || dir.holds_artifacts()) {
         Some(Source::Ignore { of })
     } else if name == "manifest.json" && dir.is_conversation() {
         Some(Source::Manifest { of })

@@ -13,11 +13,13 @@ use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::file::FileNode;
+use crate::fs::inode::FileId;
 use crate::fs::inode::Key;
 use crate::fs::rendered::RenderedNode;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::Dir;
+use crate::store::Store;
 use crate::view::View;
 use crate::view::ViewDir;
 
@@ -91,7 +93,7 @@ impl Link {
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         let mut names = vec![self.name.clone()];
         let mut at = Arc::clone(&self.parent);
-        while at.ino != Ino::ROOT {
+        while !at.is_root() {
             let link = at.as_dir().ok()?.link.get()?;
             names.push(link.name);
             at = link.parent;
@@ -155,11 +157,17 @@ impl Node {
         }
     }
 
+    /// Whether it is the directory of all conversations.
     pub(crate) fn is_root(&self) -> bool {
+        self.key == Key::Root
+    }
+
+    /// Whether it is the kernel's root, which is that directory or the only conversation.
+    pub(crate) fn is_top(&self) -> bool {
         self.ino == Ino::ROOT
     }
 
-    /// Whether it is a conversation: a directory right below the root.
+    /// Whether it is a conversation: a directory right below that of all.
     pub(crate) fn is_conversation(&self) -> bool {
         matches!(&self.kind, NodeKind::Dir(dir)
             if dir.link.get().is_some_and(|link| link.parent.is_root()))
@@ -186,6 +194,18 @@ impl Node {
             path == b"artifacts" || path.starts_with(b"artifacts/")
         })
     }
+}
+
+/// The kernel's root: the directory of all conversations, or `only` one of them, which is made where
+/// it is missing.
+pub(crate) fn top(store: &Store, only: Option<&Component>) -> Result<Node> {
+    let all = DirNode { dir: store.context().try_clone()?, link: Linked::default() };
+    let Some(id) = only else { return Ok(Node::new(Ino::ROOT, Key::Root, NodeKind::Dir(all))) };
+    let above = Arc::new(Node::new(Ino::ABOVE, Key::Root, NodeKind::Dir(all)));
+    let dir = store.create_conversation(id)?.dir().try_clone()?;
+    let key = Key::Disk(FileId::of(&dir.stat_self()?));
+    let link = Linked::new(Link::new(&above, id.as_os_str()));
+    Ok(Node::new(Ino::ROOT, key, NodeKind::Dir(DirNode { dir, link })))
 }
 
 impl std::fmt::Debug for Node {

@@ -18,7 +18,6 @@ use crate::fs::rendered::Source;
 use crate::fs::rendered::Version;
 use crate::model::Component;
 use crate::model::Folder;
-use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Stat;
@@ -73,7 +72,7 @@ impl Shared {
         if let Some(redaction) = &self.options.redaction {
             redaction.hide_said(&mut record.said);
         }
-        let place = Place::new(&self.options.prefix, &id.to_text(), &path);
+        let place = self.options.place(&id, &path);
         Ok(Body::of(view::removed(&record, &removal, &place).into_bytes()))
     }
 

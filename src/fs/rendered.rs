@@ -66,6 +66,22 @@ pub(crate) enum Source {
     ProgramVersion,
 }
 
+impl Source {
+    /// Whether it is the same whatever anybody has stored.
+    fn is_for_all(&self) -> bool {
+        match self {
+            Self::Readme | Self::Ignore { .. } | Self::ProgramVersion => true,
+            Self::View { .. }
+            | Self::Search { .. }
+            | Self::Manifest { .. }
+            | Self::Messages { .. }
+            | Self::Removed { .. }
+            | Self::Status
+            | Self::Metrics => false,
+        }
+    }
+}
+
 /// The moment of what a file is computed from. Equal moments give equal bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Version {
@@ -180,6 +196,8 @@ impl Node {
     pub(crate) fn rendered_attr(&self, rendered: &RenderedNode) -> TimedAttr {
         let size = rendered.state().size;
         let attr = Attr::of_computed(self.ino, FileKind::File, size.unwrap_or(0), &rendered.origin);
+        let for_all = matches!(&self.key, Key::Rendered(key) if key.source.is_for_all());
+        let attr = if for_all { attr.for_all() } else { attr };
         TimedAttr { attr, ttl: if size.is_some() { SETTLED } else { Duration::ZERO } }
     }
 

@@ -28,6 +28,7 @@ use crate::materialize::Plain;
 use crate::materialize::plain;
 use crate::model::Component;
 use crate::model::RelPath;
+use crate::model::Root;
 use crate::store::Artifact;
 use crate::store::Artifacts;
 use crate::store::Stat;
@@ -64,9 +65,9 @@ impl Site {
     }
 
     /// As a reader of the tree names it.
-    fn text(&self, prefix: &str) -> String {
+    fn text(&self, root: &Root) -> String {
         let path = self.path.as_ref().map_or_else(String::new, |path| format!("/{path}"));
-        format!("{}/{}{path}", prefix.trim_end_matches('/'), self.conversation)
+        format!("{}{path}", root.of(&self.conversation.to_text()))
     }
 }
 
@@ -111,7 +112,7 @@ impl Shared {
         let site = Site::of(of)?;
         let outputs = self.outputs(of, &site)?;
         let directory = Directory {
-            path: &site.text(&self.options.prefix),
+            path: &site.text(&self.options.root()),
             corpus: &outputs,
             redacts: self.options.redaction.as_ref().map(|redaction| &*redaction.rules),
         };

@@ -208,7 +208,7 @@ impl Shared {
     /// How a reader names the file that `node` is.
     fn place(&self, node: &Node) -> Result<Place> {
         let (id, path) = node.place().ok_or(FsError::Stale)?;
-        Ok(Place::new(&self.options.prefix, &id.to_text(), &path))
+        Ok(self.options.place(&id, &path))
     }
 
     /// The file that the computed file `base` is a view of, and how a reader names the view.

@@ -2,38 +2,65 @@
 
 use crate::model::RelPath;
 
+/// Where a tree begins for its readers, such as `/ctx`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Root {
+    /// The directory of all conversations.
+    All(String),
+    /// The directory of one conversation, the only one that the readers have.
+    One(String),
+}
+
+impl Root {
+    /// The directory as it is named, without a last `/`.
+    pub fn path(&self) -> &str {
+        let (Self::All(path) | Self::One(path)) = self;
+        path.trim_end_matches('/')
+    }
+
+    /// The directory of a conversation.
+    pub fn of(&self, conversation: &str) -> String {
+        match self {
+            Self::All(_) => format!("{}/{conversation}", self.path()),
+            Self::One(_) => self.path().to_owned(),
+        }
+    }
+}
+
 /// Where an artifact stands for its reader: the prefix of the tree as the reader sees it, the
 /// conversation and the path inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    prefix: String,
+    /// The conversation's directory.
+    root: String,
     conversation: String,
     path: String,
 }
 
 impl Place {
-    /// `prefix` is the root of the tree as the reader names it, such as `/ctx`, without a last `/`.
+    /// `prefix` is the root of the tree as the reader names it, such as `/ctx`.
     pub fn new(prefix: &str, conversation: &str, path: &RelPath) -> Self {
-        Self {
-            prefix: prefix.trim_end_matches('/').to_owned(),
-            conversation: conversation.to_owned(),
-            path: path.to_text(),
-        }
+        Self::below(&Root::All(prefix.to_owned()), conversation, path)
+    }
+
+    /// In the tree that has this root.
+    pub fn below(root: &Root, conversation: &str, path: &RelPath) -> Self {
+        let (root, path) = (root.of(conversation), path.to_text());
+        Self { root, conversation: conversation.to_owned(), path }
     }
 
     /// A file that stands in no tree; `path` is all there is to name it.
     pub fn alone(path: &str) -> Self {
-        Self { prefix: String::new(), conversation: String::new(), path: path.to_owned() }
+        Self { root: String::new(), conversation: String::new(), path: path.to_owned() }
     }
 
-    /// The conversation's id; empty of a file that stands alone.
     /// The place of what a view of it prints: `suffix` follows the path.
     #[must_use]
     pub fn of_view(&self, suffix: &str) -> Self {
         Self { path: format!("{}{suffix}", self.path), ..self.clone() }
     }
 
-    /// The conversation's id.
+    /// The conversation's id; empty of a file that stands alone.
     pub fn conversation(&self) -> &str {
         &self.conversation
     }
@@ -54,7 +81,7 @@ impl Place {
         if self.conversation.is_empty() {
             return self.path.clone();
         }
-        format!("{}/{}/{}", self.prefix, self.conversation, self.path)
+        format!("{}/{}", self.root, self.path)
     }
 
     /// The reference that stands for it anywhere: `ctx://c7/artifacts/tool/9f3k.txt`.

@@ -62,6 +62,10 @@
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::model::Component;
 
 /// The format that this code writes, and the newest it reads.
 pub(super) const FORMAT: u32 = 1;
@@ -99,6 +103,16 @@ pub(super) const SKELETON: &[(&str, &[&str])] = &[
     ("history", &["archive", "summary"]),
     ("catalog", &["tools"]),
 ];
+
+/// The directory of a conversation, of the store at `root`.
+pub fn conversation_path(root: &Path, id: &Component) -> PathBuf {
+    root.join(CONTEXT).join(id.as_os_str())
+}
+
+/// The conversation of the store at `root` whose directory is `path`.
+pub fn conversation_at(root: &Path, path: &Path) -> Option<Component> {
+    Component::new(path.strip_prefix(root.join(CONTEXT)).ok()?).ok()
+}
 
 /// A name for a file until it is complete.
 pub(super) fn temporary(unique: u64) -> String {

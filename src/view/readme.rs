@@ -1,8 +1,12 @@
 //! The files that explain a tree to those that walk it.
 
-/// The root's `README.md`, for an agent that lands there cold; `prefix` is the root as it is named.
-pub fn readme(prefix: &str) -> String {
-    include_str!("readme.md").replace("{prefix}", prefix.trim_end_matches('/'))
+use crate::model::Root;
+
+/// The root's `README.md`, for an agent that lands there cold.
+pub fn readme(root: &Root) -> String {
+    let conversation = root.of("<conversation>");
+    let text = include_str!("readme.md").replace("{prefix}/<conversation>", &conversation);
+    text.replace("{prefix}/c7", &root.of("c7"))
 }
 
 /// `.ignore` of the root and of every artifact directory: keeps views out of recursive searches by
@@ -38,10 +42,13 @@ mod tests {
 
     #[test]
     fn a_readme_is_short_and_names_the_tree() {
-        let text = readme("/mnt/ctx/");
+        let text = readme(&Root::All("/mnt/ctx/".to_owned()));
         assert!(text.len() < 4096, "{}", text.len());
         assert!(text.contains("/mnt/ctx/<conversation>/artifacts/tool/"));
         assert!(!text.contains('{'));
+        let text = readme(&Root::One("/mnt/ctx/".to_owned()));
+        assert!(text.contains("/mnt/ctx/artifacts/tool/"));
+        assert!(!text.contains('{') && !text.contains("c7") && !text.contains("<conversation>"));
         assert!(text.is_ascii());
     }
 

@@ -2,6 +2,8 @@
 
 mod ending;
 mod modes;
+mod only;
 mod sharing;
 mod starting;
+mod users;
 mod write_once;

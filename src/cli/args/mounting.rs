@@ -23,6 +23,12 @@ pub(in crate::cli) struct MountArgs {
     /// `CTXFS_MOUNT`.
     pub(in crate::cli) dir: Option<PathBuf>,
 
+    /// Mount this conversation alone, as the root; it is made if it is not there.
+    ///
+    /// An agent or a container then sees nothing of the others: neither their names nor their number.
+    #[arg(long, value_name = "CONVERSATION")]
+    pub(in crate::cli) only: Option<String>,
+
     /// Serve in this process, log to standard error, and tell systemd when it is ready.
     #[arg(long, short)]
     pub(in crate::cli) foreground: bool,
@@ -40,6 +46,9 @@ pub(in crate::cli) struct MountArgs {
     pub(in crate::cli) advertise: Option<String>,
 
     /// Let other users in, root among them; the modes of files still hold.
+    ///
+    /// Where root serves, each user may make conversations, which are that user's and closed to all
+    /// others. Where another user does, the others may read what that user opens to them.
     ///
     /// Ordinary users need the line `user_allow_other` in /etc/fuse.conf for this.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]

@@ -9,12 +9,10 @@ use crate::cli::Context;
 use crate::cli::args::AppendArgs;
 use crate::cli::args::Cli;
 use crate::cli::config::Key;
-use crate::cli::outcome::Failure;
 use crate::cli::settings;
 use crate::cli::tree::LogFile;
 use crate::cli::tree::Tree;
 use crate::fs::FsError;
-use crate::model::Component;
 use crate::store::Store;
 
 /// Bytes that are read at once.
@@ -23,14 +21,12 @@ const BLOCK: usize = 256 * 1024;
 pub(super) fn run(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Result<()> {
     let given = context.settings(cli, args.settings())?;
     let root = given.store(&context.environment)?;
-    let id = Component::new(&args.conversation).map_err(|error| {
-        let text = format!("the conversation `{}` cannot be: {error}", args.conversation);
-        Failure::usage(text, "an id is one path component, such as `c7`")
-    })?;
-    let prefix = settings::reader_prefix(given.text(Key::Advertise), &root, &context.environment);
+    let id = settings::conversation_id(&args.conversation)?;
+    let advertised = given.text(Key::Advertise);
+    let shown = settings::reader_root(advertised, &root, Some(&id), &context.environment);
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;
-    let tree = Tree::new(store, prefix, given)?;
+    let tree = Tree::new(store, &shown, Some(id.clone()), given)?;
     let log = tree.log(&id)?;
     let lines = append(&mut io::BufReader::with_capacity(BLOCK, io::stdin().lock()), &log)?;
     log.close().map_err(|error| refused(lines + 1, &error))

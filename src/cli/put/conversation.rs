@@ -22,6 +22,7 @@ use crate::model::Folder;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::model::Root;
 use crate::model::Said;
 use crate::redact::Rules;
 use crate::store::Artifact;
@@ -49,8 +50,8 @@ pub(in crate::cli) struct Home {
     store: Store,
     pub(in crate::cli) conversation: Arc<Conversation>,
     id: Component,
-    /// The mountpoint as the reader names it.
-    prefix: String,
+    /// The tree as the reader has it.
+    root: Root,
 }
 
 impl Home {
@@ -60,19 +61,19 @@ impl Home {
         given: &Settings,
         context: &Context,
     ) -> anyhow::Result<Self> {
-        let root = given.store(&context.environment)?;
+        let place = given.store(&context.environment)?;
         let id = id(named)?;
-        let store = Store::open(&root)?;
+        let store = Store::open(&place)?;
         let conversation = store.create_conversation(&id)?;
-        let prefix =
-            settings::reader_prefix(given.text(Key::Advertise), &root, &context.environment);
-        Ok(Self { store, conversation, id, prefix })
+        let prefix = given.text(Key::Advertise);
+        let root = settings::reader_root(prefix, &place, Some(&id), &context.environment);
+        Ok(Self { store, conversation, id, root })
     }
 
     /// The output that was stored as `record` says.
     pub(in crate::cli) fn output(self, record: Record, asked: &Asked) -> anyhow::Result<Output> {
         let path = RelPath::new(&record.path)?;
-        let place = Place::new(&self.prefix, &self.id.to_text(), &path);
+        let place = Place::below(&self.root, &self.id.to_text(), &path);
         let content = open(&self.conversation, &path)?;
         let recorded = record.analysis.clone().filter(|found| found.bytes == content.len());
         let analyze = if path.is_terminal() { analyze_log } else { analyze };
@@ -84,10 +85,7 @@ impl Home {
 
 fn id(named: Option<&str>) -> Result<Component, Failure> {
     let id = named.map_or_else(|| format!("session-{}", Uuid::now_v7()), str::to_owned);
-    Component::new(&id).map_err(|error| {
-        let text = format!("the conversation `{id}` cannot be: {error}");
-        Failure::usage(text, "an id is one path component, such as `c7`")
-    })
+    settings::conversation_id(&id)
 }
 
 /// Input that fails leaves what came, marked incomplete.

@@ -103,8 +103,7 @@ impl Host for Keeper<'_> {
         let content = Artifact::open(self.conversation.dir(), path)?;
         let stat = self.conversation.dir().stat_at(path)?;
         let mut record = self.conversation.record_for(path, &stat).map_err(io::Error::other)?;
-        let id = self.conversation.id().to_text();
-        let place = Place::new(&self.shared.options.prefix, &id, path);
+        let place = self.shared.options.place(self.conversation.id(), path);
         let mut text = Vec::new();
         let rendered = self.with_subject(&content, &mut record, limits, &place, |subject| {
             view::render(&View::Preview, subject, &|| false, &mut text)

@@ -132,7 +132,7 @@ fn views_are_listed_before_their_artifact_and_only_there() {
     let names = fixture.list(fixture.tool);
     assert_eq!(names, ["a.txt.summary", "a.txt.tail", "a.txt.grep", "a.txt"]);
     let grep = fixture.lookup("a.txt.grep").unwrap().attr;
-    assert_eq!((grep.kind, grep.perm), (FileKind::Directory, 0o555));
+    assert_eq!((grep.kind, grep.perm), (FileKind::Directory, 0o500));
     assert_eq!(fixture.list(grep.ino), Vec::<String>::new());
     assert_eq!(errno(fixture.lookup("a.txt.grep/.gitignore")), libc::ENOENT);
     let unlisted = Fixture::with(Options { list_views: false, ..Options::default() });

@@ -82,5 +82,5 @@ fn checked(
         return Err(ArchiveError::refused(record.path, Flaw::RecordedDigest));
     }
     let (size, modified, analysis) = (found.size, found.modified, found.analysis);
-    Ok(Record { size, modified, analysis, ..record })
+    Ok(Record { size, modified, analysis, removed: None, ..record })
 }

@@ -100,7 +100,7 @@ fn it_is_a_view_like_the_others() {
             let attributes = fs::metadata(&path).unwrap();
             let bytes = fs::read(&path).unwrap();
             assert_eq!(attributes.len(), bytes.len() as u64, "{mode:?} {query}");
-            assert_eq!(attributes.mode(), 0o100_444, "{query}");
+            assert_eq!(attributes.mode(), 0o100_400, "{query}");
             assert!(query.contains("-m0") || bytes.len() <= 49_152, "{query}: {}", bytes.len());
             assert_eq!(errno(File::options().write(true).open(&path)), Errno::PERM, "{query}");
             assert_eq!(errno(File::create(&path)), Errno::PERM, "{query}");
