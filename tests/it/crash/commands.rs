@@ -10,6 +10,7 @@ use crate::support::log;
 
 /// Lines of the output that is put.
 const LINES: usize = 300;
+const MESSAGE: &str = "{\"role\":\"user\",\"content\":\"hello\"}\n";
 
 #[test]
 fn put_of_a_new_output() {
@@ -57,7 +58,7 @@ fn put_of_an_output_that_replaces_one() {
 fn import() {
     let prepare = |ground: &Ground| {
         prepare(ground);
-        fs::write(ground.store.path().join("context/c7/history/messages.jsonl"), "{}\n").unwrap();
+        fs::write(ground.store.path().join("context/c7/history/messages.jsonl"), MESSAGE).unwrap();
         let archive = ground.beside.join("archive");
         ground.store.ctxfs("export", &["c7", "-o"]).arg(archive).stdout();
     };
@@ -96,6 +97,21 @@ fn export() {
     Case { prepare, command, input: Vec::new, check, again }.run();
 }
 
+#[test]
+fn gc() {
+    let check = |ground: &Ground| {
+        kept_or_removed(&ground.store, "one", "one.txt", &log(50));
+        kept_or_removed(&ground.store, "two", "two.json", b"[1, 2]\n");
+    };
+    let again = |ground: &Ground, output: &Output| {
+        assert_eq!(output.code, 0, "{output}");
+        assert!(!kept_or_removed(&ground.store, "one", "one.txt", &log(50)));
+        kept_or_removed(&ground.store, "two", "two.json", b"[1, 2]\n");
+    };
+    let command = &["gc", "--keep-conversation", "100"];
+    Case { prepare, command, input: Vec::new, check, again }.run();
+}
+
 /// A conversation with two outputs.
 fn prepare(ground: &Ground) {
     ground.store.put("c7", "one", &log(50));
@@ -124,6 +140,17 @@ fn is_incomplete(store: &TestStore, call: &str) -> bool {
     String::from_utf8(summary).unwrap().lines().next().unwrap().contains("INCOMPLETE")
 }
 
+/// Whether an output is there, as it was; one that is not has a summary that says that it went.
+fn kept_or_removed(store: &TestStore, call: &str, name: &str, bytes: &[u8]) -> bool {
+    if let Some(read) = read(store, call) {
+        assert_eq!(read, bytes);
+        return true;
+    }
+    let summary = store.view(&format!("c7/artifacts/tool/{name}.summary"));
+    assert!(String::from_utf8(summary).unwrap().contains("REMOVED"), "{call}");
+    false
+}
+
 fn is_there(store: &TestStore, id: &str) -> bool {
     store.ctxfs("ls", &[]).text().contains(id)
 }
@@ -136,5 +163,5 @@ fn is_copied(store: &TestStore) {
     };
     assert_eq!(manifest("c7"), manifest("c8"));
     assert_eq!(store.view("c8/artifacts/tool/one"), log(50));
-    assert_eq!(store.view("c8/history/messages.jsonl"), b"{}\n");
+    assert_eq!(store.view("c8/history/messages.jsonl"), MESSAGE.as_bytes());
 }

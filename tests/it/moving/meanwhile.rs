@@ -94,7 +94,7 @@ fn a_terminal_gets_no_archive_and_a_bar() {
     let store = TestStore::new();
     store.put("c7", "9f3k", b"text\n");
     let large = File::create(store.plain("c7", "large.bin")).unwrap();
-    large.set_len(2 << 30).unwrap();
+    large.set_len(400 << 20).unwrap();
     drop(large);
     let scratch = store.scratch("screen");
     let program = env!("CARGO_BIN_EXE_ctxfs");
