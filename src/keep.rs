@@ -1,7 +1,7 @@
 //! Keeping: which outputs go when there are too many, and in which order.
 //!
 //! Nothing goes unless a rule says so. What was used longest ago goes first, and what a message
-//! refers to goes last. [`plan`] looks and decides, [`carry_out`] removes; between the two nothing
+//! refers to goes last. [`plan()`] looks and decides, [`carry_out`] removes; between the two nothing
 //! is locked but the store against other sweeps, so each removal makes sure once more.
 
 mod inventory;

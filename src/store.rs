@@ -194,7 +194,11 @@ impl Store {
         let path = self.path_of(id);
         let removed = self.0.context.open_dir(id.as_os_str()).and_then(|dir| {
             conversation::remove_bookkeeping(&dir)?;
-            self.0.context.rmdir(id.as_os_str())
+            self.0.context.rmdir(id.as_os_str()).or_else(|_| {
+                // A record or a count may have been added in between.
+                conversation::remove_bookkeeping(&dir)?;
+                self.0.context.rmdir(id.as_os_str())
+            })
         });
         removed.map_err(|error| StoreError::io("remove", &path, error))
     }

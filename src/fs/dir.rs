@@ -150,6 +150,7 @@ impl ContextFs {
         let removed = if parent.is_root() {
             let id = Component::new(name)?;
             self.0.conversations.remove(&id);
+            self.0.forget_counts(&id);
             self.0.store.remove_conversation(&id).map_err(FsError::from)
         } else if is_stores(&parent, name) {
             Err(FsError::NotFound)

@@ -416,7 +416,8 @@ impl Shared {
         record.size = stat.size;
         record.modified = stat.mtime.as_nanos();
         if let Some(record) = change(&mut writing, record) {
-            conversation.append(&[record])?;
+            let now = || Some(FileId::of(&link.dir().ok()?.stat(&link.name).ok()?));
+            conversation.append_if(&record, || now() == Some(file.id))?;
         }
         Ok(())
     }

@@ -192,6 +192,11 @@ impl Shared {
         self.tally.add(id, tool, &counts);
     }
 
+    /// Forgets what was counted of a conversation that is about to be removed.
+    pub(crate) fn forget_counts(&self, id: &Component) {
+        self.tally.state().counted.retain(|(of, _), _| of != id);
+    }
+
     /// Adds what was counted to the store. What cannot be added is lost: it is not worth more.
     pub(crate) fn save_counts(&self) {
         let counted = std::mem::take(&mut self.tally.state().counted);

@@ -165,6 +165,22 @@ impl Conversation {
         appended.map_err(|error| self.fault("append to", error))
     }
 
+    /// Adds a record of a file, unless `is_there` says that the file has gone: it is asked while nobody
+    /// else adds anything, so that no record comes after the one of a removal.
+    pub fn append_if(
+        &self,
+        record: &Record,
+        is_there: impl FnOnce() -> bool,
+    ) -> Result<(), StoreError> {
+        let held = self.hold()?;
+        if is_there() {
+            self.add(&held, slice::from_ref(record))?;
+        }
+        drop(held);
+        self.tidy();
+        Ok(())
+    }
+
     /// Shows `change` the record of `path` and adds the record that it answers, if any; in between,
     /// no thread and no process adds anything. Answers what was added.
     ///

@@ -29,6 +29,14 @@ fn outputs(mount: &TestMount, count: usize, bytes: usize) -> Vec<std::path::Path
     (0..count).map(write).collect()
 }
 
+/// Waits until what was closed is sealed: before, it is live, and stays.
+fn settle(mount: &TestMount) {
+    eventually("everything is sealed", || {
+        let status = fs::read(mount.path().join(".ctxfs/status.json")).unwrap();
+        serde_json::from_slice::<Value>(&status).unwrap()["waitingToSeal"] == 0
+    });
+}
+
 fn summary(path: &Path) -> String {
     fs::read_to_string(format!("{}.summary", path.display())).unwrap()
 }
@@ -53,6 +61,7 @@ fn a_summary_is_left_of_what_goes() {
     for mode in Mode::ALL {
         let mount = TestMount::new(mode);
         let paths = outputs(&mount, 3, 8000);
+        settle(&mount);
         assert_eq!(fs::read(&paths[0]).unwrap().len(), 8000, "read, it is used last");
         let dry = gc(mount.store(), &["--dry-run", "c", "--keep-conversation", "20000"]);
         assert_eq!(dry["removed"][0]["path"], "artifacts/tool/1.txt");
@@ -86,6 +95,7 @@ fn a_summary_is_left_of_what_goes() {
 fn a_person_removes_what_is_left_too() {
     let mount = TestMount::new(Mode::Passthrough);
     let path = mount.artifact("c", "a.txt", b"some text\n");
+    settle(&mount);
     gc(mount.store(), &["--keep-conversation", "0"]);
     eventually("it has gone", || !path.exists());
     let left = format!("{}.summary", path.display());
@@ -142,6 +152,7 @@ fn readers_and_writers_lose_nothing() {
     let read = mount.artifact("c", "read.txt", &vec![b'r'; 300_000]);
     let written = mount.artifact("c", "written.txt", &vec![b'w'; 300_000]);
     let mut reader = File::open(&read).unwrap();
+    settle(&mount);
     let mut writer = OpenOptions::new().append(true).open(&written).unwrap();
     let done = gc(mount.store(), &["--keep-conversation", "0"]);
     assert_eq!(done["outputs"], 1, "{done}");
@@ -202,4 +213,37 @@ fn a_reference_to_what_went_says_so() {
     assert_eq!(output.code, 1);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("it was removed") && said.contains(".summary"), "{said}");
+}
+
+/// A small disk, that is gone with the test.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn at(path: &Path) -> Self {
+        let mount = crate::support::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(path).stdout();
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH).ok();
+    }
+}
+
+#[test]
+fn a_full_disk_is_made_room_on() {
+    let store = Arc::new(TestStore::new());
+    let _disk = SmallDisk::at(&store.path());
+    let options = ["--min-free", "1MiB", "--keep-free", "2MiB"];
+    let mount = TestMount::of(&store, Mode::Passthrough, &options);
+    let block = vec![b'x'; 1024 * 1024];
+    let paths: Vec<_> =
+        (0..12).map(|number| mount.artifact("c", &format!("{number}.txt"), &block)).collect();
+    let left = paths.iter().filter(|path| path.exists()).count();
+    assert!((1..7).contains(&left), "{left} of 12 are left on 8 MiB");
+    assert!(paths[11].exists(), "the youngest stays");
+    let gone = paths.iter().find(|path| !path.exists()).unwrap();
+    assert!(summary(gone).contains("`keep_free`"));
 }
