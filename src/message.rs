@@ -17,7 +17,6 @@ mod line;
 mod lines;
 mod log;
 mod offload;
-mod references;
 mod span;
 mod text;
 mod unfinished;
@@ -41,7 +40,6 @@ pub use lines::log_of;
 pub use lines::whole;
 pub use log::Log;
 pub use log::set_aside;
-pub use references::references;
 pub use unfinished::Unfinished;
 
 /// Bytes of an unfinished line that are held in memory; of a longer one, none.

@@ -99,9 +99,10 @@ impl Tree {
         &self,
         conversation: &crate::model::Component,
     ) -> anyhow::Result<LogFile<'_>> {
-        let root = match self.is_one {
-            true => Ino::ROOT,
-            false => self.fs.lookup(Ino::ROOT, conversation.as_os_str())?.attr.ino,
+        let root = if self.is_one {
+            Ino::ROOT
+        } else {
+            self.fs.lookup(Ino::ROOT, conversation.as_os_str())?.attr.ino
         };
         let history = self.fs.lookup(root, OsStr::new(HISTORY))?.attr.ino;
         let mode = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };

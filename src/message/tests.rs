@@ -413,22 +413,3 @@ fn a_file_that_is_to_be_a_log_has_nothing_but_messages() {
     assert!(checked(b"{\"role\":\"user\"}\n{}\n").unwrap_err().contains("line 2"));
     assert!(checked(b"{\"role\":\"user\"}\n{").is_err());
 }
-
-#[test]
-fn references_are_found_wherever_they_stand() {
-    let fixture = Fixture::new();
-    let of = |path: &str| RelPath::new(format!("artifacts/tool/{path}")).unwrap();
-    for name in ["by call.txt", "by_call.json", "by_path.txt", "said.txt", "said.txt2", "nowhere"] {
-        fs::write(fixture.path("artifacts/tool").join(name), "x").unwrap();
-    }
-    assert!(references(&fixture.conversation).unwrap().is_empty());
-    fixture.append(&result("by_call", "short"));
-    fixture.append(&result("by call", "short"));
-    fixture
-        .append(&json!({ "role": "tool", "fullOutputPath": "/x/c9/artifacts/tool/by_path.txt" }));
-    let said = "see \"/ctx/c7/artifacts/tool/said.txt.tail\" and artifacts/tool/unknown";
-    fixture.append(&json!({ "role": "assistant", "content": said }));
-    let found = references(&fixture.conversation).unwrap();
-    let expected = ["by call.txt", "by_call.json", "by_path.txt", "said.txt"].map(of);
-    assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
-}
