@@ -65,6 +65,8 @@ fn what_the_manifest_knows_decides_what_is_newest() {
     later();
     fixture.put("second.txt", b"one\n");
     later();
+    // Only what is recorded is known to be older.
+    fixture.settle();
     // The same artifact, in another file.
     fixture.put(".first.txt.new", b"one again\n");
     fixture.rename(".first.txt.new", "first.txt", RenameMode::Replace).unwrap();
