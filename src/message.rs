@@ -27,6 +27,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use crate::model::Limits;
+use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Conversation;
 
@@ -80,6 +81,9 @@ pub trait Host {
 
     /// Writes `output` on as it is to be stored.
     fn store(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
+
+    /// The output that `record` is of has been stored.
+    fn stored(&self, record: &Record);
 
     /// What stands in the log for the artifact at `path`.
     fn preview(&self, path: &RelPath, limits: &Limits) -> io::Result<Preview>;

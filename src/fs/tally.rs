@@ -165,6 +165,20 @@ impl Shared {
         }
     }
 
+    /// Counts an output that was stored at once.
+    pub(crate) fn count_output(&self, id: &Component, record: &Record) {
+        let tokens = record.analysis.as_ref().map_or(record.size / 4, |found| found.tokens);
+        let counts = Counts { stored: Amount::once(record.size, tokens), ..Counts::default() };
+        self.tally.add(id.clone(), record.said.tool_name().unwrap_or_default(), &counts);
+    }
+
+    /// Counts `text`, which goes to the model in place of an output.
+    pub(crate) fn count_handed(&self, id: &Component, record: &Record, text: &[u8]) {
+        let handed = Amount::once(text.len() as u64, token_count(text));
+        let counts = Counts { handed, ..Counts::default() };
+        self.tally.add(id.clone(), record.said.tool_name().unwrap_or_default(), &counts);
+    }
+
     /// Counts an output that somebody removed, and what was recorded of it.
     pub(crate) fn count_deleted(&self, id: &Component, bytes: u64, record: Option<Record>) {
         // What was removed by a rule before is counted already.

@@ -219,6 +219,7 @@ impl<'a> Output<'a> {
         desk.host.store(&mut self.reader()?, &mut writer)?;
         writer.flush()?;
         let record = writer.seal()?;
+        desk.host.stored(&record);
         Ok(RelPath::from_text(&record.path).map_err(io::Error::other)?)
     }
 }

@@ -50,6 +50,8 @@ impl Host for Fixture {
         io::copy(output, sink).map(|_| ())
     }
 
+    fn stored(&self, _: &Record) {}
+
     fn preview(&self, path: &RelPath, _: &Limits) -> io::Result<Preview> {
         let mut start = [0; 10];
         Artifact::open(self.conversation.dir(), path)?.file().as_ref().read_exact(&mut start)?;

@@ -62,6 +62,24 @@ fn an_append_is_counted_once() {
 }
 
 #[test]
+fn an_output_in_a_message_is_counted_with_what_the_log_has_of_it() {
+    let store = Arc::new(TestStore::new());
+    let output = "word ".repeat(20_000);
+    let message = serde_json::json!(
+        { "role": "tool", "tool_call_id": "a", "toolName": "grep", "content": output }
+    );
+    // Told twice, it is stored once.
+    for _ in 0..2 {
+        let append = store.ctxfs("log", &["append", "c"]).stdin(format!("{message}\n"));
+        assert_eq!(append.run().code, 0);
+    }
+    let total = &stats(&store, &["c"])["total"];
+    assert_eq!(number(&total["stored"]["bytes"]), output.len() as i64);
+    assert_eq!((number(&total["stored"]["times"]), number(&total["handed"]["times"])), (1, 2));
+    assert!((1000..2000).contains(&number(&total["handed"]["bytes"])), "{total}");
+}
+
+#[test]
 fn a_model_that_reads_it_all_saves_nothing() {
     let store = Arc::new(TestStore::new());
     let mut mount = TestMount::of(&store, Mode::Passthrough, &[]);

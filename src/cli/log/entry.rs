@@ -82,7 +82,10 @@ impl Entry {
             Some("tool" | "function") => WARN,
             _ => STRONG,
         };
-        let duration = self.duration.as_f64().map(|millis| format!("{:.1}s", millis / 1000.0));
+        let duration = self.duration.as_f64().map(|millis| match millis {
+            ..1000.0 => format!("{millis:.0}ms"),
+            _ => format!("{:.1}s", millis / 1000.0),
+        });
         let about = [
             word(&self.tool_name),
             word(&self.tool_call_id),

@@ -99,6 +99,10 @@ impl Host for Keeper<'_> {
         Ok(())
     }
 
+    fn stored(&self, record: &Record) {
+        self.shared.count_output(self.conversation.id(), record);
+    }
+
     fn preview(&self, path: &RelPath, limits: &Limits) -> io::Result<Preview> {
         let content = Artifact::open(self.conversation.dir(), path)?;
         let stat = self.conversation.dir().stat_at(path)?;
@@ -109,6 +113,7 @@ impl Host for Keeper<'_> {
             view::render(&View::Preview, subject, &|| false, &mut text)
         });
         rendered.map_err(|error| told(&error))?.map_err(io::Error::other)?;
+        self.shared.count_handed(self.conversation.id(), &record, &text);
         let text = String::from_utf8(text).map_err(io::Error::other)?;
         Ok(Preview { text: text.trim_end().to_owned(), full_output_path: place.file() })
     }
