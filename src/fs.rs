@@ -24,7 +24,6 @@ mod inode;
 mod io;
 mod keeper;
 mod kept;
-mod log;
 mod lookup;
 mod messages;
 mod metrics;
@@ -40,6 +39,7 @@ mod seal;
 mod search;
 mod setattr;
 mod tally;
+mod terminal;
 #[cfg(test)]
 mod tests;
 mod views;

@@ -52,7 +52,7 @@ impl Shared {
     ) -> Result<Found> {
         let known = node.as_file()?;
         let moment = Moment::now(known, file)?;
-        let is_log = known.is_log();
+        let is_log = known.is_terminal_log();
         let found = self.kept(node.ino, moment).or_else(|| recorded(record, moment));
         // A file that has come here by another name may have been no log.
         if let Some(analysis) = found.filter(|found| found.plain.is_some() == is_log) {

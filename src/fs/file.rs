@@ -190,7 +190,7 @@ impl FileNode {
         others: u64,
         read: &AtomicU64,
     ) -> Result<(u64, bool, Option<Analysis>)> {
-        let is_log = self.is_log();
+        let is_log = self.is_terminal_log();
         let rewrites = self.writing().rewrites;
         let mut tracker = self.tracker();
         // Who met the file later has begun anew for all.
@@ -230,7 +230,7 @@ impl FileNode {
     }
 
     /// Whether it is the log of a terminal, as its name says.
-    pub(crate) fn is_log(&self) -> bool {
+    pub(crate) fn is_terminal_log(&self) -> bool {
         self.link.get().and_then(|link| link.place()).is_some_and(|(_, path)| path.is_terminal())
     }
 

@@ -192,7 +192,7 @@ impl ContextFs {
             Handle::Listing(_) => Err(FsError::IsADirectory),
             Handle::File(handle) => {
                 let mut wanted = buffer.len();
-                if handle.node.is_log() {
+                if handle.node.is_message_log() {
                     let end = message::whole(&handle.file, stat_file(&handle.file)?.size)?;
                     wanted = wanted.min(end.saturating_sub(offset) as usize);
                 }
@@ -225,7 +225,7 @@ impl ContextFs {
         if !handle.writes {
             return Err(FsError::WrongMode);
         }
-        if handle.node.is_log() {
+        if handle.node.is_message_log() {
             self.0.write_log(&handle, offset, bytes, mode, owner)?;
             Counters::add(&self.0.counters.bytes_written, bytes.len() as u64);
             return Ok(bytes.len() as u32);
@@ -293,7 +293,7 @@ impl ContextFs {
     /// Reserves room, or makes holes, as fallocate(2).
     pub fn fallocate(&self, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
         let handle = self.0.handles.file(fh)?;
-        if handle.node.is_log() {
+        if handle.node.is_message_log() {
             return Err(FsError::Unsupported);
         }
         let file = handle.node.as_file()?;
@@ -390,7 +390,7 @@ impl Shared {
             closer: Mutex::default(),
         };
         let fh = self.handles.insert(Handle::File(Arc::new(handle)));
-        Opened { fh, file: Some(on_disk), writes, direct: node.is_log() }
+        Opened { fh, file: Some(on_disk), writes, direct: node.is_message_log() }
     }
 
     /// On a write-once mount, refuses to change what is sealed. A close that is under way is

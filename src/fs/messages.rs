@@ -61,7 +61,7 @@ impl Writer {
 }
 
 /// Whether `name` in the directory `parent` is that of a log.
-pub(crate) fn is_log(parent: &Node, name: &OsStr) -> bool {
+pub(crate) fn is_message_log(parent: &Node, name: &OsStr) -> bool {
     name == MESSAGES && is_history(parent)
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn is_history(dir: &Node) -> bool {
 
 impl Node {
     /// Whether it is the message log of a conversation.
-    pub(crate) fn is_log(&self) -> bool {
+    pub(crate) fn is_message_log(&self) -> bool {
         let Some(linked) = self.link().filter(|_| self.as_file().is_ok()) else { return false };
         let parent = {
             let link = linked.lock();
@@ -163,7 +163,7 @@ impl Shared {
     /// As a reader sees the file `node`, of which the disk says `stat`: a log has whole lines only.
     /// What a crash cut off is set aside, once nobody writes any more.
     pub(crate) fn shown(&self, node: &Node, stat: Stat) -> Result<Stat> {
-        if stat.size == 0 || !node.is_log() {
+        if stat.size == 0 || !node.is_message_log() {
             return Ok(stat);
         }
         let file = node.as_file()?.reader()?;

@@ -12,7 +12,7 @@ use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
-use crate::fs::messages::is_log;
+use crate::fs::messages::is_message_log;
 use crate::fs::node::DirNode;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
@@ -209,7 +209,7 @@ impl Shared {
 /// A file that is to be a message log has nothing but messages.
 fn check_log(node: &Node, to: &End<'_>) -> Result<()> {
     match node.as_file() {
-        Ok(file) if is_log(to.parent, to.name) && !node.is_log() => {
+        Ok(file) if is_message_log(to.parent, to.name) && !node.is_message_log() => {
             message::check(&Arc::new(file.open(OFlags::RDWR)?)).map_err(|error| match error {
                 MessageError::NotAMessage(why) => FsError::NotALog(why),
                 error => error.into(),

@@ -76,7 +76,7 @@ impl Shared {
         size: u64,
         fh: Option<Fh>,
     ) -> Result<()> {
-        if node.is_log() && size != self.shown(node, file.stat()?)?.size {
+        if node.is_message_log() && size != self.shown(node, file.stat()?)?.size {
             return Err(FsError::AppendOnly);
         }
         self.in_cap(node, size)?;

@@ -15,7 +15,6 @@ use crate::fs::body::Spool;
 use crate::fs::file::FileNode;
 use crate::fs::inode::Key;
 use crate::fs::kept;
-use crate::fs::log::without_places;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::overtime;
@@ -24,10 +23,14 @@ use crate::fs::rendered::RenderedNode;
 use crate::fs::rendered::Source;
 use crate::fs::rendered::Text;
 use crate::fs::rendered::Version;
+use crate::fs::terminal::without_places;
 use crate::materialize::Analyzer;
 use crate::materialize::SNIFFED;
+use crate::model::Analysis;
 use crate::model::Content;
+use crate::model::Limits;
 use crate::model::Place;
+use crate::model::Record;
 use crate::model::Subject;
 use crate::store::Artifact;
 use crate::store::CacheKey;
@@ -46,8 +49,27 @@ struct Seen<'a> {
     changes: u64,
     /// What the view is kept by, if the file is still the same when it ends.
     key: Option<CacheKey>,
-    /// There was time for the beginning of a log alone.
+    /// There was time for the beginning of a terminal's log alone.
     beginning: bool,
+}
+
+impl<'a> Seen<'a> {
+    /// Between two writes.
+    fn of(file: &'a FileNode) -> Result<Self> {
+        let reader = file.reader()?;
+        let writing = file.writing();
+        let (stat, changes) = (stat_file(&reader)?, writing.changes);
+        drop(writing);
+        Ok(Self { file, reader, stat, changes, key: None, beginning: false })
+    }
+}
+
+/// What is known of a file, beside its bytes, when a view of it, or of what a view of it says, is
+/// computed.
+struct Known {
+    record: Record,
+    place: Place,
+    limits: Limits,
 }
 
 impl Shared {
@@ -61,60 +83,79 @@ impl Shared {
         version: &Version,
         again: bool,
     ) -> Result<Body> {
-        let file = node.as_file()?;
-        let reader = file.reader()?;
-        let (stat, changes) = {
-            let writing = file.writing();
-            (stat_file(&reader)?, writing.changes)
-        };
-        if again && *version != self.version_at(node, &stat, changes)? {
+        let mut seen = Seen::of(node.as_file()?)?;
+        if again && *version != self.version_at(node, &seen.stat, seen.changes)? {
             return Err(FsError::Stale);
         }
-        let shown = self.shown(node, stat)?;
-        let place = self.place(node)?;
-        let mut record = self.record(node, &stat)?;
-        record.said.update(&said_of(&reader)?);
-        let tool = own.tool.get_or_init(|| record.said.tool_name());
-        let limits = self.options.limits.limits(tool.as_deref());
-        let whole = needs_analysis(view);
-        let key = if whole { None } else { self.key(file, &stat, &place, &limits, view) };
-        if let Some(kept) = key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {
+        let mut known = self.known(node, &seen.stat, &seen.reader, self.place(node)?)?;
+        own.tool.get_or_init(|| known.record.said.tool_name());
+        if !needs_analysis(view) {
+            seen.key = self.key(seen.file, &seen.stat, &known.place, &known.limits, view);
+        }
+        if let Some(kept) = seen.key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {
             return Ok(kept);
         }
+        let (content, mut analysis) = self.content(node, view, &mut seen, &mut known)?;
+        let masked = self.hide_secrets(&*content, &mut known.record, &mut analysis);
+        let content = masked.as_ref().map_or(&*content, |masked| masked);
+        let subject = self.subject(content, &analysis, &known);
+        let own = (!again && view.goes_on()).then_some(own);
+        self.write_view(own, view, &subject, seen)
+    }
+
+    fn known(&self, node: &Node, stat: &Stat, reader: &File, place: Place) -> Result<Known> {
+        let mut record = self.record(node, stat)?;
+        record.said.update(&said_of(reader)?);
+        let limits = self.options.limits.limits(record.said.tool_name().as_deref());
+        Ok(Known { record, place, limits })
+    }
+
+    /// The bytes that a view of a file looks at, of a terminal's log its text, and their analysis as far
+    /// as the view needs it.
+    fn content(
+        &self,
+        node: &Node,
+        view: &View,
+        seen: &mut Seen<'_>,
+        known: &mut Known,
+    ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
         let expired = until(self.options.view_deadline);
-        let is_log = file.is_log();
+        let (whole, is_log) = (needs_analysis(view), seen.file.is_terminal_log());
+        let size = self.shown(node, seen.stat)?.size;
         let mut found = if whole || is_log {
-            self.analysis(node, &reader, Some(&record), &expired)?
+            self.analysis(node, &seen.reader, Some(&known.record), &expired)?
         } else {
-            let content = Artifact::new(Arc::clone(&reader), shown.size);
+            let content = Artifact::new(Arc::clone(&seen.reader), size);
             Found { whole: false, ..sniff(&content)? }
         };
-        record.size = if found.whole { found.analysis.bytes } else { shown.size };
-        let artifact = Artifact::new(Arc::clone(&reader), record.size);
+        known.record.size = if found.whole { found.analysis.bytes } else { size };
+        let artifact = Artifact::new(Arc::clone(&seen.reader), known.record.size);
         let late = is_log && !found.whole;
-        let text = if late && whole {
+        seen.beginning = late && !whole;
+        if late && whole {
             found.analysis = Arc::new(without_places(&found.analysis));
-            None
-        } else if is_log {
-            self.text_of(file, &artifact, &mut found, &expired)?
+        }
+        let text = if is_log && !(late && whole) {
+            self.text_of(seen.file, &artifact, &mut found, &expired)?
         } else {
             None
         };
-        let beginning = late && !whole;
-        let mut analysis = found.analysis;
-        let content = text.as_ref().map_or(&artifact as &dyn Content, |text| text);
-        let masked = self.hide_secrets(content, &mut record, &mut analysis);
-        let subject = Subject {
-            content: masked.as_ref().map_or(content, |masked| masked),
-            analysis: &analysis,
-            record: &record,
-            place: &place,
-            limits: &limits,
-            redacts: self.mask_names(),
-            filters: &self.filters,
+        let content: Box<dyn Content> = match text {
+            Some(text) => Box::new(text),
+            None => Box::new(artifact),
         };
-        let own = (!again && view.goes_on()).then_some(own);
-        self.write_view(own, view, &subject, Seen { file, reader, stat, changes, key, beginning })
+        Ok((content, found.analysis))
+    }
+
+    fn subject<'a>(
+        &'a self,
+        content: &'a dyn Content,
+        analysis: &'a Analysis,
+        known: &'a Known,
+    ) -> Subject<'a> {
+        let Known { record, place, limits } = known;
+        let (redacts, filters) = (self.mask_names(), &self.filters);
+        Subject { content, analysis, record, place, limits, redacts, filters }
     }
 
     /// Writes a view of what was `seen`. If it can be kept, `own`, the view itself, goes on when its
@@ -172,22 +213,13 @@ impl Shared {
         if let Some(kept) = key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {
             return Ok(kept);
         }
-        let (file, place) = self.place_of_text(base)?;
-        let mut record = self.record(&file, &file.as_file()?.stat()?)?;
-        record.said.update(&said_of(&*file.as_file()?.reader()?)?);
+        let (node, place) = self.place_of_text(base)?;
+        let file = node.as_file()?;
+        let mut known = self.known(&node, &file.stat()?, &*file.reader()?, place)?;
         let mut analysis = sniff(&**text)?.analysis;
         // The text is masked already.
-        self.hide_secrets(&**text, &mut record, &mut analysis);
-        let limits = self.options.limits.limits(record.said.tool_name().as_deref());
-        let subject = Subject {
-            content: &**text,
-            analysis: &analysis,
-            record: &record,
-            place: &place,
-            limits: &limits,
-            redacts: self.mask_names(),
-            filters: &self.filters,
-        };
+        self.hide_secrets(&**text, &mut known.record, &mut analysis);
+        let subject = self.subject(&**text, &analysis, &known);
         let all = self.options.view_deadline;
         let expired = until(all.saturating_sub(asked.elapsed()).max(all / 2));
         let room = |length| self.room_for_result(length);
@@ -200,7 +232,7 @@ impl Shared {
             }
         }
         if !text.is_whole() {
-            rendered = rendered.of_beginning(&place);
+            rendered = rendered.of_beginning(&known.place);
         }
         Ok(spool.finish(rendered, key)?)
     }

@@ -44,7 +44,7 @@ impl Shared {
     /// Bytes that the views of `node` are made of: of a log, those of its text.
     pub(crate) fn text_length(&self, node: &Node) -> Result<u64> {
         let file = node.as_file()?;
-        if !file.is_log() {
+        if !file.is_terminal_log() {
             return Ok(file.stat()?.size);
         }
         let reader = file.reader()?;
