@@ -24,6 +24,7 @@ pub mod json;
 mod likeness;
 mod lines;
 mod magic;
+mod open_line;
 mod plain;
 mod repeated;
 mod sections;

@@ -19,6 +19,7 @@ use crate::materialize::failure::context::Context;
 use crate::materialize::failure::shown::Shown;
 use crate::materialize::failure::words::Words;
 use crate::materialize::likeness::Likeness;
+use crate::materialize::open_line::OpenLine;
 use crate::model::ErrorLine;
 use crate::model::Errors;
 
@@ -31,12 +32,7 @@ const LINE_BYTES: usize = 4096;
 /// Follows a stream, line by line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Failures {
-    /// Of the line that has not ended.
-    line: u64,
-    offset: u64,
-    /// The beginning of that line, if it lay in earlier blocks.
-    open: Vec<u8>,
-    open_bytes: u64,
+    open: OpenLine<LINE_BYTES>,
     found: Found,
 }
 
@@ -55,22 +51,22 @@ struct Found {
 impl Failures {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
-        if self.open_bytes > 0 {
+        if !self.open.is_empty() {
             let Some(end) = memchr::memchr(b'\n', rest) else {
-                return self.keep(rest);
+                return self.open.push(rest);
             };
-            self.keep(&rest[..end]);
+            self.open.push(&rest[..end]);
             self.end_open();
             rest = &rest[end + 1..];
         }
         let whole = memchr::memrchr(b'\n', rest).map_or(0, |end| end + 1);
         self.whole_lines(&rest[..whole]);
-        self.keep(&rest[whole..]);
+        self.open.push(&rest[whole..]);
     }
 
     /// What was found so far, the line that has not ended included.
     pub(super) fn finish(&self) -> Errors {
-        if self.open_bytes == 0 {
+        if self.open.is_empty() {
             return self.found.errors();
         }
         let mut ended = self.clone();
@@ -78,22 +74,13 @@ impl Failures {
         ended.found.errors()
     }
 
-    fn keep(&mut self, part: &[u8]) {
-        let room = LINE_BYTES - self.open.len();
-        self.open.extend_from_slice(&part[..room.min(part.len())]);
-        self.open_bytes += part.len() as u64;
-    }
-
     fn end_open(&mut self) {
-        let line = std::mem::take(&mut self.open);
-        if self.found.context.is_waiting() || prefilter::find(&line, 0).is_some() {
-            self.found.look(&line, self.line + 1, self.offset);
-        }
-        self.line += 1;
-        self.offset += self.open_bytes + 1;
-        self.open_bytes = 0;
-        self.open = line;
-        self.open.clear();
+        let found = &mut self.found;
+        self.open.end(|line, number, offset| {
+            if found.context.is_waiting() || prefilter::find(line, 0).is_some() {
+                found.look(line, number, offset);
+            }
+        });
     }
 
     /// `bytes` ends with a newline, and begins where a line does.
@@ -112,13 +99,17 @@ impl Failures {
                 memchr::memrchr(b'\n', &bytes[at..hit]).map_or(at, |newline| at + newline + 1);
             let end =
                 memchr::memchr(b'\n', &bytes[hit..]).map_or(bytes.len(), |length| hit + length);
-            self.line += memchr::memchr_iter(b'\n', &bytes[counted..start]).count() as u64;
+            self.open.lines += memchr::memchr_iter(b'\n', &bytes[counted..start]).count() as u64;
             counted = start;
-            self.found.look(&bytes[start..end], self.line + 1, self.offset + start as u64);
+            self.found.look(
+                &bytes[start..end],
+                self.open.lines + 1,
+                self.open.offset + start as u64,
+            );
             at = end + 1;
         }
-        self.line += memchr::memchr_iter(b'\n', &bytes[counted..]).count() as u64;
-        self.offset += bytes.len() as u64;
+        self.open.lines += memchr::memchr_iter(b'\n', &bytes[counted..]).count() as u64;
+        self.open.offset += bytes.len() as u64;
     }
 }
 

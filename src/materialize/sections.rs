@@ -9,6 +9,7 @@ mod kinds;
 use std::sync::LazyLock;
 
 use crate::materialize::fragments::Fragments;
+use crate::materialize::open_line::OpenLine;
 use crate::model::Section;
 use crate::model::Sections;
 
@@ -23,13 +24,8 @@ const LINES: u64 = 3;
 /// Follows a stream.
 #[derive(Debug, Clone)]
 pub(super) struct SectionLines {
-    /// Of the line that has not ended.
-    line: u64,
-    offset: u64,
-    /// The beginning of that line, as much as was in earlier blocks.
-    open: Vec<u8>,
-    open_bytes: u64,
-    /// Whether a blank line is before it, or nothing.
+    open: OpenLine<LINE_BYTES>,
+    /// Whether a blank line is before the open one, or nothing.
     apart: bool,
     found: [Kind; kinds::KINDS],
 }
@@ -50,24 +46,23 @@ struct Kind {
 
 impl SectionLines {
     pub(super) fn new() -> Self {
-        let (line, offset, open_bytes) = (0, 0, 0);
-        Self { line, offset, open: Vec::new(), open_bytes, apart: true, found: <_>::default() }
+        Self { open: OpenLine::default(), apart: true, found: <_>::default() }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let Some(end) = memchr::memchr(b'\n', bytes) else {
-            return self.keep(bytes);
+            return self.open.push(bytes);
         };
-        self.keep(&bytes[..end]);
+        self.open.push(&bytes[..end]);
         self.end_open();
         let last = memchr::memrchr(b'\n', bytes).unwrap_or(end);
         self.whole_lines(&bytes[end..=last]);
-        self.keep(&bytes[last + 1..]);
+        self.open.push(&bytes[last + 1..]);
     }
 
     /// The sections so far, the line that has not ended included; `lines` are all.
     pub(super) fn finish(&self, lines: u64) -> Sections {
-        if self.open_bytes == 0 {
+        if self.open.is_empty() {
             return best(&self.found, lines);
         }
         let mut ended = self.clone();
@@ -75,22 +70,13 @@ impl SectionLines {
         best(&ended.found, lines)
     }
 
-    fn keep(&mut self, part: &[u8]) {
-        let room = LINE_BYTES - self.open.len();
-        self.open.extend_from_slice(&part[..room.min(part.len())]);
-        self.open_bytes += part.len() as u64;
-    }
-
     /// The newline of the open line has come.
     fn end_open(&mut self) {
-        let line = std::mem::take(&mut self.open);
-        self.look(&line, self.line + 1, self.offset, self.apart);
-        self.apart = matches!(&line[..], b"" | b"\r");
-        self.line += 1;
-        self.offset += self.open_bytes + 1;
-        self.open_bytes = 0;
-        self.open = line;
-        self.open.clear();
+        let (found, apart) = (&mut self.found, &mut self.apart);
+        self.open.end(|line, number, offset| {
+            look(found, line, number, offset, *apart);
+            *apart = matches!(line, b"" | b"\r");
+        });
     }
 
     /// `bytes` begins and ends with a newline; the line before the first has been looked at.
@@ -102,25 +88,26 @@ impl SectionLines {
             let newlines = bytes[hit..].iter().take_while(|byte| **byte == b'\n').count();
             let start = hit + newlines;
             let Some(length) = memchr::memchr(b'\n', &bytes[start..]) else { break };
-            self.line += memchr::memchr_iter(b'\n', &bytes[counted..start]).count() as u64;
+            self.open.lines += memchr::memchr_iter(b'\n', &bytes[counted..start]).count() as u64;
             counted = start;
             let apart = if start == 1 { before } else { ends_blank(&bytes[..start]) };
             let line = &bytes[start..start + length.min(LINE_BYTES)];
-            self.look(line, self.line + 1, self.offset + start as u64 - 1, apart);
+            let offset = self.open.offset + start as u64 - 1;
+            look(&mut self.found, line, self.open.lines + 1, offset, apart);
             at = start + length;
         }
-        self.line += memchr::memchr_iter(b'\n', &bytes[counted..]).count() as u64;
-        self.offset += bytes.len() as u64 - 1;
+        self.open.lines += memchr::memchr_iter(b'\n', &bytes[counted..]).count() as u64;
+        self.open.offset += bytes.len() as u64 - 1;
         self.apart = if bytes.len() == 1 { before } else { ends_blank(bytes) };
     }
+}
 
-    fn look(&mut self, line: &[u8], number: u64, offset: u64, apart: bool) {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Some((kind, name)) = kinds::heading(line, apart, number == 1) {
-            let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
-            let offset = offset + name.start as u64;
-            self.found[kind].begin(Section { line: number, last: number, offset, length });
-        }
+fn look(found: &mut [Kind], line: &[u8], number: u64, offset: u64, apart: bool) {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if let Some((kind, name)) = kinds::heading(line, apart, number == 1) {
+        let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
+        let offset = offset + name.start as u64;
+        found[kind].begin(Section { line: number, last: number, offset, length });
     }
 }
 

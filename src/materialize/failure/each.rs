@@ -34,7 +34,7 @@ impl ErrorLines {
 
     /// The stream has ended; returns its last line, if that has no newline and is an error.
     pub fn end(&mut self) -> Vec<Seen> {
-        if self.0.open_bytes > 0 {
+        if !self.0.open.is_empty() {
             self.0.end_open();
         }
         self.take()
@@ -42,7 +42,7 @@ impl ErrorLines {
 
     /// Lines that ended so far.
     pub fn lines(&self) -> u64 {
-        self.0.line
+        self.0.open.lines
     }
 
     /// The words to search for that occurred, as `model::Errors` has them.
