@@ -8,16 +8,11 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 
-use rustix::fs::OFlags;
-
 use crate::keep::inventory::Found;
-use crate::model::RelPath;
 use crate::store::Conversation;
 use crate::store::StoreError;
 use crate::store::read_full_at;
 
-/// Where the messages are.
-const LOG: &str = "history/messages.jsonl";
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
 /// Bytes that a mention may have: a path inside a conversation, and a little around it.
@@ -29,16 +24,11 @@ const CALL: &[u8] = b"\"tool_call_id\"";
 
 /// Marks those of `found` that a message refers to. Without messages there are none.
 pub(super) fn mark(conversation: &Conversation, found: &mut [Found]) -> Result<(), StoreError> {
-    let Ok(path) = RelPath::new(LOG) else { return Ok(()) };
-    let log = match conversation.dir().open_file_at(&path, OFlags::RDONLY) {
-        Ok(log) => log,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(conversation.fault_of("read", &path, error)),
-    };
+    let Some(log) = conversation.log_file()? else { return Ok(()) };
     let names = Names::of(conversation, found)?;
     let mut mentioned = vec![false; found.len()];
     let read = each_window(&log, |window, fresh| names.look(window, fresh, &mut mentioned));
-    read.map_err(|error| conversation.fault_of("read", &path, error))?;
+    read.map_err(|error| conversation.log_fault("read", error))?;
     for (found, mentioned) in found.iter_mut().zip(mentioned) {
         found.referenced |= mentioned;
     }

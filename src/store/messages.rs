@@ -23,7 +23,7 @@ impl Conversation {
         match open.and_then(|dir| dir.open_file(layout::MESSAGES.as_ref(), OFlags::RDONLY)) {
             Ok(file) => Ok(Some(Arc::new(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.history_fault("open", layout::MESSAGES, error)),
+            Err(error) => Err(self.log_fault("open", error)),
         }
     }
 
@@ -44,12 +44,17 @@ impl Conversation {
         let (name, flags) = (OsStr::new(&name), OFlags::RDWR | OFlags::EXCL);
         let made = self.dir().create_file(name, flags, layout::FILE_MODE);
         let made = made.and_then(|file| self.dir().unlink(name).map(|()| file));
-        made.map_err(|error| self.history_fault("make a file for", layout::MESSAGES, error))
+        made.map_err(|error| self.log_fault("make a file for", error))
     }
 
     /// The directory of a kind of artifact, made where it has been removed.
     pub fn folder(&self, folder: Folder) -> Result<Dir, StoreError> {
         open_folder(self.dir(), folder).map_err(|error| self.listing_fault(error))
+    }
+
+    /// `error` of doing `action` to the log.
+    pub fn log_fault(&self, action: &'static str, error: io::Error) -> StoreError {
+        self.history_fault(action, layout::MESSAGES, error)
     }
 
     fn history_fault(&self, action: &'static str, name: &str, error: io::Error) -> StoreError {
