@@ -25,6 +25,7 @@ pub use by_tool::LimitsByTool;
 pub use content::Content;
 pub use content::REDACTION_BYTES;
 pub use content::Subject;
+pub use content::read_pieces;
 pub use content::view_bytes;
 pub use counts::Amount;
 pub use counts::Counted;

@@ -1,5 +1,3 @@
-use std::io;
-
 use proptest::prelude::*;
 
 use crate::materialize::Analyzer;
@@ -7,25 +5,11 @@ use crate::materialize::SNIFFED;
 use crate::materialize::analyze;
 use crate::materialize::is_binary;
 use crate::model::Analysis;
-use crate::model::Content;
 use crate::model::Encoding;
 use crate::model::Json;
 
-/// Bytes that can stand behind a `dyn Content`.
-struct Held<'a>(&'a [u8]);
-
-impl Content for Held<'_> {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(offset, buffer)
-    }
-}
-
 fn whole(bytes: &[u8]) -> Analysis {
-    analyze(&Held(bytes)).unwrap()
+    analyze(&bytes).unwrap()
 }
 
 /// The bytes cut after each of `cuts`, in turn.

@@ -44,6 +44,16 @@ impl<C: Content + ?Sized> Content for &C {
     }
 }
 
+impl Content for Vec<u8> {
+    fn len(&self) -> u64 {
+        <[u8] as Content>::len(self)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        <[u8] as Content>::read_at(self, offset, buffer)
+    }
+}
+
 impl Content for [u8] {
     fn len(&self) -> u64 {
         <[u8]>::len(self) as u64
@@ -55,6 +65,25 @@ impl Content for [u8] {
         buffer[..count].copy_from_slice(&self[start..start + count]);
         Ok(count)
     }
+}
+
+/// As [`Content::read_at`] of a content of `length` bytes that is made in pieces: `copy` puts into a
+/// buffer what it has from an offset on, at least a byte, or none where the content has been cut
+/// meanwhile.
+pub fn read_pieces(
+    length: u64,
+    offset: u64,
+    buffer: &mut [u8],
+    mut copy: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() && offset + (done as u64) < length {
+        match copy(offset + done as u64, &mut buffer[done..])? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    Ok(done)
 }
 
 /// All that a view is made from.

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use crate::model::Content;
+use crate::model::read_pieces;
 use crate::redact::BLOCK;
 use crate::redact::Rules;
 use crate::redact::block::Window;
@@ -47,19 +48,9 @@ impl Content for Masked<'_> {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut done = 0;
-        while done < buffer.len() && offset + (done as u64) < self.len() {
-            let at = offset + done as u64;
-            let block = self.block(at / BLOCK)?;
-            let rest = block.get((at % BLOCK) as usize..).unwrap_or_default();
-            let count = rest.len().min(buffer.len() - done);
-            if count == 0 {
-                break;
-            }
-            buffer[done..done + count].copy_from_slice(&rest[..count]);
-            done += count;
-        }
-        Ok(done)
+        read_pieces(self.len(), offset, buffer, |at, buffer| {
+            self.block(at / BLOCK)?.as_slice().read_at(at % BLOCK, buffer)
+        })
     }
 }
 

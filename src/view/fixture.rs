@@ -3,7 +3,6 @@
 use std::io;
 
 use crate::model::Analysis;
-use crate::model::Content;
 use crate::model::Encoding;
 use crate::model::Ended;
 use crate::model::Errors;
@@ -22,9 +21,6 @@ use crate::view::Rendered;
 use crate::view::View;
 use crate::view::render;
 use crate::view::run_filter;
-
-/// Content in memory; a slice has no size of its own, so it cannot be a `dyn Content`.
-pub(super) struct Bytes(pub(super) Vec<u8>);
 
 /// Runs filters right here: those of tests do no harm.
 struct InProcess;
@@ -51,19 +47,9 @@ impl Filters for InProcess {
     }
 }
 
-impl Content for Bytes {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0[..].read_at(offset, buffer)
-    }
-}
-
 /// An artifact, `/ctx/c7/artifacts/tool/9f3k.txt` unless said otherwise.
 pub(super) struct Fixture {
-    pub(super) bytes: Bytes,
+    pub(super) bytes: Vec<u8>,
     pub(super) analysis: Analysis,
     pub(super) record: Record,
     pub(super) place: Place,
@@ -78,7 +64,7 @@ impl Fixture {
         let analysis = analysis(&bytes);
         let record = Record { generation: 1, created: 1_763_755_200_000, ..Record::default() };
         let mut fixture = Self {
-            bytes: Bytes(bytes),
+            bytes,
             analysis,
             record,
             place: place("artifacts/tool/9f3k.txt"),

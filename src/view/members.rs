@@ -132,13 +132,12 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::view::fixture::Bytes;
 
     const NAMES: [&str; 3] = ["a", "status", "\u{e9}\"\\"];
 
     fn found(text: &str) -> Vec<Option<String>> {
-        let content = Bytes(text.into());
-        match members(&content, 0..content.len(), &NAMES, &|| false).unwrap() {
+        let content: Vec<u8> = text.into();
+        match members(&content, 0..content.len() as u64, &NAMES, &|| false).unwrap() {
             Members::Found(found) => {
                 let text =
                     |range: Range<u64>| text[range.start as usize..range.end as usize].trim();
@@ -178,7 +177,7 @@ mod tests {
     fn values_are_found_in_a_part_of_any_size() {
         let inner = format!("{{\"a\":\"{}\"}}", "\\\"x".repeat(BLOCK));
         let text = format!("[{inner}]");
-        let content = Bytes(text.clone().into());
+        let content: Vec<u8> = text.clone().into();
         let range = 1..text.len() as u64 - 1;
         let found = members(&content, range, &["a"], &|| false).unwrap();
         let Members::Found(found) = found else { unreachable!() };
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn time_can_run_out() {
-        let out = members(&Bytes(b"{}".to_vec()), 0..2, &NAMES, &|| true).unwrap();
+        let out = members(&b"{}".to_vec(), 0..2, &NAMES, &|| true).unwrap();
         assert!(matches!(out, Members::OutOfTime));
     }
 

@@ -97,7 +97,7 @@ mod tests {
     /// All pages, as a reader fetches them.
     fn pages(bytes: impl Into<Vec<u8>>) -> Vec<Vec<u8>> {
         let fixture = Fixture::new(bytes);
-        let count = PageNumber::count(fixture.bytes.0.len() as u64);
+        let count = PageNumber::count(fixture.bytes.len() as u64);
         let page = |number| fixture.render(&View::Page(PageNumber::after(number)));
         assert!(matches!(page(count), Err(RenderError::NotFound)));
         (0..count).map(|number| page(number).unwrap().0).collect()

@@ -144,11 +144,10 @@ pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::fixture::Bytes;
     use crate::view::fixture::Fixture;
 
     fn at(text: &str, line: u64) -> Option<u64> {
-        match line_start(&Bytes(text.into()), line, &|| false).unwrap() {
+        match line_start(&Vec::from(text), line, &|| false).unwrap() {
             Found::At(offset) => Some(offset),
             Found::Beyond => None,
             Found::OutOfTime(_) => unreachable!(),
@@ -176,7 +175,7 @@ mod tests {
 
     #[test]
     fn time_can_run_out() {
-        let found = line_start(&Bytes(b"a\nb\n".to_vec()), 2, &|| true).unwrap();
+        let found = line_start(&b"a\nb\n".to_vec(), 2, &|| true).unwrap();
         assert!(matches!(found, Found::OutOfTime(0)));
     }
 
@@ -202,9 +201,9 @@ mod tests {
     #[test]
     fn starts_are_found_backwards() {
         let text = format!("a\n{}", "x".repeat(3 * BLOCK));
-        let content = Bytes(text.into());
+        let content: Vec<u8> = text.into();
         let start = |offset| start_before(&content, offset).unwrap();
-        assert_eq!(start(content.len()), Some(2));
+        assert_eq!(start(content.len() as u64), Some(2));
         assert_eq!(start(2), Some(2));
         assert_eq!(start(1), Some(0));
         assert_eq!(start(0), Some(0));

@@ -138,7 +138,7 @@ fn a_preview_says_it_after_its_text() {
     assert!(long.contains("\n[Redacted: 1 secret (jwt 1)]\n\n[Full output: "), "{long}");
     assert!(long.lines().count() <= Limits::STAND_IN_LINES);
     let wide = "\u{20ac}".repeat(400) + "\n";
-    fixture.bytes.0 = format!("{MASK}\n{}", wide.repeat(20)).into();
+    fixture.bytes = format!("{MASK}\n{}", wide.repeat(20)).into();
     let full = fixture.text(&View::Preview);
     assert!(full.contains("\n[Redacted: ") && full.len() <= Limits::STAND_IN_BYTES);
 }

@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn nul_bytes_are_shown_as_their_symbol() {
         let mut fixture = Fixture::new("text");
-        fixture.bytes.0 = b"a\0b\n".to_vec();
+        fixture.bytes = b"a\0b\n".to_vec();
         assert_eq!(fixture.text(&View::Wrap), "a\u{2400}b\n");
     }
 

@@ -11,7 +11,6 @@ use crate::fs::Shared;
 use crate::fs::views::sniff;
 use crate::message::Host;
 use crate::message::Preview;
-use crate::model::Content;
 use crate::model::Limits;
 use crate::model::NoFilters;
 use crate::model::Place;
@@ -69,9 +68,9 @@ impl Host for Keeper<'_> {
     }
 
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool> {
-        let analysis = sniff(&Held(output)).map_err(|error| told(&error))?.analysis;
+        let analysis = sniff(&output).map_err(|error| told(&error))?.analysis;
         let subject = Subject {
-            content: &Held(output),
+            content: &output,
             analysis: &analysis,
             record: &Record::default(),
             place: &Place::alone(""),
@@ -116,19 +115,6 @@ impl Host for Keeper<'_> {
         self.shared.count_handed(self.conversation.id(), &record, &text);
         let text = String::from_utf8(text).map_err(io::Error::other)?;
         Ok(Preview { text: text.trim_end().to_owned(), full_output_path: place.file() })
-    }
-}
-
-/// Bytes in memory.
-struct Held<'a>(&'a [u8]);
-
-impl Content for Held<'_> {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(offset, buffer)
     }
 }
 

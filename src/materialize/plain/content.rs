@@ -10,6 +10,7 @@ use crate::materialize::plain::Marks;
 use crate::materialize::plain::Stripper;
 use crate::materialize::plain::marks::Mark;
 use crate::model::Content;
+use crate::model::read_pieces;
 
 /// Bytes of the log that are read at once.
 const STEP: usize = 64 * 1024;
@@ -111,20 +112,10 @@ impl<C: Content> Content for Plain<C> {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut done = 0;
-        while done < buffer.len() && offset + (done as u64) < self.length {
-            let at = offset + done as u64;
+        read_pieces(self.length, offset, buffer, |at, buffer| {
             let block = self.block(at)?;
-            let rest = block.bytes.get((at - block.start) as usize..).unwrap_or_default();
-            let count = rest.len().min(buffer.len() - done);
-            if count == 0 {
-                // The log has been cut meanwhile.
-                break;
-            }
-            buffer[done..done + count].copy_from_slice(&rest[..count]);
-            done += count;
-        }
-        Ok(done)
+            block.bytes.read_at(at - block.start, buffer)
+        })
     }
 }
 

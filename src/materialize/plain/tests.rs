@@ -1,23 +1,9 @@
-use std::io;
-
 use bstr::ByteSlice as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::Content;
-
-struct Bytes(Vec<u8>);
-
-impl Content for Bytes {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0[..].read_at(offset, buffer)
-    }
-}
+use crate::model::Content as _;
 
 #[track_caller]
 fn shows(log: &[u8], text: &[u8]) {
@@ -108,10 +94,10 @@ proptest! {
         at in 0.0..1.0,
         size in 1..200_000_usize,
     ) {
-        let log = Bytes(pieces.concat().repeat(repeat));
-        let text = plain(&log.0);
+        let log = pieces.concat().repeat(repeat);
+        let text = plain(&log);
         let (marks, read) = Marks::of(&log, &|| false).unwrap();
-        prop_assert_eq!(read, log.len());
+        prop_assert_eq!(read, log.len() as u64);
         let content = Plain::new(&log, marks.clone()).unwrap();
         prop_assert_eq!(content.len(), text.len() as u64);
         let offset = (text.len() as f64 * at) as usize;
@@ -119,9 +105,9 @@ proptest! {
         prop_assert_eq!(content.bytes(offset as u64, size).unwrap(), wanted);
         prop_assert_eq!(content.bytes(0, size).unwrap(), &text[..text.len().min(size)]);
         // The same marks serve a log that was shorter.
-        let shorter = Bytes(log.0[..(log.0.len() as f64 * at) as usize].to_vec());
+        let shorter = log[..(log.len() as f64 * at) as usize].to_vec();
         let content = Plain::new(&shorter, marks).unwrap();
-        prop_assert_eq!(content.bytes(0, usize::MAX).unwrap(), plain(&shorter.0));
+        prop_assert_eq!(content.bytes(0, usize::MAX).unwrap(), plain(&shorter));
     }
 }
 

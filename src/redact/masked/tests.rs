@@ -6,18 +6,6 @@ use crate::redact::SETS;
 use crate::redact::Set;
 use crate::redact::block::REACH;
 
-struct Bytes(Vec<u8>);
-
-impl Content for Bytes {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.as_slice().read_at(offset, buffer)
-    }
-}
-
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 const MASK: &str = "[redacted:aws-key]**";
 
@@ -27,8 +15,8 @@ fn all() -> Rules {
         .unwrap()
 }
 
-fn whole(content: &Bytes, rules: &Rules) -> Vec<u8> {
-    Masked::new(content, rules).bytes(0, content.0.len()).unwrap()
+fn whole(content: &[u8], rules: &Rules) -> Vec<u8> {
+    Masked::new(&content, rules).bytes(0, content.len()).unwrap()
 }
 
 /// Lines of words, secrets among them, about as long as `size`; some lines are very long.
@@ -58,11 +46,11 @@ proptest! {
         bytes in text(),
         reads in prop::collection::vec((any::<prop::sample::Index>(), 1_usize..70_000), 1..12),
     ) {
-        let (rules, content) = (all(), Bytes(bytes));
+        let (rules, content) = (all(), bytes);
         let once = whole(&content, &rules);
         let masked = Masked::new(&content, &rules);
         for (at, length) in reads {
-            let at = at.index(content.0.len());
+            let at = at.index(content.len());
             let end = (at + length).min(once.len());
             prop_assert_eq!(&masked.bytes(at as u64, length).unwrap(), &once[at..end]);
         }
@@ -70,20 +58,20 @@ proptest! {
 
     #[test]
     fn only_secrets_change(bytes in text()) {
-        let (rules, content) = (all(), Bytes(bytes));
+        let (rules, content) = (all(), bytes);
         let once = whole(&content, &rules);
-        prop_assert_eq!(once.len(), content.0.len());
+        prop_assert_eq!(once.len(), content.len());
         let mut is_secret = vec![false; once.len()];
-        for secret in rules.find(&content.0, 0) {
+        for secret in rules.find(&content, 0) {
             is_secret[secret.range].fill(true);
         }
-        for (at, (shown, stored)) in once.iter().zip(&content.0).enumerate() {
+        for (at, (shown, stored)) in once.iter().zip(&content).enumerate() {
             prop_assert!(is_secret[at] || shown == stored, "byte {} changed", at);
             prop_assert_eq!(*shown == b'\n', *stored == b'\n');
         }
         let text = String::from_utf8_lossy(&once);
         prop_assert!(!text.contains(KEY) && !text.contains("MINE-") && !text.contains("abc123"));
-        let again = whole(&Bytes(once.clone()), &rules);
+        let again = whole(&once, &rules);
         prop_assert_eq!(again, once, "masked twice");
     }
 }
@@ -104,7 +92,7 @@ fn secrets_across_blocks_are_seen_whole() {
                     .filter(|byte| **byte == b' ')
                     .for_each(|byte| *byte = b'\n');
             }
-            let shown = whole(&Bytes(bytes.clone()), &rules);
+            let shown = whole(&bytes, &rules);
             let at = BLOCK as usize - shift;
             assert_eq!(&shown[at..at + KEY.len()], MASK.as_bytes(), "{shift}");
         }
@@ -117,7 +105,7 @@ fn a_secret_as_long_as_is_promised_is_masked_wherever_it_stands() {
     let secret = format!("<{}>", "s".repeat(REACH - 2));
     for before in [0, BLOCK as usize - REACH, BLOCK as usize - 5000, BLOCK as usize] {
         let bytes = [".".repeat(before), secret.clone(), ".".repeat(300_000)].concat();
-        let shown = whole(&Bytes(bytes.into_bytes()), &rules);
+        let shown = whole(&bytes.into_bytes(), &rules);
         assert!(!shown.contains(&b's'), "{before}");
         assert_eq!(memchr::memchr_iter(b'.', &shown).count(), before + 300_000);
     }
@@ -128,7 +116,7 @@ fn a_private_key_keeps_its_lines() {
     let line = "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5kM7oP9rS1uV3xY5zA7cD9fG1iK3l";
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
     let text = format!("a\n{begin}\n{line}\n{line}\n{end}\nb\n");
-    let shown = String::from_utf8(whole(&Bytes(text.into_bytes()), &all())).unwrap();
+    let shown = String::from_utf8(whole(&text.into_bytes(), &all())).unwrap();
     let stars = "*".repeat(64);
     let want = format!("a\n[redacted:private-key]*****\n{stars}\n{stars}\n{}\nb\n", "*".repeat(25));
     assert_eq!(shown, want);
@@ -140,7 +128,7 @@ fn json_stays_json() {
         "{{\"env\": \"A={KEY}\\nDB=postgres://a:b1b2b3b4b5@h\\n\", \"token\": \"{}\", \"n\": 1}}",
         "abc123".repeat(9)
     );
-    let shown = whole(&Bytes(text.into_bytes()), &all());
+    let shown = whole(&text.into_bytes(), &all());
     let value: serde_json::Value = serde_json::from_slice(&shown).unwrap();
     assert_eq!(value["env"], format!("A={MASK}\nDB=postgres://a:[redacted]@h\n"));
     assert!(value["token"].as_str().unwrap().starts_with("[redacted:secret]***"));

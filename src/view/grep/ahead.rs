@@ -280,7 +280,6 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use super::*;
-    use crate::view::fixture::Bytes;
 
     /// Where reading begins: at the second line.
     const START: u64 = 8;
@@ -331,8 +330,8 @@ mod tests {
 
     #[test]
     fn what_does_not_match_is_left_out() {
-        let content = Bytes(text(20_000));
-        let all = &content.0[8..];
+        let content = text(20_000);
+        let all = &content[8..];
         with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
             let (read, lines) = read(ahead, START, usize::MAX).unwrap();
             assert_eq!(read.len(), all.len());
@@ -347,26 +346,26 @@ mod tests {
 
     #[test]
     fn it_reads_the_same_forwards_and_back_and_need_not_be_read_to_the_end() {
-        let content = Bytes(text(20_000));
+        let content = text(20_000);
         let much = Options { after: 1000, ..Options::default() };
         for stop in [usize::MAX, 50_000] {
             with_ahead(&content, &much, sizes(0, 10_000), |ahead| {
                 assert!(!ahead.has_gaps());
                 let (bytes, lines) = read(ahead, START, stop).unwrap();
-                assert_eq!(bytes, content.0[8..8 + bytes.len()]);
-                assert!(lines == 0 && bytes.len() >= stop.min(content.0.len() - 8));
+                assert_eq!(bytes, content[8..8 + bytes.len()]);
+                assert!(lines == 0 && bytes.len() >= stop.min(content.len() - 8));
                 let (again, _) = read(ahead, 30_001, 5000).unwrap();
-                assert_eq!(again, content.0[30_001..30_001 + again.len()]);
+                assert_eq!(again, content[30_001..30_001 + again.len()]);
             });
         }
     }
 
     #[test]
     fn a_small_content_is_not_worth_a_thread() {
-        let content = Bytes(text(1000));
+        let content = text(1000);
         with_ahead(&content, &Options::default(), sizes(7993, 1000), |ahead| {
             assert!(ahead.queue.is_none() && !ahead.has_gaps());
-            assert_eq!(read(ahead, START, usize::MAX).unwrap().0, content.0[8..]);
+            assert_eq!(read(ahead, START, usize::MAX).unwrap().0, content[8..]);
         });
     }
 
@@ -383,7 +382,7 @@ mod tests {
 
     /// Fails from some place on, on other threads or on all.
     struct Failing {
-        bytes: Bytes,
+        bytes: Vec<u8>,
         everywhere: bool,
         panics: bool,
         failed: AtomicBool,
@@ -391,7 +390,7 @@ mod tests {
 
     impl Content for Failing {
         fn len(&self) -> u64 {
-            self.bytes.len()
+            self.bytes.len() as u64
         }
 
         fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -406,14 +405,14 @@ mod tests {
     }
 
     fn failing(everywhere: bool, panics: bool) -> Failing {
-        let bytes = Bytes(text(20_000));
+        let bytes = text(20_000);
         Failing { bytes, everywhere, panics, failed: AtomicBool::new(false) }
     }
 
     #[test]
     fn what_another_thread_cannot_read_is_read_again() {
         let content = failing(false, false);
-        let all = &content.bytes.0[8..];
+        let all = &content.bytes[8..];
         with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
             let (read, _) = read(ahead, START, usize::MAX).unwrap();
             assert_eq!(read.len(), all.len());
@@ -436,7 +435,7 @@ mod tests {
         let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             with_ahead(&content, &Options::default(), sizes(0, 10_000), |ahead| {
                 let read = read(ahead, START, usize::MAX).unwrap().0;
-                assert_eq!(read.len(), content.bytes.0.len() - 8);
+                assert_eq!(read.len(), content.bytes.len() - 8);
             });
         }));
         assert_eq!(read.is_err(), content.failed.load(Ordering::Relaxed));
@@ -444,13 +443,13 @@ mod tests {
 
     /// Other threads can read it only once that is allowed.
     struct Slow {
-        bytes: Bytes,
+        bytes: Vec<u8>,
         allowed: AtomicBool,
     }
 
     impl Content for Slow {
         fn len(&self) -> u64 {
-            self.bytes.len()
+            self.bytes.len() as u64
         }
 
         fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -463,7 +462,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_longer_than_there_is_time() {
-        let content = Slow { bytes: Bytes(text(20_000)), allowed: AtomicBool::new(false) };
+        let content = Slow { bytes: text(20_000), allowed: AtomicBool::new(false) };
         let (matcher, asked) = (RegexMatcher::new_line_matcher("x").unwrap(), Cell::new(0));
         let expired = || asked.replace(asked.get() + 1) > 200;
         let (options, sizes) = (Options::default(), sizes(0, 10_000));
@@ -471,7 +470,7 @@ mod tests {
         thread::scope(|scope| {
             let mut ahead = Ahead::start(scope, &content, START, seek, &expired);
             let (read, _) = read(&mut ahead, START, usize::MAX).unwrap();
-            assert_eq!(read.len(), content.bytes.0.len() - 8);
+            assert_eq!(read.len(), content.bytes.len() - 8);
             content.allowed.store(true, Ordering::Relaxed);
         });
     }

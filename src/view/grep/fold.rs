@@ -340,7 +340,6 @@ mod tests {
     use grep_regex::RegexMatcher;
 
     use super::*;
-    use crate::view::fixture::Bytes;
     use crate::view::grep::ahead::Seek;
     use crate::view::grep::ahead::Sizes;
     use crate::view::grep::survey;
@@ -348,7 +347,7 @@ mod tests {
 
     #[test]
     fn few_folds_are_kept_however_much_is_left_out() {
-        let content = Bytes("fine\nfine\nfine\nbad\n".repeat(9000).into_bytes());
+        let content = "fine\nfine\nfine\nbad\n".repeat(9000).into_bytes();
         let from = Position { line: 1, column: 1 };
         let trace = Trace::new(0, from, 0);
         let (matcher, options) =
@@ -365,7 +364,7 @@ mod tests {
                 assert!(trace.folds.borrow().len() <= UNSEARCHED + 1);
             }
         });
-        assert!(read < content.0.len() / 2, "{read}");
+        assert!(read < content.len() / 2, "{read}");
         assert_eq!(trace.position(), Position { line: 36_001, column: 1 });
     }
 }

@@ -258,13 +258,12 @@ impl Events for Unheard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::fixture::Bytes;
     use crate::view::jq::path::leading;
     use crate::view::jq::wire::Input;
 
     /// What is sent for `filter`, from `line` on.
     fn feed(filter: &str, text: &str, line: u64) -> Vec<Input> {
-        let content = Bytes(text.as_bytes().to_vec());
+        let content = text.as_bytes().to_vec();
         let steps = leading(filter).steps;
         let mut sent = Vec::new();
         let (_, done) = Feeder::new(&content, &steps, &|| false, &mut sent).run(line);
@@ -337,7 +336,7 @@ mod tests {
 
     #[test]
     fn it_can_be_stopped() {
-        let content = Bytes(b"[1]\n".repeat(10));
+        let content = b"[1]\n".repeat(10);
         let mut sent = Vec::new();
         let (passed, done) = Feeder::new(&content, &[], &|| true, &mut sent).run(1);
         done.unwrap();

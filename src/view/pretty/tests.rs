@@ -4,7 +4,6 @@ use serde_json::Value;
 use super::*;
 use crate::materialize::analyze;
 use crate::view::View;
-use crate::view::fixture::Bytes;
 use crate::view::fixture::Fixture;
 
 /// Analysed for real, as what is JSON decides here.
@@ -176,7 +175,7 @@ fn what_is_not_json_is_said_to_be_none() {
 fn a_long_string_is_json() {
     let text = format!("  \"{}\"\n", "x".repeat(200_000));
     let mut fixture = fixture(text.as_str());
-    fixture.analysis = analyze(&Bytes(text.as_bytes()[..65_536].to_vec())).unwrap();
+    fixture.analysis = analyze(&text.as_bytes()[..65_536].to_vec()).unwrap();
     assert_eq!(fixture.text(&View::Pretty), text.trim_start());
 }
 
@@ -186,7 +185,7 @@ fn what_is_no_text_further_on_is_not_shown() {
         b"{\"name\":\"a value that is long enough to be told from text\",\"more\":[1,2,3]}\nno \0 text\n".to_vec();
     let mut fixture = fixture(text.clone());
     text.truncate(78);
-    fixture.analysis = analyze(&Bytes(text)).unwrap();
+    fixture.analysis = analyze(&text).unwrap();
     let shown = fixture.text(&View::Pretty);
     let notices: Vec<&str> = shown.lines().filter(|line| line.starts_with("# ")).collect();
     assert_eq!(notices.len(), 2, "{shown}");

@@ -112,7 +112,7 @@ fn a_handle_is_the_text_of_the_format() {
     fixture.analysis.lines = 789;
     fixture.analysis.tokens = 45_678;
     fixture.analysis.bytes = 123_455;
-    fixture.bytes.0.truncate(123_455);
+    fixture.bytes.truncate(123_455);
     let session = "session-01890a5d-ac96-774b-bcce-b302099a8057";
     let call = "0190163d-8694-739b-aea5-966c26f8ad91";
     let path = format!("artifacts/tool/{call}.txt");
@@ -260,7 +260,7 @@ fn a_preview_has_few_lines_and_short_ones() {
     let mut fixture = fixture("\n".repeat(60_000));
     check(Form::Preview, &fixture);
     assert_eq!(replaced(Form::Preview, &fixture).lines().count(), Limits::STAND_IN_LINES);
-    fixture.bytes.0 = [b"a\n".to_vec(), vec![b'x'; 60_000]].concat();
+    fixture.bytes = [b"a\n".to_vec(), vec![b'x'; 60_000]].concat();
     fixture.limits.message_preview = 5000;
     check(Form::Preview, &fixture);
     let preview = replaced(Form::Preview, &fixture);
@@ -282,7 +282,7 @@ proptest! {
         for form in FORMS {
             check(form, &fixture);
         }
-        let text = String::from_utf8(fixture.bytes.0.clone()).unwrap();
+        let text = String::from_utf8(fixture.bytes.clone()).unwrap();
         let preview = fixture.text(&View::Preview);
         if !fixture.analysis.is_binary() {
             let first = preview.strip_suffix("\n\n[Full output: /ctx/c7/artifacts/tool/9f3k.txt]\n");

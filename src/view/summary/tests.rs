@@ -63,7 +63,7 @@ fn check(text: &str) {
 
 /// Lines `range` of `fixture`, joined.
 fn lines(fixture: &Fixture, first: usize, last: usize) -> String {
-    let text = String::from_utf8(fixture.bytes.0.clone()).unwrap();
+    let text = String::from_utf8(fixture.bytes.clone()).unwrap();
     text.split_inclusive('\n').take(last).skip(first - 1).collect()
 }
 

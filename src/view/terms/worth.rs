@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     fn order(text: &str) -> Vec<String> {
-        let content = crate::view::fixture::Bytes(text.into());
+        let content: Vec<u8> = text.into();
         let tally = Tally::take(&content, false, &|| false).unwrap();
         let text = |term: &Term<'_>| String::from_utf8(term.text.to_vec()).unwrap();
         best(&tally, 100).iter().map(text).collect()

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::redact::Rule;
-use crate::view::fixture::Bytes;
 use crate::view::grep::fold;
 use crate::view::grep::tests::QUERIES;
 use crate::view::grep::tests::corpus;
@@ -103,7 +102,7 @@ impl Corpus for Memory {
             _ => {}
         }
         if self.large || bytes.len() >= buffer.len() {
-            return Ok(Loaded::Opened(Box::new(Bytes(bytes.clone()))));
+            return Ok(Loaded::Opened(Box::new(bytes.clone())));
         }
         buffer[..bytes.len()].copy_from_slice(bytes);
         Ok(Loaded::Whole(bytes.len()))
@@ -340,11 +339,11 @@ fn a_search_can_run_out_of_time() {
 }
 
 /// A content that takes too long from its second MiB on.
-struct Slow<'a>(Bytes, &'a AtomicBool);
+struct Slow<'a>(Vec<u8>, &'a AtomicBool);
 
 impl Content for Slow<'_> {
     fn len(&self) -> u64 {
-        self.0.len()
+        self.0.len() as u64
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -368,7 +367,7 @@ impl Corpus for SlowFirst {
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded> {
         match number {
             0 => {
-                let bytes = Bytes(self.0.artifacts[0].1.clone());
+                let bytes = self.0.artifacts[0].1.clone();
                 Ok(Loaded::Opened(Box::new(Slow(bytes, self.1))))
             }
             _ => self.0.load(number, buffer),

@@ -72,7 +72,7 @@ impl<'a> Worker<'a> {
                 self.mask(&mut buffer[..length])?;
                 return self.search_whole(number, &buffer[..length]);
             }
-            Loaded::Whole(length) => Box::new(Bytes(buffer[..length].to_vec())),
+            Loaded::Whole(length) => Box::new(buffer[..length].to_vec()),
             Loaded::Opened(content) if is_binary(&content.bytes(0, SNIFFED)?) => {
                 return Ok(Outcome::Binary);
             }
@@ -87,7 +87,7 @@ impl<'a> Worker<'a> {
     /// Masks the secrets in a whole artifact.
     fn mask(&self, bytes: &mut [u8]) -> io::Result<()> {
         let Some(rules) = self.search.directory.redacts else { return Ok(()) };
-        let content = Bytes(bytes.to_vec());
+        let content = bytes.to_vec();
         Masked::new(&content, rules).read_at(0, bytes).map(|_| ())
     }
 
@@ -102,7 +102,7 @@ impl<'a> Worker<'a> {
         let searched = self.searcher.search_slice(&self.matcher, text, &mut report);
         if let Err(error) = searched.and_then(|()| self.flush(&mut report)) {
             let too_much = report.page.failed();
-            let later = || Outcome::Later(Box::new(Bytes(bytes.to_vec())));
+            let later = || Outcome::Later(Box::new(bytes.to_vec()));
             return if too_much { Ok(later()) } else { Err(error) };
         }
         let mut part = self.part(number, report, End::Whole)?;
@@ -173,19 +173,6 @@ impl<'a> Worker<'a> {
     /// Without a limit, nothing stays in the page.
     fn flush(&self, report: &mut Report<'_>) -> io::Result<()> {
         if self.search.streams() { report.page.flush() } else { Ok(()) }
-    }
-}
-
-/// Bytes as content.
-struct Bytes(Vec<u8>);
-
-impl Content for Bytes {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0[..].read_at(offset, buffer)
     }
 }
 
