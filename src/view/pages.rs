@@ -139,6 +139,17 @@ mod tests {
     }
 
     #[test]
+    fn as_the_artifact_grows_only_its_last_page_changes() {
+        let text: String = (0..4000).map(|n| format!("line {}\n", "x".repeat(n % 97))).collect();
+        let grown = pages(text.as_str());
+        for length in (0..text.len()).step_by(977) {
+            let before = pages(&text[..length]);
+            let all_but_last = before.len().saturating_sub(1);
+            assert_eq!(before[..all_but_last], grown[..all_but_last], "{length}");
+        }
+    }
+
+    #[test]
     fn a_long_line_is_cut_between_characters() {
         for character in ["x", "\u{e9}", "\u{20ac}", "\u{1f600}"] {
             let text = character.repeat(10_000);

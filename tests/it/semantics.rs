@@ -1,6 +1,8 @@
-//! `docs/SEMANTICS.md` is true: every example in it runs on a real mount.
+//! `docs/SEMANTICS.md` is true: every example in it runs on a real mount, and what has no example names
+//! the tests that show it.
 
 mod document;
+mod shown;
 mod wildcard;
 
 use std::env;
