@@ -122,6 +122,20 @@ fn tools_and_removals_are_told_apart_and_outlast_all() {
 }
 
 #[test]
+fn sums_stay_with_their_conversation() {
+    let store = Arc::new(TestStore::new());
+    store.put("c", "a", &[b'x'; 20_000]);
+    store.put("other", "a", &[b'x'; 30_000]);
+    let stored = || number(&stats(&store, &[])["total"]["stored"]["bytes"]);
+    let archive = store.ctxfs("export", &["c"]).stdout();
+    store.ctxfs("import", &["--as", "again", "-"]).stdin(archive).stdout();
+    assert_eq!(stored(), 50_000, "what is imported was stored elsewhere");
+    let mount = TestMount::of(&store, Mode::Passthrough, &[]);
+    fs::remove_dir_all(mount.path().join("other")).unwrap();
+    assert_eq!(stored(), 20_000);
+}
+
+#[test]
 fn a_person_sees_a_table_and_a_chart() {
     let store = TestStore::new();
     store.put("c", "a", "text\n".repeat(5000).as_bytes());
