@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn as_the_artifact_grows_only_its_last_page_changes() {
-        let text: String = (0..4000).map(|n| format!("line {}\n", "x".repeat(n % 97))).collect();
+        let lines: Vec<String> = (0..4000).map(|n| "x".repeat(n % 97)).collect();
+        let text = lines.join("\n");
         let grown = pages(text.as_str());
         for length in (0..text.len()).step_by(977) {
             let before = pages(&text[..length]);
