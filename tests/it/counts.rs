@@ -124,8 +124,8 @@ fn tools_and_removals_are_told_apart_and_outlast_all() {
 #[test]
 fn sums_stay_with_their_conversation() {
     let store = Arc::new(TestStore::new());
-    store.put("c", "a", &[b'x'; 20_000]);
-    store.put("other", "a", &[b'x'; 30_000]);
+    store.put("c", "a", &vec![b'x'; 20_000]);
+    store.put("other", "a", &vec![b'x'; 30_000]);
     let stored = || number(&stats(&store, &[])["total"]["stored"]["bytes"]);
     let archive = store.ctxfs("export", &["c"]).stdout();
     store.ctxfs("import", &["--as", "again", "-"]).stdin(archive).stdout();
