@@ -3,8 +3,9 @@
 //! [`ContextFs`] has one method an operation, in its own terms ([`Ino`], [`Attr`], [`Entry`],
 //! [`Errno`]); the `fuse` layer translates. It may be called from many threads at once.
 //!
-//! Locks, in the order in which they may be held together: `Shared::places`, the link of a node on
-//! disk, its `Writing`, its analysis, the inode table. None is held while a view is computed.
+//! Locks, in the order in which they may be held together: a manifest, `Shared::places`, the link
+//! of a node on disk, its `Writing`, its analysis, the inode table. None is held while a view is
+//! computed.
 
 mod analysis;
 mod attr;
@@ -30,6 +31,7 @@ mod metrics;
 mod node;
 mod overtime;
 mod pool;
+mod recording;
 mod redaction;
 mod removed;
 mod rename;

@@ -75,6 +75,7 @@ pub use layout::conversation_path;
 pub use layout::is_bookkeeping;
 pub use lease::Lease;
 pub use lease::lease_is_free;
+pub use manifest::Held;
 pub use manifest::Position;
 pub use naming::call_stem;
 pub use owner::this_process;

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::PoisonError;
 
 use crate::fs::Caller;
 use crate::fs::ContextFs;
@@ -252,18 +251,20 @@ impl Shared {
 
     fn unlink_node(&self, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<()> {
         let file = node.as_file()?;
-        let _places = self.places.read().unwrap_or_else(PoisonError::into_inner);
-        let place = node.place();
+        let Some(held) = self.hold_record(node)? else {
+            let mut link = file.link.lock();
+            dir.dir.unlink(name)?;
+            *link = None;
+            return Ok(());
+        };
         let mut link = file.link.lock();
         let bytes = dir.dir.stat(name)?.size;
         dir.dir.unlink(name)?;
         *link = None;
-        if let Some((id, path)) = place {
-            let record = self.conversation(&id)?.forget(&path)?;
-            if path.is_artifact() {
-                self.count_deleted(&id, bytes, record);
-            }
-        }
+        drop(link);
+        let record = held.conversation.forget_held(&held.manifest, &held.path)?;
+        self.count_deleted(held.conversation.id(), bytes, record);
+        held.release();
         Ok(())
     }
 

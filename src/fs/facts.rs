@@ -20,6 +20,7 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::State;
 use crate::store::Conversation;
+use crate::store::Held;
 use crate::store::Position;
 use crate::store::Stat;
 use crate::store::Time;
@@ -45,7 +46,7 @@ impl Shared {
         let (id, path) = node.place().ok_or(FsError::Stale)?;
         let conversation = self.conversation(&id)?;
         let writing = node.as_file()?.writing();
-        record_at(&writing, &conversation, &path, stat)
+        record_at(&writing, &conversation, &path, stat, None)
     }
 
     /// A number that changes with anything beside the bytes that a view shows, and with nothing
@@ -63,7 +64,7 @@ impl Shared {
         if let Some(version) = file.facts.known(&basis).filter(|_| file.writing().is_at_rest()) {
             return Ok(version);
         }
-        let mut record = record_at(&file.writing(), &conversation, &basis.place.1, stat)?;
+        let mut record = record_at(&file.writing(), &conversation, &basis.place.1, stat, None)?;
         let lasts = record.state != State::Live && file.writing().is_at_rest();
         // Sealing brings what the attributes say into the record.
         let said = file.reader().and_then(|file| Ok(said_of(&file)?));
@@ -115,16 +116,21 @@ fn version_of(place: &(Component, RelPath), record: &Record) -> u64 {
     hasher.finish()
 }
 
-/// As [`Shared::record`], while the file's writers are held.
+/// As [`Shared::record`], while the file's writers are held; and `manifest`, where the caller holds that.
 pub(crate) fn record_at(
     writing: &Writing,
     conversation: &Conversation,
     path: &RelPath,
     stat: &Stat,
+    manifest: Option<&Held>,
 ) -> Result<Record> {
     let mut known = conversation.record(path)?;
     if !writing.unsealed && known.as_ref().is_some_and(|record| record.state == State::Live) {
-        known = conversation.recover(path)?.or(known);
+        let recovered = match manifest {
+            Some(held) => conversation.recover_held(held, path),
+            None => conversation.recover(path),
+        };
+        known = recovered?.or(known);
     }
     let recorded = known.as_ref().map(|known| (known.generation, known.state == State::Live));
     let mut record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));

@@ -1,5 +1,6 @@
 //! Renaming: names move, and what is known of an artifact moves along.
 
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::PoisonError;
@@ -25,6 +26,7 @@ use crate::model::RelPath;
 use crate::model::Said;
 use crate::model::State;
 use crate::store::Conversation;
+use crate::store::Held;
 use crate::store::this_process;
 
 /// What happens to a name that is taken.
@@ -136,7 +138,22 @@ impl Shared {
         to: &End<'_>,
         mode: RenameMode,
     ) -> Result<()> {
-        let _places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        let manifests = self.hold_manifests(node, from, to)?;
+        let places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        let done = self.rename_held(node, target, (from, to), mode, manifests.as_ref());
+        drop(places);
+        manifests.into_iter().for_each(Manifests::release);
+        done
+    }
+
+    fn rename_held(
+        &self,
+        node: &Arc<Node>,
+        target: Option<&Arc<Node>>,
+        (from, to): (&End<'_>, &End<'_>),
+        mode: RenameMode,
+        manifests: Option<&Manifests>,
+    ) -> Result<()> {
         let before = node.place();
         // A conversation that is only a skeleton counts as empty, as for rmdir.
         if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
@@ -154,32 +171,29 @@ impl Shared {
         }
         let after = node.place();
         let swapped = target.filter(|_| mode == RenameMode::Exchange);
-        if let (Some(before), Some(after)) = (before, after) {
-            self.move_records((node, &before), (target, &after), swapped.is_some())?;
+        if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
+            held.move_records((node, &before), (target, &after), swapped.is_some())?;
         }
         self.seal_renamed(node)?;
         swapped.map_or(Ok(()), |target| self.seal_renamed(target))
     }
 
-    /// What is recorded of `from` goes where `to` was, and, where the two are swapped, the other
-    /// way round.
-    fn move_records(
+    /// Holds the manifests in which a renaming changes records; none, where it changes none.
+    fn hold_manifests(
         &self,
-        from: (&Arc<Node>, &(Component, RelPath)),
-        to: (Option<&Arc<Node>>, &(Component, RelPath)),
-        swapped: bool,
-    ) -> Result<()> {
-        let (source, goal) = (self.conversation(&from.1.0)?, self.conversation(&to.1.0)?);
-        let (before, after) = (&from.1.1, &to.1.1);
-        let moved = records_of(&source, from.0, before)?;
-        let there = to.0.map_or(Ok(Vec::new()), |target| records_of(&goal, target, after))?;
-        // First what is gone, then what has come: the last record of a path wins.
-        source.append(&moved.iter().map(gone).collect::<Vec<_>>())?;
-        let mut come = there.iter().map(gone).collect::<Vec<_>>();
-        come.extend(carried(from.0, &moved, (before, after), &there));
-        goal.append(&come)?;
-        let Some(target) = to.0.filter(|_| swapped) else { return Ok(()) };
-        Ok(source.append(&carried(target, &there, (after, before), &moved))?)
+        node: &Node,
+        from: &End<'_>,
+        to: &End<'_>,
+    ) -> Result<Option<Manifests>> {
+        let records = [from, to].iter().any(|end| end.parent.holds_artifacts());
+        let (Some(source), Some(goal)) = (from.parent.conversation(), to.parent.conversation())
+        else {
+            return Ok(None);
+        };
+        if !records && node.as_file().is_ok() {
+            return Ok(None);
+        }
+        Manifests::hold(self.conversation(&source)?, self.conversation(&goal)?).map(Some)
     }
 
     /// A file that has just got an artifact's name is materialized; one that is still written to
@@ -203,6 +217,58 @@ impl Shared {
             (true, false) => self.sealer.submit(Job::Opened(Arc::clone(node))),
         }
         Ok(())
+    }
+}
+
+/// The manifests of the conversations from which and to which something is renamed.
+struct Manifests {
+    source: Arc<Conversation>,
+    goal: Arc<Conversation>,
+    of_source: Held,
+    /// None, where that is the same one.
+    of_goal: Option<Held>,
+}
+
+impl Manifests {
+    /// Always in the same order, so that no two renamings wait for each other.
+    fn hold(source: Arc<Conversation>, goal: Arc<Conversation>) -> Result<Self> {
+        let (of_source, of_goal) = match source.id().cmp(goal.id()) {
+            Ordering::Equal => (source.hold()?, None),
+            Ordering::Less => (source.hold()?, Some(goal.hold()?)),
+            Ordering::Greater => {
+                let of_goal = goal.hold()?;
+                (source.hold()?, Some(of_goal))
+            }
+        };
+        Ok(Self { source, goal, of_source, of_goal })
+    }
+
+    /// What is recorded of `from` goes where `to` was, and, where the two are swapped, the other
+    /// way round.
+    fn move_records(
+        &self,
+        from: (&Arc<Node>, &RelPath),
+        to: (Option<&Arc<Node>>, &RelPath),
+        swapped: bool,
+    ) -> Result<()> {
+        let (before, after) = (from.1, to.1);
+        let of_goal = self.of_goal.as_ref().unwrap_or(&self.of_source);
+        let moved = records_of(&self.source, from.0, before)?;
+        let there = to.0.map_or(Ok(Vec::new()), |target| records_of(&self.goal, target, after))?;
+        // First what is gone, then what has come: the last record of a path wins.
+        let gone = |records: &[Record]| records.iter().map(gone).collect::<Vec<_>>();
+        self.source.add(&self.of_source, &gone(&moved))?;
+        let mut come = gone(&there);
+        come.extend(carried(from.0, &moved, (before, after), &there));
+        self.goal.add(of_goal, &come)?;
+        let Some(target) = to.0.filter(|_| swapped) else { return Ok(()) };
+        Ok(self.source.add(&self.of_source, &carried(target, &there, (after, before), &moved))?)
+    }
+
+    fn release(self) {
+        drop((self.of_source, self.of_goal));
+        self.source.tidy();
+        self.goal.tidy();
     }
 }
 

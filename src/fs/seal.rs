@@ -23,15 +23,11 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 
 use crate::fs::Counters;
-use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::Shared;
-use crate::fs::facts::record_at;
 use crate::fs::file::FileNode;
 use crate::fs::file::Noted;
 use crate::fs::file::STEP;
-use crate::fs::file::Writing;
-use crate::fs::inode::FileId;
 use crate::fs::node::Node;
 use crate::model::Analysis;
 use crate::model::Record;
@@ -389,37 +385,6 @@ impl Shared {
     fn try_analysis(&self, node: &Arc<Node>, open: &Arc<File>) -> Result<Option<Analysis>> {
         let found = self.analysis(node, open, None, &|| true)?;
         Ok(found.whole.then(|| (*found.analysis).clone()))
-    }
-
-    /// Appends what `change` makes of the artifact's record, while its place and its writers are
-    /// held: a rename, a removal or an opening comes either before or after.
-    pub(crate) fn record_as(
-        &self,
-        node: &Node,
-        change: impl FnOnce(&mut Writing, Record) -> Option<Record>,
-    ) -> Result<()> {
-        let file = node.as_file()?;
-        let _places = self.places.read().unwrap_or_else(PoisonError::into_inner);
-        let held = file.link.lock();
-        let Some(link) = held.as_ref() else { return Ok(()) };
-        let Some((id, path)) = link.place().filter(|(_, path)| path.is_artifact()) else {
-            return Ok(());
-        };
-        let conversation = self.conversation(&id)?;
-        let mut writing = file.writing();
-        let stat = link.dir()?.stat(&link.name)?;
-        if FileId::of(&stat) != file.id {
-            return Err(FsError::Stale);
-        }
-        writing.meet(&stat);
-        let mut record = record_at(&writing, &conversation, &path, &stat)?;
-        record.size = stat.size;
-        record.modified = stat.mtime.as_nanos();
-        if let Some(record) = change(&mut writing, record) {
-            let now = || Some(FileId::of(&link.dir().ok()?.stat(&link.name).ok()?));
-            conversation.append_if(&record, || now() == Some(file.id))?;
-        }
-        Ok(())
     }
 }
 

@@ -80,9 +80,18 @@ impl Conversation {
     /// Forgets what is recorded of `path`, whether its file was removed by a person now or by a
     /// rule before. Answers what was.
     pub fn forget(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
+        let held = self.hold()?;
+        let forgotten = self.forget_held(&held, path);
+        drop(held);
+        self.tidy();
+        forgotten
+    }
+
+    /// As [`Self::forget`], for who holds the manifest.
+    pub fn forget_held(&self, held: &Held, path: &RelPath) -> Result<Option<Record>, StoreError> {
         let Some(record) = self.last_record(path)? else { return Ok(None) };
         let gone = Record { state: State::Gone, analysis: None, removed: None, ..record.clone() };
-        self.append(slice::from_ref(&gone))?;
+        self.add(held, slice::from_ref(&gone))?;
         Ok(Some(record))
     }
 
@@ -165,46 +174,14 @@ impl Conversation {
         appended.map_err(|error| self.fault("append to", error))
     }
 
-    /// Adds a record of a file, unless `is_there` says that the file has gone: it is asked while nobody
-    /// else adds anything, so that no record comes after the one of a removal.
-    pub fn append_if(
-        &self,
-        record: &Record,
-        is_there: impl FnOnce() -> bool,
-    ) -> Result<(), StoreError> {
-        let held = self.hold()?;
-        if is_there() {
-            self.add(&held, slice::from_ref(record))?;
-        }
-        drop(held);
-        self.tidy();
-        Ok(())
-    }
-
-    /// Shows `change` the record of `path` and adds the record that it answers, if any; in between,
-    /// no thread and no process adds anything. Answers what was added.
-    ///
-    /// `change` must not append to this conversation: it would wait for itself.
-    pub fn update(
-        &self,
-        path: &RelPath,
-        change: impl FnOnce(Option<Record>) -> Result<Option<Record>, StoreError>,
-    ) -> Result<Option<Record>, StoreError> {
-        let held = self.hold()?;
-        let changed = change(self.record(path)?)?;
-        if let Some(record) = &changed {
-            self.add(&held, slice::from_ref(record))?;
-        }
-        Ok(changed)
-    }
-
-    /// Keeps every other thread and process from adding records until the answer is dropped.
-    pub(super) fn hold(&self) -> Result<Held, StoreError> {
+    /// Keeps every other thread and process from adding records until the answer is dropped. Whoever
+    /// waits here may wait for a process that has been stopped: it must not hold what views need.
+    pub fn hold(&self) -> Result<Held, StoreError> {
         Held::wait(&self.dir).map_err(|error| self.fault("lock", error))
     }
 
     /// Adds records while they are held. Who adds many calls `tidy` afterwards.
-    pub(super) fn add(&self, held: &Held, records: &[Record]) -> Result<(), StoreError> {
+    pub fn add(&self, held: &Held, records: &[Record]) -> Result<(), StoreError> {
         held.add(records).map_err(|error| self.fault("append to", error))
     }
 
@@ -214,7 +191,7 @@ impl Conversation {
     }
 
     /// Rewrites the manifest where it pays; must not be called while it is held.
-    pub(super) fn tidy(&self) {
+    pub fn tidy(&self) {
         self.manifest.tidy(&self.dir);
     }
 
@@ -235,24 +212,34 @@ impl Conversation {
     ///
     /// For whoever meets a live record and is not its writer. Analysis is left to the caller.
     pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        let incomplete = |current| {
-            let incomplete = self.incomplete(path, current);
-            incomplete.map_err(|error| self.fault_at("look at", path, error))
-        };
         // Most live records have a writer; to find that out nobody has to wait.
-        match incomplete(self.record(path)?)? {
-            Some(_) => self.update(path, incomplete),
+        match self.incomplete(path)? {
+            Some(_) => self.recover_held(&self.hold()?, path),
             None => Ok(None),
         }
     }
 
-    /// What recovery makes of `current`. Its answer holds where no record can be added meanwhile: a
-    /// writer opens its file before it adds one, so either the writer is seen here, or its record
-    /// comes later.
-    fn incomplete(&self, path: &RelPath, current: Option<Record>) -> io::Result<Option<Record>> {
-        let Some(record) = current.filter(|record| record.state == State::Live) else {
+    /// As [`Self::recover`], for who holds the manifest.
+    pub fn recover_held(&self, held: &Held, path: &RelPath) -> Result<Option<Record>, StoreError> {
+        let recovered = self.incomplete(path)?;
+        if let Some(record) = &recovered {
+            self.add(held, slice::from_ref(record))?;
+        }
+        Ok(recovered)
+    }
+
+    fn incomplete(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
+        let Some(record) = self.record(path)?.filter(|record| record.state == State::Live) else {
             return Ok(None);
         };
+        let incomplete = self.incomplete_of(path, record);
+        incomplete.map_err(|error| self.fault_at("look at", path, error))
+    }
+
+    /// What recovery makes of a live record. Its answer holds where no record can be added meanwhile: a
+    /// writer opens its file before it adds one, so either the writer is seen here, or its record
+    /// comes later.
+    fn incomplete_of(&self, path: &RelPath, record: Record) -> io::Result<Option<Record>> {
         let file = match self.dir.open_file_at(path, OFlags::RDONLY) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -156,7 +156,7 @@ impl Manifest {
 
 /// A manifest that nobody else can add to until this is dropped.
 #[derive(Debug)]
-pub(super) struct Held(File);
+pub struct Held(File);
 
 impl Held {
     /// Waits for the lock of the manifest, which is made where it is missing.

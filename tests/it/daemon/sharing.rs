@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::fs::FlockOperation;
+
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
@@ -130,4 +132,27 @@ fn doctor_and_demo_work() {
     let json = said.split("system.json.summary'").nth(1).expect("the tour passes by it");
     let summary = json.split("\n$ ").next().unwrap();
     assert!(summary.contains("; JSON, valid\nshape: "), "{summary}");
+}
+
+/// A record waits for the lock of the manifest; nobody else does.
+#[test]
+fn neither_close_nor_a_view_waits_for_the_record() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        mount.artifact("c7", "first.txt", b"first\n");
+        let manifest = mount.store().path().join("context/c7/manifest.jsonl");
+        let records = || fs::read_to_string(&manifest).unwrap_or_default();
+        crate::support::eventually("the first is recorded", || records().contains("\"digest\""));
+        let lock = File::open(&manifest).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let text = log(1000);
+        let path = mount.artifact("c7", "second.txt", &text);
+        let tail = fs::read(path.with_file_name("second.txt.tail")).unwrap();
+        assert!(text.ends_with(&tail) && tail.len() > 1000, "{mode:?}");
+        let summary = fs::read_to_string(path.with_file_name("second.txt.summary")).unwrap();
+        assert!(summary.contains("1,000 lines"), "{mode:?} {summary}");
+        assert!(!records().contains("second.txt"), "{mode:?}");
+        drop(lock);
+        crate::support::eventually("it is recorded", || records().contains("second.txt"));
+    }
 }

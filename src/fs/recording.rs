@@ -1,0 +1,95 @@
+//! Records change while the manifest, and then the places of files, are held.
+//!
+//! In this order, so that whoever waits for another process to let go of a manifest, be that process
+//! stopped, holds nothing that a view or a rename needs.
+
+use std::slice;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::RwLockReadGuard;
+
+use crate::fs::FsError;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::facts::record_at;
+use crate::fs::file::FileNode;
+use crate::fs::file::Writing;
+use crate::fs::inode::FileId;
+use crate::fs::node::Node;
+use crate::model::Component;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::Conversation;
+use crate::store::Held;
+
+/// The record of an artifact, which nobody else changes before this is dropped, and no file moves.
+pub(crate) struct HeldRecord<'a> {
+    pub(crate) conversation: Arc<Conversation>,
+    pub(crate) path: RelPath,
+    pub(crate) manifest: Held,
+    places: RwLockReadGuard<'a, ()>,
+}
+
+impl HeldRecord<'_> {
+    /// Lets go, and rewrites the manifest where that pays.
+    pub(crate) fn release(self) {
+        drop((self.places, self.manifest));
+        self.conversation.tidy();
+    }
+}
+
+impl Shared {
+    /// Holds the record of `node`; none, where that is no artifact.
+    pub(crate) fn hold_record(&self, node: &Node) -> Result<Option<HeldRecord<'_>>> {
+        loop {
+            let Some((id, _)) = artifact(node) else { return Ok(None) };
+            let conversation = self.conversation(&id)?;
+            let manifest = conversation.hold()?;
+            let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
+            // It may have moved while the manifest was waited for.
+            if let Some((_, path)) = artifact(node).filter(|(now, _)| *now == id) {
+                return Ok(Some(HeldRecord { conversation, path, manifest, places }));
+            }
+        }
+    }
+
+    /// Adds what `change` makes of the artifact's record, while its place and its writers are held:
+    /// a rename, a removal or an opening comes either before or after.
+    pub(crate) fn record_as(
+        &self,
+        node: &Node,
+        change: impl FnOnce(&mut Writing, Record) -> Option<Record>,
+    ) -> Result<()> {
+        let Some(held) = self.hold_record(node)? else { return Ok(()) };
+        let recorded = add(&held, node.as_file()?, change);
+        held.release();
+        recorded
+    }
+}
+
+fn add(
+    held: &HeldRecord<'_>,
+    file: &FileNode,
+    change: impl FnOnce(&mut Writing, Record) -> Option<Record>,
+) -> Result<()> {
+    let link = file.link.lock();
+    let Some(link) = link.as_ref() else { return Ok(()) };
+    let mut writing = file.writing();
+    let stat = link.dir()?.stat(&link.name)?;
+    if FileId::of(&stat) != file.id {
+        return Err(FsError::Stale);
+    }
+    writing.meet(&stat);
+    let manifest = Some(&held.manifest);
+    let mut record = record_at(&writing, &held.conversation, &held.path, &stat, manifest)?;
+    record.size = stat.size;
+    record.modified = stat.mtime.as_nanos();
+    if let Some(record) = change(&mut writing, record) {
+        held.conversation.add(&held.manifest, slice::from_ref(&record))?;
+    }
+    Ok(())
+}
+
+fn artifact(node: &Node) -> Option<(Component, RelPath)> {
+    node.place().filter(|(_, path)| path.is_artifact())
+}
