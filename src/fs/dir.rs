@@ -19,6 +19,7 @@ use crate::fs::handle::Handle;
 use crate::fs::handle::ListedName;
 use crate::fs::handle::Listing;
 use crate::fs::lookup::computed_name;
+use crate::fs::lookup::is_absent;
 use crate::fs::lookup::is_stores;
 use crate::fs::messages::is_history;
 use crate::fs::node::DirNode;
@@ -157,7 +158,7 @@ impl ContextFs {
             dir.dir.rmdir(name).map_err(FsError::from)
         };
         match removed {
-            Err(FsError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(FsError::Io(error)) if is_absent(&error) => {
                 self.0.remove_computed(&parent, dir, name, FileKind::Directory)
             }
             removed => removed,

@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
+use std::io;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,11 +138,7 @@ impl Shared {
         }
         let stat = match dir.dir.stat(name) {
             Ok(stat) => stat,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err(FsError::NotFound),
-            // Longer than the disk takes: no file has that name, but a query may.
-            Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => {
-                return Err(FsError::NotFound);
-            }
+            Err(error) if is_absent(&error) => return Err(FsError::NotFound),
             Err(error) => return Err(error.into()),
         };
         match stat.kind() {
@@ -209,7 +206,7 @@ impl Shared {
         let Ok(component) = Component::new(name) else { return Ok(None) };
         let stat = match dir.dir.stat(name) {
             Ok(stat) => stat,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let id = parent.conversation().ok_or(FsError::Stale)?;
@@ -418,6 +415,12 @@ pub(crate) fn computed_name(dir: &Node, name: &OsStr) -> Option<Source> {
 /// Whether a name is the store's own: it has such files in a conversation's directory only.
 pub(crate) fn is_stores(dir: &Node, name: &OsStr) -> bool {
     is_bookkeeping(name) && dir.is_conversation()
+}
+
+/// Whether there is no such name on the disk; also one longer than the disk takes is none, but a query or the view
+/// of a long name may have it.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
 }
 
 /// Notes where `node` was found: another process may have moved it.

@@ -31,6 +31,16 @@ fn an_artifact_takes_its_views_with_it() {
 }
 
 #[test]
+fn names_of_views_may_be_longer_than_those_of_files() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        mount.artifact("c7", &"a".repeat(255), b"text\n");
+        assert_eq!(listing(&mount.tool("c7")).len(), 4, "{mode:?}");
+        fs::remove_dir_all(mount.path().join("c7")).unwrap();
+    }
+}
+
+#[test]
 fn what_is_open_stays_readable_and_writable() {
     for mode in Mode::ALL {
         let mount = TestMount::new(mode);
