@@ -9,24 +9,36 @@
 
 mod bare;
 mod json;
+mod logs;
 mod measures;
+mod outputs;
 mod place;
+mod scale;
 mod table;
 
 use std::env;
 use std::path::PathBuf;
 
 use crate::place::Place;
+use crate::scale::Scale;
 use crate::table::Table;
 
-const USAGE: &str = "usage: bench --ctxfs PROGRAM --dir DIRECTORY [--rounds N]";
+const USAGE: &str =
+    "usage: bench --ctxfs PROGRAM --dir DIRECTORY [--rounds N] [--only PART] [--large]";
 
 /// What to run, where, and how often.
 struct Options {
     program: PathBuf,
     dir: PathBuf,
     rounds: usize,
+    /// The only part to run, of `PARTS`.
+    only: Option<String>,
+    /// Also what takes long, and 11 GB of the disk: a log of 10 GB, 100,000 artifacts.
+    large: bool,
 }
+
+/// What can be run alone.
+const PARTS: [&str; 7] = ["outputs", "files", "logs", "json", "listing", "search", "scale"];
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -36,39 +48,12 @@ fn main() {
         return bare::serve(dir.as_ref(), mountpoint.as_ref(), passthrough == "auto").unwrap();
     }
     let options = options().expect(USAGE);
-    let places = Place::all(&options.program, &options.dir);
     let mut table = Table::default();
-    for round in 0..options.rounds {
-        for place in &places {
-            measures::outputs(place, round, &mut table);
-        }
-        for place in &places {
-            measures::small_writes(place, round, &mut table);
-        }
-        for place in &places {
-            measures::large_file(place, round, &mut table);
-        }
-        for place in &places {
-            measures::large_log(place, round, &mut table);
-        }
-    }
-    for place in &places {
-        json::document(place, &mut table);
-    }
-    for place in &places {
-        measures::fill(place);
-    }
-    for _ in 0..options.rounds {
-        for place in &places {
-            measures::listing(place, &mut table);
-        }
-    }
-    for place in &places {
-        measures::fill_conversation(place);
-    }
-    for _ in 0..options.rounds {
-        for place in &places {
-            measures::conversation(place, &mut table);
+    let places = Place::all(&options.program, &options.dir);
+    for part in PARTS.iter().filter(|part| options.only.as_ref().is_none_or(|only| only == *part)) {
+        match *part {
+            "scale" => scale(&options, &mut table),
+            part => measure(part, &places, options.rounds, &mut table),
         }
     }
     for place in &places {
@@ -77,14 +62,62 @@ fn main() {
     print!("{}", table.markdown(options.rounds));
 }
 
+fn measure(part: &str, places: &[Place], rounds: usize, table: &mut Table) {
+    let fill = match part {
+        "listing" => Some(measures::fill as fn(&Place)),
+        "search" => Some(measures::fill_conversation as fn(&Place)),
+        _ => None,
+    };
+    if let Some(fill) = fill {
+        places.iter().for_each(fill);
+    }
+    let rounds = if part == "json" { 1 } else { rounds };
+    for round in 0..rounds {
+        for place in places {
+            match part {
+                "outputs" => outputs::outputs(place, round, table),
+                "files" => {
+                    outputs::small_writes(place, round, table);
+                    measures::large_file(place, round, table);
+                }
+                "logs" => logs::logs(place, round, table),
+                "json" => json::document(place, table),
+                "listing" => measures::listing(place, table),
+                _ => measures::conversation(place, table),
+            }
+        }
+    }
+}
+
+fn scale(options: &Options, table: &mut Table) {
+    let Options { program, dir, rounds, large, .. } = options;
+    let scale = Scale { program, dir, rounds: *rounds, large: *large };
+    scale.artifacts(table);
+    scale.conversations(table);
+    if *large {
+        logs::huge(program, dir, table);
+    }
+}
+
 fn options() -> Option<Options> {
-    let mut options = Options { program: PathBuf::new(), dir: PathBuf::new(), rounds: 5 };
+    let mut options = Options {
+        program: PathBuf::new(),
+        dir: PathBuf::new(),
+        rounds: 5,
+        only: None,
+        large: false,
+    };
     let mut arguments = env::args().skip(1);
     while let Some(name) = arguments.next() {
+        if name == "--large" {
+            options.large = true;
+            continue;
+        }
         let value = arguments.next()?;
         match name.as_str() {
             "--ctxfs" => options.program = std::path::absolute(value).ok()?,
             "--dir" => options.dir = std::path::absolute(value).ok()?,
+            "--only" if PARTS.contains(&value.as_str()) => options.only = Some(value),
             "--rounds" => options.rounds = value.parse().ok()?,
             _ => return None,
         }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use crate::place::Place;
 use crate::table::Table;
 
-const MIB: usize = 1 << 20;
+pub(crate) const MIB: usize = 1 << 20;
 /// Bytes of the large files.
 const LARGE: usize = 256 * MIB;
 /// Artifacts that are listed, and that are searched.
@@ -26,59 +26,26 @@ pub(crate) fn seconds(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// 1,000 outputs of 4 KB, as tool calls leave them.
-pub(crate) fn outputs(place: &Place, round: usize, table: &mut Table) {
-    let output = log(4096, 10);
-    let name = format!("outputs-{round}");
-    let dir = place.fresh(&name);
-    let time = seconds(|| {
-        for number in 0..1000 {
-            fs::write(dir.join(format!("{number}.txt")), &output).unwrap();
-        }
-    });
-    table.add("1,000 outputs of 4 KB: create, write, close", "ms", place.kind, time * 1e3);
-    place.clear(&name);
-    if place.is_bare() {
-        return;
-    }
-
-    let dir = place.fresh(&name);
-    let view = if place.has_views() { ".summary" } else { "" };
-    let time = seconds(|| {
-        for number in 0..1000 {
-            fs::write(dir.join(format!("{number}.txt")), &output).unwrap();
-            black_box(fs::read(dir.join(format!("{number}.txt{view}"))).unwrap());
-        }
-    });
-    let what = "the same, `.summary` read after each (plain: the file itself)";
-    table.add(what, "ms", place.kind, time * 1e3);
-    place.clear(&name);
-}
-
-/// A chatty writer.
-pub(crate) fn small_writes(place: &Place, round: usize, table: &mut Table) {
-    let name = format!("small-{round}");
-    let path = place.fresh(&name).join("x.txt");
-    let line = [b'x'; 80];
-    let time = seconds(|| {
-        let mut file = File::create(&path).unwrap();
-        for _ in 0..5000 {
-            file.write_all(&line).unwrap();
-        }
-    });
-    table.add("5,000 writes of 80 bytes to one file", "ms", place.kind, time * 1e3);
-    place.clear(&name);
-}
-
 /// Throughput, without anything to analyse in the bytes.
 pub(crate) fn large_file(place: &Place, round: usize, table: &mut Table) {
     let name = format!("large-{round}");
     let path = place.fresh(&name).join("x.bin");
     let block = vec![b'\n'; MIB];
-    let time = seconds(|| write(&path, &block));
+    let time = seconds(|| {
+        let mut file = File::create(&path).unwrap();
+        for _ in 0..LARGE / MIB {
+            file.write_all(&block).unwrap();
+        }
+    });
     table.add("256 MB written in 1 MiB", "ms", place.kind, time * 1e3);
-    for what in ["256 MB read", "256 MB read again"] {
-        let mut block = vec![0; MIB];
+    let rows = [
+        ("256 MB read in 1 MiB", MIB),
+        ("256 MB read again in 1 MiB", MIB),
+        ("256 MB read again in 64 KiB", 64 << 10),
+        ("256 MB read again in 4 KiB", 4 << 10),
+    ];
+    for (what, size) in rows {
+        let mut block = vec![0; size];
         let time = seconds(|| {
             let mut file = File::open(&path).unwrap();
             while file.read(&mut block).unwrap() > 0 {
@@ -87,36 +54,6 @@ pub(crate) fn large_file(place: &Place, round: usize, table: &mut Table) {
         });
         table.add(what, "ms", place.kind, time * 1e3);
     }
-    place.clear(&name);
-}
-
-/// A log of 256 MB and its views, beside the programs that they stand for.
-pub(crate) fn large_log(place: &Place, round: usize, table: &mut Table) {
-    let name = format!("log-{round}");
-    let path = place.fresh(&name).join("x.txt");
-    // So few errors that `.grep/` shows them all, and has to read all for it.
-    let block = log(MIB, 10_000);
-    let time = seconds(|| write(&path, &block));
-    table.add("256 MB log: written in 1 MiB", "ms", place.kind, time * 1e3);
-    let rows: [(&str, &[&str], &str); 6] = [
-        ("256 MB log: `.summary` right after close (plain: `wc`)", &["wc"], ".summary"),
-        ("256 MB log: `.summary` again (plain: `wc`)", &["wc"], ".summary"),
-        ("256 MB log: `.tail` (plain: `tail -n 200`)", &["tail", "-n", "200"], ".tail"),
-        ("256 MB log: `.tail` again", &["tail", "-n", "200"], ".tail"),
-        ("256 MB log: `.grep/ERROR` (plain: `rg -n ERROR`)", &["rg", "-n", "ERROR"], ".grep/ERROR"),
-        ("256 MB log: `.grep/ERROR` again", &["rg", "-n", "ERROR"], ".grep/ERROR"),
-    ];
-    for (what, program, view) in rows.into_iter().filter(|_| !place.is_bare()) {
-        let time = if place.has_views() {
-            let view = format!("{}{view}", path.display());
-            seconds(|| run(&["cat"], Path::new(&view)))
-        } else {
-            seconds(|| run(program, &path))
-        };
-        table.add(what, "ms", place.kind, time * 1e3);
-    }
-    let time = seconds(|| run(&["rg", "-n", "ERROR"], &path));
-    table.add("256 MB log: `rg -n ERROR` on the file itself", "ms", place.kind, time * 1e3);
     place.clear(&name);
 }
 
@@ -200,22 +137,15 @@ pub(crate) fn memory(place: &Place, table: &mut Table) {
     }
 }
 
-fn write(path: &Path, block: &[u8]) {
-    let mut file = File::create(path).unwrap();
-    for _ in 0..LARGE / block.len() {
-        file.write_all(block).unwrap();
-    }
-}
-
 /// Runs `program PATH`; its output goes through a pipe, as an agent reads it.
-fn run(program: &[&str], path: &Path) {
+pub(crate) fn run(program: &[&str], path: &Path) {
     let mut command = Command::new(program[0]);
     let output = command.args(&program[1..]).arg(path).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{command:?}");
 }
 
 /// A log of exactly `bytes`, with one error in so many lines.
-fn log(bytes: usize, errors: usize) -> Vec<u8> {
+pub(crate) fn log(bytes: usize, errors: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 100);
     for number in 1.. {
         let level = if number % errors == 0 { "ERROR" } else { "INFO" };

@@ -1,4 +1,5 @@
-//! Where to measure: a plain directory, and in each mode a bare FUSE filesystem and a mount.
+//! Where to measure: a plain directory, in each mode a bare FUSE filesystem and a mount, and another
+//! FUSE filesystem of the kind where it is installed.
 
 use std::env;
 use std::fs;
@@ -10,8 +11,10 @@ use std::process::Command;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
-use ctxfs::fuse::mount;
+use rustix::mount::UnmountFlags;
+use rustix::mount::unmount;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
@@ -23,9 +26,17 @@ pub(crate) enum Kind {
     Passthrough,
     BareCached,
     Cached,
+    Bindfs,
 }
 
 impl Kind {
+    /// All that can be measured on this machine.
+    pub(crate) fn all() -> Vec<Self> {
+        let ours =
+            [Self::Plain, Self::BarePassthrough, Self::Passthrough, Self::BareCached, Self::Cached];
+        ours.into_iter().chain(has_bindfs().then_some(Self::Bindfs)).collect()
+    }
+
     /// What such a filesystem costs by itself.
     pub(crate) fn bare(self) -> Option<Self> {
         match self {
@@ -35,10 +46,27 @@ impl Kind {
         }
     }
 
+    /// The name of its directory.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::BarePassthrough => "bare-passthrough",
+            Self::Passthrough => "passthrough",
+            Self::BareCached => "bare-cached",
+            Self::Cached => "cached",
+            Self::Bindfs => "bindfs",
+        }
+    }
+
     /// The argument of `--passthrough`.
     fn passthrough(self) -> &'static str {
         if matches!(self, Self::Cached | Self::BareCached) { "off" } else { "auto" }
     }
+}
+
+/// Whether `bindfs` is installed.
+pub(crate) fn has_bindfs() -> bool {
+    Command::new("bindfs").arg("--version").output().is_ok_and(|ran| ran.status.success())
 }
 
 /// A directory to measure in, and the daemon that serves it.
@@ -46,47 +74,56 @@ pub(crate) struct Place {
     pub(crate) kind: Kind,
     dir: PathBuf,
     daemon: Option<Child>,
+    /// Seconds from starting the daemon until its mount answered.
+    pub(crate) start: f64,
 }
 
 impl Place {
-    /// One of each kind, all below `dir`.
-    pub(crate) fn all(program: &Path, dir: &Path) -> [Self; 5] {
-        let plain = dir.join("plain");
-        fs::create_dir(&plain).unwrap();
-        [
-            Self { kind: Kind::Plain, dir: plain, daemon: None },
-            Self::bare(&dir.join("bare-passthrough"), Kind::BarePassthrough),
-            Self::mounted(program, &dir.join("passthrough"), Kind::Passthrough),
-            Self::bare(&dir.join("bare-cached"), Kind::BareCached),
-            Self::mounted(program, &dir.join("cached"), Kind::Cached),
-        ]
+    /// One of each kind, all below `dir`, each with a store of its own.
+    pub(crate) fn all(program: &Path, dir: &Path) -> Vec<Self> {
+        let new = |kind: Kind| {
+            let own = dir.join(kind.name());
+            fs::create_dir(&own).unwrap();
+            if !matches!(kind, Kind::Passthrough | Kind::Cached) {
+                fs::create_dir_all(own.join("store/context")).unwrap();
+            }
+            Self::over(&own.join("store"), program, &own, kind)
+        };
+        Kind::all().into_iter().map(new).collect()
     }
 
-    fn bare(dir: &Path, kind: Kind) -> Self {
-        let store = dir.join("store");
-        fs::create_dir_all(&store).unwrap();
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.arg("--serve").arg(&store).arg(dir.join("mnt")).arg(kind.passthrough());
-        Self::served(command, dir, kind)
-    }
-
-    fn mounted(program: &Path, dir: &Path, kind: Kind) -> Self {
-        let mut command = Command::new(program);
-        command.arg("mount").arg(dir.join("mnt")).arg("--store").arg(dir.join("store"));
-        command.args(["--foreground", "--log", "warn", "--passthrough", kind.passthrough()]);
-        Self::served(command, dir, kind)
-    }
-
-    fn served(mut command: Command, dir: &Path, kind: Kind) -> Self {
-        let mount = dir.join("mnt");
+    /// One over what `store` holds; it is mounted below `dir`.
+    pub(crate) fn over(store: &Path, program: &Path, dir: &Path, kind: Kind) -> Self {
+        let (files, mount) = (store.join("context"), dir.join("mnt"));
+        let mut command = match kind {
+            Kind::Plain => return Self { kind, dir: files, daemon: None, start: 0.0 },
+            Kind::BarePassthrough | Kind::BareCached => {
+                let mut command = Command::new(env::current_exe().unwrap());
+                command.arg("--serve").arg(&files).arg(&mount).arg(kind.passthrough());
+                command
+            }
+            Kind::Passthrough | Kind::Cached => {
+                let mut command = Command::new(program);
+                command.arg("mount").arg(&mount).arg("--store").arg(store);
+                command.args(["--foreground", "--log", "warn"]);
+                command.args(["--passthrough", kind.passthrough()]);
+                command
+            }
+            Kind::Bindfs => {
+                let mut command = Command::new("bindfs");
+                command.arg("-f").arg(&files).arg(&mount);
+                command
+            }
+        };
         fs::create_dir_all(&mount).unwrap();
+        let started = Instant::now();
         let mut daemon = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let outside = fs::metadata(dir).unwrap().dev();
         while fs::metadata(&mount).unwrap().dev() == outside {
             assert!(daemon.try_wait().unwrap().is_none(), "the daemon ended");
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(1));
         }
-        Self { kind, dir: mount, daemon: Some(daemon) }
+        Self { kind, dir: mount, daemon: Some(daemon), start: started.elapsed().as_secs_f64() }
     }
 
     /// Whether files have views here.
@@ -94,9 +131,14 @@ impl Place {
         matches!(self.kind, Kind::Passthrough | Kind::Cached)
     }
 
-    /// Whether this is a filesystem that does nothing else.
+    /// Whether this is a FUSE filesystem to compare with.
     pub(crate) fn is_bare(&self) -> bool {
-        matches!(self.kind, Kind::BarePassthrough | Kind::BareCached)
+        !self.has_views() && self.kind != Kind::Plain
+    }
+
+    /// The directory of outputs of the conversation `name` that the store holds.
+    pub(crate) fn stored(&self, name: &str) -> PathBuf {
+        self.dir.join(name).join("artifacts/tool")
     }
 
     /// Makes a new directory for artifacts: of a conversation of its own, in a mount.
@@ -141,10 +183,12 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
-            if self.kind.bare().is_none() {
-                mount::unmount(&self.dir).unwrap();
+            match self.kind {
+                Kind::Passthrough | Kind::Cached => {
+                    rustix::process::kill_process(Pid::from_child(daemon), Signal::TERM).ok();
+                }
+                _ => unmount(&self.dir, UnmountFlags::DETACH).unwrap(),
             }
-            rustix::process::kill_process(Pid::from_child(daemon), Signal::TERM).ok();
             daemon.wait().ok();
         }
     }

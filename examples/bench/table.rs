@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::place::Kind;
+use crate::place::has_bindfs;
 
 /// One row: what was measured, and the figures of all rounds by place.
 struct Row {
-    what: &'static str,
+    what: String,
     unit: &'static str,
     figures: Vec<(Kind, f64)>,
 }
@@ -19,9 +20,9 @@ pub(crate) struct Table {
 
 impl Table {
     /// Adds the figure of one round.
-    pub(crate) fn add(&mut self, what: &'static str, unit: &'static str, kind: Kind, figure: f64) {
+    pub(crate) fn add(&mut self, what: &str, unit: &'static str, kind: Kind, figure: f64) {
         if !self.rows.iter().any(|row| row.what == what) {
-            self.rows.push(Row { what, unit, figures: Vec::new() });
+            self.rows.push(Row { what: what.to_owned(), unit, figures: Vec::new() });
         }
         let row = self.rows.iter_mut().find(|row| row.what == what).unwrap();
         row.figures.push((kind, figure));
@@ -34,11 +35,12 @@ impl Table {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         writeln!(
             text,
-            "Linux {}, {cores} cores; medians of {rounds} interleaved rounds.\n\n\
+            "Linux {}, {cores} cores; medians of {rounds} interleaved rounds. {}\n\n\
              | | plain | bare, passthrough | passthrough | to plain | to bare \
-             | bare, cached | cached | to plain | to bare |\n\
-             |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-            release.trim()
+             | bare, cached | cached | to plain | to bare | bindfs |\n\
+             |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+            release.trim(),
+            if has_bindfs() { "" } else { "`bindfs` is not installed here." }
         )
         .unwrap();
         for row in &self.rows {
@@ -51,7 +53,7 @@ impl Table {
                 let (to_plain, to_bare) = (ratio(figure, plain), ratio(figure, bare));
                 write!(text, " {bare_text} | {text_of} | {to_plain} | {to_bare} |").unwrap();
             }
-            text.push('\n');
+            writeln!(text, " {} |", row.figure(row.median(Kind::Bindfs))).unwrap();
         }
         text
     }
