@@ -6,6 +6,7 @@
 mod adaptor;
 mod answer;
 mod convert;
+mod crew;
 pub mod mount;
 mod negotiation;
 mod passthrough;
@@ -23,6 +24,7 @@ use fuser::SessionACL;
 
 use crate::fs::ContextFs;
 use crate::fuse::adaptor::Adaptor;
+use crate::fuse::crew::Crew;
 use crate::fuse::passthrough::Passthrough;
 
 /// How a mount is served.
@@ -30,8 +32,8 @@ use crate::fuse::passthrough::Passthrough;
 pub struct SessionOptions {
     /// Let readers read the store's files directly, where kernel and privileges allow it.
     pub passthrough: bool,
-    /// Threads that answer the kernel. Each holds about a megabyte once it has seen a large
-    /// request.
+    /// Threads that answer the kernel, of which two wait for it while there is little to do. Each
+    /// holds about a megabyte once it has seen a large request.
     pub threads: usize,
     /// Serve all users, not only the one who mounted.
     pub allow_other: bool,
@@ -61,10 +63,12 @@ impl Session {
     pub fn start(fs: ContextFs, fd: OwnedFd, options: &SessionOptions) -> io::Result<Self> {
         rustix::process::umask(rustix::fs::Mode::empty());
         let passthrough = Arc::new(Passthrough::default());
-        let adaptor = Adaptor::new(fs.clone(), Arc::clone(&passthrough), options.clone());
+        let workers = options.threads.max(2);
+        let crew = Crew::new(workers);
+        let adaptor = Adaptor::new(fs.clone(), Arc::clone(&passthrough), crew, options.clone());
         let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         let mut config = Config::default();
-        config.n_threads = Some(options.threads.max(2));
+        config.n_threads = Some(workers);
         let session = fuser::Session::from_fd(adaptor, fd, acl, config)?;
         if options.passthrough && passthrough.is_offered() {
             // The kernel promises it to everybody and keeps the promise for CAP_SYS_ADMIN only:

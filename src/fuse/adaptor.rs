@@ -56,6 +56,7 @@ use crate::fuse::answer::bytes;
 use crate::fuse::convert;
 use crate::fuse::convert::caller;
 use crate::fuse::convert::ino;
+use crate::fuse::crew::Crew;
 use crate::fuse::negotiation::MAX_WRITE;
 use crate::fuse::negotiation::negotiate;
 use crate::fuse::passthrough::Passthrough;
@@ -66,6 +67,7 @@ use crate::fuse::watch::watch;
 pub(super) struct Adaptor {
     fs: ContextFs,
     passthrough: Arc<Passthrough>,
+    crew: Crew,
     options: SessionOptions,
 }
 
@@ -88,13 +90,14 @@ impl Adaptor {
     pub(super) fn new(
         fs: ContextFs,
         passthrough: Arc<Passthrough>,
+        crew: Crew,
         options: SessionOptions,
     ) -> Self {
-        Self { fs, passthrough, options }
+        Self { fs, passthrough, crew, options }
     }
 
     fn run(&self, operation: &'static str, run: impl FnOnce()) {
-        watch(operation, self.fs.counters(), run);
+        self.crew.handle(|| watch(operation, self.fs.counters(), run));
     }
 
     fn empty(&self, operation: &'static str, reply: ReplyEmpty, run: impl FnOnce() -> Result<()>) {
