@@ -7,6 +7,7 @@
 mod args;
 mod completions;
 mod config;
+mod confine;
 mod daemon;
 mod demo;
 mod doctor;
@@ -113,7 +114,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Man(args) => man::run(args, context),
         Command::HelpMarkdown => context.printer.data(&help::markdown()),
         Command::WatchMount(args) => watchdog::run(args),
-        Command::ProbeMount(args) => doctor::probe(args),
+        Command::ProbeMount(args) => doctor::probe(args, context),
         Command::RunFilter => filter::run(),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -13,6 +13,7 @@ mod body;
 mod changes;
 mod closer;
 mod computed;
+mod confinement;
 mod copy;
 mod counters;
 mod dir;
@@ -62,6 +63,9 @@ pub use attr::Ino;
 pub use attr::NewTime;
 pub use attr::SetAttr;
 pub use attr::TimedAttr;
+pub use closer::Processes;
+pub use closer::SeenFromHere;
+pub use confinement::Confinement;
 pub use copy::FilePosition;
 pub use counters::Counters;
 pub use dir::Listed;
@@ -142,6 +146,10 @@ pub struct Options {
     pub filter_command: Option<Vec<OsString>>,
     /// Most bytes of results that are kept on the store's disk for the next reader.
     pub disk_cache_bytes: u64,
+    /// Who sees how a writer ended.
+    pub processes: Arc<dyn Processes>,
+    /// What holds of this process, for `.ctxfs/status.json`.
+    pub confinement: Confinement,
 }
 
 impl Default for Options {
@@ -163,6 +171,8 @@ impl Default for Options {
             redaction: None,
             filter_command: None,
             disk_cache_bytes: 1 << 30,
+            processes: Arc::new(SeenFromHere),
+            confinement: Confinement::default(),
         }
     }
 }

@@ -32,6 +32,8 @@ use std::fs::DirBuilder;
 use std::fs::File;
 use std::io;
 use std::io::Read as _;
+use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::path::PathBuf;
@@ -242,6 +244,13 @@ impl Store {
 
     fn path_of(&self, id: &Component) -> PathBuf {
         layout::conversation_path(&self.0.root, id)
+    }
+}
+
+/// The directory that it is.
+impl AsFd for Store {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.dir.as_fd()
     }
 }
 

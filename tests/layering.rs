@@ -24,6 +24,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("fuser", &["fuse"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
+    ("landlock", &["cli"]),
     ("clap_mangen", &["cli"]),
     ("anyhow", &["cli"]),
     ("anstream", &["materialize", "cli"]),

@@ -107,7 +107,7 @@ pub(super) enum Command {
     HelpMarkdown,
     /// Wait until the server that started this ends, and clear its mount if it is left dead.
     #[command(hide = true)]
-    WatchMount(TargetArgs),
+    WatchMount(WatchArgs),
     /// Ask the mount whether it answers.
     #[command(hide = true)]
     ProbeMount(TargetArgs),
@@ -161,6 +161,17 @@ pub(super) struct ManArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct TargetArgs {
+    /// The mountpoint.
+    pub(super) target: PathBuf,
+}
+
+/// What a watchdog is told.
+#[derive(Debug, Args)]
+pub(super) struct WatchArgs {
+    /// Whether another one watches, too, and comes first.
+    #[arg(long)]
+    pub(super) spare: bool,
+
     /// The mountpoint.
     pub(super) target: PathBuf,
 }

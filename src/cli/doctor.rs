@@ -2,6 +2,7 @@
 //!
 //! It only looks. Above all it never opens `/dev/fuse`.
 
+mod confined;
 mod disk;
 mod machine;
 mod mounts;
@@ -64,12 +65,13 @@ struct Report {
 }
 
 /// Whether the mount at `target` answers; an error if it is dead. May hang.
-pub(super) fn probe(args: &TargetArgs) -> anyhow::Result<()> {
-    mounts::answer(&args.target)
+pub(super) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<()> {
+    context.printer.data(&mounts::answer(&args.target)?)
 }
 
 pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let mut checks = machine::checks(context.environment.root);
+    checks.push(confined::machine());
     let (check, store) = settings(cli, context);
     checks.push(check);
     checks.extend(store.iter().flat_map(|store| disk::checks(store)));

@@ -30,6 +30,7 @@ pub(super) const WRITE_ONCE: &str = "CTXFS_WRITE_ONCE";
 pub(super) const ALLOW_OTHER: &str = "CTXFS_ALLOW_OTHER";
 pub(super) const VIEWS: &str = "CTXFS_VIEWS";
 pub(super) const PASSTHROUGH: &str = "CTXFS_PASSTHROUGH";
+pub(super) const CONFINE: &str = "CTXFS_CONFINE";
 pub(super) const MAX_ARTIFACT: &str = "CTXFS_MAX_ARTIFACT";
 pub(super) const MAX_TERMINAL: &str = "CTXFS_MAX_TERMINAL";
 pub(super) const QUOTA: &str = "CTXFS_QUOTA";
@@ -105,6 +106,11 @@ impl Environment {
             settings: ROWS.iter().map(|row| row.variable).chain([REDACT]).filter_map(set).collect(),
         }
     }
+}
+
+/// Whether systemd listens at an abstract socket, which it did before it had a file for it.
+pub(super) fn is_notified_abstractly() -> bool {
+    std::env::var_os(NOTIFY_SOCKET).is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
 }
 
 fn set(name: &'static str) -> Option<(&'static str, OsString)> {

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use rustix::process::set_parent_process_death_signal;
 use rustix::process::setrlimit;
 
+use crate::cli::confine;
 use crate::view;
 
 /// Descriptors that it may have: the three that it is given.
@@ -33,7 +34,7 @@ pub(super) fn run() -> anyhow::Result<()> {
 
 /// Takes from this process what a filter does not need. It ends with the one that started it, whose
 /// deadline it has.
-fn limit() -> io::Result<()> {
+fn limit() -> anyhow::Result<()> {
     let limits = [
         (Resource::As, view::FILTER_MEMORY),
         (Resource::Core, 0),
@@ -41,6 +42,7 @@ fn limit() -> io::Result<()> {
         (Resource::Nofile, DESCRIPTORS),
     ];
     set_parent_process_death_signal(Some(Signal::KILL))?;
+    confine::filter()?;
     for (what, most) in limits {
         setrlimit(what, Rlimit { current: Some(most), maximum: Some(most) })?;
     }

@@ -9,8 +9,10 @@ use rustix::process::geteuid;
 use crate::cli::config::Key;
 use crate::cli::filter;
 use crate::cli::server::Plan;
+use crate::fs::Confinement;
 use crate::fs::ContextFs;
 use crate::fs::Options;
+use crate::fs::Processes;
 use crate::fuse::Session;
 use crate::fuse::SessionOptions;
 use crate::model::LimitsByTool;
@@ -20,11 +22,22 @@ use crate::store::Store;
 /// ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).
 const TIMEOUT_SHARE: u32 = 2;
 
-/// Opens the store and answers the kernel on `fd`: returns once the mount works.
-pub(super) fn start(plan: &Plan, fd: OwnedFd) -> anyhow::Result<Session> {
-    let store = Store::open(&plan.store)?;
+/// What the server has beside its plan and its store.
+#[derive(Debug)]
+pub(super) struct Around {
+    /// The kernel.
+    pub(super) fd: OwnedFd,
+    /// Who sees how other processes end.
+    pub(super) processes: Arc<dyn Processes>,
+    /// What it may still do itself.
+    pub(super) confinement: Confinement,
+}
+
+/// Answers the kernel: returns once the mount works.
+pub(super) fn start(plan: &Plan, store: Store, around: Around) -> anyhow::Result<Session> {
+    let Around { fd, processes, confinement } = around;
     let stacked_store = store.is_stacked();
-    let fs = ContextFs::new(store, options(plan))?;
+    let fs = ContextFs::new(store, Options { processes, confinement, ..options(plan) })?;
     let session = SessionOptions {
         passthrough: plan.passthrough,
         allow_other: plan.allow_other,
@@ -64,6 +77,7 @@ fn options(plan: &Plan) -> Options {
         redaction: plan.redaction.clone(),
         filter_command: Some(filter::command()),
         disk_cache_bytes: settings.number(Key::DiskCacheBytes).unwrap_or(defaults.disk_cache_bytes),
+        ..defaults
     }
 }
 

@@ -1,11 +1,12 @@
 //! The server's life: mount, answer, serve, and be gone without a trace.
 //!
 //! ```text
-//! mount -> watchdog -> session answers -> ready is told -> ... -> asked to stop: unmount lazily
+//! mount -> watchdogs -> store -> confined -> session answers -> ready is told -> ... -> asked to stop: unmount lazily
 //!                                                          |        -> session ends, or 5 s pass
 //!                                                          +-> unmounted by someone: session ends
 //! ```
 
+use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::path::PathBuf;
@@ -19,11 +20,19 @@ use std::time::Duration;
 
 use rustix::process::Resource;
 use rustix::process::Rlimit;
+use signal_hook::iterator::Signals;
 
+use crate::cli::config::Key;
 use crate::cli::config::Settings;
+use crate::cli::confine;
+use crate::cli::confine::Needs;
+use crate::cli::env;
 use crate::cli::serve;
+use crate::cli::serve::Around;
 use crate::cli::stop::Stop;
-use crate::cli::watchdog;
+use crate::cli::watchdog::Watchdogs;
+use crate::fs::Confinement;
+use crate::fs::Processes;
 use crate::fs::Redaction;
 use crate::fuse::mount;
 use crate::fuse::mount::How;
@@ -31,6 +40,7 @@ use crate::fuse::mount::MountError;
 use crate::fuse::mount::MountOptions;
 use crate::fuse::mount::MountState;
 use crate::model::Component;
+use crate::store::Store;
 use crate::store::conversation_path;
 
 /// How long files that are still open are served after an unmount.
@@ -80,14 +90,13 @@ pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> an
     // Started by way of /proc, the process would be named `exe`.
     let _ = rustix::thread::set_name(c"ctxfs");
     let (events, received) = mpsc::channel();
-    let stop = Stop::new(events.clone());
-    stop.on_signals()?;
+    let signals = Stop::signals()?;
     raise_open_files();
     let source = plan.source().to_string_lossy().into_owned();
     let options = MountOptions { source, allow_other: plan.allow_other };
     let mounted = mount::mount(&plan.target, &options)?;
-    let place = Place::of(mounted.how, &mounted.target);
-    let begun = begin(plan, mounted.fd, &place, stop, events).and_then(|()| ready());
+    let place = Place::of(mounted.how, &mounted.target)?;
+    let begun = begin(plan, mounted.fd, &place, signals, events).and_then(|()| ready());
     begun.inspect_err(|_| place.give_up())?;
     tracing::info!(store = %plan.store.display(), "serving `{}`", plan.target.display());
     wait(&received, &place)
@@ -97,13 +106,17 @@ fn begin(
     plan: &Plan,
     fd: OwnedFd,
     place: &Place,
-    stop: Stop,
+    signals: Signals,
     events: Sender<Event>,
 ) -> anyhow::Result<()> {
-    if let Some(target) = &place.0 {
-        watchdog::start(target, stop)?;
-    }
-    let session = serve::start(plan, fd)?;
+    let store = Store::open(&plan.store)?;
+    // While there is one thread, and no byte of an output has been read.
+    let confinement = confine(plan, &store);
+    let stop = Stop::new(events.clone());
+    stop.listen(signals)?;
+    place.watchdogs.listen(&stop)?;
+    let processes: Arc<dyn Processes> = Arc::clone(&place.watchdogs) as _;
+    let session = serve::start(plan, store, Around { fd, processes, confinement })?;
     let over = move || {
         if let Err(error) = session.wait() {
             tracing::error!(%error, "the connection to the kernel broke");
@@ -117,7 +130,7 @@ fn wait(events: &Receiver<Event>, place: &Place) -> anyhow::Result<()> {
         Ok(Event::Stop) => {
             tracing::info!("asked to stop: unmounting");
             place.leave()?;
-            let unmounted = place.0.is_some();
+            let unmounted = place.target.is_some();
             if unmounted && events.recv_timeout(AFTER_UNMOUNT) == Err(RecvTimeoutError::Timeout) {
                 tracing::warn!("files are still open; they end here");
             }
@@ -140,20 +153,52 @@ fn tell_when_over(
     Ok(())
 }
 
-/// A place in the tree that the server must not leave dead. None, where somebody else mounted.
+/// Gives up what serving does not need, where the settings do not say otherwise.
+fn confine(plan: &Plan, store: &Store) -> Confinement {
+    if plan.settings.text(Key::Confine) == Some("off") {
+        return Confinement::default();
+    }
+    let needs = Needs {
+        store: store.as_fd(),
+        passthrough: plan.passthrough,
+        abstract_sockets: env::is_notified_abstractly(),
+    };
+    let confinement = confine::server(&needs);
+    if !confinement.is_complete() {
+        tracing::warn!(?confinement, "this kernel does not confine the server wholly");
+    }
+    confinement
+}
+
+/// Where the server is, and who watches it.
 #[derive(Debug)]
-struct Place(Option<PathBuf>);
+struct Place {
+    /// What must not be left dead in the tree. None, where somebody else mounted.
+    target: Option<PathBuf>,
+    watchdogs: Arc<Watchdogs>,
+}
 
 impl Place {
-    fn of(how: How, target: &Path) -> Self {
-        Self((!matches!(how, How::Inherited(_))).then(|| target.to_owned()))
+    /// Has it watched. If that cannot be, the mount is taken back.
+    fn of(how: How, target: &Path) -> anyhow::Result<Self> {
+        let own = (!matches!(how, How::Inherited(_))).then(|| target.to_owned());
+        match Watchdogs::start(target) {
+            Ok(watchdogs) => Ok(Self { target: own, watchdogs }),
+            Err(error) => {
+                own.as_deref().map_or(Ok(()), mount::unmount)?;
+                Err(error.into())
+            }
+        }
     }
 
-    /// Unmounts, unless somebody has done it already.
+    /// Unmounts, unless somebody has done it already. The server itself may do it only while it is not
+    /// confined.
     fn leave(&self) -> Result<(), MountError> {
-        match self.0.as_deref().map_or(Ok(()), mount::unmount) {
+        let Some(target) = &self.target else { return Ok(()) };
+        let Err(error) = self.watchdogs.unmount() else { return Ok(()) };
+        match mount::unmount(target) {
             Err(MountError::NotMounted { .. }) => Ok(()),
-            other => other,
+            other => other.inspect_err(|_| tracing::error!("no watchdog unmounts: {error}")),
         }
     }
 
@@ -167,7 +212,7 @@ impl Place {
     /// Unmounts what an aborted connection leaves. A mount that lives is another server's.
     fn clear(&self) {
         let dead = |target: &Path| matches!(mount::state(target), MountState::Dead { .. });
-        if self.0.as_deref().is_some_and(dead) {
+        if self.target.as_deref().is_some_and(dead) {
             self.give_up();
         }
     }

@@ -40,9 +40,13 @@ impl Stop {
         let _ = self.events.send(Event::Stop);
     }
 
-    /// Listens for signals from now on, on a thread of its own.
-    pub(super) fn on_signals(&self) -> anyhow::Result<()> {
-        let mut signals = Signals::new(SIGNALS)?;
+    /// Catches signals from now on: they wait until somebody listens.
+    pub(super) fn signals() -> std::io::Result<Signals> {
+        Signals::new(SIGNALS)
+    }
+
+    /// Listens for signals, on a thread of its own.
+    pub(super) fn listen(&self, mut signals: Signals) -> std::io::Result<()> {
         let stop = self.clone();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for signal in &mut signals {

@@ -5,12 +5,30 @@
 //! `exec_update_lock` held, and reading its `/proc/<pid>/stat` waits for that lock. So FLUSH only
 //! takes hold of the thread, and the sealing thread asks, which nobody waits for.
 
+use std::fmt::Debug;
 use std::fs;
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::fd::OwnedFd;
 
 use rustix::process::Pid;
 use rustix::process::PidfdFlags;
+
+/// Who sees how another process ends, which a confined process does not.
+pub trait Processes: Debug + Send + Sync {
+    /// What `/proc/<pid>/stat` holds.
+    fn stat(&self, pid: u32) -> io::Result<String>;
+}
+
+/// For a process that is not confined: it looks by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct SeenFromHere;
+
+impl Processes for SeenFromHere {
+    fn stat(&self, pid: u32) -> io::Result<String> {
+        fs::read_to_string(format!("/proc/{pid}/stat"))
+    }
+}
 
 /// The thread that closed a file.
 #[derive(Debug)]
@@ -31,8 +49,15 @@ impl Closer {
     }
 
     /// The signal that has killed or is killing it; none, where it lives, or ended by itself.
-    pub(crate) fn killed_by(&self) -> Option<i32> {
-        let code = match fs::read_to_string(format!("/proc/{}/stat", self.pid)) {
+    ///
+    /// `processes` is asked about those alone that a signal may have ended.
+    pub(crate) fn killed_by(&self, processes: &dyn Processes) -> Option<i32> {
+        let seen = match SeenFromHere.stat(self.pid) {
+            Ok(stat) if !may_be_killed(&stat)? => return None,
+            Ok(_) => processes.stat(self.pid),
+            Err(gone) => Err(gone),
+        };
+        let code = match seen {
             Ok(stat) => exit_code_when_exiting(&stat)?,
             Err(_) => exit_code_when_reaped(self.held.as_ref()?)?,
         };
@@ -41,15 +66,30 @@ impl Closer {
     }
 }
 
+/// Whether a thread is exiting because of a signal, or because another thread of its process ends
+/// all of them: both look alike here, and the exit code, which tells, is not shown to everybody.
+fn may_be_killed(stat: &str) -> Option<bool> {
+    const PF_SIGNALED: u64 = 0x400;
+    Some(flags(stat)? & (PF_EXITING | PF_SIGNALED) == PF_EXITING | PF_SIGNALED)
+}
+
 /// From `proc_pid_stat(5)`: field 9 holds `PF_EXITING`, field 52 the exit code.
 fn exit_code_when_exiting(stat: &str) -> Option<i32> {
-    const PF_EXITING: u64 = 0x4;
+    let code = field(stat, 52)?.parse().ok()?;
+    (flags(stat)? & PF_EXITING != 0).then_some(code)
+}
+
+const PF_EXITING: u64 = 0x4;
+
+fn flags(stat: &str) -> Option<u64> {
+    field(stat, 9)?.parse().ok()
+}
+
+/// Fields are counted from 1, as the manual does.
+fn field(stat: &str, number: usize) -> Option<&str> {
     // The name, field 2, is in parentheses and may hold anything.
     let (_, after) = stat.rsplit_once(')')?;
-    let field = |number: usize| after.split_ascii_whitespace().nth(number - 3);
-    let flags: u64 = field(9)?.parse().ok()?;
-    let code = field(52)?.parse().ok()?;
-    (flags & PF_EXITING != 0).then_some(code)
+    after.split_ascii_whitespace().nth(number - 3)
 }
 
 /// `struct pidfd_info` of linux/pidfd.h, in its first version.
@@ -82,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_process_that_lives_was_not_killed() {
-        assert_eq!(Closer::of(std::process::id()).killed_by(), None);
+        assert_eq!(Closer::of(std::process::id()).killed_by(&SeenFromHere), None);
     }
 
     #[test]
@@ -98,9 +138,9 @@ mod tests {
             let options =
                 rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
             rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
-            assert_eq!(closer.killed_by(), expected);
+            assert_eq!(closer.killed_by(&SeenFromHere), expected);
             child.wait().unwrap();
-            assert!([expected, None].contains(&closer.killed_by()));
+            assert!([expected, None].contains(&closer.killed_by(&SeenFromHere)));
         }
     }
 
@@ -109,6 +149,6 @@ mod tests {
         let mut child = Command::new("false").spawn().unwrap();
         let closer = Closer::of(child.id());
         child.wait().unwrap();
-        assert_eq!(closer.killed_by(), None);
+        assert_eq!(closer.killed_by(&SeenFromHere), None);
     }
 }

@@ -126,6 +126,7 @@ impl Shared {
             "only": self.options.only.as_ref().map(Component::to_text),
             "writeOnce": self.options.write_once,
             "passthrough": self.counters.passthrough.load(Relaxed) == 1,
+            "confinement": &self.options.confinement,
             "uptimeSeconds": self.started.elapsed().as_secs(),
             "nodes": self.nodes.len(),
             "openHandles": self.handles.len(),

@@ -23,6 +23,7 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 
 use crate::fs::Counters;
+use crate::fs::Processes;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::file::FileNode;
@@ -291,7 +292,7 @@ impl Shared {
             }
             writing.mapped
         };
-        note_killed(file);
+        note_killed(file, &*self.options.processes);
         if !node.place().is_some_and(|(_, path)| path.is_artifact()) {
             file.writing().sealed();
             return Ok(Outcome::Done);
@@ -389,9 +390,9 @@ impl Shared {
 }
 
 /// A file that a killed writer closed may lack its end.
-fn note_killed(file: &FileNode) {
+fn note_killed(file: &FileNode, processes: &dyn Processes) {
     let closer = file.writing().closer.take();
-    if let Some(signal) = closer.and_then(|closer| closer.killed_by()) {
+    if let Some(signal) = closer.and_then(|closer| closer.killed_by(processes)) {
         file.writing().trouble = Some(format!("its writer was killed by signal {signal}"));
     }
 }

@@ -81,6 +81,11 @@ pub(in crate::cli) struct MountArgs {
     #[arg(long, value_enum)]
     pub(in crate::cli) passthrough: Option<Passthrough>,
 
+    /// Whether the server gives up what serving does not need: files but the store's, the network,
+    /// privileges. Default: `auto`, as far as the kernel can.
+    #[arg(long, value_enum)]
+    pub(in crate::cli) confine: Option<Confine>,
+
     /// Whether directories list the views; unlisted ones are still found by name. Default: `listed`.
     #[arg(long, value_enum)]
     pub(in crate::cli) views: Option<Views>,
@@ -93,6 +98,10 @@ impl MountArgs {
         let passthrough = self.passthrough.map(|passthrough| match passthrough {
             Passthrough::Auto => text("auto"),
             Passthrough::Off => text("off"),
+        });
+        let confine = self.confine.map(|confine| match confine {
+            Confine::Auto => text("auto"),
+            Confine::Off => text("off"),
         });
         let views = self.views.map(|views| match views {
             Views::Listed => text("listed"),
@@ -108,6 +117,7 @@ impl MountArgs {
             (Key::Quota, self.quota.clone()),
             (Key::MinFree, self.min_free.clone()),
             (Key::Passthrough, passthrough),
+            (Key::Confine, confine),
             (Key::Views, views),
         ];
         let given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
@@ -120,6 +130,14 @@ pub(in crate::cli) enum Passthrough {
     /// Where kernel and privilege allow.
     Auto,
     /// Never.
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum Confine {
+    /// As far as the kernel can.
+    Auto,
+    /// Not at all.
     Off,
 }
 

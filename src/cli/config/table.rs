@@ -17,6 +17,7 @@ pub(in crate::cli) enum Key {
     AllowOther,
     Views,
     Passthrough,
+    Confine,
     MaxArtifact,
     MaxTerminal,
     Quota,
@@ -157,6 +158,17 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         variable: env::PASSTHROUGH,
         flag: Some("--passthrough"),
         about: "Whether reads may go to the store's file without passing the server.",
+    },
+    Row {
+        key: Key::Confine,
+        group: Group::Mount,
+        name: "confine",
+        kind: Kind::Choice(&["auto", "off"]),
+        default: "auto",
+        variable: env::CONFINE,
+        flag: Some("--confine"),
+        about: "Whether the server gives up what serving does not need: files but the store's, the \
+                network, privileges; as far as the kernel can.",
     },
     Row {
         key: Key::MaxArtifact,

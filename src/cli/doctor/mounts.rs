@@ -1,5 +1,7 @@
 //! The ctxfs mounts that there are: alive, dead, or hanging.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -8,8 +10,11 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use serde_json::Value;
+
 use crate::cli::doctor::Check;
 use crate::cli::doctor::Level;
+use crate::cli::doctor::confined;
 use crate::fuse::mount;
 use crate::fuse::mount::MountEntry;
 use crate::fuse::mount::MountState;
@@ -21,7 +26,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 pub(super) fn checks() -> Vec<Check> {
     match mount::mounts() {
-        Ok(mounts) => mounts.iter().map(check).collect(),
+        Ok(mounts) => mounts.iter().flat_map(checks_of).collect(),
         Err(error) => {
             let found = format!("cannot read the mount table: {error}");
             vec![Check::bad(NAME, Level::Warning, found, "mount -t proc proc /proc")]
@@ -29,11 +34,24 @@ pub(super) fn checks() -> Vec<Check> {
     }
 }
 
-fn check(entry: &MountEntry) -> Check {
-    let here = entry.target.display();
+fn checks_of(entry: &MountEntry) -> Vec<Check> {
+    let here = entry.target.display().to_string();
     match probe(&entry.target) {
-        Ok(Answer::Alive) => Check::ok(NAME, format!("{here}: serves {}", entry.source)),
-        Ok(Answer::Dead) => {
+        Ok(Answer::Alive(status)) => {
+            let serves = Check::ok(NAME, format!("{here}: serves {}", entry.source));
+            // Another user's server says nothing here.
+            let status = status.filter(|status| !status["pid"].is_null());
+            let confined = status.map(|status| confined::server(&here, &status));
+            [Some(serves), confined].into_iter().flatten().collect()
+        }
+        answer => vec![trouble(entry, answer)],
+    }
+}
+
+fn trouble(entry: &MountEntry, answer: io::Result<Answer>) -> Check {
+    let here = entry.target.display();
+    match answer {
+        Ok(Answer::Alive(_) | Answer::Dead) => {
             let mend = format!("ctxfs umount '{here}'");
             Check::bad(NAME, Level::Warning, format!("{here}: dead, its server is gone"), mend)
         }
@@ -50,7 +68,8 @@ fn check(entry: &MountEntry) -> Check {
 }
 
 enum Answer {
-    Alive,
+    /// What the server says of itself, where it says so to everybody.
+    Alive(Option<Value>),
     Dead,
     None,
 }
@@ -62,23 +81,32 @@ fn probe(target: &Path) -> io::Result<Answer> {
         .args(["probe-mount", "--"])
         .arg(target)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         if let Some(status) = asking.try_wait()? {
-            return Ok(if status.success() { Answer::Alive } else { Answer::Dead });
+            if !status.success() {
+                return Ok(Answer::Dead);
+            }
+            let said = asking.stdout.take().map(serde_json::from_reader);
+            return Ok(Answer::Alive(said.and_then(Result::ok)));
         }
         thread::sleep(BETWEEN_LOOKS);
     }
     asking.kill().map(|()| Answer::None)
 }
 
-/// The process that asks.
-pub(super) fn answer(target: &Path) -> anyhow::Result<()> {
-    match mount::state(target) {
-        MountState::Dead { .. } => anyhow::bail!("`{}` is dead", target.display()),
-        _ => Ok(()),
+/// The process that asks: what is known of the server, in less than a pipe holds.
+pub(super) fn answer(target: &Path) -> anyhow::Result<String> {
+    if let MountState::Dead { .. } = mount::state(target) {
+        anyhow::bail!("`{}` is dead", target.display());
     }
+    let status: Value = fs::read(target.join(".ctxfs/status.json"))
+        .ok()
+        .and_then(|status| serde_json::from_slice(&status).ok())
+        .unwrap_or_default();
+    let told = ["pid", "confinement"].map(|name| (name, &status[name]));
+    Ok(serde_json::to_string(&BTreeMap::from(told))?)
 }

@@ -62,13 +62,38 @@ fn a_killed_server_leaves_no_dead_mount() {
 fn a_killed_watchdog_is_replaced() {
     let mut mount = TestMount::new(Mode::Passthrough);
     let path = mount.artifact("c7", "x.txt", b"text\n");
-    let watchdog =
-        |mount: &TestMount| processes_of(mount.path()).into_iter().find(|pid| *pid != mount.pid());
-    let first = watchdog(&mount).expect("a process that watches the server");
-    signal(first, Signal::KILL);
-    eventually("another takes its place", || watchdog(&mount).is_some_and(|pid| pid != first));
+    let watchdogs = |mount: &TestMount| {
+        let all = processes_of(mount.path()).into_iter();
+        all.filter(|pid| *pid != mount.pid()).collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        let before = watchdogs(&mount);
+        assert_eq!(before.len(), 2, "two processes that watch the server");
+        signal(before[0], Signal::KILL);
+        eventually("another takes its place", || {
+            let now = watchdogs(&mount);
+            now.len() == 2 && !now.contains(&before[0])
+        });
+    }
     assert_eq!(fs::read(&path).unwrap(), b"text\n");
     signal(mount.pid(), Signal::KILL);
     eventually("the dead mount is taken away", || !is_mounted(mount.path()));
     mount.ended();
+}
+
+#[test]
+fn a_watchdog_that_was_replaced_unmounts() {
+    let mut mount = TestMount::new(Mode::Cached);
+    let first: Vec<u32> = processes_of(mount.path());
+    let lost = first.iter().find(|pid| **pid != mount.pid()).unwrap();
+    signal(*lost, Signal::KILL);
+    eventually("another takes its place", || {
+        let now = processes_of(mount.path());
+        now.len() == 3 && !now.contains(lost)
+    });
+    let other = first.iter().rfind(|pid| **pid != mount.pid() && *pid != lost).unwrap();
+    signal(*other, Signal::KILL);
+    assert_eq!(mount.end(Signal::TERM), Some(0));
+    assert!(!is_mounted(mount.path()));
+    eventually("nothing is left running", || processes_of(mount.path()).is_empty());
 }

@@ -1,0 +1,192 @@
+//! The files, by Landlock.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::path::PathBuf;
+
+use landlock::ABI;
+use landlock::Access as _;
+use landlock::AccessFs;
+use landlock::AccessNet;
+use landlock::BitFlags;
+use landlock::LandlockStatus;
+use landlock::PathBeneath;
+use landlock::PathFd;
+use landlock::Ruleset;
+use landlock::RulesetAttr as _;
+use landlock::RulesetCreated;
+use landlock::RulesetCreatedAttr as _;
+use landlock::RulesetError;
+use landlock::Scope;
+
+use crate::cli::confine::Needs;
+
+/// What is asked for at most. A later version may forbid what nobody has tried without.
+const TRIED: ABI = ABI::V7;
+
+/// What everybody may read, and serving reads: who closed a file, how many processors there are.
+const READ: &[&str] = &["/proc", "/sys/fs/cgroup", "/sys/devices/system/cpu"];
+/// What the linker looks at when a filter starts.
+const LINKER: &str = "/etc/ld.so.cache";
+const NULL: &str = "/dev/null";
+const PROGRAM: &str = "/proc/self/exe";
+
+/// Leaves this thread the store, and what it needs to serve it. The version of Landlock; none, where
+/// the kernel has none.
+pub(super) fn serve(needs: &Needs<'_>) -> anyhow::Result<Option<i32>> {
+    let scopes = Scope::from_all(TRIED);
+    let scopes = if needs.abstract_sockets { Scope::Signal.into() } else { scopes };
+    let mut rules = ruleset(scopes)?;
+    rules = rules.add_rule(PathBeneath::new(needs.store, in_store()))?;
+    for path in READ {
+        rules = allow(rules, Path::new(path), AccessFs::ReadFile | AccessFs::ReadDir)?;
+    }
+    rules = allow(rules, Path::new(NULL), AccessFs::ReadFile | AccessFs::WriteFile)?;
+    rules = allow(rules, Path::new(LINKER), AccessFs::ReadFile.into())?;
+    let run = AccessFs::ReadFile | AccessFs::Execute;
+    rules = allow(rules, Path::new(PROGRAM), run)?;
+    for libraries in libraries()? {
+        rules = allow(rules, &libraries, run)?;
+    }
+    restrict(rules)
+}
+
+/// Leaves this thread no file.
+pub(super) fn nothing() -> anyhow::Result<()> {
+    restrict(ruleset(Scope::from_all(TRIED))?).map(drop)
+}
+
+/// The version of Landlock that this kernel has; none, where it has none or does not use it.
+pub(in crate::cli) fn landlock() -> Option<i32> {
+    // Nothing is restricted by a rule set that nobody applies to himself: only a thread can be asked.
+    let asked = std::thread::spawn(|| restrict(ruleset(Scope::Signal.into())?));
+    asked.join().ok()?.ok()?
+}
+
+/// Files and directories, made, read, written, moved and removed; nothing to run, and nothing special.
+fn in_store() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile
+        | AccessFs::ReadDir
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::MakeReg
+        | AccessFs::MakeDir
+        | AccessFs::RemoveFile
+        | AccessFs::RemoveDir
+        | AccessFs::Refer
+}
+
+/// Everything is forbidden, as far as this kernel can.
+fn ruleset(scopes: BitFlags<Scope>) -> Result<RulesetCreated, RulesetError> {
+    Ruleset::default()
+        .handle_access(AccessFs::from_all(TRIED))?
+        .handle_access(AccessNet::from_all(TRIED))?
+        .scope(scopes)?
+        .create()
+}
+
+/// What is not there needs no rule.
+fn allow(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let Ok(open) = PathFd::new(path) else { return Ok(rules) };
+    let access = if is_directory(&open) { access } else { access & AccessFs::from_file(TRIED) };
+    rules.add_rule(PathBeneath::new(open, access))
+}
+
+fn is_directory(open: &impl AsFd) -> bool {
+    let directory = |stat: rustix::fs::Stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
+    };
+    rustix::fs::fstat(open.as_fd()).is_ok_and(directory)
+}
+
+/// The directories of what is linked into this program: whole, since an upgrade makes new files.
+fn libraries() -> io::Result<BTreeSet<PathBuf>> {
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let mapped = maps.lines().filter_map(|line| Some(Path::new(&line[line.find('/')?..])));
+    let libraries = mapped.filter(|path| path.to_string_lossy().contains(".so"));
+    Ok(libraries.filter_map(|path| Some(path.parent()?.to_owned())).collect())
+}
+
+fn restrict(rules: RulesetCreated) -> anyhow::Result<Option<i32>> {
+    match rules.restrict_self()?.landlock {
+        LandlockStatus::Available { effective_abi, kernel_abi } => {
+            Ok(Some(kernel_abi.unwrap_or(effective_abi as i32)))
+        }
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::net::TcpListener;
+    use std::process::Command;
+    use std::thread;
+
+    use super::*;
+
+    /// What holds of one thread holds of no other.
+    fn confined<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+        thread::spawn(test).join().unwrap()
+    }
+
+    #[test]
+    fn this_kernel_has_landlock() {
+        assert!(landlock().is_some_and(|version| version >= 1));
+    }
+
+    #[test]
+    fn a_server_has_its_store_and_no_other_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        confined(move || {
+            let (store, beside) = (path.join("store"), path.join("beside"));
+            fs::create_dir(&store).unwrap();
+            fs::write(&beside, "").unwrap();
+            let open = File::open(&store).unwrap();
+            let needs = Needs { store: open.as_fd(), passthrough: false, abstract_sockets: false };
+            serve(&needs).unwrap();
+            fs::create_dir(store.join("a")).unwrap();
+            fs::write(store.join("a/x"), "text").unwrap();
+            fs::rename(store.join("a/x"), store.join("y")).unwrap();
+            assert_eq!(fs::read(store.join("y")).unwrap(), b"text");
+            fs::remove_dir_all(store.join("a")).unwrap();
+            let refused = [
+                fs::read(&beside).map(drop),
+                fs::write(&beside, "x"),
+                fs::write(path.join("new"), "x"),
+                fs::remove_file(&beside),
+                fs::rename(store.join("y"), path.join("y")),
+                fs::read_dir("/").map(drop),
+                fs::read("/etc/passwd").map(drop),
+                TcpListener::bind("127.0.0.1:0").map(drop),
+                std::os::unix::fs::symlink("y", store.join("link")),
+            ];
+            for (number, refused) in refused.into_iter().enumerate() {
+                assert!(refused.is_err(), "{number}");
+            }
+            fs::copy("/bin/true", store.join("program")).unwrap_err();
+            Command::new("/bin/sh").spawn().unwrap_err();
+            let again = Command::new(PROGRAM).arg("--list").output().unwrap();
+            assert!(again.status.success());
+        });
+    }
+
+    #[test]
+    fn a_filter_has_no_file() {
+        confined(|| {
+            nothing().unwrap();
+            for path in ["/", "/etc/passwd", "/proc/self/status", "/dev/null", PROGRAM] {
+                assert!(File::open(path).is_err(), "{path}");
+            }
+            assert!(TcpListener::bind("127.0.0.1:0").is_err());
+        });
+    }
+}

@@ -1,0 +1,32 @@
+//! What the process that serves may still do.
+
+use serde::Serialize;
+
+/// What was found when the server had confined itself: each by trying, not by what was asked for.
+///
+/// `.ctxfs/status.json` shows it, and `ctxfs doctor` reads it there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Confinement {
+    /// Landlock's version, where the kernel has it and the server uses it.
+    pub landlock: Option<i32>,
+    /// No file opens but those that serving needs.
+    pub files: bool,
+    /// No TCP port can be bound or connected to.
+    pub network: bool,
+    /// No process but its own can be signalled.
+    pub signals: bool,
+    /// No program that it starts has more privileges than it has.
+    pub no_new_privileges: bool,
+    /// The capabilities that it has, and those that its children could get.
+    pub capabilities: Vec<String>,
+    /// Its memory goes to no core file, and no other process of its user may look at it.
+    pub memory: bool,
+}
+
+impl Confinement {
+    /// Whether it holds in all that Landlock gives.
+    pub fn is_complete(&self) -> bool {
+        self.files && self.network && self.signals && self.no_new_privileges
+    }
+}
