@@ -45,6 +45,9 @@ use clap::Parser as _;
 
 use crate::cli::args::Cli;
 use crate::cli::args::Command;
+#[cfg(any(test, fuzzing))]
+pub use crate::cli::config::fuzz_settings;
+
 use crate::cli::config::Key;
 use crate::cli::config::Settings;
 use crate::cli::config::Value;

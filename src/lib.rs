@@ -22,6 +22,8 @@
 pub mod cli;
 pub mod fs;
 pub mod fuse;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod keep;
 pub mod materialize;
 pub mod message;

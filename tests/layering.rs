@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fs", &["model", "materialize", "redact", "view", "store", "message", "keep"]),
     ("fuse", &["model", "fs"]),
     ("cli", &["model", "materialize", "redact", "view", "store", "message", "keep", "fs", "fuse"]),
+    ("fuzz", &["model", "materialize", "view", "store", "message", "cli"]),
 ];
 
 /// `(crate, the only modules that may name it)`.
@@ -37,7 +38,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("jaq_core", &["view"]),
     ("jaq_json", &["view"]),
     ("jaq_std", &["view"]),
-    ("blake3", &["materialize", "store"]),
+    ("blake3", &["materialize", "store", "fuzz"]),
     ("regex_automata", &["redact"]),
     ("toml", &["cli"]),
     ("indicatif", &["cli"]),
@@ -47,8 +48,8 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("strsim", &["cli"]),
     ("foldhash", &["materialize"]),
     ("infer", &["materialize"]),
-    ("tar", &["store"]),
-    ("zstd", &["store"]),
+    ("tar", &["store", "fuzz"]),
+    ("zstd", &["store", "fuzz"]),
     ("indicatif", &["cli"]),
 ];
 

@@ -12,6 +12,8 @@
 //! | `document` | `docs/SETTINGS.md` |
 
 mod file;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod limits;
 mod origin;
 mod print;
@@ -20,6 +22,8 @@ mod table;
 mod tools;
 mod value;
 
+#[cfg(any(test, fuzzing))]
+pub use fuzz::fuzz_settings;
 pub(super) use settings::Settings;
 pub(super) use table::Key;
 pub(super) use table::ROWS;

@@ -1,0 +1,50 @@
+//! A file of settings, whatever is in it.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::cli::config::Settings;
+use crate::cli::config::print;
+use crate::cli::env::Environment;
+
+/// A file of settings is refused with its path and what to do next, or holds; then what is printed is a file of the
+/// same settings.
+pub fn fuzz_settings(data: &[u8]) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("given.toml");
+    let environment = Environment { home: Some(dir.path().to_owned()), ..Environment::default() };
+    fs::write(&path, data).expect("room");
+    let settings = match Settings::load(Some(&path), Vec::new(), &environment) {
+        Ok(settings) => settings,
+        Err(failure) => {
+            assert!(failure.message.contains(&*path.to_string_lossy()), "{failure:?}");
+            assert!(failure.hint.is_some(), "{failure:?}");
+            return;
+        }
+    };
+    fs::write(&path, print::toml(&settings, None, &environment)).expect("room");
+    let again = Settings::load(Some(&path), Vec::new(), &environment);
+    let again = again.expect("what is printed is a file of settings");
+    assert_eq!(said(&again, &path, &environment), said(&settings, &path, &environment));
+}
+
+/// What holds, without what it says of origins.
+fn said(settings: &Settings, path: &Path, environment: &Environment) -> Value {
+    let mut value = print::json(settings, None, environment);
+    assert_eq!(value["files"], serde_json::json!([path]));
+    without_origins(&mut value);
+    value
+}
+
+fn without_origins(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.remove("origin");
+            members.values_mut().for_each(without_origins);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_origins),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,80 @@
+//! What the fuzzers of `fuzz/` run: built for them, and for tests, which replay what they keep in `fuzz/corpus`.
+//!
+//! Each function takes any bytes, and panics where a promise does not hold.
+
+mod archive;
+mod json;
+mod manifest;
+mod messages;
+mod names;
+mod subject;
+
+pub use crate::cli::fuzz_settings as settings;
+pub use archive::archive;
+pub use json::json;
+pub use manifest::manifest;
+pub use messages::messages;
+pub use names::names;
+
+use tempfile::TempDir;
+
+use crate::store::Store;
+
+/// An empty store that goes with the directory; in memory, where there is room for files.
+fn empty_store() -> (TempDir, Store) {
+    let place = ["/dev/shm", "/tmp"].into_iter().find(|place| std::path::Path::new(place).is_dir());
+    let dir = TempDir::with_prefix_in("ctxfs-fuzz-", place.expect("a place for files"));
+    let dir = dir.expect("a directory for files");
+    let store = Store::open(&dir.path().join("store")).expect("a new store opens");
+    (dir, store)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// Every file that is kept holds what the target promises.
+    #[expect(clippy::print_stderr, reason = "it says which file a failure is of")]
+    fn replay(name: &str, target: fn(&[u8])) {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+        let mut files = 0;
+        for entry in fs::read_dir(&corpus).unwrap() {
+            let path = entry.unwrap().path();
+            eprintln!("{}", path.display());
+            target(&fs::read(path).unwrap());
+            files += 1;
+        }
+        assert!(files > 0, "nothing in {}", corpus.display());
+    }
+
+    #[test]
+    fn archives() {
+        replay("archive", super::archive);
+    }
+
+    #[test]
+    fn json() {
+        replay("json", super::json);
+    }
+
+    #[test]
+    fn manifests() {
+        replay("manifest", super::manifest);
+    }
+
+    #[test]
+    fn messages() {
+        replay("messages", super::messages);
+    }
+
+    #[test]
+    fn names() {
+        replay("names", super::names);
+    }
+
+    #[test]
+    fn settings() {
+        replay("settings", super::settings);
+    }
+}

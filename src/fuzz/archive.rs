@@ -1,0 +1,135 @@
+//! Archives that anybody may have made.
+//!
+//! Where the first byte is `m`, the rest are members with 0xFE between them: a byte for the kind, a name, NUL, and the
+//! content. They become an archive whose header sums and digests are right, so that nothing but what they say can be
+//! held against them. Else the rest is tar, and its header sums are put right.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use tar::EntryType;
+use tar::Header;
+
+use crate::fuzz::empty_store;
+use crate::model::Component;
+use crate::store::ImportOptions;
+
+/// Bytes that an archive may hold.
+const MOST: u64 = 1 << 20;
+const BLOCK: usize = 512;
+
+/// Whatever it says, an archive becomes a conversation that can be exported and imported again, or nothing at all.
+pub fn archive(data: &[u8]) {
+    let tar = match data.split_first() {
+        Some((b'm', members)) => forged(members),
+        _ => summed(data),
+    };
+    let packed = zstd::encode_all(&*tar, 1).expect("memory");
+    let (dir, store) = empty_store();
+    let options = |id| ImportOptions { id, most_bytes: MOST, min_free: 0 };
+    let imported = store.import(&*packed, &options(None));
+    assert_eq!(names(dir.path()), ["store"], "something is beside the store");
+    let conversations = dir.path().join("store/context");
+    let Ok(imported) = imported else {
+        assert_eq!(names(&conversations), [""; 0], "something is left");
+        return;
+    };
+    let first = tree(&conversations.join(imported.id.as_os_str()));
+    let bytes: usize = first.iter().filter_map(|(_, content)| content.as_ref()).map(Vec::len).sum();
+    assert!(bytes as u64 <= MOST, "{bytes} bytes");
+
+    let conversation = store.conversation(&imported.id).expect("readable").expect("it is there");
+    let mut again = Vec::new();
+    conversation.export(&mut again, &mut |_| {}).expect("it can be exported");
+    let id = Component::new("again").expect("a name");
+    store.import(&*again, &options(Some(id))).expect("what was exported can be imported");
+    assert_eq!(tree(&conversations.join("again")), first);
+}
+
+/// Puts the sums of all that look like headers right, so that what they say is looked at.
+fn summed(tar: &[u8]) -> Vec<u8> {
+    let mut tar = tar.to_vec();
+    for block in tar.chunks_exact_mut(BLOCK).filter(|block| &block[257..262] == b"ustar") {
+        let mut header = Header::new_ustar();
+        header.as_mut_bytes().copy_from_slice(block);
+        header.set_cksum();
+        block.copy_from_slice(header.as_bytes());
+    }
+    tar
+}
+
+/// An archive of the conversation `c7`, with `members` between its beginning and its end.
+fn forged(members: &[u8]) -> Vec<u8> {
+    let mut forge = Forge { tar: tar::Builder::new(Vec::new()), digests: String::new() };
+    forge.add(b'0', b"c7/.ctxfs-archive", br#"{"format":1,"conversation":"c7"}"#);
+    forge.add(b'5', b"c7/", b"");
+    let mut records = &b""[..];
+    for member in members.split(|byte| *byte == 0xFE) {
+        let Some((kind, rest)) = member.split_first() else { continue };
+        let at = memchr::memchr(0, rest).unwrap_or(rest.len());
+        let (name, content) = (&rest[..at], rest.get(at + 1..).unwrap_or_default());
+        if name == b"c7/manifest.jsonl" {
+            records = content;
+        } else {
+            forge.add(*kind, name, content);
+        }
+    }
+    forge.add(b'0', b"c7/manifest.jsonl", records);
+    let digests = std::mem::take(&mut forge.digests);
+    forge.add(b'0', b"c7/.ctxfs-digests", digests.as_bytes());
+    forge.tar.into_inner().expect("memory")
+}
+
+struct Forge {
+    tar: tar::Builder<Vec<u8>>,
+    digests: String,
+}
+
+impl Forge {
+    fn add(&mut self, kind: u8, name: &[u8], content: &[u8]) {
+        let mut header = Header::new_ustar();
+        let name = &name[..name.len().min(100)];
+        header.as_old_mut().name[..name.len()].copy_from_slice(name);
+        header.set_entry_type(EntryType::new(kind));
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        header.set_size(content.len() as u64);
+        if matches!(kind, b'1' | b'2') {
+            let target = &content[..content.len().min(100)];
+            header.as_old_mut().linkname[..target.len()].copy_from_slice(target);
+        }
+        header.set_cksum();
+        self.tar.append(&header, content).expect("memory");
+        if kind == b'0' {
+            let (digest, name) = (blake3::hash(content).to_hex(), String::from_utf8_lossy(name));
+            writeln!(self.digests, "{digest}  {name}").expect("memory");
+        }
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("readable").map(|entry| entry.expect("readable"));
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Everything below `dir` but the records: files with their content, and directories. There is nothing else.
+fn tree(dir: &Path) -> Vec<(String, Option<Vec<u8>>)> {
+    let mut found = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(next) = left.pop() {
+        for entry in fs::read_dir(&next).expect("readable").map(|entry| entry.expect("readable")) {
+            let (path, kind) = (entry.path(), entry.file_type().expect("readable"));
+            let name = path.strip_prefix(dir).expect("below").to_string_lossy().into_owned();
+            assert!(kind.is_dir() || kind.is_file(), "{name} is neither");
+            if kind.is_dir() {
+                left.push(path);
+                found.push((name, None));
+            } else if name != "manifest.jsonl" {
+                found.push((name, Some(fs::read(path).expect("readable"))));
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}

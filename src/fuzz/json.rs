@@ -1,0 +1,98 @@
+//! What analysis says of JSON, beside what another parser says; and every view of any content.
+
+use std::ffi::OsStr;
+
+use serde::de::IgnoredAny;
+
+use crate::fuzz::subject::Artifact;
+use crate::materialize::Analyzer;
+use crate::model::Json;
+use crate::view::Derived;
+use crate::view::View;
+use crate::view::readings;
+
+/// The views that are asked nothing.
+const VIEWS: [&str; 12] = [
+    ".summary",
+    ".tail",
+    ".head",
+    ".errors",
+    ".terms",
+    ".wrap",
+    ".shape",
+    ".pretty",
+    ".meta.json",
+    ".envelope.json",
+    ".handle",
+    ".preview",
+];
+
+/// JSON is what another parser takes for JSON, wherever the stream is cut; indenting it moves nothing but white space;
+/// and every view can be shown.
+pub fn json(data: &[u8]) {
+    let artifact = Artifact::new(data);
+    let analysis = artifact.analysis();
+    let half = data.first().map_or(0, |first| usize::from(*first) * data.len() / 256);
+    let mut pieces = Analyzer::new();
+    pieces.push(&data[..half]);
+    pieces.push(&data[half..]);
+    assert_eq!(&pieces.finish(), analysis, "cut at {half}");
+    match &analysis.json {
+        Json::Document { .. } => assert!(is_json(data)),
+        Json::Lines { documents, .. } => assert_eq!(Some(*documents), values_in_lines(data)),
+        Json::No | Json::Broken { .. } => assert!(!must_be_seen(data)),
+    }
+    for name in VIEWS {
+        let name = format!("x{name}");
+        let (_, reading) = readings(OsStr::new(&name)).next().expect("a view");
+        let Derived::File(view) = reading.derived else { panic!("{name} is a directory") };
+        let shown = artifact.show(&view).expect("every file has it");
+        if view == View::Pretty && matches!(analysis.json, Json::Document { .. }) {
+            let same = without_blanks(without_notices(&shown)) == without_blanks(data);
+            assert!(same, "{}", shown.escape_ascii());
+        }
+    }
+}
+
+/// Recursion has no part in it: the parser skips what it is not asked for in a loop.
+fn is_json(bytes: &[u8]) -> bool {
+    str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
+/// What must not be taken for text: one value that is in brackets.
+fn must_be_seen(bytes: &[u8]) -> bool {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    matches!(first, Some(b'{' | b'[')) && is_json(bytes)
+}
+
+/// How many values there are, if each line that is not blank is one.
+fn values_in_lines(bytes: &[u8]) -> Option<u64> {
+    let lines = bytes.split(|byte| *byte == b'\n');
+    let lines = lines.filter(|line| !line.iter().all(u8::is_ascii_whitespace));
+    lines.map(|line| is_json(line).then_some(1)).sum()
+}
+
+/// What a view says after its first lines that begin with `#`, as no JSON does.
+fn without_notices(mut shown: &[u8]) -> &[u8] {
+    while let (Some(b'#'), Some(end)) = (shown.first(), memchr::memchr(b'\n', shown)) {
+        shown = &shown[end + 1..];
+    }
+    shown
+}
+
+/// The bytes but for white space between tokens.
+fn without_blanks(json: &[u8]) -> Vec<u8> {
+    let (mut inside, mut escaped) = (false, false);
+    let mut kept = Vec::with_capacity(json.len());
+    for byte in json {
+        if inside || !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+            kept.push(*byte);
+        }
+        if inside && (escaped || *byte == b'\\') {
+            escaped = !escaped;
+        } else if *byte == b'"' {
+            inside = !inside;
+        }
+    }
+    kept
+}

@@ -1,0 +1,100 @@
+//! The manifest of a conversation, as whatever a crash or another program has made of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::fuzz::empty_store;
+use crate::model::Component;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::Conversation;
+
+/// What can be read of any file are the last records of its whole lines; compaction and appending lose none of them.
+pub fn manifest(data: &[u8]) {
+    let (dir, store) = empty_store();
+    let id = Component::new("c7").expect("a name");
+    let conversation = store.create_conversation(&id).expect("a new conversation");
+    let file = dir.path().join("store/context/c7/manifest.jsonl");
+
+    fs::write(&file, data).expect("room");
+    let expected = last_records(data);
+    assert_eq!(records(&conversation), expected);
+    for (path, record) in expected.iter().filter(|(_, record)| record.removed.is_none()) {
+        let path = RelPath::from_text(path).expect("a path");
+        assert_eq!(conversation.record(&path).expect("readable").as_ref(), Some(record));
+    }
+    conversation.compact().expect("room");
+    assert_eq!(records(&conversation), expected, "compacted");
+
+    fs::remove_file(&file).ok();
+    fs::write(&file, data).expect("room");
+    let new = Record { path: "artifacts/tool/new.txt".to_owned(), ..Record::default() };
+    conversation.append(std::slice::from_ref(&new)).expect("room");
+    let mut expected = last_records(&[data, b"\n"].concat());
+    expected.insert(new.path.clone(), new);
+    assert_eq!(records(&conversation), expected, "appended");
+}
+
+fn records(conversation: &Conversation) -> BTreeMap<String, Record> {
+    let records = conversation.records().expect("any file can be read");
+    let count = records.len();
+    let by_path: BTreeMap<_, _> = records.into_iter().map(|it| (it.path.clone(), it)).collect();
+    assert_eq!(by_path.len(), count, "a path has two records");
+    by_path
+}
+
+/// Line by line, with nothing else in mind. A line that says of which path it is takes the place of the one before,
+/// also where the rest of it cannot be understood.
+fn last_records(manifest: &[u8]) -> BTreeMap<String, Record> {
+    let mut last = BTreeMap::new();
+    let lines = manifest.split_inclusive(|byte| *byte == b'\n');
+    for line in lines.filter(|line| line.ends_with(b"\n")) {
+        let Ok(essence) = serde_json::from_slice::<Essence>(line) else { continue };
+        last.remove(&essence.path);
+        let is_artifact = RelPath::from_text(&essence.path).is_ok_and(|path| path.is_artifact());
+        if let Some(record) = record(line)
+            && essence.state != Stage::Gone
+            && is_artifact
+        {
+            last.insert(essence.path, record);
+        }
+    }
+    last
+}
+
+/// What every record says.
+#[derive(Deserialize)]
+struct Essence {
+    path: String,
+    state: Stage,
+    #[serde(rename = "generation")]
+    _generation: u64,
+    #[serde(rename = "size")]
+    _size: u64,
+    #[serde(rename = "modified")]
+    _modified: i64,
+    #[serde(rename = "created")]
+    _created: i64,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Stage {
+    Live,
+    Sealed,
+    Incomplete,
+    Gone,
+}
+
+/// A record, or what is left of it without an analysis that another version has written.
+fn record(line: &[u8]) -> Option<Record> {
+    let whole = serde_json::from_slice(line).ok();
+    whole.or_else(|| {
+        let mut value: Value = serde_json::from_slice(line).ok()?;
+        value.as_object_mut()?.remove("analysis")?;
+        serde_json::from_value(value).ok()
+    })
+}

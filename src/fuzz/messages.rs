@@ -1,0 +1,178 @@
+//! The log of messages: what is written to it, cut into pieces at will.
+
+use std::fs::File;
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::sync::Arc;
+
+use serde::de::IgnoredAny;
+use serde_json::Map;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::fuzz::empty_store;
+use crate::message::Batch;
+use crate::message::Desk;
+use crate::message::Host;
+use crate::message::Log;
+use crate::message::MessageError;
+use crate::message::Preview;
+use crate::message::Unfinished;
+use crate::model::Component;
+use crate::model::Limits;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::Conversation;
+
+/// Characters of an output that stay in a message.
+const THRESHOLD: u64 = 40;
+const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+
+/// The log holds the lines that are messages, each as it was written but for outputs that are kept elsewhere; where it
+/// was cut into writes does not matter. The first byte says how long the pieces are.
+pub fn messages(data: &[u8]) {
+    let Some((first, text)) = data.split_first() else { return };
+    let whole = Bench::new();
+    let mut accepted = Vec::new();
+    for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+        match whole.write(&mut Unfinished::default(), line) {
+            Ok(()) if line.iter().all(u8::is_ascii_whitespace) => {}
+            Ok(()) => accepted.push(line),
+            Err(MessageError::NotAMessage(_)) => assert!(!is_message(line)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let log = whole.log();
+    let lines: Vec<&[u8]> = log.split_inclusive(|byte| *byte == b'\n').collect();
+    assert_eq!(lines.len(), accepted.len());
+    for (kept, written) in lines.iter().zip(&accepted) {
+        whole.compare(kept, written);
+    }
+
+    let pieces = Bench::new();
+    let mut unfinished = Unfinished::default();
+    let accepted = accepted.concat();
+    for piece in accepted.chunks(usize::from(*first) + 1) {
+        pieces.write(&mut unfinished, piece).expect("what was taken once is taken again");
+    }
+    assert_eq!(pieces.log(), log);
+}
+
+/// What must be taken: an object whose role is known, none of whose members is looked at twice.
+fn is_message(line: &[u8]) -> bool {
+    let Ok(Value::Object(message)) = serde_json::from_slice(line) else { return false };
+    let role = message.get("role").and_then(Value::as_str);
+    let plain = !line.contains(&b'\\') && message.len() == members(line);
+    plain && role.is_some_and(|role| ROLES.contains(&role)) && line.len() < 60_000
+}
+
+/// How many members an object has, the same name counted as often as it is there.
+fn members(line: &[u8]) -> usize {
+    struct Count;
+    impl<'de> serde::de::Visitor<'de> for Count {
+        type Value = usize;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<usize, A::Error> {
+            let mut count = 0;
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                count += 1;
+            }
+            Ok(count)
+        }
+    }
+    let mut json = serde_json::Deserializer::from_slice(line);
+    serde::Deserializer::deserialize_map(&mut json, Count).unwrap_or(0)
+}
+
+/// A conversation, and a host that keeps long outputs and shows their first character.
+struct Bench {
+    dir: TempDir,
+    conversation: Arc<Conversation>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (dir, store) = empty_store();
+        let id = Component::new("c7").expect("a name");
+        let conversation = store.create_conversation(&id).expect("a new conversation");
+        Self { dir, conversation }
+    }
+
+    fn file(&self) -> Arc<File> {
+        let path = self.dir.path().join("store/context/c7/history/messages.jsonl");
+        let mut options = File::options();
+        let options = options.read(true).append(true).create(true);
+        Arc::new(options.open(path).expect("a log"))
+    }
+
+    fn write(&self, unfinished: &mut Unfinished, bytes: &[u8]) -> Result<(), MessageError> {
+        let desk = Desk { conversation: &self.conversation, host: self };
+        Batch::take(unfinished, bytes, &desk, |batch| {
+            let file = self.file();
+            let log = Log::wait(&file)?;
+            let end = log.repair(&self.conversation)?;
+            Ok(log.append(batch, end)?)
+        })
+    }
+
+    fn log(&self) -> Vec<u8> {
+        let mut log = Vec::new();
+        self.file().as_ref().read_to_end(&mut log).expect("readable");
+        log
+    }
+
+    /// A line is as it was written, or refers to an artifact that has what it lacks.
+    fn compare(&self, kept: &[u8], written: &[u8]) {
+        // Half a surrogate pair is JSON, too, but not to the parser that is asked here.
+        let Some(mut written) = object(written).filter(|_| kept != written) else { return };
+        let mut kept = object(kept).expect("what is kept is a message");
+        let path = kept.remove("fullOutputPath").expect("where the output is");
+        let path = path.as_str().and_then(|path| path.strip_prefix("/ctx/c7/")).expect("a path");
+        assert!(kept.remove("content").is_some(), "something is in place of the output");
+        let output = written.remove("content").expect("an output");
+        let artifact = self.dir.path().join("store/context/c7").join(path);
+        let stored = std::fs::read(artifact).expect("the output is kept");
+        if let Value::String(output) = output {
+            assert_eq!(stored, output.as_bytes());
+        }
+        written.remove("fullOutputPath");
+        assert_eq!(kept, written);
+    }
+}
+
+fn object(line: &[u8]) -> Option<Map<String, Value>> {
+    serde_json::from_slice(line).ok()
+}
+
+impl Host for Bench {
+    fn limits(&self, _: Option<&str>) -> Limits {
+        Limits { message_threshold: THRESHOLD, ..Limits::default() }
+    }
+
+    fn is_stored(&self, _: &str) -> bool {
+        false
+    }
+
+    fn is_stand_in(&self, _: &[u8], _: &Limits) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn room(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn store(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
+        io::copy(output, sink).map(|_| ())
+    }
+
+    fn stored(&self, _: &Record) {}
+
+    fn preview(&self, path: &RelPath, _: &Limits) -> io::Result<Preview> {
+        Ok(Preview { text: "...".to_owned(), full_output_path: format!("/ctx/c7/{path}") })
+    }
+}

@@ -1,0 +1,89 @@
+//! Names of views, and what they ask: a name, a NUL byte, and the content that it is asked of.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+use crate::fuzz::subject::Artifact;
+use crate::model::Limits;
+use crate::model::is_scratch;
+use crate::view::Derived;
+use crate::view::Query;
+use crate::view::Reading;
+use crate::view::View;
+use crate::view::ViewDir;
+use crate::view::readings;
+
+/// Most bytes of a notice before a view that is cut: a line or two, with paths and the query.
+const NOTICE: usize = 16 << 10;
+
+/// What a name means is found again under the name that it is printed with, and shows no more than it may.
+pub fn names(data: &[u8]) {
+    let (name, content) = match memchr::memchr(0, data) {
+        Some(at) => (&data[..at], &data[at + 1..]),
+        None => (data, &b"one\ntwo: 2\nthree\n"[..]),
+    };
+    let name = OsStr::from_bytes(name);
+    if name.is_empty() || name.as_bytes().contains(&b'/') {
+        return;
+    }
+    let artifact = Artifact::new(content);
+    beside(name);
+    for dir in [ViewDir::Grep, ViewDir::Lines, ViewDir::Jq, ViewDir::Pages] {
+        if let Some(reading) = dir.child(name) {
+            inside(dir, &reading, &artifact);
+        }
+    }
+    if let Some(query) = Query::of_many(name) {
+        let again = query.to_string();
+        if !again.contains(char::REPLACEMENT_CHARACTER) {
+            assert_eq!(Query::of_many(OsStr::new(&again)), Some(query));
+        }
+    }
+}
+
+/// A name beside an artifact is that of the artifact, and one or two suffixes.
+fn beside(name: &OsStr) {
+    let mut shortest = name.len();
+    for (stem, Reading { base, derived }) in readings(name) {
+        assert!(!stem.is_empty() && !is_scratch(stem) && stem.len() < shortest, "{stem:?}");
+        shortest = stem.len();
+        let mut said = stem.as_bytes().to_vec();
+        said.extend(base.iter().flat_map(|base| base.to_string().into_bytes()));
+        match derived {
+            Derived::File(view) => {
+                said.extend(view.to_string().into_bytes());
+                assert_eq!(said, name.as_bytes(), "{base:?} {view:?}");
+            }
+            Derived::Dir(_) => assert!(name.as_bytes().starts_with(&said), "{base:?}"),
+        }
+    }
+}
+
+/// A name in a directory of views.
+fn inside(dir: ViewDir, Reading { base, derived }: &Reading, artifact: &Artifact) {
+    if let Some(base) = base {
+        assert!(base.has_views(), "{base:?}");
+        comes_back(dir, base);
+    }
+    let Derived::File(view) = derived else { return assert!(base.is_some()) };
+    comes_back(dir, view);
+    if matches!(view, View::Jq(_)) {
+        return;
+    }
+    let printed = view.to_string();
+    if let Some(shown) = artifact.show(view) {
+        let unlimited = printed.contains("-m0");
+        let most = Limits::VIEW_BYTES + NOTICE;
+        assert!(unlimited || shown.len() <= most, "{printed}: {} bytes", shown.len());
+    }
+}
+
+/// The name that `view` is printed with finds it again. Text that is not UTF-8 is printed with a mark in its place.
+fn comes_back(dir: ViewDir, view: &View) {
+    let printed = view.to_string();
+    let (_, name) = printed.split_once('/').expect("a directory and a name");
+    if !name.contains(char::REPLACEMENT_CHARACTER) {
+        let again = dir.child(OsStr::new(name)).expect("what is printed is a name");
+        assert_eq!(again.derived, Derived::File(view.clone()), "{printed}");
+    }
+}

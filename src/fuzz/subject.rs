@@ -1,0 +1,106 @@
+//! Any bytes as an artifact that views are made of.
+
+use std::io;
+
+use crate::materialize::Analyzer;
+use crate::model::Analysis;
+use crate::model::Content;
+use crate::model::Ended;
+use crate::model::Feed;
+use crate::model::Filters;
+use crate::model::Limits;
+use crate::model::Place;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::Subject;
+use crate::view::RenderError;
+use crate::view::View;
+use crate::view::render;
+
+const PATH: &str = "artifacts/tool/9f3k.txt";
+
+/// An artifact in memory.
+pub(super) struct Artifact {
+    bytes: Bytes,
+    analysis: Analysis,
+    record: Record,
+    place: Place,
+    limits: Limits,
+}
+
+impl Artifact {
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        let mut analyzer = Analyzer::new();
+        analyzer.push(bytes);
+        Self {
+            bytes: Bytes(bytes.to_vec()),
+            analysis: analyzer.finish(),
+            record: Record { path: PATH.to_owned(), generation: 1, ..Record::default() },
+            place: Place::new("/ctx", "c7", &RelPath::new(PATH).expect("a path")),
+            limits: Limits::default(),
+        }
+    }
+
+    pub(super) fn analysis(&self) -> &Analysis {
+        &self.analysis
+    }
+
+    /// What a reader of `view` sees, notices and all; none where there is no such view.
+    ///
+    /// It is the same at every look, and what asks for it names no more than it may show.
+    pub(super) fn show(&self, view: &View) -> Option<Vec<u8>> {
+        let shown = self.once(view);
+        assert_eq!(shown, self.once(view), "{view} is another one at the second look");
+        shown
+    }
+
+    fn once(&self, view: &View) -> Option<Vec<u8>> {
+        let subject = Subject {
+            content: &self.bytes,
+            analysis: &self.analysis,
+            record: &self.record,
+            place: &self.place,
+            limits: &self.limits,
+            redacts: &[],
+            filters: &NoFilters,
+        };
+        let mut out = Vec::new();
+        match render(view, &subject, &|| false, &mut out) {
+            Ok(rendered) => {
+                assert!(rendered.whole, "{view} is not whole, but had all the time");
+                let notice = rendered.notice.unwrap_or_default();
+                let lines = notice.lines().all(|line| line.starts_with("# "));
+                assert!(lines && (notice.is_empty() || notice.ends_with('\n')), "{view}: {notice}");
+                Some([notice.as_bytes(), &out].concat())
+            }
+            Err(RenderError::NotFound) => None,
+            Err(RenderError::Io(error)) => panic!("{view}: {error}"),
+        }
+    }
+}
+
+struct Bytes(Vec<u8>);
+
+impl Content for Bytes {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0[..].read_at(offset, buffer)
+    }
+}
+
+/// Filters are programs, which run in processes of their own.
+struct NoFilters;
+
+impl Filters for NoFilters {
+    fn run(
+        &self,
+        _: &Feed<'_>,
+        _: &dyn Fn() -> bool,
+        _: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
+    ) -> io::Result<Ended> {
+        Ok(Ended::Done)
+    }
+}
