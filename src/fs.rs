@@ -41,6 +41,7 @@ mod room;
 mod seal;
 mod search;
 mod setattr;
+mod sync;
 mod tally;
 mod terminal;
 #[cfg(test)]
@@ -50,7 +51,6 @@ mod xattr;
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::RwLock;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -93,6 +93,7 @@ use room::Room;
 use seal::Sealer;
 use tally::Tally;
 
+use crate::fs::sync::RwLock;
 use crate::keep::Rules;
 use crate::model::Component;
 use crate::model::Limits;

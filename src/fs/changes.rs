@@ -5,15 +5,15 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use quick_cache::sync::Cache;
 
 use crate::fs::Ino;
+use crate::fs::sync::Mutex;
+use crate::fs::sync::MutexGuard;
+use crate::fs::sync::atomic::AtomicU64;
+use crate::fs::sync::atomic::Ordering::Relaxed;
 use crate::store::Dir;
 use crate::store::Watch;
 

@@ -4,12 +4,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-
-use dashmap::DashMap;
 
 use crate::fs::Fh;
 use crate::fs::FileKind;
@@ -18,6 +13,10 @@ use crate::fs::Result;
 use crate::fs::closer::Closer;
 use crate::fs::messages::Writer;
 use crate::fs::node::Node;
+use crate::fs::sync::DashMap;
+use crate::fs::sync::Mutex;
+use crate::fs::sync::atomic::AtomicU64;
+use crate::fs::sync::atomic::Ordering::Relaxed;
 use crate::fs::tally::OpenView;
 use crate::view::PageNumber;
 

@@ -5,13 +5,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::hash::Hasher;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-
-use dashmap::DashMap;
 
 use crate::fs::FsError;
 use crate::fs::Ino;
@@ -19,6 +13,11 @@ use crate::fs::Result;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::rendered::RenderedKey;
+use crate::fs::sync::DashMap;
+use crate::fs::sync::Mutex;
+use crate::fs::sync::MutexGuard;
+use crate::fs::sync::atomic::AtomicU64;
+use crate::fs::sync::atomic::Ordering::Relaxed;
 use crate::store::Stat;
 use crate::view::View;
 use crate::view::ViewDir;

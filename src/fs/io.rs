@@ -5,8 +5,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::thread;
 use std::time::Duration;
 
 use rustix::fs::FallocateFlags;
@@ -32,6 +30,8 @@ use crate::fs::messages::Writer;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::seal::Job;
+use crate::fs::sync::Mutex;
+use crate::fs::sync::thread;
 use crate::fs::tally::OpenView;
 use crate::message;
 use crate::model::Component;

@@ -10,20 +10,20 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::Weak;
-use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
 use crate::fs::Counters;
 use crate::fs::Result;
 use crate::fs::Shared;
-use crate::fs::seal::LOWEST_PRIORITY;
+use crate::fs::sync::Condvar;
+use crate::fs::sync::Mutex;
+use crate::fs::sync::MutexGuard;
+use crate::fs::sync::give_way;
+use crate::fs::sync::thread;
+use crate::fs::sync::thread::JoinHandle;
 use crate::keep;
 use crate::keep::Outcome;
 use crate::keep::Rules;
@@ -164,9 +164,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
 
 fn work(shared: &Weak<Shared>) {
     let Some(shared) = shared.upgrade() else { return };
-    if let Err(error) = rustix::process::setpriority_process(None, LOWEST_PRIORITY) {
-        tracing::debug!(%error, "keeping runs at the priority of everything else");
-    }
+    give_way();
     let rules = shared.options.keep.clone();
     let every = rules.age.map_or(EVERY, |age| (age / 10).clamp(OFTEN, EVERY));
     shared.keeper.state().store = true;

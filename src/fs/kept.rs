@@ -1,13 +1,13 @@
 //! Which results outlast this process: those of bytes that nobody can have changed unseen.
 
 use std::io;
-use std::thread;
 use std::time::Duration;
 use std::time::SystemTime;
 
 use crate::fs::Shared;
 use crate::fs::file::FileNode;
 use crate::fs::rendered::QUICK;
+use crate::fs::sync::thread;
 use crate::model::Limits;
 use crate::model::Place;
 use crate::store::CacheKey;

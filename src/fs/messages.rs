@@ -5,8 +5,6 @@ mod keeper;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
 use rustix::fs::OFlags;
@@ -21,6 +19,8 @@ use crate::fs::handle::FileHandle;
 use crate::fs::messages::keeper::Keeper;
 use crate::fs::node::Linked;
 use crate::fs::node::Node;
+use crate::fs::sync::Mutex;
+use crate::fs::sync::MutexGuard;
 use crate::message;
 use crate::message::Batch;
 use crate::message::Desk;

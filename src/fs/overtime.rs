@@ -5,10 +5,11 @@
 //! another one that is late meanwhile ends where it is.
 
 use std::cell::OnceCell;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::time::Instant;
+
+use crate::fs::sync::atomic::AtomicBool;
+use crate::fs::sync::atomic::Ordering::Relaxed;
 
 /// Who computes on.
 #[derive(Debug, Default)]

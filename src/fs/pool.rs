@@ -3,10 +3,12 @@
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::thread;
+
+use crate::fs::sync::Condvar;
+use crate::fs::sync::Mutex;
+use crate::fs::sync::MutexGuard;
+use crate::fs::sync::thread;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -61,7 +63,7 @@ impl Drop for Pool {
 }
 
 impl Queue {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,16 +1,15 @@
 //! Room: on the store's disk, and in a conversation's quota.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-
-use dashmap::DashMap;
 
 use crate::fs::FsError;
 use crate::fs::Options;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::node::Node;
+use crate::fs::sync::DashMap;
+use crate::fs::sync::atomic::AtomicU64;
+use crate::fs::sync::atomic::Ordering::Relaxed;
 use crate::model::Component;
 use crate::store::Cache;
 use crate::store::Conversation;

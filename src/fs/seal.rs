@@ -9,14 +9,8 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::Weak;
-use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -30,6 +24,14 @@ use crate::fs::file::FileNode;
 use crate::fs::file::Noted;
 use crate::fs::file::STEP;
 use crate::fs::node::Node;
+use crate::fs::sync::Condvar;
+use crate::fs::sync::Mutex;
+use crate::fs::sync::MutexGuard;
+use crate::fs::sync::atomic::Ordering::Relaxed;
+use crate::fs::sync::give_way;
+use crate::fs::sync::now;
+use crate::fs::sync::thread;
+use crate::fs::sync::thread::JoinHandle;
 use crate::model::Analysis;
 use crate::model::Record;
 use crate::model::State;
@@ -48,8 +50,6 @@ const MAPPED_RETRY: Duration = Duration::from_millis(100);
 const CHANGED_RETRY: Duration = Duration::from_millis(10);
 /// How often a file is looked at whose analysis begins anew because others write it.
 const OTHERS_RETRY: Duration = Duration::from_millis(100);
-/// The highest nice value; see setpriority(2).
-pub(crate) const LOWEST_PRIORITY: i32 = 19;
 /// How many finished analyses are kept to be carried on by the next append.
 const RESUMABLE: usize = 8;
 
@@ -117,8 +117,8 @@ impl Sealer {
 
     /// Waits until nothing is left to do, but not for longer than `most`.
     pub(crate) fn settle(&self, most: Duration) {
-        let started = Instant::now();
-        while self.waiting() > 0 && started.elapsed() < most {
+        let started = now();
+        while self.waiting() > 0 && now() - started < most {
             thread::sleep(GATHER);
         }
     }
@@ -154,7 +154,7 @@ impl Sealer {
                 return None;
             }
             let pause = queue.later.iter().map(|(due, _)| *due).min();
-            let pause = pause.map_or(Duration::from_hours(1), |due| due - Instant::now().min(due));
+            let pause = pause.map_or(Duration::from_hours(1), |due| due - now().min(due));
             let woken = self.changed.wait_timeout(queue, pause);
             queue = woken.unwrap_or_else(PoisonError::into_inner).0;
             let gathered = self.ended.wait_timeout_while(queue, GATHER, |queue| !queue.closed);
@@ -165,7 +165,7 @@ impl Sealer {
 
 impl Queue {
     fn wake_due(&mut self) {
-        let now = Instant::now();
+        let now = now();
         let all = self.closed;
         for (due, job) in std::mem::take(&mut self.later) {
             if all || due <= now {
@@ -187,11 +187,8 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
 
 fn work(shared: &Weak<Shared>) {
     let Some(shared) = shared.upgrade() else { return };
-    // Writers and readers come first: sealing takes the time that they leave. In Linux this is the
-    // priority of the thread alone.
-    if let Err(error) = rustix::process::setpriority_process(None, LOWEST_PRIORITY) {
-        tracing::debug!(%error, "sealing runs at the priority of everything else");
-    }
+    // Writers and readers come first: sealing takes the time that they leave.
+    give_way();
     let mut resumable = VecDeque::new();
     while let Some((job, ending)) = shared.sealer.next() {
         let node = Arc::clone(job.node());
@@ -204,7 +201,7 @@ fn work(shared: &Weak<Shared>) {
             Outcome::Again(job) => shared.sealer.submit(job),
             Outcome::Later(pause, job) => {
                 job.node().lookups.fetch_add(1, Relaxed);
-                shared.sealer.queue().later.push((Instant::now() + pause, job));
+                shared.sealer.queue().later.push((now() + pause, job));
             }
             Outcome::Done => keep_resumable(&mut resumable, &node),
         }

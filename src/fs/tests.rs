@@ -2,6 +2,8 @@
 
 mod facts;
 mod fixture;
+#[cfg(feature = "shuttle")]
+mod interleaved;
 mod life;
 mod names;
 mod of_views;

@@ -3,8 +3,6 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -22,6 +20,8 @@ use crate::fs::Options;
 use crate::fs::RenameMode;
 use crate::fs::Result;
 use crate::fs::SetAttr;
+use crate::fs::sync::mpsc;
+use crate::fs::sync::thread;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;

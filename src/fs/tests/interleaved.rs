@@ -1,0 +1,61 @@
+//! Threads whose order a schedule decides: the inode table, sealing, and views that many ask for.
+//!
+//! Each test is run under many schedules: at random, and with few changes of thread at chosen places
+//! (PCT), which finds what needs one unlikely order. `CTXFS_SCHEDULES` says how many, and
+//! `CTXFS_SCHEDULE` runs again the one that a failure has printed. A call into the store or the disk
+//! is one step.
+
+mod sealing;
+
+use std::env;
+use std::sync::Arc;
+
+use shuttle::Config;
+use shuttle::MaxSteps;
+use shuttle::Runner;
+use shuttle::scheduler::PctScheduler;
+use shuttle::scheduler::RandomScheduler;
+use shuttle::scheduler::ReplayScheduler;
+
+use super::fixture::Fixture;
+use crate::fs::sync::thread;
+
+/// Schedules of each kind that a test is run under.
+const SCHEDULES: usize = 200;
+/// Changes of thread that are forced upon a run.
+const CHANGES: usize = 3;
+
+/// Steps after which a run goes nowhere; most take some hundreds.
+const MOST_STEPS: usize = 50_000;
+
+/// A thread of a test.
+type Work = Box<dyn FnOnce(&Fixture) + Send>;
+
+/// Runs `test` under many schedules, or under the one that is to be looked at.
+fn under_schedules(test: fn()) {
+    let said = |name| env::var(name).ok();
+    let mut config = Config::new();
+    // Views are computed where they are asked.
+    config.stack_size = 512 * 1024;
+    config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
+    config.silence_warnings = true;
+    if let Some(schedule) = said("CTXFS_SCHEDULE") {
+        Runner::new(ReplayScheduler::new_from_encoded(&schedule), config).run(test);
+        return;
+    }
+    let count = said("CTXFS_SCHEDULES").map_or(SCHEDULES, |count| count.parse().unwrap());
+    Runner::new(RandomScheduler::new(count), config.clone()).run(test);
+    Runner::new(PctScheduler::new(CHANGES, count), config).run(test);
+}
+
+/// Runs all `work` at once, to its end.
+fn together(fixture: &Arc<Fixture>, work: Vec<Work>) {
+    let start = |work: Work| {
+        let fixture = Arc::clone(fixture);
+        thread::spawn(move || work(&fixture))
+    };
+    let threads: Vec<_> = work.into_iter().map(start).collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}

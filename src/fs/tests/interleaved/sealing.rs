@@ -1,0 +1,117 @@
+//! Sealing: against writers that come back, renames, and the end of the mount.
+
+use std::sync::Arc;
+
+use super::super::fixture::Fixture;
+use super::Work;
+use super::together;
+use super::under_schedules;
+use crate::fs::RenameMode;
+use crate::model::Record;
+use crate::model::State;
+
+const FIRST: &[u8] = b"one\n";
+const HALF: &[u8] = b"one\ntwo\n";
+const ALL: &[u8] = b"one\ntwo\nthree\n";
+
+/// Opens `a.txt`, writes twice, and closes it.
+fn writes_on() -> Work {
+    Box::new(|fixture| {
+        let ino = fixture.ino("a.txt");
+        let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
+        fixture.write(fh, FIRST.len() as u64, b"two\n").unwrap();
+        fixture.write(fh, HALF.len() as u64, b"three\n").unwrap();
+        fixture.close(fh);
+        fixture.fs.forget(ino, 1);
+    })
+}
+
+/// Fails unless a record that says sealed speaks of what a writer left, whole.
+fn looks_at_the_record() -> Work {
+    Box::new(|fixture| {
+        for _ in 0..4 {
+            if let Some(record) = sealed(fixture, "a.txt") {
+                let found = [FIRST, ALL].iter().any(|bytes| speaks_of(&record, bytes));
+                assert!(found, "sealed between two writes: {record:?}");
+            }
+        }
+    })
+}
+
+fn sealed(fixture: &Fixture, name: &str) -> Option<Record> {
+    fixture.record(name).filter(|record| record.state == State::Sealed)
+}
+
+fn speaks_of(record: &Record, bytes: &[u8]) -> bool {
+    let digest = blake3::hash(bytes).to_hex();
+    let analysis = record.analysis.as_ref();
+    let analysed = analysis.is_none_or(|found| found.digest == *digest.as_str());
+    record.size == bytes.len() as u64 && analysed
+}
+
+fn assert_sealed(fixture: &Fixture, name: &str, bytes: &[u8]) {
+    let record = fixture.record(name).unwrap_or_else(|| panic!("{name} has no record"));
+    assert_eq!(record.state, State::Sealed, "{name}");
+    assert!(record.analysis.is_some() && speaks_of(&record, bytes), "{name}: {record:?}");
+}
+
+#[test]
+fn a_writer_that_comes_back_is_never_sealed_halfway() {
+    under_schedules(|| {
+        let fixture = Arc::new(Fixture::new());
+        // Created, and looked up; what is to be sealed is known all the same.
+        let ino = fixture.put("a.txt", FIRST);
+        fixture.fs.forget(ino, 2);
+        together(&fixture, vec![writes_on(), looks_at_the_record()]);
+        fixture.settle();
+        assert_sealed(&fixture, "a.txt", ALL);
+        assert_eq!(fixture.record("a.txt").unwrap().generation, 2);
+    });
+}
+
+#[test]
+fn what_is_closed_is_sealed_at_the_end_of_the_mount() {
+    under_schedules(|| {
+        let fixture = Arc::new(Fixture::new());
+        fixture.put("a.txt", FIRST);
+        together(&fixture, vec![writes_on(), Box::new(|fixture| drop(fixture.text("a.txt.tail")))]);
+        fixture.fs.shut_down();
+        assert_sealed(&fixture, "a.txt", ALL);
+    });
+}
+
+#[test]
+fn a_renamed_artifact_is_sealed_where_it_stands() {
+    under_schedules(|| {
+        let fixture = Arc::new(Fixture::new());
+        let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+        let closes: Work = Box::new(move |fixture| {
+            fixture.write(fh, 0, ALL).unwrap();
+            fixture.close(fh);
+        });
+        let renames: Work = Box::new(|fixture| {
+            fixture.rename("a.txt", "b.txt", RenameMode::Replace).unwrap();
+        });
+        let looks: Work = Box::new(|fixture| drop(fixture.read("a.txt.summary")));
+        together(&fixture, vec![closes, renames, looks]);
+        fixture.settle();
+        assert_sealed(&fixture, "b.txt", ALL);
+        assert_eq!(fixture.record("a.txt"), None);
+    });
+}
+
+#[test]
+fn a_removed_artifact_leaves_no_record() {
+    under_schedules(|| {
+        let fixture = Arc::new(Fixture::new());
+        let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+        let closes: Work = Box::new(move |fixture| {
+            fixture.write(fh, 0, ALL).unwrap();
+            fixture.close(fh);
+        });
+        let removes: Work = Box::new(|fixture| fixture.unlink("a.txt").unwrap());
+        together(&fixture, vec![closes, removes]);
+        fixture.settle();
+        assert_eq!(fixture.record("a.txt"), None);
+    });
+}
