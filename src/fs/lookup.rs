@@ -423,13 +423,15 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
 }
 
-/// Notes where `node` was found: another process may have moved it.
+/// Notes where `node` was found: another process may have moved it. Not where it has left that name
+/// since: then whoever renamed or removed it says where it stands.
 fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) {
-    if let Some(linked) = node.link() {
-        let mut link = linked.lock();
-        let same = link.as_ref().is_some_and(|l| Arc::ptr_eq(&l.parent, parent) && l.name == name);
-        if !same {
-            *link = Some(Link::new(parent, name));
-        }
+    let Some(linked) = node.link() else { return };
+    let mut link = linked.lock();
+    let same = link.as_ref().is_some_and(|l| Arc::ptr_eq(&l.parent, parent) && l.name == name);
+    let new = Link::new(parent, name);
+    let is_it = |stat: &Stat| node.key == Key::Disk(FileId::of(stat));
+    if !same && new.dir().is_ok_and(|dir| dir.stat(name).is_ok_and(|stat| is_it(&stat))) {
+        *link = Some(new);
     }
 }

@@ -5,6 +5,7 @@
 //! `CTXFS_SCHEDULE` runs again the one that a failure has printed. A call into the store or the disk
 //! is one step.
 
+mod inodes;
 mod sealing;
 
 use std::env;
