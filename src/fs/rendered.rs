@@ -164,6 +164,7 @@ impl RenderedNode {
     /// Gives its beginning to all who wait; that is then what it says, whatever comes of the rest.
     pub(crate) fn give(&self, beginning: Body) {
         let beginning = Arc::new(beginning);
+        self.note_size(&beginning);
         self.state().beginning = Some(Arc::clone(&beginning));
         answer(self, &Ok(beginning));
     }
@@ -180,13 +181,14 @@ impl RenderedNode {
         first
     }
 
-    /// Notes the outcome; returns who waited for it.
-    fn computed(&self, outcome: &Result<Arc<Body>>) -> Vec<Done> {
-        let mut state = self.state();
-        if let Ok(body) = outcome {
-            state.size = Some(body.len());
-        }
-        state.waiting.take().unwrap_or_default()
+    /// Notes the number of bytes: before anybody can find them, since whoever does asks for it.
+    fn note_size(&self, body: &Body) {
+        self.state().size = Some(body.len());
+    }
+
+    /// Who has waited up to now.
+    fn waited(&self) -> Vec<Done> {
+        self.state().waiting.take().unwrap_or_default()
     }
 }
 
@@ -269,6 +271,7 @@ impl Shared {
             None => outcome,
         };
         if let Ok(body) = &outcome {
+            rendered.note_size(body);
             self.bodies.insert(node.ino, Arc::clone(body));
         }
         rendered.state().beginning = None;
@@ -306,7 +309,7 @@ fn end(node: &Node, outcome: &Result<Arc<Body>>) {
 
 /// Tells the outcome to all who wait for it.
 fn answer(rendered: &RenderedNode, outcome: &Result<Arc<Body>>) {
-    for done in rendered.computed(outcome) {
+    for done in rendered.waited() {
         done(share(outcome));
     }
 }

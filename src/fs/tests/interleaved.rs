@@ -7,6 +7,7 @@
 
 mod inodes;
 mod sealing;
+mod views;
 
 use std::env;
 use std::sync::Arc;
