@@ -282,9 +282,9 @@ impl Writing {
 
     /// Notes that a writer has come, or that it is changed without one.
     pub(crate) fn begin_life(&mut self) {
+        // What stood in the way of the last generation is no more, sealed or not.
+        self.trouble = None;
         if !std::mem::replace(&mut self.unsealed, true) {
-            // What stood in the way of the last generation is no more.
-            self.trouble = None;
             self.kept = self.end;
         }
         self.lives += 1;

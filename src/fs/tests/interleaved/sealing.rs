@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::super::fixture::Fixture;
+use super::super::fixture::errno;
 use super::Work;
 use super::together;
 use super::under_schedules;
+use crate::fs::Options;
 use crate::fs::RenameMode;
 use crate::model::Record;
 use crate::model::State;
@@ -113,5 +115,23 @@ fn a_removed_artifact_leaves_no_record() {
         together(&fixture, vec![closes, removes]);
         fixture.settle();
         assert_eq!(fixture.record("a.txt"), None);
+    });
+}
+
+/// Whether or not the first one's artifact was sealed in between.
+#[test]
+fn a_writer_that_comes_back_begins_anew() {
+    under_schedules(|| {
+        let options = Options { max_artifact: Some(ALL.len() as u64), ..Options::default() };
+        let fixture = Arc::new(Fixture::with(options));
+        let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+        assert_eq!(errno(fixture.write(fh, 0, &[b'x'; 100])), libc::EFBIG);
+        fixture.close(fh);
+        let ino = fixture.ino("a.txt");
+        let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
+        fixture.write(fh, 0, ALL).unwrap();
+        fixture.close(fh);
+        fixture.settle();
+        assert_sealed(&fixture, "a.txt", ALL);
     });
 }
