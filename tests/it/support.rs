@@ -1,6 +1,7 @@
 //! What the tests stand on: a store, a mount, programs with deadlines.
 
 mod command;
+mod faulty;
 mod fuse;
 mod mount;
 mod patience;
@@ -12,6 +13,9 @@ mod terminal;
 pub(crate) use command::Command;
 pub(crate) use command::Output;
 pub(crate) use command::need;
+pub(crate) use faulty::Call;
+pub(crate) use faulty::Fault;
+pub(crate) use faulty::FaultyDisk;
 pub(crate) use fuse::is_mounted;
 pub(crate) use fuse::processes_of;
 pub(crate) use fuse::server_of;

@@ -1,0 +1,5 @@
+//! Faults, and what they leave: below the store, around its clients, and in the daemon itself.
+//!
+//! docs/FAULTS.md has a row for each.
+
+mod disk;

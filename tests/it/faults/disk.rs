@@ -1,0 +1,208 @@
+//! The disk fails while artifacts are written and read.
+
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::Read as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use crate::support::Call;
+use crate::support::Fault;
+use crate::support::FaultyDisk;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::errno;
+use crate::support::eventually;
+use crate::support::log;
+
+/// A mount of a store on a disk that can fail. The mount goes first.
+pub(super) struct Ground {
+    pub(super) mount: TestMount,
+    pub(super) disk: FaultyDisk,
+}
+
+impl Ground {
+    pub(super) fn new(mode: Mode) -> Self {
+        let disk = FaultyDisk::new();
+        Self { mount: TestMount::of(disk.store(), mode, &[]), disk }
+    }
+}
+
+/// The error number of a read or write that must fail.
+fn refused(result: io::Result<usize>) -> Errno {
+    errno(result)
+}
+
+pub(super) fn view(path: &Path, suffix: &str) -> io::Result<Vec<u8>> {
+    let name = format!("{}{suffix}", path.file_name().unwrap().to_str().unwrap());
+    fs::read(path.with_file_name(name))
+}
+
+pub(super) fn first_line(path: &Path) -> String {
+    let summary = String::from_utf8(view(path, ".summary").unwrap()).unwrap();
+    summary.lines().next().unwrap().to_owned()
+}
+
+/// Fails unless file and views show `bytes`, no more and no less.
+fn shows(path: &Path, bytes: &[u8]) {
+    assert_eq!(fs::read(path).unwrap(), bytes);
+    assert_eq!(view(path, ".tail").unwrap(), bytes);
+    assert_eq!(fs::metadata(path).unwrap().len(), bytes.len() as u64);
+    let numbered = bytes.split_inclusive(|byte| *byte == b'\n').enumerate();
+    let found = numbered.filter(|(_, line)| line.starts_with(b"line"));
+    let found = found.flat_map(|(at, line)| [format!("{}:", at + 1).as_bytes(), line].concat());
+    let found: Vec<u8> = found.collect();
+    assert_eq!(view(path, ".grep/^line").unwrap(), found);
+}
+
+#[test]
+fn a_write_that_the_disk_fails_is_an_error_of_that_write() {
+    for mode in Mode::ALL {
+        let ground = Ground::new(mode);
+        let path = ground.mount.tool("c7").join("x.txt");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"line 1\n").unwrap();
+        ground.disk.fail(Fault::error(Call::Write, libc::EIO).of("x.txt"));
+        assert_eq!(refused(file.write(b"line 2\n")), Errno::IO, "{mode:?}");
+        shows(&path, b"line 1\n");
+        assert!(ground.disk.mend() > 0);
+        file.write_all(b"line 3\n").unwrap();
+        drop(file);
+        shows(&path, b"line 1\nline 3\n");
+        eventually("the summary says why", || first_line(&path).contains("the disk failed"));
+        // Written again to its end, it is whole.
+        fs::write(&path, b"line 4\n").unwrap();
+        shows(&path, b"line 4\n");
+        assert!(!first_line(&path).contains("INCOMPLETE"), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_in_the_middle_of_a_write_keeps_what_was_acknowledged() {
+    for mode in Mode::ALL {
+        let ground = Ground::new(mode);
+        let path = ground.mount.tool("c7").join("x.txt");
+        let mut file = File::create(&path).unwrap();
+        ground.disk.fail(Fault::room(10).of("x.txt"));
+        file.write_all(b"line 1\n").unwrap();
+        assert_eq!(refused(file.write(b"line 2\n")), Errno::NOSPC, "{mode:?}");
+        // What fitted is there, and nothing that is not.
+        shows(&path, b"line 1\nlin");
+        assert_eq!(refused(file.write(b"line 2\n")), Errno::NOSPC, "{mode:?}");
+        drop(file);
+        eventually("the summary says why", || first_line(&path).contains("there was no room"));
+        assert!(ground.disk.mend() > 0);
+        shows(&path, b"line 1\nlin");
+        assert_eq!(ground.disk.truth("c7", "x.txt"), b"line 1\nlin");
+    }
+}
+
+#[test]
+fn a_disk_that_writes_less_than_asked_loses_nothing() {
+    for mode in Mode::ALL {
+        let ground = Ground::new(mode);
+        ground.disk.fail(Fault::short(Call::Write));
+        let path = ground.mount.artifact("c7", "x.txt", &log(50));
+        let mut file = File::options().append(true).open(&path).unwrap();
+        file.write_all(b"line 1\nline 2\n").unwrap();
+        drop(file);
+        eventually("it is sealed", || view(&path, ".meta.json").is_ok());
+        assert!(ground.disk.mend() > 0);
+        shows(&path, &[log(50), b"line 1\nline 2\n".to_vec()].concat());
+        assert!(!first_line(&path).contains("INCOMPLETE"), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_disk_that_reads_less_than_asked_hides_nothing() {
+    for mode in Mode::ALL {
+        let ground = Ground::new(mode);
+        let bytes = log(100);
+        let path = ground.mount.artifact("c7", "x.txt", &bytes);
+        ground.disk.fail(Fault::short(Call::Read));
+        shows(&path, &bytes);
+        assert!(first_line(&path).contains("complete output is stored"), "{mode:?}");
+        assert!(ground.disk.mend() > 0);
+    }
+}
+
+#[test]
+fn a_read_that_the_disk_fails_is_an_error_and_no_text() {
+    for mode in Mode::ALL {
+        let ground = Ground::new(mode);
+        let bytes = log(100);
+        let path = ground.mount.artifact("c7", "x.txt", &bytes);
+        ground.disk.fail(Fault::error(Call::Read, libc::EIO).of("x.txt"));
+        for suffix in [".tail", ".lines/2-3", ".grep/ERROR", ".grep/absent", ".pages/0001"] {
+            let error = view(&path, suffix).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EIO), "{mode:?} {suffix}");
+        }
+        assert!(ground.disk.mend() > 0);
+        // Nothing of the failure is kept.
+        shows(&path, &bytes);
+        assert_eq!(view(&path, ".grep/absent").unwrap(), b"");
+        eventually("it is sealed", || sealed(&ground, "x.txt"));
+        assert!(first_line(&path).contains("complete output is stored"), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_sync_that_the_disk_fails_is_told() {
+    for mode in Mode::ALL {
+        let ground = Ground::new(mode);
+        let path = ground.mount.tool("c7").join("x.txt");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"line 1\n").unwrap();
+        ground.disk.fail(Fault::error(Call::Sync, libc::EIO).of("x.txt"));
+        assert_eq!(errno(file.sync_all()), Errno::IO, "{mode:?}");
+        assert_eq!(errno(file.sync_data()), Errno::IO, "{mode:?}");
+        assert!(ground.disk.mend() > 0);
+        file.sync_all().unwrap();
+        shows(&path, b"line 1\n");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_made_or_opened_is_an_error() {
+    for mode in Mode::ALL {
+        let ground = Ground::new(mode);
+        let path = ground.mount.artifact("c7", "x.txt", b"line 1\n");
+        let other = path.with_file_name("y.txt");
+        ground.disk.fail(Fault::error(Call::Create, libc::ENOSPC).of("y.txt"));
+        assert_eq!(errno(File::create(&other)), Errno::NOSPC, "{mode:?}");
+        ground.disk.fail(Fault::error(Call::Open, libc::EMFILE).of("x.txt"));
+        assert_eq!(errno(File::open(&path)), Errno::MFILE, "{mode:?}");
+        ground.disk.fail(Fault::error(Call::Rename, libc::EIO).of("z.txt"));
+        assert_eq!(errno(fs::rename(&path, path.with_file_name("z.txt"))), Errno::IO, "{mode:?}");
+        assert!(ground.disk.mend() >= 3);
+        shows(&path, b"line 1\n");
+        assert!(!other.exists() && !path.with_file_name("z.txt").exists());
+    }
+}
+
+/// A result that outgrows memory goes to the disk.
+#[test]
+fn a_view_for_which_there_is_no_room_is_an_error_and_no_part() {
+    let ground = Ground::new(Mode::Cached);
+    let text = format!("[{}0]\n", "1,".repeat(200_000));
+    let path = ground.mount.artifact("c7", "x.json", text.as_bytes());
+    ground.disk.fail(Fault::room(100_000).of("/cache/"));
+    assert_eq!(errno(view(&path, ".pretty")), Errno::NOSPC);
+    assert_eq!(fs::read(&path).unwrap(), text.as_bytes());
+    assert!(ground.disk.mend() > 0);
+    let pretty = view(&path, ".pretty").unwrap();
+    assert!(pretty.starts_with(b"[\n  1,\n") && pretty.ends_with(b"  0\n]\n"));
+    let mut start = [0; 4];
+    File::open(path.with_file_name("x.json.pretty")).unwrap().read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"[\n  ");
+}
+
+fn sealed(ground: &Ground, name: &str) -> bool {
+    let manifest = ground.disk.store().path().join("context/c7/manifest.jsonl");
+    let text = fs::read_to_string(manifest).unwrap_or_default();
+    let last = text.lines().rfind(|line| line.contains(name)).unwrap_or_default();
+    last.contains(r#""state":"sealed""#) && last.contains(r#""digest""#)
+}

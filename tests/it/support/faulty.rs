@@ -1,0 +1,79 @@
+//! A disk that fails by rule: a directory, mirrored through FUSE, on which calls can be made to fail.
+//!
+//! It is served by the test's own process. Nothing of it is cached, so that every call of the program
+//! under test reaches it.
+
+mod fault;
+mod mirror;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fuser::BackgroundSession;
+use fuser::Config;
+use fuser::MountOption;
+use rustix::mount::UnmountFlags;
+
+pub(crate) use fault::Call;
+pub(crate) use fault::Fault;
+use fault::Faults;
+use mirror::Mirror;
+
+use crate::support::TestStore;
+
+/// A store on a disk that can be made to fail.
+pub(crate) struct FaultyDisk {
+    store: Arc<TestStore>,
+    faults: Arc<Faults>,
+    /// The directory in which the bytes really are.
+    behind: PathBuf,
+    session: Option<BackgroundSession>,
+}
+
+impl FaultyDisk {
+    /// A new store; nothing fails yet.
+    pub(crate) fn new() -> Self {
+        let store = Arc::new(TestStore::new());
+        let behind = store.scratch("disk");
+        let faults = Arc::new(Faults::default());
+        let mirror = Mirror::new(&behind, &faults);
+        let mut config = Config::default();
+        config.mount_options = vec![MountOption::FSName("faulty".to_owned())];
+        let session = fuser::spawn_mount(mirror, store.path(), &config).unwrap();
+        Self { store, faults, behind, session: Some(session) }
+    }
+
+    pub(crate) fn store(&self) -> &Arc<TestStore> {
+        &self.store
+    }
+
+    /// From now on `fault` happens.
+    pub(crate) fn fail(&self, fault: Fault) {
+        self.faults.begin(fault);
+    }
+
+    /// Nothing fails any more. Says how many calls have failed since they were told to.
+    pub(crate) fn mend(&self) -> usize {
+        self.faults.end()
+    }
+
+    /// How many calls have failed since they were told to.
+    pub(crate) fn struck(&self) -> usize {
+        self.faults.struck()
+    }
+
+    /// What is really there of a tool's artifact, without asking the disk.
+    pub(crate) fn truth(&self, conversation: &str, name: &str) -> Vec<u8> {
+        let tools = self.behind.join("context").join(conversation).join("artifacts/tool");
+        fs::read(tools.join(name)).unwrap()
+    }
+}
+
+impl Drop for FaultyDisk {
+    fn drop(&mut self) {
+        self.faults.end();
+        rustix::mount::unmount(self.store.path(), UnmountFlags::DETACH).ok();
+        drop(self.session.take());
+    }
+}

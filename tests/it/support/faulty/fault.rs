@@ -1,0 +1,122 @@
+//! What fails, and when.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+/// A call that the disk is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Open,
+    Create,
+    Read,
+    Write,
+    Sync,
+    Rename,
+    /// Of a whole listing.
+    List,
+}
+
+/// How calls fail, from when it is told to until it is mended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    call: Call,
+    /// What the path of the file has in it.
+    of: &'static str,
+    /// Calls that succeed before.
+    after: usize,
+    how: How,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// With this error number.
+    Error(i32),
+    /// Half of the bytes, at least one.
+    Short,
+    /// There is room for so many bytes: the write that needs more writes these, and the next none.
+    Room(u64),
+}
+
+impl Fault {
+    /// Every `call` fails with `errno`.
+    pub(crate) const fn error(call: Call, errno: i32) -> Self {
+        Self { call, of: "", after: 0, how: How::Error(errno) }
+    }
+
+    /// Every read or write does half of what it is asked.
+    pub(crate) const fn short(call: Call) -> Self {
+        Self { call, of: "", after: 0, how: How::Short }
+    }
+
+    /// There is room for `bytes` more.
+    pub(crate) const fn room(bytes: u64) -> Self {
+        Self { call: Call::Write, of: "", after: 0, how: How::Room(bytes) }
+    }
+
+    /// Only of files that have this in their path.
+    pub(crate) const fn of(self, of: &'static str) -> Self {
+        Self { of, ..self }
+    }
+
+    /// Only after so many of the calls have succeeded.
+    pub(crate) const fn after(self, after: usize) -> Self {
+        Self { after, ..self }
+    }
+}
+
+/// What is to become of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// At most so many bytes are read or written.
+    Pass(usize),
+    Fail(i32),
+}
+
+/// The faults that are in force.
+#[derive(Default)]
+pub(super) struct Faults(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    faults: Vec<Fault>,
+    struck: usize,
+}
+
+impl Faults {
+    pub(super) fn begin(&self, fault: Fault) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).faults.push(fault);
+    }
+
+    pub(super) fn end(&self) -> usize {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).struck
+    }
+
+    pub(super) fn struck(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).struck
+    }
+
+    /// What becomes of `call` on the file at `path`, which is to move `bytes` bytes.
+    pub(super) fn judge(&self, call: Call, path: &Path, bytes: usize) -> Verdict {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = path.to_string_lossy();
+        let meant = |fault: &&mut Fault| fault.call == call && name.contains(fault.of);
+        let Some(fault) = state.faults.iter_mut().find(meant) else { return Verdict::Pass(bytes) };
+        if fault.after > 0 {
+            fault.after -= 1;
+            return Verdict::Pass(bytes);
+        }
+        let verdict = match &mut fault.how {
+            How::Error(errno) => Verdict::Fail(*errno),
+            How::Short => Verdict::Pass(bytes.div_ceil(2)),
+            How::Room(0) => Verdict::Fail(libc::ENOSPC),
+            How::Room(left) => {
+                let fit = bytes.min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= fit as u64;
+                Verdict::Pass(fit)
+            }
+        };
+        state.struck += usize::from(verdict != Verdict::Pass(bytes));
+        verdict
+    }
+}
