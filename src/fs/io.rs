@@ -235,11 +235,13 @@ impl ContextFs {
             let mut writing = file.writing();
             writing.meet(&stat_file(&handle.file)?);
             let appends = mode.flags & libc::O_APPEND != 0;
-            if appends {
-                append_all(&handle.file, bytes)?;
+            let done = if appends {
+                append_all(&handle.file, bytes)
             } else {
-                handle.file.write_all_at(bytes, offset)?;
-            }
+                handle.file.write_all_at(bytes, offset)
+            };
+            // Of what fails a part may have been written.
+            done.inspect_err(|_| writing.rewritten())?;
             // Where others append too, the kernel does not know where the end is.
             let offset = if appends { writing.end } else { offset };
             writing.wrote(offset, &stat_file(&handle.file)?);

@@ -100,6 +100,24 @@ fn a_disk_that_fills_up_in_the_middle_of_a_write_keeps_what_was_acknowledged() {
     }
 }
 
+/// The same bytes are written over, at the same time as far as the disk's clock tells.
+#[test]
+fn a_view_shows_the_part_of_a_failed_write_that_was_done() {
+    let ground = Ground::new(Mode::Cached);
+    let path = ground.mount.tool("c7").join("x.txt");
+    for _ in 0..20 {
+        fs::write(&path, b"line 1\n").unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        assert_eq!(view(&path, ".tail").unwrap(), b"line 1\n");
+        ground.disk.fail(Fault::room(5).of("x.txt"));
+        let error = std::os::unix::fs::FileExt::write_at(&file, b"LINE 2\n", 0).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        assert!(ground.disk.mend() > 0);
+        assert_eq!(ground.disk.truth("c7", "x.txt"), b"LINE 1\n");
+        assert_eq!(view(&path, ".tail").unwrap(), b"LINE 1\n");
+    }
+}
+
 #[test]
 fn a_disk_that_writes_less_than_asked_loses_nothing() {
     for mode in Mode::ALL {
