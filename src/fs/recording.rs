@@ -6,7 +6,6 @@
 use std::slice;
 use std::sync::Arc;
 use std::sync::PoisonError;
-use std::sync::RwLockReadGuard;
 
 use crate::fs::FsError;
 use crate::fs::Result;
@@ -16,6 +15,8 @@ use crate::fs::file::FileNode;
 use crate::fs::file::Writing;
 use crate::fs::inode::FileId;
 use crate::fs::node::Node;
+use crate::fs::sync::RwLockReadGuard;
+use crate::fs::sync::hold;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -44,7 +45,7 @@ impl Shared {
         loop {
             let Some((id, _)) = artifact(node) else { return Ok(None) };
             let conversation = self.conversation(&id)?;
-            let manifest = conversation.hold()?;
+            let manifest = hold(&conversation)?;
             let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
             // It may have moved while the manifest was waited for.
             if let Some((_, path)) = artifact(node).filter(|(now, _)| *now == id) {
@@ -54,14 +55,16 @@ impl Shared {
     }
 
     /// Adds what `change` makes of the artifact's record, while its place and its writers are held:
-    /// a rename, a removal or an opening comes either before or after.
+    /// a rename, a removal or an opening comes either before or after. Then, with these still held,
+    /// `done`: not where there is nothing to add, or the disk fails.
     pub(crate) fn record_as(
         &self,
         node: &Node,
         change: impl FnOnce(&mut Writing, Record) -> Option<Record>,
+        done: impl FnOnce(&mut Writing),
     ) -> Result<()> {
         let Some(held) = self.hold_record(node)? else { return Ok(()) };
-        let recorded = add(&held, node.as_file()?, change);
+        let recorded = add(&held, node.as_file()?, change, done);
         held.release();
         recorded
     }
@@ -71,6 +74,7 @@ fn add(
     held: &HeldRecord<'_>,
     file: &FileNode,
     change: impl FnOnce(&mut Writing, Record) -> Option<Record>,
+    done: impl FnOnce(&mut Writing),
 ) -> Result<()> {
     let link = file.link.lock();
     let Some(link) = link.as_ref() else { return Ok(()) };
@@ -86,6 +90,7 @@ fn add(
     record.modified = stat.mtime.as_nanos();
     if let Some(record) = change(&mut writing, record) {
         held.conversation.add(&held.manifest, slice::from_ref(&record))?;
+        done(&mut writing);
     }
     Ok(())
 }

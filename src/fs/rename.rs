@@ -18,6 +18,7 @@ use crate::fs::node::DirNode;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
 use crate::fs::seal::Job;
+use crate::fs::sync::hold;
 use crate::message;
 use crate::message::MessageError;
 use crate::model::Component;
@@ -233,11 +234,11 @@ impl Manifests {
     /// Always in the same order, so that no two renamings wait for each other.
     fn hold(source: Arc<Conversation>, goal: Arc<Conversation>) -> Result<Self> {
         let (of_source, of_goal) = match source.id().cmp(goal.id()) {
-            Ordering::Equal => (source.hold()?, None),
-            Ordering::Less => (source.hold()?, Some(goal.hold()?)),
+            Ordering::Equal => (hold(&source)?, None),
+            Ordering::Less => (hold(&source)?, Some(hold(&goal)?)),
             Ordering::Greater => {
-                let of_goal = goal.hold()?;
-                (source.hold()?, Some(of_goal))
+                let of_goal = hold(&goal)?;
+                (hold(&source)?, Some(of_goal))
             }
         };
         Ok(Self { source, goal, of_source, of_goal })

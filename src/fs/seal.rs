@@ -3,6 +3,7 @@
 //! One thread does it, a step at a time, so that a large artifact does not keep small ones waiting
 //! and no reader waits for either. Views never depend on it: they are computed from the bytes.
 
+use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -17,12 +18,15 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 
 use crate::fs::Counters;
+use crate::fs::FsError;
+use crate::fs::Ino;
 use crate::fs::Processes;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::file::FileNode;
 use crate::fs::file::Noted;
 use crate::fs::file::STEP;
+use crate::fs::file::Writing;
 use crate::fs::node::Node;
 use crate::fs::sync::Condvar;
 use crate::fs::sync::Mutex;
@@ -50,6 +54,11 @@ const MAPPED_RETRY: Duration = Duration::from_millis(100);
 const CHANGED_RETRY: Duration = Duration::from_millis(10);
 /// How often a file is looked at whose analysis begins anew because others write it.
 const OTHERS_RETRY: Duration = Duration::from_millis(100);
+/// How soon it is tried again to seal what the disk has failed, and how seldom after many times.
+const FAILED_RETRY: Duration = Duration::from_millis(500);
+const FAILED_RARELY: Duration = Duration::from_mins(1);
+/// Artifacts that are tried again. More are left to whoever looks at them after the next start.
+const MOST_FAILED: usize = 10_000;
 /// How many finished analyses are kept to be carried on by the next append.
 const RESUMABLE: usize = 8;
 
@@ -98,6 +107,7 @@ enum Outcome {
     Done,
     Again(Job),
     Later(Duration, Job),
+    Failed(FsError, Job),
 }
 
 impl Sealer {
@@ -107,6 +117,11 @@ impl Sealer {
         job.node().lookups.fetch_add(1, Relaxed);
         self.queue().jobs.push_back(job);
         self.changed.notify_all();
+    }
+
+    fn submit_later(&self, pause: Duration, job: Job) {
+        job.node().lookups.fetch_add(1, Relaxed);
+        self.queue().later.push((now() + pause, job));
     }
 
     /// Jobs that are not done.
@@ -190,24 +205,47 @@ fn work(shared: &Weak<Shared>) {
     // Writers and readers come first: sealing takes the time that they leave.
     give_way();
     let mut resumable = VecDeque::new();
+    let mut failed = Failed::default();
     while let Some((job, ending)) = shared.sealer.next() {
         let node = Arc::clone(job.node());
+        let ino = node.ino;
         let done = catch_unwind(AssertUnwindSafe(|| shared.run(job, ending)));
         let outcome = done.unwrap_or_else(|_| {
-            tracing::error!(ino = node.ino.0, "sealing panicked");
+            tracing::error!(ino = ino.0, "sealing panicked");
             Outcome::Done
         });
         match outcome {
             Outcome::Again(job) => shared.sealer.submit(job),
-            Outcome::Later(pause, job) => {
-                job.node().lookups.fetch_add(1, Relaxed);
-                shared.sealer.queue().later.push((now() + pause, job));
+            Outcome::Later(pause, job) => shared.sealer.submit_later(pause, job),
+            Outcome::Failed(error, job) => {
+                if let Some(pause) = failed.again(ino, &error).filter(|_| !ending) {
+                    shared.sealer.submit_later(pause, job);
+                }
             }
-            Outcome::Done => keep_resumable(&mut resumable, &node),
+            Outcome::Done => {
+                failed.0.remove(&ino);
+                keep_resumable(&mut resumable, &node);
+            }
         }
-        let ino = node.ino;
         drop(node);
         shared.nodes.forget(ino, 1);
+    }
+}
+
+/// What could not be sealed, and how long it waits until the next try.
+#[derive(Default)]
+struct Failed(HashMap<Ino, Duration>);
+
+impl Failed {
+    /// When to try again; says so the first time. Not, where too many wait.
+    fn again(&mut self, ino: Ino, error: &FsError) -> Option<Duration> {
+        if let Some(pause) = self.0.get_mut(&ino) {
+            *pause = (*pause * 2).min(FAILED_RARELY);
+            return Some(*pause);
+        }
+        tracing::warn!(ino = ino.0, %error, "sealing failed, and is tried again");
+        let room = self.0.len() < MOST_FAILED;
+        room.then(|| *self.0.entry(ino).or_insert(FAILED_RETRY))
     }
 }
 
@@ -230,19 +268,16 @@ fn keep_resumable(kept: &mut VecDeque<Weak<Node>>, node: &Arc<Node>) {
 
 impl Shared {
     fn run(&self, job: Job, ending: bool) -> Outcome {
-        let node = Arc::clone(job.node());
-        let result = match job {
-            Job::Opened(node) => self.note_live(&node).map(|()| Outcome::Done),
-            Job::Follow(node) => self.follow(&node),
-            Job::Seal(node) => self.seal(&node, ending),
-            Job::Analyse(node) => self.analyse_sealed(&node, ending),
+        let result = match &job {
+            Job::Opened(node) => self.note_live(node).map(|()| Outcome::Done),
+            Job::Follow(node) => self.follow(node),
+            Job::Seal(node) => self.seal(node, ending),
+            Job::Analyse(node) => self.analyse_sealed(node, ending),
         };
-        result.unwrap_or_else(|error| {
+        result.unwrap_or_else(|error| match error.errno().0 {
             // A file that was removed or moved behind the mount has nothing to be sealed.
-            if !matches!(error.errno().0, libc::ENOENT | libc::ESTALE) {
-                tracing::warn!(ino = node.ino.0, %error, "sealing failed");
-            }
-            Outcome::Done
+            libc::ENOENT | libc::ESTALE => Outcome::Done,
+            _ => Outcome::Failed(error, job),
         })
     }
 
@@ -251,14 +286,15 @@ impl Shared {
         if node.as_file()?.writing().writers == 0 {
             return Ok(());
         }
-        self.record_as(node, |writing, record| {
+        let live = |writing: &mut Writing, record: Record| {
             if writing.writers == 0 {
                 return None;
             }
             writing.noted = Some(Noted { generation: record.generation, lives: writing.lives });
             let owner = this_process();
             Some(Record { state: State::Live, owner, analysis: None, ..record })
-        })
+        };
+        self.record_as(node, live, |_| ())
     }
 
     fn follow(&self, node: &Arc<Node>) -> Result<Outcome> {
@@ -318,7 +354,7 @@ impl Shared {
         let tokens = analysis.as_ref().map(|found| (found.tokens, found.bytes));
         let mut tool = None;
         let mut changed = false;
-        self.record_as(node, |writing, mut record| {
+        let change = |writing: &mut Writing, mut record: Record| {
             if writing.writers > 0 {
                 return None;
             }
@@ -328,14 +364,14 @@ impl Shared {
             if changed && !ending {
                 return None;
             }
-            writing.sealed();
             if record.state == State::Live {
                 record.state = State::Sealed;
             }
             record.said.update(&said);
             tool = record.said.tool_name();
             Some(Record { owner: None, analysis: analysis.filter(|_| !changed), ..record })
-        })?;
+        };
+        self.record_as(node, change, Writing::sealed)?;
         if changed && !ending {
             return Ok(Outcome::Later(CHANGED_RETRY, Job::Seal(Arc::clone(node))));
         }
@@ -367,12 +403,13 @@ impl Shared {
         };
         let tokens = Some((analysis.tokens, analysis.bytes));
         let mut tool = None;
-        self.record_as(node, |writing, record| {
+        let change = |writing: &mut Writing, record: Record| {
             let unchanged = !writing.unsealed && writing.past() == past;
             let same = unchanged && record.size == analysis.bytes;
             tool = record.said.tool_name();
             same.then_some(Record { analysis: Some(analysis), ..record })
-        })?;
+        };
+        self.record_as(node, change, |_| ())?;
         if let Some(id) = node.conversation() {
             self.count_stored(&id, tool, file, tokens);
         }

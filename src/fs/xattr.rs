@@ -14,8 +14,10 @@ use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::file::Writing;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::model::Record;
 use crate::model::Said;
 use crate::store::attribute;
 use crate::store::attributes;
@@ -100,10 +102,11 @@ impl Shared {
             return Ok(());
         }
         let said = said_of(file)?;
-        self.record_as(node, |writing, mut record| {
+        let change = |writing: &mut Writing, mut record: Record| {
             record.said.update(&said);
             (!writing.unsealed).then_some(record)
-        })
+        };
+        self.record_as(node, change, |_| ())
     }
 }
 

@@ -180,6 +180,12 @@ impl Conversation {
         Held::wait(&self.dir).map_err(|error| self.fault("lock", error))
     }
 
+    /// As [`Self::hold`]; none, where somebody else holds it.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(crate) fn hold_at_once(&self) -> Result<Option<Held>, StoreError> {
+        Held::at_once(&self.dir).map_err(|error| self.fault("lock", error))
+    }
+
     /// Adds records while they are held. Who adds many calls `tidy` afterwards.
     pub fn add(&self, held: &Held, records: &[Record]) -> Result<(), StoreError> {
         held.add(records).map_err(|error| self.fault("append to", error))

@@ -183,6 +183,18 @@ impl Held {
         }
     }
 
+    /// As [`Held::wait`]; none, where somebody else holds it. Nobody compacts meanwhile.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(super) fn at_once(dir: &Dir) -> io::Result<Option<Self>> {
+        let flags = OFlags::RDWR | OFlags::APPEND;
+        let file = dir.create_file(layout::MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Adds `records` at the end; a line that was cut off there gets its newline first.
     pub(super) fn add(&self, records: &[Record]) -> io::Result<()> {
         let mut lines = Vec::new();

@@ -3,3 +3,4 @@
 //! docs/FAULTS.md has a row for each.
 
 mod disk;
+mod records;

@@ -4,6 +4,7 @@ pub(crate) use std::sync::Condvar;
 pub(crate) use std::sync::Mutex;
 pub(crate) use std::sync::MutexGuard;
 pub(crate) use std::sync::RwLock;
+pub(crate) use std::sync::RwLockReadGuard;
 pub(crate) use std::sync::atomic;
 #[cfg(test)]
 pub(crate) use std::sync::mpsc;
@@ -11,6 +12,10 @@ pub(crate) use std::thread;
 use std::time::Instant;
 
 pub(crate) use dashmap::DashMap;
+
+use crate::store::Conversation;
+use crate::store::Held;
+use crate::store::StoreError;
 
 /// The highest nice value; see setpriority(2).
 const LOWEST_PRIORITY: i32 = 19;
@@ -25,4 +30,9 @@ pub(crate) fn give_way() {
 /// The time by which waiting threads are woken.
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// Waits for the manifest, whoever holds it.
+pub(crate) fn hold(conversation: &Conversation) -> Result<Held, StoreError> {
+    conversation.hold()
 }

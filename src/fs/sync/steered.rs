@@ -16,9 +16,14 @@ use std::time::Instant;
 pub(crate) use mutex::Mutex;
 pub(crate) use mutex::MutexGuard;
 pub(crate) use shuttle::sync::RwLock;
+pub(crate) use shuttle::sync::RwLockReadGuard;
 pub(crate) use shuttle::sync::atomic;
 pub(crate) use shuttle::sync::mpsc;
 pub(crate) use shuttle_dashmap::DashMap;
+
+use crate::store::Conversation;
+use crate::store::Held;
+use crate::store::StoreError;
 
 /// A limit that nobody waits for: such a wait ends when it is told to.
 const FOR_EVER: Duration = Duration::from_mins(1);
@@ -106,5 +111,15 @@ impl Condvar {
             (guard, late) = self.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner);
         }
         Ok((guard, late))
+    }
+}
+
+/// Waits for the manifest by giving the others a turn: the kernel's lock would stop them all.
+pub(crate) fn hold(conversation: &Conversation) -> Result<Held, StoreError> {
+    loop {
+        match conversation.hold_at_once()? {
+            Some(held) => return Ok(held),
+            None => pass(Duration::ZERO),
+        }
     }
 }

@@ -1,0 +1,130 @@
+//! The disk fails while what is known of artifacts is recorded.
+
+use std::fs;
+use std::fs::File;
+use std::io::Write as _;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::disk::Ground;
+use super::disk::first_line;
+use super::disk::view;
+use crate::support::Call;
+use crate::support::Fault;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::eventually;
+use crate::support::log;
+
+const MANIFEST: &str = "manifest.jsonl";
+
+/// The last whole record of an artifact in `c7`.
+fn record(ground: &Ground, name: &str) -> Value {
+    let manifest = ground.disk.store().path().join("context/c7").join(MANIFEST);
+    let text = fs::read(manifest).unwrap_or_default();
+    let records = text.split(|byte| *byte == b'\n').rev().filter_map(|line| {
+        let record: Value = serde_json::from_slice(line).ok()?;
+        record["path"].as_str()?.ends_with(name).then_some(record)
+    });
+    records.into_iter().next().unwrap_or_default()
+}
+
+fn is_sealed(ground: &Ground, name: &str, bytes: &[u8]) -> bool {
+    let record = record(ground, name);
+    record["state"] == "sealed"
+        && record["analysis"]["digest"] == blake3::hash(bytes).to_hex().as_str()
+}
+
+/// Puts an artifact while `fault` is in force, and lets the daemon meet it.
+fn seal_during(ground: &Ground, fault: Fault) {
+    // The conversation, and what it holds, is there before.
+    ground.mount.artifact("c7", "before.txt", b"before\n");
+    eventually("the first is sealed", || is_sealed(ground, "before.txt", b"before\n"));
+    ground.disk.fail(fault);
+    ground.mount.artifact("c7", "x.txt", &log(50));
+    eventually("the disk has failed", || ground.disk.struck() > 0);
+    // More than one try, if there are more.
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+#[test]
+fn sealing_catches_up_when_records_can_be_written_again() {
+    for errno in [libc::EIO, libc::ENOSPC] {
+        for call in [Call::Write, Call::Open] {
+            let ground = Ground::new(Mode::Cached);
+            seal_during(&ground, Fault::error(call, errno).of(MANIFEST));
+            let path = ground.mount.path().join("c7/artifacts/tool/x.txt");
+            match call {
+                // What is not recorded is computed.
+                Call::Write => assert!(first_line(&path).contains("complete output is stored")),
+                // Nobody knows what the records say.
+                _ => assert_eq!(view(&path, ".tail").unwrap_err().raw_os_error(), Some(errno)),
+            }
+            assert!(ground.disk.mend() > 0);
+            eventually("it is sealed", || is_sealed(&ground, "x.txt", &log(50)));
+            assert!(first_line(&path).contains("complete output is stored"));
+        }
+    }
+}
+
+#[test]
+fn a_record_that_is_cut_off_is_written_again() {
+    let ground = Ground::new(Mode::Cached);
+    seal_during(&ground, Fault::room(100).of(MANIFEST));
+    assert!(ground.disk.mend() > 0);
+    eventually("it is sealed", || is_sealed(&ground, "x.txt", &log(50)));
+    assert!(is_sealed(&ground, "before.txt", b"before\n"));
+    let manifest = fs::read(ground.mount.path().join("c7/manifest.json")).unwrap();
+    let listed: Value = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn sealing_catches_up_when_an_artifact_can_be_read_again() {
+    let ground = Ground::new(Mode::Cached);
+    seal_during(&ground, Fault::error(Call::Read, libc::EIO).of("x.txt"));
+    assert!(ground.disk.mend() > 0);
+    eventually("it is sealed", || is_sealed(&ground, "x.txt", &log(50)));
+}
+
+/// Ends the daemon while `fault` is in force, and says what the next one says of the artifact.
+fn end_during(fault: Fault) -> String {
+    let mut ground = Ground::new(Mode::Cached);
+    seal_during(&ground, fault);
+    assert_eq!(ground.mount.end(Signal::TERM), Some(0));
+    assert!(ground.disk.mend() > 0);
+    let mount = TestMount::of(ground.disk.store(), Mode::Cached, &[]);
+    let path = mount.path().join("c7/artifacts/tool/x.txt");
+    assert_eq!(fs::read(&path).unwrap(), log(50));
+    first_line(&path)
+}
+
+#[test]
+fn a_daemon_that_ends_while_nothing_can_be_recorded_keeps_all_bytes() {
+    let fault = Fault::error(Call::Write, libc::ENOSPC).of(MANIFEST);
+    assert!(end_during(fault).contains("complete output is stored"));
+    // Where it is recorded that the artifact is live, nobody knows that it was closed.
+    assert!(end_during(fault.after(1)).contains("INCOMPLETE"));
+}
+
+#[test]
+fn a_message_for_which_there_is_no_room_is_not_half_there() {
+    for mode in Mode::ALL {
+        let ground = Ground::new(mode);
+        ground.mount.tool("c7");
+        let log = ground.mount.path().join("c7/history/messages.jsonl");
+        let line = |text: &str| format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n");
+        fs::write(&log, line("one")).unwrap();
+        ground.disk.fail(Fault::room(10).of("messages.jsonl"));
+        let mut file = File::options().append(true).open(&log).unwrap();
+        let error = file.write_all(line("two").as_bytes()).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{mode:?}");
+        assert_eq!(fs::read_to_string(&log).unwrap(), line("one"));
+        assert!(ground.disk.mend() > 0);
+        file.write_all(line("three").as_bytes()).unwrap();
+        drop(file);
+        assert_eq!(fs::read_to_string(&log).unwrap(), line("one") + &line("three"), "{mode:?}");
+    }
+}
