@@ -61,7 +61,11 @@ const GENERATION: Generation = Generation(0);
 
 /// Serves `dir` at `mountpoint` until it is unmounted.
 pub(crate) fn serve(dir: &Path, mountpoint: &Path, passthrough: bool) -> io::Result<()> {
-    let options = mount::MountOptions { source: dir.display().to_string(), allow_other: false };
+    let options = mount::MountOptions {
+        source: dir.display().to_string(),
+        allow_other: false,
+        noexec: false,
+    };
     let mounted = mount::mount(mountpoint, &options).map_err(io::Error::other)?;
     let mut config = Config::default();
     config.n_threads = Some(4);

@@ -46,7 +46,7 @@ pub(super) struct Needs<'a> {
 
 /// Confines this thread, and what it starts from now on, to `needs`. What the kernel does not have is
 /// left out; the rest holds.
-pub(super) fn server(needs: &Needs<'_>) -> Confinement {
+pub(super) fn server(needs: Needs<'_>) -> Confinement {
     told("capabilities", rights::keep(rights::of_server(needs.passthrough)));
     told("memory", hide_memory());
     let landlock = told("Landlock", files::serve(needs)).flatten();

@@ -28,6 +28,7 @@ pub(super) const REDACT: &str = "CTXFS_REDACT";
 pub(super) const ADVERTISE: &str = "CTXFS_ADVERTISE";
 pub(super) const WRITE_ONCE: &str = "CTXFS_WRITE_ONCE";
 pub(super) const ALLOW_OTHER: &str = "CTXFS_ALLOW_OTHER";
+pub(super) const NOEXEC: &str = "CTXFS_NOEXEC";
 pub(super) const VIEWS: &str = "CTXFS_VIEWS";
 pub(super) const PASSTHROUGH: &str = "CTXFS_PASSTHROUGH";
 pub(super) const CONFINE: &str = "CTXFS_CONFINE";

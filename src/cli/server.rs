@@ -93,7 +93,11 @@ pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> an
     let signals = Stop::signals()?;
     raise_open_files();
     let source = plan.source().to_string_lossy().into_owned();
-    let options = MountOptions { source, allow_other: plan.allow_other };
+    let options = MountOptions {
+        source,
+        allow_other: plan.allow_other,
+        noexec: plan.settings.is_on(Key::NoExec),
+    };
     let mounted = mount::mount(&plan.target, &options)?;
     let place = Place::of(mounted.how, &mounted.target)?;
     let begun = begin(plan, mounted.fd, &place, signals, events).and_then(|()| ready());
@@ -163,7 +167,7 @@ fn confine(plan: &Plan, store: &Store) -> Confinement {
         passthrough: plan.passthrough,
         abstract_sockets: env::is_notified_abstractly(),
     };
-    let confinement = confine::server(&needs);
+    let confinement = confine::server(needs);
     if !confinement.is_complete() {
         tracing::warn!(?confinement, "this kernel does not confine the server wholly");
     }

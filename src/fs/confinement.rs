@@ -5,6 +5,7 @@ use serde::Serialize;
 /// What was found when the server had confined itself: each by trying, not by what was asked for.
 ///
 /// `.ctxfs/status.json` shows it, and `ctxfs doctor` reads it there.
+#[expect(clippy::struct_excessive_bools, reason = "each stands for itself, as it is shown")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Confinement {

@@ -56,6 +56,8 @@ pub struct MountOptions {
     pub source: String,
     /// Whether users other than the mounting one, root among them, may enter.
     pub allow_other: bool,
+    /// Whether programs in the mount cannot be run.
+    pub noexec: bool,
 }
 
 /// A mount that waits for its server: the kernel has not yet been answered.

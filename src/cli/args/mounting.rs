@@ -55,6 +55,12 @@ pub(in crate::cli) struct MountArgs {
     #[arg(default_missing_value = "true")]
     pub(in crate::cli) allow_other: Option<bool>,
 
+    /// Keep programs in the mount from being run, as `mount -o noexec` does; setuid bits and devices
+    /// never count there.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true")]
+    pub(in crate::cli) noexec: Option<bool>,
+
     /// Most bytes of one output, such as `2GiB`, or `off`: a write past it fails with EFBIG, and
     /// what came is kept.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxArtifact.parse(text))]
@@ -112,6 +118,7 @@ impl MountArgs {
             (Key::WriteOnce, self.write_once.map(Value::Switch)),
             (Key::Advertise, self.advertise.clone().map(Value::Text)),
             (Key::AllowOther, self.allow_other.map(Value::Switch)),
+            (Key::NoExec, self.noexec.map(Value::Switch)),
             (Key::MaxArtifact, self.max_artifact.clone()),
             (Key::MaxTerminal, self.max_terminal.clone()),
             (Key::Quota, self.quota.clone()),

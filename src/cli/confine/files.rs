@@ -36,11 +36,11 @@ const PROGRAM: &str = "/proc/self/exe";
 
 /// Leaves this thread the store, and what it needs to serve it. The version of Landlock; none, where
 /// the kernel has none.
-pub(super) fn serve(needs: &Needs<'_>) -> anyhow::Result<Option<i32>> {
+pub(super) fn serve(needs: Needs<'_>) -> anyhow::Result<Option<i32>> {
     let scopes = Scope::from_all(TRIED);
     let scopes = if needs.abstract_sockets { Scope::Signal.into() } else { scopes };
     let mut rules = ruleset(scopes)?;
-    rules = rules.add_rule(PathBeneath::new(needs.store, in_store()))?;
+    rules = rules.add_rule(PathBeneath::new(needs.store, in_store(needs.passthrough)))?;
     for path in READ {
         rules = allow(rules, Path::new(path), AccessFs::ReadFile | AccessFs::ReadDir)?;
     }
@@ -66,9 +66,13 @@ pub(in crate::cli) fn landlock() -> Option<i32> {
     asked.join().ok()?.ok()?
 }
 
-/// Files and directories, made, read, written, moved and removed; nothing to run, and nothing special.
-fn in_store() -> BitFlags<AccessFs> {
-    AccessFs::ReadFile
+/// Files and directories, made, read, written, moved and removed; nothing special.
+///
+/// With passthrough the kernel opens the store's files by itself, with what the server may do and for
+/// whatever the reader wants: to run it, too.
+fn in_store(passthrough: bool) -> BitFlags<AccessFs> {
+    let run = if passthrough { AccessFs::Execute.into() } else { BitFlags::EMPTY };
+    run | AccessFs::ReadFile
         | AccessFs::ReadDir
         | AccessFs::WriteFile
         | AccessFs::Truncate
@@ -152,7 +156,7 @@ mod tests {
             fs::write(&beside, "").unwrap();
             let open = File::open(&store).unwrap();
             let needs = Needs { store: open.as_fd(), passthrough: false, abstract_sockets: false };
-            serve(&needs).unwrap();
+            serve(needs).unwrap();
             fs::create_dir(store.join("a")).unwrap();
             fs::write(store.join("a/x"), "text").unwrap();
             fs::rename(store.join("a/x"), store.join("y")).unwrap();

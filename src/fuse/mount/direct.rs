@@ -22,7 +22,7 @@ pub(super) fn mount(target: &Path, options: &MountOptions) -> Result<OwnedFd, Mo
         .write(true)
         .open(DEVICE)
         .map_err(|cause| MountError::device(&cause))?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    let flags = flags(options);
     let source = CString::new(options.source.replace('\0', "")).unwrap_or_default();
     let data = data(&device, options);
     rustix::mount::mount(source, target, FSTYPE, flags, &*data)
@@ -37,6 +37,12 @@ pub(super) fn unmount(target: &Path) -> Result<(), MountError> {
         Errno::INVAL | Errno::NOENT => MountError::NotMounted { target: target.to_owned() },
         errno => MountError::mount(target, errno),
     })
+}
+
+/// Never setuid programs nor devices: whoever writes to the store may have made some there.
+fn flags(options: &MountOptions) -> MountFlags {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
+    if options.noexec { flags | MountFlags::NOEXEC } else { flags }
 }
 
 /// What the kernel wants to be told; the source is an argument of its own and needs no escape.

@@ -93,6 +93,9 @@ fn mount_options(options: &MountOptions) -> String {
     if options.allow_other {
         text.push_str(",allow_other");
     }
+    if options.noexec {
+        text.push_str(",noexec");
+    }
     text + ",subtype=ctxfs,fsname=" + &source
 }
 
@@ -120,13 +123,25 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
 mod tests {
     use super::*;
 
-    fn options(source: &str, allow_other: bool) -> String {
-        mount_options(&MountOptions { source: source.to_owned(), allow_other })
+    fn options(source: &str, asked: bool) -> String {
+        let source = source.to_owned();
+        mount_options(&MountOptions { source, allow_other: asked, noexec: asked })
     }
 
     #[test]
     fn a_source_cannot_add_options() {
         assert!(options("/a,suid\\b", false).ends_with(r"fsname=/a\,suid\\b"));
+    }
+
+    #[test]
+    fn setuid_programs_and_devices_never_count() {
+        assert!(options("/a", false).starts_with("rw,nosuid,nodev,"));
+    }
+
+    #[test]
+    fn programs_are_kept_from_running_on_request_alone() {
+        assert!(!options("/a", false).contains("noexec"));
+        assert!(options("/a", true).contains(",noexec,"));
     }
 
     #[test]

@@ -1,0 +1,5 @@
+//! What the server cannot do, whoever gets hold of it, and who may do what with a mount.
+
+mod confined;
+mod mounted;
+mod user;

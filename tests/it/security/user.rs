@@ -1,0 +1,175 @@
+//! An ordinary user's mount, by `fusermount3`: closed to all others, root among them.
+
+use std::fs;
+use std::fs::Permissions;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::security::mounted::options_in;
+use crate::support::Command;
+use crate::support::TestStore;
+use crate::support::eventually;
+use crate::support::need;
+use crate::support::processes_of;
+use crate::support::signal;
+
+const ANN: &str = "12345";
+const BOB: &str = "12346";
+
+/// A place of Ann's, with a program that she can run, in a mount namespace where everybody may open
+/// `/dev/fuse` and Ann has a name, whatever the machine has. All that is mounted there ends with it.
+struct Place {
+    store: TestStore,
+    home: PathBuf,
+    namespace: Child,
+}
+
+const NAMESPACE: &str = "mount -t tmpfs tmpfs $1; mknod -m 666 $1/fuse c 10 229; mount --bind $1/fuse /dev/fuse; \
+                         { cat /etc/passwd; echo ann:x:12345:12345::/:/bin/sh; } > $1/passwd; \
+                         mount --bind $1/passwd /etc/passwd; echo there; exec sleep 600";
+
+impl Place {
+    fn new() -> Self {
+        need("fusermount3", "fuse3");
+        let store = TestStore::new();
+        let home = store.scratch("ann");
+        let program = store.path().with_file_name("ctxfs");
+        fs::copy(env!("CARGO_BIN_EXE_ctxfs"), &program).unwrap();
+        let open = |path: &Path| {
+            fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+        };
+        open(&program);
+        open(store.path().parent().unwrap());
+        std::os::unix::fs::chown(&home, Some(12_345), Some(12_345)).unwrap();
+        open(&home);
+        let namespace = namespace(&store.scratch("machine"));
+        Self { store, home, namespace }
+    }
+
+    fn is_mounted(&self) -> bool {
+        self.table().contains(self.mountpoint().to_str().unwrap())
+    }
+
+    fn table(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/mountinfo", self.namespace.id())).unwrap()
+    }
+
+    fn mountpoint(&self) -> PathBuf {
+        self.home.join("ctx")
+    }
+
+    /// A shell script by a user; `$C` is the program, `$M` the mount, `$S` the store.
+    fn by(&self, id: &str, script: &str) -> crate::support::Output {
+        let script = format!("cd; {script}");
+        Command::new("nsenter")
+            .arg(format!("--mount=/proc/{}/ns/mnt", self.namespace.id()))
+            .args([
+                "setpriv",
+                "--reuid",
+                id,
+                "--regid",
+                id,
+                "--clear-groups",
+                "sh",
+                "-euc",
+                &script,
+            ])
+            .without_settings()
+            .env("HOME", &self.home)
+            .env("C", self.store.path().with_file_name("ctxfs"))
+            .env("M", self.mountpoint())
+            .env("S", self.home.join("store"))
+            .run()
+    }
+
+    fn works(&self, id: &str, script: &str) -> String {
+        let output = self.by(id, script);
+        assert_eq!(output.code, 0, "{script}: {output}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for pid in processes_of(&self.mountpoint()) {
+            signal(pid, Signal::KILL);
+        }
+        self.namespace.kill().unwrap();
+        self.namespace.wait().unwrap();
+    }
+}
+
+fn namespace(scratch: &Path) -> Child {
+    let mut process = Command::new("unshare")
+        .args(["--mount", "sh", "-euc", NAMESPACE, "sh"])
+        .arg(scratch)
+        .with(|inner| {
+            inner.stdin(Stdio::null()).stdout(Stdio::piped());
+        })
+        .spawn();
+    let mut said = [0; 6];
+    process.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    process
+}
+
+#[test]
+fn it_is_confined_closed_and_unmounted() {
+    let place = Place::new();
+    place.works(ANN, "$C mount $M --store $S --noexec");
+    let options = ["nosuid", "nodev", "noexec"];
+    let found = options_in(&place.table(), &place.mountpoint());
+    assert!(options.iter().all(|option| found.iter().any(|found| found == option)), "{found:?}");
+    let use_it = "mkdir $M/c7; echo '{\"a\": 1}' > $M/c7/artifacts/tool/x.json; \
+                  cat $M/c7/artifacts/tool/x.json.jq/.a; cat $M/c7/artifacts/tool/x.json.tail";
+    assert_eq!(place.works(ANN, use_it), "1\n{\"a\": 1}\n");
+    let status = place.works(ANN, "cat $M/.ctxfs/status.json");
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    for what in ["files", "network", "signals", "noNewPrivileges", "memory"] {
+        assert_eq!(status["confinement"][what], true, "{what}");
+    }
+    assert_eq!(status["confinement"]["capabilities"], serde_json::json!([]));
+    // Not even root, whom no mode holds.
+    for who in ["0", BOB] {
+        for script in ["ls $M", "cat $M/README.md", "cat $M/c7/artifacts/tool/x.json"] {
+            let output = place.by(who, script);
+            assert!(output.code != 0 && output.stdout.is_empty(), "{who} {script}: {output}");
+        }
+    }
+    let ours = |name: &str| fs::metadata(place.home.join(name)).unwrap().permissions().mode();
+    assert_eq!(ours("store") & 0o777, 0o700);
+    assert_eq!(ours("store/context/c7/artifacts/tool") & 0o777, 0o700);
+    assert!(place.by(BOB, "ls $S").code != 0);
+    place.works(ANN, "$C umount $M");
+    assert!(!place.is_mounted());
+    eventually("nothing is left running", || processes_of(&place.mountpoint()).is_empty());
+}
+
+/// The server may not unmount, nor start a setuid program that may: the watchdog does.
+#[test]
+fn a_signal_unmounts_it_and_a_kill_too() {
+    for signal in ["TERM", "KILL"] {
+        let place = Place::new();
+        let pid = place.works(ANN, "$C mount $M --store $S --json | grep -o '\"pid\":[0-9]*'");
+        let pid = pid.trim().trim_start_matches("\"pid\":");
+        place.works(ANN, &format!("kill -{signal} {pid}"));
+        eventually("it is unmounted", || !place.is_mounted());
+        eventually("nothing is left running", || processes_of(&place.mountpoint()).is_empty());
+    }
+}
+
+/// A process of the same user can neither attach to the server nor read its memory.
+#[test]
+fn its_memory_is_closed_to_its_user() {
+    let place = Place::new();
+    let pid = place.works(ANN, "$C mount $M --store $S --json | grep -o '\"pid\":[0-9]*'");
+    let pid = pid.trim().trim_start_matches("\"pid\":").to_owned();
+    let refused = place.by(ANN, &format!("cat /proc/{pid}/maps"));
+    assert!(refused.code != 0 && refused.stdout.is_empty(), "{refused}");
+    place.works(ANN, "$C umount $M");
+}
