@@ -115,7 +115,7 @@ impl Store {
         let dir = Dir::open(root).map_err(|error| StoreError::io("open", root, error))?;
         check_version(&dir, root)?;
         // What cannot be removed is in nobody's way.
-        archive::clean_staging(&dir, root).ok();
+        archive::clean_staging(&dir).ok();
         let path = root.join(layout::CONTEXT);
         let context = dir
             .ensure_dir(layout::CONTEXT.as_ref(), layout::DIRECTORY_MODE)
@@ -222,7 +222,8 @@ impl Store {
     /// Some regular file of the store, to try what the kernel allows with it.
     pub fn probe_file(&self) -> Result<File, StoreError> {
         let path = self.0.root.join(layout::VERSION);
-        File::open(&path).map_err(|error| StoreError::io("open", &path, error))
+        let file = self.0.dir.open_file(layout::VERSION.as_ref(), OFlags::RDONLY);
+        file.map_err(|error| StoreError::io("open", &path, error))
     }
 
     /// Whether it lies on overlayfs, which is a stack of filesystems itself.

@@ -56,6 +56,55 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
 ];
 
+/// What opens or changes a file by its path, from wherever the process stands and through any link.
+const BY_PATH: &[&str] = &[
+    "File::open",
+    "File::create",
+    "OpenOptions",
+    "DirBuilder",
+    "Path::exists",
+    ".exists()",
+    ".canonicalize()",
+    ".read_dir()",
+    ".symlink_metadata()",
+    "fs::read",
+    "fs::write",
+    "fs::copy",
+    "fs::rename(",
+    "fs::remove",
+    "fs::create",
+    "fs::metadata",
+    "fs::symlink",
+    "fs::hard_link",
+    "fs::set_permissions",
+    "fs::canonicalize",
+    "fs::exists",
+    "rustix::fs::open(",
+    "rustix::fs::stat(",
+    "rustix::fs::lstat(",
+    "rustix::fs::statfs(",
+    "rustix::fs::statvfs(",
+    "rustix::fs::chmod(",
+    "rustix::fs::CWD",
+    "tempfile::",
+];
+
+/// `(file, what it may do by path)`: the layers with files are the store's, and a directory of the store
+/// is the way to each. Where the first directory comes from, and what the kernel shows, is told here.
+const MAY_BY_PATH: &[(&str, &[&str])] = &[
+    // The store itself, which the user names.
+    ("store.rs", &["DirBuilder"]),
+    ("store/tool_output.rs", &["DirBuilder"]),
+    // The same, and descriptors by their names under /proc.
+    ("store/dir.rs", &["rustix::fs::open(", "rustix::fs::chmod("]),
+    // /proc.
+    ("store/owner.rs", &["fs::read"]),
+    ("store/cache.rs", &["fs::read"]),
+    ("fs/closer.rs", &["fs::read"]),
+    // Files without a name, outside the store.
+    ("store/archive/export.rs", &["tempfile::"]),
+];
+
 /// Lines a source file may have, tests not counted.
 const MOST_LINES: usize = 500;
 
@@ -84,6 +133,48 @@ fn a_breach_is_seen() {
     assert_eq!(found, ["planted.rs: model names fuse", "planted.rs: fuser in model"]);
     let grouped = breaches_in("use crate::{model, fs};\n", "cli", "planted.rs");
     assert_eq!(grouped, ["planted.rs: cli names a group"]);
+}
+
+#[test]
+fn the_store_is_reached_by_directories_not_by_paths() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut broken = Vec::new();
+    let mut used = Vec::new();
+    for path in rust_files(&src) {
+        let file = path.strip_prefix(&src).unwrap().to_str().unwrap();
+        let is_tests = file.contains("/tests/") || file.ends_with("/tests.rs");
+        if ["fuse", "cli", "lib", "main"].contains(&&*module_of(&path, &src)) || is_tests {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for found in by_path(before_tests(&text)) {
+            let may = MAY_BY_PATH.iter().any(|(name, what)| *name == file && what.contains(&found));
+            if may {
+                used.push((file.to_owned(), found));
+            } else {
+                broken.push((file.to_owned(), found));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "by path: {broken:?}");
+    for (file, what) in MAY_BY_PATH {
+        for found in *what {
+            assert!(
+                used.contains(&((*file).to_owned(), *found)),
+                "{file} does no {found} any more"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_path_is_seen() {
+    assert_eq!(by_path("use std::fs;\nlet x = fs::read_to_string(path);\n"), ["fs::read"]);
+    assert_eq!(by_path("let file = File::open(path)?;"), ["File::open"]);
+    assert!(
+        by_path("self.dir.open_file(name)?; rustix::fs::openat(dir, name); sync_fs::ready()")
+            .is_empty()
+    );
 }
 
 #[test]
@@ -126,6 +217,20 @@ fn names(code: &str, library: &str) -> bool {
         let before = code[..at].chars().next_back();
         !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
     })
+}
+
+/// What of [`BY_PATH`] is in `code`, comments left out.
+fn by_path(code: &str) -> Vec<&'static str> {
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let code: Vec<&str> = lines.collect();
+    let within = |what: &&&str| {
+        let starts = |line: &str, at: usize| {
+            let before = line[..at].chars().next_back();
+            what.starts_with('.') || !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+        };
+        code.iter().any(|line| line.match_indices(**what).any(|(at, _)| starts(line, at)))
+    };
+    BY_PATH.iter().filter(within).copied().collect()
 }
 
 fn before_tests(text: &str) -> &str {

@@ -28,12 +28,18 @@ use crate::store::stat::Stat;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::EXCL);
+/// No link on the way, nor at its end, and no way out.
+const BENEATH: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// A directory held open.
 ///
 /// Every method is one system call or so, relative to it. A name is exactly one path component
 /// (EINVAL otherwise), and no symbolic link is ever followed (ELOOP or ENOTDIR), so nothing here
-/// reaches outside the directory, whatever somebody planted in it.
+/// reaches outside the directory, whatever somebody planted in it, and whenever. What opens as a file
+/// is a regular one: a fifo or a device (ELOOP) would wait for somebody, or do something.
+///
+/// A directory on which another disk is mounted is a directory: who may mount may choose disks.
 #[derive(Debug)]
 pub struct Dir(OwnedFd);
 
@@ -71,31 +77,31 @@ impl Dir {
 
     /// Opens a directory in this one.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
-        Ok(Self(self.resolve(one(name)?, DIRECTORY, Mode::empty())?))
+        Ok(Self(self.beneath(one(name)?, DIRECTORY, Mode::empty())?))
     }
 
     /// Opens a directory any way below this one.
     pub fn open_dir_at(&self, path: &RelPath) -> io::Result<Self> {
-        Ok(Self(self.descend(path, DIRECTORY)?))
+        Ok(Self(self.beneath(path.as_os_str(), DIRECTORY, Mode::empty())?))
     }
 
     /// Opens a file in this directory. Never creates one, whatever `flags` say. With
     /// `OFlags::NOATIME`, reading it does not count as a use, where the system allows that.
     pub fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
         let name = one(name)?;
-        quietly(flags - CREATING, |flags| Ok(self.resolve(name, flags, Mode::empty())?.into()))
+        quietly(flags - CREATING, |flags| self.regular(name, flags, Mode::empty()))
     }
 
     /// Opens a file any way below this directory. Never creates one.
     pub fn open_file_at(&self, path: &RelPath, flags: OFlags) -> io::Result<File> {
-        quietly(flags - CREATING, |flags| Ok(self.descend(path, flags)?.into()))
+        quietly(flags - CREATING, |flags| self.regular(path.as_os_str(), flags, Mode::empty()))
     }
 
     /// Opens a file and creates it where it is missing; with `OFlags::EXCL` it must be missing.
     /// The process's umask takes from `mode`.
     pub fn create_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let flags = flags | OFlags::CREATE;
-        Ok(File::from(self.resolve(one(name)?, flags, permissions(mode))?))
+        self.regular(one(name)?, flags, permissions(mode))
     }
 
     /// The attributes of what a name stands for; of a link, not of what it points to.
@@ -106,7 +112,7 @@ impl Dir {
 
     /// As [`Dir::stat`], any way below this directory.
     pub fn stat_at(&self, path: &RelPath) -> io::Result<Stat> {
-        stat::stat_open(self.descend(path, OFlags::PATH)?)
+        stat::stat_open(self.beneath(path.as_os_str(), OFlags::PATH, Mode::empty())?)
     }
 
     /// The attributes of this directory.
@@ -135,6 +141,19 @@ impl Dir {
     /// Removes an empty directory.
     pub fn rmdir(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, one(name)?, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Removes a file, or a directory with all that is in it.
+    pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
+        match self.unlink(name) {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::ISDIR) => {}
+            removed => return removed,
+        }
+        let dir = self.open_dir(name)?;
+        for entry in dir.entries()? {
+            dir.remove_all(&entry.name)?;
+        }
+        self.rmdir(name)
     }
 
     /// Renames, within this directory or into another one.
@@ -166,13 +185,12 @@ impl Dir {
 
     /// Changes permissions by name, also where the file can be neither read nor written.
     pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-        let file = self.resolve(one(name)?, OFlags::PATH, Mode::empty())?;
+        let file = self.beneath(one(name)?, OFlags::PATH, Mode::empty())?;
         if stat::stat_open(&file)?.kind() == Kind::Other {
             return Err(Errno::LOOP.into());
         }
-        // A descriptor opened with O_PATH has no fchmod; its name under /proc is that very file.
-        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
-        Ok(rustix::fs::chmod(link, permissions(mode))?)
+        // A descriptor opened with O_PATH has no fchmod.
+        Ok(rustix::fs::chmod(itself(&file), permissions(mode))?)
     }
 
     /// Changes owner and group by name; `None` leaves one as it is.
@@ -213,38 +231,63 @@ impl Dir {
         }
     }
 
-    /// Opens one component, never following it.
-    fn resolve(&self, name: &OsStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&self.0, name, flags, mode)?)
+    /// Opens a regular file, without waiting for whoever may be at the other end of something else.
+    fn regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
+        let file = match self.beneath(path, flags | OFlags::NONBLOCK, mode) {
+            // Somebody has a lease on it, which is worth waiting for, if it is a file.
+            Err(Errno::AGAIN) if !flags.contains(OFlags::NONBLOCK) => {
+                let held = self.beneath(path, OFlags::PATH, Mode::empty())?;
+                check_regular(&held)?;
+                rustix::fs::open(itself(&held), (flags - CREATING) | OFlags::CLOEXEC, mode)?
+            }
+            opened => opened?,
+        };
+        check_regular(&file)?;
+        Ok(File::from(file))
     }
 
-    /// Opens a path of several components in one call, or, on a kernel or in a sandbox without
-    /// openat2, one component after the other.
-    fn descend(&self, path: &RelPath, flags: OFlags) -> io::Result<OwnedFd> {
+    /// Opens a name, or a path of several, in one call; on a kernel or in a sandbox without openat2,
+    /// one component after the other.
+    fn beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        match rustix::fs::openat2(&self.0, path.as_os_str(), all, Mode::empty(), resolve) {
-            Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => self.walk(path, flags),
-            opened => Ok(opened?),
+        match rustix::fs::openat2(&self.0, path, all, mode, BENEATH) {
+            Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => self.walk(path, flags, mode),
+            opened => opened,
         }
     }
 
-    fn walk(&self, path: &RelPath, flags: OFlags) -> io::Result<OwnedFd> {
+    fn walk(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        let next = |at: &OwnedFd, name: &[u8], flags: OFlags, mode| {
+            let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            rustix::fs::openat(at, OsStr::from_bytes(name), flags, mode)
+        };
         let mut at = None;
-        let mut rest = path.as_os_str().as_bytes();
+        let mut rest = path.as_bytes();
         while let Some(slash) = memchr::memchr(b'/', rest) {
-            let here = at.as_ref().unwrap_or(self);
-            at = Some(here.open_dir(OsStr::from_bytes(&rest[..slash]))?);
+            let here = at.as_ref().unwrap_or(&self.0);
+            at = Some(next(here, &rest[..slash], DIRECTORY, Mode::empty())?);
             rest = &rest[slash + 1..];
         }
-        at.as_ref().unwrap_or(self).resolve(one(OsStr::from_bytes(rest))?, flags, Mode::empty())
+        next(at.as_ref().unwrap_or(&self.0), rest, flags, mode)
     }
 }
 
 impl AsFd for Dir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// The name of an open file under /proc: that very file, whatever became of the name it had.
+fn itself(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+fn check_regular(file: &OwnedFd) -> io::Result<()> {
+    match stat::stat_open(file)?.kind() {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(Errno::ISDIR.into()),
+        Kind::Other => Err(Errno::LOOP.into()),
     }
 }
 
@@ -276,31 +319,4 @@ fn permissions(mode: u32) -> Mode {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_walk_finds_what_openat2_finds() {
-        let temporary = tempfile::tempdir().unwrap();
-        let root = temporary.path();
-        std::fs::create_dir_all(root.join("a/b")).unwrap();
-        std::fs::write(root.join("a/b/file"), "").unwrap();
-        std::os::unix::fs::symlink(root.join("a"), root.join("link")).unwrap();
-        std::os::unix::fs::symlink("file", root.join("a/b/link")).unwrap();
-        let dir = Dir::open(root).unwrap();
-        for (path, is_there) in [
-            ("a", true),
-            ("a/b", true),
-            ("a/b/file", true),
-            ("a/b/file/c", false),
-            ("a/c", false),
-            ("link", false),
-            ("link/b/file", false),
-            ("a/b/link", false),
-        ] {
-            let path = RelPath::new(path).unwrap();
-            assert_eq!(dir.descend(&path, OFlags::RDONLY).is_ok(), is_there, "{path}");
-            assert_eq!(dir.walk(&path, OFlags::RDONLY).is_ok(), is_there, "{path}");
-        }
-    }
-}
+mod tests;

@@ -2,4 +2,5 @@
 
 mod confined;
 mod mounted;
+mod planted;
 mod user;

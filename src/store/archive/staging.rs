@@ -28,6 +28,7 @@ const DIGESTS: &str = "digests";
 /// A place for one import. It goes, with all that is still in it, when this is dropped.
 pub(super) struct Staging {
     root: PathBuf,
+    store: Dir,
     own: Dir,
     name: OsString,
     /// Holds the lock.
@@ -43,7 +44,7 @@ impl Staging {
         all.mkdir(&name, layout::DIRECTORY_MODE)?;
         let own = all.open_dir(&name)?;
         own.mkdir(CONVERSATION.as_ref(), layout::DIRECTORY_MODE)?;
-        Ok(Self { root: root.to_owned(), own, name, all })
+        Ok(Self { root: root.to_owned(), store: store.try_clone()?, own, name, all })
     }
 
     /// The directory of the conversation, and its path for messages.
@@ -75,17 +76,16 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        let path = self.root.join(layout::STAGING);
         // What cannot be removed now is removed by whoever cleans next.
-        std::fs::remove_dir_all(path.join(&self.name)).ok();
+        self.all.remove_all(&self.name).ok();
         if rustix::fs::flock(&self.all, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            std::fs::remove_dir(path).ok();
+            self.store.rmdir(layout::STAGING.as_ref()).ok();
         }
     }
 }
 
 /// Removes what imports left behind that never ended.
-pub(in crate::store) fn clean(store: &Dir, root: &Path) -> io::Result<()> {
+pub(in crate::store) fn clean(store: &Dir) -> io::Result<()> {
     let name = layout::STAGING.as_ref();
     let all = match store.open_dir(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -96,15 +96,13 @@ pub(in crate::store) fn clean(store: &Dir, root: &Path) -> io::Result<()> {
         Err(error) => Err(error.into()),
         // The name may mean a directory by now that another import has just made: it stays, since
         // what is removed here is what was locked.
-        Ok(()) => remove_all(&all, &root.join(layout::STAGING)).and_then(|()| store.rmdir(name)),
+        Ok(()) => {
+            for entry in all.entries()? {
+                all.remove_all(&entry.name)?;
+            }
+            store.rmdir(name)
+        }
     }
-}
-
-fn remove_all(all: &Dir, path: &Path) -> io::Result<()> {
-    for entry in all.entries()? {
-        std::fs::remove_dir_all(path.join(entry.name))?;
-    }
-    Ok(())
 }
 
 /// The directory of all imports, with a shared lock. Made where it is missing; another process may

@@ -12,6 +12,7 @@ use crate::support::need;
 /// What changes a file, a name, or what is known of one.
 const CHANGING: &[&str] = &[
     "openat",
+    "openat2",
     "write",
     "pwrite64",
     "pwritev2",
@@ -44,7 +45,7 @@ pub(super) struct Call {
 impl Call {
     /// Whether the disk may be another after it.
     pub(super) fn changes_something(&self) -> bool {
-        let creates = self.name != "openat" || self.line.contains("O_CREAT");
+        let creates = !self.name.starts_with("openat") || self.line.contains("O_CREAT");
         creates && CHANGING.contains(&self.name.as_str())
     }
 

@@ -1,0 +1,229 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::SystemTime;
+
+use rustix::fs::CWD;
+use rustix::fs::FileType;
+use tempfile::TempDir;
+
+use super::*;
+
+#[test]
+fn the_walk_finds_what_openat2_finds() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path();
+    fs::create_dir_all(root.join("a/b")).unwrap();
+    fs::write(root.join("a/b/file"), "").unwrap();
+    symlink(root.join("a"), root.join("link")).unwrap();
+    symlink("file", root.join("a/b/link")).unwrap();
+    let dir = Dir::open(root).unwrap();
+    for (path, is_there) in [
+        ("a", true),
+        ("a/b", true),
+        ("a/b/file", true),
+        ("a/b/file/c", false),
+        ("a/c", false),
+        ("link", false),
+        ("link/b/file", false),
+        ("a/b/link", false),
+    ] {
+        let path = OsStr::new(path);
+        let (flags, mode) = (OFlags::RDONLY, Mode::empty());
+        assert_eq!(dir.beneath(path, flags, mode).is_ok(), is_there, "{path:?}");
+        assert_eq!(dir.walk(path, flags, mode).is_ok(), is_there, "{path:?}");
+    }
+}
+
+/// A fifo would keep whoever opens it waiting, a socket or a device do who knows what.
+#[test]
+fn what_opens_as_a_file_is_one() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = |name: &str| temporary.path().join(name);
+    rustix::fs::mkfifoat(CWD, path("fifo"), Mode::RWXU).unwrap();
+    fs::create_dir(path("dir")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    symlink("/dev/zero", path("link")).unwrap();
+    if rustix::process::geteuid().is_root() {
+        rustix::fs::mknodat(CWD, path("zero"), FileType::CharacterDevice, Mode::RWXU, 0x105)
+            .unwrap();
+    }
+    let dir = Dir::open(temporary.path()).unwrap();
+    for name in ["fifo", "dir", "socket", "link", "zero"] {
+        for flags in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {
+            assert!(dir.open_file(name.as_ref(), flags).is_err(), "{name} {flags:?}");
+            assert!(dir.create_file(name.as_ref(), flags, 0o600).is_err(), "{name} {flags:?}");
+        }
+        assert!(dir.set_len(name.as_ref(), 0).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_tree_is_removed_and_links_lead_nowhere() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = |name: &str| temporary.path().join(name);
+    fs::create_dir_all(path("store/a/b/c")).unwrap();
+    fs::create_dir(path("outside")).unwrap();
+    fs::write(path("outside/file"), "kept").unwrap();
+    symlink(path("outside"), path("store/a/b/link")).unwrap();
+    symlink(path("outside"), path("store/link")).unwrap();
+    let dir = Dir::open(&path("store")).unwrap();
+    dir.remove_all("a".as_ref()).unwrap();
+    dir.remove_all("link".as_ref()).unwrap();
+    assert_eq!(dir.entries().unwrap(), []);
+    assert_eq!(fs::read(path("outside/file")).unwrap(), b"kept");
+    assert_eq!(dir.remove_all("a".as_ref()).unwrap_err().kind(), io::ErrorKind::NotFound);
+}
+
+/// A store in which a directory and a link to the outside take turns under one name, as fast as they
+/// can, and an outside that must stay as it is.
+struct Turning {
+    temporary: TempDir,
+    over: AtomicBool,
+}
+
+const SECRET: &[u8] = b"secret";
+const OWN: &[u8] = b"own";
+
+impl Turning {
+    fn new() -> Self {
+        let turning =
+            Self { temporary: tempfile::tempdir().unwrap(), over: AtomicBool::new(false) };
+        for (dir, text) in [("store/d/e", OWN), ("outside/e", SECRET)] {
+            fs::create_dir_all(turning.path(dir)).unwrap();
+            fs::write(turning.path(dir).join("file"), text).unwrap();
+        }
+        fs::write(turning.path("store/d/file"), OWN).unwrap();
+        fs::write(turning.path("outside/file"), SECRET).unwrap();
+        symlink(turning.path("outside"), turning.path("store/link")).unwrap();
+        symlink(turning.path("outside/file"), turning.path("store/d/file-link")).unwrap();
+        turning
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.temporary.path().join(name)
+    }
+
+    /// Runs `test` on the store meanwhile.
+    fn while_turning(&self, test: impl FnOnce(&Dir)) {
+        let dir = Dir::open(&self.path("store")).unwrap();
+        let turn = |dir: &Dir, one: &str, other: &str| {
+            dir.rename(one.as_ref(), dir, other.as_ref(), RenameFlags::EXCHANGE).unwrap();
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let within = Dir::open(&self.path("store/d")).unwrap();
+                let dir = Dir::open(&self.path("store")).unwrap();
+                while !self.over.load(Relaxed) {
+                    turn(&dir, "d", "link");
+                    turn(&within, "file", "file-link");
+                }
+            });
+            // Also where the test fails.
+            let _over = Over(&self.over);
+            test(&dir);
+        });
+    }
+
+    /// All that there is to see of it.
+    fn outside(&self) -> Vec<(PathBuf, u32, SystemTime, Option<Vec<u8>>)> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.path("outside")];
+        while let Some(folder) = folders.pop() {
+            let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+            for path in entries.chain([folder.clone()]) {
+                let of = fs::metadata(&path).unwrap();
+                let (mode, changed) = (of.permissions().mode(), of.modified().unwrap());
+                if of.is_dir() && path != folder {
+                    folders.push(path);
+                } else {
+                    found.push((path.clone(), mode, changed, fs::read(&path).ok()));
+                }
+            }
+        }
+        found
+    }
+}
+
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+const TRIES: usize = 20_000;
+
+#[test]
+fn a_race_of_links_reads_nothing_outside() {
+    let turning = Turning::new();
+    let paths =
+        ["d/file", "d/e/file", "link/file", "link/e/file"].map(|path| RelPath::new(path).unwrap());
+    let mut opened = 0;
+    let outside = turning.outside();
+    turning.while_turning(|dir| {
+        for _ in 0..TRIES {
+            for path in &paths {
+                let (flags, mode) = (OFlags::RDONLY, Mode::empty());
+                let found = [
+                    dir.open_file_at(path, flags).ok(),
+                    dir.walk(path.as_os_str(), flags, mode).ok().map(File::from),
+                ];
+                for file in found.into_iter().flatten() {
+                    opened += 1;
+                    assert_eq!(io::read_to_string(file).unwrap().as_bytes(), OWN, "{path}");
+                }
+                if let Ok(stat) = dir.stat_at(path) {
+                    assert_ne!(stat.size, SECRET.len() as u64, "{path}");
+                }
+            }
+        }
+    });
+    assert!(opened > TRIES / 100, "opened {opened} times");
+    assert_eq!(turning.outside(), outside);
+    assert_eq!(outside.len(), 4);
+}
+
+#[test]
+fn a_race_of_links_changes_nothing_outside() {
+    let turning = Turning::new();
+    let outside = turning.outside();
+    let mut done = 0_usize;
+    let now = Timestamps {
+        last_access: rustix::fs::Timespec { tv_sec: 1, tv_nsec: 0 },
+        last_modification: rustix::fs::Timespec { tv_sec: 1, tv_nsec: 0 },
+    };
+    turning.while_turning(|dir| {
+        for number in 0..TRIES / 4 {
+            for name in ["d", "link"].map(OsStr::new) {
+                done += usize::from(dir.chmod(name, 0o700).is_ok());
+                done += usize::from(dir.utimens(name, &now).is_ok());
+                done += usize::from(dir.set_len(name, 0).is_ok());
+                let Ok(within) = dir.open_dir(name) else { continue };
+                let new = OsString::from(format!("new-{number}"));
+                let flags = OFlags::WRONLY;
+                for file in ["file", "file-link"].map(OsStr::new) {
+                    if let Ok(mut file) = within.open_file(file, flags) {
+                        done += usize::from(io::Write::write(&mut file, OWN).is_ok());
+                    }
+                    done += usize::from(within.create_file(file, flags, 0o600).is_ok());
+                    done += usize::from(within.chmod(file, 0o600).is_ok());
+                    done += usize::from(within.utimens(file, &now).is_ok());
+                    done += usize::from(within.chown(file, None, None).is_ok());
+                }
+                done += usize::from(within.create_file(&new, flags | OFlags::EXCL, 0o600).is_ok());
+                done += usize::from(within.remove_all(&new).is_ok());
+                done += usize::from(within.mkdir(&new, 0o700).is_ok());
+                done += usize::from(within.rmdir(&new).is_ok());
+            }
+        }
+    });
+    assert!(done > TRIES, "done {done} times");
+    assert_eq!(turning.outside(), outside);
+    assert_eq!(outside.len(), 4);
+}
