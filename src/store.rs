@@ -55,6 +55,7 @@ pub use artifact::Artifact;
 pub use artifact::append_all;
 pub use artifact::read_full_at;
 pub use artifacts::Artifacts;
+pub use artifacts::Used;
 pub use attributes::attribute;
 pub use attributes::attributes;
 pub use attributes::parse_attribute;

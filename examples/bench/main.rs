@@ -38,7 +38,7 @@ struct Options {
 }
 
 /// What can be run alone.
-const PARTS: [&str; 7] = ["outputs", "files", "logs", "json", "listing", "search", "scale"];
+const PARTS: [&str; 8] = ["outputs", "files", "logs", "json", "listing", "search", "scale", "huge"];
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -53,6 +53,8 @@ fn main() {
     for part in PARTS.iter().filter(|part| options.only.as_ref().is_none_or(|only| only == *part)) {
         match *part {
             "scale" => scale(&options, &mut table),
+            "huge" if options.large => logs::huge(&options.program, &options.dir, &mut table),
+            "huge" => {}
             part => measure(part, &places, options.rounds, &mut table),
         }
     }
@@ -94,9 +96,6 @@ fn scale(options: &Options, table: &mut Table) {
     let scale = Scale { program, dir, rounds: *rounds, large: *large };
     scale.artifacts(table);
     scale.conversations(table);
-    if *large {
-        logs::huge(program, dir, table);
-    }
 }
 
 fn options() -> Option<Options> {

@@ -263,6 +263,7 @@ impl Shared {
         dir.dir.unlink(name)?;
         *link = None;
         drop(link);
+        self.room.freed(held.conversation.id());
         let record = held.conversation.forget_held(&held.manifest, &held.path)?;
         self.count_deleted(held.conversation.id(), bytes, record);
         held.release();

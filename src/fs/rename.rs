@@ -173,6 +173,8 @@ impl Shared {
         let after = node.place();
         let swapped = target.filter(|_| mode == RenameMode::Exchange);
         if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
+            self.room.freed(held.source.id());
+            self.room.freed(held.goal.id());
             held.move_records((node, &before), (target, &after), swapped.is_some())?;
         }
         self.seal_renamed(node)?;

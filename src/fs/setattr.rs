@@ -93,6 +93,9 @@ impl Shared {
         writing.resized(&stat_file(&open)?);
         let closed = writing.writers == 0;
         drop(writing);
+        if let Some(id) = node.conversation() {
+            self.room.freed(&id);
+        }
         if closed {
             drop(open);
             self.sealer.submit(Job::Seal(Arc::clone(node)));

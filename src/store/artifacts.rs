@@ -11,6 +11,7 @@ use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::stat::Kind;
+use crate::store::stat::Stat;
 
 /// Directories that are held open. Files of others are opened by their path, which takes longer.
 const HELD: usize = 64;
@@ -24,6 +25,15 @@ pub struct Artifacts {
     base: Dir,
     folders: Vec<Folder>,
     files: Vec<Found>,
+}
+
+/// What the artifacts of a conversation take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Used {
+    /// How many there are.
+    pub artifacts: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// A directory that was walked.
@@ -98,10 +108,25 @@ impl Artifacts {
         Ok(found.files.into_iter().map(|file| file.path).collect())
     }
 
+    /// How many artifacts a conversation has, and their bytes.
+    pub(super) fn used(conversation: &Conversation) -> io::Result<Used> {
+        let found = walk(conversation.dir().try_clone()?, artifacts(), |_| {})?;
+        let sizes = (0..found.len()).filter_map(|number| found.stat(number).ok());
+        let bytes = sizes.map(|stat| stat.size).sum();
+        Ok(Used { artifacts: found.len() as u64, bytes })
+    }
+
     /// As `Conversation::fresh_record` has it. What is gone is the oldest.
     fn created_on_disk(&self, number: usize) -> i64 {
-        let stat = self.base.stat_at(&self.files[number].path);
-        stat.map_or(i64::MIN, |stat| stat.created().as_millis())
+        self.stat(number).map_or(i64::MIN, |stat| stat.created().as_millis())
+    }
+
+    fn stat(&self, number: usize) -> io::Result<Stat> {
+        let file = &self.files[number];
+        match &self.folders[file.folder].held {
+            Some(folder) => folder.stat(file.path.file_name()),
+            None => self.base.stat_at(&file.path),
+        }
     }
 }
 
@@ -227,6 +252,8 @@ mod tests {
             write(&temporary, &format!("artifacts/tool/d{number}/x"));
         }
         assert_eq!(below(&conversation, None).len(), HELD + 5);
+        let used = Used { artifacts: (HELD + 5) as u64, bytes: (HELD + 5) as u64 * 4 };
+        assert_eq!(conversation.used().unwrap(), used);
         let mut entered = 0;
         Artifacts::below(&conversation, None, |_| entered += 1).unwrap();
         assert_eq!(entered, HELD + 5 + 3);

@@ -13,6 +13,7 @@ use crate::model::RelPath;
 use crate::model::Said;
 use crate::model::State;
 use crate::store::artifacts::Artifacts;
+use crate::store::artifacts::Used;
 use crate::store::attributes;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
@@ -139,6 +140,11 @@ impl Conversation {
     /// The paths of all artifacts on disk, whether or not they have a record.
     pub fn artifacts(&self) -> Result<Vec<RelPath>, StoreError> {
         Artifacts::all(self).map_err(|error| self.listing_fault(error))
+    }
+
+    /// How many artifacts are on disk, and their bytes: asks the disk for each of them.
+    pub fn used(&self) -> Result<Used, StoreError> {
+        Artifacts::used(self).map_err(|error| self.listing_fault(error))
     }
 
     /// `Record::created` of those paths, as text, that have a record.
