@@ -31,7 +31,7 @@ pub(crate) enum Key {
     /// A computed file at one generation.
     Rendered(RenderedKey),
     /// A directory of views: of a file, or of what the view beside it says of that file.
-    ViewDir(Ino, Option<View>, ViewDir),
+    ViewDir(Ino, Option<Box<View>>, ViewDir),
     /// `.ctxfs`.
     Control,
     /// The directory of all conversations.

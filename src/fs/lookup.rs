@@ -77,7 +77,7 @@ impl Shared {
             NodeKind::ViewDir { of, .. } if of.as_dir().is_ok() => self.search_node(of, name),
             NodeKind::ViewDir { of, base, dir } => {
                 let reading = dir.child(name).ok_or(FsError::NotFound)?;
-                self.view_node(of, reading.below(base.as_ref()).ok_or(FsError::NotFound)?)
+                self.view_node(of, reading.below(base.as_deref()).ok_or(FsError::NotFound)?)
             }
             NodeKind::Control => self.find_control(name),
             NodeKind::File(_) | NodeKind::Rendered(_) => Err(FsError::NotADirectory),
@@ -242,6 +242,7 @@ impl Shared {
     }
 
     fn view_dir_node(&self, of: &Arc<Node>, base: Option<View>, dir: ViewDir) -> Result<Arc<Node>> {
+        let base = base.map(Box::new);
         let key = Key::ViewDir(of.ino, base.clone(), dir);
         self.nodes.intern(key, |_| Ok(NodeKind::ViewDir { of: Arc::clone(of), base, dir }))
     }
@@ -335,7 +336,7 @@ impl Shared {
         of: Option<&Arc<Node>>,
         origin: Stat,
     ) -> Result<Arc<Node>> {
-        let make = |_| Ok(NodeKind::Rendered(RenderedNode::new(of.cloned(), origin)));
+        let make = |_| Ok(NodeKind::Rendered(Box::new(RenderedNode::new(of.cloned(), origin))));
         self.nodes.intern(Key::Rendered(key), make)
     }
 

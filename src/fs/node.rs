@@ -39,10 +39,10 @@ pub(crate) enum NodeKind {
     /// A regular file on disk.
     File(Box<FileNode>),
     /// A computed file, at one generation of what it is computed from.
-    Rendered(RenderedNode),
+    Rendered(Box<RenderedNode>),
     /// A directory of views that are found by name: `X.grep`, and with a view as `base`,
     /// `X.pretty.grep`; of searches, where `of` is a directory.
-    ViewDir { of: Arc<Node>, base: Option<View>, dir: ViewDir },
+    ViewDir { of: Arc<Node>, base: Option<Box<View>>, dir: ViewDir },
     /// The root's `.ctxfs`.
     Control,
 }
@@ -211,5 +211,19 @@ pub(crate) fn top(store: &Store, only: Option<&Component>) -> Result<Node> {
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Node").field("ino", &self.ino).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ls -l` makes four nodes known for each artifact.
+    #[test]
+    fn nodes_are_small() {
+        let of_file = size_of::<Node>() + size_of::<FileNode>();
+        let of_view = size_of::<Node>() + size_of::<RenderedNode>() + size_of::<View>();
+        assert!(size_of::<Node>() <= 144, "{}", size_of::<Node>());
+        assert!(of_file <= 600 && of_view <= 600, "{of_file}, {of_view}");
     }
 }
