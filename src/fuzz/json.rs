@@ -7,8 +7,10 @@ use serde::de::IgnoredAny;
 use crate::fuzz::subject::Artifact;
 use crate::materialize::Analyzer;
 use crate::model::Json;
+use crate::model::Limits;
 use crate::view::Derived;
 use crate::view::View;
+use crate::view::ViewDir;
 use crate::view::readings;
 
 /// The views that are asked nothing.
@@ -42,6 +44,7 @@ pub fn json(data: &[u8]) {
         Json::Lines { documents, .. } => assert_eq!(Some(*documents), values_in_lines(data)),
         Json::No | Json::Broken { .. } => assert!(!must_be_seen(data)),
     }
+    pages(&artifact, data);
     for name in VIEWS {
         let name = format!("x{name}");
         let (_, reading) = readings(OsStr::new(&name)).next().expect("a view");
@@ -54,22 +57,45 @@ pub fn json(data: &[u8]) {
     }
 }
 
+/// The pages of a text are all of it.
+fn pages(artifact: &Artifact, data: &[u8]) {
+    let page = |number: usize| {
+        let reading = ViewDir::Pages.child(OsStr::new(&format!("{number:04}")))?;
+        let Derived::File(page) = reading.derived else { return None };
+        artifact.show(&page).inspect(|text| assert!(text.len() <= Limits::STAND_IN_BYTES))
+    };
+    if !artifact.analysis().is_binary() {
+        let whole: Vec<u8> = (1..).map_while(page).flatten().collect();
+        assert!(whole == data, "{}", whole.escape_ascii());
+    }
+}
+
 /// Recursion has no part in it: the parser skips what it is not asked for in a loop.
 fn is_json(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
-/// What must not be taken for text: one value that is in brackets.
+/// What must not be taken for text: values in brackets, one alone or each on a line of its own.
 fn must_be_seen(bytes: &[u8]) -> bool {
+    is_in_brackets(bytes) && is_json(bytes)
+        || values_in_lines(bytes).is_some_and(|values| values > 1)
+            && lines(bytes).all(is_in_brackets)
+}
+
+fn is_in_brackets(bytes: &[u8]) -> bool {
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    matches!(first, Some(b'{' | b'[')) && is_json(bytes)
+    matches!(first, Some(b'{' | b'['))
+}
+
+/// The lines that are not blank.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = bytes.split(|byte| *byte == b'\n');
+    lines.filter(|line| !line.iter().all(u8::is_ascii_whitespace))
 }
 
 /// How many values there are, if each line that is not blank is one.
 fn values_in_lines(bytes: &[u8]) -> Option<u64> {
-    let lines = bytes.split(|byte| *byte == b'\n');
-    let lines = lines.filter(|line| !line.iter().all(u8::is_ascii_whitespace));
-    lines.map(|line| is_json(line).then_some(1)).sum()
+    lines(bytes).map(|line| is_json(line).then_some(1)).sum()
 }
 
 /// What a view says after its first lines that begin with `#`, as no JSON does.

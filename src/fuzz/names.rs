@@ -7,6 +7,7 @@ use crate::fuzz::subject::Artifact;
 use crate::model::Limits;
 use crate::model::is_scratch;
 use crate::view::Derived;
+use crate::view::LineRange;
 use crate::view::Query;
 use crate::view::Reading;
 use crate::view::View;
@@ -30,7 +31,7 @@ pub fn names(data: &[u8]) {
     beside(name);
     for dir in [ViewDir::Grep, ViewDir::Lines, ViewDir::Jq, ViewDir::Pages] {
         if let Some(reading) = dir.child(name) {
-            inside(dir, &reading, &artifact);
+            inside(dir, &reading, &artifact, content);
         }
     }
     if let Some(query) = Query::of_many(name) {
@@ -60,7 +61,7 @@ fn beside(name: &OsStr) {
 }
 
 /// A name in a directory of views.
-fn inside(dir: ViewDir, Reading { base, derived }: &Reading, artifact: &Artifact) {
+fn inside(dir: ViewDir, Reading { base, derived }: &Reading, artifact: &Artifact, content: &[u8]) {
     if let Some(base) = base {
         assert!(base.has_views(), "{base:?}");
         comes_back(dir, base);
@@ -70,12 +71,32 @@ fn inside(dir: ViewDir, Reading { base, derived }: &Reading, artifact: &Artifact
     if matches!(view, View::Jq(_)) {
         return;
     }
-    let printed = view.to_string();
-    if let Some(shown) = artifact.show(view) {
+    let (printed, shown) = (view.to_string(), artifact.show(view));
+    if let View::Lines(range) = view
+        && !artifact.analysis().is_binary()
+    {
+        assert_eq!(shown.as_deref(), lines(*range, content), "{printed}");
+    }
+    if let Some(shown) = shown {
         let unlimited = printed.contains("-m0");
         let most = Limits::VIEW_BYTES + NOTICE;
         assert!(unlimited || shown.len() <= most, "{printed}: {} bytes", shown.len());
     }
+}
+
+/// The lines that are in `range`, if there are any.
+fn lines(range: LineRange, content: &[u8]) -> Option<&[u8]> {
+    let ends = memchr::memchr_iter(b'\n', content).map(|at| at + 1);
+    let mut starts: Vec<usize> = std::iter::once(0).chain(ends).collect();
+    starts.retain(|start| *start < content.len());
+    let count = starts.len() as u64;
+    let (first, last) = match range {
+        LineRange::Between { first, last } => (first, last.min(count)),
+        LineRange::Last(wanted) => (count.saturating_sub(wanted) + 1, count),
+    };
+    let start = *starts.get(first as usize - 1)?;
+    let end = starts.get(last as usize).copied().unwrap_or(content.len());
+    Some(&content[start..end])
 }
 
 /// The name that `view` is printed with finds it again. Text that is not UTF-8 is printed with a mark in its place.
