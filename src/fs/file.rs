@@ -290,6 +290,13 @@ impl Writing {
         self.lives += 1;
     }
 
+    /// Notes that its record is to be written again; whether that is now, as nobody writes.
+    pub(crate) fn record_again(&mut self) -> bool {
+        self.unsealed = true;
+        self.noted = None;
+        self.writers == 0
+    }
+
     /// Takes in what others did to the file, which is as `stat` says: to be called before it is
     /// changed, and before the bytes that stood there are relied upon.
     ///

@@ -175,10 +175,35 @@ impl Shared {
         if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
             self.room.freed(held.source.id());
             self.room.freed(held.goal.id());
-            held.move_records((node, &before), (target, &after), swapped.is_some())?;
+            let moved = held.move_records((node, &before), (target, &after), swapped.is_some());
+            moved.inspect_err(|_| self.take_back(node, target, (from, to), mode))?;
         }
         self.seal_renamed(node)?;
         swapped.map_or(Ok(()), |target| self.seal_renamed(target))
+    }
+
+    /// Takes back a rename whose records could not follow, unless it has replaced something. What
+    /// could not be recorded of the files is recorded once the disk works again.
+    fn take_back(
+        &self,
+        node: &Arc<Node>,
+        target: Option<&Arc<Node>>,
+        (from, to): (&End<'_>, &End<'_>),
+        mode: RenameMode,
+    ) {
+        let swapped = target.filter(|_| mode == RenameMode::Exchange);
+        let back = if swapped.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        let replaced = target.is_some() && swapped.is_none();
+        if !replaced && to.dir.dir.rename(to.name, &from.dir.dir, from.name, back).is_ok() {
+            set_link(node, Some(Link::new(from.parent, from.name)));
+            if let Some(target) = swapped {
+                set_link(target, Some(Link::new(to.parent, to.name)));
+            }
+        }
+        let again = |node: &Node| node.as_file().is_ok_and(|file| file.writing().record_again());
+        for node in [Some(node), swapped].into_iter().flatten().filter(|node| again(node)) {
+            self.sealer.submit(Job::Seal(Arc::clone(node)));
+        }
     }
 
     /// Holds the manifests in which a renaming changes records; none, where it changes none.
@@ -255,17 +280,23 @@ impl Manifests {
         swapped: bool,
     ) -> Result<()> {
         let (before, after) = (from.1, to.1);
-        let of_goal = self.of_goal.as_ref().unwrap_or(&self.of_source);
         let moved = records_of(&self.source, from.0, before)?;
         let there = to.0.map_or(Ok(Vec::new()), |target| records_of(&self.goal, target, after))?;
         // First what is gone, then what has come: the last record of a path wins.
         let gone = |records: &[Record]| records.iter().map(gone).collect::<Vec<_>>();
-        self.source.add(&self.of_source, &gone(&moved))?;
+        let mut here = gone(&moved);
         let mut come = gone(&there);
         come.extend(carried(from.0, &moved, (before, after), &there));
+        let back = to.0.filter(|_| swapped);
+        let back = back.map(|target| carried(target, &there, (after, before), &moved));
+        let Some(of_goal) = &self.of_goal else {
+            // In one write, so that there is all of it or nothing.
+            here.extend(come.into_iter().chain(back.unwrap_or_default()));
+            return Ok(self.source.add(&self.of_source, &here)?);
+        };
         self.goal.add(of_goal, &come)?;
-        let Some(target) = to.0.filter(|_| swapped) else { return Ok(()) };
-        Ok(self.source.add(&self.of_source, &carried(target, &there, (after, before), &moved))?)
+        here.extend(back.unwrap_or_default());
+        Ok(self.source.add(&self.of_source, &here)?)
     }
 
     fn release(self) {

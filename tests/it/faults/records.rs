@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -15,6 +16,7 @@ use crate::support::Call;
 use crate::support::Fault;
 use crate::support::Mode;
 use crate::support::TestMount;
+use crate::support::errno;
 use crate::support::eventually;
 use crate::support::log;
 
@@ -89,24 +91,31 @@ fn sealing_catches_up_when_an_artifact_can_be_read_again() {
     eventually("it is sealed", || is_sealed(&ground, "x.txt", &log(50)));
 }
 
-/// Ends the daemon while `fault` is in force, and says what the next one says of the artifact.
-fn end_during(fault: Fault) -> String {
-    let mut ground = Ground::new(Mode::Cached);
-    seal_during(&ground, fault);
-    assert_eq!(ground.mount.end(Signal::TERM), Some(0));
-    assert!(ground.disk.mend() > 0);
-    let mount = TestMount::of(ground.disk.store(), Mode::Cached, &[]);
-    let path = mount.path().join("c7/artifacts/tool/x.txt");
-    assert_eq!(fs::read(&path).unwrap(), log(50));
-    first_line(&path)
-}
-
 #[test]
 fn a_daemon_that_ends_while_nothing_can_be_recorded_keeps_all_bytes() {
-    let fault = Fault::error(Call::Write, libc::ENOSPC).of(MANIFEST);
-    assert!(end_during(fault).contains("complete output is stored"));
+    let full = Fault::error(Call::Write, libc::ENOSPC).of(MANIFEST);
     // Where it is recorded that the artifact is live, nobody knows that it was closed.
-    assert!(end_during(fault.after(1)).contains("INCOMPLETE"));
+    for (live, says) in [(false, "complete output is stored"), (true, "INCOMPLETE")] {
+        let mut ground = Ground::new(Mode::Cached);
+        let path = ground.mount.tool("c7").join("x.txt");
+        if !live {
+            ground.disk.fail(full);
+        }
+        let mut file = File::create(&path).unwrap();
+        if live {
+            eventually("it is recorded", || record(&ground, "x.txt")["state"] == "live");
+            ground.disk.fail(full);
+        }
+        file.write_all(&log(50)).unwrap();
+        drop(file);
+        eventually("the disk has failed", || ground.disk.struck() > 0);
+        assert_eq!(ground.mount.end(Signal::TERM), Some(0));
+        assert!(ground.disk.mend() > 0);
+        let mount = TestMount::of(ground.disk.store(), Mode::Cached, &[]);
+        let path = mount.path().join("c7/artifacts/tool/x.txt");
+        assert_eq!(fs::read(&path).unwrap(), log(50));
+        assert!(first_line(&path).contains(says), "{}", first_line(&path));
+    }
 }
 
 #[test]
@@ -126,5 +135,36 @@ fn a_message_for_which_there_is_no_room_is_not_half_there() {
         file.write_all(line("three").as_bytes()).unwrap();
         drop(file);
         assert_eq!(fs::read_to_string(&log).unwrap(), line("one") + &line("three"), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_rename_whose_records_cannot_follow_is_taken_back() {
+    for call in [Call::Write, Call::Open] {
+        let ground = Ground::new(Mode::Cached);
+        let dir = ground.mount.tool("c7");
+        for (name, bytes) in [("x.txt", "text\n"), ("y.txt", "other\n")] {
+            ground.mount.artifact("c7", name, bytes.as_bytes());
+            eventually("it is sealed", || is_sealed(&ground, name, bytes.as_bytes()));
+        }
+        ground.disk.fail(Fault::error(call, libc::ENOSPC).of(MANIFEST));
+        let (from, to, new) = (dir.join("x.txt"), dir.join("y.txt"), dir.join("z.txt"));
+        let exchange = rustix::fs::RenameFlags::EXCHANGE;
+        let cwd = rustix::fs::CWD;
+        let exchanged = rustix::fs::renameat_with(cwd, &from, cwd, &to, exchange);
+        assert_eq!(exchanged, Err(Errno::NOSPC));
+        assert_eq!(errno(fs::rename(&from, &new)), Errno::NOSPC);
+        assert!(ground.disk.mend() > 0);
+        assert_eq!(
+            (fs::read(&from).unwrap(), fs::read(&to).unwrap()),
+            (b"text\n".to_vec(), b"other\n".to_vec())
+        );
+        assert!(!new.exists());
+        // Nothing is taken for another one.
+        eventually("both are recorded", || {
+            is_sealed(&ground, "x.txt", b"text\n") && is_sealed(&ground, "y.txt", b"other\n")
+        });
+        fs::rename(&from, &new).unwrap();
+        assert_eq!(view(&new, ".tail").unwrap(), b"text\n");
     }
 }
