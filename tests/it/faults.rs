@@ -2,5 +2,7 @@
 //!
 //! docs/FAULTS.md has a row for each.
 
+mod clients;
 mod disk;
+mod random;
 mod records;

@@ -7,6 +7,7 @@ mod fault;
 mod mirror;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -65,8 +66,17 @@ impl FaultyDisk {
 
     /// What is really there of a tool's artifact, without asking the disk.
     pub(crate) fn truth(&self, conversation: &str, name: &str) -> Vec<u8> {
+        fs::read(self.path_behind(conversation, name)).unwrap()
+    }
+
+    /// The number of the file that has this name.
+    pub(crate) fn number(&self, conversation: &str, name: &str) -> u64 {
+        self.path_behind(conversation, name).metadata().unwrap().ino()
+    }
+
+    fn path_behind(&self, conversation: &str, name: &str) -> PathBuf {
         let tools = self.behind.join("context").join(conversation).join("artifacts/tool");
-        fs::read(tools.join(name)).unwrap()
+        tools.join(name)
     }
 }
 

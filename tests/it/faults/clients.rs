@@ -1,0 +1,211 @@
+//! Programs that are interrupted, close what others read, or are killed; and a daemon that stands still.
+
+use std::fs;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::os::fd::FromRawFd as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::disk::first_line;
+use super::disk::view;
+use crate::support::Command;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::eventually;
+use crate::support::log;
+use crate::support::signal;
+use crate::support::within;
+
+/// Writes to `$1` and reads `$2` under a signal every millisecond, without having calls restarted.
+/// Prints what was acknowledged.
+const INTERRUPTED: &str = "
+import os, signal, sys
+count = 0
+def hit(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGALRM, hit)
+signal.siginterrupt(signal.SIGALRM, True)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+done = 0
+number = 0
+while count < 200:
+    line = b'line %d\\n' % number
+    while line:
+        sent = os.write(file, line)
+        done += sent
+        line = line[sent:]
+    number += 1
+    if number % 50 == 0:
+        text = open(sys.argv[2], 'rb').read()
+        assert text.endswith(b'line %d\\n' % (number - 1)), text[-100:]
+os.close(file)
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(done, number)
+";
+
+#[test]
+fn a_client_that_is_interrupted_loses_nothing_that_was_acknowledged() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let path = mount.tool("c7").join("x.txt");
+        let tail = path.with_file_name("x.txt.lines/-1");
+        let said = Command::python(INTERRUPTED, &[&path, &tail]).text();
+        let (done, lines) = said.trim().split_once(' ').unwrap();
+        let lines: usize = lines.parse().unwrap();
+        let wanted: Vec<u8> = (0..lines).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
+        assert_eq!(fs::read(&path).unwrap(), wanted, "{mode:?}");
+        assert_eq!(done.parse::<usize>().unwrap(), wanted.len());
+        eventually("it is sealed", || sealed_size(&mount, "x.txt") == Some(wanted.len() as u64));
+        assert!(first_line(&path).contains("complete output is stored"), "{mode:?}");
+    }
+}
+
+/// Threads of one process: a descriptor is closed, and its number used again, while another reads by it.
+#[test]
+#[expect(unsafe_code, reason = "closing what somebody else reads is what the test is about")]
+fn a_descriptor_that_is_closed_while_another_thread_reads_it_harms_nobody() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let bytes = log(2000);
+        let path = mount.artifact("c7", "x.txt", &bytes);
+        let grep = path.with_file_name("x.txt.grep/ERROR");
+        let expected = fs::read(&grep).unwrap();
+        for round in 0..100 {
+            let file = File::open(if round % 2 == 0 { &path } else { &grep }).unwrap();
+            let raw = file.as_raw_fd();
+            let whole = if round % 2 == 0 { &bytes } else { &expected };
+            let closed = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut buffer = vec![0; 700];
+                    for at in (0..whole.len()).step_by(700) {
+                        // SAFETY: a number that is closed by now gives EBADF.
+                        let count = unsafe {
+                            libc::pread(raw, buffer.as_mut_ptr().cast(), 700, at as libc::off_t)
+                        };
+                        if count < 0 {
+                            let error = std::io::Error::last_os_error();
+                            assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+                            assert!(closed.load(Relaxed));
+                            return;
+                        }
+                        assert_eq!(buffer[..count as usize], whole[at..at + count as usize]);
+                    }
+                });
+                thread::sleep(Duration::from_micros(20 * round));
+                closed.store(true, Relaxed);
+                let descriptor = std::os::fd::IntoRawFd::into_raw_fd(file);
+                // SAFETY: it is owned by nobody else.
+                drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+            });
+        }
+        assert_eq!(fs::read(&path).unwrap(), bytes, "{mode:?}");
+        let status = fs::read(mount.path().join(".ctxfs/status.json")).unwrap();
+        let status: Value = serde_json::from_slice(&status).unwrap();
+        assert!(status["openHandles"].as_u64().unwrap() < 10, "{status:#}");
+    }
+}
+
+#[test]
+fn writers_that_are_killed_leave_the_beginning_of_what_they_wrote() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let dir = mount.tool("c7");
+        for round in 0..8 {
+            let path = dir.join(format!("{round}.txt"));
+            let script = "i=0; while :; do echo line $i; i=$((i+1)); done > \"$1\"";
+            let mut writer = Command::shell(script, &[&path])
+                .with(|inner| {
+                    inner.stdin(Stdio::null());
+                })
+                .spawn();
+            eventually("it writes", || fs::metadata(&path).is_ok_and(|found| found.len() > 0));
+            thread::sleep(Duration::from_millis(round * 3));
+            writer.kill().unwrap();
+            writer.wait().unwrap();
+            eventually("the summary says why", || first_line(&path).contains("killed by signal 9"));
+            let bytes = fs::read(&path).unwrap();
+            let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+            for (number, line) in lines.iter().enumerate() {
+                assert_eq!(*line, format!("line {number}\n").as_bytes());
+            }
+            let last = lines.last().unwrap();
+            assert_eq!(view(&path, ".lines/-1").unwrap(), *last, "{mode:?}");
+        }
+    }
+}
+
+/// Clients wait, one of them is killed, and the watchdog keeps still; then all goes on.
+#[test]
+fn a_daemon_that_stands_still_goes_on_where_it_was() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let path = mount.artifact("c7", "x.txt", b"line 1\n");
+        let mut file = File::options().append(true).open(&path).unwrap();
+        signal(mount.pid(), Signal::STOP);
+        let writer = thread::spawn(move || {
+            file.write_all(b"line 2\n").unwrap();
+        });
+        let tail = path.with_file_name("x.txt.grep/line");
+        let client = |path: &std::path::Path| {
+            Command::new("cat")
+                .arg(path)
+                .with(|inner| {
+                    inner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                })
+                .spawn()
+        };
+        let (mut killed, mut waits) = (client(&tail), client(&tail));
+        thread::sleep(Duration::from_millis(300));
+        assert!(waits.try_wait().unwrap().is_none(), "nobody answers");
+        killed.kill().unwrap();
+        signal(mount.pid(), Signal::CONT);
+        killed.wait().unwrap();
+        assert!(waits.wait().unwrap().success(), "{mode:?}");
+        writer.join().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"line 1\nline 2\n", "{mode:?}");
+        assert_eq!(fs::read(&tail).unwrap(), b"1:line 1\n2:line 2\n", "{mode:?}");
+        mount.artifact("c7", "y.txt", b"still here\n");
+    }
+}
+
+/// A pipe that nobody reads holds its client up, and no one else.
+#[test]
+fn a_client_that_opens_and_never_reads_holds_nobody_up() {
+    let mount = TestMount::new(Mode::Cached);
+    let path = mount.artifact("c7", "x.txt", &log(20_000));
+    let open: Vec<File> = (0..200)
+        .map(|number| {
+            File::open(path.with_file_name(format!("x.txt.lines/{}", number + 1))).unwrap()
+        })
+        .collect();
+    let dir = path.parent().unwrap().to_owned();
+    let others = within(Duration::from_secs(20), move || {
+        (1..50).map(|n| fs::read(dir.join(format!("x.txt.lines/{n}-{n}"))).unwrap().len()).sum()
+    });
+    assert!(others.is_some_and(|bytes: usize| bytes > 0));
+    let mut buffer = [0; 10];
+    for file in open {
+        assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 10);
+    }
+}
+
+/// The bytes that the record of a sealed artifact speaks of.
+fn sealed_size(mount: &TestMount, name: &str) -> Option<u64> {
+    let manifest = mount.store().path().join("context/c7/manifest.jsonl");
+    let text = fs::read_to_string(manifest).ok()?;
+    let last: Value = serde_json::from_str(text.lines().rfind(|line| line.contains(name))?).ok()?;
+    (last["state"] == "sealed").then(|| last["size"].as_u64())?
+}
