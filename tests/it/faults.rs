@@ -3,6 +3,7 @@
 //! docs/FAULTS.md has a row for each.
 
 mod clients;
+mod daemon;
 mod disk;
 mod random;
 mod records;
