@@ -1,5 +1,11 @@
 //! Logging: to standard error, always. In the background standard error is a file, so a panic and
 //! the words of a helper are found there too.
+//!
+//! Nothing of what is stored is logged, at no level: no content, no names of files, no queries.
+//! Libraries see all of these, so of theirs only what is `info` or worse is logged, unless somebody
+//! asks for a library by its name.
+
+mod sparing;
 
 use std::fs;
 use std::fs::File;
@@ -7,11 +13,15 @@ use std::fs::OpenOptions;
 use std::io::IsTerminal as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::panic::PanicHookInfo;
 use std::path::Path;
+use std::str::FromStr as _;
 
 use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
+use crate::cli::logging::sparing::Sparing;
 use crate::cli::outcome::Failure;
 
 /// A log that has grown past this becomes `<name>.old` when the next server starts.
@@ -23,20 +33,33 @@ pub(super) fn check(directives: &str) -> anyhow::Result<()> {
 }
 
 fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
-    Ok(EnvFilter::try_new(directives).map_err(|error| {
+    let level = LevelFilter::from_str(directives).ok();
+    let all = level.map(|level| format!("{},ctxfs={level}", level.min(LevelFilter::INFO)));
+    Ok(EnvFilter::try_new(all.as_deref().unwrap_or(directives)).map_err(|error| {
         let text = format!("cannot log at `{directives}`: {error}");
         Failure::usage(text, "one of error, warn, info, debug, trace")
     })?)
 }
 
-/// Starts logging what `directives` let through.
-pub(super) fn start(directives: &str) -> anyhow::Result<()> {
+/// Starts logging what `directives` let through. `own`: where standard error is a file, it is the
+/// server's, and kept small.
+pub(super) fn start(directives: &str, own: bool) -> anyhow::Result<()> {
     let filter = filter(directives)?;
     let colours = std::io::stderr().is_terminal()
         && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let every = filter.max_level_hint().is_none_or(|level| level > LevelFilter::INFO);
+    let writer = Sparing::new(every, own);
+    std::panic::set_hook(Box::new(panicked));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     let started = subscriber.with_ansi(colours).try_init();
     started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+}
+
+/// Says where, and in words only that stand in the program: others may be of what is stored.
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    let text = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("a fault");
+    tracing::error!("panicked at {place}: {text}");
 }
 
 /// Opens the background server's log for appending.

@@ -22,11 +22,11 @@ pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow:
     let plan = plan(args, &settings, context)?;
     let log = settings.text(Key::Log).unwrap_or_default();
     if cli.detached {
-        logging::start(log)?;
+        logging::start(log, true)?;
         return daemon::serve(&plan);
     }
     if args.foreground {
-        logging::start(log)?;
+        logging::start(log, false)?;
         return foreground(&plan, context);
     }
     if mount::is_inherited(&plan.target) {

@@ -3,4 +3,5 @@
 mod confined;
 mod mounted;
 mod planted;
+mod secrets;
 mod user;
