@@ -171,6 +171,63 @@ fn a_conversation_alone_is_its_owners_too() {
     }
 }
 
+/// The kernel takes the umask off, and the store has what is left.
+#[test]
+fn modes_are_what_the_umask_leaves() {
+    let mount = shared(&["--allow-other"]);
+    for (umask, file, dir) in [("022", 0o644, 0o755), ("027", 0o640, 0o750), ("077", 0o600, 0o700)]
+    {
+        let make = format!(
+            "umask {umask}; mkdir $M/c{umask}; cd $M/c{umask}/artifacts/tool; echo x > x.txt; \
+             install -m 2751 /dev/null y.txt; mkdir ../../catalog/more"
+        );
+        works(ANN, &mount, &make);
+        let id = format!("c{umask}");
+        let modes = |root: &Path, name: &str| {
+            let stat = root.join(name).metadata().unwrap();
+            assert_eq!((stat.uid(), stat.gid()), (ANN, ANN), "{name}");
+            stat.mode() & 0o7777
+        };
+        let store = mount.store().path().join("context").join(&id);
+        for root in [mount.path().join(&id), store] {
+            // What the umask of the maker leaves open, a conversation does not.
+            assert_eq!(modes(&root, ""), 0o700, "{umask}");
+            assert_eq!(modes(&root, "artifacts/tool/x.txt"), file, "{umask}");
+            assert_eq!(modes(&root, "artifacts/tool/y.txt"), 0o2751, "{umask}");
+            assert_eq!(modes(&root, "catalog/more"), dir, "{umask}");
+        }
+    }
+}
+
+/// Access lists are refused, rather than kept and not heeded.
+#[test]
+fn access_lists_are_refused() {
+    let mount = shared(&["--allow-other"]);
+    works(ANN, &mount, BEGIN);
+    let set = "import os, sys\n\
+               entry = lambda tag, perm, who: tag.to_bytes(2, 'little') + perm.to_bytes(2, 'little') \
+                   + who.to_bytes(4, 'little')\n\
+               none = 0xffffffff\n\
+               acl = (2).to_bytes(4, 'little') + entry(1, 6, none) + entry(2, 4, 12346) \
+                   + entry(4, 0, none) + entry(16, 4, none) + entry(32, 0, none)\n\
+               for name in sys.argv[2:]:\n    \
+                   try: os.setxattr(sys.argv[1], name, acl)\n    \
+                   except OSError as error: print(error.errno)\n";
+    let (access, default) = ("system.posix_acl_access", "system.posix_acl_default");
+    for (target, lists) in [
+        ("ann/artifacts/tool/x.txt", &[access][..]),
+        ("ann/artifacts/tool", &[access, default]),
+        ("ann", &[access, default]),
+    ] {
+        let path = mount.path().join(target);
+        let said = Command::python(set, &[&path]).args(lists).text();
+        assert_eq!(said, "95\n".repeat(lists.len()), "{target}: ENOTSUP");
+        let found = Command::new("getfattr").args(["-m", "-", "-d"]).arg(&path).text();
+        assert!(!found.contains("posix_acl"), "{found}");
+    }
+    refused(BOB, &mount, "cat $M/ann/artifacts/tool/x.txt");
+}
+
 #[test]
 fn without_the_option_nobody_else_comes_in() {
     let mount = shared(&[]);

@@ -115,12 +115,13 @@ fn links_lead_nowhere() {
             ("ls", &["c7"]),
             ("log", &["c9"]),
             ("gc", &["--keep-age", "1s"]),
-            ("export", &["c8", archive]),
+            ("export", &["c8", "--output", archive]),
             ("put", &["-c", "c8", "--call", "new"]),
             ("put", &["-c", "c10", "--call", "new"]),
             ("stats", &[]),
         ] {
             let output = store.ctxfs(command, arguments).stdin("own").run();
+            assert_ne!(output.code, 2, "{command} is used as it should be: {output}");
             seen += &String::from_utf8_lossy(&output.stdout);
             seen += &String::from_utf8_lossy(&output.stderr);
         }

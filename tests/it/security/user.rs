@@ -32,7 +32,9 @@ struct Place {
 
 const NAMESPACE: &str = "mount -t tmpfs tmpfs $1; mknod -m 666 $1/fuse c 10 229; mount --bind $1/fuse /dev/fuse; \
                          { cat /etc/passwd; echo ann:x:12345:12345::/:/bin/sh; } > $1/passwd; \
-                         mount --bind $1/passwd /etc/passwd; echo there; exec sleep 600";
+                         mount --bind $1/passwd /etc/passwd; \
+                         echo user_allow_other > $1/fuse.conf; mount --bind $1/fuse.conf /etc/fuse.conf; \
+                         echo there; exec sleep 600";
 
 impl Place {
     fn new() -> Self {
@@ -172,4 +174,46 @@ fn its_memory_is_closed_to_its_user() {
     let refused = place.by(ANN, &format!("cat /proc/{pid}/maps"));
     assert!(refused.code != 0 && refused.stdout.is_empty(), "{refused}");
     place.works(ANN, "$C umount $M");
+}
+
+/// Whom Ann lets in sees what she opens, and makes nothing.
+#[test]
+fn others_see_what_is_opened_to_them() {
+    let place = Place::new();
+    place.works(ANN, "$C mount $M --store $S --allow-other");
+    place.works(ANN, "umask 022; mkdir $M/c7 $M/c8; echo open > $M/c7/artifacts/tool/x.txt");
+    place.works(ANN, "umask 077; echo closed > $M/c7/artifacts/tool/y.txt; echo closed > $M/c8/artifacts/tool/z.txt");
+    place.works(ANN, "chmod 755 $M/c7 $M/c7/artifacts $M/c7/artifacts/tool");
+    let seen = place.works(BOB, "cd $M/c7/artifacts/tool; cat x.txt x.txt.tail x.txt.grep/open");
+    assert_eq!(seen, "open\nopen\n1:open\n");
+    for script in [
+        "cat $M/c7/artifacts/tool/y.txt",
+        "cat $M/c7/artifacts/tool/y.txt.tail",
+        "cat $M/c7/.grep/closed",
+        "cat $M/c7/manifest.json",
+        "cat $M/c8/artifacts/tool/z.txt",
+        "ls $M/c8",
+        "cat $M/.ctxfs/status.json",
+        "mkdir $M/bob",
+        "echo more >> $M/c7/artifacts/tool/x.txt",
+        "touch $M/c7/artifacts/tool/new.txt",
+        "rm -f $M/c7/artifacts/tool/x.txt",
+        "chmod 777 $M/c7",
+        "ls $S",
+    ] {
+        let output = place.by(BOB, script);
+        assert!(output.code != 0 && output.stdout.is_empty(), "{script}: {output}");
+    }
+    place.works(ANN, "$C umount $M");
+}
+
+/// What the server leaves beside the store: its log, closed to others.
+#[test]
+fn its_log_is_closed_to_others() {
+    let place = Place::new();
+    place.works(ANN, "umask 0; $C mount $M --store $S; $C umount $M");
+    let log = place.works(ANN, "find .local/state -type f");
+    let log = place.home.join(log.trim());
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&log), mode(log.parent().unwrap())), (0o600, 0o700), "{}", log.display());
 }
