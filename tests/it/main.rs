@@ -17,6 +17,7 @@ mod posix;
 mod put;
 mod removal;
 mod run;
+mod scale;
 mod security;
 mod semantics;
 mod settings;

@@ -1,0 +1,134 @@
+//! What an operation on one artifact costs does not depend on how many there are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use ctxfs::materialize::Analyzer;
+use ctxfs::model::Component;
+use ctxfs::model::Folder;
+use ctxfs::model::Record;
+use ctxfs::model::RelPath;
+use ctxfs::store::Conversation;
+use ctxfs::store::Store;
+use ctxfs::store::stat_file;
+use rustix::process::Signal;
+
+use crate::support::Command;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::TestStore;
+use crate::support::eventually;
+use crate::support::signal;
+
+/// Few artifacts, and many.
+const COUNTS: [usize; 2] = [20, 2000];
+/// System calls by which a server looks at its store, and changes it.
+const CALLS: &str =
+    "statx,fstat,openat,openat2,pread64,pwrite64,write,lseek,getdents64,unlinkat,renameat2";
+/// How often each operation is repeated.
+const TIMES: usize = 5;
+
+#[test]
+fn an_operation_on_one_of_many_artifacts_takes_as_many_calls_as_on_one_of_few() {
+    for mode in Mode::ALL {
+        let [few, many] = COUNTS.map(|count| calls(mode, count));
+        let (of_few, of_many): (usize, usize) = (few.values().sum(), many.values().sum());
+        assert!(of_few > 20 * TIMES, "hardly anything was counted: {few:?}");
+        // How far the sealing thread gets between two writes is a matter of chance.
+        assert!(of_many < 2 * of_few, "{mode:?}: {few:?}, but {many:?}");
+    }
+}
+
+/// The system calls of a server that looks at, makes, renames and removes one of `count` artifacts.
+fn calls(mode: Mode, count: usize) -> BTreeMap<String, usize> {
+    let store = Arc::new(TestStore::new());
+    fill(&store.path(), count);
+    let mount = TestMount::of(&store, mode, &[]);
+    let dir = mount.tool("c");
+    // The first look at a conversation reads its manifest.
+    fs::read(dir.join("0.txt.summary")).unwrap();
+    let trace = store.scratch("trace").join("calls");
+    let mut tracer = Command::new("strace")
+        .args(["-f", "-c", "-q", "-e", &format!("trace={CALLS}"), "-o"])
+        .arg(&trace)
+        .args(["-p", &mount.pid().to_string()])
+        .with(|inner| {
+            inner.stdin(Stdio::null());
+        })
+        .spawn();
+    eventually("all threads are traced", || is_traced(mount.pid()));
+    for number in 0..TIMES {
+        work(&dir, &store, number);
+    }
+    signal(tracer.id(), Signal::INT);
+    tracer.wait().unwrap();
+    parsed(&fs::read_to_string(trace).unwrap())
+}
+
+fn work(dir: &Path, store: &TestStore, number: usize) {
+    let old = dir.join(format!("{number}.txt"));
+    for view in ["", ".summary", ".tail", ".grep/output", ".lines/1-1"] {
+        assert!(!fs::read(format!("{}{view}", old.display())).unwrap().is_empty());
+    }
+    let (new, renamed) = (dir.join(format!("new-{number}.txt")), dir.join("renamed.txt"));
+    fs::write(&new, "one\n").unwrap();
+    fs::read(format!("{}.summary", new.display())).unwrap();
+    fs::File::options().append(true).open(&new).unwrap().write_all(b"two\n").unwrap();
+    sealed(store, &new);
+    fs::rename(&new, &renamed).unwrap();
+    assert_eq!(fs::metadata(&renamed).unwrap().len(), 8);
+    fs::remove_file(&renamed).unwrap();
+    fs::metadata(&new).unwrap_err();
+}
+
+/// Waits until the last record of a file is that of its second generation, sealed.
+fn sealed(store: &TestStore, path: &Path) {
+    let manifest = store.path().join("context/c/manifest.jsonl");
+    let path = format!("\"artifacts/tool/{}\"", path.file_name().unwrap().display());
+    let is_sealed = |line: &str| line.contains("\"sealed\"") && line.contains("\"size\":8");
+    eventually("it is sealed", || {
+        let manifest = fs::read_to_string(&manifest).unwrap();
+        manifest.lines().rfind(|line| line.contains(&path)).is_some_and(is_sealed)
+    });
+}
+
+/// A conversation of so many artifacts that are sealed.
+fn fill(path: &Path, count: usize) {
+    let store = Store::open(path).unwrap();
+    let conversation = store.create_conversation(&Component::new("c").unwrap()).unwrap();
+    let records: Vec<_> = (0..count).map(|number| leave(&path.join("context/c"), number)).collect();
+    conversation.append(&records).unwrap();
+}
+
+fn leave(dir: &Path, number: usize) -> Record {
+    let name = Component::new(format!("{number}.txt")).unwrap();
+    let path = RelPath::artifact(Folder::Tool, &name);
+    let text = format!("output {number}\n");
+    fs::write(dir.join(path.as_os_str()), &text).unwrap();
+    let stat = stat_file(&fs::File::open(dir.join(path.as_os_str())).unwrap()).unwrap();
+    let mut analyzer = Analyzer::new();
+    analyzer.push(text.as_bytes());
+    Record { analysis: Some(analyzer.finish()), ..Conversation::fresh_record(&path, &stat) }
+}
+
+fn is_traced(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks.flatten().all(|task| {
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        !status.contains("TracerPid:\t0\n")
+    })
+}
+
+/// The calls of each kind, from the table that `strace -c` prints.
+fn parsed(table: &str) -> BTreeMap<String, usize> {
+    let rows = table.lines().filter_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let (name, count) = (words.last()?, words.get(3)?.parse().ok()?);
+        (*name != "total").then(|| ((*name).to_owned(), count))
+    });
+    rows.collect()
+}
