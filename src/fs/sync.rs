@@ -7,6 +7,7 @@
 #[cfg(not(all(test, feature = "shuttle")))]
 mod real;
 #[cfg(all(test, feature = "shuttle"))]
+#[expect(clippy::unnecessary_wraps, reason = "the signatures are those of `std`")]
 mod steered;
 
 #[cfg(not(all(test, feature = "shuttle")))]

@@ -46,7 +46,11 @@ pub fn names(data: &[u8]) {
 fn beside(name: &OsStr) {
     let mut shortest = name.len();
     for (stem, Reading { base, derived }) in readings(name) {
-        assert!(!stem.is_empty() && !is_scratch(stem) && stem.len() < shortest, "{stem:?}");
+        assert!(
+            !stem.is_empty() && !is_scratch(stem) && stem.len() < shortest,
+            "{}",
+            stem.display()
+        );
         shortest = stem.len();
         let mut said = stem.as_bytes().to_vec();
         said.extend(base.iter().flat_map(|base| base.to_string().into_bytes()));
