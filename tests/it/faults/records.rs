@@ -61,7 +61,7 @@ fn sealing_catches_up_when_records_can_be_written_again() {
             match call {
                 // What is not recorded is computed.
                 Call::Write => assert!(first_line(&path).contains("complete output is stored")),
-                // Whether the records must be read again for it is a matter of chance.
+                // Where nobody knows what the records say, there is no view.
                 _ => match view(&path, ".tail") {
                     Ok(tail) => assert_eq!(tail, log(50)),
                     Err(error) => assert_eq!(error.raw_os_error(), Some(errno)),
