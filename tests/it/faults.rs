@@ -7,3 +7,4 @@ mod daemon;
 mod disk;
 mod random;
 mod records;
+mod table;

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use document::Example;
 use document::Step;
+pub(crate) use shown::is_among;
+pub(crate) use shown::tests;
 
 use crate::support::Command;
 use crate::support::Mode;

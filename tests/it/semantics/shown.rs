@@ -81,7 +81,7 @@ fn named(page: &str) -> impl Iterator<Item = &str> {
     comments.flat_map(|rest| rest[..rest.find("-->").unwrap()].split_whitespace())
 }
 
-fn is_among(name: &str, tests: &[String]) -> bool {
+pub(crate) fn is_among(name: &str, tests: &[String]) -> bool {
     let is_below = |test: &String| {
         test.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
     };
@@ -89,7 +89,7 @@ fn is_among(name: &str, tests: &[String]) -> bool {
 }
 
 /// All tests of the library and of this program.
-fn tests() -> Vec<String> {
+pub(crate) fn tests() -> Vec<String> {
     let listing = Command::new(env::current_exe().unwrap()).args(["--list"]).stdout();
     let listing = String::from_utf8(listing).unwrap();
     let mut tests: Vec<String> =
