@@ -14,6 +14,7 @@ use crate::place::Place;
 use crate::table::Table;
 
 pub(crate) const MIB: usize = 1 << 20;
+const PAGE: usize = 4096;
 /// Bytes of the large files.
 const LARGE: usize = 256 * MIB;
 /// Artifacts that are listed, and that are searched.
@@ -29,15 +30,25 @@ pub(crate) fn seconds(work: impl FnOnce()) -> f64 {
 /// Throughput, without anything to analyse in the bytes.
 pub(crate) fn large_file(place: &Place, round: usize, table: &mut Table) {
     let name = format!("large-{round}");
-    let path = place.fresh(&name).join("x.bin");
-    let block = vec![b'\n'; MIB];
-    let time = seconds(|| {
-        let mut file = File::create(&path).unwrap();
-        for _ in 0..LARGE / MIB {
-            file.write_all(&block).unwrap();
-        }
-    });
-    table.add("256 MB written in 1 MiB", "ms", place.kind, time * 1e3);
+    let dir = place.fresh(&name);
+    let buffer = vec![b'\n'; MIB + 2 * PAGE];
+    let aligned = buffer.as_ptr().align_offset(PAGE);
+    let rows = [
+        ("256 MB written in 1 MiB, from a buffer between two pages", aligned + PAGE / 2),
+        ("256 MB written in 1 MiB, from whole pages", aligned),
+    ];
+    for (what, start) in rows {
+        let path = dir.join(format!("{start}.bin"));
+        let block = &buffer[start..start + MIB];
+        let time = seconds(|| {
+            let mut file = File::create_new(&path).unwrap();
+            for _ in 0..LARGE / MIB {
+                file.write_all(block).unwrap();
+            }
+        });
+        table.add(what, "ms", place.kind, time * 1e3);
+    }
+    let path = dir.join(format!("{aligned}.bin"));
     let rows = [
         ("256 MB read in 1 MiB", MIB),
         ("256 MB read again in 1 MiB", MIB),
