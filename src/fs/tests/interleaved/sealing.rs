@@ -1,6 +1,7 @@
 //! Sealing: against writers that come back, renames, and the end of the mount.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::fixture::Fixture;
 use super::super::fixture::errno;
@@ -9,6 +10,7 @@ use super::together;
 use super::under_schedules;
 use crate::fs::Options;
 use crate::fs::RenameMode;
+use crate::fs::sync::thread;
 use crate::model::Record;
 use crate::model::State;
 
@@ -31,7 +33,9 @@ fn writes_on() -> Work {
 /// Fails unless a record that says sealed speaks of what a writer left, whole.
 fn looks_at_the_record() -> Work {
     Box::new(|fixture| {
-        for _ in 0..4 {
+        for _ in 0..8 {
+            // Looking is one step by itself.
+            thread::sleep(Duration::ZERO);
             if let Some(record) = sealed(fixture, "a.txt") {
                 let found = [FIRST, ALL].iter().any(|bytes| speaks_of(&record, bytes));
                 assert!(found, "sealed between two writes: {record:?}");
@@ -61,6 +65,10 @@ fn assert_sealed(fixture: &Fixture, name: &str, bytes: &[u8]) {
 fn a_writer_that_comes_back_is_never_sealed_halfway() {
     under_schedules(|| {
         let fixture = Arc::new(Fixture::new());
+        // So that sealing has something else to do first.
+        for name in ["b.txt", "c.txt"] {
+            fixture.put(name, FIRST);
+        }
         // Created, and looked up; what is to be sealed is known all the same.
         let ino = fixture.put("a.txt", FIRST);
         fixture.fs.forget(ino, 2);
