@@ -43,7 +43,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("toml", &["cli"]),
     ("indicatif", &["cli"]),
     ("prometheus", &["fs"]),
-    ("dashmap", &["fs"]),
+    ("dashmap", &["fs", "fuse"]),
     ("shuttle", &["fs"]),
     ("shuttle_dashmap", &["fs"]),
     ("globset", &["cli"]),

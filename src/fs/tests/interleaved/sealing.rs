@@ -11,6 +11,7 @@ use super::under_schedules;
 use crate::fs::Options;
 use crate::fs::RenameMode;
 use crate::fs::sync::thread;
+use crate::materialize::Analyzer;
 use crate::model::Record;
 use crate::model::State;
 
@@ -49,10 +50,11 @@ fn sealed(fixture: &Fixture, name: &str) -> Option<Record> {
 }
 
 fn speaks_of(record: &Record, bytes: &[u8]) -> bool {
-    let digest = blake3::hash(bytes).to_hex();
+    let mut analyzer = Analyzer::new();
+    analyzer.push(bytes);
+    let digest = analyzer.finish().digest;
     let analysis = record.analysis.as_ref();
-    let analysed = analysis.is_none_or(|found| found.digest == *digest.as_str());
-    record.size == bytes.len() as u64 && analysed
+    record.size == bytes.len() as u64 && analysis.is_none_or(|found| found.digest == digest)
 }
 
 fn assert_sealed(fixture: &Fixture, name: &str, bytes: &[u8]) {
