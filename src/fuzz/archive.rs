@@ -21,6 +21,11 @@ const BLOCK: usize = 512;
 
 /// Whatever it says, an archive becomes a conversation that can be exported and imported again, or nothing at all.
 pub fn archive(data: &[u8]) {
+    imported(data);
+}
+
+/// Whether it became a conversation.
+fn imported(data: &[u8]) -> bool {
     let tar = match data.split_first() {
         Some((b'm', members)) => forged(members),
         _ => summed(data),
@@ -33,7 +38,7 @@ pub fn archive(data: &[u8]) {
     let conversations = dir.path().join("store/context");
     let Ok(imported) = imported else {
         assert_eq!(names(&conversations), [""; 0], "something is left");
-        return;
+        return false;
     };
     let first = tree(&conversations.join(imported.id.as_os_str()));
     let bytes: usize = first.iter().filter_map(|(_, content)| content.as_ref()).map(Vec::len).sum();
@@ -45,6 +50,7 @@ pub fn archive(data: &[u8]) {
     let id = Component::new("again").expect("a name");
     store.import(&*again, &options(Some(id))).expect("what was exported can be imported");
     assert_eq!(tree(&conversations.join("again")), first);
+    true
 }
 
 /// Puts the sums of all that look like headers right, so that what they say is looked at.
@@ -132,4 +138,23 @@ fn tree(dir: &Path) -> Vec<(String, Option<Vec<u8>>)> {
     }
     found.sort_unstable();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_come_as_far_as_a_conversation() {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/archive");
+        for (name, taken) in [
+            ("exported.tar", true),
+            ("plain", true),
+            ("pax", true),
+            ("attribute", true),
+            ("outside", false),
+        ] {
+            assert_eq!(imported(&fs::read(kept.join(name)).unwrap()), taken, "{name}");
+        }
+    }
 }
