@@ -108,8 +108,8 @@ use crate::store::Store;
 /// Conversations whose manifests stay indexed in memory.
 const KEPT_CONVERSATIONS: usize = 64;
 
-/// Filters that run at a time, each with memory of its own.
-const FILTERS: usize = 2;
+/// Filters that run at a time, each with memory of its own; of one conversation, one less.
+const FILTERS: usize = 3;
 
 /// How a mount behaves.
 #[derive(Debug, Clone)]
@@ -238,7 +238,7 @@ impl ContextFs {
     /// Serves `store`. Starts the threads that compute views and that seal; reads nothing yet.
     pub fn new(store: Store, options: Options) -> Result<Self> {
         let top = node::top(&store, options.only.as_ref())?;
-        let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4);
+        let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4) + 1;
         let filters = FilterProcesses::new(options.filter_command.clone());
         let fs = Self(Arc::new(Shared {
             cache: store.cache(options.disk_cache_bytes),

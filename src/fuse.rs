@@ -8,6 +8,7 @@ mod answer;
 mod convert;
 mod crew;
 pub mod mount;
+mod names;
 mod negotiation;
 mod passthrough;
 mod watch;
@@ -25,6 +26,7 @@ use fuser::SessionACL;
 use crate::fs::ContextFs;
 use crate::fuse::adaptor::Adaptor;
 use crate::fuse::crew::Crew;
+use crate::fuse::names::Names;
 use crate::fuse::passthrough::Passthrough;
 
 /// How a mount is served.
@@ -52,6 +54,7 @@ impl Default for SessionOptions {
 pub struct Session {
     fs: ContextFs,
     passthrough: Arc<Passthrough>,
+    names: Arc<Names>,
     workers: thread::JoinHandle<io::Result<()>>,
 }
 
@@ -65,7 +68,14 @@ impl Session {
         let passthrough = Arc::new(Passthrough::default());
         let workers = options.threads.max(2);
         let crew = Crew::new(workers);
-        let adaptor = Adaptor::new(fs.clone(), Arc::clone(&passthrough), crew, options.clone());
+        let names = Arc::new(Names::default());
+        let adaptor = Adaptor {
+            fs: fs.clone(),
+            passthrough: Arc::clone(&passthrough),
+            names: Arc::clone(&names),
+            crew,
+            options: options.clone(),
+        };
         let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         let mut config = Config::default();
         config.n_threads = Some(workers);
@@ -80,8 +90,9 @@ impl Session {
             }
         }
         fs.counters().passthrough.store(passthrough.is_enabled().into(), Relaxed);
+        names.start(session.notifier())?;
         let workers = thread::Builder::new().name("ctxfs-fuse".into()).spawn(|| session.run())?;
-        Ok(Self { fs, passthrough, workers })
+        Ok(Self { fs, passthrough, names, workers })
     }
 
     /// Whether readers read the store's files directly.
@@ -92,6 +103,7 @@ impl Session {
     /// Waits for the end of the mount, then seals what is still to be sealed.
     pub fn wait(self) -> io::Result<()> {
         let ended = self.workers.join();
+        self.names.close();
         self.fs.shut_down();
         match ended {
             Ok(Err(error)) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),

@@ -5,8 +5,11 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::io::Write;
+use std::ops::Deref;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -27,6 +30,11 @@ use crate::view::Rendered;
 
 /// Bytes that a result keeps in memory before it goes to a file of the store's cache.
 const IN_MEMORY: usize = 256 * 1024;
+/// Bytes that all results have in memory together before what is more goes there at once, but for the
+/// smallest: whoever opens files and does not read them has them held.
+const ALL_IN_MEMORY: u64 = 64 << 20;
+/// So little costs a descriptor more than it saves.
+const SMALL: usize = 512;
 /// What took longer to compute is kept in the store's cache, however small.
 const SLOW: Duration = Duration::from_secs(1);
 /// What a result on disk counts for among those in memory: it holds a descriptor, and perhaps a
@@ -37,11 +45,39 @@ const DISK_SHARE: u64 = 128;
 /// The last bytes of a result that is kept on disk, behind the length of its notice.
 const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
 
+/// The bytes of all texts of this process that are in memory.
+static IN_ALL: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes, counted while they are there.
+#[derive(Debug)]
+struct Counted(Vec<u8>);
+
+impl Counted {
+    fn new(bytes: Vec<u8>) -> Self {
+        IN_ALL.fetch_add(bytes.capacity() as u64, Relaxed);
+        Self(bytes)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        IN_ALL.fetch_sub(self.0.capacity() as u64, Relaxed);
+    }
+}
+
+impl Deref for Counted {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 /// The bytes of a computed file: never changed once made.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     /// The notice, and the text where that is in memory.
-    head: Vec<u8>,
+    head: Arc<Counted>,
     /// Bytes of the notice.
     notice: usize,
     /// The text, where it is not in memory.
@@ -55,7 +91,8 @@ pub(crate) struct Body {
 impl Body {
     /// Of a text without a notice.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
-        Self { head: bytes, notice: 0, on_disk: None, whole: true, key: None }
+        let head = Arc::new(Counted::new(bytes));
+        Self { head, notice: 0, on_disk: None, whole: true, key: None }
     }
 
     /// The result that the cache has under `key`, if it is one.
@@ -70,7 +107,8 @@ impl Body {
         let mut head = vec![0; usize::try_from(notice).ok()?];
         file.read_exact_at(&mut head, text).ok()?;
         let on_disk = Some((Arc::new(file), text));
-        Some(Self { notice: head.len(), head, on_disk, whole: true, key: Some(key.clone()) })
+        let (notice, head) = (head.len(), Arc::new(Counted::new(head)));
+        Some(Self { notice, head, on_disk, whole: true, key: Some(key.clone()) })
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -171,7 +209,7 @@ impl<'a> Spool<'a> {
         let notice = head.len();
         head.extend_from_slice(memory);
         let on_disk = disk.as_ref().map(|(draft, length)| (Arc::clone(draft.file()), *length));
-        Body { head, notice, on_disk, whole: false, key: None }
+        Body { head: Arc::new(Counted::new(head)), notice, on_disk, whole: false, key: None }
     }
 
     /// The result: its notice first. With a `key` it is kept on disk, if it is whole and went there
@@ -181,7 +219,7 @@ impl<'a> Spool<'a> {
         let key = key.filter(|_| whole);
         let late = self.given.get() || self.started.elapsed() >= SLOW;
         let mut head = notice.unwrap_or_default().into_bytes();
-        let Collected { mut memory, disk } = self.text.into_inner();
+        let Collected { mut memory, disk } = self.text.take();
         let notice = head.len();
         let mut on_disk = None;
         if let Some((draft, length)) = disk {
@@ -195,9 +233,22 @@ impl<'a> Spool<'a> {
             {
                 tracing::debug!(%error, "a small result is not kept");
             }
-            head.append(&mut memory);
+            if memory.len() > SMALL && IN_ALL.load(Relaxed) > ALL_IN_MEMORY {
+                on_disk = Some(self.aside(&memory)?);
+            } else {
+                head.append(&mut memory);
+            }
         }
-        Ok(Body { head, notice, on_disk, whole, key })
+        head.shrink_to_fit();
+        Ok(Body { head: Arc::new(Counted::new(head)), notice, on_disk, whole, key })
+    }
+
+    /// In a file without a name.
+    fn aside(&self, text: &[u8]) -> io::Result<(Arc<File>, u64)> {
+        (self.room)(text.len() as u64)?;
+        let draft = self.cache.draft()?;
+        draft.file().write_all_at(text, 0)?;
+        Ok((Arc::clone(draft.file()), text.len() as u64))
     }
 
     fn add(&self, bytes: &[u8]) -> io::Result<()> {

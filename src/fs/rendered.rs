@@ -254,7 +254,8 @@ impl Shared {
         }
         let (shared, node) = (Arc::clone(self), Arc::clone(node));
         let pool = if filters { &self.filter_pool } else { &self.pool };
-        pool.submit(move || shared.compute(&node, text.as_ref()));
+        let whom = rendered_of(&node).and_then(|of| of.conversation());
+        pool.submit(whom, move || shared.compute(&node, text.as_ref()));
     }
 
     fn compute(&self, node: &Arc<Node>, text: Option<&Text>) {
@@ -288,6 +289,14 @@ impl Shared {
             Some(size) if size != body.len() => Err(FsError::Stale),
             _ => Ok(body),
         }
+    }
+}
+
+/// The file or directory on disk that a computed file is of.
+fn rendered_of(node: &Node) -> Option<&Arc<Node>> {
+    match &node.kind {
+        NodeKind::Rendered(rendered) => rendered.of.as_ref(),
+        _ => None,
     }
 }
 

@@ -57,6 +57,7 @@ use crate::fuse::convert;
 use crate::fuse::convert::caller;
 use crate::fuse::convert::ino;
 use crate::fuse::crew::Crew;
+use crate::fuse::names::Names;
 use crate::fuse::negotiation::MAX_WRITE;
 use crate::fuse::negotiation::negotiate;
 use crate::fuse::passthrough::Passthrough;
@@ -65,10 +66,11 @@ use crate::fuse::watch::watch;
 
 /// Translates between the kernel and [`ContextFs`].
 pub(super) struct Adaptor {
-    fs: ContextFs,
-    passthrough: Arc<Passthrough>,
-    crew: Crew,
-    options: SessionOptions,
+    pub(super) fs: ContextFs,
+    pub(super) passthrough: Arc<Passthrough>,
+    pub(super) names: Arc<Names>,
+    pub(super) crew: Crew,
+    pub(super) options: SessionOptions,
 }
 
 thread_local! {
@@ -87,15 +89,6 @@ fn with_buffer<T>(size: usize, run: impl FnOnce(&mut [u8]) -> T) -> T {
 }
 
 impl Adaptor {
-    pub(super) fn new(
-        fs: ContextFs,
-        passthrough: Arc<Passthrough>,
-        crew: Crew,
-        options: SessionOptions,
-    ) -> Self {
-        Self { fs, passthrough, crew, options }
-    }
-
     fn run(&self, operation: &'static str, run: impl FnOnce()) {
         self.crew.handle(|| watch(operation, self.fs.counters(), run));
     }
@@ -130,7 +123,14 @@ impl Filesystem for Adaptor {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry("lookup", reply, || self.fs.lookup(ino(parent), name));
+        let found = || {
+            let entry = self.fs.lookup(ino(parent), name)?;
+            if entry.entry_ttl.is_zero() {
+                self.names.note(parent, name);
+            }
+            Ok(entry)
+        };
+        self.entry("lookup", reply, found);
     }
 
     fn forget(&self, _: &Request, node: INodeNo, count: u64) {

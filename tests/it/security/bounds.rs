@@ -1,0 +1,191 @@
+//! A client that does its worst: the server stays as it is, and others are served.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Child;
+use std::process::Stdio;
+use std::thread;
+
+use serde_json::Value;
+
+use crate::support::Command;
+use crate::support::Mode;
+use crate::support::TestMount;
+use crate::support::eventually;
+use crate::support::log;
+
+fn status(mount: &TestMount) -> Value {
+    serde_json::from_slice(&fs::read(mount.path().join(".ctxfs/status.json")).unwrap()).unwrap()
+}
+
+/// Resident memory of the server, in MiB.
+fn memory(mount: &TestMount) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", mount.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+}
+
+fn threads(mount: &TestMount) -> usize {
+    fs::read_dir(format!("/proc/{}/task", mount.pid())).unwrap().count()
+}
+
+/// A client of its own, which says that it has begun and ends when it is dropped.
+struct Client(Child);
+
+impl Client {
+    fn python(script: &str, path: &Path) -> Self {
+        let script = format!(
+            "import os, resource, sys\nlimit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n\
+             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))\npath = sys.argv[1]\n\
+             {script}\nprint('begun', flush=True)\nsys.stdin.read()\n"
+        );
+        let mut client = Command::python(&script, &[path])
+            .with(|inner| {
+                inner.stdin(Stdio::piped()).stdout(Stdio::piped());
+            })
+            .spawn();
+        let mut said = String::new();
+        client.stdout.as_mut().unwrap().take(6).read_to_string(&mut said).unwrap();
+        assert_eq!(said, "begun\n");
+        Self(client)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[test]
+fn any_number_of_patterns_costs_the_same() {
+    const FIRST: usize = 20_000;
+    const ALL: usize = 45_000;
+    let mount = TestMount::new(Mode::Cached);
+    let path = mount.artifact("c7", "x.txt", b"text\n");
+    let ask = |number: usize| {
+        let view = path.with_file_name(format!("x.txt.grep/pattern {number}"));
+        assert_eq!(fs::metadata(&view).unwrap().len(), 0, "{number}");
+    };
+    (0..FIRST).for_each(ask);
+    let (before, running) = (memory(&mount), threads(&mount));
+    (FIRST..ALL).for_each(ask);
+    eventually("names of views are forgotten", || {
+        status(&mount)["nodes"].as_u64().unwrap() < 20_000
+    });
+    let after = memory(&mount);
+    assert!(after < before + 24, "{before} MiB, then {after} MiB");
+    assert!(threads(&mount) <= running, "{running} threads, then {}", threads(&mount));
+    // What is used again is found again.
+    ask(0);
+    assert_eq!(fs::read(path.with_file_name("x.txt.grep/text")).unwrap(), b"1:text\n");
+}
+
+#[test]
+fn views_that_are_opened_and_not_read() {
+    const OPEN: usize = 6000;
+    let mount = TestMount::new(Mode::Cached);
+    let path = mount.artifact("c7", "x.txt", &log(20_000));
+    let before = memory(&mount);
+    let open = format!(
+        "held = [os.open(f'{{path}}.lines/{{n}}-{{n + 1000}}', os.O_RDONLY) for n in range(1, {OPEN})]\n\
+         total = sum(os.fstat(fd).st_size for fd in held)\n\
+         assert total > 200 << 20, total"
+    );
+    let client = Client::python(&open, &path);
+    let after = memory(&mount);
+    assert!(status(&mount)["openHandles"].as_u64().unwrap() >= OPEN as u64 - 1);
+    assert!(after < before + 160, "{before} MiB, then {after} MiB");
+    // What went to the disk is read like the rest.
+    let text = String::from_utf8(fs::read(path.with_file_name("x.txt.lines/7777-7778")).unwrap());
+    assert_eq!(text.unwrap().lines().count(), 2);
+    drop(client);
+    eventually("all is let go", || status(&mount)["openHandles"].as_u64().unwrap() < 5);
+}
+
+/// Filters that never end, more than run at a time, in one conversation: another has its own turn.
+#[test]
+fn one_conversation_does_not_hold_up_another() {
+    let mount = TestMount::new(Mode::Cached);
+    let bad = mount.artifact("c7", "x.json", b"{\"a\": 1}");
+    let good = mount.artifact("c8", "x.json", b"{\"a\": 1}");
+    thread::scope(|scope| {
+        let endless: Vec<_> = (0..6)
+            .map(|number| {
+                let view =
+                    bad.with_file_name(format!("x.json.jq/last(range({number}; 1000000000000))"));
+                scope.spawn(move || fs::read(view).ok())
+            })
+            .collect();
+        eventually("as many as may run do", || filters(mount.pid()) == 2);
+        for number in 0..5 {
+            let view = good.with_file_name(format!("x.json.jq/.a + {number}"));
+            assert_eq!(fs::read(view).unwrap(), format!("{}\n", number + 1).as_bytes());
+            assert!(filters(mount.pid()) <= 3);
+        }
+        // In the order of asking, the other would have waited for all but the last of these.
+        let ended = endless.iter().filter(|asked| asked.is_finished()).count();
+        assert!(ended <= 2, "{ended} have ended");
+    });
+}
+
+/// The processes of filters that a server has.
+fn filters(server: u32) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
+    let children = |task: fs::DirEntry| {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        let named = |pid: &&str| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "ctxfs-jq\n")
+        };
+        children.split_ascii_whitespace().filter(named).count()
+    };
+    tasks.map(|task| children(task.unwrap())).sum()
+}
+
+#[test]
+fn many_live_logs() {
+    let mount = TestMount::new(Mode::Passthrough);
+    let dir = mount.tool("c7").with_file_name("terminal");
+    let before = memory(&mount);
+    let open = "made = os.O_CREAT | os.O_WRONLY | os.O_APPEND\n\
+                held = [os.open(f'{path}/{n}.log', made, 0o600) for n in range(3000)]\n\
+                for fd in held: os.write(fd, b'line\\n')";
+    let client = Client::python(open, &dir);
+    let path = mount.artifact("c8", "x.txt", b"text\n");
+    assert_eq!(fs::read(path.with_file_name("x.txt.tail")).unwrap(), b"text\n");
+    let sealed = || fs::read_to_string(mount.path().join("c8/manifest.json")).unwrap();
+    eventually("another is sealed meanwhile", || sealed().contains("mimeType"));
+    let after = memory(&mount);
+    assert!(after < before + 64, "{before} MiB, then {after} MiB");
+    drop(client);
+    let mut all = String::new();
+    for number in [0, 1500, 2999] {
+        write!(all, "{}", fs::read_to_string(dir.join(format!("{number}.log.tail"))).unwrap())
+            .unwrap();
+    }
+    assert_eq!(all, "line\nline\nline\n");
+}
+
+#[test]
+fn nobody_fills_the_log() {
+    let mount = TestMount::new(Mode::Cached);
+    mount.tool("c7");
+    let messages = mount.path().join("c7/history/messages.jsonl");
+    for _ in 0..3000 {
+        // Half a message is set aside, which is worth a warning.
+        fs::File::options()
+            .append(true)
+            .create(true)
+            .open(&messages)
+            .unwrap()
+            .write_all(b"{\"role\":")
+            .unwrap();
+    }
+    let said = mount.said();
+    let lines = said.lines().count();
+    assert!((500..2500).contains(&lines), "{lines} lines");
+}
