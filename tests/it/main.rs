@@ -7,6 +7,7 @@
 mod counts;
 mod crash;
 mod daemon;
+mod documents;
 mod faults;
 mod hostile;
 mod keep;

@@ -88,13 +88,14 @@ pub(crate) fn is_among(name: &str, tests: &[String]) -> bool {
     tests.iter().any(is_below)
 }
 
-/// All tests of the library and of this program.
+/// All tests of the library, of this program, and of the program `layering`.
 pub(crate) fn tests() -> Vec<String> {
     let listing = Command::new(env::current_exe().unwrap()).args(["--list"]).stdout();
     let listing = String::from_utf8(listing).unwrap();
     let mut tests: Vec<String> =
         listing.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect();
     of_sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), "", &mut tests);
+    of_file(include_str!("../../layering.rs"), "layering::", &mut tests);
     tests
 }
 
