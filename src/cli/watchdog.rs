@@ -105,16 +105,8 @@ impl Watchdogs {
         self.ask(&Ask::Unmount).map(drop)
     }
 
-    /// Asks one, and the other where the first is lost.
     fn ask(&self, what: &Ask<'_>) -> io::Result<String> {
-        let mut last = io::Error::from(io::ErrorKind::NotConnected);
-        for line in self.lines().iter().flatten() {
-            match line.ask(what) {
-                Ok(answer) => return answer.map_err(io::Error::other),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        ask_either(&*self.lines(), what)
     }
 
     fn keep(&self, place: usize, mut heard: Heard, stop: &Stop) {
@@ -133,16 +125,30 @@ impl Watchdogs {
 
     fn replace(&self, place: usize) -> io::Result<Heard> {
         let (stream, theirs) = UnixStream::pair()?;
-        self.ask(&Ask::Another(theirs.as_fd()))?;
+        // Nobody looks for the new one before it can be found.
+        let mut lines = self.lines();
+        ask_either(&*lines, &Ask::Another(theirs.as_fd()))?;
         let mut line = Line::new(stream, None)?;
         let heard = line.heard.take().ok_or(io::ErrorKind::Other)?;
-        self.lines()[place] = Some(line);
+        lines[place] = Some(line);
         Ok(heard)
     }
 
     fn lines(&self) -> MutexGuard<'_, [Option<Line>; 2]> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Asks one, and the other where the first is lost.
+fn ask_either(lines: &[Option<Line>], what: &Ask<'_>) -> io::Result<String> {
+    let mut last = io::Error::from(io::ErrorKind::NotConnected);
+    for line in lines.iter().flatten() {
+        match line.ask(what) {
+            Ok(answer) => return answer.map_err(io::Error::other),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 impl Processes for Watchdogs {
