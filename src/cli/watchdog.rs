@@ -127,7 +127,12 @@ impl Watchdogs {
         let (stream, theirs) = UnixStream::pair()?;
         // Nobody looks for the new one before it can be found.
         let mut lines = self.lines();
-        ask_either(&*lines, &Ask::Another(theirs.as_fd()))?;
+        if let Err(error) = ask_either(&*lines, &Ask::Another(theirs.as_fd())) {
+            // Whoever was asked may have started it, and been lost before it could say so. If not,
+            // the new line ends as soon as somebody listens.
+            tracing::warn!("nobody says that a watchdog was started: {error}");
+        }
+        drop(theirs);
         let mut line = Line::new(stream, None)?;
         let heard = line.heard.take().ok_or(io::ErrorKind::Other)?;
         lines[place] = Some(line);
