@@ -1,14 +1,9 @@
 //! Any bytes as an artifact that views are made of.
 
-use std::io;
-
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
-use crate::model::Content;
-use crate::model::Ended;
-use crate::model::Feed;
-use crate::model::Filters;
 use crate::model::Limits;
+use crate::model::NoFilters;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -21,7 +16,7 @@ const PATH: &str = "artifacts/tool/9f3k.txt";
 
 /// An artifact in memory.
 pub(super) struct Artifact {
-    bytes: Bytes,
+    bytes: Vec<u8>,
     analysis: Analysis,
     record: Record,
     place: Place,
@@ -33,7 +28,7 @@ impl Artifact {
         let mut analyzer = Analyzer::new();
         analyzer.push(bytes);
         Self {
-            bytes: Bytes(bytes.to_vec()),
+            bytes: bytes.to_vec(),
             analysis: analyzer.finish(),
             record: Record { path: PATH.to_owned(), generation: 1, ..Record::default() },
             place: Place::new("/ctx", "c7", &RelPath::new(PATH).expect("a path")),
@@ -76,31 +71,5 @@ impl Artifact {
             Err(RenderError::NotFound) => None,
             Err(RenderError::Io(error)) => panic!("{view}: {error}"),
         }
-    }
-}
-
-struct Bytes(Vec<u8>);
-
-impl Content for Bytes {
-    fn len(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0[..].read_at(offset, buffer)
-    }
-}
-
-/// Filters are programs, which run in processes of their own.
-struct NoFilters;
-
-impl Filters for NoFilters {
-    fn run(
-        &self,
-        _: &Feed<'_>,
-        _: &dyn Fn() -> bool,
-        _: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
-    ) -> io::Result<Ended> {
-        Ok(Ended::Done)
     }
 }
