@@ -31,6 +31,15 @@ fn writes_on() -> Work {
     })
 }
 
+/// Makes `a.txt`; then writes it whole, and closes it.
+fn makes(fixture: &Fixture) -> Work {
+    let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
+    Box::new(move |fixture| {
+        fixture.write(fh, 0, ALL).unwrap();
+        fixture.close(fh);
+    })
+}
+
 /// Fails unless a record that says sealed speaks of what a writer left, whole.
 fn looks_at_the_record() -> Work {
     Box::new(|fixture| {
@@ -96,11 +105,7 @@ fn what_is_closed_is_sealed_at_the_end_of_the_mount() {
 fn a_renamed_artifact_is_sealed_where_it_stands() {
     under_schedules(|| {
         let fixture = Arc::new(Fixture::new());
-        let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
-        let closes: Work = Box::new(move |fixture| {
-            fixture.write(fh, 0, ALL).unwrap();
-            fixture.close(fh);
-        });
+        let closes = makes(&fixture);
         let renames: Work = Box::new(|fixture| {
             fixture.rename("a.txt", "b.txt", RenameMode::Replace).unwrap();
         });
@@ -116,11 +121,7 @@ fn a_renamed_artifact_is_sealed_where_it_stands() {
 fn a_removed_artifact_leaves_no_record() {
     under_schedules(|| {
         let fixture = Arc::new(Fixture::new());
-        let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
-        let closes: Work = Box::new(move |fixture| {
-            fixture.write(fh, 0, ALL).unwrap();
-            fixture.close(fh);
-        });
+        let closes = makes(&fixture);
         let removes: Work = Box::new(|fixture| fixture.unlink("a.txt").unwrap());
         together(&fixture, vec![closes, removes]);
         fixture.settle();
