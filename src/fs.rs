@@ -1,57 +1,47 @@
-//! The filesystem without a kernel: nodes, handles, sealing, and the views of every file.
+//! The filesystem as only a kernel needs it: inodes, handles, directories, and open files.
 //!
 //! [`ContextFs`] has one method an operation, in its own terms ([`Ino`], [`Attr`], [`Entry`],
-//! [`Errno`]); the `fuse` layer translates. It may be called from many threads at once.
+//! [`Errno`]); the `fuse` layer translates. It may be called from many threads at once. What every
+//! door does alike is done by the [`Engine`] below.
 //!
 //! Locks, in the order in which they may be held together: a manifest, `Shared::places`, the link
-//! of a node on disk, its `Writing`, its analysis, the inode table. None is held while a view is
+//! of a node on disk, its life, its analysis, the inode table. None is held while a view is
 //! computed.
 
-mod analysis;
 mod attr;
-mod body;
-mod changes;
-mod closer;
-mod computed;
-mod confinement;
+mod closing_thread;
+mod computed_node;
+mod control;
 mod copy;
-mod counters;
 mod dir;
 mod error;
 mod facts;
 mod file;
-mod filters;
+mod getattr;
 mod handle;
 mod inode;
 mod io;
-mod keeper;
-mod kept;
+mod life;
+mod listing;
 mod lookup;
-mod messages;
-mod metrics;
+mod mask_stored;
+mod message_log;
+mod move_records;
 mod node;
-mod overtime;
-mod pool;
+mod open;
 mod recording;
-mod redaction;
-mod removed;
+mod remove;
 mod rename;
-mod rendered;
-mod room;
 mod seal;
-mod search;
+mod seal_queue;
 mod setattr;
-mod sync;
-mod tally;
-mod terminal;
+mod source;
 #[cfg(test)]
 mod tests;
-mod views;
 mod xattr;
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::sync::Arc;
-use std::time::Duration;
 use std::time::Instant;
 
 pub use attr::Attr;
@@ -63,212 +53,128 @@ pub use attr::Ino;
 pub use attr::NewTime;
 pub use attr::SetAttr;
 pub use attr::TimedAttr;
-pub use closer::Processes;
-pub use closer::SeenFromHere;
-pub use confinement::Confinement;
+pub use closing_thread::Processes;
+pub use closing_thread::SeenFromHere;
 pub use copy::FilePosition;
-pub use counters::Counters;
-pub use dir::Listed;
 pub use error::Errno;
 pub use error::FsError;
 pub use error::Level;
 pub use error::Result;
-pub use io::OpenMode;
-pub use io::Opened;
-pub use redaction::Redaction;
+pub use listing::Listed;
+pub use open::OpenMode;
+pub use open::Opened;
 pub use rename::RenameMode;
 
-use quick_cache::sync::Cache as Recent;
-
-use analysis::Analyses;
-use body::BodyCache;
-use changes::Watched;
-use filters::FilterProcesses;
 use handle::HandleTable;
 use inode::InodeTable;
-use keeper::Keeper;
-use overtime::Overtime;
-use pool::Pool;
-use room::Room;
-use seal::Sealer;
-use tally::Tally;
+use seal_queue::Sealer;
 
-use crate::fs::sync::RwLock;
-use crate::keep::Rules;
-use crate::model::Component;
-use crate::model::Limits;
-use crate::model::LimitsByTool;
-use crate::model::Place;
-use crate::model::RelPath;
-use crate::model::Root;
-use crate::store::Cache;
-use crate::store::Conversation;
-use crate::store::Store;
+use crate::engine::Confinement;
+use crate::engine::Counters;
+use crate::engine::Engine;
+use crate::engine::sync::RwLock;
+use crate::store::Stat;
 
-/// Conversations whose manifests stay indexed in memory.
-const KEPT_CONVERSATIONS: usize = 64;
-
-/// Filters that run at a time, each with memory of its own; of one conversation, one less.
-const FILTERS: usize = 3;
-
-/// How a mount behaves.
+/// How a mount behaves, beside what the engine does.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// The root of the tree as its readers name it, such as `/ctx`; views print it.
-    pub prefix: String,
-    /// The conversation that is the root, made where it is missing; without one, the root holds all.
-    pub only: Option<Component>,
-    /// Sealed artifacts cannot be changed.
+pub struct FsOptions {
+    /// True if sealed artifacts cannot be changed.
     pub write_once: bool,
-    /// Directories list `X.summary`, `X.tail` and `X.grep`; else they are found by name only.
+    /// True if directories list `X.summary`, `X.tail` and `X.grep`; else they are found by name.
     pub list_views: bool,
-    /// Most bytes of one artifact: a write past it gives EFBIG.
-    pub max_artifact: Option<u64>,
-    /// Most bytes of one log in `artifacts/terminal`, where that is less.
-    pub max_terminal: Option<u64>,
-    /// Most bytes of the artifacts of one conversation: a write past it gives EDQUOT.
-    pub quota: Option<u64>,
-    /// What is removed to make room; nothing, where no rule says so.
-    pub keep: Rules,
-    /// Bytes that must stay free on the store's disk: a write that leaves less gives ENOSPC.
-    pub min_free: u64,
-    /// Permission bits of the root directory.
+    /// The permission bits of the root directory.
     pub root_mode: u16,
-    /// How long a view may be computed before it gives what it has.
-    pub view_deadline: Duration,
-    /// Bytes of views that are kept in memory for the next reader.
-    pub kept_views: u64,
-    /// What fits into a conversation.
-    pub limits: Arc<dyn LimitsByTool>,
-    /// What is done about secrets; nothing, where it is absent.
-    pub redaction: Option<Redaction>,
-    /// The program, and its arguments, that runs a jq filter with `view::run_filter`, in a process
-    /// with limits; without one no filter runs.
-    pub filter_command: Option<Vec<OsString>>,
-    /// Most bytes of results that are kept on the store's disk for the next reader.
-    pub disk_cache_bytes: u64,
-    /// Who sees how a writer ended.
+    /// Tells how a writer ended.
     pub processes: Arc<dyn Processes>,
-    /// What holds of this process, for `.ctxfs/status.json`.
+    /// The confinement of this process, for `.ctxfs/status.json`.
     pub confinement: Confinement,
 }
 
-impl Default for Options {
+impl Default for FsOptions {
     fn default() -> Self {
         Self {
-            prefix: "/ctx".to_owned(),
-            only: None,
             write_once: false,
             list_views: true,
-            max_artifact: None,
-            max_terminal: Some(1 << 30),
-            quota: None,
-            keep: Rules::default(),
-            min_free: 64 * 1024 * 1024,
             root_mode: 0o755,
-            view_deadline: Duration::from_secs(5),
-            kept_views: 8 * 1024 * 1024,
-            limits: Arc::new(Limits::default()),
-            redaction: None,
-            filter_command: None,
-            disk_cache_bytes: 1 << 30,
             processes: Arc::new(SeenFromHere),
             confinement: Confinement::default(),
         }
     }
 }
 
-impl Options {
-    /// Where the tree begins for its readers.
-    fn root(&self) -> Root {
-        let prefix = self.prefix.clone();
-        if self.only.is_some() { Root::One(prefix) } else { Root::All(prefix) }
-    }
-
-    /// How readers name the file at `path` in the conversation `id`.
-    fn place(&self, id: &Component, path: &RelPath) -> Place {
-        Place::below(&self.root(), &id.to_text(), path)
-    }
-}
-
-/// What is held of a filesystem.
+/// The numbers of what a filesystem holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InUse {
     /// Nodes that the kernel knows; the root is always one of them.
     pub nodes: usize,
     /// Open files and directories.
     pub handles: usize,
-    /// What the sealing thread has still to do.
+    /// Jobs of the sealing thread.
     pub waiting_to_seal: usize,
 }
 
-/// The filesystem.
+/// The filesystem. Cheap to clone: all clones are the same filesystem.
 #[derive(Clone)]
 pub struct ContextFs(Arc<Shared>);
 
+/// The state that all clones of a filesystem share.
 pub(crate) struct Shared {
-    store: Store,
-    options: Options,
+    engine: Arc<Engine>,
+    options: FsOptions,
     nodes: InodeTable,
     handles: HandleTable,
-    /// Results of any process that uses the store.
-    cache: Cache,
-    bodies: BodyCache,
-    analyses: Analyses,
-    watched: Watched,
-    pool: Pool,
-    /// Computes views that run filters, and so bounds how many of these run at a time.
-    filter_pool: Pool,
-    filters: FilterProcesses,
-    overtime: Overtime,
     sealer: Sealer,
-    keeper: Keeper,
-    tally: Tally,
-    /// Kept open, so that each keeps the index of its manifest.
-    conversations: Recent<Component, Arc<Conversation>>,
-    /// For reading while a record is written under the path of its file, which the names of all
-    /// directories above make; for writing while a name moves and its records follow.
+    /// Locked for reading while a record is written under the path of its file, which the names of
+    /// all directories above make; for writing while a name moves and its records follow.
     places: RwLock<()>,
-    room: Room,
-    counters: Counters,
     started: Instant,
 }
 
 impl ContextFs {
-    /// Serves `store`. Starts the threads that compute views and that seal; reads nothing yet.
-    pub fn new(store: Store, options: Options) -> Result<Self> {
-        let top = node::top(&store, options.only.as_ref())?;
-        let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4) + 1;
-        let filters = FilterProcesses::new(options.filter_command.clone());
-        let fs = Self(Arc::new(Shared {
-            cache: store.cache(options.disk_cache_bytes),
-            store,
+    /// Serves the store of `engine`. Starts the threads of a server; reads nothing yet.
+    pub fn new(engine: Arc<Engine>, options: FsOptions) -> Result<Self> {
+        let top = node::top(&engine.store, engine.options.only.as_ref())?;
+        let shared = Arc::new(Shared {
+            engine,
+            options,
             nodes: InodeTable::new(top),
             handles: HandleTable::default(),
-            bodies: body::cache(options.kept_views),
-            options,
-            analyses: Analyses::new(),
-            watched: Watched::new(),
-            pool: Pool::start("ctxfs-view", threads)?,
-            filter_pool: Pool::start("ctxfs-jq", FILTERS)?,
-            filters,
-            overtime: Overtime::default(),
             sealer: Sealer::default(),
-            keeper: Keeper::default(),
-            tally: Tally::default(),
-            conversations: Recent::new(KEPT_CONVERSATIONS),
             places: RwLock::default(),
-            room: Room::default(),
-            counters: Counters::default(),
             started: Instant::now(),
-        }));
-        seal::start(&fs.0)?;
-        keeper::start(&fs.0)?;
-        tally::start(&fs.0)?;
-        Ok(fs)
+        });
+        seal::start(&shared)?;
+        let weak = Arc::downgrade(&shared);
+        shared.engine.serve(move |most| {
+            if let Some(fs) = weak.upgrade() {
+                fs.sealer.settle(most);
+            }
+        })?;
+        Ok(Self(shared))
     }
 
-    /// What the kernel and the sealing thread hold of it now.
+    /// Seals what is still to be sealed. Nothing is served afterwards.
+    ///
+    /// The kernel does not wait for RELEASE when a mount ends: files that were closed just before
+    /// are released here.
+    pub fn shut_down(&self) {
+        self.0.engine.stop_background_work();
+        open::release_closed(&self.0);
+        self.0.sealer.finish();
+        self.0.engine.finish();
+    }
+
+    /// Returns the engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.0.engine
+    }
+
+    /// Returns the counters of this process.
+    pub fn counters(&self) -> &Counters {
+        self.0.engine.counters()
+    }
+
+    /// Returns the numbers of what the kernel and the sealing thread hold of it now.
     pub fn in_use(&self) -> InUse {
         InUse {
             nodes: self.0.nodes.len(),
@@ -277,37 +183,223 @@ impl ContextFs {
         }
     }
 
-    /// What has happened since the start.
-    pub fn counters(&self) -> &Counters {
-        &self.0.counters
-    }
-
-    /// A regular file of the store, by which the adaptor tries what the kernel allows.
+    /// Returns a regular file of the store, by which the adaptor tries what the kernel allows.
     pub fn probe_file(&self) -> Result<std::fs::File> {
-        Ok(self.0.store.probe_file()?)
+        Ok(self.0.engine.store.probe_file()?)
+    }
+}
+
+/// Operations on names.
+impl ContextFs {
+    /// Finds `name` in the directory `parent`. Computes nothing.
+    pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Entry> {
+        lookup::lookup(&self.0, parent, name)
     }
 
-    /// Seals what is still to be sealed. Nothing is served afterwards.
+    /// Lets the kernel forget `ino` `count` times.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        self.0.nodes.forget(ino, count);
+    }
+
+    /// Makes a directory; in the root, a conversation with all that belongs to one.
+    pub fn mkdir(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
+        dir::mkdir(&self.0, parent, name, mode, caller)
+    }
+
+    /// Makes a file without opening it. Only a regular file can be made so.
+    pub fn mknod(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
+        open::mknod(&self.0, parent, name, mode, caller)
+    }
+
+    /// Renames `name` in `parent` to `new_name` in `new_parent`.
+    pub fn rename(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        new_parent: Ino,
+        new_name: &OsStr,
+        mode: RenameMode,
+    ) -> Result<()> {
+        rename::rename(&self.0, (parent, name), (new_parent, new_name), mode)
+    }
+
+    /// Removes a file. Removing a computed one does nothing.
+    pub fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        remove::unlink(&self.0, parent, name)
+    }
+
+    /// Removes an empty directory. One that holds nothing but what every conversation has is
+    /// empty; removing a directory of views does nothing.
+    pub fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        remove::rmdir(&self.0, parent, name)
+    }
+}
+
+/// Operations on attributes.
+impl ContextFs {
+    /// Hands the attributes of `ino` to `done`, which a view's size may reach on another thread.
+    pub fn getattr(&self, ino: Ino, done: impl FnOnce(Result<TimedAttr>) + Send + 'static) {
+        getattr::getattr(&self.0, ino, done);
+    }
+
+    /// Changes what `change` names, and returns the attributes as they are then.
+    pub fn setattr(&self, ino: Ino, change: &SetAttr, fh: Option<Fh>) -> Result<TimedAttr> {
+        setattr::setattr(&self.0, ino, change, fh)
+    }
+
+    /// Sets an extended attribute. One of ours must make sense: EINVAL otherwise.
+    pub fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
+        xattr::setxattr(&self.0, ino, name, value, flags)
+    }
+
+    /// Returns the value of an extended attribute.
+    pub fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
+        xattr::getxattr(&self.0, ino, name)
+    }
+
+    /// Returns the names of all extended attributes, each ended by a NUL.
+    pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+        xattr::listxattr(&self.0, ino)
+    }
+
+    /// Removes an extended attribute.
+    pub fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
+        xattr::removexattr(&self.0, ino, name)
+    }
+
+    /// Returns the space on the store's disk.
+    pub fn statfs(&self) -> Result<rustix::fs::StatVfs> {
+        Ok(self.0.engine.store.space()?)
+    }
+}
+
+/// Operations on open files.
+impl ContextFs {
+    /// Opens a file and hands it to `done`, which a computed file may reach on another thread.
+    pub fn open(
+        &self,
+        ino: Ino,
+        mode: OpenMode,
+        done: impl FnOnce(Result<Opened>) + Send + 'static,
+    ) {
+        open::open(&self.0, ino, mode, done);
+    }
+
+    /// Creates a file that is not there and opens it.
+    pub fn create(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        permissions: u32,
+        mode: OpenMode,
+        caller: Caller,
+    ) -> Result<(Entry, Opened)> {
+        open::create(&self.0, parent, name, permissions, mode, caller)
+    }
+
+    /// Hands up to `buffer.len()` bytes from `offset` on to `take`; fewer only at the end.
+    pub fn read<T>(
+        &self,
+        fh: Fh,
+        offset: u64,
+        buffer: &mut [u8],
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T> {
+        io::read(&self.0, fh, offset, buffer, take)
+    }
+
+    /// Writes `bytes` at `offset`, or at the end where `mode`, by which the file is open by now,
+    /// appends: all of them, or an error. Returns their number. `owner` stands for the table of open
+    /// files that had the descriptor, where that is known.
     ///
-    /// The kernel does not wait for RELEASE when a mount ends: files that were closed just before
-    /// are released here.
-    pub fn shut_down(&self) {
-        self.0.overtime.close();
-        self.0.keeper.finish();
-        for handle in self.0.handles.drain() {
-            let closed = |file: &Arc<handle::FileHandle>| file.writes && file.is_closed();
-            match handle {
-                handle::Handle::File(file) if closed(&file) => {
-                    if let Err(error) = self.0.writer_gone(file) {
-                        tracing::warn!(%error, "an open file was not released");
-                    }
-                }
-                handle::Handle::Rendered(view) => self.0.count_read(&view),
-                handle::Handle::File(_) | handle::Handle::Listing(_) => {}
-            }
-        }
-        self.0.sealer.finish();
-        self.0.finish_counting();
+    /// What stands in the way of an artifact's end (no room, a cap) is remembered: it is sealed as
+    /// incomplete.
+    pub fn write(
+        &self,
+        fh: Fh,
+        offset: u64,
+        bytes: &[u8],
+        mode: OpenMode,
+        owner: Option<u64>,
+    ) -> Result<u32> {
+        io::write(&self.0, fh, offset, bytes, mode, owner)
+    }
+
+    /// Copies up to `length` bytes, a `buffer` at a time, and returns their number: fewer where
+    /// `from` ends, past 16 MiB, and before an error that comes after the first bytes.
+    ///
+    /// Each buffer is one write like any other.
+    pub fn copy(
+        &self,
+        from: FilePosition,
+        to: FilePosition,
+        length: u64,
+        buffer: &mut [u8],
+    ) -> Result<u32> {
+        copy::copy(&self.0, from, to, length, buffer)
+    }
+
+    /// Notes that the thread `caller.pid` closes a descriptor of the file. There may be others.
+    /// `owner` stands for the table of open files that had it, where that is known.
+    pub fn flush(&self, fh: Fh, caller: Caller, owner: Option<u64>) -> Result<()> {
+        open::flush(&self.0, fh, caller, owner)
+    }
+
+    /// Releases a handle whose last descriptor is gone.
+    pub fn release(&self, fh: Fh) -> Result<()> {
+        open::release(&self.0, fh)
+    }
+
+    /// Brings a file's bytes to the disk.
+    pub fn fsync(&self, fh: Fh, data_only: bool) -> Result<()> {
+        io::fsync(&self.0, fh, data_only)
+    }
+
+    /// Reserves room, or makes holes, as fallocate(2).
+    pub fn fallocate(&self, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
+        io::fallocate(&self.0, fh, offset, length, mode)
+    }
+
+    /// Returns the next data or hole from `offset` on, as lseek(2).
+    pub fn seek(&self, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
+        io::seek(&self.0, fh, offset, whence)
+    }
+}
+
+/// Operations on open directories.
+impl ContextFs {
+    /// Takes down the names in a directory and hands them to `done`, which the pages of a view may
+    /// reach on another thread: their number follows from its size.
+    pub fn opendir(&self, ino: Ino, done: impl FnOnce(Result<Fh>) + Send + 'static) {
+        listing::opendir(&self.0, ino, done);
+    }
+
+    /// Hands the names from `offset` on to `take`, until it returns true: it is full.
+    pub fn readdir(
+        &self,
+        ino: Ino,
+        fh: Fh,
+        offset: u64,
+        take: impl FnMut(Listed<'_>) -> bool,
+    ) -> Result<()> {
+        listing::readdir(&self.0, ino, fh, offset, take)
+    }
+
+    /// Closes a directory.
+    pub fn releasedir(&self, fh: Fh) -> Result<()> {
+        self.0.handles.remove(fh).map(|_| ()).ok_or(FsError::UnknownHandle(fh.0))
+    }
+
+    /// Brings the names in a directory to the disk.
+    pub fn fsyncdir(&self, ino: Ino) -> Result<()> {
+        dir::fsync(&self.0, ino)
+    }
+}
+
+impl Shared {
+    /// Returns the attributes of the kernel's root.
+    fn top_stat(&self) -> Result<Stat> {
+        Ok(self.nodes.get(Ino::ROOT)?.as_dir()?.dir.stat_self()?)
     }
 }
 

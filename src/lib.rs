@@ -15,11 +15,13 @@
 //! | [`store`] | the disk: layout, manifest, artifacts, recovery |
 //! | [`keep`] | which outputs go when there are too many |
 //! | [`message`] | the log of a conversation's messages: checked, appended, read |
-//! | [`fs`] | the filesystem without a kernel: nodes, handles, sealing |
+//! | [`engine`] | what every door does alike: take in, show, search, list, count, remove |
+//! | [`fs`] | what only a kernel needs: inodes, handles, directories, sealing |
 //! | [`fuse`] | the adaptor to the kernel, and mounting |
 //! | [`cli`] | the program: arguments, environment, printing |
 
 pub mod cli;
+pub mod engine;
 pub mod fs;
 pub mod fuse;
 #[cfg(any(test, fuzzing))]

@@ -14,9 +14,24 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("store", &["model", "materialize"]),
     ("message", &["model", "materialize", "store"]),
     ("keep", &["model", "store"]),
-    ("fs", &["model", "materialize", "redact", "view", "store", "message", "keep"]),
-    ("fuse", &["model", "fs"]),
-    ("cli", &["model", "materialize", "redact", "view", "store", "message", "keep", "fs", "fuse"]),
+    ("engine", &["model", "materialize", "redact", "view", "store", "message", "keep"]),
+    ("fs", &["model", "materialize", "redact", "view", "store", "message", "engine"]),
+    ("fuse", &["model", "engine", "fs"]),
+    (
+        "cli",
+        &[
+            "model",
+            "materialize",
+            "redact",
+            "view",
+            "store",
+            "message",
+            "keep",
+            "engine",
+            "fs",
+            "fuse",
+        ],
+    ),
     ("fuzz", &["model", "materialize", "view", "store", "message", "cli"]),
 ];
 
@@ -42,10 +57,11 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("regex_automata", &["redact"]),
     ("toml", &["cli"]),
     ("indicatif", &["cli"]),
-    ("prometheus", &["fs"]),
-    ("dashmap", &["fs", "fuse"]),
-    ("shuttle", &["fs"]),
-    ("shuttle_dashmap", &["fs"]),
+    ("parking_lot", &["engine"]),
+    ("prometheus", &["engine"]),
+    ("dashmap", &["engine", "fuse"]),
+    ("shuttle", &["engine", "fs"]),
+    ("shuttle_dashmap", &["engine"]),
     ("globset", &["cli"]),
     ("bytesize", &["cli"]),
     ("strsim", &["cli"]),
@@ -100,7 +116,7 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     // /proc.
     ("store/owner.rs", &["fs::read"]),
     ("store/cache.rs", &["fs::read"]),
-    ("fs/closer.rs", &["fs::read"]),
+    ("fs/closing_thread.rs", &["fs::read"]),
     // Files without a name, outside the store.
     ("store/archive/export.rs", &["tempfile::"]),
 ];

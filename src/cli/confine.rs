@@ -28,7 +28,7 @@ use rustix::process::Resource;
 use rustix::process::Rlimit;
 use rustix::process::setrlimit;
 
-use crate::fs::Confinement;
+use crate::engine::Confinement;
 
 /// The first version of Landlock that has all that is asked for: signals came last.
 pub(super) const WHOLE_SINCE: i32 = 6;

@@ -9,9 +9,11 @@ use rustix::process::geteuid;
 use crate::cli::config::Key;
 use crate::cli::filter;
 use crate::cli::server::Plan;
-use crate::fs::Confinement;
+use crate::engine::Confinement;
+use crate::engine::Engine;
+use crate::engine::EngineOptions;
 use crate::fs::ContextFs;
-use crate::fs::Options;
+use crate::fs::FsOptions;
 use crate::fs::Processes;
 use crate::fuse::Session;
 use crate::fuse::SessionOptions;
@@ -37,7 +39,8 @@ pub(super) struct Around {
 pub(super) fn start(plan: &Plan, store: Store, around: Around) -> anyhow::Result<Session> {
     let Around { fd, processes, confinement } = around;
     let stacked_store = store.is_stacked();
-    let fs = ContextFs::new(store, Options { processes, confinement, ..options(plan) })?;
+    let engine = Engine::new(store, engine_options(plan));
+    let fs = ContextFs::new(engine, FsOptions { processes, confinement, ..fs_options(plan) })?;
     let session = SessionOptions {
         passthrough: plan.passthrough,
         allow_other: plan.allow_other,
@@ -49,21 +52,11 @@ pub(super) fn start(plan: &Plan, store: Store, around: Around) -> anyhow::Result
     Ok(session)
 }
 
-fn options(plan: &Plan) -> Options {
-    let (defaults, settings) = (Options::default(), &plan.settings);
-    let view_deadline = request_timeout().map_or(defaults.view_deadline, |kernel| {
-        defaults.view_deadline.min(kernel / TIMEOUT_SHARE)
-    });
-    Options {
-        prefix: plan.prefix.clone(),
-        only: plan.only.clone(),
+fn fs_options(plan: &Plan) -> FsOptions {
+    let (defaults, settings) = (FsOptions::default(), &plan.settings);
+    FsOptions {
         write_once: settings.is_on(Key::WriteOnce),
         list_views: settings.text(Key::Views) == Some("listed"),
-        max_artifact: settings.number(Key::MaxArtifact),
-        max_terminal: settings.number(Key::MaxTerminal),
-        quota: settings.number(Key::Quota),
-        keep: settings.keep(),
-        min_free: settings.number(Key::MinFree).unwrap_or(defaults.min_free),
         // With other users, each may make conversations, and remove no one else's. Nobody but root
         // can give them away to who made them.
         root_mode: if plan.allow_other && geteuid().is_root() {
@@ -71,13 +64,29 @@ fn options(plan: &Plan) -> Options {
         } else {
             defaults.root_mode
         },
+        ..defaults
+    }
+}
+
+fn engine_options(plan: &Plan) -> EngineOptions {
+    let (defaults, settings) = (EngineOptions::default(), &plan.settings);
+    let view_deadline = request_timeout().map_or(defaults.view_deadline, |kernel| {
+        defaults.view_deadline.min(kernel / TIMEOUT_SHARE)
+    });
+    EngineOptions {
+        prefix: plan.prefix.clone(),
+        only: plan.only.clone(),
+        max_artifact: settings.number(Key::MaxArtifact),
+        max_terminal: settings.number(Key::MaxTerminal),
+        quota: settings.number(Key::Quota),
+        keep: settings.keep(),
+        min_free: settings.number(Key::MinFree).unwrap_or(defaults.min_free),
         view_deadline,
         kept_views: settings.number(Key::CacheBytes).unwrap_or(defaults.kept_views),
         limits: Arc::clone(settings) as Arc<dyn LimitsByTool>,
         redaction: plan.redaction.clone(),
         filter_command: Some(filter::command()),
         disk_cache_bytes: settings.number(Key::DiskCacheBytes).unwrap_or(defaults.disk_cache_bytes),
-        ..defaults
     }
 }
 

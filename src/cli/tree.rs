@@ -14,14 +14,16 @@ use crate::cli::config::Settings;
 use crate::cli::filter;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::Kind;
+use crate::engine::Engine;
+use crate::engine::EngineOptions;
 use crate::fs::Caller;
 use crate::fs::ContextFs;
 use crate::fs::Fh;
 use crate::fs::FsError;
+use crate::fs::FsOptions;
 use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::Opened;
-use crate::fs::Options;
 use crate::model::Component as ConversationId;
 use crate::model::Root;
 use crate::store::HISTORY;
@@ -55,8 +57,8 @@ impl Tree {
         let (max_artifact, quota) =
             (settings.number(Key::MaxArtifact), settings.number(Key::Quota));
         let limits = Arc::new(settings);
-        let defaults = Options::default();
-        let options = Options {
+        let defaults = EngineOptions::default();
+        let options = EngineOptions {
             prefix: root.path().to_owned(),
             only: only.filter(|_| matches!(root, Root::One(_))),
             view_deadline: PATIENCE,
@@ -69,7 +71,8 @@ impl Tree {
             ..defaults
         };
         let is_one = options.only.is_some();
-        Ok(Self { fs: ContextFs::new(store, options)?, is_one })
+        let engine = Engine::new(store, options);
+        Ok(Self { fs: ContextFs::new(engine, FsOptions::default())?, is_one })
     }
 
     /// Hands the bytes of a file or a view on to `take`, piece by piece. `path` begins at the root
@@ -159,12 +162,12 @@ impl LogFile<'_> {
     pub(super) fn write(&self, bytes: &[u8]) -> Result<(), FsError> {
         bytes
             .chunks(BLOCK)
-            .try_for_each(|block| self.fs.write(self.fh, 0, block, self.mode).map(drop))
+            .try_for_each(|block| self.fs.write(self.fh, 0, block, self.mode, None).map(drop))
     }
 
     /// Ends the last line, and brings all to the disk.
     pub(super) fn close(self) -> Result<(), FsError> {
-        self.fs.flush(self.fh, self.caller)?;
+        self.fs.flush(self.fh, self.caller, None)?;
         self.fs.fsync(self.fh, true)?;
         self.fs.release(self.fh)
     }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::engine::EngineError;
+use crate::engine::io_error_number;
 use crate::message::MessageError;
 use crate::model::NameError;
 use crate::store::StoreError;
@@ -73,15 +75,6 @@ pub enum FsError {
     /// A name that cannot be one.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// The artifact is at its cap.
-    #[error("the artifact has reached its cap of {0} bytes")]
-    TooLarge(u64),
-    /// The conversation is at its quota.
-    #[error("the artifacts of the conversation have reached their quota of {0} bytes")]
-    OverQuota(u64),
-    /// The store's disk is nearly full.
-    #[error("the store's disk has less than {0} bytes left")]
-    DiskNearlyFull(u64),
     /// No such extended attribute.
     #[error("no such attribute")]
     NoAttribute,
@@ -100,6 +93,9 @@ pub enum FsError {
     /// The store's answer.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Any other answer of the engine: a limit, or a failure told to several callers.
+    #[error(transparent)]
+    Engine(EngineError),
 }
 
 impl FsError {
@@ -123,17 +119,15 @@ impl FsError {
             Self::Name(NameError::TooLong) => libc::ENAMETOOLONG,
             Self::Name(NameError::Empty | NameError::Control | NameError::Reserved)
             | Self::Invalid(_) => libc::EINVAL,
-            Self::TooLarge(_) => libc::EFBIG,
-            Self::OverQuota(_) => libc::EDQUOT,
-            Self::DiskNearlyFull(_) => libc::ENOSPC,
             Self::NoAttribute => libc::ENODATA,
             Self::Unsupported => libc::EOPNOTSUPP,
             Self::BufferTooSmall => libc::ERANGE,
-            Self::Io(error) => number(error),
+            Self::Io(error) => io_error_number(error),
             // EINVAL of rename(2) means that a directory would be inside itself.
             Self::NotALog(_) => libc::EBADMSG,
             Self::Message(error) => error.raw_os_error(),
             Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Engine(error) => error.raw_os_error(),
         })
     }
 
@@ -146,8 +140,33 @@ impl FsError {
     }
 }
 
-fn number(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::EIO)
+impl From<EngineError> for FsError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::NotFound => Self::NotFound,
+            EngineError::Stale => Self::Stale,
+            EngineError::Message(error) => Self::Message(error),
+            EngineError::Name(error) => Self::Name(error),
+            EngineError::Io(error) => Self::Io(error),
+            EngineError::Store(error) => Self::Store(error),
+            other => Self::Engine(other),
+        }
+    }
+}
+
+impl From<FsError> for EngineError {
+    fn from(error: FsError) -> Self {
+        match error {
+            FsError::NotFound => Self::NotFound,
+            FsError::Stale => Self::Stale,
+            FsError::Message(error) => Self::Message(error),
+            FsError::Name(error) => Self::Name(error),
+            FsError::Io(error) => Self::Io(error),
+            FsError::Store(error) => Self::Store(error),
+            FsError::Engine(error) => error,
+            other => Self::Door { errno: other.errno().0, source: Box::new(other) },
+        }
+    }
 }
 
 impl From<rustix::io::Errno> for FsError {

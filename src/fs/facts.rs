@@ -3,18 +3,17 @@
 use std::hash::DefaultHasher;
 use std::hash::Hash as _;
 use std::hash::Hasher as _;
-use std::sync::Arc;
-use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use crate::engine::Engine;
+use crate::engine::Version;
+use crate::engine::sync::Mutex;
 use crate::fs::FsError;
 use crate::fs::Result;
-use crate::fs::Shared;
 use crate::fs::attr::system_time;
-use crate::fs::file::Writing;
-use crate::fs::node::Node;
-use crate::fs::sync::Mutex;
+use crate::fs::file::FileNode;
+use crate::fs::life::Life;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -30,51 +29,52 @@ use crate::store::said_of;
 /// seconds, and clocks of files go in steps.
 const COARSEST_TIME: Duration = Duration::from_secs(2);
 
-impl Shared {
-    /// The conversation of `id`; gone where somebody removed it meanwhile.
-    pub(crate) fn conversation(&self, id: &Component) -> Result<Arc<Conversation>> {
-        let conversation = self.store.conversation(id)?.ok_or(FsError::NotFound)?;
-        let held = self.conversations.get(id);
-        if !held.is_some_and(|held| Arc::ptr_eq(&held, &conversation)) {
-            self.conversations.insert(id.clone(), Arc::clone(&conversation));
-        }
-        Ok(conversation)
-    }
+/// Returns what is known of `file`, of which the disk says `stat`, without its attributes.
+pub(crate) fn record(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Record> {
+    let (id, path) = file.place().ok_or(FsError::Stale)?;
+    let conversation = engine.conversation(&id)?;
+    record_at(&file.life(), &conversation, &path, stat, None)
+}
 
-    /// What is known of `node`, whose disk says `stat`. Attributes of the file are not in it.
-    pub(crate) fn record(&self, node: &Node, stat: &Stat) -> Result<Record> {
-        let (id, path) = node.place().ok_or(FsError::Stale)?;
-        let conversation = self.conversation(&id)?;
-        let writing = node.as_file()?.writing();
-        record_at(&writing, &conversation, &path, stat, None)
-    }
+/// Returns the version of a file of which the disk says `stat` after so many `changes`.
+pub(crate) fn version(
+    engine: &Engine,
+    file: &FileNode,
+    stat: &Stat,
+    changes: u64,
+) -> Result<Version> {
+    Ok(Version {
+        changes,
+        size: stat.size,
+        modified: stat.mtime.as_nanos(),
+        changed: stat.ctime.as_nanos(),
+        facts: facts_version(engine, file, stat)?,
+    })
+}
 
-    /// A number that changes with anything beside the bytes that a view shows, and with nothing
-    /// else; sealing leaves it as it is.
-    ///
-    /// Of a file at rest it is remembered, so that finding its views again opens and parses
-    /// nothing.
-    pub(crate) fn facts_version(&self, node: &Node, stat: &Stat) -> Result<u64> {
-        let file = node.as_file()?;
-        let place = node.place().ok_or(FsError::Stale)?;
-        let conversation = self.conversation(&place.0)?;
-        let recorded = conversation.position(&place.1)?;
-        let basis = Basis { place, recorded, changed: stat.ctime };
-        let now = SystemTime::now();
-        if let Some(version) = file.facts.known(&basis).filter(|_| file.writing().is_at_rest()) {
-            return Ok(version);
-        }
-        let mut record = record_at(&file.writing(), &conversation, &basis.place.1, stat, None)?;
-        let lasts = record.state != State::Live && file.writing().is_at_rest();
-        // Sealing brings what the attributes say into the record.
-        let said = file.reader().and_then(|file| Ok(said_of(&file)?));
-        record.said.update(&said.unwrap_or_default());
-        let version = version_of(&basis.place, &record);
-        if lasts {
-            file.facts.keep(basis, version, now);
-        }
-        Ok(version)
+/// Returns a number that changes with anything beside the bytes that a view shows, and with nothing
+/// else; sealing leaves it as it is.
+///
+/// Of a file at rest it is remembered, so that finding its views again opens and parses nothing.
+pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<u64> {
+    let place = file.place().ok_or(FsError::Stale)?;
+    let conversation = engine.conversation(&place.0)?;
+    let recorded = conversation.position(&place.1)?;
+    let basis = Basis { place, recorded, changed: stat.ctime };
+    let now = SystemTime::now();
+    if let Some(version) = file.facts.known(&basis).filter(|_| file.life().is_at_rest()) {
+        return Ok(version);
     }
+    let mut record = record_at(&file.life(), &conversation, &basis.place.1, stat, None)?;
+    let lasts = record.state != State::Live && file.life().is_at_rest();
+    // Sealing brings what the attributes say into the record.
+    let said = file.reader().and_then(|file| Ok(said_of(&file)?));
+    record.said.update(&said.unwrap_or_default());
+    let version = version_of(&basis.place, &record);
+    if lasts {
+        file.facts.keep(basis, version, now);
+    }
+    Ok(version)
 }
 
 /// What the facts of a file at rest come from. While it is the same, so are they.
@@ -93,7 +93,7 @@ pub(crate) struct KnownFacts(Mutex<Option<(Basis, u64)>>);
 
 impl KnownFacts {
     fn known(&self, basis: &Basis) -> Option<u64> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         known.as_ref().filter(|(of, _)| of == basis).map(|(_, version)| *version)
     }
 
@@ -102,7 +102,7 @@ impl KnownFacts {
     fn keep(&self, basis: Basis, version: u64, now: SystemTime) {
         let settled = system_time(basis.changed).checked_add(COARSEST_TIME);
         if settled.is_some_and(|settled| settled < now) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((basis, version));
+            *self.0.lock() = Some((basis, version));
         }
     }
 }
@@ -116,30 +116,25 @@ fn version_of(place: &(Component, RelPath), record: &Record) -> u64 {
     hasher.finish()
 }
 
-/// As [`Shared::record`], while the file's writers are held; and `manifest`, where the caller holds that.
+/// As [`record`], for a caller that has locked the file's `life`, and, where it has locked the
+/// `manifest`, that too.
 pub(crate) fn record_at(
-    writing: &Writing,
+    life: &Life,
     conversation: &Conversation,
     path: &RelPath,
     stat: &Stat,
     manifest: Option<&Held>,
 ) -> Result<Record> {
     let mut known = conversation.record(path)?;
-    if !writing.unsealed && known.as_ref().is_some_and(|record| record.state == State::Live) {
+    let is_live = known.as_ref().is_some_and(|record| record.state == State::Live);
+    if !life.is_unsealed() && is_live {
         let recovered = match manifest {
             Some(held) => conversation.recover_held(held, path),
             None => conversation.recover(path),
         };
         known = recovered?.or(known);
     }
-    let recorded = known.as_ref().map(|known| (known.generation, known.state == State::Live));
-    let mut record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
-    if writing.unsealed {
-        record.generation = writing.generation(recorded);
-        record.state = State::Live;
-    }
-    if let Some(why) = &writing.trouble {
-        record.state = State::Incomplete(why.clone());
-    }
-    Ok(record)
+    let recorded = known.is_some();
+    let record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
+    Ok(life.bring_up(record, recorded))
 }

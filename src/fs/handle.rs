@@ -4,20 +4,19 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::PoisonError;
 
+use crate::engine::OpenText;
+use crate::engine::sync::DashMap;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::atomic::AtomicU64;
+use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::Fh;
 use crate::fs::FileKind;
 use crate::fs::FsError;
 use crate::fs::Result;
-use crate::fs::closer::Closer;
-use crate::fs::messages::Writer;
+use crate::fs::closing_thread::ClosingThread;
+use crate::fs::message_log::PendingLine;
 use crate::fs::node::Node;
-use crate::fs::sync::DashMap;
-use crate::fs::sync::Mutex;
-use crate::fs::sync::atomic::AtomicU64;
-use crate::fs::sync::atomic::Ordering::Relaxed;
-use crate::fs::tally::OpenView;
 use crate::view::PageNumber;
 
 /// The number that listings give for computed entries: they have none before they are looked up.
@@ -30,8 +29,8 @@ pub(crate) const COMPUTED: u64 = 2;
 pub(crate) enum Handle {
     /// A file on disk.
     File(Arc<FileHandle>),
-    /// A computed file: the bytes are pinned for as long as it is open.
-    Rendered(Arc<OpenView>),
+    /// A computed file: its text is held for as long as it is open.
+    Computed(Arc<OpenText>),
     /// A directory: its names at the moment of opening.
     Listing(Arc<Listing>),
 }
@@ -41,26 +40,26 @@ pub(crate) struct FileHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) file: Arc<File>,
     pub(crate) writes: bool,
-    /// What waits for its end, where this is the message log.
-    pub(crate) log: Writer,
-    /// Who closed a descriptor of it last.
-    pub(crate) closer: Mutex<Option<Closer>>,
+    /// The line that waits for its end, where this is the message log.
+    pub(super) line: PendingLine,
+    /// The thread that closed a descriptor of it last.
+    pub(super) closed_by: Mutex<Option<ClosingThread>>,
 }
 
 impl FileHandle {
-    /// Takes down who closes a descriptor of it.
-    pub(crate) fn note_closer(&self, closer: Closer) {
-        *self.closer.lock().unwrap_or_else(PoisonError::into_inner) = Some(closer);
+    /// Notes the thread that closes a descriptor of it.
+    pub(crate) fn note_closed_by(&self, thread: ClosingThread) {
+        *self.closed_by.lock() = Some(thread);
     }
 
-    /// Whether a descriptor of it has been closed: then, once the mount is gone, all have.
+    /// Returns true if a descriptor of it was closed: then, once the mount is gone, all are.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closer.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.closed_by.lock().is_some()
     }
 
-    /// Who closed it.
-    pub(crate) fn closer(&self) -> Option<Closer> {
-        self.closer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Takes the thread that closed it.
+    pub(crate) fn take_closed_by(&self) -> Option<ClosingThread> {
+        self.closed_by.lock().take()
     }
 }
 
@@ -122,7 +121,7 @@ impl HandleTable {
     pub(crate) fn file(&self, fh: Fh) -> Result<Arc<FileHandle>> {
         match self.get(fh)? {
             Handle::File(file) => Ok(file),
-            Handle::Rendered(_) => Err(FsError::Computed),
+            Handle::Computed(_) => Err(FsError::Computed),
             Handle::Listing(_) => Err(FsError::IsADirectory),
         }
     }
@@ -130,21 +129,12 @@ impl HandleTable {
     pub(crate) fn listing(&self, fh: Fh) -> Result<Arc<Listing>> {
         match self.get(fh)? {
             Handle::Listing(listing) => Ok(listing),
-            Handle::File(_) | Handle::Rendered(_) => Err(FsError::NotADirectory),
+            Handle::File(_) | Handle::Computed(_) => Err(FsError::NotADirectory),
         }
     }
 
     pub(crate) fn remove(&self, fh: Fh) -> Option<Handle> {
         self.open.remove(&fh.0).map(|(_, handle)| handle)
-    }
-
-    /// The files that are open for writing.
-    pub(crate) fn written(&self) -> Vec<Arc<Node>> {
-        let node = |handle: &Handle| match handle {
-            Handle::File(file) if file.writes => Some(Arc::clone(&file.node)),
-            _ => None,
-        };
-        self.open.iter().filter_map(|handle| node(handle.value())).collect()
     }
 
     /// Takes out all that is open.

@@ -5,20 +5,20 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::hash::Hasher;
 use std::sync::Arc;
-use std::sync::PoisonError;
 
+use crate::engine::FileId;
+use crate::engine::Recipe;
+use crate::engine::Version;
+use crate::engine::sync::DashMap;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::MutexGuard;
+use crate::engine::sync::atomic::AtomicU64;
+use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
-use crate::fs::rendered::RenderedKey;
-use crate::fs::sync::DashMap;
-use crate::fs::sync::Mutex;
-use crate::fs::sync::MutexGuard;
-use crate::fs::sync::atomic::AtomicU64;
-use crate::fs::sync::atomic::Ordering::Relaxed;
-use crate::store::Stat;
 use crate::view::View;
 use crate::view::ViewDir;
 
@@ -28,29 +28,14 @@ pub(crate) enum Key {
     /// Something on disk: device, inode and birth, so that a number that the disk uses again is
     /// not taken for the old file.
     Disk(FileId),
-    /// A computed file at one generation.
-    Rendered(RenderedKey),
+    /// A computed file: of this node, at this version.
+    Computed(Option<Ino>, Recipe, Version),
     /// A directory of views: of a file, or of what the view beside it says of that file.
     ViewDir(Ino, Option<Box<View>>, ViewDir),
     /// `.ctxfs`.
     Control,
     /// The directory of all conversations.
     Root,
-}
-
-/// The identity of something on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct FileId {
-    dev: u64,
-    ino: u64,
-    born: Option<(i64, u32)>,
-}
-
-impl FileId {
-    pub(crate) fn of(stat: &Stat) -> Self {
-        let born = stat.born.map(|time| (time.seconds, time.nanos));
-        Self { dev: stat.dev, ino: stat.ino, born }
-    }
 }
 
 /// All nodes that the kernel knows.
@@ -159,6 +144,6 @@ impl InodeTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<Interned>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        self.keys.lock()
     }
 }

@@ -4,21 +4,22 @@ use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
-use std::sync::PoisonError;
 
+use crate::engine::Computed;
+use crate::engine::FileId;
+use crate::engine::SourceDir as _;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::MutexGuard;
+use crate::engine::sync::atomic::AtomicU64;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::file::FileNode;
-use crate::fs::inode::FileId;
 use crate::fs::inode::Key;
-use crate::fs::rendered::RenderedNode;
-use crate::fs::sync::Mutex;
-use crate::fs::sync::MutexGuard;
-use crate::fs::sync::atomic::AtomicU64;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::Dir;
+use crate::store::Stat;
 use crate::store::Store;
 use crate::view::View;
 use crate::view::ViewDir;
@@ -35,11 +36,11 @@ pub(crate) struct Node {
 
 pub(crate) enum NodeKind {
     /// A directory on disk: the root, a conversation, or below one.
-    Dir(DirNode),
+    Dir(Arc<DirNode>),
     /// A regular file on disk.
-    File(Box<FileNode>),
-    /// A computed file, at one generation of what it is computed from.
-    Rendered(Box<RenderedNode>),
+    File(Arc<FileNode>),
+    /// A computed file, at one version of what it is computed from.
+    Computed(Box<ComputedNode>),
     /// A directory of views that are found by name: `X.grep`, and with a view as `base`,
     /// `X.pretty.grep`; of searches, where `of` is a directory.
     ViewDir { of: Arc<Node>, base: Option<Box<View>>, dir: ViewDir },
@@ -51,6 +52,18 @@ pub(crate) enum NodeKind {
 pub(crate) struct DirNode {
     pub(crate) dir: Dir,
     pub(crate) link: Linked,
+    /// True for the directory of all conversations.
+    pub(crate) is_root: bool,
+}
+
+/// A computed file at one version.
+pub(crate) struct ComputedNode {
+    /// The file or directory that it is computed from, or the computed file that it is a view of.
+    pub(crate) of: Option<Arc<Node>>,
+    /// The attributes of that: the computed file has their times and owner.
+    pub(crate) origin: Stat,
+    /// The engine's side of it.
+    pub(crate) computed: Arc<Computed>,
 }
 
 /// Where a node on disk stands. Empty for the root, and after removal.
@@ -71,7 +84,7 @@ impl Linked {
 
     /// Holding this keeps the node from being renamed or removed.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Link>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn get(&self) -> Option<Link> {
@@ -103,6 +116,14 @@ impl Link {
         let path = names.join(OsStr::from_bytes(b"/"));
         Some((conversation, RelPath::new(path).ok()?))
     }
+
+    /// Returns the conversation that the name is of, or is in.
+    pub(crate) fn conversation(&self) -> Option<Component> {
+        if self.parent.is_root() {
+            return Component::new(&self.name).ok();
+        }
+        self.parent.conversation()
+    }
 }
 
 impl Node {
@@ -110,18 +131,18 @@ impl Node {
         Self { ino, key, lookups: AtomicU64::new(1), kind }
     }
 
-    pub(crate) fn as_dir(&self) -> Result<&DirNode> {
+    pub(crate) fn as_dir(&self) -> Result<&Arc<DirNode>> {
         match &self.kind {
             NodeKind::Dir(dir) => Ok(dir),
             NodeKind::ViewDir { .. } | NodeKind::Control => Err(FsError::Computed),
-            NodeKind::File(_) | NodeKind::Rendered(_) => Err(FsError::NotADirectory),
+            NodeKind::File(_) | NodeKind::Computed(_) => Err(FsError::NotADirectory),
         }
     }
 
-    pub(crate) fn as_file(&self) -> Result<&FileNode> {
+    pub(crate) fn as_file(&self) -> Result<&Arc<FileNode>> {
         match &self.kind {
             NodeKind::File(file) => Ok(file),
-            NodeKind::Rendered(_) => Err(FsError::Computed),
+            NodeKind::Computed(_) => Err(FsError::Computed),
             NodeKind::Dir(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
                 Err(FsError::IsADirectory)
             }
@@ -131,7 +152,7 @@ impl Node {
     /// What it is computed from; that must be known when this is made.
     pub(crate) fn computed_from(&self) -> Option<&Arc<Self>> {
         match &self.kind {
-            NodeKind::Rendered(rendered) => rendered.of.as_ref(),
+            NodeKind::Computed(computed) => computed.of.as_ref(),
             NodeKind::ViewDir { of, .. } => Some(of),
             NodeKind::Dir(_) | NodeKind::File(_) | NodeKind::Control => None,
         }
@@ -142,7 +163,7 @@ impl Node {
         match &self.kind {
             NodeKind::Dir(dir) => Some(&dir.link),
             NodeKind::File(file) => Some(&file.link),
-            NodeKind::Rendered(_) | NodeKind::ViewDir { .. } | NodeKind::Control => None,
+            NodeKind::Computed(_) | NodeKind::ViewDir { .. } | NodeKind::Control => None,
         }
     }
 
@@ -151,7 +172,7 @@ impl Node {
         match &self.kind {
             NodeKind::Dir(dir) => Some(dir.link.get()?.parent),
             NodeKind::File(file) => Some(file.link.get()?.parent),
-            NodeKind::Rendered(rendered) => rendered.of.clone(),
+            NodeKind::Computed(computed) => computed.of.clone(),
             NodeKind::ViewDir { of, .. } => Some(Arc::clone(of)),
             NodeKind::Control => None,
         }
@@ -167,45 +188,39 @@ impl Node {
         self.ino == Ino::ROOT
     }
 
-    /// Whether it is a conversation: a directory right below that of all.
-    pub(crate) fn is_conversation(&self) -> bool {
-        matches!(&self.kind, NodeKind::Dir(dir)
-            if dir.link.get().is_some_and(|link| link.parent.is_root()))
-    }
-
     /// The conversation and the path inside it, of a directory or a file below a conversation.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         self.link()?.get()?.place()
     }
 
-    /// The conversation that it is, or stands in.
-    pub(crate) fn conversation(&self) -> Option<Component> {
-        let link = self.link()?.get()?;
-        if link.parent.is_root() {
-            return Component::new(&link.name).ok();
-        }
-        link.parent.conversation()
+    /// Returns true if it is the message log of a conversation.
+    pub(crate) fn is_message_log(&self) -> bool {
+        self.as_file().is_ok_and(|file| file.is_message_log())
     }
 
-    /// Whether it is a directory in which artifacts stand.
+    /// The conversation that it is, or stands in.
+    pub(crate) fn conversation(&self) -> Option<Component> {
+        self.link()?.get()?.conversation()
+    }
+
+    /// Returns true if artifacts may stand in it.
     pub(crate) fn holds_artifacts(&self) -> bool {
-        self.place().is_some_and(|(_, path)| {
-            let path = path.as_os_str().as_bytes();
-            path == b"artifacts" || path.starts_with(b"artifacts/")
-        })
+        self.as_dir().is_ok_and(|dir| dir.place().is_ok_and(|place| place.holds_artifacts()))
     }
 }
 
 /// The kernel's root: the directory of all conversations, or `only` one of them, which is made where
 /// it is missing.
 pub(crate) fn top(store: &Store, only: Option<&Component>) -> Result<Node> {
-    let all = DirNode { dir: store.context().try_clone()?, link: Linked::default() };
-    let Some(id) = only else { return Ok(Node::new(Ino::ROOT, Key::Root, NodeKind::Dir(all))) };
-    let above = Arc::new(Node::new(Ino::ABOVE, Key::Root, NodeKind::Dir(all)));
+    let dir = store.context().try_clone()?;
+    let all = NodeKind::Dir(Arc::new(DirNode { dir, link: Linked::default(), is_root: true }));
+    let Some(id) = only else { return Ok(Node::new(Ino::ROOT, Key::Root, all)) };
+    let above = Arc::new(Node::new(Ino::ABOVE, Key::Root, all));
     let dir = store.create_conversation(id)?.dir().try_clone()?;
     let key = Key::Disk(FileId::of(&dir.stat_self()?));
     let link = Linked::new(Link::new(&above, id.as_os_str()));
-    Ok(Node::new(Ino::ROOT, key, NodeKind::Dir(DirNode { dir, link })))
+    let only = DirNode { dir, link, is_root: false };
+    Ok(Node::new(Ino::ROOT, key, NodeKind::Dir(Arc::new(only))))
 }
 
 impl std::fmt::Debug for Node {
@@ -222,7 +237,10 @@ mod tests {
     #[test]
     fn nodes_are_small() {
         let of_file = size_of::<Node>() + size_of::<FileNode>();
-        let of_view = size_of::<Node>() + size_of::<RenderedNode>() + size_of::<View>();
+        let of_view = size_of::<Node>()
+            + size_of::<ComputedNode>()
+            + size_of::<Computed>()
+            + size_of::<View>();
         assert!(size_of::<Node>() <= 144, "{}", size_of::<Node>());
         assert!(of_file <= 600 && of_view <= 600, "{of_file}, {of_view}");
     }

@@ -5,18 +5,17 @@
 
 use std::slice;
 use std::sync::Arc;
-use std::sync::PoisonError;
 
+use crate::engine::FileId;
+use crate::engine::sync::RwLockReadGuard;
+use crate::engine::sync::lock_manifest;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::facts::record_at;
 use crate::fs::file::FileNode;
-use crate::fs::file::Writing;
-use crate::fs::inode::FileId;
+use crate::fs::life::Life;
 use crate::fs::node::Node;
-use crate::fs::sync::RwLockReadGuard;
-use crate::fs::sync::hold;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -39,58 +38,56 @@ impl HeldRecord<'_> {
     }
 }
 
-impl Shared {
-    /// Holds the record of `node`; none, where that is no artifact.
-    pub(crate) fn hold_record(&self, node: &Node) -> Result<Option<HeldRecord<'_>>> {
-        loop {
-            let Some((id, _)) = artifact(node) else { return Ok(None) };
-            let conversation = self.conversation(&id)?;
-            let manifest = hold(&conversation)?;
-            let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
-            // It may have moved while the manifest was waited for.
-            if let Some((_, path)) = artifact(node).filter(|(now, _)| *now == id) {
-                return Ok(Some(HeldRecord { conversation, path, manifest, places }));
-            }
+/// Holds the record of `node`; none, where that is no artifact.
+pub(super) fn hold_record<'a>(fs: &'a Shared, node: &Node) -> Result<Option<HeldRecord<'a>>> {
+    loop {
+        let Some((id, _)) = artifact(node) else { return Ok(None) };
+        let conversation = fs.engine.conversation(&id)?;
+        let manifest = lock_manifest(&conversation)?;
+        let places = fs.places.read();
+        // It may have moved while the manifest was waited for.
+        if let Some((_, path)) = artifact(node).filter(|(now, _)| *now == id) {
+            return Ok(Some(HeldRecord { conversation, path, manifest, places }));
         }
     }
+}
 
-    /// Adds what `change` makes of the artifact's record, while its place and its writers are held:
-    /// a rename, a removal or an opening comes either before or after. Then, with these still held,
-    /// `done`: not where there is nothing to add, or the disk fails.
-    pub(crate) fn record_as(
-        &self,
-        node: &Node,
-        change: impl FnOnce(&mut Writing, Record) -> Option<Record>,
-        done: impl FnOnce(&mut Writing),
-    ) -> Result<()> {
-        let Some(held) = self.hold_record(node)? else { return Ok(()) };
-        let recorded = add(&held, node.as_file()?, change, done);
-        held.release();
-        recorded
-    }
+/// Adds what `change` makes of the artifact's record, while its place and its writers are held:
+/// a rename, a removal or an opening comes either before or after. Then, with these still held,
+/// `done`: not where there is nothing to add, or the disk fails.
+pub(super) fn record_as(
+    fs: &Shared,
+    node: &Node,
+    change: impl FnOnce(&mut Life, Record) -> Option<Record>,
+    done: impl FnOnce(&mut Life),
+) -> Result<()> {
+    let Some(held) = hold_record(fs, node)? else { return Ok(()) };
+    let recorded = add(&held, node.as_file()?, change, done);
+    held.release();
+    recorded
 }
 
 fn add(
     held: &HeldRecord<'_>,
     file: &FileNode,
-    change: impl FnOnce(&mut Writing, Record) -> Option<Record>,
-    done: impl FnOnce(&mut Writing),
+    change: impl FnOnce(&mut Life, Record) -> Option<Record>,
+    done: impl FnOnce(&mut Life),
 ) -> Result<()> {
     let link = file.link.lock();
     let Some(link) = link.as_ref() else { return Ok(()) };
-    let mut writing = file.writing();
+    let mut life = file.life();
     let stat = link.dir()?.stat(&link.name)?;
     if FileId::of(&stat) != file.id {
         return Err(FsError::Stale);
     }
-    writing.meet(&stat);
+    life.noticed(&stat);
     let manifest = Some(&held.manifest);
-    let mut record = record_at(&writing, &held.conversation, &held.path, &stat, manifest)?;
+    let mut record = record_at(&life, &held.conversation, &held.path, &stat, manifest)?;
     record.size = stat.size;
     record.modified = stat.mtime.as_nanos();
-    if let Some(record) = change(&mut writing, record) {
+    if let Some(record) = change(&mut life, record) {
         held.conversation.add(&held.manifest, slice::from_ref(&record))?;
-        done(&mut writing);
+        done(&mut life);
     }
     Ok(())
 }

@@ -10,7 +10,6 @@ use rustix::fs::Timestamps;
 use rustix::fs::UTIME_NOW;
 use rustix::fs::UTIME_OMIT;
 
-use crate::fs::ContextFs;
 use crate::fs::Fh;
 use crate::fs::FsError;
 use crate::fs::Ino;
@@ -20,88 +19,91 @@ use crate::fs::SetAttr;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
 use crate::fs::file::FileNode;
+use crate::fs::getattr;
+use crate::fs::message_log;
 use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
-use crate::fs::seal::Job;
+use crate::fs::open;
+use crate::fs::seal_queue::Job;
 use crate::store::Dir;
 use crate::store::stat_file;
 
-impl ContextFs {
-    /// Changes what `change` names, and returns the attributes as they are then.
-    pub fn setattr(&self, ino: Ino, change: &SetAttr, fh: Option<Fh>) -> Result<TimedAttr> {
-        let node = self.0.nodes.get(ino)?;
-        match &node.kind {
-            NodeKind::File(file) => self.0.set_file(&node, file, change, fh)?,
-            NodeKind::Dir(_) if change.size.is_some() => return Err(FsError::IsADirectory),
-            NodeKind::Dir(dir) => set_dir(&node, dir, change)?,
-            NodeKind::Rendered(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
-                return Err(FsError::Computed);
-            }
+/// Changes what `change` names, and returns the attributes as they are then.
+pub(super) fn setattr(
+    fs: &Arc<Shared>,
+    ino: Ino,
+    change: &SetAttr,
+    fh: Option<Fh>,
+) -> Result<TimedAttr> {
+    let node = fs.nodes.get(ino)?;
+    match &node.kind {
+        NodeKind::File(file) => set_file(fs, &node, file, change, fh)?,
+        NodeKind::Dir(_) if change.size.is_some() => return Err(FsError::IsADirectory),
+        NodeKind::Dir(dir) => set_dir(&node, dir, change)?,
+        NodeKind::Computed(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
+            return Err(FsError::Computed);
         }
-        let entry = self.0.entry(&node)?;
-        Ok(TimedAttr { attr: entry.attr, ttl: entry.attr_ttl })
     }
+    let entry = getattr::entry(fs, &node)?;
+    Ok(TimedAttr { attr: entry.attr, ttl: entry.attr_ttl })
 }
 
-impl Shared {
-    fn set_file(
-        &self,
-        node: &Arc<Node>,
-        file: &FileNode,
-        change: &SetAttr,
-        fh: Option<Fh>,
-    ) -> Result<()> {
-        if let Some(size) = change.size {
-            self.resize(node, file, size, fh)?;
-        }
-        let Some(link) = file.link.get() else {
-            return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);
-        };
-        let dir = link.dir()?;
-        // A time that is set here is no sign that others have written.
-        let mut writing = file.writing();
-        writing.meet(&dir.stat(&link.name)?);
-        set_named(dir, &link.name, change)?;
-        writing.leave(&dir.stat(&link.name)?);
-        Ok(())
+fn set_file(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &FileNode,
+    change: &SetAttr,
+    fh: Option<Fh>,
+) -> Result<()> {
+    if let Some(size) = change.size {
+        resize(fs, node, file, size, fh)?;
     }
+    let Some(link) = file.link.get() else {
+        return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);
+    };
+    let dir = link.dir()?;
+    // A time that is set here is no sign that others have written.
+    let mut life = file.life();
+    life.noticed(&dir.stat(&link.name)?);
+    set_named(dir, &link.name, change)?;
+    life.left_as(&dir.stat(&link.name)?);
+    Ok(())
+}
 
-    /// Cuts or extends. Without a handle that writes, this is a whole life of its own: the artifact
-    /// is live for the moment, and sealed again.
-    pub(crate) fn resize(
-        &self,
-        node: &Arc<Node>,
-        file: &FileNode,
-        size: u64,
-        fh: Option<Fh>,
-    ) -> Result<()> {
-        if node.is_message_log() && size != self.shown(node, file.stat()?)?.size {
-            return Err(FsError::AppendOnly);
-        }
-        self.in_cap(node, size)?;
-        let handle = fh.and_then(|fh| self.handles.file(fh).ok()).filter(|handle| handle.writes);
-        let open = if let Some(handle) = &handle {
-            Arc::clone(&handle.file)
-        } else {
-            self.check_not_sealed(node, file)?;
-            Arc::new(file.open(OFlags::WRONLY)?)
-        };
-        let mut writing = file.writing();
-        writing.meet(&stat_file(&open)?);
-        open.set_len(size)?;
-        writing.resized(&stat_file(&open)?);
-        let closed = writing.writers == 0;
-        drop(writing);
-        if let Some(id) = node.conversation() {
-            self.room.freed(&id);
-        }
-        if closed {
-            drop(open);
-            self.sealer.submit(Job::Seal(Arc::clone(node)));
-        }
-        Ok(())
+/// Cuts or extends. Without a handle that writes, this is a whole life of its own: the artifact
+/// is live for the moment, and sealed again.
+pub(super) fn resize(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &FileNode,
+    size: u64,
+    fh: Option<Fh>,
+) -> Result<()> {
+    if node.is_message_log() && size != message_log::shown(&fs.engine, file, file.stat()?)?.size {
+        return Err(FsError::AppendOnly);
     }
+    fs.engine.check_cap(&|| file.place(), size)?;
+    let handle = fh.and_then(|fh| fs.handles.file(fh).ok()).filter(|handle| handle.writes);
+    let open = if let Some(handle) = &handle {
+        Arc::clone(&handle.file)
+    } else {
+        open::check_not_sealed(fs, file)?;
+        Arc::new(file.open(OFlags::WRONLY)?)
+    };
+    let mut life = file.life();
+    life.noticed(&stat_file(&open)?);
+    open.set_len(size)?;
+    let closed = life.resized(&stat_file(&open)?);
+    drop(life);
+    if let Some(id) = node.conversation() {
+        fs.engine.space.freed(&id);
+    }
+    if closed {
+        drop(open);
+        fs.sealer.submit(Job::Seal(Arc::clone(node)));
+    }
+    Ok(())
 }
 
 fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use rustix::fs::XattrFlags;
 
-use crate::fs::ContextFs;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
-use crate::fs::file::Writing;
+use crate::fs::life::Life;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::recording;
 use crate::model::Record;
 use crate::model::Said;
 use crate::store::attribute;
@@ -29,85 +29,87 @@ use crate::store::set_attribute;
 /// Attributes of this name are understood; see `store::parse_attribute`.
 const OURS: &[u8] = b"user.ctx.";
 
-impl ContextFs {
-    /// Sets an attribute. One of ours must make sense: EINVAL otherwise.
-    pub fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
-        let (node, file) = self.0.attribute_file(ino)?;
-        if !is_user(name) {
-            return Err(FsError::Unsupported);
-        }
-        let ours = name.as_bytes().starts_with(OURS);
-        if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Said::default()) {
-            return Err(FsError::Invalid("an attribute of this name or value is not known"));
-        }
-        let flags = XattrFlags::from_bits_retain(flags as u32);
-        set_attribute(&file, name, &self.0.attribute_to_store(name, value), flags)?;
-        if ours { self.0.note_said(&node, &file) } else { Ok(()) }
+/// Sets an attribute. One of ours must make sense: EINVAL otherwise.
+pub(super) fn setxattr(
+    fs: &Arc<Shared>,
+    ino: Ino,
+    name: &OsStr,
+    value: &[u8],
+    flags: i32,
+) -> Result<()> {
+    let (node, file) = attribute_file(fs, ino)?;
+    if !is_user(name) {
+        return Err(FsError::Unsupported);
     }
-
-    /// The value of an attribute.
-    pub fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
-        // Asked before every write in cached mode (security.capability): answered at once.
-        if !is_user(name) {
-            return Err(FsError::NoAttribute);
-        }
-        match self.0.attribute_file(ino) {
-            Ok((_, file)) => attribute(&file, name)?.ok_or(FsError::NoAttribute),
-            Err(FsError::Computed) => Err(FsError::NoAttribute),
-            Err(error) => Err(error),
-        }
+    let ours = name.as_bytes().starts_with(OURS);
+    if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Said::default()) {
+        return Err(FsError::Invalid("an attribute of this name or value is not known"));
     }
+    let flags = XattrFlags::from_bits_retain(flags as u32);
+    set_attribute(&file, name, &fs.engine.attribute_to_store(name, value), flags)?;
+    if ours { note_said(fs, &node, &file) } else { Ok(()) }
+}
 
-    /// The names of all attributes, each ended by a NUL.
-    pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
-        let names: Vec<OsString> = match self.0.attribute_file(ino) {
-            Ok((_, file)) => attributes(&file)?,
-            Err(FsError::Computed) => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        let shown = names.iter().filter(|name| is_user(name));
-        Ok(shown.flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect())
+/// The value of an attribute.
+pub(super) fn getxattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
+    // Asked before every write in cached mode (security.capability): answered at once.
+    if !is_user(name) {
+        return Err(FsError::NoAttribute);
     }
-
-    /// Removes an attribute.
-    pub fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
-        let (_, file) = self.0.attribute_file(ino)?;
-        if !is_user(name) {
-            return Err(FsError::NoAttribute);
-        }
-        Ok(remove_attribute(&file, name)?)
+    match attribute_file(fs, ino) {
+        Ok((_, file)) => attribute(&file, name)?.ok_or(FsError::NoAttribute),
+        Err(FsError::Computed) => Err(FsError::NoAttribute),
+        Err(error) => Err(error),
     }
 }
 
-impl Shared {
-    fn attribute_file(&self, ino: Ino) -> Result<(Arc<Node>, File)> {
-        let node = self.nodes.get(ino)?;
-        let file = match &node.kind {
-            NodeKind::File(file) => match file.open(OFlags::RDONLY) {
-                Ok(open) => open,
-                Err(error) => file.any_open().ok_or(error)?.try_clone()?,
-            },
-            NodeKind::Dir(dir) => File::from(dir.dir.try_clone()?.into_fd()),
-            NodeKind::Rendered(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
-                return Err(FsError::Computed);
-            }
-        };
-        Ok((node, file))
-    }
+/// The names of all attributes, each ended by a NUL.
+pub(super) fn listxattr(fs: &Arc<Shared>, ino: Ino) -> Result<Vec<u8>> {
+    let names: Vec<OsString> = match attribute_file(fs, ino) {
+        Ok((_, file)) => attributes(&file)?,
+        Err(FsError::Computed) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let shown = names.iter().filter(|name| is_user(name));
+    Ok(shown.flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect())
+}
 
-    /// What is said of a sealed artifact goes into its record at once; of a live one, when it is
-    /// sealed.
-    fn note_said(&self, node: &Node, file: &File) -> Result<()> {
-        if node.as_file().is_err() {
-            return Ok(());
-        }
-        let said = said_of(file)?;
-        let change = |writing: &mut Writing, mut record: Record| {
-            record.said.update(&said);
-            (!writing.unsealed).then_some(record)
-        };
-        self.record_as(node, change, |_| ())
+/// Removes an attribute.
+pub(super) fn removexattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<()> {
+    let (_, file) = attribute_file(fs, ino)?;
+    if !is_user(name) {
+        return Err(FsError::NoAttribute);
     }
+    Ok(remove_attribute(&file, name)?)
+}
+
+fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
+    let node = fs.nodes.get(ino)?;
+    let file = match &node.kind {
+        NodeKind::File(file) => match file.open(OFlags::RDONLY) {
+            Ok(open) => open,
+            Err(error) => file.any_open().ok_or(error)?.try_clone()?,
+        },
+        NodeKind::Dir(dir) => File::from(dir.dir.try_clone()?.into_fd()),
+        NodeKind::Computed(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
+            return Err(FsError::Computed);
+        }
+    };
+    Ok((node, file))
+}
+
+/// What is said of a sealed artifact goes into its record at once; of a live one, when it is
+/// sealed.
+fn note_said(fs: &Shared, node: &Node, file: &File) -> Result<()> {
+    if node.as_file().is_err() {
+        return Ok(());
+    }
+    let said = said_of(file)?;
+    let change = |life: &mut Life, mut record: Record| {
+        record.said.update(&said);
+        (!life.is_unsealed()).then_some(record)
+    };
+    recording::record_as(fs, node, change, |_| ())
 }
 
 fn is_user(name: &OsStr) -> bool {

@@ -297,7 +297,7 @@ impl Filesystem for Adaptor {
     ) {
         let mode = OpenMode { flags: flags.0 };
         let owner = owner.map(|owner| owner.0);
-        self.run("write", || match self.fs.write_by(Fh(fh.0), offset, data, mode, owner) {
+        self.run("write", || match self.fs.write(Fh(fh.0), offset, data, mode, owner) {
             Ok(count) => reply.written(count),
             Err(error) => reply.error(refuse("write", &error)),
         });
@@ -312,7 +312,7 @@ impl Filesystem for Adaptor {
         reply: ReplyEmpty,
     ) {
         let owner = Some(owner.0);
-        self.empty("flush", reply, || self.fs.flush_by(Fh(fh.0), caller(request), owner));
+        self.empty("flush", reply, || self.fs.flush(Fh(fh.0), caller(request), owner));
     }
 
     fn release(

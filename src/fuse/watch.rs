@@ -5,7 +5,7 @@ use std::panic::catch_unwind;
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::fs::Counters;
+use crate::engine::Counters;
 use crate::fs::FsError;
 use crate::fs::Level;
 

@@ -20,7 +20,7 @@ use crate::cli::env;
 use crate::cli::env::Environment;
 use crate::cli::outcome::Failure;
 use crate::cli::settings;
-use crate::fs::Redaction;
+use crate::engine::Redaction;
 use crate::keep;
 use crate::redact::Rule;
 use crate::redact::Rules;

@@ -9,7 +9,7 @@ use rustix::process::Pid;
 use rustix::thread::CapabilitySet;
 
 use crate::cli::confine::WHOLE_SINCE;
-use crate::fs::Confinement;
+use crate::engine::Confinement;
 
 /// Of this thread. `landlock` is its version, where it was asked to confine.
 pub(super) fn confinement(landlock: Option<i32>) -> Confinement {

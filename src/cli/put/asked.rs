@@ -1,7 +1,7 @@
 //! What an output is kept by: options and settings.
 
 use crate::cli::config::Settings;
-use crate::fs::Redaction;
+use crate::engine::Redaction;
 use crate::model::Limits;
 use crate::model::LimitsByTool as _;
 use crate::model::Said;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::time::SystemTime;
 
 use crate::cli::put::asked::Asked;
-use crate::fs::Redaction;
+use crate::engine::Redaction;
 use crate::materialize::Marks;
 use crate::materialize::Plain;
 use crate::model::Amount;

@@ -8,20 +8,23 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::engine::Engine;
+use crate::engine::EngineOptions;
+use crate::engine::sync::mpsc;
+use crate::engine::sync::thread;
 use crate::fs::Attr;
 use crate::fs::Caller;
 use crate::fs::ContextFs;
 use crate::fs::Entry;
 use crate::fs::Fh;
+use crate::fs::FsOptions;
 use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::Opened;
-use crate::fs::Options;
 use crate::fs::RenameMode;
 use crate::fs::Result;
 use crate::fs::SetAttr;
-use crate::fs::sync::mpsc;
-use crate::fs::sync::thread;
+use crate::fs::node::NodeKind;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -43,21 +46,28 @@ pub(super) fn errno<T>(result: Result<T>) -> i32 {
 
 impl Fixture {
     pub(super) fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(EngineOptions::default())
     }
 
     /// A filesystem with the conversation `c1`.
-    pub(super) fn with(options: Options) -> Self {
+    pub(super) fn with(options: EngineOptions) -> Self {
+        Self::with_fs(options, FsOptions::default())
+    }
+
+    /// The same, with options of the mount alone.
+    pub(super) fn with_fs(engine: EngineOptions, options: FsOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let fs = Self::serve(&dir, options);
+        let engine = Engine::new(Store::open(dir.path()).unwrap(), engine);
+        let fs = ContextFs::new(engine, options).unwrap();
         fs.mkdir(Ino::ROOT, OsStr::new("c1"), 0o700, ME).unwrap();
         let tool = Self::find_in(&fs, "c1/artifacts/tool").unwrap().attr.ino;
         Self { fs, tool, dir: Arc::new(dir) }
     }
 
     /// Serves the store in `dir`.
-    pub(super) fn serve(dir: &TempDir, options: Options) -> ContextFs {
-        ContextFs::new(Store::open(dir.path()).unwrap(), options).unwrap()
+    pub(super) fn serve(dir: &TempDir, options: EngineOptions) -> ContextFs {
+        let engine = Engine::new(Store::open(dir.path()).unwrap(), options);
+        ContextFs::new(engine, FsOptions::default()).unwrap()
     }
 
     /// Another process on the store of `other`, which keeps its directory.
@@ -111,7 +121,7 @@ impl Fixture {
     }
 
     pub(super) fn write(&self, fh: Fh, offset: u64, bytes: &[u8]) -> Result<u32> {
-        self.fs.write(fh, offset, bytes, OpenMode { flags: libc::O_WRONLY })
+        self.fs.write(fh, offset, bytes, OpenMode { flags: libc::O_WRONLY }, None)
     }
 
     /// Writes a whole artifact and closes it; it may not be sealed yet.
@@ -123,7 +133,7 @@ impl Fixture {
     }
 
     pub(super) fn close(&self, fh: Fh) {
-        self.fs.flush(fh, ME).unwrap();
+        self.fs.flush(fh, ME, None).unwrap();
         self.fs.release(fh).unwrap();
     }
 
@@ -137,6 +147,13 @@ impl Fixture {
         let bytes = self.read_fh(fh);
         self.fs.release(fh)?;
         Ok(bytes)
+    }
+
+    /// Drops the cached text of a computed file.
+    pub(super) fn drop_text(&self, ino: Ino) {
+        let node = self.fs.0.nodes.get(ino).unwrap();
+        let NodeKind::Computed(of) = &node.kind else { panic!("not a computed file") };
+        self.fs.engine().drop_text(&of.computed);
     }
 
     /// All bytes of a file or view in `c1/artifacts/tool`.

@@ -20,7 +20,7 @@ use shuttle::scheduler::RandomScheduler;
 use shuttle::scheduler::ReplayScheduler;
 
 use super::fixture::Fixture;
-use crate::fs::sync::thread;
+use crate::engine::sync::thread;
 
 /// Schedules of each kind that a test is run under.
 const SCHEDULES: usize = 200;

@@ -5,8 +5,9 @@ use std::io::Write as _;
 
 use super::fixture::Fixture;
 use super::fixture::errno;
+use crate::engine::EngineOptions;
+use crate::fs::FsOptions;
 use crate::fs::OpenMode;
-use crate::fs::Options;
 use crate::fs::RenameMode;
 use crate::model::Component;
 use crate::model::Record;
@@ -71,7 +72,7 @@ fn what_a_writer_says_before_or_after_it_closes_is_recorded() {
 
 #[test]
 fn an_artifact_that_met_its_cap_is_incomplete_until_it_is_written_anew() {
-    let options = Options { max_artifact: Some(10), ..Options::default() };
+    let options = EngineOptions { max_artifact: Some(10), ..EngineOptions::default() };
     let fixture = Fixture::with(options);
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     fixture.write(fh, 0, b"12345678\n").unwrap();
@@ -95,7 +96,7 @@ fn an_artifact_that_met_its_cap_is_incomplete_until_it_is_written_anew() {
 
 #[test]
 fn the_artifacts_of_a_conversation_share_its_quota() {
-    let fixture = Fixture::with(Options { quota: Some(10), ..Options::default() });
+    let fixture = Fixture::with(EngineOptions { quota: Some(10), ..EngineOptions::default() });
     fixture.put("a.txt", b"12345\n");
     let fh = fixture.create("b.txt", libc::O_WRONLY).unwrap();
     fixture.write(fh, 0, b"78").unwrap();
@@ -113,7 +114,7 @@ fn the_artifacts_of_a_conversation_share_its_quota() {
 
 #[test]
 fn a_disk_that_is_nearly_full_takes_no_more() {
-    let options = Options { min_free: u64::MAX, ..Options::default() };
+    let options = EngineOptions { min_free: u64::MAX, ..EngineOptions::default() };
     let fixture = Fixture::with(options);
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     assert_eq!(errno(fixture.write(fh, 0, b"x")), libc::ENOSPC);
@@ -124,7 +125,8 @@ fn a_disk_that_is_nearly_full_takes_no_more() {
 
 #[test]
 fn write_once_refuses_to_change_what_is_sealed() {
-    let fixture = Fixture::with(Options { write_once: true, ..Options::default() });
+    let once = FsOptions { write_once: true, ..FsOptions::default() };
+    let fixture = Fixture::with_fs(EngineOptions::default(), once);
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     let ino = fixture.ino("a.txt");
     let second = fixture.open(ino, libc::O_WRONLY | libc::O_APPEND).unwrap().fh;
@@ -203,12 +205,12 @@ fn each_write_says_whether_it_appends() {
     let fixture = Fixture::new();
     let fh = fixture.create("a.txt", libc::O_WRONLY | libc::O_APPEND).unwrap();
     let append = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
-    fixture.fs.write(fh, 0, b"one\n", append).unwrap();
+    fixture.fs.write(fh, 0, b"one\n", append, None).unwrap();
     fixture.write(fh, 0, b"O").unwrap();
     // Another process has appended, and the kernel does not know yet.
     let mut other = std::fs::OpenOptions::new().append(true).open(fixture.plain("a.txt")).unwrap();
     other.write_all(b"two\n").unwrap();
-    fixture.fs.write(fh, 4, b"three\n", append).unwrap();
+    fixture.fs.write(fh, 4, b"three\n", append, None).unwrap();
     fixture.close(fh);
     assert_eq!(fixture.text("a.txt"), "One\ntwo\nthree\n");
     fixture.settle();
@@ -253,11 +255,11 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
     drop(fixture.fs.0.handles.remove(fh));
     assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
     // The owner of the record is this process, which lives on.
-    let conversation = fixture.fs.0.conversation(&Component::new("c1").unwrap()).unwrap();
+    let conversation = fixture.fs.engine().conversation(&Component::new("c1").unwrap()).unwrap();
     let path = RelPath::new("artifacts/tool/a.txt").unwrap();
     let live = conversation.record(&path).unwrap().unwrap();
     conversation.append(&[Record { owner: None, ..live }]).unwrap();
-    let next = Fixture::of(Fixture::serve(&fixture.dir, Options::default()), &fixture);
+    let next = Fixture::of(Fixture::serve(&fixture.dir, EngineOptions::default()), &fixture);
     let summary = next.text("a.txt.summary");
     assert!(summary.lines().next().unwrap().contains("INCOMPLETE"), "{summary}");
     assert!(summary.contains("one\n"), "{summary}");
@@ -269,7 +271,7 @@ fn every_opening_for_writing_is_a_generation_sealed_in_between_or_not() {
     let fixture = Fixture::new();
     let ino = fixture.put("a.txt", b"one\n");
     // Nothing is sealed for as long as names may move.
-    let places = fixture.fs.0.places.write().unwrap();
+    let places = fixture.fs.0.places.write();
     for _ in 0..9 {
         let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
         fixture.close(fh);
@@ -285,7 +287,7 @@ fn a_writer_that_comes_before_the_last_one_is_sealed_is_recorded_as_live() {
     let ino = fixture.put("a.txt", b"one\n");
     fixture.settle();
     // Nothing is recorded for as long as names may move.
-    let places = fixture.fs.0.places.write().unwrap();
+    let places = fixture.fs.0.places.write();
     fixture.set_len(ino, 2).unwrap();
     let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
     drop(places);
@@ -302,7 +304,7 @@ fn what_another_process_put_in_a_files_place_keeps_its_record() {
     let ino = fixture.put("a.txt", b"one\n");
     fixture.settle();
     let before = fixture.record("a.txt");
-    let places = fixture.fs.0.places.write().unwrap();
+    let places = fixture.fs.0.places.write();
     let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
     let other = fixture.dir.path().join("other");
     std::fs::write(&other, "two\n").unwrap();
@@ -334,7 +336,7 @@ fn what_was_closed_when_the_mount_ended_is_complete_though_never_released() {
         fixture.settle();
         if closed {
             let caller = crate::fs::Caller { uid: 0, gid: 0, pid: std::process::id() };
-            fixture.fs.flush(fh, caller).unwrap();
+            fixture.fs.flush(fh, caller, None).unwrap();
         }
         fixture.fs.shut_down();
         assert_eq!(state(&fixture, "a.txt"), Some((expected, 1)));
@@ -353,7 +355,7 @@ fn what_another_version_found_is_found_anew() {
         let text = text.replace("\"version\":1", version).replace("\"lines\":1", "\"lines\":77");
         fixture.fs.shut_down();
         std::fs::write(&manifest, text).unwrap();
-        fixture.fs = Fixture::serve(&fixture.dir, Options::default());
+        fixture.fs = Fixture::serve(&fixture.dir, EngineOptions::default());
         assert_eq!(fixture.meta("a.txt")["analysis"]["lines"], lines, "{version}");
     }
 }

@@ -10,10 +10,11 @@ use serde_json::Value;
 use super::fixture::Fixture;
 use super::fixture::ME;
 use super::fixture::errno;
+use crate::engine::EngineOptions;
 use crate::fs::FileKind;
+use crate::fs::FsOptions;
 use crate::fs::Ino;
 use crate::fs::OpenMode;
-use crate::fs::Options;
 use crate::fs::RenameMode;
 use crate::fs::SetAttr;
 use crate::model::Component;
@@ -34,7 +35,8 @@ fn json(fixture: &Fixture, path: &str) -> Value {
 
 #[test]
 fn the_root_explains_itself() {
-    let fixture = Fixture::with(Options { prefix: "/here".to_owned(), ..Options::default() });
+    let fixture =
+        Fixture::with(EngineOptions { prefix: "/here".to_owned(), ..EngineOptions::default() });
     let readme = read(&fixture, "README.md");
     assert!(readme.contains("/here/<conversation>") && readme.len() < 4096);
     assert_eq!(read(&fixture, ".ignore"), read(&fixture, "c1/artifacts/tool/.ignore"));
@@ -135,7 +137,8 @@ fn views_are_listed_before_their_artifact_and_only_there() {
     assert_eq!((grep.kind, grep.perm), (FileKind::Directory, 0o500));
     assert_eq!(fixture.list(grep.ino), Vec::<String>::new());
     assert_eq!(errno(fixture.lookup("a.txt.grep/.gitignore")), libc::ENOENT);
-    let unlisted = Fixture::with(Options { list_views: false, ..Options::default() });
+    let unlisted = FsOptions { list_views: false, ..FsOptions::default() };
+    let unlisted = Fixture::with_fs(EngineOptions::default(), unlisted);
     unlisted.put("a.txt", b"one\n");
     assert_eq!(unlisted.list(unlisted.tool), ["a.txt"]);
     assert_eq!(unlisted.text("a.txt.tail"), "one\n");

@@ -14,8 +14,8 @@ use bstr::ByteSlice as _;
 use super::fixture::Fixture;
 use super::fixture::ME;
 use super::fixture::errno;
+use crate::engine::EngineOptions;
 use crate::fs::OpenMode;
-use crate::fs::Options;
 
 /// A document on one line that is some hundred kilobytes when it is indented.
 fn document() -> String {
@@ -213,7 +213,7 @@ fn a_large_result_is_computed_once() {
     assert_eq!(results.len(), 1);
     assert!((results[0] - pretty.len() as u64) < 100);
     // Another process, which would print another text if it computed anything.
-    let other = Fixture::serve(&fixture.dir, Options::default());
+    let other = Fixture::serve(&fixture.dir, EngineOptions::default());
     let path = fs::read_dir(fixture.dir.path().join("cache")).unwrap().next().unwrap().unwrap();
     let mut bytes = fs::read(path.path()).unwrap();
     bytes[..7].copy_from_slice(b"marked\n");
@@ -250,14 +250,15 @@ fn the_cache_may_be_removed_at_any_time() {
     fixture.fs.release(fh).unwrap();
     // Forgotten in memory too, it is made anew.
     let view = fixture.ino("a.json.pretty");
-    fixture.fs.0.bodies.remove(&view);
+    fixture.drop_text(view);
     assert_eq!(whole(&fixture, "a.json.pretty"), pretty);
     assert_eq!(kept(&fixture).len(), 1);
 }
 
 #[test]
 fn what_is_larger_than_the_cache_is_used_all_the_same() {
-    let fixture = Fixture::with(Options { disk_cache_bytes: 1000, ..Options::default() });
+    let fixture =
+        Fixture::with(EngineOptions { disk_cache_bytes: 1000, ..EngineOptions::default() });
     fixture.put("a.json", document().as_bytes());
     let pretty = whole(&fixture, "a.json.pretty");
     assert!(kept(&fixture).is_empty());
@@ -269,7 +270,7 @@ fn what_is_larger_than_the_cache_is_used_all_the_same() {
 fn a_full_disk_is_said() {
     let fixture = Fixture::new();
     fixture.put("a.json", document().as_bytes());
-    let full = Options { min_free: u64::MAX, ..Options::default() };
+    let full = EngineOptions { min_free: u64::MAX, ..EngineOptions::default() };
     let other = Fixture::of(Fixture::serve(&fixture.dir, full), &fixture);
     assert_eq!(errno(other.read("a.json.pretty")), libc::ENOSPC);
     assert_eq!(errno(other.read("a.json.pretty.tail")), libc::ENOSPC);
@@ -285,7 +286,7 @@ fn a_writer_gets_the_room_of_the_results() {
     fixture.put("a.json", document().as_bytes());
     whole(&fixture, "a.json.pretty");
     assert_eq!(kept(&fixture).len(), 1);
-    let full = Options { min_free: u64::MAX, ..Options::default() };
+    let full = EngineOptions { min_free: u64::MAX, ..EngineOptions::default() };
     let other = Fixture::of(Fixture::serve(&fixture.dir, full), &fixture);
     let fh = other.create("b.txt", libc::O_WRONLY).unwrap();
     assert_eq!(errno(other.write(fh, 0, b"x")), libc::ENOSPC);
@@ -296,7 +297,8 @@ fn a_writer_gets_the_room_of_the_results() {
 /// Of a file that is still written nothing can be kept, so nothing is computed on.
 #[test]
 fn what_ran_out_of_time_is_neither_kept_nor_final() {
-    let fixture = Fixture::with(Options { view_deadline: Duration::ZERO, ..Options::default() });
+    let fixture =
+        Fixture::with(EngineOptions { view_deadline: Duration::ZERO, ..EngineOptions::default() });
     let fh = fixture.create("a.json", libc::O_WRONLY).unwrap();
     fixture.write(fh, 0, document().as_bytes()).unwrap();
     let first = fixture.ino("a.json.pretty");
@@ -314,7 +316,8 @@ fn what_ran_out_of_time_is_neither_kept_nor_final() {
 
 #[test]
 fn what_can_be_kept_is_computed_on() {
-    let fixture = Fixture::with(Options { view_deadline: Duration::ZERO, ..Options::default() });
+    let fixture =
+        Fixture::with(EngineOptions { view_deadline: Duration::ZERO, ..EngineOptions::default() });
     for (name, text) in [("large.json", document()), ("small.json", "{\"a\":1}".to_owned())] {
         fixture.put(name, text.as_bytes());
         thread::sleep(Duration::from_millis(30));
@@ -337,8 +340,11 @@ fn what_can_be_kept_is_computed_on() {
 /// What cannot be kept in the end would be computed in vain.
 #[test]
 fn what_is_larger_than_the_cache_is_not_computed_on() {
-    let options =
-        Options { view_deadline: Duration::ZERO, disk_cache_bytes: 1000, ..Options::default() };
+    let options = EngineOptions {
+        view_deadline: Duration::ZERO,
+        disk_cache_bytes: 1000,
+        ..EngineOptions::default()
+    };
     let fixture = Fixture::with(options);
     fixture.put("a.json", document().as_bytes());
     let first = fixture.ino("a.json.pretty");

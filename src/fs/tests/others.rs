@@ -5,19 +5,19 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 
 use super::fixture::Fixture;
+use crate::engine::EngineOptions;
+use crate::engine::RewriteCount;
 use crate::fs::Fh;
 use crate::fs::NewTime;
 use crate::fs::OpenMode;
-use crate::fs::Options;
 use crate::fs::SetAttr;
-use crate::fs::file::Past;
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
 
 /// Appends through the mount, at the end that the kernel believes in.
 fn append(fixture: &Fixture, fh: Fh, end: u64, bytes: &[u8]) {
     let mode = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
-    fixture.fs.write(fh, end, bytes, mode).unwrap();
+    fixture.fs.write(fh, end, bytes, mode, None).unwrap();
 }
 
 /// Appends behind the mount's back.
@@ -41,15 +41,15 @@ fn check(fixture: &Fixture, name: &str) {
     assert_eq!(meta["size"], bytes.len());
 }
 
-fn past(fixture: &Fixture, name: &str) -> Past {
+fn past(fixture: &Fixture, name: &str) -> RewriteCount {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
     let file = node.as_file().unwrap();
-    file.meet(&File::open(fixture.plain(name)).unwrap()).unwrap().0
+    file.notice(&File::open(fixture.plain(name)).unwrap()).unwrap().0
 }
 
 fn end(fixture: &Fixture, name: &str) -> u64 {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
-    node.as_file().unwrap().writing().end
+    node.as_file().unwrap().life().end()
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn who_appends_while_others_append_knows_the_end() {
 
 #[test]
 fn a_quota_counts_what_others_appended() {
-    let fixture = Fixture::with(Options { quota: Some(100), ..Options::default() });
+    let fixture = Fixture::with(EngineOptions { quota: Some(100), ..EngineOptions::default() });
     let fh = fixture.create("a.txt", libc::O_WRONLY | libc::O_APPEND).unwrap();
     append(&fixture, fh, 0, &[b'a'; 10]);
     append_outside(&fixture, "a.txt", &[b'b'; 60]);

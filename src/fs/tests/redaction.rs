@@ -5,8 +5,8 @@ use std::fs;
 use std::sync::Arc;
 
 use super::fixture::Fixture;
-use crate::fs::Options;
-use crate::fs::Redaction;
+use crate::engine::EngineOptions;
+use crate::engine::Redaction;
 use crate::redact::BLOCK;
 use crate::redact::Rules;
 use crate::redact::SETS;
@@ -16,7 +16,10 @@ const MASK: &str = "[redacted:aws-key]**";
 
 fn fixture(stored: bool) -> Fixture {
     let rules = Arc::new(Rules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap());
-    Fixture::with(Options { redaction: Some(Redaction { rules, stored }), ..Options::default() })
+    Fixture::with(EngineOptions {
+        redaction: Some(Redaction { rules, stored }),
+        ..EngineOptions::default()
+    })
 }
 
 #[test]

@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::fixture::Fixture;
 use super::fixture::ME;
 use super::fixture::errno;
+use crate::engine::EngineOptions;
 use crate::fs::Ino;
 use crate::fs::OpenMode;
-use crate::fs::Options;
 use crate::fs::RenameMode;
 
 /// The number of a search of the conversation, once its bytes are there.
@@ -136,11 +136,11 @@ fn a_search_that_is_known_keeps_its_bytes() {
     fixture.settle();
     let ino = searched(&fixture, "-o [a-z]+");
     let fh = fixture.open(ino, libc::O_RDONLY).unwrap().fh;
-    fixture.fs.0.bodies.remove(&ino);
+    fixture.drop_text(ino);
     assert_eq!(fixture.read_ino(ino).unwrap(), b"artifacts/tool/a.txt:1:one\n");
     // Another text of the same length.
     fs::write(fixture.plain("a.txt"), "two\n").unwrap();
-    fixture.fs.0.bodies.remove(&ino);
+    fixture.drop_text(ino);
     assert_eq!(errno(fixture.open(ino, libc::O_RDONLY)), libc::ESTALE);
     assert_eq!(fixture.read_fh(fh), b"artifacts/tool/a.txt:1:one\n");
     fixture.fs.release(fh).unwrap();
@@ -162,7 +162,8 @@ fn too_many_directories_to_be_watched() {
 
 #[test]
 fn a_search_that_ran_out_of_time_is_tried_again() {
-    let fixture = Fixture::with(Options { view_deadline: Duration::ZERO, ..Options::default() });
+    let fixture =
+        Fixture::with(EngineOptions { view_deadline: Duration::ZERO, ..EngineOptions::default() });
     fixture.put("a.txt", b"one\n");
     fixture.settle();
     let find = || fixture.find("c1/.grep/one").unwrap().attr.ino;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::fixture::Fixture;
 use super::fixture::errno;
-use crate::fs::Options;
+use crate::engine::EngineOptions;
 
 fn computed(fixture: &Fixture) -> u64 {
     fixture.fs.counters().views_computed.load(Relaxed)
@@ -83,7 +83,7 @@ fn a_view_that_is_known_keeps_its_bytes() {
     fixture.set_len(ino, 2).unwrap();
     assert_eq!(fixture.read_fh(fh), b"one\n");
     assert_eq!(fixture.read_ino(view).unwrap(), b"one\n");
-    fixture.fs.0.bodies.remove(&view);
+    fixture.drop_text(view);
     assert_eq!(errno(fixture.open(view, libc::O_RDONLY)), libc::ESTALE);
     assert_eq!(fixture.read_fh(fh), b"one\n");
     fixture.fs.release(fh).unwrap();
@@ -99,18 +99,18 @@ fn a_view_that_was_dropped_comes_back_only_as_it_was() {
     fixture.fs.setxattr(ino, exit, b"1", 0).unwrap();
     let view = fixture.ino("a.txt.meta.json");
     let bytes = fixture.read_ino(view).unwrap();
-    fixture.fs.0.bodies.remove(&view);
+    fixture.drop_text(view);
     assert_eq!(fixture.read_ino(view).unwrap(), bytes);
     // Another text of the same length.
     fixture.fs.setxattr(ino, exit, b"2", 0).unwrap();
-    fixture.fs.0.bodies.remove(&view);
+    fixture.drop_text(view);
     assert_eq!(errno(fixture.open(view, libc::O_RDONLY)), libc::ESTALE);
     assert_eq!(fixture.meta("a.txt")["exit_code"], 2);
 }
 
 #[test]
 fn a_view_that_ran_out_of_time_is_tried_again() {
-    let options = Options { view_deadline: Duration::ZERO, ..Options::default() };
+    let options = EngineOptions { view_deadline: Duration::ZERO, ..EngineOptions::default() };
     let fixture = Fixture::with(options);
     fixture.put("a.txt", &large().repeat(20));
     let first = fixture.ino("a.txt.grep/nowhere");
@@ -254,7 +254,7 @@ fn without_a_program_for_them_no_filter_runs() {
 fn a_program_that_is_no_filter_is_said_to_have_failed() {
     let run = |command: &[&str]| {
         let filter_command = Some(command.iter().map(|word| (*word).into()).collect());
-        let fixture = Fixture::with(Options { filter_command, ..Options::default() });
+        let fixture = Fixture::with(EngineOptions { filter_command, ..EngineOptions::default() });
         fixture.put("a.json", b"{\"a\": 1}\n");
         fixture.read("a.json.jq/.a")
     };

@@ -12,6 +12,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::time::SystemTime;
 
+use ctxfs::engine::Engine;
+use ctxfs::engine::EngineOptions;
 use ctxfs::fs::Attr;
 use ctxfs::fs::Caller;
 use ctxfs::fs::ContextFs;
@@ -19,11 +21,11 @@ use ctxfs::fs::Entry;
 use ctxfs::fs::Fh;
 use ctxfs::fs::FileKind;
 use ctxfs::fs::FsError;
+use ctxfs::fs::FsOptions;
 use ctxfs::fs::Ino;
 use ctxfs::fs::NewTime;
 use ctxfs::fs::OpenMode;
 use ctxfs::fs::Opened;
-use ctxfs::fs::Options;
 use ctxfs::fs::RenameMode;
 use ctxfs::fs::SetAttr;
 use ctxfs::store::Store;
@@ -93,8 +95,8 @@ impl Core {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         // The model knows nothing of a full disk.
-        let options = Options { min_free: 0, ..Options::default() };
-        let fs = ContextFs::new(store, options).unwrap();
+        let options = EngineOptions { min_free: 0, ..EngineOptions::default() };
+        let fs = ContextFs::new(Engine::new(store, options), FsOptions::default()).unwrap();
         let (known, pinned) = (HashMap::new(), BTreeMap::new());
         Self { fs, dir, known, pinned, clock: 0, closing: Vec::new() }
     }
@@ -248,7 +250,7 @@ impl Subject for Core {
     fn write(&mut self, handle: &Handle, at: u64, bytes: &[u8]) -> Answer<()> {
         let at = if handle.how.append { self.attr(handle.ino)?.size } else { at };
         let mode = OpenMode { flags: flags(handle.how) };
-        answer(self.fs.write(handle.fh, at, bytes, mode)).map(|_| ())
+        answer(self.fs.write(handle.fh, at, bytes, mode, None)).map(|_| ())
     }
 
     fn read(&mut self, handle: &Handle, at: u64, length: usize) -> Answer<Vec<u8>> {
@@ -275,7 +277,7 @@ impl Subject for Core {
     }
 
     fn close(&mut self, handle: Handle, late: u8) {
-        self.fs.flush(handle.fh, ME).unwrap();
+        self.fs.flush(handle.fh, ME, None).unwrap();
         self.closing.push((self.clock + u64::from(late), handle.fh));
     }
 

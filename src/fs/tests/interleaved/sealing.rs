@@ -8,9 +8,9 @@ use super::super::fixture::errno;
 use super::Work;
 use super::together;
 use super::under_schedules;
-use crate::fs::Options;
+use crate::engine::EngineOptions;
+use crate::engine::sync::thread;
 use crate::fs::RenameMode;
-use crate::fs::sync::thread;
 use crate::materialize::Analyzer;
 use crate::model::Record;
 use crate::model::State;
@@ -133,7 +133,8 @@ fn a_removed_artifact_leaves_no_record() {
 #[test]
 fn a_writer_that_comes_back_begins_anew() {
     under_schedules(|| {
-        let options = Options { max_artifact: Some(ALL.len() as u64), ..Options::default() };
+        let options =
+            EngineOptions { max_artifact: Some(ALL.len() as u64), ..EngineOptions::default() };
         let fixture = Arc::new(Fixture::with(options));
         let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
         assert_eq!(errno(fixture.write(fh, 0, &[b'x'; 100])), libc::EFBIG);

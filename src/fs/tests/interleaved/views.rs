@@ -7,8 +7,8 @@ use super::super::fixture::Fixture;
 use super::Work;
 use super::together;
 use super::under_schedules;
+use crate::engine::sync::atomic::AtomicU64;
 use crate::fs::Ino;
-use crate::fs::sync::atomic::AtomicU64;
 
 fn computed(fixture: &Fixture) -> u64 {
     fixture.fs.counters().views_computed.load(Relaxed)

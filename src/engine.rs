@@ -1,0 +1,243 @@
+//! What every door does alike: take in, show, search, list, count and remove.
+//!
+//! A door (the mount, the command line, and those to come) has names, handles and sockets; the engine
+//! has none of these. It works on snapshots of files ([`SourceFile`]) and directories
+//! ([`SourceDir`]) that a door hands it, and keeps what all doors share: caches, worker threads,
+//! deadlines, redaction, quotas, retention and counts. Two doors that ask the same get the same bytes
+//! and the same error.
+
+mod analysis;
+mod cache_key;
+mod computed;
+mod confinement;
+mod counters;
+mod counting;
+mod deadline;
+mod error;
+mod filters;
+mod live;
+mod manifest;
+mod messages;
+mod metrics;
+pub(crate) mod names;
+mod offload;
+mod options;
+mod redaction;
+mod remove;
+mod removed;
+mod retention;
+mod search;
+mod show;
+mod snapshot;
+mod space;
+mod spool;
+mod status;
+pub(crate) mod sync;
+mod text;
+mod text_cache;
+mod tracker;
+mod version;
+mod watches;
+pub(crate) mod worker;
+mod workers;
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::time::Duration;
+use std::time::Instant;
+
+use quick_cache::sync::Cache as RecentCache;
+
+pub use computed::Base;
+pub use computed::Computed;
+pub use computed::OpenText;
+pub use computed::Recipe;
+pub use confinement::Confinement;
+pub use counters::Counters;
+pub use error::EngineError;
+pub use error::Result;
+pub(crate) use error::io_error_number;
+pub use messages::messages_version;
+pub(crate) use offload::MessageHost;
+pub use options::EngineOptions;
+pub use redaction::Redaction;
+pub use removed::RemovedContent;
+pub use snapshot::DirPlace;
+pub use snapshot::Snapshot;
+pub use snapshot::SourceDir;
+pub use snapshot::SourceFile;
+pub use text::ViewText;
+pub use tracker::RewriteCount;
+pub(crate) use tracker::STEP;
+pub use tracker::Tracker;
+pub(crate) use tracker::analyse;
+pub use version::FileId;
+pub use version::Version;
+
+use analysis::Analyses;
+use counting::Counting;
+use deadline::LateSlot;
+use filters::FilterProcesses;
+use live::LiveFiles;
+use retention::Retention;
+use space::Space;
+use text_cache::TextCache;
+use watches::Watches;
+use workers::Workers;
+
+use crate::model::Component;
+use crate::model::RelPath;
+use crate::store::Cache;
+use crate::store::Conversation;
+use crate::store::Store;
+
+/// Conversations whose manifests stay indexed in memory.
+const KEPT_CONVERSATIONS: usize = 64;
+
+/// Filters that run at a time, each with memory of its own; of one conversation, one less.
+const FILTERS: usize = 3;
+
+/// Waits until files that were just closed are sealed, but not for longer than this.
+type Settle = dyn Fn(Duration) + Send + Sync;
+
+/// The verbs of ctxfs over one store.
+pub struct Engine {
+    pub(crate) store: Store,
+    pub(crate) options: EngineOptions,
+    /// Texts on the store's disk, of any process that uses the store.
+    cache: Cache,
+    /// Texts in memory.
+    texts: TextCache,
+    analyses: Analyses,
+    watches: Watches,
+    view_workers: Workers,
+    /// Computes views that run filters, and so bounds how many of these run at a time.
+    filter_workers: Workers,
+    filters: FilterProcesses,
+    late: LateSlot,
+    pub(crate) live: LiveFiles,
+    pub(crate) retention: Retention,
+    pub(crate) counting: Counting,
+    pub(crate) space: Space,
+    pub(crate) counters: Counters,
+    /// Kept open, so that each keeps the index of its manifest.
+    pub(crate) conversations: RecentCache<Component, Arc<Conversation>>,
+    settle: OnceLock<Box<Settle>>,
+    started: Instant,
+}
+
+impl Engine {
+    /// Opens the engine over `store`. Reads nothing and starts no thread.
+    pub fn new(store: Store, options: EngineOptions) -> Arc<Self> {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4) + 1;
+        Arc::new(Self {
+            cache: store.cache(options.disk_cache_bytes),
+            store,
+            texts: text_cache::text_cache(options.kept_views),
+            analyses: Analyses::new(),
+            watches: Watches::new(),
+            view_workers: Workers::new("ctxfs-view", threads),
+            filter_workers: Workers::new("ctxfs-jq", FILTERS),
+            filters: FilterProcesses::new(options.filter_command.clone()),
+            options,
+            late: LateSlot::default(),
+            live: LiveFiles::default(),
+            retention: Retention::default(),
+            counting: Counting::default(),
+            space: Space::default(),
+            counters: Counters::default(),
+            conversations: RecentCache::new(KEPT_CONVERSATIONS),
+            settle: OnceLock::new(),
+            started: Instant::now(),
+        })
+    }
+
+    /// Starts the threads of a server: one removes old outputs, one saves counts. `settle` waits
+    /// until files that were just closed are sealed, since only then they can be removed.
+    pub(crate) fn serve(
+        self: &Arc<Self>,
+        settle: impl Fn(Duration) + Send + Sync + 'static,
+    ) -> Result<()> {
+        // A second server of the same engine would seal no other files.
+        drop(self.settle.set(Box::new(settle)));
+        self.retention.start(self)?;
+        Ok(self.counting.start(self)?)
+    }
+
+    /// Stops computing views past their deadline, and removing old outputs.
+    pub(crate) fn stop_background_work(&self) {
+        self.late.close();
+        self.retention.finish();
+    }
+
+    /// Saves all counts. Nothing is counted afterwards.
+    pub fn finish(&self) {
+        self.counting.finish(&self.store);
+    }
+
+    /// Returns the counters of this process.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn settle(&self, most: Duration) {
+        if let Some(settle) = self.settle.get() {
+            settle(most);
+        }
+    }
+
+    /// Checks that `length` more bytes leave room on the disk.
+    pub(crate) fn check_disk(&self, length: u64) -> Result<()> {
+        self.space.check_disk(self, length, true)
+    }
+
+    /// Checks cap, quota and disk for a file at `place` that will end at `end`, grows by `growth`,
+    /// and has `length` bytes written to it. Asks for place and growth only where a limit is set.
+    pub(crate) fn check_room_for_write(
+        &self,
+        place: &dyn Fn() -> Option<(Component, RelPath)>,
+        end: u64,
+        growth: &dyn Fn() -> u64,
+        length: u64,
+    ) -> Result<()> {
+        self.check_cap(place, end)?;
+        if self.options.quota.is_some()
+            && let Some((id, _)) = place()
+        {
+            self.space.check_quota(self, &*self.conversation(&id)?, growth())?;
+        }
+        self.check_disk(length)
+    }
+
+    /// Checks that an artifact at `place` that ends at `end` stays below its cap.
+    pub(crate) fn check_cap(
+        &self,
+        place: &dyn Fn() -> Option<(Component, RelPath)>,
+        end: u64,
+    ) -> Result<()> {
+        let is_terminal = || place().is_some_and(|(_, path)| path.is_terminal());
+        space::check_cap(&self.options, is_terminal, end)
+    }
+
+    /// Checks that an output of `length` bytes can be added to `conversation`.
+    pub(crate) fn check_room_for_output(
+        &self,
+        conversation: &Conversation,
+        length: u64,
+    ) -> Result<()> {
+        space::check_cap(&self.options, || false, length)?;
+        self.space.check_quota(self, conversation, length)?;
+        self.check_disk(length)
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! The analysis of a file: remembered, recorded in the manifest, or made now.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+
+use crate::engine::Engine;
+use crate::engine::FileId;
+use crate::engine::Result;
+use crate::engine::SourceFile;
+use crate::engine::tracker;
+use crate::engine::tracker::RewriteCount;
+use crate::materialize::Analyzer;
+use crate::materialize::SNIFFED;
+use crate::model::Analysis;
+use crate::model::Content;
+use crate::model::Record;
+
+/// Analyses that are remembered for the next view; the manifest has the others.
+const REMEMBERED: usize = 256;
+
+/// The state of the bytes that an analysis speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ByteState {
+    file: FileId,
+    rewrites: RewriteCount,
+    size: u64,
+    modified: i64,
+}
+
+/// The analyses of recent files.
+pub(super) struct Analyses(Cache<FileId, (ByteState, Arc<Analysis>)>);
+
+impl Analyses {
+    pub(super) fn new() -> Self {
+        Self(Cache::new(REMEMBERED))
+    }
+
+    fn get(&self, state: ByteState) -> Option<Arc<Analysis>> {
+        let (then, analysis) = self.0.get(&state.file)?;
+        (then == state).then_some(analysis)
+    }
+}
+
+/// An analysis as far as it has come.
+#[derive(Debug, Clone)]
+pub(crate) struct AnalysisSoFar {
+    pub(crate) analysis: Arc<Analysis>,
+    /// True if it speaks of the whole file.
+    pub(crate) whole: bool,
+}
+
+impl Engine {
+    /// Returns the analysis of `of`, which is open as `file`, as it is now; of its first bytes only
+    /// where `expired` reports that there is no time for more.
+    pub(crate) fn analysis(
+        &self,
+        of: &dyn SourceFile,
+        file: &File,
+        record: Option<&Record>,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<AnalysisSoFar> {
+        let state = ByteState::now(of, file)?;
+        let is_log = of.is_log();
+        let known = self.analyses.get(state).or_else(|| recorded(record, state));
+        // A file that came here by another name may have been no log.
+        if let Some(analysis) = known.filter(|known| known.plain.is_some() == is_log) {
+            return Ok(AnalysisSoFar { analysis, whole: true });
+        }
+        let read = &self.counters.bytes_analysed;
+        let (analysis, whole) = tracker::analyse(of, file, state.size, expired, read)?;
+        let analysis = Arc::new(analysis);
+        let after = ByteState::now(of, file)?;
+        if whole && after.size == analysis.bytes && after.rewrites == state.rewrites {
+            self.analyses.0.insert(after.file, (after, Arc::clone(&analysis)));
+        }
+        Ok(AnalysisSoFar { analysis, whole })
+    }
+}
+
+impl ByteState {
+    fn now(of: &dyn SourceFile, file: &File) -> Result<Self> {
+        let (rewrites, stat) = of.rewrites(file)?;
+        let modified = stat.mtime.as_nanos();
+        Ok(Self { file: FileId::of(&stat), rewrites, size: stat.size, modified })
+    }
+}
+
+/// Returns the analysis in the manifest, where the file is as it was recorded, this process has not
+/// rewritten it since, and this version of ctxfs would find the same.
+fn recorded(record: Option<&Record>, state: ByteState) -> Option<Arc<Analysis>> {
+    let record = record?;
+    let same =
+        record.size == state.size && record.modified == state.modified && state.rewrites.own == 0;
+    let analysis = record.analysis.as_ref().filter(|_| same)?;
+    (analysis.version == Analysis::VERSION).then(|| Arc::new(analysis.clone()))
+}
+
+/// Returns the analysis of the first bytes alone: enough to tell text from binary, and the same
+/// whether or not the artifact has been sealed.
+pub(crate) fn sniff(content: &dyn Content) -> Result<AnalysisSoFar> {
+    let length = content.len().min(SNIFFED as u64);
+    let mut analyzer = Analyzer::new();
+    analyzer.push(&content.bytes(0, length as usize)?);
+    let whole = analyzer.seen() == content.len();
+    Ok(AnalysisSoFar { analysis: Arc::new(analyzer.finish()), whole })
+}

@@ -1,0 +1,369 @@
+//! Computed files: each says one thing of one version, and its text is made once for all readers.
+
+use std::ffi::OsString;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use crate::engine::Counters;
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::Result;
+use crate::engine::SourceDir;
+use crate::engine::SourceFile;
+use crate::engine::Version;
+use crate::engine::ViewText;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::atomic::AtomicU64;
+use crate::engine::sync::atomic::Ordering::Relaxed;
+use crate::model::Component;
+use crate::view::Query;
+use crate::view::View;
+
+/// The input of which any view takes less time than waking another thread is worth, in bytes.
+pub(super) const QUICK: u64 = 256 * 1024;
+
+/// What a computed file says.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Recipe {
+    /// A view of a file, or of the text of another view.
+    View(Arc<View>),
+    /// How to read the tree: the root's `README.md`.
+    Readme,
+    /// The names that recursive searches skip: `.ignore`.
+    Ignore,
+    /// A search of all artifacts below a directory.
+    Search(Arc<Query>),
+    /// `manifest.json` of a conversation.
+    Manifest,
+    /// The summary of a file of this name whose content was removed from a directory.
+    Removed(OsString),
+    /// The message log of a conversation as one JSON array.
+    Messages,
+    /// A page about the door itself, of this name: `.ctxfs/status.json` and its neighbours.
+    Door(&'static str),
+}
+
+impl Recipe {
+    /// Returns true if it says the same whatever is stored, and so may be read by everybody.
+    pub fn is_public(&self) -> bool {
+        match self {
+            Self::Readme | Self::Ignore | Self::Door("version") => true,
+            Self::View(_)
+            | Self::Search(_)
+            | Self::Manifest
+            | Self::Messages
+            | Self::Removed(_)
+            | Self::Door(_) => false,
+        }
+    }
+
+    /// Returns true if a program of its reader's is run: however small the input, it may take long.
+    fn runs_filter(&self) -> bool {
+        matches!(self, Self::View(view) if matches!(**view, View::Jq(_)))
+    }
+
+    /// Returns true if computing it from `input` bytes takes less time than waking another thread
+    /// is worth.
+    fn is_quick(&self, input: u64) -> bool {
+        match self {
+            Self::View(view) => input <= QUICK || matches!(**view, View::Page(_)),
+            Self::Manifest
+            | Self::Messages
+            | Self::Ignore
+            | Self::Door("status.json" | "metrics") => false,
+            Self::Readme | Self::Search(_) | Self::Removed(_) | Self::Door(_) => true,
+        }
+    }
+}
+
+/// What a computed file is computed from.
+#[derive(Clone)]
+pub enum Base {
+    /// Nothing that is stored.
+    Nothing,
+    /// A file.
+    File(Arc<dyn SourceFile>),
+    /// A directory, with all that is below it.
+    Dir(Arc<dyn SourceDir>),
+    /// The text of a view.
+    Text(Arc<Computed>),
+    /// What a door knows of itself.
+    Door(Arc<dyn Fn() -> Result<String> + Send + Sync>),
+}
+
+impl Base {
+    /// Returns the conversation that it belongs to.
+    pub(super) fn conversation(&self) -> Option<Component> {
+        match self {
+            Self::File(file) => file.conversation(),
+            Self::Dir(dir) => dir.place().ok()?.conversation().cloned(),
+            Self::Text(base) => base.base.conversation(),
+            Self::Nothing | Self::Door(_) => None,
+        }
+    }
+
+    pub(super) fn file(&self) -> Result<&dyn SourceFile> {
+        match self {
+            Self::File(file) => Ok(&**file),
+            _ => Err(EngineError::Stale),
+        }
+    }
+
+    pub(super) fn dir(&self) -> Result<&dyn SourceDir> {
+        match self {
+            Self::Dir(dir) => Ok(&**dir),
+            _ => Err(EngineError::Stale),
+        }
+    }
+}
+
+/// A computed file at one version.
+pub struct Computed {
+    /// The number by which its text is cached.
+    number: u64,
+    pub(super) recipe: Recipe,
+    pub(super) base: Base,
+    pub(super) version: Version,
+    /// The end of what readers were seen to read of it.
+    pub(super) read: AtomicU64,
+    /// The tool whose output it shows, once it has been computed.
+    pub(super) tool: OnceLock<Option<Box<str>>>,
+    progress: Mutex<Progress>,
+}
+
+/// How far the computing of a text has come. The text itself is in the cache, or held by readers.
+#[derive(Default)]
+struct Progress {
+    /// Its length, once it has been computed.
+    size: Option<u64>,
+    /// The callers that wait while it is being computed.
+    waiting: Option<Vec<Callback>>,
+    /// The number of views of it that ran out of time.
+    late: u64,
+    /// The beginning that was handed out while the rest is still being computed.
+    beginning: Option<Arc<ViewText>>,
+}
+
+/// The text that a view is a view of.
+pub(super) struct BaseText {
+    pub(super) text: Arc<ViewText>,
+    /// When the view was asked for: computing the text took some of its time.
+    pub(super) asked: Instant,
+}
+
+type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
+
+impl Computed {
+    /// Makes a computed file of `base` at `version`. Computes nothing.
+    pub fn new(recipe: Recipe, base: Base, version: Version) -> Self {
+        /// Numbers are never used twice in a process.
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let (read, tool, progress) = (AtomicU64::new(0), OnceLock::new(), Mutex::default());
+        Self { number, recipe, base, version, read, tool, progress }
+    }
+
+    /// Returns its length in bytes, once it has been computed.
+    pub fn size(&self) -> Option<u64> {
+        self.progress.lock().size
+    }
+
+    /// Returns the version of a view of its text.
+    pub fn version_of_view(&self) -> Version {
+        Version { changes: self.progress.lock().late, ..Version::default() }
+    }
+
+    /// Counts a view of its text that ran out of time, so that the next look tries again.
+    pub(super) fn note_late(&self) {
+        self.progress.lock().late += 1;
+    }
+
+    /// Hands `beginning` to all callers that wait. It is then what the file says, whatever becomes
+    /// of the rest.
+    pub(super) fn give_beginning(&self, beginning: ViewText) {
+        let beginning = Arc::new(beginning);
+        self.note_size(&beginning);
+        self.progress.lock().beginning = Some(Arc::clone(&beginning));
+        self.answer(Ok(beginning));
+    }
+
+    fn beginning(&self) -> Option<Arc<ViewText>> {
+        self.progress.lock().beginning.clone()
+    }
+
+    /// Lets `done` wait for the text. Returns true for the first caller, who has to compute it.
+    fn wait(&self, done: Callback) -> bool {
+        let mut progress = self.progress.lock();
+        let first = progress.waiting.is_none();
+        progress.waiting.get_or_insert_default().push(done);
+        first
+    }
+
+    /// Notes the length, before any caller can have the text: whoever has it asks for that.
+    fn note_size(&self, text: &ViewText) {
+        self.progress.lock().size = Some(text.len());
+    }
+
+    /// Hands the outcome to all callers that wait.
+    fn answer(&self, outcome: Result<Arc<ViewText>>) {
+        let waiting = self.progress.lock().waiting.take().unwrap_or_default();
+        let outcome = outcome.map_err(Arc::new);
+        for done in waiting {
+            done(outcome.clone().map_err(EngineError::Shared));
+        }
+    }
+
+    /// Lets the next look at a view that went on past its deadline find the rest, or try again.
+    fn note_outcome_of_late_view(&self, outcome: &Result<Arc<ViewText>>) {
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "the rest of a view was not computed");
+        }
+        if let Base::File(file) = &self.base {
+            file.note_change();
+        }
+    }
+}
+
+impl Engine {
+    /// Drops the cached text of `of`, so that it has to be computed again.
+    #[cfg(test)]
+    pub(crate) fn drop_text(&self, of: &Computed) {
+        self.texts.remove(&of.number);
+    }
+
+    /// Computes the text of `of` where it is not cached, and hands it to `done`: at once where that
+    /// is quick, else on another thread. Callers that ask meanwhile wait for the same computation.
+    pub fn text(
+        self: &Arc<Self>,
+        of: &Arc<Computed>,
+        done: impl FnOnce(Result<Arc<ViewText>>) + Send + 'static,
+    ) {
+        self.text_for(of, Box::new(done));
+    }
+
+    fn text_for(self: &Arc<Self>, of: &Arc<Computed>, done: Callback) {
+        let known = || of.beginning().or_else(|| self.texts.get(&of.number));
+        if let Some(text) = known() {
+            return done(Ok(text));
+        }
+        if !of.wait(done) {
+            return;
+        }
+        // Another thread may have computed it in between.
+        if let Some(text) = known() {
+            return of.answer(Ok(text));
+        }
+        let Base::Text(base) = &of.base else { return self.start(of, of.version.size, None) };
+        let (engine, of) = (Arc::clone(self), Arc::clone(of));
+        let asked = Instant::now();
+        let with_text = move |text: Result<Arc<ViewText>>| match text {
+            Ok(text) => engine.start(&of, text.len(), Some(BaseText { text, asked })),
+            Err(error) => of.answer(Err(error)),
+        };
+        self.text_for(&Arc::clone(base), Box::new(with_text));
+    }
+
+    /// Computes the text from `input` bytes: on this thread or another.
+    fn start(self: &Arc<Self>, of: &Arc<Computed>, input: u64, text: Option<BaseText>) {
+        let filters = of.recipe.runs_filter();
+        if !filters && of.recipe.is_quick(input) {
+            return self.compute(of, text.as_ref());
+        }
+        let workers = if filters { &self.filter_workers } else { &self.view_workers };
+        let job = {
+            let (engine, of) = (Arc::clone(self), Arc::clone(of));
+            move || engine.compute(&of, text.as_ref())
+        };
+        if let Err(error) = workers.submit(of.base.conversation(), job) {
+            of.answer(Err(error.into()));
+        }
+    }
+
+    fn compute(&self, of: &Arc<Computed>, text: Option<&BaseText>) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.compute_again(of, text)))
+            .unwrap_or_else(|_| Err(io::Error::other("computing a view panicked").into()))
+            .map(Arc::new);
+        Counters::add(&self.counters.views_computed, 1);
+        let outcome = match of.beginning() {
+            Some(beginning) => {
+                of.note_outcome_of_late_view(&outcome);
+                Ok(beginning)
+            }
+            None => outcome,
+        };
+        if let Ok(text) = &outcome {
+            of.note_size(text);
+            self.texts.insert(of.number, Arc::clone(text));
+        }
+        of.progress.lock().beginning = None;
+        of.answer(outcome);
+    }
+
+    /// Computes the text. One that was computed before is the same again, or
+    /// [`EngineError::Stale`]: a look-up then finds the next version.
+    fn compute_again(&self, of: &Computed, text: Option<&BaseText>) -> Result<ViewText> {
+        let before = of.size();
+        let text = self.compute_text(of, text, before.is_some())?;
+        match before {
+            Some(size) if size != text.len() => Err(EngineError::Stale),
+            _ => Ok(text),
+        }
+    }
+}
+
+/// A computed file that is open: its text is held, and what is read of it counts when it is closed.
+pub struct OpenText {
+    pub(super) of: Arc<Computed>,
+    /// The text.
+    pub text: Arc<ViewText>,
+    /// The end of what was read.
+    read: AtomicU64,
+}
+
+impl OpenText {
+    /// Opens `of`, which has this `text`.
+    pub fn new(of: Arc<Computed>, text: Arc<ViewText>) -> Self {
+        Self { of, text, read: AtomicU64::new(0) }
+    }
+
+    /// Notes that it was read up to `end`.
+    pub fn note_read(&self, end: u64) {
+        self.read.fetch_max(end.min(self.text.len()), Relaxed);
+    }
+
+    /// Returns the bytes that its reader has seen. A reader that was not seen to read got what the
+    /// kernel had kept of the reader before.
+    pub(super) fn seen(&self) -> u64 {
+        let read = self.read.load(Relaxed);
+        let before = self.of.read.fetch_max(read, Relaxed);
+        if read == 0 { before } else { read }
+    }
+}
+
+impl std::fmt::Debug for Base {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::File(_) => "File",
+            Self::Dir(_) => "Dir",
+            Self::Text(_) => "Text",
+            Self::Door(_) => "Door",
+        })
+    }
+}
+
+impl std::fmt::Debug for OpenText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenText").field("of", &self.of).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Computed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Computed").field("recipe", &self.recipe).finish_non_exhaustive()
+    }
+}

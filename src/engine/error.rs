@@ -1,0 +1,111 @@
+//! Why the engine refuses or fails. Each door maps this to what its callers understand.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::message::MessageError;
+use crate::model::NameError;
+use crate::store::StoreError;
+use crate::view::RenderError;
+
+/// Why the engine refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// No such file, view, page or line.
+    #[error("no such file, directory or view")]
+    NotFound,
+    /// The file has changed since it was found: find it again.
+    #[error("the artifact has changed since it was looked up")]
+    Stale,
+    /// The artifact is at its cap.
+    #[error("the artifact has reached its cap of {0} bytes")]
+    TooLarge(u64),
+    /// The conversation is at its quota.
+    #[error("the artifacts of the conversation have reached their quota of {0} bytes")]
+    OverQuota(u64),
+    /// The store's disk is nearly full.
+    #[error("the store's disk has less than {0} bytes left")]
+    DiskNearlyFull(u64),
+    /// The message log refused.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+    /// The name cannot be one.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The system failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The door that the file belongs to refused.
+    #[error("{source}")]
+    Door {
+        /// The errno of the refusal.
+        errno: i32,
+        /// The refusal itself.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The same failure, told to each of several callers that waited for one computation.
+    #[error(transparent)]
+    Shared(Arc<EngineError>),
+}
+
+impl EngineError {
+    /// Returns the errno that says this to a caller of the system.
+    ///
+    /// No wildcard: a new error must choose its number here.
+    pub fn raw_os_error(&self) -> i32 {
+        match self {
+            Self::NotFound => libc::ENOENT,
+            Self::Stale => libc::ESTALE,
+            Self::TooLarge(_) => libc::EFBIG,
+            Self::OverQuota(_) => libc::EDQUOT,
+            Self::DiskNearlyFull(_) => libc::ENOSPC,
+            Self::Name(NameError::TooLong) => libc::ENAMETOOLONG,
+            Self::Name(NameError::Empty | NameError::Control | NameError::Reserved) => libc::EINVAL,
+            Self::Message(error) => error.raw_os_error(),
+            Self::Io(error) => io_error_number(error),
+            Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Door { errno, .. } => *errno,
+            Self::Shared(error) => error.raw_os_error(),
+        }
+    }
+}
+
+/// Returns the errno of `error`, also where it carries an [`EngineError`] as its source.
+pub(crate) fn io_error_number(error: &io::Error) -> i32 {
+    let inner = || error.get_ref()?.downcast_ref::<EngineError>();
+    error.raw_os_error().or_else(|| inner().map(EngineError::raw_os_error)).unwrap_or(libc::EIO)
+}
+
+impl From<RenderError> for EngineError {
+    fn from(error: RenderError) -> Self {
+        match error {
+            RenderError::NotFound => Self::NotFound,
+            RenderError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+/// Keeps the engine's error as the source; see [`io_error_number`].
+impl From<EngineError> for io::Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Io(error) => error,
+            error => {
+                let kind = Self::from_raw_os_error(error.raw_os_error()).kind();
+                Self::new(kind, error)
+            }
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for EngineError {
+    fn from(errno: rustix::io::Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+/// What every verb of the engine returns.
+pub type Result<T> = std::result::Result<T, EngineError>;

@@ -1,0 +1,144 @@
+//! What a name stands for in a directory, beside what is on disk.
+//!
+//! A real file always comes first; then the computed files of the directory; then the views of a
+//! real file ([`crate::view::readings`]); then the bare id of a call whose output ctxfs named; then
+//! the summary of removed content.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::io;
+use std::io::ErrorKind;
+
+use crate::engine::DirPlace;
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::Recipe;
+use crate::engine::Result;
+use crate::engine::SourceDir;
+use crate::model::Component;
+use crate::model::Folder;
+use crate::model::NameError;
+use crate::model::RelPath;
+use crate::model::is_scratch;
+use crate::store::HISTORY;
+use crate::store::Kind;
+use crate::store::MESSAGES;
+use crate::store::Time;
+use crate::store::is_bookkeeping;
+
+/// The directory of searches, in every directory that has one.
+pub(crate) const SEARCHES: &str = ".grep";
+/// The message log as one JSON array, beside the log.
+pub(crate) const MESSAGE_ARRAY: &str = "messages.json";
+/// How to read the tree, in its root.
+pub(crate) const README: &str = "README.md";
+/// The references of a conversation's artifacts, in its directory.
+pub(crate) const MANIFEST: &str = "manifest.json";
+/// The names that recursive searches skip.
+const IGNORE: &str = ".ignore";
+
+/// Returns the computed file that `name` is in `dir`. `is_top` is true for the root that the door
+/// shows.
+pub(crate) fn computed_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> Option<Recipe> {
+    let place = || dir.place().ok();
+    if name == README && is_top {
+        Some(Recipe::Readme)
+    } else if name == IGNORE && (is_top || place().is_some_and(|place| place.holds_artifacts())) {
+        Some(Recipe::Ignore)
+    } else if name == MANIFEST && matches!(place(), Some(DirPlace::Conversation(_))) {
+        Some(Recipe::Manifest)
+    } else if name == MESSAGE_ARRAY && is_history(dir) {
+        Some(Recipe::Messages)
+    } else {
+        None
+    }
+}
+
+/// Returns true if `dir` holds a conversation's messages.
+pub(crate) fn is_history(dir: &dyn SourceDir) -> bool {
+    let path = |place: &DirPlace| place.path().is_some_and(|path| path.as_os_str() == HISTORY);
+    dir.place().is_ok_and(|place| path(&place))
+}
+
+/// Returns true if `name` in `dir` is the directory of searches. Conversations have one, and the
+/// directories in which artifacts stand.
+pub(crate) fn is_search_dir(dir: &dyn SourceDir, name: &OsStr) -> bool {
+    let has_one =
+        |place: DirPlace| matches!(place, DirPlace::Conversation(_)) || place.holds_artifacts();
+    name == SEARCHES && dir.place().is_ok_and(has_one)
+}
+
+/// Returns true if `name` in `dir` is a file of the store's own, which no door shows.
+pub(crate) fn is_stores(dir: &dyn SourceDir, name: &OsStr) -> bool {
+    is_bookkeeping(name) && matches!(dir.place(), Ok(DirPlace::Conversation(_)))
+}
+
+/// Returns true if the error says that there is no such name on the disk. A name that is too long for
+/// the disk is not there either, but a query or the view of a long name may have it.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
+}
+
+/// Returns the error of a name that nothing has; one that is too long for a file says so.
+pub(crate) fn absent(name: &OsStr) -> EngineError {
+    match Component::check(name) {
+        Err(error @ NameError::TooLong) => error.into(),
+        _ => EngineError::NotFound,
+    }
+}
+
+/// Returns the name that is printed as `text`, if that is another one: it is not UTF-8, or could be
+/// taken for one that is not.
+pub(crate) fn printed_as(text: &OsStr) -> Option<Component> {
+    let text = text.to_str().filter(|text| text.contains('\\'))?;
+    let name = Component::from_text(text).ok()?;
+    (name.as_os_str() != text && name.to_text() == text).then_some(name)
+}
+
+impl Engine {
+    /// Returns `call_1.json` or `call_1.txt` for `call_1`, where ctxfs gave the file that name: the
+    /// newer of the two, which are both there when an output is replaced by one of another kind.
+    pub(crate) fn output_of_call(
+        &self,
+        dir: &dyn SourceDir,
+        call: &OsStr,
+    ) -> Result<Option<OsString>> {
+        let DirPlace::Below(id, path) = dir.place()? else { return Ok(None) };
+        if path.as_os_str() != Folder::Tool.path() || is_scratch(call) {
+            return Ok(None);
+        }
+        let mut newest = None;
+        for extension in [".json", ".txt"] {
+            let mut name = OsString::from(call);
+            name.push(extension);
+            let made = self.output_made(&id, dir, &name, call)?.map(|made| (made, name));
+            newest = newest.max(made);
+        }
+        Ok(newest.map(|(_, name)| name))
+    }
+
+    /// Returns when the file `name` was made and changed, if it is an output of `call`.
+    fn output_made(
+        &self,
+        id: &Component,
+        dir: &dyn SourceDir,
+        name: &OsStr,
+        call: &OsStr,
+    ) -> Result<Option<(Time, Time)>> {
+        let Ok(component) = Component::new(name) else { return Ok(None) };
+        let stat = match dir.dir()?.stat(name) {
+            Ok(stat) => stat,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let path = RelPath::artifact(Folder::Tool, &component);
+        let is_output =
+            stat.kind() == Kind::File && self.conversation(id)?.is_output_of(&path, call)?;
+        Ok(is_output.then(|| (stat.created(), stat.mtime)))
+    }
+}
+
+/// Returns true if `name` in `dir` is the message log of a conversation.
+pub(crate) fn is_message_log(dir: &dyn SourceDir, name: &OsStr) -> bool {
+    name == MESSAGES && is_history(dir)
+}

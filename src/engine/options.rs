@@ -1,0 +1,80 @@
+//! What the engine is told once, when it is made.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::engine::Redaction;
+use crate::keep::Rules;
+use crate::model::Component;
+use crate::model::Limits;
+use crate::model::LimitsByTool;
+use crate::model::Place;
+use crate::model::RelPath;
+use crate::model::Root;
+
+/// How the engine treats outputs and computes views.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// The root of the tree as its readers name it, such as `/ctx`; views print it.
+    pub prefix: String,
+    /// The only conversation there is for this door, which is then the root; without one, the root
+    /// holds all conversations.
+    pub only: Option<Component>,
+    /// The most bytes of one artifact.
+    pub max_artifact: Option<u64>,
+    /// The most bytes of one log in `artifacts/terminal`, where that is less.
+    pub max_terminal: Option<u64>,
+    /// The most bytes of all artifacts of one conversation.
+    pub quota: Option<u64>,
+    /// The outputs to remove when there are too many; none by default.
+    pub keep: Rules,
+    /// The bytes that must stay free on the store's disk.
+    pub min_free: u64,
+    /// How long a view may be computed before it gives what it has.
+    pub view_deadline: Duration,
+    /// The bytes of views that are kept in memory for the next reader.
+    pub kept_views: u64,
+    /// The limits of what fits into a conversation.
+    pub limits: Arc<dyn LimitsByTool>,
+    /// The secrets to mask; none where this is absent.
+    pub redaction: Option<Redaction>,
+    /// The program, with arguments, that runs a jq filter (`view::run_filter`) in a process with
+    /// limits. Without one no filter runs.
+    pub filter_command: Option<Vec<OsString>>,
+    /// The most bytes of views that are kept on the store's disk for the next reader.
+    pub disk_cache_bytes: u64,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            prefix: "/ctx".to_owned(),
+            only: None,
+            max_artifact: None,
+            max_terminal: Some(1 << 30),
+            quota: None,
+            keep: Rules::default(),
+            min_free: 64 * 1024 * 1024,
+            view_deadline: Duration::from_secs(5),
+            kept_views: 8 * 1024 * 1024,
+            limits: Arc::new(Limits::default()),
+            redaction: None,
+            filter_command: None,
+            disk_cache_bytes: 1 << 30,
+        }
+    }
+}
+
+impl EngineOptions {
+    /// Returns the root of the tree as its readers name it.
+    pub(crate) fn root(&self) -> Root {
+        let prefix = self.prefix.clone();
+        if self.only.is_some() { Root::One(prefix) } else { Root::All(prefix) }
+    }
+
+    /// Returns the name that readers use for the file at `path` in the conversation `id`.
+    pub(crate) fn place(&self, id: &Component, path: &RelPath) -> Place {
+        Place::below(&self.root(), &id.to_text(), path)
+    }
+}

@@ -1,0 +1,82 @@
+//! Secrets: masked in what views show, and, where that is asked for, in what is stored.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::model::Analysis;
+use crate::model::Content;
+use crate::model::Json;
+use crate::model::Record;
+use crate::model::Said;
+use crate::redact::Masked;
+use crate::redact::Rules;
+
+/// The attribute that holds a call's arguments.
+const ARGS: &str = "user.ctx.args";
+
+/// The secrets to mask, and where.
+#[derive(Debug, Clone)]
+pub struct Redaction {
+    /// The patterns of secrets.
+    pub rules: Arc<Rules>,
+    /// True if secrets are masked in what is stored, too.
+    pub stored: bool,
+}
+
+impl Redaction {
+    /// Masks the secrets in what a writer said.
+    pub fn hide_said(&self, said: &mut Said) {
+        said.args = said.args.take().map(|args| self.rules.mask_text(&args));
+    }
+
+    /// Returns what was found in an output, with secrets masked: keys of JSON may hold some.
+    pub fn hide_found(&self, found: &Analysis) -> Analysis {
+        let mut found = found.clone();
+        match &mut found.json {
+            Json::Document { shape, example, .. } => {
+                *shape = self.rules.mask_text(shape);
+                *example = example.take().map(|path| self.rules.mask_text(&path));
+            }
+            Json::Lines { shape, .. } => *shape = self.rules.mask_text(shape),
+            Json::No | Json::Broken { .. } => {}
+        }
+        found
+    }
+}
+
+impl Engine {
+    /// Returns `content` as views show it, where secrets are masked; they are masked in what is known
+    /// of it, too.
+    pub(crate) fn mask<'a>(
+        &'a self,
+        content: &'a dyn Content,
+        record: &mut Record,
+        analysis: &mut Arc<Analysis>,
+    ) -> Option<Masked<'a>> {
+        let redaction = self.options.redaction.as_ref()?;
+        redaction.hide_said(&mut record.said);
+        *analysis = Arc::new(redaction.hide_found(analysis));
+        Some(Masked::new(content, &redaction.rules))
+    }
+
+    /// Returns the names that masks in views can have.
+    pub(crate) fn mask_names(&self) -> &[String] {
+        self.options.redaction.as_ref().map_or(&[], |redaction| redaction.rules.names())
+    }
+
+    /// Returns the redaction of what is stored, where that is asked for.
+    pub(crate) fn stored_redaction(&self) -> Option<&Redaction> {
+        self.options.redaction.as_ref().filter(|redaction| redaction.stored)
+    }
+
+    /// Returns the value of an extended attribute as it is to be stored.
+    pub(crate) fn attribute_to_store(&self, name: &OsStr, value: &[u8]) -> Vec<u8> {
+        match (self.stored_redaction(), str::from_utf8(value)) {
+            (Some(redaction), Ok(text)) if name == ARGS => {
+                redaction.rules.mask_text(text).into_bytes()
+            }
+            _ => value.to_vec(),
+        }
+    }
+}

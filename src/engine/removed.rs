@@ -1,0 +1,115 @@
+//! What is left of an output whose content was removed to make room: its `.summary`.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::hash::DefaultHasher;
+use std::hash::Hash as _;
+use std::hash::Hasher as _;
+
+use crate::engine::DirPlace;
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::Result;
+use crate::engine::SourceDir;
+use crate::engine::Version;
+use crate::engine::ViewText;
+use crate::model::Component;
+use crate::model::Folder;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::Time;
+use crate::view;
+use crate::view::Derived;
+use crate::view::Reading;
+use crate::view::View;
+use crate::view::readings;
+
+/// Content that was removed, and where it was.
+#[derive(Debug)]
+pub struct RemovedContent {
+    conversation: Component,
+    path: RelPath,
+    record: Record,
+}
+
+impl RemovedContent {
+    /// Returns the name that the file had.
+    pub fn name(&self) -> &OsStr {
+        self.path.file_name()
+    }
+
+    /// Returns when it was removed.
+    pub fn time(&self) -> Time {
+        let millis = self.record.removed.as_ref().map_or(0, |removal| removal.at);
+        let nanos = millis.rem_euclid(1000) as u32 * 1_000_000;
+        Time { seconds: millis.div_euclid(1000), nanos }
+    }
+}
+
+impl Engine {
+    /// Finds the removed content whose summary `name` means in the directory `dir`.
+    pub fn removed(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<RemovedContent>> {
+        let is_summary = |reading: &Reading| {
+            reading.base.is_none() && matches!(reading.derived, Derived::File(View::Summary))
+        };
+        let Some((stem, _)) = readings(name).find(|(_, reading)| is_summary(reading)) else {
+            return Ok(None);
+        };
+        let place = dir.place()?;
+        let DirPlace::Below(id, folder) = &place else { return Ok(None) };
+        if !place.holds_artifacts() {
+            return Ok(None);
+        }
+        let conversation = self.conversation(id)?;
+        for (file, call) in names(stem, folder.as_os_str() == Folder::Tool.path()) {
+            let Ok(path) = RelPath::below(Some(folder), &file) else { continue };
+            if let Some(record) = conversation.removed(&path)?
+                && call.is_none_or(|call| {
+                    record.said.call.as_ref().is_some_and(|said| call == &**said)
+                })
+            {
+                return Ok(Some(RemovedContent { conversation: id.clone(), path, record }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the version of the summary of removed content.
+    pub fn removed_version(&self, removed: &RemovedContent) -> Result<Version> {
+        let RemovedContent { conversation, path, .. } = removed;
+        let position = self.conversation(conversation)?.position(path)?;
+        let mut hasher = DefaultHasher::new();
+        (position, path, conversation).hash(&mut hasher);
+        Ok(Version { facts: hasher.finish(), ..Version::default() })
+    }
+
+    /// Forgets removed content: its summary is gone, too.
+    pub fn forget_removed(&self, removed: &RemovedContent) -> Result<()> {
+        self.conversation(&removed.conversation)?.forget(&removed.path)?;
+        Ok(())
+    }
+
+    /// Computes the summary of what the file `name` in the directory `dir` was.
+    pub(super) fn show_removed(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<ViewText> {
+        let DirPlace::Below(id, folder) = dir.place()? else { return Err(EngineError::Stale) };
+        let path = RelPath::below(Some(&folder), name)?;
+        let mut record = self.conversation(&id)?.removed(&path)?.ok_or(EngineError::Stale)?;
+        let removal = record.removed.take().ok_or(EngineError::Stale)?;
+        if let Some(redaction) = &self.options.redaction {
+            redaction.hide_said(&mut record.said);
+        }
+        let place = self.options.place(&id, &path);
+        Ok(ViewText::of(view::removed(&record, &removal, &place).into_bytes()))
+    }
+}
+
+/// Returns the files that `stem` may mean: itself, or the output of the call of that id.
+fn names(stem: &OsStr, in_tools: bool) -> impl Iterator<Item = (OsString, Option<&OsStr>)> {
+    let of_call = ["json", "txt"].into_iter().filter(move |_| in_tools).map(move |extension| {
+        let mut name = stem.to_owned();
+        name.push(".");
+        name.push(extension);
+        (name, Some(stem))
+    });
+    std::iter::once((stem.to_owned(), None)).chain(of_call)
+}

@@ -1,0 +1,206 @@
+//! Removing old outputs while a server runs, as the retention rules say.
+//!
+//! Without rules there is no thread and nothing to count. Otherwise one thread of low priority
+//! sweeps: at the start, now and then, and when what was sealed since the last sweep may have passed
+//! a limit. A writer that finds no room makes some itself.
+
+use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::engine::Counters;
+use crate::engine::Engine;
+use crate::engine::Result;
+use crate::engine::sync::Condvar;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::lower_priority;
+use crate::engine::worker::Worker;
+use crate::keep;
+use crate::keep::Outcome;
+use crate::keep::Rules;
+use crate::keep::Scope;
+use crate::model::Component;
+
+/// How often the store is swept without a reason; the age of outputs is known that exactly.
+const EVERY: Duration = Duration::from_mins(10);
+/// With a short age, a tenth of it, but not less than this.
+const OFTEN: Duration = Duration::from_secs(1);
+/// How long sealed outputs gather before a sweep.
+const GATHER: Duration = Duration::from_millis(200);
+/// How long a writer that could be given no room keeps others from trying again.
+const FRUITLESS: Duration = Duration::from_millis(100);
+/// How long a writer waits for what was just closed to be sealed, since only then it can go.
+const SEALING: Duration = Duration::from_millis(500);
+
+/// The retention of outputs: decides when to sweep, and sweeps.
+#[derive(Default)]
+pub(crate) struct Retention {
+    schedule: Mutex<Schedule>,
+    changed: Condvar,
+    thread: Worker,
+}
+
+/// What is to be swept, and when.
+#[derive(Default)]
+struct Schedule {
+    closed: bool,
+    /// True if the whole store is to be swept.
+    store: bool,
+    /// The conversations that are to be swept.
+    conversations: BTreeSet<Component>,
+    /// The bytes that may be sealed before the next sweep, of each conversation that was swept.
+    room: HashMap<Component, u64>,
+    store_room: Option<u64>,
+    /// When a writer was last refused room because nothing could be removed.
+    fruitless: Option<Instant>,
+}
+
+impl Retention {
+    /// Starts the thread that sweeps, if there are rules.
+    pub(crate) fn start(&self, engine: &Arc<Engine>) -> io::Result<()> {
+        if engine.options.keep.is_empty() {
+            return Ok(());
+        }
+        let engine = Arc::clone(engine);
+        self.thread.start("ctxfs-keep", move || work(&engine))
+    }
+
+    /// Notes that an artifact of `bytes` bytes was sealed in a conversation.
+    pub(crate) fn note_sealed(&self, rules: &Rules, id: &Component, bytes: u64) {
+        if !rules.bound_bytes() {
+            return;
+        }
+        let mut schedule = self.schedule.lock();
+        if rules.conversation.is_some() && !spend(schedule.room.get_mut(id), bytes) {
+            schedule.conversations.insert(id.clone());
+        }
+        if rules.store.is_some() || rules.free.is_some() {
+            schedule.store |= !spend(schedule.store_room.as_mut(), bytes);
+        }
+        let due = schedule.store || !schedule.conversations.is_empty();
+        drop(schedule);
+        if due {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for the next sweep that is due; none at the end.
+    fn next(&self, every: Duration) -> Option<Scope> {
+        let idle = |schedule: &mut Schedule| {
+            !schedule.closed && !schedule.store && schedule.conversations.is_empty()
+        };
+        let mut schedule = self.schedule.lock();
+        let timeout = self.changed.wait_while_for(&mut schedule, idle, every);
+        self.changed.wait_while_for(&mut schedule, |schedule| !schedule.closed, GATHER);
+        if schedule.closed {
+            return None;
+        }
+        if std::mem::take(&mut schedule.store) || timeout.timed_out() {
+            schedule.conversations.clear();
+            return Some(Scope::Store);
+        }
+        schedule.conversations.pop_first().map(Scope::Conversation)
+    }
+
+    /// Takes in how much room a sweep found or made.
+    fn learn(&self, scope: &Scope, outcome: Outcome) {
+        let mut schedule = self.schedule.lock();
+        match scope {
+            Scope::Store => {
+                schedule.room = outcome.plan.room;
+                schedule.store_room = outcome.plan.store_room;
+            }
+            Scope::Conversation(_) => schedule.room.extend(outcome.plan.room),
+        }
+    }
+
+    /// Takes in whether room could be made for a writer.
+    fn note_room_made(&self, outcome: &Outcome) {
+        let plan = &outcome.plan;
+        let has_room =
+            plan.store_room.into_iter().chain(plan.room.values().copied()).any(|room| room > 0);
+        let fruitless = outcome.removed.is_empty() && !has_room;
+        self.schedule.lock().fruitless = fruitless.then(Instant::now);
+    }
+
+    fn is_fruitless(&self) -> bool {
+        self.schedule.lock().fruitless.is_some_and(|since| since.elapsed() < FRUITLESS)
+    }
+
+    /// Ends the thread. A sweep that is under way stops.
+    pub(crate) fn finish(&self) {
+        self.schedule.lock().closed = true;
+        self.changed.notify_all();
+        self.thread.join();
+    }
+
+    /// Makes room for `growth` more bytes below the quota of a conversation, where a rule bounds its
+    /// bytes.
+    pub(super) fn make_room_in(
+        &self,
+        engine: &Engine,
+        id: &Component,
+        quota: u64,
+        growth: u64,
+    ) -> Result<()> {
+        let Some(limit) = engine.options.keep.conversation else { return Ok(()) };
+        let conversation = Some(limit.min(quota.saturating_sub(growth)));
+        let rules = Rules { conversation, ..Rules::default() };
+        self.make_room(engine, &rules, &Scope::Conversation(id.clone()))
+    }
+
+    /// Makes room for `length` more bytes on the disk, so that `least` stay free, where a rule bounds
+    /// the disk.
+    pub(super) fn make_room_on_disk(&self, engine: &Engine, least: u64, length: u64) -> Result<()> {
+        let Some(free) = engine.options.keep.free else { return Ok(()) };
+        let free = Some(free.max(least.saturating_add(length)));
+        self.make_room(engine, &Rules { free, ..Rules::default() }, &Scope::Store)
+    }
+
+    fn make_room(&self, engine: &Engine, rules: &Rules, scope: &Scope) -> Result<()> {
+        if !self.is_fruitless() {
+            engine.settle(SEALING);
+            self.note_room_made(&self.sweep(engine, rules, scope)?);
+        }
+        Ok(())
+    }
+
+    fn sweep(&self, engine: &Engine, rules: &Rules, scope: &Scope) -> Result<Outcome> {
+        let stop = || self.schedule.lock().closed;
+        let outcome = keep::carry_out(&engine.store, rules, scope, &stop, &mut |_, _| {})?;
+        if !outcome.removed.is_empty() {
+            let bytes: u64 = outcome.removed.iter().map(|victim| victim.doomed.size).sum();
+            tracing::info!(outputs = outcome.removed.len(), bytes, "old outputs were removed");
+            Counters::add(&engine.counters.removed, outcome.removed.len() as u64);
+        }
+        Ok(outcome)
+    }
+}
+
+/// Takes `bytes` from the room that was left. Returns true if they fit.
+fn spend(room: Option<&mut u64>, bytes: u64) -> bool {
+    let Some(room) = room else { return false };
+    let left = room.checked_sub(bytes);
+    *room = left.unwrap_or(0);
+    left.is_some()
+}
+
+fn work(engine: &Engine) {
+    lower_priority();
+    let (rules, retention) = (&engine.options.keep, &engine.retention);
+    let every = rules.age.map_or(EVERY, |age| (age / 10).clamp(OFTEN, EVERY));
+    retention.schedule.lock().store = true;
+    while let Some(scope) = retention.next(every) {
+        let swept = catch_unwind(AssertUnwindSafe(|| retention.sweep(engine, rules, &scope)));
+        match swept {
+            Ok(Ok(outcome)) => retention.learn(&scope, outcome),
+            Ok(Err(error)) => tracing::warn!(%error, "old outputs were not removed"),
+            Err(_) => tracing::error!("removing old outputs panicked"),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Searching: `.grep/` of a directory, a search of all artifacts below it.
+
+use std::fs::File;
+use std::hash::DefaultHasher;
+use std::hash::Hash as _;
+use std::hash::Hasher as _;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::engine::Computed;
+use crate::engine::Counters;
+use crate::engine::DirPlace;
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::FileId;
+use crate::engine::Result;
+use crate::engine::SourceDir;
+use crate::engine::Version;
+use crate::engine::ViewText;
+use crate::engine::deadline::deadline;
+use crate::engine::live::LiveFiles;
+use crate::engine::spool::Spool;
+use crate::materialize::Marks;
+use crate::materialize::Plain;
+use crate::materialize::plain;
+use crate::model::RelPath;
+use crate::model::Root;
+use crate::store::Artifact;
+use crate::store::Artifacts;
+use crate::store::read_full_at;
+use crate::store::stat_file;
+use crate::view;
+use crate::view::Corpus;
+use crate::view::Directory;
+use crate::view::Loaded;
+use crate::view::Query;
+
+/// Returns the directory as a reader of the tree names it.
+fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
+    let id = place.conversation().ok_or(EngineError::Stale)?;
+    let path = place.path().map_or_else(String::new, |path| format!("/{path}"));
+    Ok(format!("{}{path}", root.of(&id.to_text())))
+}
+
+impl Engine {
+    /// Returns the version of a search of the directory `dir`: it changes with every artifact below
+    /// it, and with every record of the conversation.
+    pub fn search_version(&self, dir: &dyn SourceDir) -> Result<Version> {
+        let stat = dir.dir()?.stat_self()?;
+        let place = dir.place()?;
+        let id = place.conversation().ok_or(EngineError::Stale)?;
+        let mut hasher = DefaultHasher::new();
+        self.conversation(id)?.version()?.hash(&mut hasher);
+        (id, place.path()).hash(&mut hasher);
+        Ok(Version {
+            changes: self.watches.number(FileId::of(&stat)),
+            modified: stat.mtime.as_nanos(),
+            facts: hasher.finish(),
+            ..Version::default()
+        })
+    }
+
+    /// Searches all artifacts below a directory.
+    pub(super) fn search(&self, of: &Computed, query: &Query, again: bool) -> Result<ViewText> {
+        let dir = of.base.dir()?;
+        if again && of.version != self.search_version(dir)? {
+            return Err(EngineError::Stale);
+        }
+        let expired = deadline(self.options.view_deadline);
+        let (place, id) = (dir.place()?, FileId::of(&dir.dir()?.stat_self()?));
+        let outputs = self.outputs(&place, id)?;
+        let directory = Directory {
+            path: &shown_path(&place, &self.options.root())?,
+            corpus: &outputs,
+            redacts: self.options.redaction.as_ref().map(|redaction| &*redaction.rules),
+        };
+        let room = |length| self.room_for_text(length);
+        let mut spool = Spool::new(&self.cache, &room);
+        let rendered = view::render_many(query, &directory, &expired, &mut spool)?;
+        if !rendered.whole {
+            // The next look-up gets another try.
+            Counters::add(&self.counters.views_out_of_time, 1);
+            self.watches.renew(id);
+        }
+        Ok(spool.finish(rendered, None)?)
+    }
+
+    fn outputs(&self, place: &DirPlace, id: FileId) -> Result<Outputs<'_>> {
+        let conversation = place.conversation().ok_or(EngineError::Stale)?;
+        let conversation = self.conversation(conversation)?;
+        let mut arming = self.watches.arm(id);
+        let artifacts = Artifacts::below(&conversation, place.path(), |dir| arming.enter(dir))?;
+        arming.done();
+        Ok(Outputs { artifacts, live: &self.live, base: place.path().cloned() })
+    }
+}
+
+/// The artifacts to be searched.
+struct Outputs<'a> {
+    artifacts: Artifacts,
+    /// The files that are being written now.
+    live: &'a LiveFiles,
+    /// The directory that the paths begin in; none, where that is the conversation.
+    base: Option<RelPath>,
+}
+
+impl Outputs<'_> {
+    /// Returns true for the log of a terminal, whose text is searched.
+    fn is_log(&self, number: usize) -> bool {
+        let path = self.artifacts.path(number);
+        let Some(base) = &self.base else { return path.is_terminal() };
+        let whole = Path::new(base.as_os_str()).join(path.as_os_str());
+        RelPath::new(whole).is_ok_and(|path| path.is_terminal())
+    }
+}
+
+/// Reads from the start, as [`read_full_at`] does. A small file takes one call: reads fail and are
+/// interrupted between pages of memory, so one that stops inside a page has met the end.
+fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+    const PAGE: usize = 4096;
+    match file.read_at(buffer, 0) {
+        Ok(count) if !count.is_multiple_of(PAGE) => Ok(count),
+        _ => read_full_at(file, 0, buffer),
+    }
+}
+
+impl Corpus for Outputs<'_> {
+    fn len(&self) -> usize {
+        self.artifacts.len()
+    }
+
+    fn path(&self, number: usize) -> &RelPath {
+        self.artifacts.path(number)
+    }
+
+    fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded> {
+        let file = match self.artifacts.open(number) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loaded::Gone),
+            Err(error) => return Err(error),
+        };
+        let settled = self.live.length(&file)?;
+        let most = settled.map_or(buffer.len(), |length| buffer.len().min(length as usize));
+        let count = read_start(&file, &mut buffer[..most])?;
+        let is_log = self.is_log(number);
+        if count < buffer.len() {
+            let text =
+                if is_log { plain(&buffer[..count]) } else { return Ok(Loaded::Whole(count)) };
+            buffer[..text.len()].copy_from_slice(&text);
+            return Ok(Loaded::Whole(text.len()));
+        }
+        let length = settled.map_or_else(|| stat_file(&file).map(|stat| stat.size), Ok)?;
+        let artifact = Artifact::new(Arc::new(file), length);
+        if !is_log {
+            return Ok(Loaded::Opened(Box::new(artifact)));
+        }
+        let (marks, _) = Marks::of(&artifact, &|| false)?;
+        Ok(Loaded::Opened(Box::new(Plain::new(artifact, marks)?)))
+    }
+}

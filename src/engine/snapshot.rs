@@ -1,0 +1,115 @@
+//! What views are computed from: files and directories as a door knows them, and snapshots of files.
+//!
+//! A door knows more of a file than the disk does (who writes it, how far it is analysed), so it
+//! hands the engine a [`SourceFile`] and the engine takes snapshots of that. No inode or handle of
+//! a door is known here.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::Result;
+use crate::engine::Version;
+use crate::engine::tracker::RewriteCount;
+use crate::engine::tracker::Tracker;
+use crate::model::Component;
+use crate::model::Place;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::Dir;
+use crate::store::Stat;
+
+/// A file at one moment, between two writes.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The file, open for reading. It may grow, or be overwritten, while it is read.
+    pub file: Arc<File>,
+    /// The attributes that the disk had for it.
+    pub stat: Stat,
+    /// The bytes that its readers may see: a message log ends with its last whole line.
+    pub length: u64,
+    /// The number of changes that this process had seen.
+    pub changes: u64,
+    /// True if it is open for writing.
+    pub is_written: bool,
+    /// Its record, without its extended attributes.
+    pub record: Record,
+    /// The name that readers use for it.
+    pub place: Place,
+}
+
+/// A regular file of a conversation, as a door knows it.
+pub trait SourceFile: Send + Sync {
+    /// Takes a snapshot of the file. [`crate::engine::EngineError::Stale`] where it is gone.
+    fn snapshot(&self, engine: &Engine) -> Result<Snapshot>;
+
+    /// Returns the version of the file at the moment of `snapshot`.
+    fn version(&self, engine: &Engine, snapshot: &Snapshot) -> Result<Version>;
+
+    /// Returns its conversation; none, where it has none any more.
+    fn conversation(&self) -> Option<Component>;
+
+    /// Returns true if it is the log of a terminal, whose views show its text.
+    fn is_log(&self) -> bool;
+
+    /// Returns the number of changes that this process has seen.
+    fn changes(&self) -> u64;
+
+    /// Counts one more change, so that the next look finds another version: a view ran out of time.
+    fn note_change(&self);
+
+    /// Takes in what other processes did to the file, which is open as `file`. Returns how often its
+    /// bytes were rewritten, and its attributes.
+    fn rewrites(&self, file: &File) -> Result<(RewriteCount, Stat)>;
+
+    /// Returns how often its bytes were rewritten by this process.
+    fn own_rewrites(&self) -> u64;
+
+    /// Returns the state of its analysis.
+    fn tracker(&self) -> &Tracker;
+}
+
+/// Where a directory is in the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DirPlace {
+    /// The directory of all conversations.
+    Root,
+    /// The directory of a conversation.
+    Conversation(Component),
+    /// A directory below that of a conversation.
+    Below(Component, RelPath),
+}
+
+impl DirPlace {
+    /// Returns the conversation that it is, or is in.
+    pub fn conversation(&self) -> Option<&Component> {
+        match self {
+            Self::Root => None,
+            Self::Conversation(id) | Self::Below(id, _) => Some(id),
+        }
+    }
+
+    /// Returns its path in the conversation; none, where it is the conversation itself.
+    pub fn path(&self) -> Option<&RelPath> {
+        match self {
+            Self::Root | Self::Conversation(_) => None,
+            Self::Below(_, path) => Some(path),
+        }
+    }
+
+    /// Returns true if artifacts may stand in it.
+    pub fn holds_artifacts(&self) -> bool {
+        let path = self.path().map_or(&[][..], |path| path.as_os_str().as_bytes());
+        path == b"artifacts" || path.starts_with(b"artifacts/")
+    }
+}
+
+/// A directory of the tree, as a door knows it.
+pub trait SourceDir: Send + Sync {
+    /// Returns where it is now.
+    fn place(&self) -> Result<DirPlace>;
+
+    /// Returns the directory on disk.
+    fn dir(&self) -> Result<&Dir>;
+}

@@ -1,0 +1,223 @@
+//! Space: the cap of an artifact, the quota of a conversation, and what the store's disk has left.
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::EngineOptions;
+use crate::engine::Result;
+use crate::engine::sync::DashMap;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::atomic::AtomicU64;
+use crate::engine::sync::atomic::Ordering::Relaxed;
+use crate::engine::sync::now;
+use crate::model::Component;
+use crate::store::Conversation;
+use crate::store::Used;
+
+/// The bytes that may be written between two measurements.
+const BETWEEN: u64 = 16 * 1024 * 1024;
+/// The same, for each artifact whose size a measurement of a quota has to ask for: what a
+/// measurement costs a small output does not grow with their number.
+const FOR_EACH: u64 = 4096;
+/// Measurements of a quota that find too little for a write take at most one in so many parts of
+/// the time, as long as nothing is removed here.
+const REFUSING: u32 = 10;
+/// A measurement that takes less than this may be made each time.
+const QUICK: Duration = Duration::from_millis(1);
+
+/// What disk and quotas have left, measured now and then, so that writers stop before either is
+/// full.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    disk: Allowance,
+    quotas: DashMap<Component, Arc<Quota>>,
+}
+
+/// What is known of a conversation's quota.
+#[derive(Debug, Default)]
+struct Quota {
+    allowance: Allowance,
+    refusal: Mutex<Option<Refusal>>,
+}
+
+/// A measurement that found too little, and how long it is believed.
+#[derive(Debug)]
+struct Refusal {
+    free: u64,
+    until: Instant,
+}
+
+/// The bytes that may be written before the next measurement.
+#[derive(Debug, Default)]
+struct Allowance(AtomicU64);
+
+/// What a measurement has found.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    /// The bytes that would fit.
+    free: u64,
+    /// The most bytes before the next measurement.
+    between: u64,
+}
+
+impl Allowance {
+    /// Returns true if `length` more bytes fit; `measure` finds out how many would.
+    fn spend(&self, length: u64, measure: impl FnOnce() -> Result<Measured>) -> Result<bool> {
+        let spent = self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(length));
+        if spent.is_ok() {
+            return Ok(true);
+        }
+        let Measured { free, between } = measure()?;
+        // Other writers use the same room: half of it at most before the next measurement.
+        self.0.store((free.saturating_sub(length) / 2).min(between), Relaxed);
+        Ok(length <= free)
+    }
+}
+
+impl Quota {
+    /// Returns true if `growth` more bytes fit.
+    fn spend(&self, growth: u64, measure: impl FnOnce() -> Result<Measured>) -> Result<bool> {
+        let started = now();
+        let refuses = |refusal: &Refusal| growth > refusal.free && started < refusal.until;
+        if self.refusal.lock().as_ref().is_some_and(refuses) {
+            return Ok(false);
+        }
+        let mut free = 0;
+        let measure = || measure().inspect(|measured| free = measured.free);
+        let fits = self.allowance.spend(growth, measure)?;
+        let took = started.elapsed();
+        if !fits && took > QUICK {
+            *self.refusal.lock() = Some(Refusal { free, until: now() + took * REFUSING });
+        }
+        Ok(fits)
+    }
+}
+
+/// Checks that an artifact that ends at `end` stays below its cap: [`EngineError::TooLarge`].
+pub(crate) fn check_cap(
+    options: &EngineOptions,
+    is_terminal: impl FnOnce() -> bool,
+    end: u64,
+) -> Result<()> {
+    let over = |cap: Option<u64>| cap.filter(|most| end > *most);
+    let log = over(options.max_terminal).filter(|_| is_terminal());
+    match over(options.max_artifact).into_iter().chain(log).min() {
+        Some(most) => Err(EngineError::TooLarge(most)),
+        None => Ok(()),
+    }
+}
+
+impl Space {
+    /// Checks that `length` more bytes leave enough on the disk, even without the cached texts, and,
+    /// if outputs `may_go`, after the oldest are removed: [`EngineError::DiskNearlyFull`].
+    pub(crate) fn check_disk(&self, engine: &Engine, length: u64, may_go: bool) -> Result<()> {
+        let least = engine.options.min_free;
+        let free = || -> Result<u64> {
+            let space = engine.store.space()?;
+            Ok((space.f_bavail * space.f_frsize).saturating_sub(least))
+        };
+        let make_room = || match free()? {
+            enough if enough >= length => Ok(enough),
+            _ => {
+                engine.cache.clear()?;
+                let free_now = free()?;
+                if free_now >= length || !may_go {
+                    return Ok(free_now);
+                }
+                engine.retention.make_room_on_disk(engine, least, length)?;
+                free()
+            }
+        };
+        let measure = || Ok(Measured { free: make_room()?, between: BETWEEN });
+        if least == 0 || self.disk.spend(length, measure)? {
+            return Ok(());
+        }
+        Err(EngineError::DiskNearlyFull(least))
+    }
+
+    /// Checks that artifacts that grow by `growth` stay below the conversation's quota, if
+    /// need be after the oldest are removed: [`EngineError::OverQuota`].
+    pub(crate) fn check_quota(
+        &self,
+        engine: &Engine,
+        conversation: &Conversation,
+        growth: u64,
+    ) -> Result<()> {
+        let Some(quota) = engine.options.quota.filter(|_| growth > 0) else { return Ok(()) };
+        let free = || -> Result<Measured> {
+            let Used { artifacts, bytes } = conversation.used()?;
+            Ok(Measured { free: quota.saturating_sub(bytes), between: between(artifacts) })
+        };
+        let measure = || match free()? {
+            enough if enough.free >= growth => Ok(enough),
+            _ => {
+                engine.retention.make_room_in(engine, conversation.id(), quota, growth)?;
+                free()
+            }
+        };
+        let known = Arc::clone(&*self.quotas.entry(conversation.id().clone()).or_default());
+        if known.spend(growth, measure)? {
+            return Ok(());
+        }
+        Err(EngineError::OverQuota(quota))
+    }
+
+    /// Notes that something of a conversation was removed, cut or moved.
+    pub(crate) fn freed(&self, conversation: &Component) {
+        if let Some(known) = self.quotas.get(conversation) {
+            *known.refusal.lock() = None;
+        }
+    }
+}
+
+/// Returns the bytes between two measurements of a conversation of so many artifacts.
+fn between(artifacts: u64) -> u64 {
+    BETWEEN.max(artifacts.saturating_mul(FOR_EACH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether so many bytes fit, and whether that took a measurement, which finds `room`.
+    fn spend(quota: &Quota, growth: u64, room: u64) -> (bool, bool) {
+        let mut measured = false;
+        let measure = || {
+            measured = true;
+            Ok(Measured { free: room, between: between(0) })
+        };
+        (quota.spend(growth, measure).unwrap(), measured)
+    }
+
+    #[test]
+    fn an_output_pays_for_one_size_at_most_however_many_artifacts_there_are() {
+        const OUTPUTS: u64 = 500_000;
+        for artifacts in [0, 1000, 100_000] {
+            let (quota, mut asked) = (Quota::default(), 0);
+            for _ in 0..OUTPUTS {
+                let measure = || {
+                    asked += artifacts;
+                    Ok(Measured { free: u64::MAX, between: between(artifacts) })
+                };
+                assert!(quota.spend(4096, measure).unwrap());
+            }
+            assert!(asked <= OUTPUTS, "{asked} sizes for {OUTPUTS} outputs beside {artifacts}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_holds_until_something_is_removed() {
+        let (space, id) = (Space::default(), Component::new("c").unwrap());
+        let quota = Arc::clone(&*space.quotas.entry(id.clone()).or_default());
+        assert_eq!(spend(&quota, 100, 50), (false, true));
+        let until = now() + Duration::from_hours(1);
+        *quota.refusal.lock() = Some(Refusal { free: 50, until });
+        assert_eq!(spend(&quota, 100, 1000), (false, false));
+        assert_eq!(spend(&quota, 50, 50), (true, true));
+        space.freed(&id);
+        assert_eq!(spend(&quota, 100, 1000), (true, true));
+    }
+}

@@ -1,0 +1,339 @@
+//! Collecting a text of unknown length in bounded memory.
+
+use std::cell::Cell;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::io::Write;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::engine::text::MARK;
+use crate::engine::text::ViewText;
+use crate::engine::text::in_memory;
+use crate::store::Cache;
+use crate::store::CacheKey;
+use crate::store::Draft;
+use crate::view::Rendered;
+
+/// The bytes that a text may have in memory before it goes to a file of the store's cache.
+const IN_MEMORY: usize = 256 * 1024;
+/// The bytes that all texts may have in memory together. Past it, new ones go to files at once,
+/// but for the smallest: clients may hold any number of files open.
+const ALL_IN_MEMORY: u64 = 64 << 20;
+/// A text so small that a descriptor would cost more than it saves.
+const SMALL: usize = 512;
+/// A text that took longer than this to compute is kept in the store's cache, however small.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Checks that so many more bytes have room on the disk.
+pub(super) type RoomCheck<'a> = dyn Fn(u64) -> io::Result<()> + Sync + 'a;
+
+/// A text of unknown length that is being computed, in bounded memory.
+///
+/// It is written through a shared reference, so that its beginning can be handed out meanwhile.
+pub(crate) struct Spool<'a> {
+    cache: &'a Cache,
+    room: &'a RoomCheck<'a>,
+    started: Instant,
+    text: RefCell<Collected>,
+    /// True once its beginning was handed out: readers of that look for the rest on disk.
+    given: Cell<bool>,
+}
+
+#[derive(Default)]
+struct Collected {
+    memory: Vec<u8>,
+    /// The file of a text that has outgrown memory, and its length.
+    disk: Option<(Draft, u64)>,
+}
+
+impl<'a> Spool<'a> {
+    /// Begins a text. Once it outgrows memory it goes to `cache`, where `room` allows it.
+    pub(super) fn new(cache: &'a Cache, room: &'a RoomCheck<'a>) -> Self {
+        let (text, given) = (RefCell::default(), Cell::new(false));
+        Self { cache, room, started: Instant::now(), text, given }
+    }
+
+    /// Returns the bytes so far.
+    pub(super) fn len(&self) -> u64 {
+        let Collected { memory, disk } = &*self.text.borrow();
+        disk.as_ref().map_or(memory.len() as u64, |(_, length)| *length)
+    }
+
+    /// Returns the text so far, behind `notice`. The whole is then kept however small it is.
+    pub(super) fn beginning(&self, notice: String) -> ViewText {
+        self.given.set(true);
+        let Collected { memory, disk } = &*self.text.borrow();
+        let mut head = notice.into_bytes();
+        let notice = head.len();
+        head.extend_from_slice(memory);
+        let on_disk = disk.as_ref().map(|(draft, length)| (Arc::clone(draft.file()), *length));
+        ViewText::new(head, notice, on_disk).with_whole(false)
+    }
+
+    /// Ends the text, with its notice first. With a `key` it is kept on disk, if it is whole and
+    /// outgrew memory or took long.
+    pub(super) fn finish(self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<ViewText> {
+        let Rendered { notice, whole } = rendered;
+        let key = key.filter(|_| whole);
+        let late = self.given.get() || self.started.elapsed() >= SLOW;
+        let mut head = notice.unwrap_or_default().into_bytes();
+        let Collected { mut memory, disk } = self.text.take();
+        let notice = head.len();
+        let mut on_disk = None;
+        if let Some((draft, length)) = disk {
+            on_disk = Some((Arc::clone(draft.file()), length));
+            if let Some(key) = &key {
+                keep(self.cache, draft, length, &head, key)?;
+            }
+        } else {
+            if let Some(key) = key.as_ref().filter(|_| late)
+                && let Err(error) = keep_small(self.cache, &memory, &head, key)
+            {
+                tracing::debug!(%error, "a small text is not kept");
+            }
+            if memory.len() > SMALL && in_memory() > ALL_IN_MEMORY {
+                on_disk = Some(self.spill(&memory)?);
+            } else {
+                head.append(&mut memory);
+            }
+        }
+        head.shrink_to_fit();
+        Ok(ViewText::new(head, notice, on_disk).with_whole(whole).with_key(key))
+    }
+
+    /// Writes a text to a file without a name.
+    fn spill(&self, text: &[u8]) -> io::Result<(Arc<File>, u64)> {
+        (self.room)(text.len() as u64)?;
+        let draft = self.cache.draft()?;
+        draft.file().write_all_at(text, 0)?;
+        Ok((Arc::clone(draft.file()), text.len() as u64))
+    }
+
+    fn add(&self, bytes: &[u8]) -> io::Result<()> {
+        let Collected { memory, disk } = &mut *self.text.borrow_mut();
+        if disk.is_none() && memory.len() + bytes.len() <= IN_MEMORY {
+            memory.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let (draft, length) = match disk {
+            Some(disk) => disk,
+            None => disk.insert((self.cache.draft()?, 0)),
+        };
+        for bytes in [&std::mem::take(memory)[..], bytes] {
+            (self.room)(bytes.len() as u64)?;
+            draft.file().write_all_at(bytes, *length)?;
+            *length += bytes.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps a draft of `length` bytes as a whole text.
+fn keep(cache: &Cache, draft: Draft, length: u64, notice: &[u8], key: &CacheKey) -> io::Result<()> {
+    let end = [notice, &(notice.len() as u64).to_le_bytes(), MARK].concat();
+    draft.file().write_all_at(&end, length)?;
+    if let Err(error) = cache.keep(draft, key) {
+        tracing::debug!(%error, "a text is not kept");
+    }
+    Ok(())
+}
+
+fn keep_small(cache: &Cache, text: &[u8], notice: &[u8], key: &CacheKey) -> io::Result<()> {
+    let draft = cache.draft()?;
+    draft.file().write_all_at(text, 0)?;
+    keep(cache, draft, text.len() as u64, notice, key)
+}
+
+impl Write for Spool<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for &Spool<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.add(bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::engine::text_cache::text_cache;
+    use crate::store::Store;
+
+    fn all(body: &ViewText) -> Vec<u8> {
+        body.read(0, usize::MAX, <[u8]>::to_vec).unwrap()
+    }
+
+    fn noted(notice: &str) -> Rendered {
+        Rendered { notice: Some(notice.to_owned()), whole: true }
+    }
+
+    fn store() -> (TempDir, Cache) {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Store::open(dir.path()).unwrap().cache(1 << 30);
+        (dir, cache)
+    }
+
+    fn large() -> Vec<u8> {
+        (0..IN_MEMORY * 2).map(|i| (i % 251) as u8).collect()
+    }
+
+    /// Files in the cache; none, where there is no cache.
+    fn files(dir: &TempDir) -> usize {
+        std::fs::read_dir(dir.path().join("cache")).map_or(0, Iterator::count)
+    }
+
+    #[test]
+    fn a_small_result_stays_in_memory_behind_its_notice() {
+        let (dir, cache) = store();
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        (&spool).write_all(b"body\n").unwrap();
+        let key = CacheKey::of(&[b"small"]);
+        let body = spool.finish(noted("# notice\n"), key).unwrap();
+        assert_eq!(all(&body), b"# notice\nbody\n");
+        assert_eq!(body.len(), 14);
+        assert_eq!(body.read(7, 4, <[u8]>::to_vec).unwrap(), b"e\nbo");
+        assert_eq!(body.read(99, 4, <[u8]>::to_vec).unwrap(), b"");
+        assert_eq!(files(&dir), 0);
+    }
+
+    #[test]
+    fn a_large_result_goes_to_disk_and_reads_the_same() {
+        let (dir, cache) = store();
+        let wanted = large();
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        (&spool).write_all(&wanted).unwrap();
+        assert_eq!(files(&dir), 1);
+        let body = spool.finish(noted("# n\n"), None).unwrap();
+        assert_eq!(files(&dir), 0, "nobody else may use it");
+        assert_eq!(&all(&body)[4..], wanted);
+        assert_eq!(body.read(2, 6, <[u8]>::to_vec).unwrap(), b"n\n\x00\x01\x02\x03");
+        let end = body.len();
+        assert_eq!(body.read(end - 3, 9, <[u8]>::to_vec).unwrap(), &wanted[wanted.len() - 3..]);
+    }
+
+    #[test]
+    fn a_large_result_with_a_key_is_kept() {
+        let (dir, cache) = store();
+        let key = CacheKey::of(&[b"large"]).unwrap();
+        assert!(ViewText::cached(&cache, &key).is_none());
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        large().chunks(1000).for_each(|piece| (&spool).write_all(piece).unwrap());
+        assert!(ViewText::cached(&cache, &key).is_none());
+        let made = spool.finish(noted("# notice\n"), Some(key.clone())).unwrap();
+        let kept = ViewText::cached(&cache, &key).unwrap();
+        assert_eq!(all(&kept), all(&made));
+        assert_eq!((kept.notice_length(), kept.key().cloned()), (9, Some(key.clone())));
+        std::fs::remove_dir_all(dir.path().join("cache")).unwrap();
+        assert_eq!(all(&kept), all(&made));
+        assert!(ViewText::cached(&cache, &key).is_none());
+    }
+
+    /// Whoever asks for the size of a view opens it next: it must still be there then.
+    #[test]
+    fn the_largest_results_are_held_and_only_a_few_of_them() {
+        let bodies = text_cache(8 << 20);
+        let body = |number: u64| {
+            let file = tempfile::tempfile().unwrap();
+            let on_disk = Some((Arc::new(file), number << 40));
+            Arc::new(ViewText::new(Vec::new(), 0, on_disk))
+        };
+        for number in 1..20 {
+            bodies.insert(number, body(number));
+            assert!(bodies.get(&number).is_some(), "{number}");
+        }
+        assert!(bodies.len() <= 4, "{}", bodies.len());
+    }
+
+    #[test]
+    fn what_ran_out_of_time_is_not_kept() {
+        let (dir, cache) = store();
+        let key = CacheKey::of(&[b"late"]).unwrap();
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        (&spool).write_all(&large()).unwrap();
+        let late = Rendered { notice: None, whole: false };
+        let body = spool.finish(late, Some(key.clone())).unwrap();
+        assert_eq!((all(&body), body.is_whole(), body.key()), (large(), false, None));
+        assert!(ViewText::cached(&cache, &key).is_none());
+        assert_eq!(files(&dir), 0);
+    }
+
+    #[test]
+    fn a_beginning_stays_as_it_was_given() {
+        for size in [10, IN_MEMORY * 2] {
+            let (dir, cache) = store();
+            let spool = Spool::new(&cache, &|_| Ok(()));
+            let wanted: Vec<u8> = large().into_iter().cycle().take(size * 2).collect();
+            (&spool).write_all(&wanted[..size]).unwrap();
+            let beginning = spool.beginning("# more\n".to_owned());
+            assert_eq!(spool.len(), size as u64);
+            (&spool).write_all(&wanted[size..]).unwrap();
+            let key = CacheKey::of(&[b"late"]).unwrap();
+            let body = spool.finish(noted("# all\n"), Some(key.clone())).unwrap();
+            assert_eq!(all(&beginning), [b"# more\n", &wanted[..size]].concat());
+            assert!(!beginning.is_whole());
+            assert_eq!(all(&body), [b"# all\n", &wanted[..]].concat());
+            assert_eq!(all(&ViewText::cached(&cache, &key).unwrap()), all(&body));
+            assert_eq!(files(&dir), 1);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_result_is_not_taken_for_one() {
+        let (dir, cache) = store();
+        let key = CacheKey::of(&[b"large"]).unwrap();
+        let spool = Spool::new(&cache, &|_| Ok(()));
+        (&spool).write_all(&large()).unwrap();
+        spool.finish(noted(""), Some(key.clone())).unwrap();
+        let path = std::fs::read_dir(dir.path().join("cache")).unwrap().next().unwrap().unwrap();
+        let whole = std::fs::read(path.path()).unwrap();
+        for length in [0, 7, 16, whole.len() - 1] {
+            std::fs::write(path.path(), &whole[..length]).unwrap();
+            assert!(ViewText::cached(&cache, &key).is_none(), "{length}");
+        }
+        let mut end = whole.clone();
+        let length = end.len();
+        end[length - 16..length - 8].fill(0xff);
+        std::fs::write(path.path(), end).unwrap();
+        assert!(ViewText::cached(&cache, &key).is_none());
+        std::fs::write(path.path(), whole).unwrap();
+        assert_eq!(all(&ViewText::cached(&cache, &key).unwrap()), large());
+    }
+
+    #[test]
+    fn a_disk_without_room_is_an_error() {
+        let (dir, cache) = store();
+        let left = Mutex::new(IN_MEMORY as u64 + 1000);
+        let room = |bytes: u64| {
+            let mut left = left.lock().unwrap();
+            let full = || io::Error::from_raw_os_error(libc::ENOSPC);
+            *left = left.checked_sub(bytes).ok_or_else(full)?;
+            Ok(())
+        };
+        let spool = Spool::new(&cache, &room);
+        (&spool).write_all(&vec![0; IN_MEMORY]).unwrap();
+        (&spool).write_all(&[0; 1000]).unwrap();
+        let error = (&spool).write_all(&[0; 1]).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        drop(spool);
+        assert_eq!(files(&dir), 0);
+    }
+}

@@ -1,0 +1,38 @@
+//! Locks, threads and time as the program uses them.
+
+pub(crate) use std::sync::atomic;
+#[cfg(test)]
+pub(crate) use std::sync::mpsc;
+pub(crate) use std::thread;
+use std::time::Instant;
+
+pub(crate) use dashmap::DashMap;
+pub(crate) use parking_lot::Condvar;
+pub(crate) use parking_lot::Mutex;
+pub(crate) use parking_lot::MutexGuard;
+pub(crate) use parking_lot::RwLock;
+pub(crate) use parking_lot::RwLockReadGuard;
+
+use crate::store::Conversation;
+use crate::store::Held;
+use crate::store::StoreError;
+
+/// The highest nice value; see setpriority(2).
+const LOWEST_PRIORITY: i32 = 19;
+
+/// Gives the calling thread the lowest priority. On Linux this affects that thread alone.
+pub(crate) fn lower_priority() {
+    if let Err(error) = rustix::process::setpriority_process(None, LOWEST_PRIORITY) {
+        tracing::debug!(%error, "a background thread runs at normal priority");
+    }
+}
+
+/// Returns the time by which waiting threads are woken.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Locks the manifest of `conversation`, and waits for other processes that hold it.
+pub(crate) fn lock_manifest(conversation: &Conversation) -> Result<Held, StoreError> {
+    conversation.hold()
+}

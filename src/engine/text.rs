@@ -1,0 +1,182 @@
+//! The text of a computed file.
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::model::Content;
+use crate::store::Cache;
+use crate::store::CacheKey;
+use crate::store::read_full_at;
+use crate::store::stat_file;
+
+/// The last bytes of a text that is kept on disk, behind the length of its notice.
+pub(super) const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
+
+/// The bytes of all texts of this process that are in memory.
+static IN_ALL: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that count in [`in_memory`] as long as they exist.
+#[derive(Debug)]
+struct CountedBytes(Vec<u8>);
+
+impl CountedBytes {
+    fn new(bytes: Vec<u8>) -> Self {
+        IN_ALL.fetch_add(bytes.capacity() as u64, Relaxed);
+        Self(bytes)
+    }
+}
+
+impl Drop for CountedBytes {
+    fn drop(&mut self) {
+        IN_ALL.fetch_sub(self.0.capacity() as u64, Relaxed);
+    }
+}
+
+impl Deref for CountedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Returns the bytes of all texts of this process that are in memory.
+pub(super) fn in_memory() -> u64 {
+    IN_ALL.load(Relaxed)
+}
+
+/// The text of a computed file, which never changes once it is made.
+#[derive(Debug, Clone)]
+pub struct ViewText {
+    /// The notice, and the rest of the text where that is in memory.
+    head: Arc<CountedBytes>,
+    /// Bytes of the notice.
+    notice: usize,
+    /// The rest of the text and its length, where it is not in memory.
+    on_disk: Option<(Arc<File>, u64)>,
+    /// False where time ran out before all of it was computed.
+    whole: bool,
+    /// Equal keys mean equal bytes, at any time and to any process. Absent where nobody can tell.
+    key: Option<CacheKey>,
+}
+
+impl ViewText {
+    /// Makes a text without a notice.
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Self::new(bytes, 0, None)
+    }
+
+    /// Makes a text of `head`, of which the first `notice` bytes are the notice, and of what is
+    /// `on_disk`.
+    pub(super) fn new(head: Vec<u8>, notice: usize, on_disk: Option<(Arc<File>, u64)>) -> Self {
+        let head = Arc::new(CountedBytes::new(head));
+        Self { head, notice, on_disk, whole: true, key: None }
+    }
+
+    /// Returns the same text, known by `key`.
+    pub(super) fn with_key(self, key: Option<CacheKey>) -> Self {
+        Self { key, ..self }
+    }
+
+    /// Returns the same text, marked as a beginning unless it is `whole`.
+    pub(super) fn with_whole(self, whole: bool) -> Self {
+        Self { whole, ..self }
+    }
+
+    /// Returns the text that `cache` holds under `key`, if what it holds is one.
+    pub(crate) fn cached(cache: &Cache, key: &CacheKey) -> Option<Self> {
+        let file = cache.open(key)?;
+        let length = stat_file(&file).ok()?.size;
+        let mut end = [0; 16];
+        file.read_exact_at(&mut end, length.checked_sub(16)?).ok()?;
+        let (notice, mark) = end.split_at(8);
+        let notice = u64::from_le_bytes(notice.try_into().ok()?);
+        let text = (length - 16).checked_sub(notice).filter(|_| mark == MARK)?;
+        let mut head = vec![0; usize::try_from(notice).ok()?];
+        file.read_exact_at(&mut head, text).ok()?;
+        let notice = head.len();
+        Some(Self::new(head, notice, Some((Arc::new(file), text))).with_key(Some(key.clone())))
+    }
+
+    /// Returns its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.head.len() as u64 + self.on_disk_length()
+    }
+
+    /// Returns true if it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the bytes that it has in memory.
+    pub(super) fn memory_length(&self) -> u64 {
+        self.head.len() as u64
+    }
+
+    /// Returns the bytes that it has on disk.
+    pub(super) fn on_disk_length(&self) -> u64 {
+        self.on_disk.as_ref().map_or(0, |(_, length)| *length)
+    }
+
+    /// Returns the bytes of its notice.
+    #[cfg(test)]
+    pub(super) fn notice_length(&self) -> usize {
+        self.notice
+    }
+
+    /// Returns true if it only says why there is nothing.
+    pub(crate) fn is_notice(&self) -> bool {
+        self.notice > 0 && self.len() == self.notice as u64
+    }
+
+    /// Returns true if there was time for all of it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Returns its key; equal keys mean equal bytes.
+    pub(crate) fn key(&self) -> Option<&CacheKey> {
+        self.key.as_ref()
+    }
+
+    /// Hands `size` bytes from `offset` on to `take`, fewer at the end.
+    pub fn read<T>(
+        &self,
+        offset: u64,
+        size: usize,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> io::Result<T> {
+        let end = self.len().min(offset.saturating_add(size as u64));
+        let start = offset.min(end);
+        if end <= self.head.len() as u64 {
+            return Ok(take(&self.head[start as usize..end as usize]));
+        }
+        let mut bytes = vec![0; (end - start) as usize];
+        self.read_at(start, &mut bytes)?;
+        Ok(take(&bytes))
+    }
+}
+
+impl Content for ViewText {
+    fn len(&self) -> u64 {
+        self.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let from_head = self.head[..].read_at(offset, buffer)?;
+        let Some((file, length)) = &self.on_disk else { return Ok(from_head) };
+        let at = (offset + from_head as u64).saturating_sub(self.head.len() as u64);
+        let left = usize::try_from(length.saturating_sub(at)).unwrap_or(usize::MAX);
+        let wanted = left.min(buffer.len() - from_head);
+        let rest = &mut buffer[from_head..from_head + wanted];
+        if read_full_at(file, at, rest)? < wanted {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(from_head + wanted)
+    }
+}

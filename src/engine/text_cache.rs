@@ -1,0 +1,60 @@
+//! Texts that are kept in memory for the next reader.
+
+use std::sync::Arc;
+
+use quick_cache::DefaultHashBuilder;
+use quick_cache::OptionsBuilder;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use quick_cache::sync::DefaultLifecycle;
+
+use crate::engine::text::ViewText;
+
+/// The weight of a text on disk among those in memory: it holds a descriptor, and perhaps a file
+/// that has no name any more, so few are kept.
+const DISK_WEIGHT: u64 = 128 * 1024;
+/// Bytes on disk that weigh one byte in memory: a gigabyte weighs as much as 8 MiB.
+const DISK_SHARE: u64 = 128;
+/// The weight of the cache's own entry.
+const ENTRY_WEIGHT: u64 = 128;
+
+/// Texts by the number of their computed file. Those used least are dropped when all pass the
+/// bytes that may be kept.
+pub(super) type TextCache = Cache<u64, Arc<ViewText>, ByMemory>;
+
+/// Weighs a text by the memory that it holds.
+#[derive(Debug, Clone)]
+pub(super) struct ByMemory {
+    /// The most that a text on disk weighs.
+    most: u64,
+}
+
+impl Weighter<u64, Arc<ViewText>> for ByMemory {
+    fn weight(&self, _: &u64, text: &Arc<ViewText>) -> u64 {
+        let on_disk = match text.on_disk_length() {
+            0 => 0,
+            // The largest of all must still be held between the question for its size and its
+            // opening.
+            length => (DISK_WEIGHT + length / DISK_SHARE).min(self.most),
+        };
+        text.memory_length() + on_disk + ENTRY_WEIGHT
+    }
+}
+
+/// Makes an empty cache of at most `bytes` bytes.
+pub(super) fn text_cache(bytes: u64) -> TextCache {
+    let options = OptionsBuilder::new()
+        // Several shards would divide the bytes, and none could hold the largest text.
+        .shards(1)
+        .estimated_items_capacity(4096)
+        .weight_capacity(bytes)
+        .build()
+        .expect("both capacities are given");
+    let weighter = ByMemory { most: bytes / 4 };
+    Cache::with_options(
+        options,
+        weighter,
+        DefaultHashBuilder::default(),
+        DefaultLifecycle::default(),
+    )
+}

@@ -1,0 +1,37 @@
+//! Which file, and which moment of it.
+
+use crate::store::Stat;
+
+/// The identity of something on disk. It includes the time of birth, so that an inode number that
+/// the disk uses again is not taken for the old file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileId {
+    dev: u64,
+    ino: u64,
+    born: Option<(i64, u32)>,
+}
+
+impl FileId {
+    /// Returns the identity of the file that `stat` describes.
+    pub fn of(stat: &Stat) -> Self {
+        let born = stat.born.map(|time| (time.seconds, time.nanos));
+        Self { dev: stat.dev, ino: stat.ino, born }
+    }
+}
+
+/// A moment of what a file is computed from. Equal versions give equal bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// The changes that this process has seen, and the views that ran out of time; of a computed
+    /// file, which does not change, the latter alone.
+    pub changes: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The last modification, in nanoseconds since the epoch.
+    pub modified: i64,
+    /// The last change of anything, in nanoseconds since the epoch: covers names and extended
+    /// attributes.
+    pub changed: i64,
+    /// A number for everything that is known beside the bytes, such as the manifest's record.
+    pub facts: u64,
+}

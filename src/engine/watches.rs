@@ -1,0 +1,203 @@
+//! Whether anything below a directory has changed since it was last searched.
+//!
+//! Asking the disk for each of ten thousand files would take longer than a look-up may. So the
+//! directories are watched from before a search lists them, and a look-up only asks whether inotify
+//! has reported a change.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+
+use crate::engine::FileId;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::atomic::AtomicU64;
+use crate::engine::sync::atomic::Ordering::Relaxed;
+use crate::store::Dir;
+use crate::store::Watch;
+
+/// The searched directories that stay watched: each costs the user one of 128 inotify instances, and
+/// the kernel a MiB or two where much is written and nobody searches.
+const WATCHED: usize = 16;
+/// The directories below one that are watched. With more, every look-up finds a new state.
+const MOST_DIRS: usize = 64;
+
+/// The directories that were searched.
+pub(crate) struct Watches {
+    known: Cache<FileId, Arc<WatchedDir>>,
+    /// Gives each state a number of its own.
+    next: AtomicU64,
+}
+
+/// A directory that was searched.
+struct WatchedDir {
+    /// Absent where the system has no more inotify instances.
+    watch: Option<Watch>,
+    state: Mutex<WatchState>,
+}
+
+#[derive(Clone, Copy)]
+struct WatchState {
+    /// Changes with everything below the directory, once it has been searched.
+    number: u64,
+    /// True if everything below the directory is watched.
+    armed: bool,
+}
+
+/// Sets the watches of a directory while it is listed.
+pub(crate) struct Arming<'a> {
+    watches: &'a Watches,
+    dir: Arc<WatchedDir>,
+    /// The number of the state when it began.
+    number: u64,
+    needed: bool,
+    dirs: usize,
+    failed: bool,
+}
+
+impl Watches {
+    pub(crate) fn new() -> Self {
+        Self { known: Cache::new(WATCHED), next: AtomicU64::new(1) }
+    }
+
+    fn watched(&self, id: FileId) -> Arc<WatchedDir> {
+        let new = || {
+            let state = Mutex::new(WatchState { number: self.next_number(), armed: false });
+            Ok::<_, Infallible>(Arc::new(WatchedDir { watch: Watch::new().ok(), state }))
+        };
+        let Ok(watched) = self.known.get_or_insert_with(&id, new);
+        watched
+    }
+
+    /// Returns the number of the state in which all below the directory `id` is.
+    pub(crate) fn number(&self, id: FileId) -> u64 {
+        let dir = self.watched(id);
+        let mut state = dir.state.lock();
+        if state.armed && dir.watch.as_ref().is_none_or(Watch::has_sprung) {
+            *state = WatchState { number: self.next_number(), armed: false };
+        }
+        state.number
+    }
+
+    /// Begins to watch the directory `id`, which is about to be listed.
+    pub(crate) fn arm(&self, id: FileId) -> Arming<'_> {
+        let dir = self.watched(id);
+        let WatchState { number, armed } = *dir.state.lock();
+        Arming { watches: self, dir, number, needed: !armed, dirs: 0, failed: false }
+    }
+
+    /// Gives the state of the directory `id` another number.
+    pub(crate) fn renew(&self, id: FileId) {
+        self.watched(id).state.lock().number = self.next_number();
+    }
+
+    fn next_number(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
+    }
+}
+
+impl Arming<'_> {
+    /// Watches one directory of those that are listed, before its names are read.
+    pub(crate) fn enter(&mut self, dir: &Dir) {
+        self.dirs += 1;
+        if self.needed && !self.failed {
+            let watch = self.dir.watch.as_ref().filter(|_| self.dirs <= MOST_DIRS);
+            self.failed = watch.is_none_or(|watch| watch.add(dir).is_err());
+        }
+    }
+
+    /// Ends the listing: all directories have been entered.
+    pub(crate) fn done(self) {
+        let mut state = self.dir.state.lock();
+        if self.failed {
+            state.number = self.watches.next_number();
+        } else if state.number == self.number {
+            // Otherwise a directory may have come that was not there to be watched.
+            state.armed = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::store::Stat;
+    use crate::store::Time;
+
+    /// The identity of a file on an imagined disk.
+    fn id(ino: u64) -> FileId {
+        let zero = Time::default();
+        FileId::of(&Stat {
+            dev: 1,
+            ino,
+            size: 0,
+            blocks: 0,
+            mode: 0,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            atime: zero,
+            mtime: zero,
+            ctime: zero,
+            born: None,
+        })
+    }
+
+    #[test]
+    fn a_state_holds_until_something_changes() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (watches, dir) = (Watches::new(), Dir::open(temporary.path()).unwrap());
+        let before = watches.number(id(7));
+        let mut arming = watches.arm(id(7));
+        arming.enter(&dir);
+        arming.done();
+        assert_eq!((watches.number(id(7)), watches.number(id(7))), (before, before));
+        fs::write(temporary.path().join("a"), "").unwrap();
+        let after = watches.number(id(7));
+        assert_ne!(after, before);
+        watches.renew(id(7));
+        assert_ne!(watches.number(id(7)), after);
+        assert_ne!(watches.number(id(8)), watches.number(id(7)));
+    }
+
+    /// A directory is made after one search has listed where it is, and before another look-up.
+    #[test]
+    fn what_has_changed_is_not_taken_for_watched() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (watches, dir) = (Watches::new(), Dir::open(temporary.path()).unwrap());
+        let mut slow = watches.arm(id(7));
+        slow.enter(&dir);
+        let mut quick = watches.arm(id(7));
+        quick.enter(&dir);
+        quick.done();
+        let before = watches.number(id(7));
+        let below = temporary.path().join("below");
+        fs::create_dir(&below).unwrap();
+        let after = watches.number(id(7));
+        assert_ne!(after, before);
+        slow.done();
+        let mut next = watches.arm(id(7));
+        next.enter(&dir);
+        next.enter(&Dir::open(&below).unwrap());
+        next.done();
+        fs::write(below.join("b"), "").unwrap();
+        assert_ne!(watches.number(id(7)), after);
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_always_another_state() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (watches, dir) = (Watches::new(), Dir::open(temporary.path()).unwrap());
+        let mut known = Vec::new();
+        for _ in 0..3 {
+            let mut arming = watches.arm(id(7));
+            (0..=MOST_DIRS).for_each(|_| arming.enter(&dir));
+            arming.done();
+            known.push(watches.number(id(7)));
+        }
+        known.dedup();
+        assert_eq!(known.len(), 3);
+    }
+}

@@ -1,0 +1,199 @@
+//! Threads for work that may take long, so that no request waits behind another's view.
+//!
+//! Conversations take turns, and none may occupy all threads at once: however much is asked for in
+//! one, a request in another waits for one job at most.
+
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use crate::engine::sync::Condvar;
+use crate::engine::sync::Mutex;
+use crate::engine::worker::Worker;
+use crate::model::Component;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The conversation that a job is done for; `None` for jobs that concern no single one.
+pub(crate) type Beneficiary = Option<Component>;
+
+/// A few threads and a queue. Dropping it finishes the queued jobs, then ends the threads.
+///
+/// The threads start with the first job: a process that computes no view has none.
+pub(crate) struct Workers {
+    name: &'static str,
+    count: usize,
+    queue: Arc<JobQueue>,
+    threads: Mutex<Vec<Worker>>,
+}
+
+#[derive(Default)]
+struct JobQueue {
+    jobs: Mutex<Jobs>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct Jobs {
+    /// The waiting jobs of each conversation; the one that has waited longest comes first.
+    waiting: VecDeque<(Beneficiary, VecDeque<Job>)>,
+    /// How many jobs of each are running.
+    running: HashMap<Beneficiary, usize>,
+    threads: usize,
+    closed: bool,
+}
+
+impl Jobs {
+    fn add(&mut self, whom: Beneficiary, job: Job) {
+        match self.waiting.iter_mut().find(|(other, _)| *other == whom) {
+            Some((_, jobs)) => jobs.push_back(job),
+            None => self.waiting.push_back((whom, VecDeque::from([job]))),
+        }
+    }
+
+    /// Takes the next job of the first conversation that leaves a thread to the others.
+    fn take(&mut self) -> Option<(Beneficiary, Job)> {
+        let most = (self.threads - 1).max(1);
+        let may = |whom: &Beneficiary| self.running.get(whom).copied().unwrap_or_default() < most;
+        let next = self.waiting.iter().position(|(whom, _)| may(whom))?;
+        let (whom, mut jobs) = self.waiting.remove(next)?;
+        let job = jobs.pop_front()?;
+        if !jobs.is_empty() {
+            self.waiting.push_back((whom.clone(), jobs));
+        }
+        *self.running.entry(whom.clone()).or_default() += 1;
+        Some((whom, job))
+    }
+
+    fn done(&mut self, whom: &Beneficiary) {
+        if let Some(running) = self.running.get_mut(whom) {
+            *running -= 1;
+            if *running == 0 {
+                self.running.remove(whom);
+            }
+        }
+    }
+}
+
+impl Workers {
+    /// Prepares `count` threads called `name`; one conversation gets all but one at most.
+    pub(crate) fn new(name: &'static str, count: usize) -> Self {
+        let queue = Arc::new(JobQueue::default());
+        queue.jobs.lock().threads = count;
+        Self { name, count, queue, threads: Mutex::default() }
+    }
+
+    /// Runs `job` on one of the threads. Jobs for the same `whom` start in their order.
+    pub(crate) fn submit(
+        &self,
+        whom: Beneficiary,
+        job: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        self.start()?;
+        self.queue.jobs.lock().add(whom, Box::new(job));
+        self.queue.ready.notify_one();
+        Ok(())
+    }
+
+    fn start(&self) -> io::Result<()> {
+        let mut threads = self.threads.lock();
+        while threads.len() < self.count {
+            let (worker, queue) = (Worker::default(), Arc::clone(&self.queue));
+            worker.start(self.name, move || queue.work())?;
+            threads.push(worker);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.queue.jobs.lock().closed = true;
+        self.queue.ready.notify_all();
+        self.threads.lock().drain(..).for_each(|worker| worker.join());
+    }
+}
+
+impl JobQueue {
+    fn work(&self) {
+        while let Some((whom, job)) = self.next() {
+            // A job answers its caller itself; one that panics drops its reply, which then
+            // answers EIO.
+            if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                tracing::error!("a job panicked; its caller got EIO");
+            }
+            self.jobs.lock().done(&whom);
+            // Another thread may have waited for this job to end, rather than for a new one.
+            self.ready.notify_all();
+        }
+    }
+
+    fn next(&self) -> Option<(Beneficiary, Job)> {
+        let mut jobs = self.jobs.lock();
+        loop {
+            if let Some(job) = jobs.take() {
+                return Some(job);
+            }
+            if jobs.closed && jobs.waiting.is_empty() {
+                return None;
+            }
+            self.ready.wait(&mut jobs);
+        }
+    }
+}
+
+impl std::fmt::Debug for Workers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workers").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(name: &str) -> Component {
+        Component::new(name).unwrap()
+    }
+
+    #[test]
+    fn each_has_its_turn_and_nobody_has_all_threads() {
+        let mut jobs = Jobs { threads: 3, ..Jobs::default() };
+        for _ in 0..1000 {
+            jobs.add(Some(id("many")), Box::new(|| ()));
+        }
+        jobs.add(Some(id("few")), Box::new(|| ()));
+        let mut taken = || jobs.take().map(|(whom, _)| whom);
+        assert_eq!(taken(), Some(Some(id("many"))));
+        assert_eq!(taken(), Some(Some(id("few"))), "after one of the others");
+        assert_eq!(taken(), Some(Some(id("many"))));
+        assert_eq!(taken(), None, "the third thread waits for somebody else");
+        jobs.add(None, Box::new(|| ()));
+        assert_eq!(jobs.take().map(|(whom, _)| whom), Some(None));
+        jobs.done(&Some(id("many")));
+        assert_eq!(jobs.take().map(|(taken, _)| taken), Some(Some(id("many"))));
+    }
+
+    #[test]
+    fn all_that_was_asked_for_is_done_before_the_end() {
+        let workers = Workers::new("test", 2);
+        let (send, received) = std::sync::mpsc::channel();
+        for number in 0..100 {
+            let send = send.clone();
+            let whom = Some(id(["a", "b", "c"][number % 3]));
+            let job = move || {
+                assert!(number != 50, "a job that panics");
+                send.send(number).unwrap();
+            };
+            workers.submit(whom, job).unwrap();
+        }
+        drop(workers);
+        drop(send);
+        let mut done: Vec<usize> = received.iter().collect();
+        done.sort_unstable();
+        assert_eq!(done.len(), 99);
+    }
+}

@@ -1,0 +1,154 @@
+//! Who closed a file, and how it ended: a writer that is killed did not close its output itself.
+//!
+//! The kernel sends FLUSH also for a process that is being killed, and no word of why. FLUSH itself
+//! must not ask: a process that is in the middle of execve(2) waits there for the answer with its
+//! `exec_update_lock` held, and reading its `/proc/<pid>/stat` waits for that lock. So FLUSH only
+//! takes hold of the thread, and the sealing thread asks, which nobody waits for.
+
+use std::fmt::Debug;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::fd::OwnedFd;
+
+use rustix::process::Pid;
+use rustix::process::PidfdFlags;
+
+/// Who sees how another process ends, which a confined process does not.
+pub trait Processes: Debug + Send + Sync {
+    /// What `/proc/<pid>/stat` holds.
+    fn stat(&self, pid: u32) -> io::Result<String>;
+}
+
+/// For a process that is not confined: it looks by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct SeenFromHere;
+
+impl Processes for SeenFromHere {
+    fn stat(&self, pid: u32) -> io::Result<String> {
+        fs::read_to_string(format!("/proc/{pid}/stat"))
+    }
+}
+
+/// The thread that closed a file.
+#[derive(Debug)]
+pub(crate) struct ClosingThread {
+    pid: u32,
+    /// Tells how it ended even when it has been reaped; none before Linux 6.9.
+    held: Option<OwnedFd>,
+}
+
+impl ClosingThread {
+    /// Takes hold of the thread `pid`. Asks nothing of it.
+    pub(crate) fn of(pid: u32) -> Self {
+        /// `PIDFD_THREAD`, which is `O_EXCL`: any thread, not only the first of a process.
+        const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
+        let thread = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let held = thread.and_then(|thread| rustix::process::pidfd_open(thread, THREAD).ok());
+        Self { pid, held }
+    }
+
+    /// The signal that has killed or is killing it; none, where it lives, or ended by itself.
+    ///
+    /// `processes` is asked about those alone that a signal may have ended.
+    pub(crate) fn killed_by(&self, processes: &dyn Processes) -> Option<i32> {
+        let seen = match SeenFromHere.stat(self.pid) {
+            Ok(stat) if !may_be_killed(&stat)? => return None,
+            Ok(_) => processes.stat(self.pid),
+            Err(gone) => Err(gone),
+        };
+        let code = match seen {
+            Ok(stat) => exit_code_when_exiting(&stat)?,
+            Err(_) => exit_code_when_reaped(self.held.as_ref()?)?,
+        };
+        // As wait(2) gives it: the low seven bits are the signal.
+        Some(code & 0x7f).filter(|signal| *signal != 0)
+    }
+}
+
+/// Whether a thread is exiting because of a signal, or because another thread of its process ends
+/// all of them: both look alike here, and the exit code, which tells, is not shown to everybody.
+fn may_be_killed(stat: &str) -> Option<bool> {
+    const PF_SIGNALED: u64 = 0x400;
+    Some(flags(stat)? & (PF_EXITING | PF_SIGNALED) == PF_EXITING | PF_SIGNALED)
+}
+
+/// From `proc_pid_stat(5)`: field 9 holds `PF_EXITING`, field 52 the exit code.
+fn exit_code_when_exiting(stat: &str) -> Option<i32> {
+    let code = field(stat, 52)?.parse().ok()?;
+    (flags(stat)? & PF_EXITING != 0).then_some(code)
+}
+
+const PF_EXITING: u64 = 0x4;
+
+fn flags(stat: &str) -> Option<u64> {
+    field(stat, 9)?.parse().ok()
+}
+
+/// Fields are counted from 1, as the manual does.
+fn field(stat: &str, number: usize) -> Option<&str> {
+    // The name, field 2, is in parentheses and may hold anything.
+    let (_, after) = stat.rsplit_once(')')?;
+    after.split_ascii_whitespace().nth(number - 3)
+}
+
+/// `struct pidfd_info` of linux/pidfd.h, in its first version.
+#[repr(C)]
+#[derive(Default)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup: u64,
+    ids: [u32; 11],
+    exit_code: i32,
+}
+
+/// Before Linux 6.15 nobody can say.
+#[expect(unsafe_code, reason = "no safe wrapper has PIDFD_GET_INFO")]
+fn exit_code_when_reaped(held: &OwnedFd) -> Option<i32> {
+    /// `_IOWR(0xFF, 11, struct pidfd_info)`, with the size of the first version, 64 bytes.
+    const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
+    const PIDFD_INFO_EXIT: u64 = 1 << 3;
+    let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
+    // SAFETY: the request names the size of `info`, and the kernel writes no more than that.
+    let answer = unsafe { libc::ioctl(held.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+    (answer == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_lives_was_not_killed() {
+        assert_eq!(ClosingThread::of(std::process::id()).killed_by(&SeenFromHere), None);
+    }
+
+    #[test]
+    fn how_a_process_ended_is_known_before_and_after_it_is_reaped() {
+        for (kill, signal) in [(true, Some(libc::SIGKILL)), (false, None)] {
+            let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+            let thread = ClosingThread::of(child.id());
+            let pid = Pid::from_child(&child);
+            let end =
+                if kill { rustix::process::Signal::KILL } else { rustix::process::Signal::TERM };
+            let expected = signal.or(Some(libc::SIGTERM));
+            rustix::process::kill_process(pid, end).unwrap();
+            let options =
+                rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+            rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
+            assert_eq!(thread.killed_by(&SeenFromHere), expected);
+            child.wait().unwrap();
+            assert!([expected, None].contains(&thread.killed_by(&SeenFromHere)));
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_by_itself_was_not_killed() {
+        let mut child = Command::new("false").spawn().unwrap();
+        let thread = ClosingThread::of(child.id());
+        child.wait().unwrap();
+        assert_eq!(thread.killed_by(&SeenFromHere), None);
+    }
+}

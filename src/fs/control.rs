@@ -1,0 +1,59 @@
+//! `.ctxfs`: what the server is, what it has counted, and its version.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::engine::Base;
+use crate::engine::EngineError;
+use crate::engine::Recipe;
+use crate::engine::Result as EngineResult;
+use crate::engine::Version;
+use crate::fs::FsError;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::computed_node;
+use crate::fs::node::Node;
+
+/// The pages in the directory.
+pub(crate) const PAGES: [&str; 3] = ["status.json", "metrics", "version"];
+
+/// Finds the page `name`. Status and metrics are new at each look.
+pub(crate) fn find(fs: &Arc<Shared>, name: &OsStr) -> Result<Arc<Node>> {
+    let name = PAGES.into_iter().find(|page| name == *page).ok_or(FsError::NotFound)?;
+    let moment = if name == "version" { 0 } else { fs.started.elapsed().as_millis() as u64 };
+    let version = Version { changes: moment, ..Version::default() };
+    let weak = Arc::downgrade(fs);
+    let page = move || {
+        let fs = weak.upgrade().ok_or(EngineError::Stale)?;
+        text(&fs, name)
+    };
+    let origin = (Base::Door(Arc::new(page)), fs.top_stat()?);
+    computed_node::intern(fs, Recipe::Door(name), version, None, origin)
+}
+
+fn text(fs: &Shared, page: &str) -> EngineResult<String> {
+    match page {
+        "status.json" => fs.engine.status(&status(fs)),
+        "metrics" => fs.engine.metrics(&[
+            ("ctxfs_nodes", "Nodes that the kernel knows.", fs.nodes.len() as u64),
+            ("ctxfs_open_handles", "Open files and directories.", fs.handles.len() as u64),
+            ("ctxfs_waiting_to_seal", "Outputs to be sealed.", fs.sealer.waiting() as u64),
+        ]),
+        _ => Ok(format!("{}\n", env!("CARGO_PKG_VERSION"))),
+    }
+}
+
+fn status(fs: &Shared) -> Value {
+    json!({
+        "writeOnce": fs.options.write_once,
+        "passthrough": fs.engine.counters().passthrough.load(Relaxed) == 1,
+        "confinement": &fs.options.confinement,
+        "nodes": fs.nodes.len(),
+        "openHandles": fs.handles.len(),
+        "waitingToSeal": fs.sealer.waiting(),
+    })
+}

@@ -1,0 +1,90 @@
+//! Attributes of nodes, and how long the kernel may believe them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fs::Attr;
+use crate::fs::Entry;
+use crate::fs::FileKind;
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::TimedAttr;
+use crate::fs::computed_node;
+use crate::fs::file::FileNode;
+use crate::fs::message_log;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::store::Stat;
+
+/// How long a directory's name leads to it: its own mount sees every change at once, another
+/// process's within this.
+const DIR_TTL: Duration = Duration::from_secs(1);
+/// How long the attributes of a file are believed. Its name is looked up each time, which brings
+/// fresh ones; this only covers what follows at once, such as opening it.
+const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
+
+pub(super) fn getattr(
+    fs: &Arc<Shared>,
+    ino: Ino,
+    done: impl FnOnce(Result<TimedAttr>) + Send + 'static,
+) {
+    let node = match fs.nodes.get(ino) {
+        Ok(node) => node,
+        Err(error) => return done(Err(error)),
+    };
+    let NodeKind::Computed(of) = &node.kind else {
+        let entry = entry(fs, &node);
+        return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
+    };
+    let known = computed_node::attr(&node, of);
+    if !known.ttl.is_zero() {
+        return done(Ok(known));
+    }
+    let again = Arc::clone(&node);
+    fs.engine.text(&of.computed, move |text| {
+        done(text.map_err(FsError::from).and_then(|_| match &again.kind {
+            NodeKind::Computed(of) => Ok(computed_node::attr(&again, of)),
+            _ => Err(FsError::Stale),
+        }));
+    });
+}
+
+/// Returns the node as a name leads to it.
+pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
+    let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl };
+    Ok(match &node.kind {
+        NodeKind::Computed(of) => computed_node::entry(node, of),
+        NodeKind::File(_) => timed(attr(fs, node)?, FILE_ATTR_TTL, Duration::ZERO),
+        NodeKind::Dir(_) | NodeKind::Control => timed(attr(fs, node)?, DIR_TTL, DIR_TTL),
+        NodeKind::ViewDir { .. } => timed(attr(fs, node)?, DIR_TTL, Duration::ZERO),
+    })
+}
+
+/// Returns the attributes of a node; of a computed file, as far as they are known.
+fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
+    Ok(match &node.kind {
+        NodeKind::File(file) => Attr::of_disk(node.ino, &shown(fs, file)?),
+        NodeKind::Dir(dir) => {
+            let mut attr = Attr::of_disk(node.ino, &dir.dir.stat_self()?);
+            if node.is_root() {
+                attr.perm = fs.options.root_mode;
+            }
+            attr
+        }
+        NodeKind::ViewDir { of, .. } => {
+            let stat = match &of.kind {
+                NodeKind::Dir(dir) => dir.dir.stat_self()?,
+                _ => of.as_file()?.stat()?,
+            };
+            Attr::of_computed(node.ino, FileKind::Directory, 0, &stat)
+        }
+        NodeKind::Control => Attr::of_computed(node.ino, FileKind::Directory, 0, &fs.top_stat()?),
+        NodeKind::Computed(of) => computed_node::attr(node, of).attr,
+    })
+}
+
+fn shown(fs: &Shared, file: &FileNode) -> Result<Stat> {
+    message_log::shown(&fs.engine, file, file.stat()?)
+}

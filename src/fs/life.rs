@@ -1,0 +1,458 @@
+//! The life of a file while this mount serves it: opened, written, closed, sealed, renamed.
+//!
+//! ```text
+//! opened for writing -> live: each write is a change -> last writer closed -> sealed
+//! sealed -> opened for writing, or resized: live again, as the next generation
+//! live or sealed -> renamed: its record follows, and counts on from what the new name had
+//! ```
+//!
+//! A [`Life`] is the account of this: it knows how often bytes changed, and what the manifest still
+//! has to learn. It does no input or output. Its owner holds it locked while bytes are written, so
+//! that a length read under the lock is never one between the bytes of a write.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::Weak;
+
+use crate::engine::RewriteCount;
+use crate::fs::closing_thread::ClosingThread;
+use crate::model::Record;
+use crate::model::State;
+use crate::store::Stat;
+use crate::store::Time;
+use crate::store::this_process;
+
+/// The life of a file, as far as this mount has seen it.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    /// Open handles that can write.
+    writers: u32,
+    /// True if it was opened for writing, or changed, since it was last sealed.
+    unsealed: bool,
+    /// The lives begun since it was last sealed: each is a generation, sealed in between or not.
+    lives: u64,
+    /// The generation that the manifest has recorded as live in this life.
+    noted: Option<NotedGeneration>,
+    /// True if a handle can have mapped it for writing, which the server does not see.
+    mapped: bool,
+    /// Changes of bytes that stood before: overwriting and truncation.
+    rewrites: u64,
+    /// Changes in all, and views that ran out of time: either makes a new version.
+    changes: u64,
+    /// Changes made by others than this mount, as far as it has noticed them.
+    others: u64,
+    /// The length, as far as this mount has seen.
+    end: u64,
+    /// The first bytes that were there before the last life began, and have not been cut since.
+    kept: u64,
+    /// Bytes that are sealed and not counted yet.
+    uncounted: u64,
+    /// The time of the last change of the bytes, as far as this mount has seen.
+    modified: Time,
+    /// The first bytes in which no secret is left, where what is stored is redacted.
+    redacted: u64,
+    /// The thread that closed it, until sealing has asked how that thread ended.
+    closed_by: Option<ClosingThread>,
+    /// Why the artifact may lack its end.
+    trouble: Option<String>,
+    /// Descriptors that are open, for a file that has lost its name.
+    open: Vec<Weak<File>>,
+}
+
+/// A generation, and the value of [`Life::lives`] when it was recorded.
+#[derive(Debug, Clone, Copy)]
+struct NotedGeneration {
+    generation: u64,
+    lives: u64,
+}
+
+/// What is to be done about a file once it has been renamed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterRename {
+    /// Nothing: it is sealed, and its record has followed.
+    Nothing,
+    /// The manifest has to learn that it is live.
+    NoteLive,
+    /// It has to be sealed.
+    Seal,
+}
+
+/// Transitions.
+impl Life {
+    /// Begins with a file that is at rest, and is as `stat` says.
+    pub(crate) fn at_rest(stat: &Stat) -> Self {
+        Self { end: stat.size, modified: stat.mtime, ..Self::default() }
+    }
+
+    /// A writer opened it; `can_map` if it may also map it for writing. Returns true for the first
+    /// writer, with whom a life begins.
+    pub(crate) fn opened(&mut self, can_map: bool) -> bool {
+        self.writers += 1;
+        self.mapped |= can_map;
+        let first = self.writers == 1;
+        if first {
+            self.begin();
+        }
+        first
+    }
+
+    /// It was created by a handle that cannot write: it is complete as it is, and to be sealed.
+    pub(crate) fn created_complete(&mut self) {
+        self.unsealed = true;
+    }
+
+    fn begin(&mut self) {
+        // What stood in the way of the last generation is over, sealed or not.
+        self.trouble = None;
+        if !std::mem::replace(&mut self.unsealed, true) {
+            self.kept = self.end;
+        }
+        self.lives += 1;
+    }
+
+    /// Takes in what others did to it, if its length or time is not what this mount left. To be
+    /// called before it is changed, and before the bytes that stood there are relied upon.
+    ///
+    /// Which bytes others changed is not known. Even a file that only grew may have been rewritten
+    /// from its start.
+    pub(crate) fn noticed(&mut self, stat: &Stat) {
+        if (stat.size, stat.mtime) != (self.end, self.modified) {
+            self.others += 1;
+            self.redacted = 0;
+            self.left_as(stat);
+        }
+    }
+
+    /// This mount leaves the file as `stat` says, with no byte changed.
+    pub(crate) fn left_as(&mut self, stat: &Stat) {
+        self.end = stat.size;
+        self.modified = stat.mtime;
+    }
+
+    /// Bytes were written at `offset`, and the file is now as `stat` says.
+    pub(crate) fn written(&mut self, offset: u64, stat: &Stat) {
+        self.changes += 1;
+        if offset < self.end {
+            self.rewrites += 1;
+        }
+        self.redacted = self.redacted.min(offset);
+        self.left_as(stat);
+    }
+
+    /// Bytes were written at its end, and the file is now as `stat` says.
+    pub(crate) fn appended(&mut self, stat: &Stat) {
+        self.written(self.end, stat);
+    }
+
+    /// Bytes changed, and nobody knows which.
+    pub(crate) fn rewritten(&mut self) {
+        self.changes += 1;
+        self.rewrites += 1;
+        self.redacted = 0;
+    }
+
+    /// It was cut or extended, and is now as `stat` says. Without a writer this is a life of its own.
+    /// Returns true if it is then to be sealed.
+    pub(crate) fn resized(&mut self, stat: &Stat) -> bool {
+        self.changes += 1;
+        if stat.size < self.end {
+            self.rewrites += 1;
+        }
+        self.redacted = self.redacted.min(stat.size);
+        self.left_as(stat);
+        if self.writers == 0 {
+            self.begin();
+        }
+        self.kept = self.kept.min(stat.size);
+        self.writers == 0
+    }
+
+    /// A view of it ran out of time: the next look finds another version.
+    pub(crate) fn view_was_late(&mut self) {
+        self.changes += 1;
+    }
+
+    /// A write failed, and so the artifact may lack its end.
+    pub(crate) fn failed(&mut self, why: String) {
+        self.trouble = Some(why);
+    }
+
+    /// A writer closed it, on the thread that `closed_by` gives. Returns true for the last writer: it
+    /// is then to be sealed.
+    pub(crate) fn closed(&mut self, closed_by: impl FnOnce() -> Option<ClosingThread>) -> bool {
+        self.writers = self.writers.saturating_sub(1);
+        let last = self.writers == 0;
+        if last {
+            self.closed_by = closed_by();
+        }
+        last
+    }
+
+    /// The kernel has shown that nobody maps it any more: pages may have been written.
+    pub(crate) fn unmapped(&mut self) {
+        self.rewritten();
+        // A later mapping has to open it anew.
+        self.mapped = false;
+    }
+
+    /// Secrets were masked in the first `bytes` bytes; `stat` where that changed the file.
+    pub(crate) fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
+        if let Some(stat) = changed {
+            self.rewritten();
+            self.left_as(stat);
+        }
+        self.redacted = bytes;
+    }
+
+    /// Its record says live from now on. Returns the record to add; none, where it was closed
+    /// meanwhile.
+    pub(crate) fn noted_live(&mut self, record: Record) -> Option<Record> {
+        if self.writers == 0 {
+            return None;
+        }
+        self.noted = Some(NotedGeneration { generation: record.generation, lives: self.lives });
+        let owner = this_process();
+        Some(Record { state: State::Live, owner, analysis: None, ..record })
+    }
+
+    /// It is recorded as it is now.
+    pub(crate) fn sealed(&mut self) {
+        self.uncounted += self.end.saturating_sub(self.kept);
+        self.kept = self.end;
+        self.unsealed = false;
+        self.mapped = false;
+        self.lives = 0;
+        self.noted = None;
+    }
+
+    /// It got another name, under which `record` is recorded. What that one counted goes on.
+    pub(crate) fn renamed(&mut self, record: Option<&Record>) -> AfterRename {
+        self.noted = None;
+        self.lives = self.lives.min(u64::from(self.writers > 0));
+        self.unsealed |= record.is_none_or(|record| record.state == State::Live);
+        match (self.unsealed, self.writers > 0) {
+            (false, _) => AfterRename::Nothing,
+            (true, false) => AfterRename::Seal,
+            (true, true) => AfterRename::NoteLive,
+        }
+    }
+
+    /// Its record could not follow a rename, and is to be written again. Returns true if it is to be
+    /// sealed for that now.
+    pub(crate) fn lost_record(&mut self) -> bool {
+        self.unsealed = true;
+        self.noted = None;
+        self.writers == 0
+    }
+
+    /// Remembers an open descriptor.
+    pub(crate) fn remember(&mut self, file: &Arc<File>) {
+        self.open.retain(|open| open.strong_count() > 0);
+        self.open.push(Arc::downgrade(file));
+    }
+}
+
+/// Questions.
+impl Life {
+    /// Returns true while a handle can write.
+    pub(crate) fn has_writers(&self) -> bool {
+        self.writers > 0
+    }
+
+    /// Returns true if the manifest has to learn of a change.
+    pub(crate) fn is_unsealed(&self) -> bool {
+        self.unsealed
+    }
+
+    /// Returns true if it may still be written through a mapping.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped
+    }
+
+    /// Returns true if manifest and attributes say all that is known of it.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.unsealed && self.trouble.is_none()
+    }
+
+    /// Returns its length.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Returns the changes, and the views that ran out of time.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Returns how often bytes that stood before may have changed.
+    pub(crate) fn rewrites(&self) -> RewriteCount {
+        RewriteCount { own: self.rewrites, others: self.others }
+    }
+
+    /// Returns the first bytes in which no secret is left.
+    pub(crate) fn redacted(&self) -> u64 {
+        self.redacted
+    }
+
+    /// Returns some open descriptor.
+    pub(crate) fn any_open(&self) -> Option<Arc<File>> {
+        self.open.iter().find_map(Weak::upgrade)
+    }
+
+    /// Takes the bytes that are sealed and not counted yet.
+    pub(crate) fn take_uncounted(&mut self) -> u64 {
+        std::mem::take(&mut self.uncounted)
+    }
+
+    /// Takes the thread that closed it last.
+    pub(crate) fn take_closing_thread(&mut self) -> Option<ClosingThread> {
+        self.closed_by.take()
+    }
+
+    /// Returns `record` brought up to this moment. `recorded` is true if the manifest has it.
+    pub(crate) fn bring_up(&self, mut record: Record, recorded: bool) -> Record {
+        if self.unsealed {
+            record.generation = self.generation(Some(&record).filter(|_| recorded));
+            record.state = State::Live;
+        }
+        if let Some(why) = &self.trouble {
+            record.state = State::Incomplete(why.clone());
+        }
+        record
+    }
+
+    /// Returns the generation that it is in, where the manifest has `recorded`.
+    fn generation(&self, recorded: Option<&Record>) -> u64 {
+        let later = match (self.noted, recorded) {
+            (Some(noted), _) => noted.generation + self.lives.saturating_sub(noted.lives),
+            (None, Some(Record { generation, state: State::Live, .. })) => {
+                generation + self.lives.saturating_sub(1)
+            }
+            (None, Some(Record { generation, .. })) => generation + self.lives,
+            (None, None) => self.lives,
+        };
+        later.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(size: u64, seconds: i64) -> Stat {
+        let time = Time { seconds, nanos: 0 };
+        Stat {
+            dev: 1,
+            ino: 2,
+            size,
+            blocks: 1,
+            mode: 0o600,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            born: None,
+        }
+    }
+
+    fn record(generation: u64, state: State) -> Record {
+        Record { generation, state, ..Record::default() }
+    }
+
+    #[test]
+    fn a_life_begins_with_the_first_writer_and_is_sealed_after_the_last() {
+        let mut life = Life::at_rest(&stat(0, 1));
+        assert!(life.opened(false) && !life.opened(true));
+        life.written(0, &stat(5, 2));
+        life.appended(&stat(9, 3));
+        assert_eq!((life.end(), life.changes(), life.rewrites().own), (9, 2, 0));
+        assert!(!life.closed(|| None) && life.closed(|| None));
+        assert!(life.is_unsealed() && life.is_mapped() && !life.is_at_rest());
+        life.sealed();
+        assert!(life.is_at_rest() && !life.is_mapped());
+        assert_eq!((life.take_uncounted(), life.take_uncounted()), (9, 0));
+    }
+
+    #[test]
+    fn each_life_is_a_generation() {
+        let mut life = Life::at_rest(&stat(0, 1));
+        life.opened(false);
+        assert_eq!(life.bring_up(record(0, State::Sealed), false).generation, 1);
+        let live = life.noted_live(record(1, State::Sealed)).unwrap();
+        assert_eq!((live.generation, live.state), (1, State::Live));
+        life.closed(|| None);
+        assert!(life.noted_live(record(1, State::Live)).is_none(), "closed meanwhile");
+        life.sealed();
+        life.opened(false);
+        assert_eq!(life.bring_up(record(1, State::Sealed), true).generation, 2);
+        life.closed(|| None);
+        life.opened(false);
+        assert_eq!(life.bring_up(record(1, State::Sealed), true).generation, 3);
+    }
+
+    #[test]
+    fn overwriting_and_cutting_are_rewrites_and_growing_is_none() {
+        let mut life = Life::at_rest(&stat(10, 1));
+        life.written(10, &stat(12, 2));
+        assert_eq!(life.rewrites().own, 0);
+        life.written(3, &stat(12, 3));
+        assert!(life.resized(&stat(4, 4)), "nobody writes: it is to be sealed");
+        assert_eq!(life.rewrites().own, 2);
+        assert!(life.resized(&stat(100, 5)));
+        assert_eq!(life.rewrites().own, 2);
+        life.sealed();
+        assert_eq!(life.take_uncounted(), 96, "four bytes were there before");
+    }
+
+    #[test]
+    fn what_others_do_is_noticed_and_what_this_mount_does_is_not() {
+        let mut life = Life::at_rest(&stat(10, 1));
+        life.noticed(&stat(10, 1));
+        life.written(10, &stat(11, 2));
+        life.left_as(&stat(11, 7));
+        life.noticed(&stat(11, 7));
+        assert_eq!(life.rewrites().others, 0);
+        life.noticed(&stat(12, 7));
+        life.noticed(&stat(12, 8));
+        assert_eq!((life.rewrites().others, life.end()), (2, 12));
+    }
+
+    #[test]
+    fn trouble_makes_a_record_incomplete_until_the_next_life() {
+        let mut life = Life::at_rest(&stat(0, 1));
+        life.opened(false);
+        life.failed("no room".to_owned());
+        let brought_up = life.bring_up(record(1, State::Live), true);
+        assert_eq!(brought_up.state, State::Incomplete("no room".to_owned()));
+        life.closed(|| None);
+        life.opened(false);
+        assert_eq!(life.bring_up(record(1, State::Live), true).state, State::Live);
+    }
+
+    #[test]
+    fn what_a_rename_asks_for_depends_on_writers_and_record() {
+        let mut sealed = Life::at_rest(&stat(0, 1));
+        assert_eq!(sealed.renamed(Some(&record(1, State::Sealed))), AfterRename::Nothing);
+        assert_eq!(sealed.renamed(None), AfterRename::Seal);
+        let mut open = Life::at_rest(&stat(0, 1));
+        open.opened(false);
+        assert_eq!(open.renamed(None), AfterRename::NoteLive);
+        assert_eq!(open.bring_up(record(4, State::Sealed), true).generation, 5);
+        assert!(!open.lost_record());
+        open.closed(|| None);
+        assert!(open.lost_record());
+    }
+
+    #[test]
+    fn what_is_masked_stays_so_until_it_is_written_again() {
+        let mut life = Life::at_rest(&stat(100, 1));
+        life.masked(100, Some(&stat(100, 2)));
+        assert_eq!((life.redacted(), life.rewrites().own), (100, 1));
+        life.written(40, &stat(100, 3));
+        assert_eq!(life.redacted(), 40);
+        life.unmapped();
+        assert_eq!(life.redacted(), 0);
+    }
+}

@@ -1,0 +1,311 @@
+//! Opening, creating and closing files.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+use crate::engine::OpenText;
+use crate::engine::SourceFile;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::thread;
+use crate::fs::Attr;
+use crate::fs::Caller;
+use crate::fs::Entry;
+use crate::fs::Fh;
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::closing_thread::ClosingThread;
+use crate::fs::dir;
+use crate::fs::file::FileNode;
+use crate::fs::getattr;
+use crate::fs::handle::FileHandle;
+use crate::fs::handle::Handle;
+use crate::fs::lookup;
+use crate::fs::message_log;
+use crate::fs::message_log::PendingLine;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::fs::seal_queue::Job;
+use crate::fs::setattr;
+use crate::store::stat_file;
+
+/// How long the attributes of a new file are believed, and with them its name: the kernel asks for
+/// them at once after it was made.
+const NEW: Duration = Duration::from_millis(1);
+/// How long an open for writing waits, on a write-once mount, for a close that is under way.
+const CLOSING: Duration = Duration::from_millis(50);
+
+/// How a file is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenMode {
+    /// The flags of open(2).
+    pub flags: i32,
+}
+
+impl OpenMode {
+    /// Returns true if the file may be written.
+    fn writes(self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY || self.flags & libc::O_TRUNC != 0
+    }
+
+    /// Returns true if each write goes to the end.
+    pub(crate) fn appends(self) -> bool {
+        self.flags & libc::O_APPEND != 0
+    }
+
+    fn can_map_for_writing(self) -> bool {
+        self.flags & libc::O_ACCMODE == libc::O_RDWR
+    }
+
+    /// Returns the flags by which the store's file is opened. Writers can read too, so that the last
+    /// one's descriptor can serve the analysis. Creation is the caller's, alignment the kernel's, and
+    /// each write says whether it appends: that can be switched, and mapped pages never do.
+    fn on_disk(self) -> OFlags {
+        let kept = libc::O_SYNC | libc::O_DSYNC;
+        // The analysis reads by a writer's descriptor, which does not count as a use.
+        let writer = OFlags::RDWR | OFlags::NOATIME;
+        let access = if self.writes() { writer } else { OFlags::RDONLY };
+        access | OFlags::from_bits_retain((self.flags & kept) as u32)
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its handle.
+    pub fh: Fh,
+    /// The store's file, where the kernel may read it directly; none for computed files.
+    pub file: Option<Arc<File>>,
+    /// True if it can write.
+    pub writes: bool,
+    /// True if every read and write has to come here: what the file shows is not what the disk has.
+    pub direct: bool,
+}
+
+pub(super) fn open(
+    fs: &Arc<Shared>,
+    ino: Ino,
+    mode: OpenMode,
+    done: impl FnOnce(Result<Opened>) + Send + 'static,
+) {
+    let node = match fs.nodes.get(ino) {
+        Ok(node) => node,
+        Err(error) => return done(Err(error)),
+    };
+    match &node.kind {
+        NodeKind::Computed(_) if mode.writes() => done(Err(FsError::Computed)),
+        NodeKind::Computed(of) => {
+            let (shared, computed) = (Arc::clone(fs), Arc::clone(&of.computed));
+            fs.engine.text(&of.computed, move |text| {
+                let opened = text.map(|text| {
+                    let open = Arc::new(OpenText::new(computed, text));
+                    let fh = shared.handles.insert(Handle::Computed(open));
+                    Opened { fh, file: None, writes: false, direct: false }
+                });
+                done(opened.map_err(FsError::from));
+            });
+        }
+        NodeKind::File(file) => done(open_file(fs, &node, file, mode)),
+        NodeKind::Dir(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
+            done(Err(FsError::IsADirectory));
+        }
+    }
+}
+
+pub(super) fn create(
+    fs: &Arc<Shared>,
+    parent: Ino,
+    name: &OsStr,
+    permissions: u32,
+    mode: OpenMode,
+    caller: Caller,
+) -> Result<(Entry, Opened)> {
+    let parent = fs.nodes.get(parent)?;
+    let dir = dir::writable(&parent, name)?;
+    let flags = mode.on_disk() | OFlags::EXCL;
+    let file = match dir.dir.create_file(name, flags, permissions & 0o7777) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return open_existing(fs, &parent, name, mode);
+        }
+        created => Arc::new(created?),
+    };
+    give_to(&file, caller)?;
+    let stat = stat_file(&file)?;
+    let node = lookup::file_node(fs, &parent, name, &stat)?;
+    let opened = opened(fs, &node, node.as_file()?, file, mode);
+    if !opened.writes {
+        node.as_file()?.life().created_complete();
+        fs.sealer.submit(Job::Seal(Arc::clone(&node)));
+    }
+    let attr = Attr::of_disk(node.ino, &stat);
+    let entry = Entry { attr, attr_ttl: NEW, entry_ttl: Duration::ZERO };
+    Ok((entry, opened))
+}
+
+pub(super) fn mknod(
+    fs: &Arc<Shared>,
+    parent: Ino,
+    name: &OsStr,
+    mode: u32,
+    caller: Caller,
+) -> Result<Entry> {
+    if mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(FsError::NoSpecialFiles);
+    }
+    let open = OpenMode { flags: libc::O_WRONLY | libc::O_EXCL };
+    let (entry, opened) = create(fs, parent, name, mode, open, caller)?;
+    release(fs, opened.fh)?;
+    Ok(entry)
+}
+
+/// Opens a file that another process created after the kernel had looked.
+fn open_existing(
+    fs: &Arc<Shared>,
+    parent: &Arc<Node>,
+    name: &OsStr,
+    mode: OpenMode,
+) -> Result<(Entry, Opened)> {
+    if mode.flags & libc::O_EXCL != 0 {
+        return Err(FsError::Exists);
+    }
+    let node = lookup::find_real(fs, parent, parent.as_dir()?, name)?;
+    let opened = node.as_file().and_then(|file| {
+        let opened = open_file(fs, &node, file, mode)?;
+        if mode.flags & libc::O_TRUNC != 0 {
+            // The kernel takes it for new.
+            setattr::resize(fs, &node, file, 0, Some(opened.fh))?;
+        }
+        Ok(opened)
+    });
+    let opened = opened.inspect_err(|_| fs.nodes.forget(node.ino, 1))?;
+    Ok((getattr::entry(fs, &node)?, opened))
+}
+
+fn open_file(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &Arc<FileNode>,
+    mode: OpenMode,
+) -> Result<Opened> {
+    if mode.writes() {
+        check_not_sealed(fs, file)?;
+    }
+    let on_disk = Arc::new(file.open(mode.on_disk())?);
+    Ok(opened(fs, node, file, on_disk, mode))
+}
+
+fn opened(
+    fs: &Shared,
+    node: &Arc<Node>,
+    file: &Arc<FileNode>,
+    on_disk: Arc<File>,
+    mode: OpenMode,
+) -> Opened {
+    let writes = mode.writes();
+    let mut life = file.life();
+    life.remember(&on_disk);
+    let first = writes && life.opened(mode.can_map_for_writing());
+    if first {
+        fs.engine.live.insert(file.id, &(Arc::clone(file) as Arc<dyn SourceFile>));
+    }
+    drop(life);
+    if first {
+        fs.sealer.submit(Job::NoteLive(Arc::clone(node)));
+    }
+    let handle = FileHandle {
+        node: Arc::clone(node),
+        file: Arc::clone(&on_disk),
+        writes,
+        line: PendingLine::default(),
+        closed_by: Mutex::default(),
+    };
+    let fh = fs.handles.insert(Handle::File(Arc::new(handle)));
+    Opened { fh, file: Some(on_disk), writes, direct: node.is_message_log() }
+}
+
+/// On a write-once mount, refuses to change a sealed artifact. Waits for a close that is under way:
+/// for its user that writer is gone.
+pub(super) fn check_not_sealed(fs: &Shared, file: &FileNode) -> Result<()> {
+    if !fs.options.write_once || !file.is_artifact() {
+        return Ok(());
+    }
+    let step = Duration::from_millis(1);
+    for _ in 0..CLOSING.as_millis() {
+        if !file.life().has_writers() {
+            return Err(FsError::WriteOnce);
+        }
+        thread::sleep(step);
+    }
+    Ok(())
+}
+
+pub(super) fn flush(fs: &Shared, fh: Fh, caller: Caller, owner: Option<u64>) -> Result<()> {
+    if let Handle::File(handle) = fs.handles.get(fh)?
+        && handle.writes
+    {
+        handle.note_closed_by(ClosingThread::of(caller.pid));
+        message_log::flush(fs, &handle, owner)?;
+    }
+    Ok(())
+}
+
+pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
+    let handle = fs.handles.remove(fh).ok_or(FsError::UnknownHandle(fh.0))?;
+    match handle {
+        Handle::File(handle) if handle.writes => writer_gone(fs, handle)?,
+        Handle::Computed(open) => fs.engine.counting.read(&open),
+        Handle::File(_) | Handle::Listing(_) => {}
+    }
+    Ok(())
+}
+
+/// Releases what is still open when the mount ends: writers whose descriptors are all closed, and
+/// computed files.
+pub(super) fn release_closed(fs: &Shared) {
+    for handle in fs.handles.drain() {
+        match handle {
+            Handle::File(file) if file.writes && file.is_closed() => {
+                if let Err(error) = writer_gone(fs, file) {
+                    tracing::warn!(%error, "an open file was not released");
+                }
+            }
+            Handle::Computed(open) => fs.engine.counting.read(&open),
+            Handle::File(_) | Handle::Listing(_) => {}
+        }
+    }
+}
+
+fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
+    let left = message_log::leave(fs, &handle);
+    let node = Arc::clone(&handle.node);
+    let file = node.as_file()?;
+    let mut life = file.life();
+    let last = life.closed(|| handle.take_closed_by());
+    if last {
+        fs.engine.live.remove(file.id);
+    }
+    drop(life);
+    // The descriptor closes before the kernel hears of it: a probe for writers must not meet it.
+    drop(handle);
+    if last {
+        fs.sealer.submit(Job::Seal(Arc::clone(&node)));
+    }
+    left
+}
+
+/// Gives a new file to the user who made it, where the mount serves several.
+fn give_to(file: &File, caller: Caller) -> Result<()> {
+    let me = rustix::process::geteuid();
+    if me.is_root() && (caller.uid, caller.gid) != (0, 0) {
+        let uid = rustix::fs::Uid::from_raw(caller.uid);
+        let gid = rustix::fs::Gid::from_raw(caller.gid);
+        rustix::fs::fchown(file, Some(uid), Some(gid))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Removing files and directories.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use crate::engine::names;
+use crate::fs::FileKind;
+use crate::fs::FsError;
+use crate::fs::Ino;
+use crate::fs::Result;
+use crate::fs::Shared;
+use crate::fs::lookup;
+use crate::fs::node::DirNode;
+use crate::fs::node::Node;
+use crate::fs::node::NodeKind;
+use crate::fs::recording;
+use crate::model::Component;
+use crate::view::Derived;
+use crate::view::readings;
+
+pub(super) fn rmdir(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
+    let parent = fs.nodes.get(parent)?;
+    let dir = match &parent.kind {
+        NodeKind::ViewDir { .. } => return Ok(()),
+        _ => parent.as_dir()?,
+    };
+    let removed = if parent.is_root() {
+        let id = Component::new(name)?;
+        fs.engine.remove_conversation(&id).map_err(FsError::from)
+    } else if names::is_stores(&**dir, name) {
+        Err(FsError::NotFound)
+    } else {
+        dir.dir.rmdir(name).map_err(FsError::from)
+    };
+    match removed {
+        Err(FsError::Io(error)) if names::is_absent(&error) => {
+            remove_computed(fs, &parent, dir, name, FileKind::Directory)
+        }
+        removed => removed,
+    }
+}
+
+pub(super) fn unlink(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
+    let parent = fs.nodes.get(parent)?;
+    let dir = match &parent.kind {
+        NodeKind::ViewDir { .. } => return Ok(()),
+        NodeKind::Control => return Err(FsError::Computed),
+        _ => parent.as_dir()?,
+    };
+    let node = match lookup::find_real(fs, &parent, dir, name) {
+        Ok(node) => node,
+        Err(FsError::NotFound) => {
+            return remove_computed(fs, &parent, dir, name, FileKind::File);
+        }
+        Err(error) => return Err(error),
+    };
+    let removed = unlink_node(fs, &node, dir, name);
+    fs.nodes.forget(node.ino, 1);
+    removed
+}
+
+fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<()> {
+    let file = node.as_file()?;
+    let Some(held) = recording::hold_record(fs, node)? else {
+        let mut link = file.link.lock();
+        dir.dir.unlink(name)?;
+        *link = None;
+        return Ok(());
+    };
+    let mut link = file.link.lock();
+    let bytes = dir.dir.stat(name)?.size;
+    dir.dir.unlink(name)?;
+    *link = None;
+    drop(link);
+    fs.engine.forget_artifact(&held.conversation, &held.manifest, &held.path, bytes)?;
+    held.release();
+    Ok(())
+}
+
+/// Removes a computed file or directory: that does nothing, if it is of the right kind. Only the
+/// summary of removed content can be removed for good.
+fn remove_computed(
+    fs: &Shared,
+    parent: &Arc<Node>,
+    dir: &Arc<DirNode>,
+    name: &OsStr,
+    kind: FileKind,
+) -> Result<()> {
+    let is_computed = names::computed_name(&**dir, parent.is_top(), name).is_some();
+    if is_computed && kind == FileKind::File {
+        return Ok(());
+    }
+    if names::is_search_dir(&**dir, name) {
+        return match kind {
+            FileKind::File => Err(FsError::IsADirectory),
+            FileKind::Directory => Ok(()),
+        };
+    }
+    let found = readings(name).find_map(|(stem, reading)| {
+        let of = lookup::find_real(fs, parent, dir, stem);
+        let missing = matches!(of, Err(FsError::NotFound));
+        (!missing).then_some((of, reading.derived))
+    });
+    let Some((of, derived)) = found else {
+        let removed = fs.engine.removed(&**dir, name)?.filter(|_| kind == FileKind::File);
+        return Ok(fs.engine.forget_removed(&removed.ok_or(FsError::NotFound)?)?);
+    };
+    let of = of?;
+    let is_file = of.as_file().is_ok();
+    fs.nodes.forget(of.ino, 1);
+    match (derived, kind) {
+        _ if !is_file => Err(FsError::NotFound),
+        (Derived::File(_), FileKind::File) | (Derived::Dir(_), FileKind::Directory) => Ok(()),
+        (Derived::File(_), FileKind::Directory) => Err(FsError::NotADirectory),
+        (Derived::Dir(_), FileKind::File) => Err(FsError::IsADirectory),
+    }
+}

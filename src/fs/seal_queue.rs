@@ -1,0 +1,135 @@
+//! The queue of the sealing thread.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::engine::sync::Condvar;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::atomic::Ordering::Relaxed;
+use crate::engine::sync::now;
+use crate::engine::sync::thread;
+use crate::engine::worker::Worker;
+use crate::fs::node::Node;
+
+/// How long the thread lets jobs gather once there is one: an output that is written at once is then
+/// opened, written and closed before the thread looks at it, and wakes it only once.
+const GATHER: Duration = Duration::from_millis(5);
+
+/// What is to be done about a file.
+pub(crate) enum Job {
+    /// A writer opened it: the manifest learns that it is live, so that a crash is noticed.
+    NoteLive(Arc<Node>),
+    /// It grows: its analysis is carried on.
+    Follow(Arc<Node>),
+    /// Its last writer has gone.
+    Seal(Arc<Node>),
+    /// It is sealed, and its analysis was not yet at the end.
+    Analyse(Arc<Node>),
+}
+
+impl Job {
+    pub(super) fn node(&self) -> &Arc<Node> {
+        match self {
+            Self::NoteLive(node) | Self::Follow(node) | Self::Seal(node) | Self::Analyse(node) => {
+                node
+            }
+        }
+    }
+}
+
+/// The jobs of the sealing thread, and the thread.
+#[derive(Default)]
+pub(crate) struct Sealer {
+    queue: Mutex<SealQueue>,
+    changed: Condvar,
+    /// Told apart from `changed`, so that jobs do not wake a thread that lets them gather.
+    ended: Condvar,
+    pub(super) thread: Worker,
+}
+
+#[derive(Default)]
+struct SealQueue {
+    jobs: VecDeque<Job>,
+    later: Vec<(Instant, Job)>,
+    /// True while a job that was taken out is not done.
+    busy: bool,
+    closed: bool,
+}
+
+impl Sealer {
+    pub(crate) fn submit(&self, job: Job) {
+        keep_known(&job);
+        self.queue.lock().jobs.push_back(job);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn submit_later(&self, pause: Duration, job: Job) {
+        keep_known(&job);
+        self.queue.lock().later.push((now() + pause, job));
+    }
+
+    /// Returns the number of jobs that are not done.
+    pub(crate) fn waiting(&self) -> usize {
+        let queue = self.queue.lock();
+        queue.jobs.len() + queue.later.len() + usize::from(queue.busy)
+    }
+
+    /// Waits until nothing is left to do, but not for longer than `most`.
+    pub(crate) fn settle(&self, most: Duration) {
+        let started = now();
+        while self.waiting() > 0 && now() - started < most {
+            thread::sleep(GATHER);
+        }
+    }
+
+    /// Ends the thread once its queue is empty.
+    pub(crate) fn finish(&self) {
+        self.queue.lock().closed = true;
+        self.changed.notify_all();
+        self.ended.notify_all();
+        self.thread.join();
+    }
+
+    /// Waits for the next job that is due. Returns it, and true if the mount is ending; none at the
+    /// end.
+    pub(super) fn next(&self) -> Option<(Job, bool)> {
+        let mut queue = self.queue.lock();
+        loop {
+            queue.wake_due();
+            let next = queue.jobs.pop_front();
+            queue.busy = next.is_some();
+            if let Some(job) = next {
+                return Some((job, queue.closed));
+            }
+            if queue.closed {
+                return None;
+            }
+            let pause = queue.later.iter().map(|(due, _)| *due).min();
+            let pause = pause.map_or(Duration::from_hours(1), |due| due - now().min(due));
+            self.changed.wait_for(&mut queue, pause);
+            self.ended.wait_while_for(&mut queue, |queue| !queue.closed, GATHER);
+        }
+    }
+}
+
+impl SealQueue {
+    fn wake_due(&mut self) {
+        let now = now();
+        let all = self.closed;
+        for (due, job) in std::mem::take(&mut self.later) {
+            if all || due <= now {
+                self.jobs.push_back(job);
+            } else {
+                self.later.push((due, job));
+            }
+        }
+    }
+}
+
+/// Keeps the kernel from forgetting the node before the job is done: a new node of the same file
+/// would not know that it is about to be sealed.
+fn keep_known(job: &Job) {
+    job.node().lookups.fetch_add(1, Relaxed);
+}
