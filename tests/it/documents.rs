@@ -1,4 +1,4 @@
-//! Tests that documents name exist, and so does every place that a link leads to.
+//! Tests and source files that documents name exist, and so does every place that a link leads to.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -65,6 +65,50 @@ fn dead_links_are_seen() {
     for link in ["ABSENT.md", "#absent", "semantics/text.md#absent"] {
         assert!(!leads(&page, link), "{link}");
     }
+}
+
+#[test]
+fn source_files_that_documents_name_are_there() {
+    let sources = sources();
+    assert!(sources.len() > 300, "{} files", sources.len());
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        let words = text.split('`').skip(1).step_by(2);
+        let named = words.filter(|word| word.ends_with(".rs") && !word.contains([' ', '*']));
+        let missing: Vec<&str> = named.filter(|name| !is_source(name, &sources)).collect();
+        assert!(missing.is_empty(), "{} names {missing:?}", document.display());
+    }
+}
+
+#[test]
+fn missing_source_files_are_seen() {
+    let sources = sources();
+    for there in ["tests/it/documents.rs", "it/documents.rs", "model.rs"] {
+        assert!(is_source(there, &sources), "{there}");
+    }
+    assert!(!is_source("absent.rs", &sources) && !is_source("ocuments.rs", &sources));
+}
+
+/// The source files of the library, its tests and its examples.
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open: Vec<PathBuf> = ["src", "tests", "examples"].map(|name| top().join(name)).into();
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension() == Some(OsStr::new("rs")) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Returns true if `name` is the end of the path of a source file: documents shorten paths.
+fn is_source(name: &str, sources: &[PathBuf]) -> bool {
+    sources.iter().any(|source| source.ends_with(name))
 }
 
 fn top() -> &'static Path {
