@@ -74,7 +74,7 @@ fn source_files_that_documents_name_are_there() {
     for document in documents() {
         let text = fs::read_to_string(&document).unwrap();
         let words = text.split('`').skip(1).step_by(2);
-        let named = words.filter(|word| word.ends_with(".rs") && !word.contains([' ', '*']));
+        let named = words.filter(|word| is_rust(Path::new(word)) && !word.contains([' ', '*']));
         let missing: Vec<&str> = named.filter(|name| !is_source(name, &sources)).collect();
         assert!(missing.is_empty(), "{} names {missing:?}", document.display());
     }
@@ -98,12 +98,16 @@ fn sources() -> Vec<PathBuf> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 open.push(path);
-            } else if path.extension() == Some(OsStr::new("rs")) {
+            } else if is_rust(&path) {
                 found.push(path);
             }
         }
     }
     found
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("rs"))
 }
 
 /// Returns true if `name` is the end of the path of a source file: documents shorten paths.

@@ -1,5 +1,5 @@
-//! `docs/SEMANTICS.md` and the pages in `docs/semantics` are true: every example in them runs on a real mount,
-//! and every promise without an example names the tests that show it.
+//! `docs/SEMANTICS.md` and the pages in `docs/semantics` are true: every example in them runs on a
+//! real mount, and every promise without an example names the tests that show it.
 
 mod document;
 mod pages;
