@@ -1,7 +1,8 @@
-//! `docs/SEMANTICS.md` is true: every example in it runs on a real mount, and what has no example names
-//! the tests that show it.
+//! `docs/SEMANTICS.md` and the pages in `docs/semantics` are true: every example in them runs on a
+//! real mount, and every promise without an example names the tests that show it.
 
 mod document;
+mod pages;
 mod shown;
 mod wildcard;
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use document::Example;
 use document::Step;
+use pages::Page;
 pub(crate) use shown::is_among;
 pub(crate) use shown::tests;
 
@@ -19,32 +21,31 @@ use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
 
-const PAGE: &str = include_str!("../../docs/SEMANTICS.md");
-/// Fewer steps than this were not read right.
-const FEWEST: usize = 80;
+/// The fewest steps that all pages have together, so that a page that is read wrongly is noticed.
+const FEWEST: usize = 300;
 
 #[test]
 fn every_example_holds_in_passthrough() {
-    assert_true(PAGE, Mode::Passthrough);
+    assert_true(&pages::all(), Mode::Passthrough);
 }
 
 #[test]
 fn every_example_holds_without_passthrough() {
-    assert_true(PAGE, Mode::Cached);
+    assert_true(&pages::all(), Mode::Cached);
 }
 
 #[test]
-fn the_page_is_read() {
-    let examples = document::examples(PAGE);
-    let steps: usize = examples.iter().map(|example| example.steps.len()).sum();
+fn the_pages_are_read() {
+    let pages = pages::all();
+    let examples = pages.iter().flat_map(|page| document::examples(&page.text));
+    let steps: usize = examples.map(|example| example.steps.len()).sum();
     assert!(steps >= FEWEST, "{steps} steps");
-    assert!(PAGE.is_ascii());
 }
 
 /// A rule counts only once it has been seen to fail.
 #[test]
 fn a_wrong_example_is_seen() {
-    let page = "\
+    let text = "\
 ## One
 
 ```console
@@ -65,7 +66,8 @@ $ cat x.txt.tail
 cat: x.txt.tail: No such file or directory
 ```
 ";
-    let found = failures(page, Mode::Passthrough);
+    let page = Page { path: "page.md".to_owned(), text: text.to_owned() };
+    let found = failures(&page, Mode::Passthrough);
     let lines: Vec<usize> = found.iter().map(|failure| failure.line).collect();
     assert_eq!(lines, [7, 9, 11], "{found:?}");
 }
@@ -77,43 +79,40 @@ struct Failure {
     text: String,
 }
 
-fn assert_true(page: &str, mode: Mode) {
-    let found = failures(page, mode);
+fn assert_true(pages: &[Page], mode: Mode) {
+    let found: Vec<Failure> = pages.iter().flat_map(|page| failures(page, mode)).collect();
     let texts: Vec<&str> = found.iter().map(|failure| failure.text.as_str()).collect();
     assert!(found.is_empty(), "{mode:?}\n{}", texts.join("\n"));
 }
 
-/// Runs the examples, each section of the page in a new mount.
-fn failures(page: &str, mode: Mode) -> Vec<Failure> {
-    let examples = document::examples(page);
+/// Runs the examples of `page`, each section in a new mount.
+fn failures(page: &Page, mode: Mode) -> Vec<Failure> {
+    let examples = document::examples(&page.text);
     let sections = examples.chunk_by(|a, b| (a.section, &a.options) == (b.section, &b.options));
-    sections.flat_map(|examples| failures_of_section(examples, mode)).collect()
+    sections.flat_map(|examples| failures_of_section(&page.path, examples, mode)).collect()
 }
 
-fn failures_of_section(examples: &[Example<'_>], mode: Mode) -> Vec<Failure> {
+fn failures_of_section(path: &str, examples: &[Example<'_>], mode: Mode) -> Vec<Failure> {
     let options = [&["--advertise", "/ctx"], examples[0].options.as_slice()].concat();
     let mount = TestMount::of(&Arc::new(TestStore::new()), mode, &options);
     mount.tool("c7");
     let steps = examples.iter().flat_map(|example| &example.steps);
-    steps.filter_map(|step| failure(step, &mount)).collect()
+    steps.filter_map(|step| failure(path, step, &mount)).collect()
 }
 
-fn failure(step: &Step<'_>, mount: &TestMount) -> Option<Failure> {
+fn failure(path: &str, step: &Step<'_>, mount: &TestMount) -> Option<Failure> {
     let printed = run(step.command, mount);
     let printed: Vec<&str> = printed.lines().collect();
-    let (command, expected) = (step.command, step.expected.join("\n"));
+    let (line, command, expected) = (step.line, step.command, step.expected.join("\n"));
     let text = || {
-        let line = step.line;
         let printed = printed.join("\n");
-        format!(
-            "docs/SEMANTICS.md:{line}: $ {command}\n--- says\n{expected}\n--- but prints\n{printed}"
-        )
+        format!("{path}:{line}: $ {command}\n--- says\n{expected}\n--- but prints\n{printed}")
     };
     let holds = wildcard::matches(&step.expected, &printed);
-    (!holds).then(|| Failure { line: step.line, text: text() })
+    (!holds).then(|| Failure { line, text: text() })
 }
 
-/// What the command prints, to standard output and standard error.
+/// Runs `command`, and returns what it prints to standard output and standard error.
 fn run(command: &str, mount: &TestMount) -> String {
     let script = format!("exec 2>&1\n{command}");
     let output = Command::new("sh")
@@ -123,14 +122,14 @@ fn run(command: &str, mount: &TestMount) -> String {
         .env("CTX", mount.path().join("c7"))
         .env("MNT", mount.path())
         .env("CTXFS_STORE", mount.store().path())
-        .env("PATH", path())
+        .env("PATH", search_path())
         .env("LC_ALL", "C")
         .run();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The search path, with the program under test first.
-fn path() -> std::ffi::OsString {
+fn search_path() -> std::ffi::OsString {
     let program = Path::new(env!("CARGO_BIN_EXE_ctxfs"));
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = program.parent().map(Path::to_owned).into_iter().chain(env::split_paths(&path));

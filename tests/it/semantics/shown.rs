@@ -1,29 +1,31 @@
-//! What no example shows names the tests that show it, and these are there.
+//! Every promise without an example names the tests that show it, and these tests exist.
 
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use super::PAGE;
+use super::pages;
 use crate::support::Command;
 
 /// What a comment that names tests begins with.
 const COMMENT: &str = "<!-- tests:";
-/// Where promises begin: what stands before says how to read the page.
-const BEGIN: &str = "\n## The tree\n";
 
 #[test]
 fn every_promise_has_an_example_or_names_its_tests() {
-    assert_eq!(bare(&PAGE[PAGE.find(BEGIN).unwrap()..]), [""; 0]);
+    for page in pages::all() {
+        assert_eq!(bare(&page.text), [""; 0], "{}", page.path);
+    }
 }
 
 #[test]
 fn the_tests_that_are_named_are_there() {
     let tests = tests();
     assert!(tests.len() > 500, "{} tests were found", tests.len());
-    let missing: Vec<&str> = named(PAGE).filter(|name| !is_among(name, &tests)).collect();
-    assert_eq!(missing, [""; 0]);
+    for page in pages::all() {
+        let missing: Vec<&str> = named(&page.text).filter(|name| !is_among(name, &tests)).collect();
+        assert_eq!(missing, [""; 0], "{}", page.path);
+    }
 }
 
 #[test]
