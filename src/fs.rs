@@ -94,7 +94,7 @@ use seal::Sealer;
 use tally::Tally;
 
 use crate::fs::sync::RwLock;
-use crate::keep::Rules;
+use crate::keep::RetentionRules;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::model::LimitsByTool;
@@ -129,7 +129,7 @@ pub struct Options {
     /// Most bytes of the artifacts of one conversation: a write past it gives EDQUOT.
     pub quota: Option<u64>,
     /// What is removed to make room; nothing, where no rule says so.
-    pub keep: Rules,
+    pub keep: RetentionRules,
     /// Bytes that must stay free on the store's disk: a write that leaves less gives ENOSPC.
     pub min_free: u64,
     /// Permission bits of the root directory.
@@ -163,7 +163,7 @@ impl Default for Options {
             max_artifact: None,
             max_terminal: Some(1 << 30),
             quota: None,
-            keep: Rules::default(),
+            keep: RetentionRules::default(),
             min_free: 64 * 1024 * 1024,
             root_mode: 0o755,
             view_deadline: Duration::from_secs(5),

@@ -1,8 +1,8 @@
 //! The protocol log of a conversation: a file of messages, one JSON object a line.
 //!
-//! Whatever is written to it comes in pieces of any size ([`Unfinished`]). Complete lines are
+//! Whatever is written to it comes in pieces of any size ([`UnfinishedLine`]). Complete lines are
 //! checked, long outputs in them are kept as artifacts (`offload`), and what is left of the lines is
-//! appended in one step under a lock of the file ([`Log`]). Order matters: an artifact is on the disk
+//! appended in one step under a lock of the file ([`LockedLog`]). Order matters: an artifact is on the disk
 //! before the line that refers to it, so a process that ends in between leaves an artifact, which is
 //! found when the message is appended again.
 //!
@@ -11,14 +11,14 @@
 
 mod array;
 mod batch;
+mod edited;
 mod error;
-mod kept;
-mod line;
+mod json_string;
+mod layout;
 mod lines;
 mod log;
 mod offload;
 mod span;
-mod text;
 mod unfinished;
 
 use std::io;
@@ -35,13 +35,13 @@ pub use array::array;
 pub use array::check;
 pub use batch::Batch;
 pub use error::MessageError;
-pub use lines::Line;
-pub use lines::Lines;
+pub use lines::LogLine;
+pub use lines::LogLines;
 pub use lines::log_of;
 pub use lines::whole;
-pub use log::Log;
+pub use log::LockedLog;
 pub use log::set_aside;
-pub use unfinished::Unfinished;
+pub use unfinished::UnfinishedLine;
 
 /// Bytes of an unfinished line that are held in memory; of a longer one, none.
 pub const HELD: usize = 1 << 20;
@@ -52,16 +52,18 @@ const BLOCK: usize = 256 << 10;
 
 /// What messages are appended with: the conversation, and what the layers above know.
 #[derive(Clone, Copy)]
-pub struct Desk<'a> {
+pub struct AppendContext<'a> {
     /// Where they go.
     pub conversation: &'a Arc<Conversation>,
     /// For what this layer does not know.
     pub host: &'a dyn Host,
 }
 
-impl std::fmt::Debug for Desk<'_> {
+impl std::fmt::Debug for AppendContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk").field("conversation", &self.conversation).finish_non_exhaustive()
+        f.debug_struct("AppendContext")
+            .field("conversation", &self.conversation)
+            .finish_non_exhaustive()
     }
 }
 

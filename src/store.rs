@@ -16,6 +16,7 @@ mod dir;
 mod error;
 mod layout;
 mod lease;
+mod locked_lines;
 mod manifest;
 mod messages;
 mod naming;
@@ -55,7 +56,7 @@ pub use artifact::Artifact;
 pub use artifact::append_all;
 pub use artifact::read_full_at;
 pub use artifacts::Artifacts;
-pub use artifacts::Used;
+pub use artifacts::Usage;
 pub use attributes::attribute;
 pub use attributes::attributes;
 pub use attributes::parse_attribute;
@@ -77,15 +78,16 @@ pub use layout::conversation_at;
 pub use layout::conversation_path;
 pub use layout::is_bookkeeping;
 pub use lease::Lease;
-pub use lease::lease_is_free;
-pub use manifest::Held;
-pub use manifest::Position;
+pub use lease::lease_of;
+pub use manifest::Manifest;
+pub use manifest::ManifestLock;
+pub use manifest::RecordPosition;
 pub use naming::call_stem;
 pub use owner::this_process;
-pub use removal::Doomed;
-pub use removal::Fate;
-pub use removal::Sweeping;
-pub use stat::Kind;
+pub use removal::RemovalCandidate;
+pub use removal::RemovalOutcome;
+pub use removal::SweepLock;
+pub use stat::FileType;
 pub use stat::Stat;
 pub use stat::Time;
 pub use stat::stat_file;
@@ -146,7 +148,7 @@ impl Store {
         let path = self.0.root.join(layout::CONTEXT);
         let entries = self.0.context.entries();
         let entries = entries.map_err(|error| StoreError::io("list", &path, error))?;
-        let directories = entries.into_iter().filter(|entry| entry.kind == Kind::Directory);
+        let directories = entries.into_iter().filter(|entry| entry.kind == FileType::Directory);
         let mut ids: Vec<_> = directories.filter_map(|e| Component::new(e.name).ok()).collect();
         ids.sort_unstable();
         Ok(ids)
@@ -188,7 +190,7 @@ impl Store {
         let conversation = self.conversation(id)?.ok_or_else(|| {
             StoreError::io("open", &path, io::Error::from(io::ErrorKind::NotFound))
         })?;
-        conversation.make_skeleton().map_err(|error| StoreError::io("make", &path, error))?;
+        conversation.make_directories().map_err(|error| StoreError::io("make", &path, error))?;
         Ok(conversation)
     }
 
@@ -215,9 +217,9 @@ impl Store {
 
     /// Waits until no other process sweeps the store, and keeps others from it until the answer is
     /// dropped.
-    pub fn sweeping(&self) -> Result<Sweeping, StoreError> {
+    pub fn lock_sweeps(&self) -> Result<SweepLock, StoreError> {
         let path = self.0.root.join(layout::CONTEXT);
-        Sweeping::wait(&self.0.context).map_err(|error| StoreError::io("lock", &path, error))
+        SweepLock::wait(&self.0.context).map_err(|error| StoreError::io("lock", &path, error))
     }
 
     /// Some regular file of the store, to try what the kernel allows with it.

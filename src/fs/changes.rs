@@ -74,7 +74,7 @@ impl Watched {
     pub(crate) fn number(&self, ino: Ino) -> u64 {
         let changes = self.changes(ino);
         let mut state = changes.state();
-        if state.armed && changes.watch.as_ref().is_none_or(Watch::has_sprung) {
+        if state.armed && changes.watch.as_ref().is_none_or(Watch::has_changed) {
             *state = State { number: self.fresh(), armed: false };
         }
         state.number

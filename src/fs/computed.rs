@@ -21,7 +21,7 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Sums;
 use crate::store::Conversation;
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::view;
 use crate::view::Rendered;
 
@@ -78,7 +78,7 @@ impl Shared {
         let mut found = Vec::new();
         for path in conversation.artifacts()? {
             let Ok(stat) = conversation.dir().stat_at(&path) else { continue };
-            if stat.kind() == Kind::File {
+            if stat.kind() == FileType::File {
                 let record = conversation.record(&path)?;
                 let mut record = record.unwrap_or_else(|| Conversation::fresh_record(&path, &stat));
                 record.size = stat.size;

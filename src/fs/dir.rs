@@ -29,7 +29,7 @@ use crate::fs::search::is_search_dir;
 use crate::model::Component;
 use crate::model::is_scratch;
 use crate::store::DirEntry;
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::view::Derived;
 use crate::view::LISTED;
@@ -239,10 +239,10 @@ impl Shared {
         let with_views = self.options.list_views && node.holds_artifacts();
         let taken = if with_views { names_that_hide_views(&entries) } else { Vec::new() };
         for DirEntry { name, kind, ino } in entries {
-            if kind == Kind::Other || is_stores(node, &name) {
+            if kind == FileType::Other || is_stores(node, &name) {
                 continue;
             }
-            if with_views && kind == Kind::File && !is_scratch(&name) {
+            if with_views && kind == FileType::File && !is_scratch(&name) {
                 list_views(&name, &taken, &mut names);
             }
             names.push(ListedName { name, kind: FileKind::of(kind), ino });
@@ -264,7 +264,7 @@ impl Shared {
         *link = None;
         drop(link);
         self.room.freed(held.conversation.id());
-        let record = held.conversation.forget_held(&held.manifest, &held.path)?;
+        let record = held.conversation.forget_locked(&held.manifest, &held.path)?;
         self.count_deleted(held.conversation.id(), bytes, record);
         held.release();
         Ok(())
@@ -322,7 +322,7 @@ impl Shared {
             return Err(FsError::Computed);
         }
         match readings(name).find_map(|(stem, _)| dir.dir.stat(stem).ok()) {
-            Some(stat) if stat.kind() == Kind::File && !parent.is_root() => {}
+            Some(stat) if stat.kind() == FileType::File && !parent.is_root() => {}
             _ => return Ok(()),
         }
         // A real file of this name hides the view and is an ordinary file.
@@ -343,7 +343,7 @@ impl Shared {
 fn give_tree(dir: &crate::store::Dir, caller: Caller) -> Result<()> {
     for entry in dir.entries()? {
         dir.chown(&entry.name, Some(caller.uid), Some(caller.gid))?;
-        if entry.kind == Kind::Directory {
+        if entry.kind == FileType::Directory {
             give_tree(&dir.open_dir(&entry.name)?, caller)?;
         }
     }

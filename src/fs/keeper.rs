@@ -25,9 +25,9 @@ use crate::fs::sync::give_way;
 use crate::fs::sync::thread;
 use crate::fs::sync::thread::JoinHandle;
 use crate::keep;
-use crate::keep::Outcome;
-use crate::keep::Rules;
-use crate::keep::Scope;
+use crate::keep::RetentionRules;
+use crate::keep::SweepReport;
+use crate::keep::SweepScope;
 use crate::model::Component;
 
 /// How often the store is swept without a reason; the age of outputs is known that exactly.
@@ -64,7 +64,7 @@ struct State {
 
 impl Keeper {
     /// Notes that `bytes` were sealed in a conversation.
-    fn sealed(&self, rules: &Rules, id: &Component, bytes: u64) {
+    fn sealed(&self, rules: &RetentionRules, id: &Component, bytes: u64) {
         let mut state = self.state();
         if rules.conversation.is_some() && !spend(state.room.get_mut(id), bytes) {
             state.conversations.insert(id.clone());
@@ -80,7 +80,7 @@ impl Keeper {
     }
 
     /// Waits for the next sweep that is due; none at the end.
-    fn next(&self, every: Duration) -> Option<Scope> {
+    fn next(&self, every: Duration) -> Option<SweepScope> {
         let idle =
             |state: &mut State| !state.closed && !state.store && state.conversations.is_empty();
         let waited = self.changed.wait_timeout_while(self.state(), every, idle);
@@ -92,25 +92,25 @@ impl Keeper {
         }
         if std::mem::take(&mut state.store) || timeout.timed_out() {
             state.conversations.clear();
-            return Some(Scope::Store);
+            return Some(SweepScope::Store);
         }
-        state.conversations.pop_first().map(Scope::Conversation)
+        state.conversations.pop_first().map(SweepScope::Conversation)
     }
 
     /// Takes in how much room a sweep found or made.
-    fn learn(&self, scope: &Scope, outcome: Outcome) {
+    fn learn(&self, scope: &SweepScope, outcome: SweepReport) {
         let mut state = self.state();
         match scope {
-            Scope::Store => {
+            SweepScope::Store => {
                 state.room = outcome.plan.room;
                 state.store_room = outcome.plan.store_room;
             }
-            Scope::Conversation(_) => state.room.extend(outcome.plan.room),
+            SweepScope::Conversation(_) => state.room.extend(outcome.plan.room),
         }
     }
 
     /// Takes in whether room could be made for a writer.
-    fn note_fruit(&self, outcome: &Outcome) {
+    fn note_fruit(&self, outcome: &SweepReport) {
         let plan = &outcome.plan;
         let has_room =
             plan.store_room.into_iter().chain(plan.room.values().copied()).any(|room| room > 0);
@@ -191,8 +191,8 @@ impl Shared {
     pub(crate) fn make_room_in(&self, id: &Component, quota: u64, growth: u64) -> Result<()> {
         let Some(limit) = self.options.keep.conversation else { return Ok(()) };
         let conversation = Some(limit.min(quota.saturating_sub(growth)));
-        let rules = Rules { conversation, ..Rules::default() };
-        self.make_room(&rules, &Scope::Conversation(id.clone()))
+        let rules = RetentionRules { conversation, ..RetentionRules::default() };
+        self.make_room(&rules, &SweepScope::Conversation(id.clone()))
     }
 
     /// Makes room for `length` more bytes on the disk, so that `least` stay free, where there is a
@@ -200,10 +200,10 @@ impl Shared {
     pub(crate) fn make_room_on_disk(&self, least: u64, length: u64) -> Result<()> {
         let Some(free) = self.options.keep.free else { return Ok(()) };
         let free = Some(free.max(least.saturating_add(length)));
-        self.make_room(&Rules { free, ..Rules::default() }, &Scope::Store)
+        self.make_room(&RetentionRules { free, ..RetentionRules::default() }, &SweepScope::Store)
     }
 
-    fn make_room(&self, rules: &Rules, scope: &Scope) -> Result<()> {
+    fn make_room(&self, rules: &RetentionRules, scope: &SweepScope) -> Result<()> {
         if !self.keeper.is_fruitless() {
             self.sealer.settle(SEALING);
             self.keeper.note_fruit(&self.sweep(rules, scope)?);
@@ -211,11 +211,11 @@ impl Shared {
         Ok(())
     }
 
-    fn sweep(&self, rules: &Rules, scope: &Scope) -> Result<Outcome> {
+    fn sweep(&self, rules: &RetentionRules, scope: &SweepScope) -> Result<SweepReport> {
         let stop = || self.keeper.is_closed();
-        let outcome = keep::carry_out(&self.store, rules, scope, &stop, &mut |_, _| {})?;
+        let outcome = keep::sweep(&self.store, rules, scope, &stop, &mut |_, _| {})?;
         if !outcome.removed.is_empty() {
-            let bytes: u64 = outcome.removed.iter().map(|victim| victim.doomed.size).sum();
+            let bytes: u64 = outcome.removed.iter().map(|victim| victim.candidate.size).sum();
             tracing::info!(outputs = outcome.removed.len(), bytes, "old outputs were removed");
             Counters::add(&self.counters.removed, outcome.removed.len() as u64);
         }

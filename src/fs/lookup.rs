@@ -37,7 +37,7 @@ use crate::model::Folder;
 use crate::model::NameError;
 use crate::model::RelPath;
 use crate::model::is_scratch;
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::store::Stat;
 use crate::store::Time;
@@ -142,9 +142,9 @@ impl Shared {
             Err(error) => return Err(error.into()),
         };
         match stat.kind() {
-            Kind::Directory => self.dir_node(parent, dir, name, &stat),
-            Kind::File if !parent.is_root() => self.file_node(parent, name, &stat),
-            Kind::File | Kind::Other => Err(FsError::NotFound),
+            FileType::Directory => self.dir_node(parent, dir, name, &stat),
+            FileType::File if !parent.is_root() => self.file_node(parent, name, &stat),
+            FileType::File | FileType::Other => Err(FsError::NotFound),
         }
     }
 
@@ -212,7 +212,7 @@ impl Shared {
         let id = parent.conversation().ok_or(FsError::Stale)?;
         let path = RelPath::artifact(Folder::Tool, &component);
         let is_output =
-            stat.kind() == Kind::File && self.conversation(&id)?.is_output_of(&path, call)?;
+            stat.kind() == FileType::File && self.conversation(&id)?.is_output_of(&path, call)?;
         Ok(is_output.then(|| (stat.created(), stat.mtime)))
     }
 
@@ -291,7 +291,8 @@ impl Shared {
     fn manifest_version(&self, node: &Node) -> Result<Version> {
         let id = node.conversation().ok_or(FsError::Stale)?;
         let conversation = self.conversation(&id)?;
-        let mut version = Version { facts: conversation.version()?, ..Version::default() };
+        let mut version =
+            Version { facts: conversation.manifest().version()?, ..Version::default() };
         for folder in [Folder::Tool, Folder::Terminal] {
             let path = RelPath::new(folder.path())?;
             if let Ok(stat) = conversation.dir().stat_at(&path) {

@@ -22,17 +22,17 @@ use crate::fs::node::Node;
 use crate::fs::sync::Mutex;
 use crate::fs::sync::MutexGuard;
 use crate::message;
+use crate::message::AppendContext;
 use crate::message::Batch;
-use crate::message::Desk;
-use crate::message::Log;
-use crate::message::Unfinished;
+use crate::message::LockedLog;
+use crate::message::UnfinishedLine;
 use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::HISTORY;
 use crate::store::Lease;
 use crate::store::MESSAGES;
 use crate::store::Stat;
-use crate::store::lease_is_free;
+use crate::store::lease_of;
 use crate::store::stat_file;
 use crate::view::Rendered;
 
@@ -42,7 +42,7 @@ pub(crate) struct Writer(Mutex<Written>);
 
 #[derive(Debug, Default)]
 struct Written {
-    unfinished: Unfinished,
+    unfinished: UnfinishedLine,
     /// Where the handle's next byte would be in a file that keeps what it is given.
     next: Option<u64>,
     /// The table of open files by which it was written last.
@@ -104,7 +104,7 @@ impl Shared {
         let conversation = self.log_of(&handle.node)?;
         self.room_on_disk(bytes.len() as u64)?;
         let host = Keeper { shared: self, conversation: &conversation };
-        let desk = Desk { conversation: &conversation, host: &host };
+        let desk = AppendContext { conversation: &conversation, host: &host };
         let append = |batch: &Batch| Self::append_to_log(handle, batch, &conversation);
         Batch::take(&mut written.unfinished, bytes, &desk, append)?;
         written.next = Some(offset + bytes.len() as u64);
@@ -128,7 +128,7 @@ impl Shared {
         }
         let conversation = self.log_of(&handle.node)?;
         let host = Keeper { shared: self, conversation: &conversation };
-        let desk = Desk { conversation: &conversation, host: &host };
+        let desk = AppendContext { conversation: &conversation, host: &host };
         let append = |batch: &Batch| Self::append_to_log(handle, batch, &conversation);
         Batch::finish(&mut written.unfinished, &desk, append)
     }
@@ -151,7 +151,7 @@ impl Shared {
         conversation: &Conversation,
     ) -> Result<()> {
         let file = handle.node.as_file()?;
-        let log = Log::wait(&handle.file)?;
+        let log = LockedLog::wait(&handle.file)?;
         let mut writing = file.writing();
         writing.meet(&stat_file(&handle.file)?);
         let end = log.repair(conversation)?;
@@ -178,11 +178,11 @@ impl Shared {
     fn repair_log(&self, node: &Node, reader: &File) -> Result<bool> {
         // Only a descriptor of its own can ask, and only before there is one that can write.
         let probe = node.as_file()?.open(OFlags::RDONLY)?;
-        if lease_is_free(&probe) != Lease::Free {
+        if lease_of(&probe) != Lease::Free {
             return Ok(false);
         }
         let open = Arc::new(node.as_file()?.open(OFlags::RDWR)?);
-        let Some(log) = Log::now(&open)? else { return Ok(false) };
+        let Some(log) = LockedLog::now(&open)? else { return Ok(false) };
         let conversation = self.log_of(node)?;
         log.repair(&conversation)?;
         tracing::warn!(conversation = %conversation.id(), "the message log was torn, and is mended");

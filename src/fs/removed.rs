@@ -45,7 +45,7 @@ impl Shared {
     ) -> Result<Arc<Node>> {
         let Removed { conversation, path, record } =
             self.removed(parent, name)?.ok_or(FsError::NotFound)?;
-        let position = self.conversation(&conversation)?.position(&path)?;
+        let position = self.conversation(&conversation)?.manifest().position(&path)?;
         let mut hasher = DefaultHasher::new();
         (position, &path, &conversation).hash(&mut hasher);
         let version = Version { facts: hasher.finish(), ..Version::default() };

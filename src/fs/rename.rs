@@ -27,7 +27,7 @@ use crate::model::RelPath;
 use crate::model::Said;
 use crate::model::State;
 use crate::store::Conversation;
-use crate::store::Held;
+use crate::store::ManifestLock;
 use crate::store::this_process;
 
 /// What happens to a name that is taken.
@@ -252,9 +252,9 @@ impl Shared {
 struct Manifests {
     source: Arc<Conversation>,
     goal: Arc<Conversation>,
-    of_source: Held,
+    of_source: ManifestLock,
     /// None, where that is the same one.
-    of_goal: Option<Held>,
+    of_goal: Option<ManifestLock>,
 }
 
 impl Manifests {
@@ -292,17 +292,17 @@ impl Manifests {
         let Some(of_goal) = &self.of_goal else {
             // In one write, so that there is all of it or nothing.
             here.extend(come.into_iter().chain(back.unwrap_or_default()));
-            return Ok(self.source.add(&self.of_source, &here)?);
+            return Ok(self.of_source.append(&here)?);
         };
-        self.goal.add(of_goal, &come)?;
+        of_goal.append(&come)?;
         here.extend(back.unwrap_or_default());
-        Ok(self.source.add(&self.of_source, &here)?)
+        Ok(self.of_source.append(&here)?)
     }
 
     fn release(self) {
         drop((self.of_source, self.of_goal));
-        self.source.tidy();
-        self.goal.tidy();
+        self.source.manifest().compact_if_wasteful();
+        self.goal.manifest().compact_if_wasteful();
     }
 }
 

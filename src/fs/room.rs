@@ -20,7 +20,7 @@ use crate::model::Component;
 use crate::store::Cache;
 use crate::store::Conversation;
 use crate::store::Store;
-use crate::store::Used;
+use crate::store::Usage;
 
 /// Bytes written between two looks.
 const BETWEEN_LOOKS: u64 = 16 * 1024 * 1024;
@@ -164,7 +164,7 @@ impl Room {
             return Ok(());
         }
         let free = || -> Result<Look> {
-            let Used { artifacts, bytes } = conversation.used()?;
+            let Usage { artifacts, bytes } = conversation.usage()?;
             Ok(Look { room: quota.saturating_sub(bytes), between: between(artifacts) })
         };
         let look = || match free()? {

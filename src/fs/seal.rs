@@ -40,7 +40,7 @@ use crate::model::Analysis;
 use crate::model::Record;
 use crate::model::State;
 use crate::store::Lease;
-use crate::store::lease_is_free;
+use crate::store::lease_of;
 use crate::store::said_of;
 use crate::store::this_process;
 
@@ -331,7 +331,7 @@ impl Shared {
             return Ok(Outcome::Done);
         }
         let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
-        if mapped && lease_is_free(&open) == Lease::Held && !ending {
+        if mapped && lease_of(&open) == Lease::Held && !ending {
             return Ok(Outcome::Later(MAPPED_RETRY, Job::Seal(Arc::clone(node))));
         }
         if mapped {

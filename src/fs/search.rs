@@ -85,7 +85,7 @@ impl Shared {
     fn search_version(&self, of: &Node, stat: &Stat) -> Result<Version> {
         let site = Site::of(of)?;
         let mut hasher = DefaultHasher::new();
-        self.conversation(&site.conversation)?.version()?.hash(&mut hasher);
+        self.conversation(&site.conversation)?.manifest().version()?.hash(&mut hasher);
         (&site.conversation, &site.path).hash(&mut hasher);
         Ok(Version {
             changes: self.watched.number(of.ino),

@@ -193,7 +193,7 @@ impl Shared {
         }
         let now = stat_file(&reader)?;
         drop(expired);
-        let key = key.filter(|_| now.is_as(&stat));
+        let key = key.filter(|_| now.is_unchanged(&stat));
         Ok(spool.finish(rendered, key)?)
     }
 

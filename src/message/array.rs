@@ -6,10 +6,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use crate::message::BLOCK;
-use crate::message::Line;
-use crate::message::Lines;
+use crate::message::LogLine;
+use crate::message::LogLines;
 use crate::message::MessageError;
-use crate::message::line::Anatomy;
+use crate::message::layout::MessageLayout;
 use crate::message::lines::whole_of;
 use crate::model::Content as _;
 use crate::store::Artifact;
@@ -21,10 +21,10 @@ use crate::store::Artifact;
 pub fn array(log: Artifact, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"[")?;
     let mut before: &[u8] = b"\n";
-    for line in Lines::of(log) {
+    for line in LogLines::of(log) {
         let line = line?;
         out.write_all(before)?;
-        match Anatomy::of(&line) {
+        match MessageLayout::of(&line) {
             Ok(_) => line.read(|block| out.write_all(block))?,
             Err(MessageError::NotAMessage(_)) => quoted(&line, out)?,
             Err(error) => return Err(io::Error::other(error)),
@@ -35,7 +35,7 @@ pub fn array(log: Artifact, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes any bytes as a JSON string; what is not UTF-8 as U+FFFD.
-fn quoted(line: &Line, out: &mut dyn Write) -> io::Result<()> {
+fn quoted(line: &LogLine, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\"")?;
     let mut offset = 0;
     while offset < line.len() {
@@ -60,22 +60,22 @@ fn quoted(line: &Line, out: &mut dyn Write) -> io::Result<()> {
 pub fn check(file: &Arc<File>) -> Result<(), MessageError> {
     let whole = whole_of(Arc::clone(file))?;
     let (size, end) = (file.metadata()?.len(), whole.len());
-    for (number, line) in (1..).zip(Lines::of(whole)) {
+    for (number, line) in (1..).zip(LogLines::of(whole)) {
         checked(number, &line?)?;
     }
     if end == size {
         return Ok(());
     }
-    let last = Line::Part(Artifact::new(Arc::clone(file), size), end, size - end);
+    let last = LogLine::Part(Artifact::new(Arc::clone(file), size), end, size - end);
     if !last.is_blank()? {
-        Anatomy::of(&last)?;
+        MessageLayout::of(&last)?;
     }
     std::os::unix::fs::FileExt::write_all_at(&**file, b"\n", size)?;
     Ok(())
 }
 
-fn checked(number: u64, line: &Line) -> Result<(), MessageError> {
-    match Anatomy::of(line) {
+fn checked(number: u64, line: &LogLine) -> Result<(), MessageError> {
+    match MessageLayout::of(line) {
         Err(MessageError::NotAMessage(why)) => {
             Err(MessageError::NotAMessage(format!("line {number}, not counting blank ones: {why}")))
         }

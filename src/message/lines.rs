@@ -14,20 +14,20 @@ use crate::store::read_full_at;
 
 /// One line, without its newline.
 #[derive(Debug, Clone)]
-pub enum Line {
+pub enum LogLine {
     /// At most [`HELD`] bytes.
     Bytes(Vec<u8>),
     /// A longer one: so many bytes of a file from an offset on.
     Part(Artifact, u64, u64),
 }
 
-impl From<Vec<u8>> for Line {
+impl From<Vec<u8>> for LogLine {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Bytes(bytes)
     }
 }
 
-impl Line {
+impl LogLine {
     /// Whether there is nothing but white space.
     pub fn is_blank(&self) -> io::Result<bool> {
         let mut offset = 0;
@@ -61,7 +61,7 @@ impl Line {
     }
 }
 
-impl Content for Line {
+impl Content for LogLine {
     fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -83,7 +83,7 @@ impl Content for Line {
 
 /// The lines of a log that have an end and are not blank, in their order.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LogLines {
     log: Artifact,
     /// Where `block` begins.
     offset: u64,
@@ -91,13 +91,13 @@ pub struct Lines {
     used: usize,
 }
 
-impl Lines {
+impl LogLines {
     /// Of all of `log`.
     pub fn of(log: Artifact) -> Self {
         Self { log, offset: 0, block: Vec::new(), used: 0 }
     }
 
-    fn next_line(&mut self) -> io::Result<Option<Line>> {
+    fn next_line(&mut self) -> io::Result<Option<LogLine>> {
         let start = self.offset + self.used as u64;
         let mut bytes = Vec::new();
         loop {
@@ -112,8 +112,8 @@ impl Lines {
             }
             if let Some(end) = end {
                 self.used += end + 1;
-                let part = || Line::Part(self.log.clone(), start, length);
-                return Ok(Some(if fits { Line::Bytes(bytes) } else { part() }));
+                let part = || LogLine::Part(self.log.clone(), start, length);
+                return Ok(Some(if fits { LogLine::Bytes(bytes) } else { part() }));
             }
             self.offset += self.block.len() as u64;
             self.block = self.log.bytes(self.offset, BLOCK)?;
@@ -125,8 +125,8 @@ impl Lines {
     }
 }
 
-impl Iterator for Lines {
-    type Item = io::Result<Line>;
+impl Iterator for LogLines {
+    type Item = io::Result<LogLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -187,11 +187,11 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text).unwrap();
         let log = Artifact::new(Arc::new(file), text.len() as u64);
-        let line = |line: io::Result<Line>| {
+        let line = |line: io::Result<LogLine>| {
             let line = line.unwrap();
             (line.len(), line.bytes(0, 3).unwrap())
         };
-        Lines::of(log).map(line).collect()
+        LogLines::of(log).map(line).collect()
     }
 
     #[test]

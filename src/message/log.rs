@@ -11,9 +11,9 @@ use rustix::io::Errno;
 
 use crate::message::Batch;
 use crate::message::HELD;
-use crate::message::Line;
+use crate::message::LogLine;
 use crate::message::MessageError;
-use crate::message::line::Anatomy;
+use crate::message::layout::MessageLayout;
 use crate::message::lines::whole;
 use crate::store::Artifact;
 use crate::store::Conversation;
@@ -23,9 +23,9 @@ use crate::store::stat_file;
 /// The file of a log, which nobody else adds to until this is dropped: every process that adds to
 /// one holds an exclusive `flock` of it.
 #[derive(Debug)]
-pub struct Log<'a>(&'a Arc<File>);
+pub struct LockedLog<'a>(&'a Arc<File>);
 
-impl<'a> Log<'a> {
+impl<'a> LockedLog<'a> {
     /// Waits for the lock of `file`, which must be open for reading and writing.
     pub fn wait(file: &'a Arc<File>) -> io::Result<Self> {
         rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive))?;
@@ -49,8 +49,8 @@ impl<'a> Log<'a> {
         if end == size {
             return Ok(size);
         }
-        let torn = Line::Part(Artifact::new(Arc::clone(self.0), size), end, size - end);
-        if Anatomy::of(&torn).is_ok() {
+        let torn = LogLine::Part(Artifact::new(Arc::clone(self.0), size), end, size - end);
+        if MessageLayout::of(&torn).is_ok() {
             append_all(self.0, b"\n")?;
             return Ok(size + 1);
         }
@@ -60,11 +60,11 @@ impl<'a> Log<'a> {
     }
 
     /// Appends `batch`, all of it or nothing: where the disk takes only a part, that is cut off
-    /// again. `end` is what [`Log::repair`] answered.
+    /// again. `end` is what [`LockedLog::repair`] answered.
     pub fn append(&self, batch: &Batch, end: u64) -> io::Result<()> {
         // What fits into the buffer is one write, so that a crash leaves all of it or nothing.
         let length = usize::try_from(batch.len()).unwrap_or(usize::MAX);
-        let mut out = BufWriter::with_capacity(length.min(2 * HELD), End(self.0));
+        let mut out = BufWriter::with_capacity(length.min(2 * HELD), AppendWriter(self.0));
         let written = batch.0.iter().try_for_each(|message| message.write(&mut out));
         let written = written.and_then(|()| out.flush());
         if written.is_err() {
@@ -76,7 +76,7 @@ impl<'a> Log<'a> {
     }
 }
 
-impl Drop for Log<'_> {
+impl Drop for LockedLog<'_> {
     fn drop(&mut self) {
         // Closing the file gives it back, too.
         rustix::fs::flock(self.0, FlockOperation::Unlock).ok();
@@ -84,9 +84,9 @@ impl Drop for Log<'_> {
 }
 
 /// Writes at the end of a file, wherever that is by then.
-struct End<'a>(&'a File);
+struct AppendWriter<'a>(&'a File);
 
-impl io::Write for End<'_> {
+impl io::Write for AppendWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         append_all(self.0, bytes).map(|()| bytes.len())
     }
@@ -97,7 +97,7 @@ impl io::Write for End<'_> {
 }
 
 /// Keeps what is no message beside the log of `conversation`, as a line of its own.
-pub fn set_aside(line: &Line, conversation: &Conversation) -> Result<(), MessageError> {
+pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), MessageError> {
     let mut aside = conversation.set_aside_file()?;
     line.read(|block| aside.write_all(block))?;
     aside.write_all(b"\n")?;

@@ -70,7 +70,7 @@ impl Read for SpanReader<'_> {
 
 /// Counts what a parser reads byte by byte, and refuses what would take it memory without bound:
 /// brackets without end, and endless names of members.
-pub(super) struct Watched<'a> {
+pub(super) struct BoundedReader<'a> {
     inner: SpanReader<'a>,
     position: &'a Cell<u64>,
     depth: u32,
@@ -87,7 +87,7 @@ enum InString {
     Escaped,
 }
 
-impl<'a> Watched<'a> {
+impl<'a> BoundedReader<'a> {
     /// Counts into `position`, which is that of the first byte.
     pub(super) fn new(inner: SpanReader<'a>, position: &'a Cell<u64>) -> Self {
         Self { inner, position, depth: 0, string: InString::No, names: false, name_began: 0 }
@@ -128,7 +128,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Read for Watched<'_> {
+impl Read for BoundedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(first) = buffer.first_mut() else { return Ok(0) };
         let Some(byte) = self.inner.next()? else { return Ok(0) };

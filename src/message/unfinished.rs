@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::message::HELD;
 use crate::message::LONGEST;
-use crate::message::Line;
+use crate::message::LogLine;
 use crate::message::MessageError;
 use crate::store::Artifact;
 use crate::store::Conversation;
@@ -16,12 +16,12 @@ use crate::store::Conversation;
 ///
 /// A copy stays as it is whatever becomes of the original, as what it has of the file is only added to.
 #[derive(Debug, Clone, Default)]
-pub struct Unfinished {
+pub struct UnfinishedLine {
     held: Vec<u8>,
     spilled: Option<(Arc<File>, u64)>,
 }
 
-impl Unfinished {
+impl UnfinishedLine {
     /// Bytes that it has.
     pub fn len(&self) -> u64 {
         self.spilled.as_ref().map_or(0, |(_, length)| *length) + self.held.len() as u64
@@ -58,12 +58,12 @@ impl Unfinished {
     }
 
     /// The line, which has come to its end; what follows begins another one.
-    pub fn take(&mut self) -> io::Result<Line> {
+    pub fn take(&mut self) -> io::Result<LogLine> {
         let held = std::mem::take(&mut self.held);
-        let Some((file, length)) = self.spilled.take() else { return Ok(Line::Bytes(held)) };
+        let Some((file, length)) = self.spilled.take() else { return Ok(LogLine::Bytes(held)) };
         file.write_all_at(&held, length)?;
         let length = length + held.len() as u64;
-        Ok(Line::Part(Artifact::new(file, length), 0, length))
+        Ok(LogLine::Part(Artifact::new(file, length), 0, length))
     }
 
     /// Bytes in memory.
@@ -73,7 +73,7 @@ impl Unfinished {
     }
 
     /// The line so far.
-    pub(super) fn line(&self) -> io::Result<Line> {
+    pub(super) fn line(&self) -> io::Result<LogLine> {
         self.clone().take()
     }
 }

@@ -28,7 +28,7 @@ use rustix::fs::UTIME_NOW;
 use crate::store::Store;
 use crate::store::dir::Dir;
 use crate::store::layout;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::stat_file;
 
 /// Raised when the same name would stand for other bytes though the version of ctxfs is the same.
@@ -157,7 +157,7 @@ impl Drop for Draft {
 /// that ended while it wrote.
 fn shrink(dir: &Dir, bound: u64) -> io::Result<()> {
     let mut kept = Vec::new();
-    for entry in dir.entries()?.into_iter().filter(|entry| entry.kind == Kind::File) {
+    for entry in dir.entries()?.into_iter().filter(|entry| entry.kind == FileType::File) {
         if is_draft(&entry.name) {
             remove_abandoned(dir, &entry.name);
         } else if let Ok(stat) = dir.stat(&entry.name) {

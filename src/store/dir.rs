@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use crate::model::RelPath;
 use crate::store::stat;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
@@ -49,7 +49,7 @@ pub struct DirEntry {
     /// The name.
     pub name: OsString,
     /// What it stands for.
-    pub kind: Kind,
+    pub kind: FileType,
     /// The inode.
     pub ino: u64,
 }
@@ -186,7 +186,7 @@ impl Dir {
     /// Changes permissions by name, also where the file can be neither read nor written.
     pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         let file = self.beneath(one(name)?, OFlags::PATH, Mode::empty())?;
-        if stat::stat_open(&file)?.kind() == Kind::Other {
+        if stat::stat_open(&file)?.kind() == FileType::Other {
             return Err(Errno::LOOP.into());
         }
         // A descriptor opened with O_PATH has no fchmod.
@@ -219,10 +219,10 @@ impl Dir {
         Ok(rustix::fs::fstatvfs(&self.0)?)
     }
 
-    /// Kind by what the listing says, else by asking; `None` when it has just been removed.
-    fn kind(&self, name: &OsStr, listed: rustix::fs::FileType) -> io::Result<Option<Kind>> {
+    /// FileType by what the listing says, else by asking; `None` when it has just been removed.
+    fn kind(&self, name: &OsStr, listed: rustix::fs::FileType) -> io::Result<Option<FileType>> {
         if listed != rustix::fs::FileType::Unknown {
-            return Ok(Some(Kind::from(listed)));
+            return Ok(Some(FileType::from(listed)));
         }
         match self.stat(name) {
             Ok(stat) => Ok(Some(stat.kind())),
@@ -285,9 +285,9 @@ fn itself(file: &OwnedFd) -> String {
 
 fn check_regular(file: &OwnedFd) -> io::Result<()> {
     match stat::stat_open(file)?.kind() {
-        Kind::File => Ok(()),
-        Kind::Directory => Err(Errno::ISDIR.into()),
-        Kind::Other => Err(Errno::LOOP.into()),
+        FileType::File => Ok(()),
+        FileType::Directory => Err(Errno::ISDIR.into()),
+        FileType::Other => Err(Errno::LOOP.into()),
     }
 }
 

@@ -98,7 +98,7 @@ pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";
 const SHOWN_BYTES: usize = 220;
 
 /// What every conversation has from the start: each directory with the one it stands in.
-pub(super) const SKELETON: &[(&str, &[&str])] = &[
+pub(super) const DIRECTORIES: &[(&str, &[&str])] = &[
     ("artifacts", &["tool", "terminal"]),
     ("history", &["archive", "summary"]),
     ("catalog", &["tools"]),

@@ -31,14 +31,14 @@ const F_SETSIG: libc::c_int = 10;
 /// open file description, the caller's own writers too. It asks for a read lease, which the kernel
 /// grants only where there is no writer, and gives it back at once. In between, a writer's `open`
 /// waits (or, with `O_NONBLOCK`, is told EWOULDBLOCK).
-pub fn lease_is_free(file: &File) -> Lease {
+pub fn lease_of(file: &File) -> Lease {
     match take(file) {
         Lease::Free => release(file.as_raw_fd()),
         lease => lease,
     }
 }
 
-/// As `lease_is_free`, but where the answer is `Free` the lease is kept until `file` is closed: who
+/// As `lease_of`, but where the answer is `Free` the lease is kept until `file` is closed: who
 /// opens the file for writing meanwhile waits for that.
 pub(super) fn take(file: &File) -> Lease {
     let fd = file.as_raw_fd();
@@ -54,18 +54,18 @@ pub(super) fn take(file: &File) -> Lease {
     }
 }
 
-/// As `lease_is_free`, but says `Held` only of a writer that is still there a moment later.
+/// As `lease_of`, but says `Held` only of a writer that is still there a moment later.
 ///
 /// A process that is being started has copies of the descriptors of the one that starts it, until
 /// it runs its program. Such a copy is no writer.
 pub(super) fn settled(file: &File) -> Lease {
     for attempt in 1..ATTEMPTS {
-        match lease_is_free(file) {
+        match lease_of(file) {
             Lease::Held => thread::sleep(MOMENT * attempt),
             lease => return lease,
         }
     }
-    lease_is_free(file)
+    lease_of(file)
 }
 
 fn release(fd: RawFd) -> Lease {
@@ -94,7 +94,7 @@ mod tests {
     fn a_writer_is_seen_until_it_closes() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.into_temp_path();
-        let probe = || lease_is_free(&File::open(&path).unwrap());
+        let probe = || lease_of(&File::open(&path).unwrap());
         assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
         let _reader = File::open(&path).unwrap();
         assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_descriptor_that_can_write_cannot_ask() {
         let file = tempfile::tempfile().unwrap();
-        assert_eq!(lease_is_free(&file), Lease::Held);
+        assert_eq!(lease_of(&file), Lease::Held);
     }
 
     /// With the signal that the kernel sends by default, this ends the test process.
@@ -122,7 +122,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..20_000 {
-                    lease_is_free(&File::open(&path).unwrap());
+                    lease_of(&File::open(&path).unwrap());
                 }
                 done.store(true, Ordering::Relaxed);
             });

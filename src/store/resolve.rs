@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::store::conversation::Conversation;
 use crate::store::error::StoreError;
 use crate::store::layout::is_bookkeeping;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
 impl Store {
     /// The file that a handle, a reference or a path means, if there is one: its conversation and
@@ -40,9 +40,9 @@ fn is_kept(path: &RelPath) -> bool {
 
 fn is_file(conversation: &Conversation, path: &RelPath) -> Result<bool, StoreError> {
     match conversation.dir().stat_at(path) {
-        Ok(stat) => Ok(stat.kind() == Kind::File),
+        Ok(stat) => Ok(stat.kind() == FileType::File),
         Err(error) if is_absence(&error) => Ok(false),
-        Err(error) => Err(conversation.fault_at("look at", path, error)),
+        Err(error) => Err(conversation.error_at("look at", path, error)),
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Stat {
     pub size: u64,
     /// Blocks of 512 bytes that it takes.
     pub blocks: u64,
-    /// Kind and permissions, as `st_mode`.
+    /// FileType and permissions, as `st_mode`.
     pub mode: u32,
     /// Names it has.
     pub nlink: u32,
@@ -60,8 +60,8 @@ pub struct Stat {
 
 impl Stat {
     /// What it is.
-    pub fn kind(&self) -> Kind {
-        Kind::from(rustix::fs::FileType::from_raw_mode(self.mode))
+    pub fn kind(&self) -> FileType {
+        FileType::from(rustix::fs::FileType::from_raw_mode(self.mode))
     }
 
     /// Whether both are about the same file.
@@ -70,7 +70,7 @@ impl Stat {
     }
 
     /// Whether both are about the same file, and nothing of it has changed in between.
-    pub fn is_as(&self, other: &Self) -> bool {
+    pub fn is_unchanged(&self, other: &Self) -> bool {
         let moment = |stat: &Self| (stat.size, stat.mtime, stat.ctime);
         self.same_file(other) && moment(self) == moment(other)
     }
@@ -83,7 +83,7 @@ impl Stat {
 
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileType {
     /// A regular file.
     File,
     /// A directory.
@@ -92,7 +92,7 @@ pub enum Kind {
     Other,
 }
 
-impl From<rustix::fs::FileType> for Kind {
+impl From<rustix::fs::FileType> for FileType {
     fn from(kind: rustix::fs::FileType) -> Self {
         match kind {
             rustix::fs::FileType::RegularFile => Self::File,

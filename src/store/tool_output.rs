@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
 /// The time in a name, UTC.
 const STAMP: &str = "%Y%m%d_%H%M%S";
@@ -77,7 +77,8 @@ impl ToolOutputDir {
         else {
             return false;
         };
-        is_output(name) && self.dir.stat(name.as_ref()).is_ok_and(|stat| stat.kind() == Kind::File)
+        is_output(name)
+            && self.dir.stat(name.as_ref()).is_ok_and(|stat| stat.kind() == FileType::File)
     }
 
     /// Removes the outputs that were last written longer than `age` before `now`; returns how many.
@@ -100,7 +101,7 @@ impl ToolOutputDir {
         let is_old = self
             .dir
             .stat(name.as_ref())
-            .map(|stat| stat.kind() == Kind::File && stat.mtime.as_nanos() < oldest);
+            .map(|stat| stat.kind() == FileType::File && stat.mtime.as_nanos() < oldest);
         let removed = match is_old {
             Ok(true) => self.dir.unlink(name.as_ref()).map(|()| true),
             other => other,

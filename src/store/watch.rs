@@ -47,7 +47,7 @@ impl Watch {
 
     /// Whether anything has changed since this was last asked. Where so, there may be other
     /// directories now: they must be added.
-    pub fn has_sprung(&self) -> bool {
+    pub fn has_changed(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.0, &mut buffer);
         let mut sprung = false;
@@ -91,10 +91,10 @@ mod tests {
         ];
         watch.add(&dir).unwrap();
         for (what, change) in changes {
-            assert!(!watch.has_sprung(), "before: {what}");
+            assert!(!watch.has_changed(), "before: {what}");
             change();
-            assert!(watch.has_sprung(), "{what}");
-            assert!(!watch.has_sprung(), "after: {what}");
+            assert!(watch.has_changed(), "{what}");
+            assert!(!watch.has_changed(), "after: {what}");
         }
     }
 
@@ -108,8 +108,8 @@ mod tests {
         fs::read(&file).unwrap();
         fs::read_dir(temporary.path()).unwrap().count();
         drop(File::options().append(true).open(&file).unwrap());
-        assert!(!watch.has_sprung());
+        assert!(!watch.has_changed());
         fs::remove_dir_all(Path::new(temporary.path())).unwrap();
-        assert!(watch.has_sprung());
+        assert!(watch.has_changed());
     }
 }

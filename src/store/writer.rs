@@ -1,6 +1,6 @@
 //! Writing an artifact without a mount.
 
-mod start;
+mod new_file;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -28,9 +28,9 @@ use crate::store::naming;
 use crate::store::naming::Naming;
 use crate::store::owner::this_process;
 use crate::store::stat;
-use crate::store::stat::Kind;
-use crate::store::writer::start::Start;
-pub(super) use crate::store::writer::start::open_folder;
+use crate::store::stat::FileType;
+use crate::store::writer::new_file::NewFile;
+pub(super) use crate::store::writer::new_file::open_folder;
 
 /// What is said of an artifact whose writer was dropped.
 const DROPPED: &str = "its writer stopped before it was closed";
@@ -96,8 +96,8 @@ impl ArtifactWriter {
         let path = RelPath::artifact(folder, &naming.name(false));
         let fault = |error| fault(conversation, &path, error);
         let dir = open_folder(conversation.dir(), folder).map_err(fault)?;
-        let held = conversation.hold()?;
-        let Start { file, name, replaces } = Start::new(&dir, &naming).map_err(fault)?;
+        let lock = conversation.manifest().lock()?;
+        let NewFile { file, name, replaces } = NewFile::new(&dir, &naming).map_err(fault)?;
         attributes::set_said(&file, &said).map_err(fault)?;
         let stat = stat::stat_file(&file).map_err(fault)?;
         let path = RelPath::artifact(folder, &name);
@@ -110,7 +110,7 @@ impl ArtifactWriter {
             ..Conversation::fresh_record(&path, &stat)
         };
         if !replaces {
-            conversation.add(&held, slice::from_ref(&record))?;
+            lock.append(slice::from_ref(&record))?;
         }
         let conversation = Arc::clone(conversation);
         let analyzer = match folder {
@@ -172,7 +172,7 @@ impl ArtifactWriter {
             self.closed = true;
         } else {
             self.put_in_place(analysis)?;
-            self.conversation.tidy();
+            self.conversation.manifest().compact_if_wasteful();
         }
         self.dir.sync().map_err(|error| self.fault(error))?;
         Ok(self.record.clone())
@@ -184,7 +184,7 @@ impl ArtifactWriter {
         let json = naming::is_json(&analysis.json);
         let goal = RelPath::artifact(self.folder, &self.naming.name(json));
         let left = RelPath::artifact(self.folder, &self.naming.name(!json));
-        let held = self.conversation.hold()?;
+        let lock = self.conversation.manifest().lock()?;
         let left = Some(left).filter(|left| *left != goal && *left != self.path);
         let left = left.map_or(Ok(None), |left| self.left_by_the_call(left))?;
         let mut records = Vec::with_capacity(3);
@@ -198,7 +198,7 @@ impl ArtifactWriter {
         }
         self.record = self.measure(analysis)?;
         records.push(self.record.clone());
-        self.conversation.add(&held, &records)?;
+        lock.append(&records)?;
         self.closed = true;
         let removed = left.map_or(Ok(()), |left| self.dir.unlink(left.file_name()));
         removed.map_err(|error| self.fault(error))
@@ -206,7 +206,8 @@ impl ArtifactWriter {
 
     /// `path`, where it is the file of an earlier output of the same call.
     fn left_by_the_call(&self, path: RelPath) -> Result<Option<RelPath>, StoreError> {
-        let is_file = self.dir.stat(path.file_name()).is_ok_and(|stat| stat.kind() == Kind::File);
+        let is_file =
+            self.dir.stat(path.file_name()).is_ok_and(|stat| stat.kind() == FileType::File);
         let Some(call) = self.record.said.call.as_deref().filter(|_| is_file) else {
             return Ok(None);
         };
@@ -254,7 +255,7 @@ impl ArtifactWriter {
     }
 
     fn fault(&self, error: io::Error) -> StoreError {
-        self.conversation.fault_at("close", &self.path, error)
+        self.conversation.error_at("close", &self.path, error)
     }
 }
 
@@ -287,8 +288,10 @@ impl fmt::Debug for ArtifactWriter {
 
 fn fault(conversation: &Conversation, path: &RelPath, error: io::Error) -> StoreError {
     match error.kind() {
-        io::ErrorKind::ResourceBusy => StoreError::Busy { path: conversation.path_of(path) },
-        _ => conversation.fault_at("write", path, error),
+        io::ErrorKind::ResourceBusy => {
+            StoreError::Busy { path: conversation.path().join(path.as_os_str()) }
+        }
+        _ => conversation.error_at("write", path, error),
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Instant;
 pub(crate) use dashmap::DashMap;
 
 use crate::store::Conversation;
-use crate::store::Held;
+use crate::store::ManifestLock;
 use crate::store::StoreError;
 
 /// The highest nice value; see setpriority(2).
@@ -33,6 +33,6 @@ pub(crate) fn now() -> Instant {
 }
 
 /// Waits for the manifest, whoever holds it.
-pub(crate) fn hold(conversation: &Conversation) -> Result<Held, StoreError> {
-    conversation.hold()
+pub(crate) fn hold(conversation: &Conversation) -> Result<ManifestLock, StoreError> {
+    conversation.manifest().lock()
 }

@@ -22,7 +22,7 @@ pub(crate) use shuttle::sync::mpsc;
 pub(crate) use shuttle_dashmap::DashMap;
 
 use crate::store::Conversation;
-use crate::store::Held;
+use crate::store::ManifestLock;
 use crate::store::StoreError;
 
 /// A limit that nobody waits for: such a wait ends when it is told to.
@@ -115,9 +115,9 @@ impl Condvar {
 }
 
 /// Waits for the manifest by giving the others a turn: the kernel's lock would stop them all.
-pub(crate) fn hold(conversation: &Conversation) -> Result<Held, StoreError> {
+pub(crate) fn hold(conversation: &Conversation) -> Result<ManifestLock, StoreError> {
     loop {
-        match conversation.hold_at_once()? {
+        match conversation.manifest().lock_at_once()? {
             Some(held) => return Ok(held),
             None => pass(Duration::ZERO),
         }

@@ -8,34 +8,34 @@ use std::io::Read;
 use crate::store::archive::BLOCK;
 
 /// Exactly so many bytes of a file.
-pub(super) struct Content<'a> {
+pub(super) struct MemberContent<'a> {
     input: BufReader<io::Take<&'a File>>,
     left: u64,
     pub(super) hasher: blake3::Hasher,
     progress: &'a mut dyn FnMut(u64),
-    pub(super) failed: Option<Failed>,
+    pub(super) failed: Option<ReadFailure>,
 }
 
 /// Why they could not be read.
-pub(super) enum Failed {
+pub(super) enum ReadFailure {
     /// There are fewer.
     Short,
     /// The disk refused.
     Disk(io::Error),
 }
 
-impl<'a> Content<'a> {
+impl<'a> MemberContent<'a> {
     pub(super) fn new(file: &'a File, length: u64, progress: &'a mut dyn FnMut(u64)) -> Self {
         let input = BufReader::with_capacity(BLOCK, file.take(length));
         Self { input, left: length, hasher: blake3::Hasher::new(), progress, failed: None }
     }
 }
 
-impl Read for Content<'_> {
+impl Read for MemberContent<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.input.read(buffer) {
             Ok(0) if self.left > 0 && !buffer.is_empty() => {
-                self.failed = Some(Failed::Short);
+                self.failed = Some(ReadFailure::Short);
                 Err(io::ErrorKind::UnexpectedEof.into())
             }
             Ok(count) => {
@@ -46,7 +46,7 @@ impl Read for Content<'_> {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
             Err(error) => {
-                self.failed = Some(Failed::Disk(error));
+                self.failed = Some(ReadFailure::Disk(error));
                 Err(io::ErrorKind::Other.into())
             }
         }
@@ -54,12 +54,12 @@ impl Read for Content<'_> {
 }
 
 /// Whatever is read, and its digest so far.
-pub(super) struct Hashed<R> {
+pub(super) struct HashingReader<R> {
     pub(super) content: R,
     pub(super) hasher: blake3::Hasher,
 }
 
-impl<R: Read> Read for Hashed<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.content.read(buffer)?;
         self.hasher.update(&buffer[..count]);

@@ -23,9 +23,9 @@ use crate::store::archive::DIGESTS;
 use crate::store::archive::Description;
 use crate::store::archive::FORMAT;
 use crate::store::archive::LEVEL;
-use crate::store::archive::content::Content;
-use crate::store::archive::content::Failed;
-use crate::store::archive::content::Hashed;
+use crate::store::archive::content::HashingReader;
+use crate::store::archive::content::MemberContent;
+use crate::store::archive::content::ReadFailure;
 use crate::store::archive::digests::Digests;
 use crate::store::archive::member::Member;
 use crate::store::archive::walk::Walk;
@@ -36,7 +36,7 @@ use crate::store::layout;
 use crate::store::lease;
 use crate::store::lease::Lease;
 use crate::store::stat;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 use crate::store::stat::Time;
 
@@ -59,11 +59,11 @@ pub struct Exported {
 impl Conversation {
     /// Bytes of all its files now: what `export` will about read.
     pub fn bytes(&self) -> Result<u64, StoreError> {
-        let walk = Walk::new(self.dir()).map_err(|error| self.listing_fault(error))?;
+        let walk = Walk::new(self.dir()).map_err(|error| self.listing_error(error))?;
         let mut sum = 0_u64;
         for found in walk {
-            let (path, kind) = found.map_err(|error| self.listing_fault(error))?;
-            if kind == Kind::File {
+            let (path, kind) = found.map_err(|error| self.listing_error(error))?;
+            if kind == FileType::File {
                 let stat = self.dir().stat_at(&path);
                 sum = sum.saturating_add(stat.map_or(0, |stat| stat.size));
             }
@@ -84,12 +84,12 @@ impl Conversation {
         let mut export = Export::new(self, out, progress).map_err(ArchiveError::Write)?;
         export.describe().map_err(ArchiveError::Write)?;
         export.directory(None)?;
-        let walk = Walk::new(self.dir()).map_err(|error| self.listing_fault(error))?;
+        let walk = Walk::new(self.dir()).map_err(|error| self.listing_error(error))?;
         for found in walk {
-            let (path, kind) = found.map_err(|error| self.listing_fault(error))?;
+            let (path, kind) = found.map_err(|error| self.listing_error(error))?;
             match kind {
-                Kind::Directory => export.directory(Some(path))?,
-                Kind::File | Kind::Other => export.file(&path)?,
+                FileType::Directory => export.directory(Some(path))?,
+                FileType::File | FileType::Other => export.file(&path)?,
             }
         }
         export.finish()
@@ -111,7 +111,7 @@ impl Conversation {
 
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
-    members: Members<W>,
+    members: MemberWriter<W>,
     digests: Digests,
     records: BufWriter<File>,
     progress: &'a mut dyn FnMut(u64),
@@ -126,7 +126,7 @@ impl<'a, W: Write> Export<'a, W> {
     ) -> io::Result<Self> {
         Ok(Self {
             conversation,
-            members: Members::new(conversation, out)?,
+            members: MemberWriter::new(conversation, out)?,
             digests: Digests::new(tempfile::tempfile()?),
             records: BufWriter::new(tempfile::tempfile()?),
             progress,
@@ -148,14 +148,14 @@ impl<'a, W: Write> Export<'a, W> {
         let stat = match stat {
             // Removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            stat => stat.map_err(|error| self.conversation.listing_fault(error))?,
+            stat => stat.map_err(|error| self.conversation.listing_error(error))?,
         };
         self.members.write(&Member::of(path, &stat), io::empty()).map_err(ArchiveError::Write)
     }
 
     fn file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
         let conversation = self.conversation;
-        let fault = |error| conversation.fault_at("read", path, error);
+        let fault = |error| conversation.error_at("read", path, error);
         let file = match conversation.dir().open_file_at(path, OFlags::RDONLY) {
             // Removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -166,7 +166,7 @@ impl<'a, W: Write> Export<'a, W> {
         let mut member = Member::of(Some(path.clone()), &stat);
         member.attributes = user_attributes(&file).map_err(fault)?;
         let digest = self.content(&member, path, &file)?;
-        let live = live || !stat::stat_file(&file).map_err(fault)?.is_as(&stat);
+        let live = live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
         let record = self.as_read(record, &stat, live && path.is_artifact(), &digest);
         if is_scratch(path.file_name()) {
             return Ok(());
@@ -181,12 +181,12 @@ impl<'a, W: Write> Export<'a, W> {
         path: &RelPath,
         file: &File,
     ) -> Result<String, ArchiveError> {
-        let mut content = Content::new(file, member.size, self.progress);
+        let mut content = MemberContent::new(file, member.size, self.progress);
         let written = self.members.write(member, &mut content);
         match content.failed {
-            Some(Failed::Short) => return Err(ArchiveError::Cut { path: path.to_text() }),
-            Some(Failed::Disk(error)) => {
-                return Err(self.conversation.fault_at("read", path, error).into());
+            Some(ReadFailure::Short) => return Err(ArchiveError::Cut { path: path.to_text() }),
+            Some(ReadFailure::Disk(error)) => {
+                return Err(self.conversation.error_at("read", path, error).into());
             }
             None => written.map_err(ArchiveError::Write)?,
         }
@@ -248,13 +248,13 @@ impl<'a, W: Write> Export<'a, W> {
 }
 
 /// The archive that is being written.
-struct Members<W: Write> {
+struct MemberWriter<W: Write> {
     /// The conversation's name, which the name of each member begins with.
     top: Vec<u8>,
     tar: Builder<Encoder<'static, W>>,
 }
 
-impl<W: Write> Members<W> {
+impl<W: Write> MemberWriter<W> {
     fn new(conversation: &Conversation, out: W) -> io::Result<Self> {
         let mut encoder = Encoder::new(out, LEVEL)?;
         encoder.include_checksum(true)?;
@@ -274,13 +274,13 @@ impl<W: Write> Members<W> {
     fn own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
         let member = Member {
             path: None,
-            kind: Kind::File,
+            kind: FileType::File,
             size,
             mode: layout::FILE_MODE,
             modified: Time::default(),
             attributes: Vec::new(),
         };
-        let mut content = Hashed { content, hasher: blake3::Hasher::new() };
+        let mut content = HashingReader { content, hasher: blake3::Hasher::new() };
         member.write(&self.name(name.as_bytes()), &mut content, &mut self.tar)?;
         Ok(content.hasher.finalize().to_hex().to_string())
     }

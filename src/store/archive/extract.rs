@@ -23,7 +23,7 @@ use crate::model::is_scratch;
 use crate::store::archive::ArchiveError;
 use crate::store::archive::BLOCK;
 use crate::store::archive::Flaw;
-use crate::store::archive::reader::Found;
+use crate::store::archive::reader::MemberHeader;
 use crate::store::archive::reader::read_error;
 use crate::store::attributes;
 use crate::store::conversation::Conversation;
@@ -65,7 +65,7 @@ impl Extraction {
     }
 
     /// The conversation's own directory. It stays closed to others, whatever the archive says.
-    pub(super) fn top(&mut self, found: &Found) -> Result<(), ArchiveError> {
+    pub(super) fn top(&mut self, found: &MemberHeader) -> Result<(), ArchiveError> {
         if !self.open.is_empty() {
             return Err(found.refused(Flaw::Order));
         }
@@ -75,10 +75,14 @@ impl Extraction {
     }
 
     /// A directory below.
-    pub(super) fn directory(&mut self, path: RelPath, found: &Found) -> Result<(), ArchiveError> {
+    pub(super) fn directory(
+        &mut self,
+        path: RelPath,
+        found: &MemberHeader,
+    ) -> Result<(), ArchiveError> {
         let dir = self.come_to(&path, found)?;
         let made = dir.mkdir(path.file_name(), layout::DIRECTORY_MODE);
-        made.map_err(|error| self.conversation.fault_at("make", &path, error))?;
+        made.map_err(|error| self.conversation.error_at("make", &path, error))?;
         let (mode, modified) = (found.mode, found.modified);
         self.open.push(OpenDir { path: Some(path), mode, modified });
         Ok(())
@@ -88,16 +92,16 @@ impl Extraction {
     pub(super) fn file(
         &mut self,
         path: &RelPath,
-        found: &Found,
+        found: &MemberHeader,
         content: &mut dyn Read,
     ) -> Result<String, ArchiveError> {
         let dir = self.come_to(path, found)?;
         let flags = OFlags::WRONLY | OFlags::EXCL;
         let file = dir.create_file(path.file_name(), flags, layout::FILE_MODE);
-        let mut file = file.map_err(|error| self.conversation.fault_at("make", path, error))?;
+        let mut file = file.map_err(|error| self.conversation.error_at("make", path, error))?;
         let (digest, analysis) = self.content(path, &mut file, content)?;
         let finished = finish(&file, found).and_then(|()| stat::stat_file(&file));
-        let stat = finished.map_err(|error| self.conversation.fault_at("write", path, error))?;
+        let stat = finished.map_err(|error| self.conversation.error_at("write", path, error))?;
         if !is_scratch(path.file_name()) {
             self.records.push(Record { analysis, ..Conversation::fresh_record(path, &stat) });
         }
@@ -109,14 +113,14 @@ impl Extraction {
 
     /// Adds the records that have gathered.
     pub(super) fn write_records(&mut self) -> Result<(), ArchiveError> {
-        self.conversation.append(&self.records)?;
+        self.conversation.manifest().append(&self.records)?;
         self.records.clear();
         Ok(())
     }
 
     /// Ends it: all directories get their modes and times.
     pub(super) fn finish(&mut self) -> Result<(), ArchiveError> {
-        self.conversation.compact()?;
+        self.conversation.manifest().compact()?;
         while let Some(dir) = self.open.pop() {
             self.leave(&dir)?;
         }
@@ -125,7 +129,7 @@ impl Extraction {
 
     /// Leaves the directories in which the file at `path` does not stand, and opens the one in which
     /// it does.
-    fn come_to(&mut self, path: &RelPath, found: &Found) -> Result<Dir, ArchiveError> {
+    fn come_to(&mut self, path: &RelPath, found: &MemberHeader) -> Result<Dir, ArchiveError> {
         if self.last.as_ref().is_some_and(|last| !is_before(last, path)) {
             return Err(found.refused(Flaw::Order));
         }
@@ -143,19 +147,19 @@ impl Extraction {
         }
         let dir = self.conversation.dir();
         let dir = within.map_or_else(|| dir.try_clone(), |within| dir.open_dir_at(&within));
-        Ok(dir.map_err(|error| self.conversation.fault_at("open", path, error))?)
+        Ok(dir.map_err(|error| self.conversation.error_at("open", path, error))?)
     }
 
     fn leave(&self, dir: &OpenDir) -> Result<(), ArchiveError> {
         let conversation = self.conversation.dir();
         let Some(path) = &dir.path else {
             let set = set_times_and_mode(conversation, dir.mode, dir.modified);
-            return set.map_err(|error| self.conversation.listing_fault(error).into());
+            return set.map_err(|error| self.conversation.listing_error(error).into());
         };
         let set = conversation
             .open_dir_at(path)
             .and_then(|open| set_times_and_mode(&open, dir.mode, dir.modified));
-        Ok(set.map_err(|error| self.conversation.fault_at("change", path, error))?)
+        Ok(set.map_err(|error| self.conversation.error_at("change", path, error))?)
     }
 
     /// Copies the content. Artifacts are analysed on the way: nothing that the archive says of their
@@ -181,7 +185,7 @@ impl Extraction {
                 None => drop(hasher.update(bytes)),
             }
             let written = file.write_all(bytes);
-            written.map_err(|error| self.conversation.fault_at("write", path, error))?;
+            written.map_err(|error| self.conversation.error_at("write", path, error))?;
         }
         let analysis = analyzer.map(|analyzer| analyzer.finish());
         let digest = analysis.as_ref().map(|analysis| analysis.digest.clone());
@@ -190,7 +194,7 @@ impl Extraction {
 }
 
 /// Gives a file what belongs to it beside its content.
-fn finish(file: &File, found: &Found) -> io::Result<()> {
+fn finish(file: &File, found: &MemberHeader) -> io::Result<()> {
     for (name, value) in &found.attributes {
         let set = attributes::set_attribute(file, name, value, XattrFlags::empty());
         match set.as_ref().map_err(Errno::from_io_error) {

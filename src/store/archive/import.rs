@@ -17,20 +17,20 @@ use crate::store::archive::DIGESTS;
 use crate::store::archive::Description;
 use crate::store::archive::FORMAT;
 use crate::store::archive::Flaw;
-use crate::store::archive::content::Hashed;
+use crate::store::archive::content::HashingReader;
 use crate::store::archive::digests::Digests;
 use crate::store::archive::extract::Extraction;
-use crate::store::archive::reader::Found;
-use crate::store::archive::reader::Part;
+use crate::store::archive::reader::ArchiveEntry;
+use crate::store::archive::reader::MemberHeader;
 use crate::store::archive::reader::Unpacked;
-use crate::store::archive::reader::part;
+use crate::store::archive::reader::read_entry;
 use crate::store::archive::reader::read_error;
 use crate::store::archive::records;
 use crate::store::archive::staging::Staging;
 use crate::store::conversation::Conversation;
 use crate::store::error::StoreError;
 use crate::store::layout;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
 /// Bytes of the first member at most.
 const MOST_DESCRIPTION: u64 = 4096;
@@ -90,9 +90,9 @@ fn read_members<R: Read>(
     let entries = archive.entries().map_err(|error| read_error(error, most))?;
     for entry in entries.raw(true) {
         let mut entry = entry.map_err(|error| unreadable(error, most, import.is_none()))?;
-        match part(&mut entry, header.take())? {
-            Part::Header(bytes) => header = Some(bytes),
-            Part::Member(found) => match &mut import {
+        match read_entry(&mut entry, header.take())? {
+            ArchiveEntry::Extension(bytes) => header = Some(bytes),
+            ArchiveEntry::Member(found) => match &mut import {
                 Some(import) => import.take(store, &found, &mut entry)?,
                 None => import = Some(Import::begin(store, options, &found, &mut entry)?),
             },
@@ -132,7 +132,7 @@ impl Import {
     fn begin(
         store: &Store,
         options: &ImportOptions,
-        found: &Found,
+        found: &MemberHeader,
         content: &mut dyn Read,
     ) -> Result<Self, ArchiveError> {
         let mut text = Vec::new();
@@ -147,7 +147,7 @@ impl Import {
         let exported = Component::from_text(&description.conversation);
         let exported = exported.map_err(|flaw| found.refused(flaw))?;
         let top = exported.as_os_str().as_bytes().to_vec();
-        if found.kind != Kind::File || found.name != own(&top, DESCRIPTION) {
+        if found.kind != FileType::File || found.name != own(&top, DESCRIPTION) {
             return Err(ArchiveError::Foreign);
         }
         let id = options.id.clone().unwrap_or(exported);
@@ -187,10 +187,10 @@ impl Import {
     fn take(
         &mut self,
         store: &Store,
-        found: &Found,
+        found: &MemberHeader,
         content: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
-        if found.kind == Kind::File && found.name == own(&self.top, DIGESTS) {
+        if found.kind == FileType::File && found.name == own(&self.top, DIGESTS) {
             let digests = self.digests.take().ok_or_else(|| found.refused(Flaw::Order))?;
             if !self.manifest_seen {
                 return Err(found.refused(Flaw::NoEnd));
@@ -201,11 +201,11 @@ impl Import {
             return Err(found.refused(Flaw::Order));
         }
         self.make_room(store, found.size)?;
-        if found.kind == Kind::File && found.name == own(&self.top, layout::MANIFEST) {
+        if found.kind == FileType::File && found.name == own(&self.top, layout::MANIFEST) {
             return self.manifest(found, content);
         }
         let Some(path) = self.path(found)? else { return self.extraction.top(found) };
-        if found.kind == Kind::Directory {
+        if found.kind == FileType::Directory {
             return self.extraction.directory(path, found);
         }
         let digest = self.extraction.file(&path, found, content)?;
@@ -214,23 +214,27 @@ impl Import {
         self.note_digest(&found.name, &digest)
     }
 
-    fn manifest(&mut self, found: &Found, content: &mut dyn Read) -> Result<(), ArchiveError> {
+    fn manifest(
+        &mut self,
+        found: &MemberHeader,
+        content: &mut dyn Read,
+    ) -> Result<(), ArchiveError> {
         self.manifest_seen = true;
         self.extraction.write_records()?;
-        let mut content = Hashed { content, hasher: blake3::Hasher::new() };
+        let mut content = HashingReader { content, hasher: blake3::Hasher::new() };
         let most = self.options.most_bytes;
         records::take(self.extraction.conversation(), &mut content, most)?;
         self.note_digest(&found.name, content.hasher.finalize().to_hex().as_str())
     }
 
     /// Where a member goes in the conversation; none for its own directory.
-    fn path(&self, found: &Found) -> Result<Option<RelPath>, ArchiveError> {
+    fn path(&self, found: &MemberHeader) -> Result<Option<RelPath>, ArchiveError> {
         let below = found.name.strip_prefix(&*self.top).and_then(|name| name.strip_prefix(b"/"));
         let below = below.ok_or_else(|| found.refused(Flaw::Outside))?;
         let path = match found.kind {
-            Kind::Directory if below.is_empty() => return Ok(None),
-            Kind::Directory => below.strip_suffix(b"/").unwrap_or(below),
-            Kind::File | Kind::Other => below,
+            FileType::Directory if below.is_empty() => return Ok(None),
+            FileType::Directory => below.strip_suffix(b"/").unwrap_or(below),
+            FileType::File | FileType::Other => below,
         };
         let path = RelPath::new(std::ffi::OsStr::from_bytes(path));
         let path = path.map_err(|flaw| found.refused(flaw))?;

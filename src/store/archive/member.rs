@@ -12,7 +12,7 @@ use tar::Header;
 
 use crate::model::RelPath;
 use crate::store::archive::pax;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 use crate::store::stat::Time;
 
@@ -28,7 +28,7 @@ pub(super) const ATTRIBUTE: &str = "SCHILY.xattr.";
 pub(super) struct Member {
     /// From the conversation on; none, where it is its directory.
     pub(super) path: Option<RelPath>,
-    pub(super) kind: Kind,
+    pub(super) kind: FileType,
     /// Bytes of its content.
     pub(super) size: u64,
     pub(super) mode: u32,
@@ -41,7 +41,7 @@ impl Member {
     /// What the disk says, without attributes.
     pub(super) fn of(path: Option<RelPath>, stat: &Stat) -> Self {
         let kind = stat.kind();
-        let size = if kind == Kind::File { stat.size } else { 0 };
+        let size = if kind == FileType::File { stat.size } else { 0 };
         let (mode, modified) = (stat.mode & MODE, stat.mtime);
         Self { path, kind, size, mode, modified, attributes: Vec::new() }
     }
@@ -74,7 +74,7 @@ impl Member {
             name.push(b'/');
             name.extend_from_slice(path.as_os_str().as_bytes());
         }
-        if self.kind == Kind::Directory {
+        if self.kind == FileType::Directory {
             name.push(b'/');
         }
         name
@@ -82,7 +82,7 @@ impl Member {
 
     fn header(&self, name: &[u8]) -> Header {
         let mut header = Header::new_ustar();
-        let is_dir = self.kind == Kind::Directory;
+        let is_dir = self.kind == FileType::Directory;
         header.set_entry_type(if is_dir { EntryType::Directory } else { EntryType::Regular });
         header.set_mode(self.mode);
         header.set_uid(0);

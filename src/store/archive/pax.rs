@@ -23,9 +23,9 @@ pub(super) fn records(mut header: &[u8]) -> Result<Vec<(&str, &[u8])>, Damaged> 
 pub(super) struct Damaged;
 
 /// A record: its key and its value.
-type Record<'a> = (&'a str, &'a [u8]);
+type PaxRecord<'a> = (&'a str, &'a [u8]);
 
-fn first(header: &[u8]) -> Option<(Record<'_>, &[u8])> {
+fn first(header: &[u8]) -> Option<(PaxRecord<'_>, &[u8])> {
     let blank = memchr::memchr(b' ', header)?;
     let length: usize = std::str::from_utf8(&header[..blank]).ok()?.parse().ok()?;
     let (record, rest) = header.split_at_checked(length)?;

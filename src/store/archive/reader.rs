@@ -19,7 +19,7 @@ use crate::store::archive::WINDOW_LOG;
 use crate::store::archive::member::ATTRIBUTE;
 use crate::store::archive::member::MODE;
 use crate::store::archive::pax;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Time;
 
 /// Zeros that may follow the last member: tar fills its last record.
@@ -71,9 +71,9 @@ pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
 
 /// What a header, and the extended header before it, say of a member.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct MemberHeader {
     pub(super) name: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(super) kind: FileType,
     pub(super) size: u64,
     pub(super) mode: u32,
     pub(super) modified: Time,
@@ -81,39 +81,39 @@ pub(super) struct Found {
 }
 
 /// What comes next in an archive.
-pub(super) enum Part {
+pub(super) enum ArchiveEntry {
     /// An extended header, for the member that follows.
-    Header(Vec<u8>),
+    Extension(Vec<u8>),
     /// A member; its content is to be read now.
-    Member(Found),
+    Member(MemberHeader),
 }
 
 /// Reads the header of `entry`, to which the extended header `header` belongs.
-pub(super) fn part<R: Read>(
+pub(super) fn read_entry<R: Read>(
     entry: &mut Entry<'_, R>,
     header: Option<Vec<u8>>,
-) -> Result<Part, ArchiveError> {
+) -> Result<ArchiveEntry, ArchiveError> {
     let shown = String::from_utf8_lossy(&entry.header().path_bytes()).into_owned();
     let refused = |flaw| ArchiveError::refused(shown.escape_debug().to_string(), flaw);
     let kind = match entry.header().entry_type() {
         EntryType::XHeader if header.is_none() && entry.size() <= MOST_HEADER => {
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes).map_err(ArchiveError::Read)?;
-            return Ok(Part::Header(bytes));
+            return Ok(ArchiveEntry::Extension(bytes));
         }
         EntryType::XHeader => return Err(refused(Flaw::Header)),
-        EntryType::Regular => Kind::File,
-        EntryType::Directory => Kind::Directory,
+        EntryType::Regular => FileType::File,
+        EntryType::Directory => FileType::Directory,
         _ => return Err(refused(Flaw::Kind)),
     };
     let found = found(entry, kind, &header.unwrap_or_default());
-    Ok(Part::Member(found.ok_or_else(|| refused(Flaw::Header))?))
+    Ok(ArchiveEntry::Member(found.ok_or_else(|| refused(Flaw::Header))?))
 }
 
-fn found<R: Read>(entry: &Entry<'_, R>, kind: Kind, header: &[u8]) -> Option<Found> {
+fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option<MemberHeader> {
     let plain = entry.header();
     let seconds = i64::try_from(plain.mtime().ok()?).ok()?;
-    let mut found = Found {
+    let mut found = MemberHeader {
         name: plain.path_bytes().into_owned(),
         kind,
         size: entry.size(),
@@ -132,10 +132,10 @@ fn found<R: Read>(entry: &Entry<'_, R>, kind: Kind, header: &[u8]) -> Option<Fou
         }
     }
     let is_empty = found.size == 0;
-    (kind == Kind::File || is_empty).then_some(found)
+    (kind == FileType::File || is_empty).then_some(found)
 }
 
-impl Found {
+impl MemberHeader {
     /// Its name as text, for messages.
     pub(super) fn shown(&self) -> String {
         OsStr::from_bytes(&self.name).to_string_lossy().escape_debug().to_string()

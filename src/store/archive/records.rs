@@ -44,11 +44,11 @@ pub(super) fn take(
         let record = parse(&line).ok_or_else(|| refused(Flaw::Record(number)))?;
         records.push(checked(conversation, record)?);
         if records.len() >= BATCH {
-            conversation.append(&records)?;
+            conversation.manifest().append(&records)?;
             records.clear();
         }
     }
-    Ok(conversation.append(&records)?)
+    Ok(conversation.manifest().append(&records)?)
 }
 
 fn refused(flaw: Flaw) -> ArchiveError {

@@ -7,7 +7,7 @@ use crate::model::RelPath;
 use crate::store::dir::Dir;
 use crate::store::dir::DirEntry;
 use crate::store::layout;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
 /// All directories and files below a conversation's, depth first, the names in each directory in the
 /// order of their bytes. Neither the store's own files nor links and the like.
@@ -15,10 +15,10 @@ use crate::store::stat::Kind;
 /// Holds the names of the directories that it stands in, and no more.
 pub(super) struct Walk<'a> {
     base: &'a Dir,
-    levels: Vec<Level>,
+    levels: Vec<PendingDir>,
 }
 
-struct Level {
+struct PendingDir {
     path: Option<RelPath>,
     entries: vec::IntoIter<DirEntry>,
 }
@@ -31,7 +31,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What is next: a directory comes before what it holds.
-    fn step(&mut self) -> io::Result<Option<(RelPath, Kind)>> {
+    fn step(&mut self) -> io::Result<Option<(RelPath, FileType)>> {
         while let Some(level) = self.levels.last_mut() {
             let Some(entry) = level.entries.next() else {
                 self.levels.pop();
@@ -39,11 +39,11 @@ impl<'a> Walk<'a> {
             };
             let Ok(path) = RelPath::below(level.path.as_ref(), &entry.name) else { continue };
             match entry.kind {
-                Kind::File => return Ok(Some((path, Kind::File))),
-                Kind::Directory if self.enter(&path)? => {
-                    return Ok(Some((path, Kind::Directory)));
+                FileType::File => return Ok(Some((path, FileType::File))),
+                FileType::Directory if self.enter(&path)? => {
+                    return Ok(Some((path, FileType::Directory)));
                 }
-                Kind::Directory | Kind::Other => {}
+                FileType::Directory | FileType::Other => {}
             }
         }
         Ok(None)
@@ -60,13 +60,13 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn level(path: Option<RelPath>, mut entries: Vec<DirEntry>) -> Level {
+fn level(path: Option<RelPath>, mut entries: Vec<DirEntry>) -> PendingDir {
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Level { path, entries: entries.into_iter() }
+    PendingDir { path, entries: entries.into_iter() }
 }
 
 impl Iterator for Walk<'_> {
-    type Item = io::Result<(RelPath, Kind)>;
+    type Item = io::Result<(RelPath, FileType)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use crate::store::artifact::read_full_at;
 use crate::store::dir::Dir;
 use crate::store::layout;
-use crate::store::manifest::line::Glance;
+use crate::store::manifest::line::IndexedRecord;
 use crate::store::stat;
 use crate::store::stat::Stat;
 
@@ -34,18 +34,18 @@ const DEAD_PER_LIVE: u64 = 4;
 /// 5 MiB.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    source: Option<Source>,
+    source: Option<IndexedFile>,
     /// Bytes indexed: the end of the last whole line.
     indexed: u64,
     /// Lines indexed, of use or not.
     lines: u64,
-    last: HashMap<[u64; 2], Span>,
+    last: HashMap<[u64; 2], RecordLine>,
     keys: [RandomState; 2],
 }
 
 /// The file that is indexed. Kept open, so that its inode is nobody else's.
 #[derive(Debug)]
-struct Source {
+struct IndexedFile {
     /// No other one of this process has it.
     number: u64,
     file: Arc<File>,
@@ -55,14 +55,14 @@ struct Source {
 
 /// Where a record stands. Equal ones are the same record, as long as the process lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Position {
+pub struct RecordPosition {
     source: u64,
     offset: u64,
 }
 
 /// A line: its newline not counted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct RecordLine {
     offset: u64,
     length: u32,
     /// `Record::created`.
@@ -71,7 +71,7 @@ pub(super) struct Span {
     removed: bool,
 }
 
-impl Span {
+impl RecordLine {
     /// The bytes of the line.
     pub(super) fn read(self, file: &File) -> io::Result<Vec<u8>> {
         let mut line = vec![0; self.length as usize];
@@ -98,23 +98,23 @@ impl Index {
             let file = dir.open_file(name, OFlags::RDONLY)?;
             stat = stat::stat_file(&file)?;
             let unread = Stat { size: 0, ..stat };
-            self.source = Some(Source::new(file, unread));
+            self.source = Some(IndexedFile::new(file, unread));
         }
         self.extend(stat)
     }
 
     /// Where the record of `path` stands.
-    pub(super) fn find(&self, path: &str) -> Option<(&File, Span)> {
+    pub(super) fn find(&self, path: &str) -> Option<(&File, RecordLine)> {
         let source = self.source.as_ref()?;
         let span = self.last.get(&self.key(path))?;
         Some((&source.file, *span))
     }
 
     /// As [`Index::find`], without what it takes to read it.
-    pub(super) fn position(&self, path: &str) -> Option<Position> {
+    pub(super) fn position(&self, path: &str) -> Option<RecordPosition> {
         let source = self.source.as_ref()?.number;
         let offset = self.last.get(&self.key(path))?.offset;
-        Some(Position { source, offset })
+        Some(RecordPosition { source, offset })
     }
 
     /// When the file at `path` was first seen, as its record says.
@@ -128,9 +128,9 @@ impl Index {
     }
 
     /// The lines that hold, as they stand in the file.
-    pub(super) fn current(&self) -> Option<(Arc<File>, Vec<Span>)> {
+    pub(super) fn current(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
-        let mut spans: Vec<Span> = self.last.values().copied().collect();
+        let mut spans: Vec<RecordLine> = self.last.values().copied().collect();
         spans.sort_unstable_by_key(|span| span.offset);
         Some((Arc::clone(&source.file), spans))
     }
@@ -144,7 +144,7 @@ impl Index {
     /// Bytes that it takes, the fixed part not counted.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
-        self.last.capacity() * size_of::<([u64; 2], Span)>() * 8 / 7
+        self.last.capacity() * size_of::<([u64; 2], RecordLine)>() * 8 / 7
     }
 
     fn clear(&mut self) {
@@ -175,7 +175,8 @@ impl Index {
         let offset = self.indexed;
         self.indexed += line.len() as u64;
         self.lines += 1;
-        let (Some(glance), Ok(length)) = (Glance::of(line), u32::try_from(line.len() - 1)) else {
+        let (Some(glance), Ok(length)) = (IndexedRecord::of(line), u32::try_from(line.len() - 1))
+        else {
             return;
         };
         let key = self.key(glance.path());
@@ -183,8 +184,10 @@ impl Index {
             self.last.remove(&key);
         } else {
             let (live, removed) = (glance.is_live(), glance.is_removed());
-            self.last
-                .insert(key, Span { offset, length, created: glance.created(), live, removed });
+            self.last.insert(
+                key,
+                RecordLine { offset, length, created: glance.created(), live, removed },
+            );
         }
     }
 
@@ -193,7 +196,7 @@ impl Index {
     }
 }
 
-impl Source {
+impl IndexedFile {
     fn new(file: File, stat: Stat) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self { number: NEXT.fetch_add(1, Relaxed), file: Arc::new(file), stat }

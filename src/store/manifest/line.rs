@@ -12,7 +12,7 @@ use crate::model::Record;
 /// As much of a record as the index needs. What a record cannot do without is here too, so that a
 /// line that lacks it is passed over when it is indexed, and the one before stays in force.
 #[derive(Debug, Deserialize)]
-pub(super) struct Glance<'a> {
+pub(super) struct IndexedRecord<'a> {
     #[serde(borrow)]
     path: Cow<'a, str>,
     state: Stage,
@@ -36,7 +36,7 @@ enum Stage {
     Gone,
 }
 
-impl<'a> Glance<'a> {
+impl<'a> IndexedRecord<'a> {
     /// Nothing where the line is no record.
     pub(super) fn of(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()

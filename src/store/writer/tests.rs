@@ -151,7 +151,7 @@ fn a_killed_writer_is_met_later() {
     assert_eq!(live.state, State::Live);
     // While its process lives, the artifact is still to be sealed.
     assert_eq!(scene.conversation.recover(&path).unwrap(), None);
-    scene.conversation.append(&[Record { owner: None, ..live }]).unwrap();
+    scene.conversation.manifest().append(&[Record { owner: None, ..live }]).unwrap();
     let recovered = scene.recover_soon(&path);
     assert!(recovered.incomplete().unwrap().contains("the daemon stopped"));
     assert_eq!((recovered.size, recovered.generation), (4, 1));

@@ -9,13 +9,13 @@ use crate::store::Artifact;
 use crate::store::Conversation;
 
 /// Takes the bytes of a file; fails with the first that is another one.
-pub(super) struct Same {
+pub(super) struct ComparingWriter {
     file: Artifact,
     at: u64,
     differs: bool,
 }
 
-impl Same {
+impl ComparingWriter {
     /// As the file at `path`, if that has `length` bytes.
     pub(super) fn with(
         conversation: &Conversation,
@@ -32,7 +32,7 @@ impl Same {
     }
 }
 
-impl Write for Same {
+impl Write for ComparingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.differs = self.file.bytes(self.at, bytes.len())? != bytes;
         self.at += bytes.len() as u64;

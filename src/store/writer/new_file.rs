@@ -15,17 +15,17 @@ use crate::store::layout;
 use crate::store::lease;
 use crate::store::lease::Lease;
 use crate::store::naming::Naming;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
 /// A new file, the name that it has at first, and whether that is a scratch name because there is
 /// something that it is to replace.
-pub(super) struct Start {
+pub(super) struct NewFile {
     pub(super) file: File,
     pub(super) name: Component,
     pub(super) replaces: bool,
 }
 
-impl Start {
+impl NewFile {
     /// EBUSY where somebody writes what is to be replaced, EEXIST where that is no regular file.
     pub(super) fn new(dir: &Dir, naming: &Naming) -> io::Result<Self> {
         let name = naming.name(false);
@@ -58,8 +58,8 @@ fn create(dir: &Dir, name: &Component) -> io::Result<File> {
 fn is_taken(dir: &Dir, name: &Component) -> io::Result<bool> {
     let name = name.as_os_str();
     let old = dir.stat(name).and_then(|stat| match stat.kind() {
-        Kind::File => dir.open_file(name, OFlags::RDONLY),
-        Kind::Directory | Kind::Other => Err(Errno::EXIST.into()),
+        FileType::File => dir.open_file(name, OFlags::RDONLY),
+        FileType::Directory | FileType::Other => Err(Errno::EXIST.into()),
     });
     match old {
         Ok(old) if lease::settled(&old) == Lease::Held => Err(Errno::BUSY.into()),

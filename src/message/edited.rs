@@ -2,27 +2,27 @@
 
 use std::io;
 
-use crate::message::Line;
+use crate::message::LogLine;
 use crate::message::span::Span;
 use crate::message::span::SpanReader;
 use crate::model::Content as _;
 
 /// A line to append.
 #[derive(Debug)]
-pub(super) struct Kept {
-    line: Line,
+pub(super) struct EditedLine {
+    line: LogLine,
     /// What stands in place of parts of the line, in their order.
     edits: Vec<(Span, String)>,
 }
 
-impl Kept {
+impl EditedLine {
     /// As it was given.
-    pub(super) fn unchanged(line: Line) -> Self {
+    pub(super) fn unchanged(line: LogLine) -> Self {
         Self { line, edits: Vec::new() }
     }
 
     /// With `edits`, which do not overlap.
-    pub(super) fn edited(line: Line, mut edits: Vec<(Span, String)>) -> Self {
+    pub(super) fn edited(line: LogLine, mut edits: Vec<(Span, String)>) -> Self {
         edits.sort_by_key(|(span, _)| span.start);
         Self { line, edits }
     }
@@ -48,8 +48,8 @@ impl Kept {
 
     fn copy(&self, span: Span, out: &mut dyn io::Write) -> io::Result<()> {
         match &self.line {
-            Line::Bytes(bytes) => out.write_all(&bytes[span.start as usize..span.end as usize]),
-            Line::Part(..) => io::copy(&mut SpanReader::new(&self.line, span), out).map(|_| ()),
+            LogLine::Bytes(bytes) => out.write_all(&bytes[span.start as usize..span.end as usize]),
+            LogLine::Part(..) => io::copy(&mut SpanReader::new(&self.line, span), out).map(|_| ()),
         }
     }
 }

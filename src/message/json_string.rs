@@ -9,7 +9,7 @@ use crate::message::span::SpanReader;
 /// Reads what a JSON string says. The string is known to be one, quotes included.
 ///
 /// Half of a surrogate pair stands for no character, though JSON can say it: it is read as U+FFFD.
-pub(super) struct Text<'a> {
+pub(super) struct JsonStringReader<'a> {
     string: SpanReader<'a>,
     /// Decoded, and not yet read.
     ready: Vec<u8>,
@@ -24,7 +24,7 @@ const LOST: &str = "\u{fffd}";
 /// Bytes that are decoded at once.
 const ROOM: usize = 64 << 10;
 
-impl<'a> Text<'a> {
+impl<'a> JsonStringReader<'a> {
     pub(super) fn new(mut string: SpanReader<'a>) -> io::Result<Self> {
         while string.next()?.is_some_and(|byte| byte != b'"') {}
         Ok(Self { string, ready: Vec::new(), used: 0, high: None, ended: false })
@@ -96,7 +96,7 @@ impl<'a> Text<'a> {
     }
 }
 
-impl Read for Text<'_> {
+impl Read for JsonStringReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.used == self.ready.len() {
             self.decode()?;
@@ -111,13 +111,13 @@ impl Read for Text<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Line;
+    use crate::message::LogLine;
     use crate::model::Content as _;
 
     fn text(json: &str) -> String {
-        let line = Line::from(json.as_bytes().to_vec());
+        let line = LogLine::from(json.as_bytes().to_vec());
         let mut text = String::new();
-        let reader = Text::new(SpanReader::new(&line, 0..line.len())).unwrap();
+        let reader = JsonStringReader::new(SpanReader::new(&line, 0..line.len())).unwrap();
         { reader }.read_to_string(&mut text).unwrap();
         text
     }
