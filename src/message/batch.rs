@@ -1,4 +1,4 @@
-//! The messages that one write completes: all of them are appended, or none.
+//! The messages that one write completes. All of them are appended, or none.
 
 use crate::message::AppendContext;
 use crate::message::LogLine;
@@ -8,17 +8,17 @@ use crate::message::edited::EditedLine;
 use crate::message::layout::MessageLayout;
 use crate::message::offload::Offload;
 
-/// Messages ready to be appended.
+/// Messages that are ready to be appended.
 #[derive(Debug, Default)]
 pub struct Batch(pub(super) Vec<EditedLine>);
 
 impl Batch {
-    /// Takes in `bytes`, which go on where `unfinished` stopped, and hands the messages that they
-    /// complete to `append`. Long outputs in them are on the disk by then.
+    /// Adds `bytes` to `unfinished`, and passes the messages that they complete to `append`. Long
+    /// outputs in them are on the disk by then.
     ///
-    /// Where one of the lines is no message none counts, and the unfinished line is forgotten with
-    /// them: its end was in these bytes. Where there was no room, or the disk failed, nothing has
-    /// changed, and the same bytes may be tried again.
+    /// If one of the lines is not a message, all of them are discarded, and so is the unfinished line,
+    /// as it ended in these bytes. If there was no room or the disk failed, nothing has changed, and
+    /// the caller may try the same bytes again.
     pub fn take<E: From<MessageError>>(
         unfinished: &mut UnfinishedLine,
         bytes: &[u8],
@@ -44,7 +44,8 @@ impl Batch {
         appended
     }
 
-    /// The messages in `bytes`, which have a newline between them, and one after the last.
+    /// Returns the messages in `bytes`, which are separated by newlines. The newline after the last is
+    /// not in `bytes`.
     fn completed(
         so_far: &mut UnfinishedLine,
         bytes: &[u8],
@@ -58,8 +59,8 @@ impl Batch {
         Self::of(lines, context)
     }
 
-    /// Hands the message that `unfinished` is to `append`, if it lacks nothing but its newline.
-    /// Otherwise it stays unfinished: whoever has the log open may go on.
+    /// Passes the line in `unfinished` to `append` if it is a message that lacks only its newline.
+    /// Otherwise it stays unfinished, and a writer that has the log open may continue it.
     pub fn finish<E: From<MessageError>>(
         unfinished: &mut UnfinishedLine,
         context: &AppendContext<'_>,
@@ -74,12 +75,12 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether there is nothing to append.
+    /// Returns true if there is nothing to append.
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes to append.
+    /// Returns the number of bytes to append.
     pub(super) fn len(&self) -> u64 {
         self.0.iter().map(EditedLine::len).sum()
     }
@@ -92,7 +93,7 @@ impl Batch {
                 messages.push((line, layout));
             }
         }
-        // Only now, as one of them might have been no message.
+        // Only now, as all of them must be messages before an output is stored.
         let mut kept = Vec::with_capacity(messages.len());
         for (line, layout) in messages {
             kept.push(match Offload::of(&line, &layout, context)? {

@@ -1,4 +1,4 @@
-//! A message as it is kept: as it was given, or with some members replaced.
+//! A line as it is appended: unchanged, or with some members replaced.
 
 use std::io;
 
@@ -11,30 +11,30 @@ use crate::model::Content as _;
 #[derive(Debug)]
 pub(super) struct EditedLine {
     line: LogLine,
-    /// What stands in place of parts of the line, in their order.
+    /// The replacements and the spans that they replace, in the order of the line.
     edits: Vec<(Span, String)>,
 }
 
 impl EditedLine {
-    /// As it was given.
+    /// Returns the line as it was given.
     pub(super) fn unchanged(line: LogLine) -> Self {
         Self { line, edits: Vec::new() }
     }
 
-    /// With `edits`, which do not overlap.
+    /// Returns the line with `edits`, which do not overlap.
     pub(super) fn edited(line: LogLine, mut edits: Vec<(Span, String)>) -> Self {
         edits.sort_by_key(|(span, _)| span.start);
         Self { line, edits }
     }
 
-    /// Bytes of it, with its newline.
+    /// Returns the length in bytes, with the newline.
     pub(super) fn len(&self) -> u64 {
-        let gone: u64 = self.edits.iter().map(|(span, _)| span.end - span.start).sum();
-        let come: u64 = self.edits.iter().map(|(_, text)| text.len() as u64).sum();
-        self.line.len() - gone + come + 1
+        let replaced: u64 = self.edits.iter().map(|(span, _)| span.end - span.start).sum();
+        let added: u64 = self.edits.iter().map(|(_, text)| text.len() as u64).sum();
+        self.line.len() - replaced + added + 1
     }
 
-    /// Writes it, with its newline.
+    /// Writes the line with its newline.
     pub(super) fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
         let mut at = 0;
         for (span, text) in &self.edits {

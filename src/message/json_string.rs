@@ -1,4 +1,4 @@
-//! The text of a JSON string, without holding it.
+//! Decoding a JSON string in bounded memory.
 
 use std::io;
 use std::io::BufRead as _;
@@ -6,22 +6,23 @@ use std::io::Read;
 
 use crate::message::span::SpanReader;
 
-/// Reads what a JSON string says. The string is known to be one, quotes included.
+/// A reader of the text of a JSON string, which is known to be valid and has its quotes.
 ///
-/// Half of a surrogate pair stands for no character, though JSON can say it: it is read as U+FFFD.
+/// JSON can contain half of a surrogate pair, which is not a character. It is read as U+FFFD.
 pub(super) struct JsonStringReader<'a> {
     string: SpanReader<'a>,
-    /// Decoded, and not yet read.
+    /// The decoded bytes.
     ready: Vec<u8>,
+    /// The bytes of `ready` that have been read.
     used: usize,
-    /// A high surrogate that waits for its other half.
+    /// A high surrogate whose other half has not been read.
     high: Option<u16>,
     ended: bool,
 }
 
-/// What half of a pair is read as.
+/// The replacement for half of a pair.
 const LOST: &str = "\u{fffd}";
-/// Bytes that are decoded at once.
+/// The bytes that are decoded at once.
 const ROOM: usize = 64 << 10;
 
 impl<'a> JsonStringReader<'a> {
@@ -68,7 +69,7 @@ impl<'a> JsonStringReader<'a> {
         Ok(())
     }
 
-    /// Four hexadecimal digits: a UTF-16 code unit.
+    /// Reads four hexadecimal digits, which are a UTF-16 code unit.
     fn unit(&mut self) -> io::Result<()> {
         let mut digits = [0; 4];
         self.string.read_exact(&mut digits)?;

@@ -1,4 +1,4 @@
-//! What a line says: whether it is a message, and where its members stand.
+//! Checking that a line is a message, and finding its members.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,12 +19,12 @@ use crate::message::span::Span;
 use crate::message::span::SpanReader;
 use crate::model::Content;
 
-/// Who may speak.
+/// The valid roles.
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
-/// Bytes that a member may have whose text is needed at once.
+/// The most bytes of a member whose text is needed as a whole.
 const SHORT: u64 = 64 << 10;
 
-/// The members that are looked at; all others are kept as they are.
+/// The members that ctxfs reads. All others are kept as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageMember {
     Role,
@@ -35,6 +35,7 @@ pub(super) enum MessageMember {
     Id,
 }
 
+/// The members by their names, in the order of the enum.
 const NAMES: [(&str, MessageMember); 6] = [
     ("role", MessageMember::Role),
     ("content", MessageMember::Content),
@@ -44,12 +45,12 @@ const NAMES: [(&str, MessageMember); 6] = [
     ("id", MessageMember::Id),
 ];
 
-/// Where the members of a message stand in its line.
+/// The spans of the members of a message in its line.
 #[derive(Debug, Default)]
 pub(super) struct MessageLayout([Option<Span>; NAMES.len()]);
 
 impl MessageLayout {
-    /// Reads all of `line`, in bounded memory.
+    /// Reads all of `line` in bounded memory. Fails if it is not a message.
     pub(super) fn of(line: &dyn Content) -> Result<Self, MessageError> {
         check_utf8(line)?;
         let position = Cell::new(0);
@@ -72,7 +73,7 @@ impl MessageLayout {
         self.0[member as usize].as_ref()
     }
 
-    /// The text of a member; none, where it is not there or no text.
+    /// Returns the text of a member. Returns `None` if the member is missing or not a string.
     pub(super) fn short(
         &self,
         line: &dyn Content,
@@ -88,14 +89,14 @@ impl MessageLayout {
     }
 }
 
-/// What is skipped is not looked at by the parser.
+/// Checks all of `line`, as the parser does not check what it skips.
 fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     let mut offset = 0;
     while offset < line.len() {
         let block = line.bytes(offset, BLOCK)?;
         offset += match simdutf8::compat::from_utf8(&block) {
             Ok(_) if !block.is_empty() => block.len() as u64,
-            // The end of the block cuts a character.
+            // The end of the block cuts a character, which starts the next block.
             Err(cut) if cut.error_len().is_none() && cut.valid_up_to() > 0 => {
                 cut.valid_up_to() as u64
             }
@@ -105,6 +106,7 @@ fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     Ok(())
 }
 
+/// A visitor that notes the spans of the members. Holds the position of the parser.
 struct MessageVisitor<'a>(&'a Cell<u64>);
 
 impl<'de> Visitor<'de> for MessageVisitor<'_> {
@@ -129,7 +131,8 @@ impl<'de> Visitor<'de> for MessageVisitor<'_> {
     }
 }
 
-/// Where a value stands, blanks before it included. The span of a number may have a byte too many.
+/// A seed that skips a value and returns its span, with the blanks before it. The span of a number may
+/// be a byte too long.
 struct ValueSpan<'a>(&'a Cell<u64>);
 
 impl<'de> DeserializeSeed<'de> for ValueSpan<'_> {
@@ -142,7 +145,7 @@ impl<'de> DeserializeSeed<'de> for ValueSpan<'_> {
     }
 }
 
-/// A failure to read is no fault of the line.
+/// Tells a failure to read from a line that is not a message.
 fn refused(error: &serde_json::Error) -> MessageError {
     match error.io_error_kind() {
         Some(kind) if kind != io::ErrorKind::Other => MessageError::Io(kind.into()),

@@ -1,4 +1,4 @@
-//! The lines of a log, whole ones only.
+//! Reading the whole lines of a log.
 
 use std::fs::File;
 use std::io;
@@ -15,9 +15,9 @@ use crate::store::read_full_at;
 /// One line, without its newline.
 #[derive(Debug, Clone)]
 pub enum LogLine {
-    /// At most [`HELD`] bytes.
+    /// A line of at most [`HELD`] bytes.
     Bytes(Vec<u8>),
-    /// A longer one: so many bytes of a file from an offset on.
+    /// A longer line: a file, the offset of the line in it, and its length.
     Part(Artifact, u64, u64),
 }
 
@@ -28,7 +28,7 @@ impl From<Vec<u8>> for LogLine {
 }
 
 impl LogLine {
-    /// Whether there is nothing but white space.
+    /// Returns true if the line is empty or holds only white space.
     pub fn is_blank(&self) -> io::Result<bool> {
         let mut offset = 0;
         loop {
@@ -40,7 +40,7 @@ impl LogLine {
         }
     }
 
-    /// Hands its bytes on to `take`, block by block.
+    /// Passes the bytes to `take`, block by block.
     pub fn read<E: From<io::Error>>(
         &self,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
@@ -81,18 +81,19 @@ impl Content for LogLine {
     }
 }
 
-/// The lines of a log that have an end and are not blank, in their order.
+/// An iterator over the lines of a log that end in a newline and are not blank.
 #[derive(Debug)]
 pub struct LogLines {
     log: Artifact,
-    /// Where `block` begins.
+    /// The offset of `block` in the log.
     offset: u64,
     block: Vec<u8>,
+    /// The bytes of `block` that are consumed.
     used: usize,
 }
 
 impl LogLines {
-    /// Of all of `log`.
+    /// Returns an iterator over all of `log`.
     pub fn of(log: Artifact) -> Self {
         Self { log, offset: 0, block: Vec::new(), used: 0 }
     }
@@ -142,9 +143,9 @@ impl Iterator for LogLines {
     }
 }
 
-/// How many of the first `size` bytes of `file` are whole lines.
+/// Returns how many of the first `size` bytes of `file` are whole lines.
 ///
-/// Where the last byte ends a line, as nearly always, that is the only byte that is read.
+/// Reads only the last byte if that ends a line, as it nearly always does.
 pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     let mut last = [b'\n'];
     read_full_at(file, size.saturating_sub(1), &mut last)?;
@@ -164,13 +165,13 @@ pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// The log of `conversation` as it is now, if there is one: its whole lines.
+/// Opens the whole lines of the log of `conversation`, as it is now. Returns `None` if there is no log.
 pub fn log_of(conversation: &Conversation) -> Result<Option<Artifact>, MessageError> {
     let file = conversation.log_file()?;
     Ok(file.map(whole_of).transpose()?)
 }
 
-/// The whole lines of `file` as it is now.
+/// Returns the whole lines of `file`, as it is now.
 pub(super) fn whole_of(file: Arc<File>) -> io::Result<Artifact> {
     let size = file.metadata()?.len();
     let size = whole(&file, size)?;

@@ -1,4 +1,4 @@
-//! The file of the log: one writer at a time, whole lines only.
+//! Appending to a log: one writer at a time, and whole lines only.
 
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ impl<'a> LockedLog<'a> {
         Ok(Self(file))
     }
 
-    /// The lock, unless another process has it.
+    /// Takes the lock, or returns `None` if another process has it.
     pub fn now(file: &'a Arc<File>) -> io::Result<Option<Self>> {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
@@ -41,8 +41,8 @@ impl<'a> LockedLog<'a> {
         }
     }
 
-    /// Gives the last line an end, which a crash may have left without: a message gets its newline,
-    /// anything else is set aside. Answers the length of the log.
+    /// Repairs a last line that a crash has cut off: a message gets its newline, anything else is set
+    /// aside. Returns the length of the log.
     pub fn repair(&self, conversation: &Conversation) -> Result<u64, MessageError> {
         let size = stat_file(self.0)?.size;
         let end = whole(self.0, size)?;
@@ -59,16 +59,16 @@ impl<'a> LockedLog<'a> {
         Ok(end)
     }
 
-    /// Appends `batch`, all of it or nothing: where the disk takes only a part, that is cut off
-    /// again. `end` is what [`LockedLog::repair`] answered.
+    /// Appends `batch`, all of it or nothing: if the disk takes only a part, the log is truncated to
+    /// `end`, the length that [`LockedLog::repair`] returned.
     pub fn append(&self, batch: &Batch, end: u64) -> io::Result<()> {
-        // What fits into the buffer is one write, so that a crash leaves all of it or nothing.
+        // A batch that fits into the buffer is one write, so that a crash leaves all of it or nothing.
         let length = usize::try_from(batch.len()).unwrap_or(usize::MAX);
         let mut out = BufWriter::with_capacity(length.min(2 * HELD), AppendWriter(self.0));
         let written = batch.0.iter().try_for_each(|message| message.write(&mut out));
         let written = written.and_then(|()| out.flush());
         if written.is_err() {
-            // What it still holds is not to be written when it is dropped.
+            // Otherwise dropping it would write the rest of its buffer.
             drop(out.into_parts());
             self.0.set_len(end)?;
         }
@@ -78,12 +78,12 @@ impl<'a> LockedLog<'a> {
 
 impl Drop for LockedLog<'_> {
     fn drop(&mut self) {
-        // Closing the file gives it back, too.
+        // If this fails, closing the file gives the lock back.
         rustix::fs::flock(self.0, FlockOperation::Unlock).ok();
     }
 }
 
-/// Writes at the end of a file, wherever that is by then.
+/// A writer that appends to a file, wherever its end is by then.
 struct AppendWriter<'a>(&'a File);
 
 impl io::Write for AppendWriter<'_> {
@@ -96,7 +96,7 @@ impl io::Write for AppendWriter<'_> {
     }
 }
 
-/// Keeps what is no message beside the log of `conversation`, as a line of its own.
+/// Appends a line that is not a message to the file beside the log of `conversation`.
 pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), MessageError> {
     let mut aside = conversation.set_aside_file()?;
     line.read(|block| aside.write_all(block))?;

@@ -1,4 +1,4 @@
-//! Long outputs in messages: kept as artifacts, with their beginning left in the log.
+//! Storing long outputs of messages as artifacts, with their beginning left in the log.
 
 mod comparing;
 
@@ -33,13 +33,16 @@ use crate::store::Dir;
 use crate::store::FileType;
 use crate::store::call_stem;
 
-/// Bytes of the largest output that can be a stand-in of another one.
+/// The most bytes of an output that may be a stand-in for a stored one.
 const STAND_IN: u64 = 1 << 20;
 
-/// What changes in a message whose output is an artifact.
+/// The change to a message whose output is stored as an artifact.
 pub(super) struct Offload {
+    /// The span of the output.
     content: Span,
+    /// True if the output is a list of parts.
     is_list: bool,
+    /// The span of `fullOutputPath`, if the message has one.
     path: Option<Span>,
     preview: Preview,
 }
@@ -47,14 +50,15 @@ pub(super) struct Offload {
 /// The output in a message.
 struct MessageOutput<'a> {
     line: &'a dyn Content,
-    /// A string, a list or an object.
+    /// The span of the JSON value, without blanks before it.
     span: Span,
+    /// The first byte of the value, which tells its type.
     first: u8,
 }
 
 impl Offload {
-    /// Keeps the output of a tool's message, if it is too long for the log; none where the message
-    /// stays as it is.
+    /// Stores the output of a tool's message if it is too long for the log. Returns `None` if the
+    /// message stays as it is.
     pub(super) fn of(
         line: &dyn Content,
         layout: &MessageLayout,
@@ -98,7 +102,7 @@ impl Offload {
         }))
     }
 
-    /// What stands in place of what in the line.
+    /// Returns the replacements to make in the line.
     pub(super) fn edits(self) -> Vec<(Span, String)> {
         let text = serde_json::Value::from(self.preview.text);
         let mut content = if self.is_list {
@@ -130,15 +134,15 @@ impl<'a> MessageOutput<'a> {
         Err(io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// The text of a string; of anything else, its JSON.
+    /// Returns a reader of the text of a string, or of the JSON of anything else.
     fn reader(&self) -> io::Result<Box<dyn Read + 'a>> {
         let span = SpanReader::new(self.line, self.span.clone());
         Ok(if self.first == b'"' { Box::new(JsonStringReader::new(span)?) } else { Box::new(span) })
     }
 
-    /// Its bytes, if they are more than `limit`.
+    /// Returns the length in bytes if it is more than `limit`.
     fn length_over(&self, limit: u64) -> io::Result<Option<u64>> {
-        // What JSON escapes is longer, and what is no string, list or object is short.
+        // JSON is never shorter than the text in it, and other types of values are short.
         if self.span.end - self.span.start <= limit || !b"\"[{".contains(&self.first) {
             return Ok(None);
         }
@@ -160,7 +164,7 @@ impl<'a> MessageOutput<'a> {
         context.host.is_stand_in(&bytes, limits)
     }
 
-    /// What names an output without a call: the same for the same bytes.
+    /// Returns a name for an output without a call id. It depends only on the bytes.
     fn digest(&self) -> io::Result<String> {
         let mut analyzer = Analyzer::new();
         let mut reader = self.reader()?;
@@ -173,10 +177,10 @@ impl<'a> MessageOutput<'a> {
         }
     }
 
-    /// The artifact of the call that has exactly these bytes, made where there is none.
+    /// Returns the artifact of the call that has exactly these bytes, and stores it if there is none.
     ///
-    /// An artifact is never replaced: the call may have left more than what its message shows, and
-    /// an earlier message may refer to it. What differs is kept beside it, as `<call>-2` and so on.
+    /// Never replaces an artifact: it may hold more than the message of the call does, and an earlier
+    /// message may refer to it. A different output is stored beside it as `<call>-2` and so on.
     fn keep(
         &self,
         call: &str,
@@ -185,7 +189,7 @@ impl<'a> MessageOutput<'a> {
         context: &AppendContext<'_>,
     ) -> Result<RelPath, MessageError> {
         let dir = context.conversation.folder(Folder::Tool)?;
-        // Of two messages of one call, the second is to find what the first has left.
+        // With the lock, the second of two messages of one call finds the output of the first.
         rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, FlockOperation::LockExclusive))
             .map_err(io::Error::from)?;
         for number in 1.. {
@@ -204,14 +208,14 @@ impl<'a> MessageOutput<'a> {
         Err(io::Error::from(io::ErrorKind::AlreadyExists).into())
     }
 
-    /// Whether the file at `path` has the bytes that it would have if this were stored there.
+    /// Returns true if the file at `path` has the bytes that storing this output there would write.
     fn is_at(&self, path: &RelPath, length: u64, context: &AppendContext<'_>) -> io::Result<bool> {
-        let Some(mut same) = ComparingWriter::with(context.conversation, path, length)? else {
+        let Some(mut comparing) = ComparingWriter::with(context.conversation, path, length)? else {
             return Ok(false);
         };
-        match context.host.store(&mut self.reader()?, &mut same) {
+        match context.host.store(&mut self.reader()?, &mut comparing) {
             Ok(()) => Ok(true),
-            Err(_) if same.differs() => Ok(false),
+            Err(_) if comparing.differs() => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -234,7 +238,7 @@ impl<'a> MessageOutput<'a> {
     }
 }
 
-/// The files that are named after a call, whatever their extension.
+/// Returns the files that are named after a call, with any extension.
 fn left_by(call: &str, dir: &Dir) -> io::Result<Vec<RelPath>> {
     let stem = call_stem(call);
     let stem = stem.as_os_str().as_bytes();
@@ -249,8 +253,8 @@ fn left_by(call: &str, dir: &Dir) -> io::Result<Vec<RelPath>> {
     Ok(found.filter_map(|entry| path(entry.name)).collect())
 }
 
-/// Whether nothing is lost with the file: it is what a process left that ended while it wrote, or
-/// before it did.
+/// Returns true if the file may be replaced: it is empty or incomplete, as a writer left it that
+/// died.
 fn may_go(path: &RelPath, context: &AppendContext<'_>) -> bool {
     let conversation = context.conversation;
     let recovered = conversation.recover(path).ok().flatten();

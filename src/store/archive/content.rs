@@ -1,4 +1,4 @@
-//! The content of a member, hashed as it passes.
+//! Readers that hash the content of a member.
 
 use std::fs::File;
 use std::io;
@@ -7,20 +7,22 @@ use std::io::Read;
 
 use crate::store::archive::BLOCK;
 
-/// Exactly so many bytes of a file.
+/// A reader of exactly `length` bytes of a file, which hashes them and reports progress.
 pub(super) struct MemberContent<'a> {
     input: BufReader<io::Take<&'a File>>,
     left: u64,
+    /// The digest of the bytes so far.
     pub(super) hasher: blake3::Hasher,
     progress: &'a mut dyn FnMut(u64),
+    /// The reason why a read failed. `tar` does not pass errors on unchanged.
     pub(super) failed: Option<ReadFailure>,
 }
 
-/// Why they could not be read.
+/// The reason why the content of a file could not be read.
 pub(super) enum ReadFailure {
-    /// There are fewer.
+    /// The file is shorter.
     Short,
-    /// The disk refused.
+    /// A read failed.
     Disk(io::Error),
 }
 
@@ -53,7 +55,7 @@ impl Read for MemberContent<'_> {
     }
 }
 
-/// Whatever is read, and its digest so far.
+/// A reader that hashes what it reads.
 pub(super) struct HashingReader<R> {
     pub(super) content: R,
     pub(super) hasher: blake3::Hasher,

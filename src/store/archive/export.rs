@@ -1,4 +1,4 @@
-//! From a conversation to an archive.
+//! Writing a conversation to an archive.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -40,24 +40,24 @@ use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 use crate::store::stat::Time;
 
-/// What is said of an artifact that had no end yet.
+/// The reason in the record of an artifact that was still being written.
 const WRITTEN: &str = "it was still being written when it was exported";
 
-/// What an archive holds.
+/// The content of an archive, in numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Bytes of their content.
+    /// The sum of their sizes, in bytes.
     pub bytes: u64,
-    /// Artifacts that were being written; they are there as far as they came, marked incomplete.
+    /// The artifacts that were being written. They are included up to there, marked incomplete.
     pub incomplete: u64,
-    /// Artifacts whose content is not what their record says, by its digest.
+    /// The artifacts whose content differs from the digest in their record.
     pub changed: u64,
 }
 
 impl Conversation {
-    /// Bytes of all its files now: what `export` will about read.
+    /// Returns the bytes of all files, about what `export` will read.
     pub fn bytes(&self) -> Result<u64, StoreError> {
         let walk = Walk::new(self.dir()).map_err(|error| self.listing_error(error))?;
         let mut sum = 0_u64;
@@ -71,11 +71,11 @@ impl Conversation {
         Ok(sum)
     }
 
-    /// Writes everything to `out`, as one archive. `progress` is told of bytes that have been read.
+    /// Writes all files to `out` as one archive. Calls `progress` with numbers of bytes read.
     ///
-    /// Each file is as long as it was when it was met; what a writer adds later is not seen. An
-    /// artifact that somebody writes meanwhile is marked incomplete. Needs as much memory as the
-    /// names in one directory take, and beside `out` only temporary files.
+    /// Each file has the length it had when it was opened. An artifact that is written meanwhile is
+    /// marked incomplete. Holds the names of one directory in memory, and everything else in
+    /// temporary files.
     pub fn export(
         &self,
         out: impl Write,
@@ -109,6 +109,7 @@ impl Conversation {
     }
 }
 
+/// An export in progress.
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
     members: MemberWriter<W>,
@@ -146,7 +147,7 @@ impl<'a, W: Write> Export<'a, W> {
         let dir = self.conversation.dir();
         let stat = path.as_ref().map_or_else(|| dir.stat_self(), |path| dir.stat_at(path));
         let stat = match stat {
-            // Removed meanwhile.
+            // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             stat => stat.map_err(|error| self.conversation.listing_error(error))?,
         };
@@ -157,7 +158,7 @@ impl<'a, W: Write> Export<'a, W> {
         let conversation = self.conversation;
         let fault = |error| conversation.error_at("read", path, error);
         let file = match conversation.dir().open_file_at(path, OFlags::RDONLY) {
-            // Removed meanwhile.
+            // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file.map_err(fault)?,
         };
@@ -174,7 +175,7 @@ impl<'a, W: Write> Export<'a, W> {
         self.keep(&record).map_err(ArchiveError::Write)
     }
 
-    /// Writes a member with its content. Answers its digest.
+    /// Writes a member with its content. Returns the digest.
     fn content(
         &mut self,
         member: &Member,
@@ -198,7 +199,7 @@ impl<'a, W: Write> Export<'a, W> {
         Ok(digest.to_string())
     }
 
-    /// What is known of a file, as of the moment at which it was read.
+    /// Returns the record of a file as of the moment it was read.
     fn as_read(&mut self, mut record: Record, stat: &Stat, live: bool, digest: &str) -> Record {
         let modified = stat.mtime.as_nanos();
         let speaks = (record.size, record.modified) == (stat.size, modified);
@@ -218,7 +219,7 @@ impl<'a, W: Write> Export<'a, W> {
         self.records.write_all(b"\n")
     }
 
-    /// Records of artifacts that are there no longer, and that say more than that.
+    /// Writes the records of content that was removed by a rule.
     fn records_without_files(&mut self) -> Result<(), ArchiveError> {
         for record in self.conversation.records()? {
             let Ok(path) = RelPath::from_text(&record.path) else { continue };
@@ -247,9 +248,9 @@ impl<'a, W: Write> Export<'a, W> {
     }
 }
 
-/// The archive that is being written.
+/// A writer of the members of an archive.
 struct MemberWriter<W: Write> {
-    /// The conversation's name, which the name of each member begins with.
+    /// The id of the conversation, which begins the name of each member.
     top: Vec<u8>,
     tar: Builder<Encoder<'static, W>>,
 }
@@ -270,7 +271,7 @@ impl<W: Write> MemberWriter<W> {
         member.write(&self.top, content, &mut self.tar)
     }
 
-    /// Writes a file that the conversation does not hold. Answers its digest.
+    /// Writes a file of the archive itself. Returns the digest.
     fn own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
         let member = Member {
             path: None,
@@ -290,7 +291,7 @@ impl<W: Write> MemberWriter<W> {
     }
 }
 
-/// The attributes that are a file's own, not its disk's.
+/// Returns the attributes `user.*`, which belong to the file and not to its disk.
 fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     let mut found = Vec::new();
     for name in attributes::attributes(file)? {

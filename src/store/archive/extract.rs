@@ -32,22 +32,22 @@ use crate::store::layout;
 use crate::store::stat;
 use crate::store::stat::Time;
 
-/// Records that are added at once.
+/// The records that are appended at once.
 const BATCH: usize = 256;
 
-/// A conversation that is being filled.
+/// A conversation that is being filled from an archive.
 pub(super) struct Extraction {
     conversation: Conversation,
-    /// The directories that the last member stands in, the conversation's own first.
+    /// The directories that contain the last member, the conversation's own first.
     open: Vec<OpenDir>,
     last: Option<RelPath>,
     records: Vec<Record>,
     buffer: Vec<u8>,
-    /// Bytes of the archive that are allowed, for messages.
+    /// The most bytes of the archive, for error messages.
     most: u64,
 }
 
-/// A directory that gets its mode and times when nothing more comes into it.
+/// A directory that may get more entries, and its mode and times after the last.
 struct OpenDir {
     path: Option<RelPath>,
     mode: u32,
@@ -64,7 +64,7 @@ impl Extraction {
         &self.conversation
     }
 
-    /// The conversation's own directory. It stays closed to others, whatever the archive says.
+    /// Adds the conversation's own directory. Its mode stays 0700, whatever the archive says.
     pub(super) fn top(&mut self, found: &MemberHeader) -> Result<(), ArchiveError> {
         if !self.open.is_empty() {
             return Err(found.refused(Flaw::Order));
@@ -74,7 +74,7 @@ impl Extraction {
         Ok(())
     }
 
-    /// A directory below.
+    /// Creates a directory.
     pub(super) fn directory(
         &mut self,
         path: RelPath,
@@ -88,7 +88,7 @@ impl Extraction {
         Ok(())
     }
 
-    /// A file. Answers its digest.
+    /// Creates a file. Returns its digest.
     pub(super) fn file(
         &mut self,
         path: &RelPath,
@@ -111,14 +111,14 @@ impl Extraction {
         Ok(digest)
     }
 
-    /// Adds the records that have gathered.
+    /// Appends the records that have accumulated.
     pub(super) fn write_records(&mut self) -> Result<(), ArchiveError> {
         self.conversation.manifest().append(&self.records)?;
         self.records.clear();
         Ok(())
     }
 
-    /// Ends it: all directories get their modes and times.
+    /// Completes the conversation: all directories get their modes and times.
     pub(super) fn finish(&mut self) -> Result<(), ArchiveError> {
         self.conversation.manifest().compact()?;
         while let Some(dir) = self.open.pop() {
@@ -127,8 +127,7 @@ impl Extraction {
         Ok(())
     }
 
-    /// Leaves the directories in which the file at `path` does not stand, and opens the one in which
-    /// it does.
+    /// Leaves the directories that do not contain `path`, and opens the one that does.
     fn come_to(&mut self, path: &RelPath, found: &MemberHeader) -> Result<Dir, ArchiveError> {
         if self.last.as_ref().is_some_and(|last| !is_before(last, path)) {
             return Err(found.refused(Flaw::Order));
@@ -162,8 +161,8 @@ impl Extraction {
         Ok(set.map_err(|error| self.conversation.error_at("change", path, error))?)
     }
 
-    /// Copies the content. Artifacts are analysed on the way: nothing that the archive says of their
-    /// bytes is believed.
+    /// Copies the content, and analyses that of artifacts on the way. Nothing in the archive about
+    /// their bytes is trusted. Returns the digest.
     fn content(
         &mut self,
         path: &RelPath,
@@ -193,12 +192,12 @@ impl Extraction {
     }
 }
 
-/// Gives a file what belongs to it beside its content.
+/// Sets the attributes, mode and times of a file.
 fn finish(file: &File, found: &MemberHeader) -> io::Result<()> {
     for (name, value) in &found.attributes {
         let set = attributes::set_attribute(file, name, value, XattrFlags::empty());
         match set.as_ref().map_err(Errno::from_io_error) {
-            // A disk that has none, or no room for it, as in `attributes::set_said`.
+            // The disk has no attributes, or no room for this one; see `attributes::set_said`.
             Ok(()) | Err(Some(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE)) => {}
             Err(_) => return set,
         }
@@ -219,7 +218,7 @@ fn set_times_and_mode(
     Ok(rustix::fs::futimens(file, &times)?)
 }
 
-/// Whether `path` stands below the directory `dir`, in which everything does if it is none.
+/// Returns true if `path` is below the directory `dir`. Without `dir`, which means the top, it is.
 fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     dir.is_none_or(|dir| {
         let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes());
@@ -227,7 +226,7 @@ fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     })
 }
 
-/// Whether `a` comes before `b` in an archive: names in a directory go by their bytes.
+/// Returns true if `a` comes before `b` in an archive, where names are sorted by their bytes.
 fn is_before(a: &RelPath, b: &RelPath) -> bool {
     let names = |path: &RelPath| -> Vec<Vec<u8>> {
         let bytes = OsStr::as_bytes(path.as_os_str());

@@ -1,5 +1,4 @@
-//! Reading an archive that somebody else made: what its headers say, taken at no more than their
-//! word.
+//! Reading the bytes and headers of an archive that is not trusted.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -22,16 +21,16 @@ use crate::store::archive::pax;
 use crate::store::stat::FileType;
 use crate::store::stat::Time;
 
-/// Zeros that may follow the last member: tar fills its last record.
+/// The most zeros that may follow the last member. `tar` pads its last record.
 const MOST_PADDING: usize = 64 * 1024;
 
-/// The bytes in an archive, as far as they may go.
+/// The decompressed bytes of an archive, up to a bound.
 pub(super) struct Unpacked<R: BufRead> {
     decoder: Decoder<'static, R>,
     left: u64,
 }
 
-/// There are more bytes than there may be.
+/// The error of an archive that passes the bound.
 #[derive(Debug, thiserror::Error)]
 #[error("too many bytes")]
 struct TooMany;
@@ -43,7 +42,7 @@ impl<R: BufRead> Unpacked<R> {
         Ok(Self { decoder, left: most })
     }
 
-    /// Makes sure that there is nothing but zeros, and nothing behind the compressed bytes.
+    /// Returns true if only zeros are left, and nothing follows the compressed bytes.
     pub(super) fn require_end(mut self) -> io::Result<bool> {
         let mut padding = Vec::new();
         self.by_ref().take(MOST_PADDING as u64 + 1).read_to_end(&mut padding)?;
@@ -61,7 +60,7 @@ impl<R: BufRead> Read for Unpacked<R> {
     }
 }
 
-/// What it means that reading failed, where `most` bytes are allowed.
+/// Turns an error of reading an archive of at most `most` bytes into one for users.
 pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
     match error.get_ref() {
         Some(inner) if inner.is::<TooMany>() => ArchiveError::TooLarge { most },
@@ -69,7 +68,7 @@ pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
     }
 }
 
-/// What a header, and the extended header before it, say of a member.
+/// The description of a member, from its header and the extended header before it.
 #[derive(Debug)]
 pub(super) struct MemberHeader {
     pub(super) name: Vec<u8>,
@@ -80,15 +79,15 @@ pub(super) struct MemberHeader {
     pub(super) attributes: Vec<(OsString, Vec<u8>)>,
 }
 
-/// What comes next in an archive.
+/// An entry of the tar file.
 pub(super) enum ArchiveEntry {
-    /// An extended header, for the member that follows.
+    /// An extended header for the member that follows.
     Extension(Vec<u8>),
-    /// A member; its content is to be read now.
+    /// A member, whose content must be read next.
     Member(MemberHeader),
 }
 
-/// Reads the header of `entry`, to which the extended header `header` belongs.
+/// Reads the header of `entry`, with the extended header that came before it.
 pub(super) fn read_entry<R: Read>(
     entry: &mut Entry<'_, R>,
     header: Option<Vec<u8>>,
@@ -136,12 +135,12 @@ fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option
 }
 
 impl MemberHeader {
-    /// Its name as text, for messages.
+    /// Returns the name as text, for error messages.
     pub(super) fn shown(&self) -> String {
         OsStr::from_bytes(&self.name).to_string_lossy().escape_debug().to_string()
     }
 
-    /// The archive is refused for it.
+    /// Returns the error that refuses the archive for `flaw` of this member.
     pub(super) fn refused(&self, flaw: impl Into<Flaw>) -> ArchiveError {
         ArchiveError::refused(self.shown(), flaw)
     }

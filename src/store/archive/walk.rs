@@ -1,4 +1,4 @@
-//! What a conversation holds, in the order of an archive.
+//! Walking the files of a conversation in the order of an archive.
 
 use std::io;
 use std::vec;
@@ -9,15 +9,16 @@ use crate::store::dir::DirEntry;
 use crate::store::layout;
 use crate::store::stat::FileType;
 
-/// All directories and files below a conversation's, depth first, the names in each directory in the
-/// order of their bytes. Neither the store's own files nor links and the like.
+/// An iterator over all directories and files below that of a conversation, depth first, sorted by
+/// the bytes of their names. Leaves out the store's own files, and links and other special files.
 ///
-/// Holds the names of the directories that it stands in, and no more.
+/// Holds only the names in the directories that contain the current file.
 pub(super) struct Walk<'a> {
     base: &'a Dir,
     levels: Vec<PendingDir>,
 }
 
+/// A directory and its entries that have not been visited.
 struct PendingDir {
     path: Option<RelPath>,
     entries: vec::IntoIter<DirEntry>,
@@ -30,7 +31,7 @@ impl<'a> Walk<'a> {
         Ok(Self { base, levels: vec![level(None, entries)] })
     }
 
-    /// What is next: a directory comes before what it holds.
+    /// Returns the next directory or file. A directory comes before its entries.
     fn step(&mut self) -> io::Result<Option<(RelPath, FileType)>> {
         while let Some(level) = self.levels.last_mut() {
             let Some(entry) = level.entries.next() else {
@@ -49,7 +50,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// Whether it is still there.
+    /// Lists the directory at `path`. Returns false if it has been removed.
     fn enter(&mut self, path: &RelPath) -> io::Result<bool> {
         match self.base.open_dir_at(path).and_then(|dir| dir.entries()) {
             Ok(entries) => self.levels.push(level(Some(path.clone()), entries)),

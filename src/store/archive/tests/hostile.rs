@@ -235,7 +235,7 @@ fn records_that_cannot_be_are_refused() {
     ];
     for (number, change) in changes.iter().enumerate() {
         let refusal = with(change);
-        assert!(refusal.contains("is no record of a file"), "{number}: {refusal}");
+        assert!(refusal.contains("is not a record of a file"), "{number}: {refusal}");
     }
 }
 
