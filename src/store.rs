@@ -1,8 +1,8 @@
 //! The disk: layout, manifest, artifacts, recovery.
 //!
-//! Everything that ctxfs keeps goes through here, and nothing here interprets the content of a file.
-//! Several processes share a store and meet on disk, so every answer is as fresh as one `stat`. The
-//! tree and the crash rules are in `layout`.
+//! Everything that ctxfs keeps goes through here, and nothing here interprets the content of a
+//! file. Several processes share a store and meet on disk, so every answer is as fresh as one
+//! `stat`. The tree and the crash rules are in `layout`.
 
 mod archive;
 mod artifact;
@@ -109,8 +109,8 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the store at `root`, and creates it if it is missing. Reads one small file, and removes
-    /// what interrupted imports left behind.
+    /// Opens the store at `root`, and creates it if it is missing. Reads one small file, and
+    /// removes what interrupted imports left behind.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let mut make = DirBuilder::new();
         make.recursive(true).mode(layout::DIRECTORY_MODE);
@@ -154,8 +154,8 @@ impl Store {
         Ok(ids)
     }
 
-    /// Returns the conversation `id`, if there is one. All callers share one instance while it is in
-    /// use. A conversation that was renamed, or removed and created again, gets a new instance.
+    /// Returns the conversation `id`, if there is one. All callers share one instance while it is
+    /// in use. A conversation that was renamed, or removed and created again, gets a new instance.
     pub fn conversation(&self, id: &Component) -> Result<Option<Arc<Conversation>>, StoreError> {
         let path = self.path_of(id);
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! The architecture, as far as a test can hold it: layers, circles, crates, paths and sizes.
+//! The rules of the architecture that a test can check: layers, circles, crates, paths and sizes.
 //!
 //! The layer table below is the architecture: a module may name only the modules in its row.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources must fail")]

@@ -116,8 +116,8 @@ pub(super) fn ids(store: &Store, scope: &SweepScope) -> Result<Vec<Component>, S
     }
 }
 
-/// Takes the inventory of each conversation in `scope`, sorted by id. Ends early once `stop` returns
-/// true.
+/// Takes the inventory of each conversation in `scope`, sorted by id. Ends early once `stop`
+/// returns true.
 pub(super) fn inventories(
     store: &Store,
     scope: &SweepScope,

@@ -1,8 +1,9 @@
 //! The artifacts that the messages of a conversation refer to.
 //!
-//! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or, as
-//! the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time, however
-//! long its lines are. Lines that are not messages count as well, so that nothing goes too early.
+//! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or,
+//! as the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time,
+//! however long its lines are. Lines that are not messages count as well, so that nothing goes too
+//! early.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -76,8 +77,8 @@ impl ArtifactNames {
         }
     }
 
-    /// Returns the artifact whose path `text` begins with. The longest path wins, so that the name of
-    /// a view or the end of a sentence after it does no harm.
+    /// Returns the artifact whose path `text` begins with. The longest path wins, so that the name
+    /// of a view or the end of a sentence after it does no harm.
     fn path(&self, text: &[u8]) -> Option<usize> {
         let end = memchr::memchr3(b'"', b'\\', b'\n', text).unwrap_or(text.len());
         let mut name = &text[..end.min(MENTION)];

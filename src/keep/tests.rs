@@ -51,8 +51,8 @@ impl Fixture {
         self.dir.path().join("context").join(conversation).join(name)
     }
 
-    /// An artifact of `size` bytes that was last used so many minutes after this moment, so that
-    /// this counts more than when its file was made.
+    /// Creates an artifact of `size` bytes, last used so many minutes from now. The time is in the
+    /// future so that it is later than the creation of the file.
     fn artifact(&self, conversation: &str, name: &str, size: usize, used: u64) {
         self.store.create_conversation(&id(conversation)).unwrap();
         let path = self.at(conversation, &format!("artifacts/tool/{name}"));
@@ -119,7 +119,7 @@ fn what_was_used_longest_ago_goes_until_the_rest_fits() {
     let found = |rules: &RetentionRules| fixture.plan(rules, &SweepScope::Store, now());
     assert_eq!(found(&bytes(4000)), Vec::<String>::new());
     assert_eq!(found(&bytes(3999)), ["c/b keep_conversation"]);
-    // A tenth of the limit is made free.
+    // A tenth of the limit is freed.
     assert_eq!(found(&bytes(3000)), ["c/b keep_conversation", "c/d keep_conversation"]);
     let store = RetentionRules { store: Some(5000), ..RetentionRules::default() };
     assert_eq!(found(&store), ["other/e keep_store"]);
@@ -256,7 +256,7 @@ fn a_removal_that_was_cut_off_is_finished_or_forgotten() {
     fixture.artifact("c", "b", 1000, 1);
     fixture.sweep(&bytes(1500));
     let left = fixture.removed("c", "a").unwrap();
-    // As if it had stopped before the file lost its name: it is as if nothing had been.
+    // As if the sweep had died before the rename: the removal has no effect.
     let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
     let file = fs::metadata(fixture.at("c", "artifacts/tool/b")).unwrap();
     let modified = file.modified().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -266,7 +266,7 @@ fn a_removal_that_was_cut_off_is_finished_or_forgotten() {
     let as_before = Record { removed: None, ..intent };
     assert_eq!(conversation.record(&path("artifacts/tool/b")).unwrap(), Some(as_before));
     assert_eq!(fixture.removed("c", "b"), None);
-    // As if it had stopped afterwards: the next sweep has no rules, and finishes it.
+    // As if the sweep had died after the rename: the next sweep, without rules, completes it.
     fs::rename(fixture.at("c", "artifacts/tool/b"), fixture.at("c", ".ctxfs-gone-1")).unwrap();
     assert!(fixture.removed("c", "b").is_some());
     fixture.sweep(&RetentionRules::default());

@@ -16,8 +16,8 @@ use crate::store::Artifact;
 
 /// Writes the messages of `log` as a JSON array, one a line and otherwise unchanged.
 ///
-/// A line that is not a message, which only a program that bypasses ctxfs can write, becomes a string
-/// in the array.
+/// A line that is not a message, which only a program that bypasses ctxfs can write, becomes a
+/// string in the array.
 pub fn array(log: Artifact, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"[")?;
     let mut before: &[u8] = b"\n";
@@ -55,8 +55,8 @@ fn quoted(line: &LogLine, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
-/// Checks that `file` can be a log: every line must be a message. Adds the newline of the last line if
-/// it is missing.
+/// Checks that `file` can be a log: every line must be a message. Adds the newline of the last line
+/// if it is missing.
 pub fn check(file: &Arc<File>) -> Result<(), MessageError> {
     let whole = whole_of(Arc::clone(file))?;
     let (size, end) = (file.metadata()?.len(), whole.len());

@@ -16,9 +16,9 @@ impl Batch {
     /// Adds `bytes` to `unfinished`, and passes the messages that they complete to `append`. Long
     /// outputs in them are on the disk by then.
     ///
-    /// If one of the lines is not a message, all of them are discarded, and so is the unfinished line,
-    /// as it ended in these bytes. If there was no room or the disk failed, nothing has changed, and
-    /// the caller may try the same bytes again.
+    /// If one of the lines is not a message, all of them are discarded, and so is the unfinished
+    /// line, as it ended in these bytes. If there was no room or the disk failed, nothing has
+    /// changed, and the caller may try the same bytes again.
     pub fn take<E: From<MessageError>>(
         unfinished: &mut UnfinishedLine,
         bytes: &[u8],
@@ -44,8 +44,8 @@ impl Batch {
         appended
     }
 
-    /// Returns the messages in `bytes`, which are separated by newlines. The newline after the last is
-    /// not in `bytes`.
+    /// Returns the messages in `bytes`, which are separated by newlines. The newline after the last
+    /// is not in `bytes`.
     fn completed(
         so_far: &mut UnfinishedLine,
         bytes: &[u8],

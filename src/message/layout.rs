@@ -131,8 +131,8 @@ impl<'de> Visitor<'de> for MessageVisitor<'_> {
     }
 }
 
-/// A seed that skips a value and returns its span, with the blanks before it. The span of a number may
-/// be a byte too long.
+/// A seed that skips a value and returns its span, with the blanks before it. The span of a number
+/// may be a byte too long.
 struct ValueSpan<'a>(&'a Cell<u64>);
 
 impl<'de> DeserializeSeed<'de> for ValueSpan<'_> {

@@ -165,7 +165,8 @@ pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// Opens the whole lines of the log of `conversation`, as it is now. Returns `None` if there is no log.
+/// Opens the whole lines of the log of `conversation`, as it is now. Returns `None` if there is no
+/// log.
 pub fn log_of(conversation: &Conversation) -> Result<Option<Artifact>, MessageError> {
     let file = conversation.log_file()?;
     Ok(file.map(whole_of).transpose()?)

@@ -20,8 +20,8 @@ use crate::store::Conversation;
 use crate::store::append_all;
 use crate::store::stat_file;
 
-/// The file of a log, which nobody else adds to until this is dropped: every process that adds to
-/// one holds an exclusive `flock` of it.
+/// The locked file of a log. Nobody else appends to it until this is dropped, as every process that
+/// appends holds an exclusive `flock` of it.
 #[derive(Debug)]
 pub struct LockedLog<'a>(&'a Arc<File>);
 
@@ -41,8 +41,8 @@ impl<'a> LockedLog<'a> {
         }
     }
 
-    /// Repairs a last line that a crash has cut off: a message gets its newline, anything else is set
-    /// aside. Returns the length of the log.
+    /// Repairs a last line that a crash has cut off: a message gets its newline, anything else is
+    /// set aside. Returns the length of the log.
     pub fn repair(&self, conversation: &Conversation) -> Result<u64, MessageError> {
         let size = stat_file(self.0)?.size;
         let end = whole(self.0, size)?;
@@ -59,10 +59,11 @@ impl<'a> LockedLog<'a> {
         Ok(end)
     }
 
-    /// Appends `batch`, all of it or nothing: if the disk takes only a part, the log is truncated to
-    /// `end`, the length that [`LockedLog::repair`] returned.
+    /// Appends `batch`, all of it or nothing: if the disk takes only a part, the log is truncated
+    /// to `end`, the length that [`LockedLog::repair`] returned.
     pub fn append(&self, batch: &Batch, end: u64) -> io::Result<()> {
-        // A batch that fits into the buffer is one write, so that a crash leaves all of it or nothing.
+        // A batch that fits into the buffer is one write, so that a crash leaves all of it or
+        // nothing.
         let length = usize::try_from(batch.len()).unwrap_or(usize::MAX);
         let mut out = BufWriter::with_capacity(length.min(2 * HELD), AppendWriter(self.0));
         let written = batch.0.iter().try_for_each(|message| message.write(&mut out));

@@ -177,10 +177,12 @@ impl<'a> MessageOutput<'a> {
         }
     }
 
-    /// Returns the artifact of the call that has exactly these bytes, and stores it if there is none.
+    /// Returns the artifact of the call that has exactly these bytes, and stores it if there is
+    /// none.
     ///
-    /// Never replaces an artifact: it may hold more than the message of the call does, and an earlier
-    /// message may refer to it. A different output is stored beside it as `<call>-2` and so on.
+    /// Never replaces an artifact: it may hold more than the message of the call does, and an
+    /// earlier message may refer to it. A different output is stored beside it as `<call>-2` and so
+    /// on.
     fn keep(
         &self,
         call: &str,

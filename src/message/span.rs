@@ -69,8 +69,8 @@ impl Read for SpanReader<'_> {
     }
 }
 
-/// A reader that tracks the position of a parser byte by byte. It fails on input that would take the
-/// parser unbounded memory: brackets nested without end, and endless names of members.
+/// A reader that tracks the position of a parser byte by byte. It fails on input that would take
+/// the parser unbounded memory: brackets nested without end, and endless names of members.
 pub(super) struct BoundedReader<'a> {
     inner: SpanReader<'a>,
     position: &'a Cell<u64>,

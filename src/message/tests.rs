@@ -209,7 +209,7 @@ fn the_threshold_is_in_bytes_of_the_text_and_of_its_tool() {
         ("tool", "never", 10 * THRESHOLD, false),
         ("assistant", "sh", 10 * THRESHOLD, false),
     ] {
-        // Longer in JSON than it is.
+        // The JSON of a text is longer than the text.
         let content = "\n".repeat(length as usize);
         let call = format!("{role}-{tool}-{length}");
         let mut message = result(&call, &content);
@@ -252,7 +252,7 @@ fn an_artifact_is_never_replaced_by_a_message() {
     assert_eq!(fixture.output("call_1-2.txt"), outputs[1]);
 }
 
-/// As a host leaves it that dies while it stores.
+/// The files of a host that died while it stored an output.
 #[test]
 fn half_an_artifact_gives_way_to_the_whole() {
     let fixture = Fixture::new();
@@ -280,7 +280,7 @@ fn what_refers_to_something_stored_stays_as_it_is() {
         assert_eq!(fixture.messages().pop().as_ref(), Some(message));
     }
     assert_eq!(fixture.outputs(), ["call_1.txt"]);
-    // One that leads nowhere is replaced.
+    // A path that leads nowhere is replaced.
     refers["fullOutputPath"] = "/elsewhere/call_2.txt".into();
     fixture.append(&refers);
     let kept = fixture.messages().pop().unwrap();
@@ -323,7 +323,7 @@ fn where_there_is_no_room_nothing_is_appended() {
     assert!(fixture.text().is_empty() && fixture.outputs().is_empty());
 }
 
-/// The kernel hands a long line over in pieces, and tells of a piece that it can be tried again.
+/// The kernel passes a long line on in pieces, and a writer may retry a piece.
 #[test]
 fn a_line_for_which_there_was_no_room_can_be_tried_again() {
     let mut fixture = Fixture { room: 500, ..Fixture::new() };

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! c7/.ctxfs-archive     the description: format and conversation, one line of JSON
-//! c7/                   directories and files, depth first, the names in a directory in the order of
-//! c7/artifacts/         their bytes; modes, times to the nanosecond, extended attributes `user.*`
+//! c7/                   directories and files, depth first, each directory sorted by the bytes of
+//! c7/artifacts/         the names; modes, times to the nanosecond, extended attributes `user.*`
 //! c7/artifacts/...
 //! c7/manifest.jsonl     a record for every file, as it was when the file was read
 //! c7/.ctxfs-digests     BLAKE3 of every file above, a line each, as `b3sum` prints and checks it
@@ -12,10 +12,10 @@
 //! It has no time of its own, so the same conversation makes the same bytes. `tar` can read it. The
 //! names of the archive's own files begin with `.ctxfs`, which no other file of a conversation can.
 //!
-//! An archive is not trusted. Types, order, names and headers must be as `export` writes them, sizes
-//! are compared with the free space before anything is written, and every digest is computed again.
-//! Members go to a directory that no reader sees, which becomes the conversation in one step once
-//! everything has been checked.
+//! An archive is not trusted. Types, order, names and headers must be as `export` writes them,
+//! sizes are compared with the free space before anything is written, and every digest is computed
+//! again. Members go to a directory that no reader sees, which becomes the conversation in one step
+//! once everything has been checked.
 
 mod content;
 mod digests;

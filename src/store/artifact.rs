@@ -17,8 +17,8 @@ use crate::store::stat;
 
 /// An artifact opened for reading, with the length it had when it was opened.
 ///
-/// Readers do not see bytes that a writer adds later. If the file is truncated meanwhile, reads come
-/// back short.
+/// Readers do not see bytes that a writer adds later. If the file is truncated meanwhile, reads
+/// come back short.
 #[derive(Debug, Clone)]
 pub struct Artifact {
     file: Arc<File>,

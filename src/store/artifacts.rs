@@ -19,8 +19,8 @@ const OPEN_DIRS: usize = 64;
 
 /// The artifacts below a directory of a conversation, newest first. None of them is opened yet.
 ///
-/// They are ordered by `Record::created` and then by path. A file without a record counts as created
-/// when the disk says.
+/// They are ordered by `Record::created` and then by path. A file without a record counts as
+/// created when the disk says.
 #[derive(Debug)]
 pub struct Artifacts {
     base: Dir,

@@ -18,8 +18,8 @@ const PREFIX: &str = "user.ctx.";
 /// The longest value that the kernel allows, in bytes.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// Reads what the attributes of `file` say. Returns nothing if the disk has no attributes, and skips
-/// invalid ones.
+/// Reads what the attributes of `file` say. Returns nothing if the disk has no attributes, and
+/// skips invalid ones.
 pub fn said_of(file: &File) -> io::Result<Said> {
     let mut said = Said::default();
     for name in attributes(file)? {
@@ -58,8 +58,8 @@ pub fn set_said(file: &File, said: &Said) -> io::Result<()> {
     Ok(())
 }
 
-/// Stores the value of one attribute in `said`. Returns false and changes nothing if the name is not
-/// one of ctxfs or the value is invalid. A value must be UTF-8, not empty, and without control
+/// Stores the value of one attribute in `said`. Returns false and changes nothing if the name is
+/// not one of ctxfs or the value is invalid. A value must be UTF-8, not empty, and without control
 /// characters (except in arguments). An exit code and a duration must be numbers.
 pub fn parse_attribute(name: &str, value: &[u8], said: &mut Said) -> bool {
     let Some(key) = name.strip_prefix(PREFIX) else { return false };

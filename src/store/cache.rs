@@ -1,12 +1,12 @@
 //! The cache of views that took long to compute.
 //!
 //! Each result is a file in one directory, named by a hash of everything that it depends on. Any
-//! change leads to another name, so no result ever goes stale. The results that were used longest ago
-//! go when the directory passes its bound. The directory may be removed at any time, as a whole or
-//! file by file; a reader keeps the result that it has open.
+//! change leads to another name, so no result ever goes stale. The results that were used longest
+//! ago go when the directory passes its bound. The directory may be removed at any time, as a whole
+//! or file by file; a reader keeps the result that it has open.
 //!
-//! A result gets its name when it is complete. It is not used after the next boot: after a power cut
-//! it is unknown which bytes have reached the disk.
+//! A result gets its name when it is complete. It is not used after the next boot: after a power
+//! cut it is unknown which bytes have reached the disk.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -59,8 +59,8 @@ pub struct Draft {
 }
 
 impl CacheKey {
-    /// Returns the name of the result that depends on `parts`, on the version of ctxfs and on nothing
-    /// else. Returns `None` if one boot cannot be told from the next.
+    /// Returns the name of the result that depends on `parts`, on the version of ctxfs and on
+    /// nothing else. Returns `None` if one boot cannot be told from the next.
     pub fn of(parts: &[&[u8]]) -> Option<Self> {
         let boot = BOOT.as_ref()?;
         let version = env!("CARGO_PKG_VERSION");
@@ -101,9 +101,9 @@ impl Cache {
         self.try_draft().or_else(|_| self.try_draft())
     }
 
-    /// Keeps a complete result under its name. Returns false if it cannot: the result is larger than
-    /// the bound of the cache, or its draft has been removed. Such a result lasts as long as its file
-    /// is open.
+    /// Keeps a complete result under its name. Returns false if it cannot: the result is larger
+    /// than the bound of the cache, or its draft has been removed. Such a result lasts as long as
+    /// its file is open.
     pub fn keep(&self, draft: Draft, key: &CacheKey) -> io::Result<bool> {
         if stat_file(&draft.file)?.size > self.bound {
             return Ok(false);
@@ -181,8 +181,8 @@ fn is_draft(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".ctxfs")
 }
 
-/// Removes a draft unless its writer holds its lock. A draft that is removed between its creation and
-/// its locking only fails to be kept.
+/// Removes a draft unless its writer holds its lock. A draft that is removed between its creation
+/// and its locking only fails to be kept.
 fn remove_abandoned(dir: &Dir, name: &OsStr) {
     let lock = FlockOperation::NonBlockingLockExclusive;
     if let Ok(file) = dir.open_file(name, OFlags::RDONLY)

@@ -163,7 +163,7 @@ impl Conversation {
     /// Marks the artifact at `path` as incomplete if its writer or daemon died: its record says
     /// live, its owner has ended, and no process has the file open for writing.
     ///
-    /// Returns the new record; `None` if the artifact is not such a one, or if the disk cannot tell.
+    /// Returns the new record, or `None` if the writer did not die or the disk cannot tell.
     /// For callers that meet a live record and are not its writer. They do the analysis.
     pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         // Most live records have a writer. Finding that out does not need the lock.

@@ -35,9 +35,10 @@ const BENEATH: ResolveFlags =
 /// A directory held open.
 ///
 /// Every method is about one system call, relative to the directory. A name is exactly one path
-/// component (EINVAL otherwise), and symbolic links are never followed (ELOOP or ENOTDIR). So nothing
-/// here reaches outside the directory, whatever an attacker puts into it and whenever. Only regular
-/// files open as files: opening a fifo or a device (ELOOP) could block or have side effects.
+/// component (EINVAL otherwise), and symbolic links are never followed (ELOOP or ENOTDIR). So
+/// nothing here reaches outside the directory, whatever an attacker puts into it and whenever. Only
+/// regular files open as files: opening a fifo or a device (ELOOP) could block or have side
+/// effects.
 ///
 /// A mount point counts as a directory, as a user who may mount may choose disks.
 #[derive(Debug)]
@@ -219,8 +220,8 @@ impl Dir {
         Ok(rustix::fs::fstatvfs(&self.0)?)
     }
 
-    /// Returns the type of a file from the listing, or else from `stat`. Returns `None` if the file has
-    /// just been removed.
+    /// Returns the type of a file from the listing, or else from `stat`. Returns `None` if the file
+    /// has just been removed.
     fn kind(&self, name: &OsStr, listed: rustix::fs::FileType) -> io::Result<Option<FileType>> {
         if listed != rustix::fs::FileType::Unknown {
             return Ok(Some(FileType::from(listed)));
@@ -247,8 +248,8 @@ impl Dir {
         Ok(File::from(file))
     }
 
-    /// Opens a path of one or more components in one system call. Without openat2, in an old kernel or
-    /// a sandbox, opens one component after the other.
+    /// Opens a path of one or more components in one system call. Without openat2, in an old kernel
+    /// or a sandbox, opens one component after the other.
     fn beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat2(&self.0, path, all, mode, BENEATH) {
@@ -279,8 +280,8 @@ impl AsFd for Dir {
     }
 }
 
-/// Returns the name of an open file under /proc, which leads to that file whatever became of its own
-/// name.
+/// Returns the name of an open file under /proc, which leads to that file whatever became of its
+/// own name.
 fn itself(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
@@ -293,7 +294,8 @@ fn check_regular(file: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Opens with `flags`. If `NOATIME` is refused, because another user owns the file, opens without it.
+/// Opens with `flags`. If `NOATIME` is refused, because another user owns the file, opens without
+/// it.
 fn quietly(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<File> {
     match open(flags) {
         Err(error)

@@ -35,8 +35,8 @@
 //! - VERSION is whole or absent: it is written under a temporary name, synced, and renamed.
 //! - A record is in the manifest or not. An append is one write. If it is cut off, it leaves a line
 //!   without a newline, which readers skip and the next append ends.
-//! - Records are not synced one by one. If the machine stops, the last of them may be missing. Their
-//!   files then get a record made from the disk and their extended attributes.
+//! - Records are not synced one by one. If the machine stops, the last of them may be missing.
+//!   Their files then get a record made from the disk and their extended attributes.
 //! - Compaction writes a new manifest under a temporary name, syncs and renames it, so there is
 //!   always one complete manifest.
 //! - `ArtifactWriter` syncs an artifact before it records it as sealed, and syncs its name before
@@ -51,11 +51,11 @@
 //!   the file is renamed to `.ctxfs-gone-*`, then unlinked. Before the rename the record has no
 //!   effect, as the file is still there as recorded. After it, the next sweep unlinks the file.
 //! - A message is in the log or not. The messages that one write completes are appended in one
-//!   write. A line that a crash cut off is skipped by readers, and set aside by the next process that
-//!   appends to the log or looks for such lines. The output of a message is sealed as an artifact
-//!   before its line is appended.
-//! - A cached view gets its name when it is complete, and names are not used after the next boot. One
-//!   that was being written is removed when the next view is kept.
+//!   write. A line that a crash cut off is skipped by readers, and set aside by the next process
+//!   that appends to the log or looks for such lines. The output of a message is sealed as an
+//!   artifact before its line is appended.
+//! - A cached view gets its name when it is complete, and names are not used after the next boot.
+//!   One that was being written is removed when the next view is kept.
 //! - An import is filled and checked in `staging`, synced, and renamed to its conversation, which
 //!   exists as a whole or not at all.
 

@@ -40,8 +40,8 @@ pub fn lease_of(file: &File) -> Lease {
     }
 }
 
-/// Asks as [`lease_of`] does. If the answer is `Free`, keeps the lease until `file` is closed, and a
-/// process that opens the file for writing waits for that.
+/// Asks as [`lease_of`] does. If the answer is `Free`, keeps the lease until `file` is closed, and
+/// a process that opens the file for writing waits for that.
 pub(super) fn take(file: &File) -> Lease {
     let fd = file.as_raw_fd();
     // A writer that comes while the lease is held makes the kernel signal this process: with

@@ -1,8 +1,8 @@
 //! The manifest of a conversation: a file of records, one a line.
 //!
 //! The file only grows, under an exclusive `flock` of the file itself, until compaction replaces it
-//! with a shorter one. Readers take no lock: they index whole lines, and skip a line that is cut off
-//! or is not a record. A thread that waits for the lock never holds the index.
+//! with a shorter one. Readers take no lock: they index whole lines, and skip a line that is cut
+//! off or is not a record. A thread that waits for the lock never holds the index.
 
 mod index;
 mod line;

@@ -16,7 +16,8 @@ const DIGITS: usize = 32;
 /// Returns the name for the artifact of a call, without an extension.
 ///
 /// It is the id itself if that can be a name: one component, not reserved, not scratch and not too
-/// long. Otherwise it is `call-` and a digest of the id, and the writer keeps the id in `Said::call`.
+/// long. Otherwise it is `call-` and a digest of the id, and the writer keeps the id in
+/// `Said::call`.
 pub fn call_stem(call: &str) -> Component {
     Component::new(call).ok().filter(is_usable).unwrap_or_else(|| hashed(call))
 }

@@ -15,14 +15,14 @@ pub fn this_process() -> Option<Owner> {
     *ME
 }
 
-/// Returns true if `owner` is still running. From another pid namespace this cannot be seen, and the
-/// process counts as gone. Then the lease on the file tells if it is still being written.
+/// Returns true if `owner` is still running. From another pid namespace this cannot be seen, and
+/// the process counts as gone. Then the lease on the file tells if it is still being written.
 pub(super) fn lives(owner: Owner) -> bool {
     started(owner.pid) == Some(owner.started)
 }
 
-/// Returns the start time of a process, in clock ticks since boot. Returns `None` if there is no such
-/// process, or if it is a zombie.
+/// Returns the start time of a process, in clock ticks since boot. Returns `None` if there is no
+/// such process, or if it is a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, field 2, is in parentheses and may hold anything; field 3 is the state.

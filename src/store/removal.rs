@@ -73,8 +73,8 @@ impl SweepLock {
         Ok(Self { _locked: dir })
     }
 
-    /// Removes the content of `candidates` in `conversation` and records why. Returns an outcome for
-    /// each.
+    /// Removes the content of `candidates` in `conversation` and records why. Returns an outcome
+    /// for each.
     ///
     /// A reader that has one open can read it to its end. A writer that opens one waits a moment,
     /// and finds that it is gone.

@@ -48,8 +48,8 @@ impl ToolOutputDir {
         Ok(Self { dir, path: path.to_owned() })
     }
 
-    /// Creates a file for an output of `tool`. Returns it open for reading and writing, with its path
-    /// relative to where the directory was opened. A second output in the same second gets the
+    /// Creates a file for an output of `tool`. Returns it open for reading and writing, with its
+    /// path relative to where the directory was opened. A second output in the same second gets the
     /// suffix `-2`, so that no file is replaced.
     pub fn create(&self, tool: &str, now: SystemTime) -> Result<(File, PathBuf), StoreError> {
         let stem = format!("{PREFIX}{}_{}", stamp(now), plain(tool));
@@ -82,7 +82,8 @@ impl ToolOutputDir {
             && self.dir.stat(name.as_ref()).is_ok_and(|stat| stat.kind() == FileType::File)
     }
 
-    /// Removes the outputs that were last written more than `age` before `now`. Returns their number.
+    /// Removes the outputs that were last written more than `age` before `now`. Returns their
+    /// number.
     ///
     /// Removes only regular files whose names match the layout exactly. A file that another process
     /// removes meanwhile is not an error.

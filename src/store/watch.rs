@@ -30,8 +30,8 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
 pub struct Watch(OwnedFd);
 
 impl Watch {
-    /// Creates an empty set. Fails if the user has too many (`max_user_instances` of inotify(7)), or
-    /// if a sandbox forbids it.
+    /// Creates an empty set. Fails if the user has too many (`max_user_instances` of inotify(7)),
+    /// or if a sandbox forbids it.
     pub fn new() -> io::Result<Self> {
         Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
     }
@@ -45,8 +45,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Reports whether anything has changed since the last call. If so, there may be new directories,
-    /// which the caller must add.
+    /// Reports whether anything has changed since the last call. If so, there may be new
+    /// directories, which the caller must add.
     pub fn has_changed(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.0, &mut buffer);

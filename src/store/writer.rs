@@ -38,12 +38,13 @@ const DROPPED: &str = "its writer stopped before it was closed";
 /// A writer that streams one artifact to its plain file and analyses it on the way.
 ///
 /// Every byte is in the file before `write` returns, under a name that readers see, and the record
-/// says live. `seal` completes the artifact. A writer that is dropped leaves an incomplete artifact.
-/// One that is killed leaves a live artifact, which `Conversation::recover` handles.
+/// says live. `seal` completes the artifact. A writer that is dropped leaves an incomplete
+/// artifact. One that is killed leaves a live artifact, which `Conversation::recover` handles.
 ///
 /// If there is an artifact of the same name, the new one has a scratch name and no record until it
-/// is complete. Then it replaces the old one as its next generation, and readers keep the bytes that
-/// they have open. A new one that ends incomplete replaces nothing and stays under its scratch name.
+/// is complete. Then it replaces the old one as its next generation, and readers keep the bytes
+/// that they have open. A new one that ends incomplete replaces nothing and stays under its scratch
+/// name.
 pub struct ArtifactWriter {
     conversation: Arc<Conversation>,
     folder: Folder,
@@ -70,12 +71,13 @@ impl ArtifactWriter {
         Self::begin(conversation, folder, Naming::Given(name.clone()), said)
     }
 
-    /// Begins the artifact of a call. It is named `<call>.txt`, which `seal` renames to `<call>.json`
-    /// if the content is one JSON value or JSON Lines. So its bytes and views are available while it
-    /// is written, and an output that a crash cuts off is text. An earlier output of the call, under
-    /// either name, is replaced when this one is complete.
+    /// Begins the artifact of a call. It is named `<call>.txt`, which `seal` renames to
+    /// `<call>.json` if the content is one JSON value or JSON Lines. So its bytes and views are
+    /// available while it is written, and an output that a crash cuts off is text. An earlier
+    /// output of the call, under either name, is replaced when this one is complete.
     ///
-    /// A call id that cannot be a name becomes a digest (see `call_stem`), and `Said::call` keeps it.
+    /// A call id that cannot be a name becomes a digest (see `call_stem`), and `Said::call` keeps
+    /// it.
     pub fn create_for_call(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -142,7 +144,8 @@ impl ArtifactWriter {
         self.analyzer.seen()
     }
 
-    /// Adds what is known only now, such as an exit code. It is recorded when the artifact is sealed.
+    /// Adds what is known only now, such as an exit code. It is recorded when the artifact is
+    /// sealed.
     pub fn say(&mut self, newer: &Said) {
         self.record.said.update(newer);
     }
@@ -152,8 +155,8 @@ impl ArtifactWriter {
         self.close(State::Sealed)
     }
 
-    /// Closes the artifact as incomplete for the reason `why`. One that was to replace another stays
-    /// under its scratch name, which is the path of the returned record.
+    /// Closes the artifact as incomplete for the reason `why`. One that was to replace another
+    /// stays under its scratch name, which is the path of the returned record.
     pub fn seal_incomplete(mut self, why: &str) -> Result<Record, StoreError> {
         self.close(State::Incomplete(why.to_owned()))
     }
@@ -177,8 +180,8 @@ impl ArtifactWriter {
         Ok(self.record.clone())
     }
 
-    /// Gives the file its final name, records it, and removes the earlier output of the call under its
-    /// other name. In this order there is a complete output of the call at any moment.
+    /// Gives the file its final name, records it, and removes the earlier output of the call under
+    /// its other name. In this order there is a complete output of the call at any moment.
     fn put_in_place(&mut self, analysis: Analysis) -> Result<(), StoreError> {
         let json = naming::is_json(&analysis.json);
         let goal = RelPath::artifact(self.folder, &self.naming.name(json));
@@ -241,8 +244,8 @@ impl ArtifactWriter {
         Ok(self.conversation.record(path)?.map_or(unrecorded, |record| record.generation))
     }
 
-    /// Returns the record with the current size and time. Leaves out the analysis if it does not cover
-    /// the whole file, because another process wrote to it too.
+    /// Returns the record with the current size and time. Leaves out the analysis if it does not
+    /// cover the whole file, because another process wrote to it too.
     fn measure(&self, analysis: Analysis) -> Result<Record, StoreError> {
         let stat = stat::stat_file(&self.file).map_err(|error| self.fault(error))?;
         Ok(Record {

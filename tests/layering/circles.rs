@@ -165,5 +165,6 @@ fn reachable<'a>(graph: &'a Graph, module: &str) -> BTreeSet<&'a str> {
 }
 
 fn shown(circles: &[Vec<&str>]) -> String {
-    circles.iter().map(|circle| format!("  {}\n", circle.join(" "))).collect()
+    let lines: Vec<String> = circles.iter().map(|circle| circle.join(" ")).collect();
+    lines.join("\n")
 }

@@ -42,8 +42,8 @@ impl Digests {
         Ok((file, length))
     }
 
-    /// Compares this list with `list`, the one in the archive. They must be equal, so the first line
-    /// that differs names the file that is wrong.
+    /// Compares this list with `list`, the one in the archive. They must be equal, so the first
+    /// line that differs names the file that is wrong.
     pub(super) fn compare(self, list: &mut dyn Read) -> Result<(), ArchiveError> {
         let (own, length) = self.finish().map_err(ArchiveError::Read)?;
         let mut own = BufReader::with_capacity(BLOCK, own);

@@ -31,7 +31,8 @@ pub enum ArchiveError {
     Foreign,
     /// A later version of ctxfs made the archive.
     #[error(
-        "the archive has format {found}, and this ctxfs knows formats up to {known}: use a later one"
+        "the archive has format {found}, and this ctxfs knows formats up to {known}: use a later \
+         ctxfs"
     )]
     Newer {
         /// The format of the archive.
@@ -53,7 +54,8 @@ pub enum ArchiveError {
     },
     /// The archive does not fit on the store's disk.
     #[error(
-        "the archive does not fit: it needs {needed} more bytes, and {left} are available beside the {min_free} that are kept free"
+        "the archive does not fit: it needs {needed} more bytes, and {left} are available beside \
+         the {min_free} that are kept free"
     )]
     NoRoom {
         /// The bytes that were to be written next.

@@ -95,7 +95,8 @@ impl Conversation {
         export.finish()
     }
 
-    /// The record of a file, whoever left it unsealed, and whether somebody writes it.
+    /// Returns the record of a file, and true if the file has a writer. Recovers an artifact that
+    /// its writer left unsealed.
     fn record_to_export(
         &self,
         path: &RelPath,

@@ -61,7 +61,8 @@ impl Store {
     /// Makes a conversation from `archive`, all of it or nothing.
     ///
     /// The archive need not be trusted; the checks are listed in the module `archive`. Memory is
-    /// bounded except for the index of the records. The conversation appears in one step at the end.
+    /// bounded except for the index of the records. The conversation appears in one step at the
+    /// end.
     pub fn import(
         &self,
         archive: impl BufRead,

@@ -1,7 +1,7 @@
 //! The extended headers of members, in the form of pax(1): `<length> <key>=<value>\n`.
 //!
-//! `tar::PaxExtensions` ends a record at a newline, but the arguments of a call may contain newlines.
-//! So records are split by their length here, as the standard says.
+//! `tar::PaxExtensions` ends a record at a newline, but the arguments of a call may contain
+//! newlines. So records are split by their length here, as the standard says.
 
 use crate::store::stat::Time;
 

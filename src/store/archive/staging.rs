@@ -58,8 +58,8 @@ impl Staging {
         self.own.create_file(DIGESTS.as_ref(), OFlags::RDWR | OFlags::EXCL, layout::FILE_MODE)
     }
 
-    /// Moves the conversation to `id` in one step. Fails with EEXIST if there is one. The content is
-    /// synced before, and the name before this returns.
+    /// Moves the conversation to `id` in one step. Fails with EEXIST if there is one. The content
+    /// is synced before, and the name before this returns.
     pub(super) fn publish(self, context: &Dir, id: &Component) -> io::Result<()> {
         rustix::fs::syncfs(&self.own)?;
         let rename = |flags| self.own.rename(CONVERSATION.as_ref(), context, id.as_os_str(), flags);
@@ -105,8 +105,8 @@ pub(in crate::store) fn clean(store: &Dir) -> io::Result<()> {
     }
 }
 
-/// Opens the staging area with a shared lock, and creates it if it is missing. Starts over if another
-/// process removes it before it is locked.
+/// Opens the staging area with a shared lock, and creates it if it is missing. Starts over if
+/// another process removes it before it is locked.
 fn locked(store: &Dir) -> io::Result<Dir> {
     let name = layout::STAGING.as_ref();
     loop {

@@ -21,8 +21,8 @@ use crate::store::manifest::line::IndexedRecord;
 use crate::store::stat;
 use crate::store::stat::Stat;
 
-/// The bytes that are read at once. The first load reads all of the manifest, and later ones usually
-/// little at its end.
+/// The bytes that are read at once. The first load reads all of the manifest, and later ones
+/// usually little at its end.
 const READ_BYTES: usize = 128 * 1024;
 /// The outdated lines that never justify a compaction.
 const SPARE_LINES: u64 = 1024;

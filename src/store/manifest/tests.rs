@@ -317,7 +317,7 @@ fn processes_at_once_lose_nothing() {
     assert_eq!(scene.paths().len(), 4 * 200);
 }
 
-/// Not a test: what `processes_at_once_lose_nothing` runs in its children.
+/// Not a test, but the child processes of `processes_at_once_lose_nothing`.
 #[test]
 fn append_as_a_child() {
     let Some(what) = std::env::var_os(CHILD) else { return };
@@ -339,7 +339,7 @@ fn append_many(dir: &Dir, writer: usize, count: usize) {
     let manifest = open(dir);
     for i in 0..count {
         manifest.append(&[sealed(&format!("{writer}/{i}"), 1)]).unwrap();
-        // So that appends last as long as compactions do.
+        // Keeps the appends going for as long as the compactions.
         thread::sleep(Duration::from_millis(1));
     }
 }
