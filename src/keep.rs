@@ -1,8 +1,9 @@
-//! Keeping: which outputs go when there are too many, and in which order.
+//! Retention: which outputs are removed to make room, and in which order.
 //!
-//! Nothing goes unless a rule says so. What was used longest ago goes first, and what a message
-//! refers to goes last. [`plan()`] looks and decides, [`carry_out`] removes; between the two nothing
-//! is locked but the store against other sweeps, so each removal makes sure once more.
+//! Nothing is removed unless a rule says so. The output that was used longest ago goes first, and
+//! outputs that a message refers to go last. [`plan()`] looks and decides, [`sweep()`] removes.
+//! Between the two, only other sweeps of the store are locked out, so each removal checks again
+//! that its output has not been used.
 
 mod inventory;
 mod plan;
@@ -10,13 +11,13 @@ mod references;
 mod rules;
 mod sweep;
 
-pub use plan::Plan;
-pub use plan::Victim;
+pub use plan::PlannedRemoval;
+pub use plan::RemovalPlan;
 pub use plan::plan;
-pub use rules::Rules;
-pub use rules::Scope;
-pub use sweep::Outcome;
-pub use sweep::carry_out;
+pub use rules::RetentionRules;
+pub use rules::SweepScope;
+pub use sweep::SweepReport;
+pub use sweep::sweep;
 
 #[cfg(test)]
 mod tests;

@@ -1,24 +1,24 @@
 //! The protocol log of a conversation: a file of messages, one JSON object a line.
 //!
-//! Whatever is written to it comes in pieces of any size ([`Unfinished`]). Complete lines are
-//! checked, long outputs in them are kept as artifacts (`offload`), and what is left of the lines is
-//! appended in one step under a lock of the file ([`Log`]). Order matters: an artifact is on the disk
-//! before the line that refers to it, so a process that ends in between leaves an artifact, which is
-//! found when the message is appended again.
+//! Writers send pieces of any size, which [`UnfinishedLine`] collects to lines. Complete lines are
+//! checked, long outputs in them are stored as artifacts (`offload`), and the rest of the lines is
+//! appended in one step under a lock of the file ([`LockedLog`]). An artifact is on the disk before
+//! the line that refers to it. So a process that dies in between leaves an artifact, which is found
+//! when the message is appended again.
 //!
-//! Memory is bounded whatever is written: a line is held in memory up to [`HELD`] bytes, then in a
-//! file without a name, and is read in blocks.
+//! Memory is bounded whatever is written: a line is held in memory up to [`HELD`] bytes and then in
+//! a file without a name, and it is read in blocks.
 
 mod array;
 mod batch;
+mod edited;
 mod error;
-mod kept;
-mod line;
+mod json_string;
+mod layout;
 mod lines;
 mod log;
 mod offload;
 mod span;
-mod text;
 mod unfinished;
 
 use std::io;
@@ -35,66 +35,68 @@ pub use array::array;
 pub use array::check;
 pub use batch::Batch;
 pub use error::MessageError;
-pub use lines::Line;
-pub use lines::Lines;
+pub use lines::LogLine;
+pub use lines::LogLines;
 pub use lines::log_of;
 pub use lines::whole;
-pub use log::Log;
+pub use log::LockedLog;
 pub use log::set_aside;
-pub use unfinished::Unfinished;
+pub use unfinished::UnfinishedLine;
 
-/// Bytes of an unfinished line that are held in memory; of a longer one, none.
+/// The longest unfinished line that is held in memory, in bytes. A longer one is in a file.
 pub const HELD: usize = 1 << 20;
-/// Bytes that a line may have.
+/// The longest line, in bytes.
 pub const LONGEST: u64 = 1 << 30;
-/// Bytes that are read and written at once.
+/// The bytes that are read and written at once.
 const BLOCK: usize = 256 << 10;
 
-/// What messages are appended with: the conversation, and what the layers above know.
+/// The conversation that messages are appended to, and its host.
 #[derive(Clone, Copy)]
-pub struct Desk<'a> {
-    /// Where they go.
+pub struct AppendContext<'a> {
+    /// The conversation.
     pub conversation: &'a Arc<Conversation>,
-    /// For what this layer does not know.
+    /// The provider of everything that this layer does not know.
     pub host: &'a dyn Host,
 }
 
-impl std::fmt::Debug for Desk<'_> {
+impl std::fmt::Debug for AppendContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk").field("conversation", &self.conversation).finish_non_exhaustive()
+        f.debug_struct("AppendContext")
+            .field("conversation", &self.conversation)
+            .finish_non_exhaustive()
     }
 }
 
-/// What a log needs to know of stand-ins, settings and secrets.
+/// The knowledge of the layers above about limits, stand-ins and secrets.
 pub trait Host {
-    /// What fits into the output of `tool`.
+    /// Returns the limits for the output of `tool`.
     fn limits(&self, tool: Option<&str>) -> Limits;
 
-    /// Whether `reference`, such as a path or a handle, leads to a file of the store.
+    /// Returns true if `reference`, such as a path or a handle, leads to a file of the store.
     fn is_stored(&self, reference: &str) -> bool;
 
-    /// Whether `output` is what was handed out in place of something stored, by its reference.
+    /// Returns true if `output` is a stand-in for a stored file, by the reference in it.
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool>;
 
-    /// Whether an artifact of so many bytes may be added.
+    /// Fails unless an artifact of so many bytes may be added.
     fn room(&self, bytes: u64) -> io::Result<()>;
 
-    /// Writes `output` on as it is to be stored.
+    /// Writes `output` to `sink` in the form in which it is to be stored.
     fn store(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
 
-    /// The output that `record` is of has been stored.
+    /// Called after an output has been stored, with its record.
     fn stored(&self, record: &Record);
 
-    /// What stands in the log for the artifact at `path`.
+    /// Returns the text that replaces the artifact at `path` in the log.
     fn preview(&self, path: &RelPath, limits: &Limits) -> io::Result<Preview>;
 }
 
-/// What a message says of an output that is kept elsewhere.
+/// The text of a message whose output is stored as an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// Its first characters, and where all of it is.
+    /// The first characters of the output, and the place of the whole.
     pub text: String,
-    /// The path of the whole, as the reader names it.
+    /// The path of the whole output, as the reader sees it.
     pub full_output_path: String,
 }
 

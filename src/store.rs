@@ -1,8 +1,8 @@
 //! The disk: layout, manifest, artifacts, recovery.
 //!
-//! Everything that ctxfs keeps goes through here, and nothing here looks at what a file says.
-//! Several processes share a store (`layout` has the tree and the crash rules): they meet on disk,
-//! so every answer is as fresh as one `stat`.
+//! Everything that ctxfs keeps goes through here, and nothing here interprets the content of a
+//! file. Several processes share a store and meet on disk, so every answer is as fresh as one
+//! `stat`. The tree and the crash rules are in `layout`.
 
 mod archive;
 mod artifact;
@@ -16,6 +16,7 @@ mod dir;
 mod error;
 mod layout;
 mod lease;
+mod locked_lines;
 mod manifest;
 mod messages;
 mod naming;
@@ -55,7 +56,7 @@ pub use artifact::Artifact;
 pub use artifact::append_all;
 pub use artifact::read_full_at;
 pub use artifacts::Artifacts;
-pub use artifacts::Used;
+pub use artifacts::Usage;
 pub use attributes::attribute;
 pub use attributes::attributes;
 pub use attributes::parse_attribute;
@@ -77,15 +78,16 @@ pub use layout::conversation_at;
 pub use layout::conversation_path;
 pub use layout::is_bookkeeping;
 pub use lease::Lease;
-pub use lease::lease_is_free;
-pub use manifest::Held;
-pub use manifest::Position;
+pub use lease::lease_of;
+pub use manifest::Manifest;
+pub use manifest::ManifestLock;
+pub use manifest::RecordPosition;
 pub use naming::call_stem;
 pub use owner::this_process;
-pub use removal::Doomed;
-pub use removal::Fate;
-pub use removal::Sweeping;
-pub use stat::Kind;
+pub use removal::RemovalCandidate;
+pub use removal::RemovalOutcome;
+pub use removal::SweepLock;
+pub use stat::FileType;
 pub use stat::Stat;
 pub use stat::Time;
 pub use stat::stat_file;
@@ -93,7 +95,7 @@ pub use tool_output::ToolOutputDir;
 pub use watch::Watch;
 pub use writer::ArtifactWriter;
 
-/// A store, open. Cheap to clone: all clones are the same store.
+/// An open store. Cheap to clone: all clones are the same store.
 #[derive(Debug, Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -102,20 +104,20 @@ struct Inner {
     root: PathBuf,
     dir: Dir,
     context: Dir,
-    /// The conversations in use, so that each has one index of its manifest.
+    /// The conversations in use. Sharing them gives each a single index of its manifest.
     open: Mutex<HashMap<Component, Weak<Conversation>>>,
 }
 
 impl Store {
-    /// Opens the store at `root`, and makes it where it is missing. Reads one small file, and removes
-    /// what an import left behind that was stopped.
+    /// Opens the store at `root`, and creates it if it is missing. Reads one small file, and
+    /// removes what interrupted imports left behind.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let mut make = DirBuilder::new();
         make.recursive(true).mode(layout::DIRECTORY_MODE);
         make.create(root).map_err(|error| StoreError::io("make", root, error))?;
         let dir = Dir::open(root).map_err(|error| StoreError::io("open", root, error))?;
         check_version(&dir, root)?;
-        // What cannot be removed is in nobody's way.
+        // Leftovers that cannot be removed do no harm.
         archive::clean_staging(&dir).ok();
         let path = root.join(layout::CONTEXT);
         let context = dir
@@ -126,34 +128,34 @@ impl Store {
         Ok(Self(Arc::new(inner)))
     }
 
-    /// Where it is, as it was opened.
+    /// Returns the path that the store was opened with.
     pub fn root(&self) -> &Path {
         &self.0.root
     }
 
-    /// The directory of all conversations.
+    /// Returns the directory of all conversations.
     pub fn context(&self) -> &Dir {
         &self.0.context
     }
 
-    /// The results that are kept of views, of at most `bound` bytes.
+    /// Returns the cache of views, which holds at most `bound` bytes.
     pub fn cache(&self, bound: u64) -> Cache {
         Cache::new(self.clone(), bound)
     }
 
-    /// The ids of all conversations, sorted.
+    /// Returns the ids of all conversations, sorted.
     pub fn conversations(&self) -> Result<Vec<Component>, StoreError> {
         let path = self.0.root.join(layout::CONTEXT);
         let entries = self.0.context.entries();
         let entries = entries.map_err(|error| StoreError::io("list", &path, error))?;
-        let directories = entries.into_iter().filter(|entry| entry.kind == Kind::Directory);
+        let directories = entries.into_iter().filter(|entry| entry.kind == FileType::Directory);
         let mut ids: Vec<_> = directories.filter_map(|e| Component::new(e.name).ok()).collect();
         ids.sort_unstable();
         Ok(ids)
     }
 
-    /// The conversation `id`, if there is one. While somebody holds it, everybody gets the same
-    /// one; removed and made anew, or renamed, it is another.
+    /// Returns the conversation `id`, if there is one. All callers share one instance while it is
+    /// in use. A conversation that was renamed, or removed and created again, gets a new instance.
     pub fn conversation(&self, id: &Component) -> Result<Option<Arc<Conversation>>, StoreError> {
         let path = self.path_of(id);
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +174,7 @@ impl Store {
         let dir = dir.map_err(|error| StoreError::io("open", &path, error))?;
         let opened = Conversation::new(id.clone(), path.clone(), dir);
         let opened = Arc::new(opened.map_err(|error| StoreError::io("open", &path, error))?);
-        // Now and then, so that closing costs nothing and opening hardly more.
+        // Done now and then, so that closing costs nothing and opening hardly more.
         if open.len().is_power_of_two() {
             open.retain(|_, conversation| conversation.strong_count() > 0);
         }
@@ -180,7 +182,7 @@ impl Store {
         Ok(Some(opened))
     }
 
-    /// Makes the conversation `id` with its directories; one that exists gets those it lacks.
+    /// Creates the conversation `id` with its directories. If it exists, adds those it lacks.
     pub fn create_conversation(&self, id: &Component) -> Result<Arc<Conversation>, StoreError> {
         let path = self.path_of(id);
         let made = self.0.context.ensure_dir(id.as_os_str(), layout::DIRECTORY_MODE);
@@ -188,18 +190,18 @@ impl Store {
         let conversation = self.conversation(id)?.ok_or_else(|| {
             StoreError::io("open", &path, io::Error::from(io::ErrorKind::NotFound))
         })?;
-        conversation.make_skeleton().map_err(|error| StoreError::io("make", &path, error))?;
+        conversation.make_directories().map_err(|error| StoreError::io("make", &path, error))?;
         Ok(conversation)
     }
 
-    /// Removes a conversation in which nothing is left but the store's own files; ENOTEMPTY
-    /// otherwise. This is `rmdir`, as a reader of the tree means it.
+    /// Removes a conversation that holds nothing but the store's own files. Fails with ENOTEMPTY
+    /// otherwise. This is `rmdir` as a user of the tree understands it.
     pub fn remove_conversation(&self, id: &Component) -> Result<(), StoreError> {
         let path = self.path_of(id);
         let removed = self.0.context.open_dir(id.as_os_str()).and_then(|dir| {
             conversation::remove_bookkeeping(&dir)?;
             self.0.context.rmdir(id.as_os_str()).or_else(|_| {
-                // A record or a count may have been added in between.
+                // Another process may have added a record or a count in between.
                 conversation::remove_bookkeeping(&dir)?;
                 self.0.context.rmdir(id.as_os_str())
             })
@@ -207,34 +209,34 @@ impl Store {
         removed.map_err(|error| StoreError::io("remove", &path, error))
     }
 
-    /// Removes all results that are kept of views.
+    /// Removes everything from the cache of views.
     pub fn clear_cache(&self) -> Result<(), StoreError> {
         let path = self.0.root.join(layout::CACHE);
         self.cache(0).clear().map_err(|error| StoreError::io("clear", &path, error))
     }
 
-    /// Waits until no other process sweeps the store, and keeps others from it until the answer is
+    /// Waits until no other process sweeps the store, and keeps other sweeps out until the lock is
     /// dropped.
-    pub fn sweeping(&self) -> Result<Sweeping, StoreError> {
+    pub fn lock_sweeps(&self) -> Result<SweepLock, StoreError> {
         let path = self.0.root.join(layout::CONTEXT);
-        Sweeping::wait(&self.0.context).map_err(|error| StoreError::io("lock", &path, error))
+        SweepLock::wait(&self.0.context).map_err(|error| StoreError::io("lock", &path, error))
     }
 
-    /// Some regular file of the store, to try what the kernel allows with it.
+    /// Opens a regular file of the store, for trying what the kernel allows with one.
     pub fn probe_file(&self) -> Result<File, StoreError> {
         let path = self.0.root.join(layout::VERSION);
         let file = self.0.dir.open_file(layout::VERSION.as_ref(), OFlags::RDONLY);
         file.map_err(|error| StoreError::io("open", &path, error))
     }
 
-    /// Whether it lies on overlayfs, which is a stack of filesystems itself.
+    /// Returns true if the store lies on overlayfs, which is itself a stack of filesystems.
     pub fn is_stacked(&self) -> bool {
         /// `OVERLAYFS_SUPER_MAGIC` of linux/magic.h.
         const OVERLAYFS: i64 = 0x794c_7630;
         rustix::fs::fstatfs(&self.0.context).is_ok_and(|disk| disk.f_type == OVERLAYFS)
     }
 
-    /// The room on its disk.
+    /// Returns the sizes of the disk that holds the store.
     pub fn space(&self) -> Result<rustix::fs::StatVfs, StoreError> {
         let space = self.0.context.space();
         space.map_err(|error| StoreError::io("measure the disk of", &self.0.root, error))
@@ -249,7 +251,7 @@ impl Store {
     }
 }
 
-/// The directory that it is.
+/// The descriptor of the store's directory.
 impl AsFd for Store {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.dir.as_fd()
@@ -279,7 +281,7 @@ fn version(dir: &Dir) -> io::Result<Option<String>> {
         Err(error) => return Err(error),
     };
     let mut text = String::new();
-    // A number is short; of something else, so much is enough to see that it is none.
+    // Enough for any number, and enough to see that something else is not one.
     file.take(64).read_to_string(&mut text)?;
     Ok(Some(text))
 }

@@ -1,5 +1,10 @@
+//! The rules of the architecture that a test can check: layers, circles, crates, paths and sizes.
+//!
 //! The layer table below is the architecture: a module may name only the modules in its row.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the sources must fail")]
+
+#[path = "layering/circles.rs"]
+mod circles;
 
 use std::fs;
 use std::path::Path;
@@ -72,7 +77,8 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("indicatif", &["cli"]),
 ];
 
-/// What opens or changes a file by its path, from wherever the process stands and through any link.
+/// Code that opens or changes a file by its path, relative to the current directory and through any
+/// link.
 const BY_PATH: &[&str] = &[
     "File::open",
     "File::create",
@@ -105,23 +111,24 @@ const BY_PATH: &[&str] = &[
     "tempfile::",
 ];
 
-/// `(file, what it may do by path)`: the layers with files are the store's, and a directory of the store
-/// is the way to each. Where the first directory comes from, and what the kernel shows, is told here.
+/// `(file, entries of BY_PATH that it may use)`. All other code of the layers below `fuse` reaches
+/// files through an open directory of the store. The exceptions open the first directory, and read
+/// what the kernel shows.
 const MAY_BY_PATH: &[(&str, &[&str])] = &[
     // The store itself, which the user names.
     ("store.rs", &["DirBuilder"]),
     ("store/tool_output.rs", &["DirBuilder"]),
-    // The same, and descriptors by their names under /proc.
+    // The first directory, and open descriptors under /proc.
     ("store/dir.rs", &["rustix::fs::open(", "rustix::fs::chmod("]),
     // /proc.
     ("store/owner.rs", &["fs::read"]),
     ("store/cache.rs", &["fs::read"]),
     ("fs/closing_thread.rs", &["fs::read"]),
-    // Files without a name, outside the store.
+    // Temporary files without a name, outside the store.
     ("store/archive/export.rs", &["tempfile::"]),
 ];
 
-/// Lines a source file may have, tests not counted.
+/// The most lines that a source file may have before its tests.
 const MOST_LINES: usize = 500;
 
 #[test]
@@ -227,7 +234,7 @@ fn breaches_in(code: &str, module: &str, file: &str) -> Vec<String> {
     upward.chain(astray).collect()
 }
 
-/// Whether `code` names `library` as the first segment of a path.
+/// Returns true if `code` names `library` as the first segment of a path.
 fn names(code: &str, library: &str) -> bool {
     code.match_indices(&format!("{library}::")).any(|(at, _)| {
         let before = code[..at].chars().next_back();
@@ -235,7 +242,7 @@ fn names(code: &str, library: &str) -> bool {
     })
 }
 
-/// What of [`BY_PATH`] is in `code`, comments left out.
+/// Returns the entries of [`BY_PATH`] that `code` uses. Skips comments.
 fn by_path(code: &str) -> Vec<&'static str> {
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     let code: Vec<&str> = lines.collect();
@@ -266,13 +273,13 @@ fn rust_files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// `src/store/layout.rs` and `src/store.rs` both belong to `store`.
+/// Returns the layer of a file: `store` for `src/store.rs` and `src/store/layout.rs`.
 fn module_of(path: &Path, src: &Path) -> String {
     let inside = path.strip_prefix(src).unwrap().with_extension("");
     inside.components().next().unwrap().as_os_str().to_string_lossy().into_owned()
 }
 
-/// The word after every `prefix`; a grouped import yields `""`, which no row allows.
+/// Returns the word after every `prefix`. A grouped import yields `""`, which no row allows.
 fn first_segments<'a>(code: &'a str, prefix: &str) -> impl Iterator<Item = &'a str> {
     code.match_indices(prefix).map(move |(at, _)| {
         let rest = &code[at + prefix.len()..];

@@ -159,7 +159,7 @@ fn fill(path: &Path, conversations: usize, artifacts: usize) {
         for number in 0..artifacts {
             records.push(leave(&dir, number));
             if records.len() == BATCH || number + 1 == artifacts {
-                conversation.append(&records).unwrap();
+                conversation.manifest().append(&records).unwrap();
                 records.clear();
             }
         }

@@ -16,24 +16,24 @@ use crate::cli::ls;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::Kind;
 use crate::keep;
-use crate::keep::Rules;
-use crate::keep::Scope;
-use crate::keep::Victim;
+use crate::keep::PlannedRemoval;
+use crate::keep::RetentionRules;
+use crate::keep::SweepScope;
 use crate::store::Store;
 
 /// What went, or would go, and what stayed all the same.
 struct Done {
     dry_run: bool,
-    removed: Vec<Victim>,
-    kept: Vec<(Victim, &'static str)>,
+    removed: Vec<PlannedRemoval>,
+    kept: Vec<(PlannedRemoval, &'static str)>,
 }
 
 pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = context.settings(cli, args.keep.settings().collect())?;
     let store = Store::open(&settings.store(&context.environment)?)?;
     let scope = match &args.conversation {
-        Some(id) => Scope::Conversation(ls::find(&store, id)?.id().clone()),
-        None => Scope::Store,
+        Some(id) => SweepScope::Conversation(ls::find(&store, id)?.id().clone()),
+        None => SweepScope::Store,
     };
     let rules = settings.keep();
     check(&rules, &scope)?;
@@ -49,40 +49,40 @@ pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
 }
 
 /// Rules of the store, alone, say nothing of one conversation.
-fn check(rules: &Rules, scope: &Scope) -> Result<(), Failure> {
+fn check(rules: &RetentionRules, scope: &SweepScope) -> Result<(), Failure> {
     let speaks = rules.age.is_some() || rules.conversation.is_some();
-    if *scope == Scope::Store || speaks || rules.is_empty() {
+    if *scope == SweepScope::Store || speaks || rules.is_empty() {
         return Ok(());
     }
     let hint = "leave the conversation out, or add `--keep-age` or `--keep-conversation`";
     Err(Failure::new(Kind::Usage, "`keep_store` and `keep_free` are about the whole store", hint))
 }
 
-fn look(store: &Store, rules: &Rules, scope: &Scope) -> anyhow::Result<Done> {
+fn look(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow::Result<Done> {
     let plan = keep::plan(store, rules, scope, SystemTime::now(), &|| false)?;
-    Ok(Done { dry_run: true, removed: plan.victims, kept: Vec::new() })
+    Ok(Done { dry_run: true, removed: plan.removals, kept: Vec::new() })
 }
 
-fn sweep(store: &Store, rules: &Rules, scope: &Scope) -> anyhow::Result<Done> {
+fn sweep(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow::Result<Done> {
     let mut progress = Progress::of("removing");
     let mut show = |done, all| progress.show(done, all);
-    let outcome = keep::carry_out(store, rules, scope, &|| false, &mut show)?;
+    let outcome = keep::sweep(store, rules, scope, &|| false, &mut show)?;
     Ok(Done { dry_run: false, removed: outcome.removed, kept: outcome.kept })
 }
 
 impl Done {
     fn bytes(&self) -> u64 {
-        self.removed.iter().map(|victim| victim.doomed.size).sum()
+        self.removed.iter().map(|victim| victim.candidate.size).sum()
     }
 
     fn text(&self) -> String {
         let mut text = String::new();
         for victim in &self.removed {
-            let (size, name) = (ls::size(victim.doomed.size), name(victim));
-            let _ = writeln!(text, "{size:>9}  {name}  {}", victim.doomed.removal.why);
+            let (size, name) = (ls::size(victim.candidate.size), name(victim));
+            let _ = writeln!(text, "{size:>9}  {name}  {}", victim.candidate.removal.why);
         }
         for (victim, why) in &self.kept {
-            let (size, name) = (ls::size(victim.doomed.size), name(victim));
+            let (size, name) = (ls::size(victim.candidate.size), name(victim));
             let _ = writeln!(text, "{size:>9}  {name}  stays: {why}");
         }
         let (count, size) = (self.removed.len(), ls::size(self.bytes()));
@@ -105,13 +105,13 @@ impl Done {
     }
 }
 
-fn name(victim: &Victim) -> String {
-    format!("{}/{}", victim.conversation.to_text(), victim.doomed.path)
+fn name(victim: &PlannedRemoval) -> String {
+    format!("{}/{}", victim.conversation.to_text(), victim.candidate.path)
 }
 
-fn value(victim: &Victim) -> Value {
-    let doomed = &victim.doomed;
-    json!({ "conversation": victim.conversation.to_text(), "path": doomed.path.to_text(),
-        "bytes": doomed.size, "lastUsedAt": victim.used, "referenced": victim.referenced,
-        "rule": doomed.removal.rule, "why": doomed.removal.why })
+fn value(victim: &PlannedRemoval) -> Value {
+    let candidate = &victim.candidate;
+    json!({ "conversation": victim.conversation.to_text(), "path": candidate.path.to_text(),
+        "bytes": candidate.size, "lastUsedAt": victim.used, "referenced": victim.referenced,
+        "rule": candidate.removal.rule, "why": candidate.removal.why })
 }

@@ -16,8 +16,8 @@ use crate::cli::outcome::Failure;
 use crate::cli::outcome::Kind;
 use crate::cli::pager;
 use crate::message;
-use crate::message::Line;
-use crate::message::Lines;
+use crate::message::LogLine;
+use crate::message::LogLines;
 use crate::model::Content as _;
 use crate::redact::Rules;
 use crate::store::Artifact;
@@ -71,7 +71,7 @@ fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
 
 /// Each message as it stands in the log.
 fn raw(log: Artifact, out: &mut dyn Write) -> anyhow::Result<()> {
-    for line in Lines::of(log) {
+    for line in LogLines::of(log) {
         line?.read(|block| out.write_all(block))?;
         out.write_all(b"\n")?;
     }
@@ -86,10 +86,10 @@ fn print(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut between = "";
-    for line in Lines::of(log) {
+    for line in LogLines::of(log) {
         let text = match line? {
-            Line::Bytes(bytes) => shown(&String::from_utf8_lossy(&bytes), conversation, rules),
-            long @ Line::Part(..) => {
+            LogLine::Bytes(bytes) => shown(&String::from_utf8_lossy(&bytes), conversation, rules),
+            long @ LogLine::Part(..) => {
                 format!("[a message of {} bytes: `ctxfs log --json` prints it]\n", long.len())
             }
         };

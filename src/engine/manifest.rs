@@ -14,7 +14,7 @@ use crate::model::Folder;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Conversation;
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::view;
 use crate::view::Rendered;
 
@@ -33,7 +33,8 @@ impl Engine {
     /// record, and with every file that comes or goes.
     pub fn manifest_version(&self, dir: &dyn SourceDir) -> Result<Version> {
         let conversation = self.conversation_of(dir)?;
-        let mut version = Version { facts: conversation.version()?, ..Version::default() };
+        let mut version =
+            Version { facts: conversation.manifest().version()?, ..Version::default() };
         for folder in [Folder::Tool, Folder::Terminal] {
             let path = RelPath::new(folder.path())?;
             if let Ok(stat) = conversation.dir().stat_at(&path) {
@@ -70,7 +71,7 @@ fn present(conversation: &Conversation) -> Result<Vec<Record>> {
     let mut found = Vec::new();
     for path in conversation.artifacts()? {
         let Ok(stat) = conversation.dir().stat_at(&path) else { continue };
-        if stat.kind() == Kind::File {
+        if stat.kind() == FileType::File {
             let record = conversation.record(&path)?;
             let mut record = record.unwrap_or_else(|| Conversation::fresh_record(&path, &stat));
             record.size = stat.size;

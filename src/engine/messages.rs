@@ -14,11 +14,11 @@ use crate::engine::Version;
 use crate::engine::ViewText;
 use crate::engine::spool::Spool;
 use crate::message;
+use crate::message::AppendContext;
 use crate::message::Batch;
-use crate::message::Desk;
-use crate::message::Log;
+use crate::message::LockedLog;
 use crate::message::MessageError;
-use crate::message::Unfinished;
+use crate::message::UnfinishedLine;
 use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::MESSAGES;
@@ -39,13 +39,13 @@ impl Engine {
     pub(crate) fn take_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
-        unfinished: &mut Unfinished,
+        unfinished: &mut UnfinishedLine,
         bytes: &[u8],
         append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         self.check_disk(bytes.len() as u64)?;
         let host = MessageHost { engine: self, conversation };
-        let desk = Desk { conversation, host: &host };
+        let desk = AppendContext { conversation, host: &host };
         Batch::take(unfinished, bytes, &desk, append)
     }
 
@@ -54,14 +54,14 @@ impl Engine {
     pub(crate) fn finish_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
-        unfinished: &mut Unfinished,
+        unfinished: &mut UnfinishedLine,
         append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         if unfinished.is_empty() {
             return Ok(());
         }
         let host = MessageHost { engine: self, conversation };
-        let desk = Desk { conversation, host: &host };
+        let desk = AppendContext { conversation, host: &host };
         Batch::finish(unfinished, &desk, append)
     }
 
@@ -72,7 +72,7 @@ impl Engine {
         file: &Arc<File>,
         batch: &Batch,
     ) -> Result<()> {
-        let log = Log::wait(file)?;
+        let log = LockedLog::wait(file)?;
         let end = log.repair(conversation)?;
         Ok(log.append(batch, end)?)
     }

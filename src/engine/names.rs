@@ -20,8 +20,8 @@ use crate::model::Folder;
 use crate::model::NameError;
 use crate::model::RelPath;
 use crate::model::is_scratch;
+use crate::store::FileType;
 use crate::store::HISTORY;
-use crate::store::Kind;
 use crate::store::MESSAGES;
 use crate::store::Time;
 use crate::store::is_bookkeeping;
@@ -133,7 +133,7 @@ impl Engine {
         };
         let path = RelPath::artifact(Folder::Tool, &component);
         let is_output =
-            stat.kind() == Kind::File && self.conversation(id)?.is_output_of(&path, call)?;
+            stat.kind() == FileType::File && self.conversation(id)?.is_output_of(&path, call)?;
         Ok(is_output.then(|| (stat.created(), stat.mtime)))
     }
 }

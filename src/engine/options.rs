@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::Redaction;
-use crate::keep::Rules;
+use crate::keep::RetentionRules;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::model::LimitsByTool;
@@ -28,7 +28,7 @@ pub struct EngineOptions {
     /// The most bytes of all artifacts of one conversation.
     pub quota: Option<u64>,
     /// The outputs to remove when there are too many; none by default.
-    pub keep: Rules,
+    pub keep: RetentionRules,
     /// The bytes that must stay free on the store's disk.
     pub min_free: u64,
     /// How long a view may be computed before it gives what it has.
@@ -54,7 +54,7 @@ impl Default for EngineOptions {
             max_artifact: None,
             max_terminal: Some(1 << 30),
             quota: None,
-            keep: Rules::default(),
+            keep: RetentionRules::default(),
             min_free: 64 * 1024 * 1024,
             view_deadline: Duration::from_secs(5),
             kept_views: 8 * 1024 * 1024,

@@ -5,7 +5,7 @@ use crate::engine::Result;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::Conversation;
-use crate::store::Held;
+use crate::store::ManifestLock;
 
 impl Engine {
     /// Removes a conversation in which nothing is left but the store's own files; ENOTEMPTY
@@ -21,12 +21,12 @@ impl Engine {
     pub(crate) fn forget_artifact(
         &self,
         conversation: &Conversation,
-        manifest: &Held,
+        manifest: &ManifestLock,
         path: &RelPath,
         bytes: u64,
     ) -> Result<()> {
         self.space.freed(conversation.id());
-        let record = conversation.forget_held(manifest, path)?;
+        let record = conversation.forget_locked(manifest, path)?;
         self.counting.deleted(conversation.id(), bytes, record);
         Ok(())
     }

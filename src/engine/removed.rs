@@ -77,7 +77,7 @@ impl Engine {
     /// Returns the version of the summary of removed content.
     pub fn removed_version(&self, removed: &RemovedContent) -> Result<Version> {
         let RemovedContent { conversation, path, .. } = removed;
-        let position = self.conversation(conversation)?.position(path)?;
+        let position = self.conversation(conversation)?.manifest().position(path)?;
         let mut hasher = DefaultHasher::new();
         (position, path, conversation).hash(&mut hasher);
         Ok(Version { facts: hasher.finish(), ..Version::default() })

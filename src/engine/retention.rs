@@ -21,9 +21,9 @@ use crate::engine::sync::Mutex;
 use crate::engine::sync::lower_priority;
 use crate::engine::worker::Worker;
 use crate::keep;
-use crate::keep::Outcome;
-use crate::keep::Rules;
-use crate::keep::Scope;
+use crate::keep::RetentionRules;
+use crate::keep::SweepReport;
+use crate::keep::SweepScope;
 use crate::model::Component;
 
 /// How often the store is swept without a reason; the age of outputs is known that exactly.
@@ -71,7 +71,7 @@ impl Retention {
     }
 
     /// Notes that an artifact of `bytes` bytes was sealed in a conversation.
-    pub(crate) fn note_sealed(&self, rules: &Rules, id: &Component, bytes: u64) {
+    pub(crate) fn note_sealed(&self, rules: &RetentionRules, id: &Component, bytes: u64) {
         if !rules.bound_bytes() {
             return;
         }
@@ -90,7 +90,7 @@ impl Retention {
     }
 
     /// Waits for the next sweep that is due; none at the end.
-    fn next(&self, every: Duration) -> Option<Scope> {
+    fn next(&self, every: Duration) -> Option<SweepScope> {
         let idle = |schedule: &mut Schedule| {
             !schedule.closed && !schedule.store && schedule.conversations.is_empty()
         };
@@ -102,25 +102,25 @@ impl Retention {
         }
         if std::mem::take(&mut schedule.store) || timeout.timed_out() {
             schedule.conversations.clear();
-            return Some(Scope::Store);
+            return Some(SweepScope::Store);
         }
-        schedule.conversations.pop_first().map(Scope::Conversation)
+        schedule.conversations.pop_first().map(SweepScope::Conversation)
     }
 
     /// Takes in how much room a sweep found or made.
-    fn learn(&self, scope: &Scope, outcome: Outcome) {
+    fn learn(&self, scope: &SweepScope, outcome: SweepReport) {
         let mut schedule = self.schedule.lock();
         match scope {
-            Scope::Store => {
+            SweepScope::Store => {
                 schedule.room = outcome.plan.room;
                 schedule.store_room = outcome.plan.store_room;
             }
-            Scope::Conversation(_) => schedule.room.extend(outcome.plan.room),
+            SweepScope::Conversation(_) => schedule.room.extend(outcome.plan.room),
         }
     }
 
     /// Takes in whether room could be made for a writer.
-    fn note_room_made(&self, outcome: &Outcome) {
+    fn note_room_made(&self, outcome: &SweepReport) {
         let plan = &outcome.plan;
         let has_room =
             plan.store_room.into_iter().chain(plan.room.values().copied()).any(|room| room > 0);
@@ -150,8 +150,8 @@ impl Retention {
     ) -> Result<()> {
         let Some(limit) = engine.options.keep.conversation else { return Ok(()) };
         let conversation = Some(limit.min(quota.saturating_sub(growth)));
-        let rules = Rules { conversation, ..Rules::default() };
-        self.make_room(engine, &rules, &Scope::Conversation(id.clone()))
+        let rules = RetentionRules { conversation, ..RetentionRules::default() };
+        self.make_room(engine, &rules, &SweepScope::Conversation(id.clone()))
     }
 
     /// Makes room for `length` more bytes on the disk, so that `least` stay free, where a rule bounds
@@ -159,10 +159,14 @@ impl Retention {
     pub(super) fn make_room_on_disk(&self, engine: &Engine, least: u64, length: u64) -> Result<()> {
         let Some(free) = engine.options.keep.free else { return Ok(()) };
         let free = Some(free.max(least.saturating_add(length)));
-        self.make_room(engine, &Rules { free, ..Rules::default() }, &Scope::Store)
+        self.make_room(
+            engine,
+            &RetentionRules { free, ..RetentionRules::default() },
+            &SweepScope::Store,
+        )
     }
 
-    fn make_room(&self, engine: &Engine, rules: &Rules, scope: &Scope) -> Result<()> {
+    fn make_room(&self, engine: &Engine, rules: &RetentionRules, scope: &SweepScope) -> Result<()> {
         if !self.is_fruitless() {
             engine.settle(SEALING);
             self.note_room_made(&self.sweep(engine, rules, scope)?);
@@ -170,11 +174,16 @@ impl Retention {
         Ok(())
     }
 
-    fn sweep(&self, engine: &Engine, rules: &Rules, scope: &Scope) -> Result<Outcome> {
+    fn sweep(
+        &self,
+        engine: &Engine,
+        rules: &RetentionRules,
+        scope: &SweepScope,
+    ) -> Result<SweepReport> {
         let stop = || self.schedule.lock().closed;
-        let outcome = keep::carry_out(&engine.store, rules, scope, &stop, &mut |_, _| {})?;
+        let outcome = keep::sweep(&engine.store, rules, scope, &stop, &mut |_, _| {})?;
         if !outcome.removed.is_empty() {
-            let bytes: u64 = outcome.removed.iter().map(|victim| victim.doomed.size).sum();
+            let bytes: u64 = outcome.removed.iter().map(|removal| removal.candidate.size).sum();
             tracing::info!(outputs = outcome.removed.len(), bytes, "old outputs were removed");
             Counters::add(&engine.counters.removed, outcome.removed.len() as u64);
         }

@@ -52,7 +52,7 @@ impl Engine {
         let place = dir.place()?;
         let id = place.conversation().ok_or(EngineError::Stale)?;
         let mut hasher = DefaultHasher::new();
-        self.conversation(id)?.version()?.hash(&mut hasher);
+        self.conversation(id)?.manifest().version()?.hash(&mut hasher);
         (id, place.path()).hash(&mut hasher);
         Ok(Version {
             changes: self.watches.number(FileId::of(&stat)),

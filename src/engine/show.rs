@@ -231,7 +231,7 @@ impl Engine {
         }
         let now = stat_file(&snapshot.file)?;
         drop(expired);
-        let key = key.clone().filter(|_| now.is_as(&snapshot.stat));
+        let key = key.clone().filter(|_| now.is_unchanged(&snapshot.stat));
         Ok(spool.finish(rendered, key)?)
     }
 

@@ -15,7 +15,7 @@ use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::engine::sync::now;
 use crate::model::Component;
 use crate::store::Conversation;
-use crate::store::Used;
+use crate::store::Usage;
 
 /// The bytes that may be written between two measurements.
 const BETWEEN: u64 = 16 * 1024 * 1024;
@@ -148,7 +148,7 @@ impl Space {
     ) -> Result<()> {
         let Some(quota) = engine.options.quota.filter(|_| growth > 0) else { return Ok(()) };
         let free = || -> Result<Measured> {
-            let Used { artifacts, bytes } = conversation.used()?;
+            let Usage { artifacts, bytes } = conversation.usage()?;
             Ok(Measured { free: quota.saturating_sub(bytes), between: between(artifacts) })
         };
         let measure = || match free()? {

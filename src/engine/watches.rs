@@ -73,7 +73,7 @@ impl Watches {
     pub(crate) fn number(&self, id: FileId) -> u64 {
         let dir = self.watched(id);
         let mut state = dir.state.lock();
-        if state.armed && dir.watch.as_ref().is_none_or(Watch::has_sprung) {
+        if state.armed && dir.watch.as_ref().is_none_or(Watch::has_changed) {
             *state = WatchState { number: self.next_number(), armed: false };
         }
         state.number

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use std::time::SystemTime;
 
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::store::Stat;
 use crate::store::Time;
 
@@ -33,10 +33,10 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    pub(crate) fn of(kind: Kind) -> Self {
+    pub(crate) fn of(kind: FileType) -> Self {
         match kind {
-            Kind::Directory => Self::Directory,
-            Kind::File | Kind::Other => Self::File,
+            FileType::Directory => Self::Directory,
+            FileType::File | FileType::Other => Self::File,
         }
     }
 }

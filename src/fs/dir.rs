@@ -17,7 +17,7 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::model::Component;
 use crate::store::Dir;
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::view::readings;
 
 pub(super) fn mkdir(
@@ -69,7 +69,7 @@ pub(super) fn check_not_computed(parent: &Node, dir: &DirNode, name: &OsStr) -> 
         return Err(FsError::Computed);
     }
     match readings(name).find_map(|(stem, _)| dir.dir.stat(stem).ok()) {
-        Some(stat) if stat.kind() == Kind::File && !parent.is_root() => {}
+        Some(stat) if stat.kind() == FileType::File && !parent.is_root() => {}
         _ => return Ok(()),
     }
     // A real file of this name hides the view and is an ordinary file.
@@ -90,7 +90,7 @@ fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
 fn give_tree_to(dir: &Dir, caller: Caller) -> Result<()> {
     for entry in dir.entries()? {
         dir.chown(&entry.name, Some(caller.uid), Some(caller.gid))?;
-        if entry.kind == Kind::Directory {
+        if entry.kind == FileType::Directory {
             give_tree_to(&dir.open_dir(&entry.name)?, caller)?;
         }
     }

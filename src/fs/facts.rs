@@ -19,8 +19,8 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::State;
 use crate::store::Conversation;
-use crate::store::Held;
-use crate::store::Position;
+use crate::store::ManifestLock;
+use crate::store::RecordPosition;
 use crate::store::Stat;
 use crate::store::Time;
 use crate::store::said_of;
@@ -59,7 +59,7 @@ pub(crate) fn version(
 pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<u64> {
     let place = file.place().ok_or(FsError::Stale)?;
     let conversation = engine.conversation(&place.0)?;
-    let recorded = conversation.position(&place.1)?;
+    let recorded = conversation.manifest().position(&place.1)?;
     let basis = Basis { place, recorded, changed: stat.ctime };
     let now = SystemTime::now();
     if let Some(version) = file.facts.known(&basis).filter(|_| file.life().is_at_rest()) {
@@ -82,7 +82,7 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
 struct Basis {
     place: (Component, RelPath),
     /// Which record is in force.
-    recorded: Option<Position>,
+    recorded: Option<RecordPosition>,
     /// The last change of anything, so of the extended attributes too.
     changed: Time,
 }
@@ -123,13 +123,13 @@ pub(crate) fn record_at(
     conversation: &Conversation,
     path: &RelPath,
     stat: &Stat,
-    manifest: Option<&Held>,
+    manifest: Option<&ManifestLock>,
 ) -> Result<Record> {
     let mut known = conversation.record(path)?;
     let is_live = known.as_ref().is_some_and(|record| record.state == State::Live);
     if !life.is_unsealed() && is_live {
         let recovered = match manifest {
-            Some(held) => conversation.recover_held(held, path),
+            Some(held) => conversation.recover_locked(held, path),
             None => conversation.recover(path),
         };
         known = recovered?.or(known);

@@ -22,7 +22,7 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::model::is_scratch;
 use crate::store::DirEntry;
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::view::Derived;
 use crate::view::LISTED;
@@ -134,10 +134,10 @@ fn list_dir(fs: &Shared, node: &Arc<Node>, dir: &DirNode) -> Result<Vec<ListedNa
     let with_views = fs.options.list_views && node.holds_artifacts();
     let taken = if with_views { names_that_hide_views(&entries) } else { Vec::new() };
     for DirEntry { name, kind, ino } in entries {
-        if kind == Kind::Other || names::is_stores(dir, &name) {
+        if kind == FileType::Other || names::is_stores(dir, &name) {
             continue;
         }
-        if with_views && kind == Kind::File && !is_scratch(&name) {
+        if with_views && kind == FileType::File && !is_scratch(&name) {
             list_views(&name, &taken, &mut names);
         }
         names.push(ListedName { name, kind: FileKind::of(kind), ino });

@@ -26,7 +26,7 @@ use crate::fs::node::Link;
 use crate::fs::node::Linked;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::store::Stat;
 use crate::view::Derived;
@@ -138,9 +138,9 @@ pub(super) fn find_real(
         Err(error) => return Err(error.into()),
     };
     match stat.kind() {
-        Kind::Directory => dir_node(fs, parent, dir, name, &stat),
-        Kind::File if !parent.is_root() => file_node(fs, parent, name, &stat),
-        Kind::File | Kind::Other => Err(FsError::NotFound),
+        FileType::Directory => dir_node(fs, parent, dir, name, &stat),
+        FileType::File if !parent.is_root() => file_node(fs, parent, name, &stat),
+        FileType::File | FileType::Other => Err(FsError::NotFound),
     }
 }
 

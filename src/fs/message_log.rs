@@ -16,13 +16,13 @@ use crate::fs::file::FileNode;
 use crate::fs::handle::FileHandle;
 use crate::message;
 use crate::message::Batch;
-use crate::message::Log;
-use crate::message::Unfinished;
+use crate::message::LockedLog;
+use crate::message::UnfinishedLine;
 use crate::store::Conversation;
 use crate::store::Lease;
 use crate::store::MESSAGES;
 use crate::store::Stat;
-use crate::store::lease_is_free;
+use crate::store::lease_of;
 use crate::store::stat_file;
 
 /// A line that was written through one handle and is not in the log yet.
@@ -31,7 +31,7 @@ pub(super) type PendingLine = Mutex<Pending>;
 /// The state of a handle of the log.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    unfinished: Unfinished,
+    unfinished: UnfinishedLine,
     /// The offset of the handle's next byte in a file that keeps what it is given.
     next: Option<u64>,
     /// The table of open files by which it was written last.
@@ -106,7 +106,7 @@ pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
 /// Appends messages. Another process may hold the log: nothing here is locked while this waits.
 fn append(handle: &FileHandle, batch: &Batch, conversation: &Conversation) -> Result<()> {
     let file = handle.node.as_file()?;
-    let log = Log::wait(&handle.file)?;
+    let log = LockedLog::wait(&handle.file)?;
     let mut life = file.life();
     life.noticed(&stat_file(&handle.file)?);
     let end = log.repair(conversation)?;
@@ -133,11 +133,11 @@ pub(super) fn shown(engine: &Engine, file: &FileNode, stat: Stat) -> Result<Stat
 fn repair(engine: &Engine, file: &FileNode, reader: &File) -> Result<bool> {
     // Only a descriptor of its own can ask, and only before there is one that can write.
     let probe = file.open(OFlags::RDONLY)?;
-    if lease_is_free(&probe) != Lease::Free {
+    if lease_of(&probe) != Lease::Free {
         return Ok(false);
     }
     let open = Arc::new(file.open(OFlags::RDWR)?);
-    let Some(log) = Log::now(&open)? else { return Ok(false) };
+    let Some(log) = LockedLog::now(&open)? else { return Ok(false) };
     let conversation = conversation_of(engine, file)?;
     log.repair(&conversation)?;
     tracing::warn!(conversation = %conversation.id(), "the message log was torn, and is mended");

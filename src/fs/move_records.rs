@@ -11,16 +11,16 @@ use crate::model::RelPath;
 use crate::model::Said;
 use crate::model::State;
 use crate::store::Conversation;
-use crate::store::Held;
+use crate::store::ManifestLock;
 use crate::store::this_process;
 
 /// The manifests of the conversations from which and to which something is renamed.
 pub(super) struct Manifests {
     pub(super) source: Arc<Conversation>,
     pub(super) target: Arc<Conversation>,
-    of_source: Held,
+    of_source: ManifestLock,
     /// Absent where both are the same.
-    of_target: Option<Held>,
+    of_target: Option<ManifestLock>,
 }
 
 impl Manifests {
@@ -59,18 +59,18 @@ impl Manifests {
         let Some(of_target) = &self.of_target else {
             // In one write, so that there is all of it or nothing.
             here.extend(come.into_iter().chain(back.unwrap_or_default()));
-            return Ok(self.source.add(&self.of_source, &here)?);
+            return Ok(self.of_source.append(&here)?);
         };
-        self.target.add(of_target, &come)?;
+        of_target.append(&come)?;
         here.extend(back.unwrap_or_default());
-        Ok(self.source.add(&self.of_source, &here)?)
+        Ok(self.of_source.append(&here)?)
     }
 
     /// Lets go, and rewrites the manifests where that pays.
     pub(super) fn release(self) {
         drop((self.of_source, self.of_target));
-        self.source.tidy();
-        self.target.tidy();
+        self.source.manifest().compact_if_wasteful();
+        self.target.manifest().compact_if_wasteful();
     }
 }
 

@@ -20,13 +20,13 @@ use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Conversation;
-use crate::store::Held;
+use crate::store::ManifestLock;
 
 /// The record of an artifact, which nobody else changes before this is dropped, and no file moves.
 pub(crate) struct HeldRecord<'a> {
     pub(crate) conversation: Arc<Conversation>,
     pub(crate) path: RelPath,
-    pub(crate) manifest: Held,
+    pub(crate) manifest: ManifestLock,
     places: RwLockReadGuard<'a, ()>,
 }
 
@@ -34,7 +34,7 @@ impl HeldRecord<'_> {
     /// Lets go, and rewrites the manifest where that pays.
     pub(crate) fn release(self) {
         drop((self.places, self.manifest));
-        self.conversation.tidy();
+        self.conversation.manifest().compact_if_wasteful();
     }
 }
 
@@ -86,7 +86,7 @@ fn add(
     record.size = stat.size;
     record.modified = stat.mtime.as_nanos();
     if let Some(record) = change(&mut life, record) {
-        held.conversation.add(&held.manifest, slice::from_ref(&record))?;
+        held.manifest.append(slice::from_ref(&record))?;
         done(&mut life);
     }
     Ok(())

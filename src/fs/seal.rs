@@ -35,7 +35,7 @@ use crate::model::Analysis;
 use crate::model::Record;
 use crate::model::State;
 use crate::store::Lease;
-use crate::store::lease_is_free;
+use crate::store::lease_of;
 use crate::store::said_of;
 
 /// How often a mapping that may still be written is looked at.
@@ -190,7 +190,7 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<Progress> {
     let again = || Job::Seal(Arc::clone(node));
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     if is_mapped {
-        if lease_is_free(&open) == Lease::Held && !ending {
+        if lease_of(&open) == Lease::Held && !ending {
             return Ok(Progress::Later(MAPPED_RETRY, again()));
         }
         file.life().unmapped();

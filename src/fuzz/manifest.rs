@@ -26,13 +26,13 @@ pub fn manifest(data: &[u8]) {
         let path = RelPath::from_text(path).expect("a path");
         assert_eq!(conversation.record(&path).expect("readable").as_ref(), Some(record));
     }
-    conversation.compact().expect("room");
+    conversation.manifest().compact().expect("room");
     assert_eq!(records(&conversation), expected, "compacted");
 
     fs::remove_file(&file).ok();
     fs::write(&file, data).expect("room");
     let new = Record { path: "artifacts/tool/new.txt".to_owned(), ..Record::default() };
-    conversation.append(std::slice::from_ref(&new)).expect("room");
+    conversation.manifest().append(std::slice::from_ref(&new)).expect("room");
     let mut expected = last_records(&[data, b"\n"].concat());
     expected.insert(new.path.clone(), new);
     assert_eq!(records(&conversation), expected, "appended");

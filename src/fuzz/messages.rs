@@ -12,13 +12,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::fuzz::empty_store;
+use crate::message::AppendContext;
 use crate::message::Batch;
-use crate::message::Desk;
 use crate::message::Host;
-use crate::message::Log;
+use crate::message::LockedLog;
 use crate::message::MessageError;
 use crate::message::Preview;
-use crate::message::Unfinished;
+use crate::message::UnfinishedLine;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::model::Record;
@@ -36,7 +36,7 @@ pub fn messages(data: &[u8]) {
     let whole = Bench::new();
     let mut accepted = Vec::new();
     for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
-        match whole.write(&mut Unfinished::default(), line) {
+        match whole.write(&mut UnfinishedLine::default(), line) {
             Ok(()) if line.iter().all(u8::is_ascii_whitespace) => {}
             Ok(()) => accepted.push(line),
             Err(MessageError::NotAMessage(_)) => assert!(!is_message(line)),
@@ -51,7 +51,7 @@ pub fn messages(data: &[u8]) {
     }
 
     let pieces = Bench::new();
-    let mut unfinished = Unfinished::default();
+    let mut unfinished = UnfinishedLine::default();
     let accepted = accepted.concat();
     for piece in accepted.chunks(usize::from(*first) + 1) {
         pieces.write(&mut unfinished, piece).expect("what was taken once is taken again");
@@ -110,11 +110,11 @@ impl Bench {
         Arc::new(options.open(path).expect("a log"))
     }
 
-    fn write(&self, unfinished: &mut Unfinished, bytes: &[u8]) -> Result<(), MessageError> {
-        let desk = Desk { conversation: &self.conversation, host: self };
+    fn write(&self, unfinished: &mut UnfinishedLine, bytes: &[u8]) -> Result<(), MessageError> {
+        let desk = AppendContext { conversation: &self.conversation, host: self };
         Batch::take(unfinished, bytes, &desk, |batch| {
             let file = self.file();
-            let log = Log::wait(&file)?;
+            let log = LockedLog::wait(&file)?;
             let end = log.repair(&self.conversation)?;
             Ok(log.append(batch, end)?)
         })

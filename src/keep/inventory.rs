@@ -1,84 +1,96 @@
-//! What there is: every artifact with its size and its last use.
+//! The artifacts that a sweep looks at, with their sizes and their last use.
 
 use std::sync::Arc;
 
 use crate::keep::references;
-use crate::keep::rules::Scope;
+use crate::keep::rules::SweepScope;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::Conversation;
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::store::Stat;
 use crate::store::Store;
 use crate::store::StoreError;
 
-/// An artifact, as it was when it was looked at: about 100 bytes and its path.
+/// An artifact, as it was when the sweep looked at it: about 100 bytes and its path.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct StoredArtifact {
+    /// The path in its conversation.
     pub(super) path: RelPath,
+    /// The inode number.
     pub(super) ino: u64,
+    /// The size in bytes.
     pub(super) size: u64,
-    /// Bytes that it takes on the disk.
+    /// The bytes that it takes on the disk.
     pub(super) on_disk: u64,
-    /// Last change of the bytes, in nanoseconds since the epoch.
+    /// The time of the last change of the bytes, in nanoseconds since the epoch.
     pub(super) modified: i64,
-    /// Last read, in milliseconds since the epoch, as the disk knows.
+    /// The time of the last read according to the disk, in milliseconds since the epoch.
     pub(super) read: i64,
-    /// When it was made, changed or read, whichever is the latest; in milliseconds since the epoch.
+    /// The latest of the times it was created, changed and read, in milliseconds since the epoch.
     pub(super) used: i64,
-    /// Somebody writes it: it stays, whatever the rules say.
+    /// True if it is being written. Then it stays, by any rule.
     pub(super) live: bool,
-    /// A message refers to it: it goes last. Known once `Shelf::mark` has looked.
+    /// True if a message refers to it. Then it goes last. Set by [`Inventory::find_references`].
     pub(super) referenced: bool,
-    /// It is to go already.
-    pub(super) goes: bool,
+    /// True if a rule has chosen it for removal.
+    pub(super) chosen: bool,
 }
 
 /// The artifacts of a conversation.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct Inventory {
     pub(super) conversation: Arc<Conversation>,
-    pub(super) found: Vec<Found>,
-    marked: bool,
+    pub(super) artifacts: Vec<StoredArtifact>,
+    /// True once `referenced` of each artifact is set.
+    references_found: bool,
 }
 
-impl Shelf {
+impl Inventory {
     fn of(conversation: Arc<Conversation>) -> Result<Self, StoreError> {
-        let mut found = Vec::new();
+        let mut artifacts = Vec::new();
         for path in conversation.artifacts()? {
-            // What went meanwhile is not there.
+            // An error means that it was removed meanwhile.
             let Ok(stat) = conversation.dir().stat_at(&path) else { continue };
-            if stat.kind() == Kind::File {
-                found.push(Found::new(path, &stat));
+            if stat.kind() == FileType::File {
+                artifacts.push(StoredArtifact::new(path, &stat));
             }
         }
-        let live = conversation.live(found.iter().map(|found| found.path.to_text()))?;
-        for (found, live) in found.iter_mut().zip(live) {
-            // Most live ones have a writer; one whose writer died is as any other from now on.
-            found.live = live && conversation.recover(&found.path)?.is_none();
+        let paths = artifacts.iter().map(|artifact| artifact.path.to_text());
+        let live = conversation.manifest().live(paths)?;
+        for (artifact, live) in artifacts.iter_mut().zip(live) {
+            // Most live ones have a writer. If the writer died, recovery makes it an ordinary one.
+            artifact.live = live && conversation.recover(&artifact.path)?.is_none();
         }
-        Ok(Self { conversation, found, marked: false })
+        Ok(Self { conversation, artifacts, references_found: false })
     }
 
+    /// Returns the id of the conversation.
     pub(super) fn id(&self) -> &Component {
         self.conversation.id()
     }
 
-    /// Bytes of what stays, as far as it is decided.
+    /// Returns the bytes of the artifacts that no rule has chosen yet.
     pub(super) fn bytes(&self) -> u64 {
-        self.found.iter().filter(|found| !found.goes).map(|found| found.size).sum()
+        let stays = self.artifacts.iter().filter(|artifact| !artifact.chosen);
+        stays.map(|artifact| artifact.size).sum()
     }
 
-    /// Finds out what messages refer to; once.
-    pub(super) fn mark(&mut self) -> Result<(), StoreError> {
-        if !std::mem::replace(&mut self.marked, true) {
-            references::mark(&self.conversation, &mut self.found)?;
+    /// Finds out which artifacts messages refer to. Reads the log on the first call only.
+    pub(super) fn find_references(&mut self) -> Result<(), StoreError> {
+        if std::mem::replace(&mut self.references_found, true) {
+            return Ok(());
+        }
+        let paths: Vec<_> = self.artifacts.iter().map(|artifact| &artifact.path).collect();
+        let referenced = references::referenced(&self.conversation, &paths)?;
+        for (artifact, referenced) in self.artifacts.iter_mut().zip(referenced) {
+            artifact.referenced = referenced;
         }
         Ok(())
     }
 }
 
-impl Found {
+impl StoredArtifact {
     fn new(path: RelPath, stat: &Stat) -> Self {
         let read = stat.atime.as_millis();
         Self {
@@ -91,34 +103,35 @@ impl Found {
             used: read.max(stat.mtime.as_millis()).max(stat.created().as_millis()),
             live: false,
             referenced: false,
-            goes: false,
+            chosen: false,
         }
     }
 }
 
-/// The conversations of `scope`, sorted.
-pub(super) fn ids(store: &Store, scope: &Scope) -> Result<Vec<Component>, StoreError> {
+/// Returns the ids of the conversations in `scope`, sorted.
+pub(super) fn ids(store: &Store, scope: &SweepScope) -> Result<Vec<Component>, StoreError> {
     match scope {
-        Scope::Store => store.conversations(),
-        Scope::Conversation(id) => Ok(vec![id.clone()]),
+        SweepScope::Store => store.conversations(),
+        SweepScope::Conversation(id) => Ok(vec![id.clone()]),
     }
 }
 
-/// The shelves of `scope`, in the order of their ids. `stop` is asked between them.
-pub(super) fn shelves(
+/// Takes the inventory of each conversation in `scope`, sorted by id. Ends early once `stop`
+/// returns true.
+pub(super) fn inventories(
     store: &Store,
-    scope: &Scope,
+    scope: &SweepScope,
     stop: &dyn Fn() -> bool,
-) -> Result<Vec<Shelf>, StoreError> {
+) -> Result<Vec<Inventory>, StoreError> {
     let ids = ids(store, scope)?;
-    let mut shelves = Vec::with_capacity(ids.len());
+    let mut inventories = Vec::with_capacity(ids.len());
     for id in ids {
         if stop() {
             break;
         }
         if let Some(conversation) = store.conversation(&id)? {
-            shelves.push(Shelf::of(conversation)?);
+            inventories.push(Inventory::of(conversation)?);
         }
     }
-    Ok(shelves)
+    Ok(inventories)
 }

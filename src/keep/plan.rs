@@ -1,196 +1,257 @@
-//! Which artifacts go, in which order and why.
+//! Decides which artifacts are removed, in which order and why.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::time::SystemTime;
 
-use crate::keep::inventory::Found;
-use crate::keep::inventory::Shelf;
-use crate::keep::inventory::shelves;
+use crate::keep::inventory::Inventory;
+use crate::keep::inventory::StoredArtifact;
+use crate::keep::inventory::inventories;
 use crate::keep::rules;
-use crate::keep::rules::Rules;
-use crate::keep::rules::Scope;
+use crate::keep::rules::RetentionRules;
+use crate::keep::rules::SweepScope;
 use crate::model::Component;
 use crate::model::Removal;
-use crate::store::Doomed;
+use crate::store::RemovalCandidate;
 use crate::store::Store;
 use crate::store::StoreError;
 
-/// An artifact that is to go.
+/// An artifact that a plan removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Victim {
-    /// Its conversation.
+pub struct PlannedRemoval {
+    /// The conversation of the artifact.
     pub conversation: Component,
-    /// The artifact, and why it goes.
-    pub doomed: Doomed,
-    /// Bytes that it takes on the disk.
+    /// The artifact, and the reason for its removal.
+    pub candidate: RemovalCandidate,
+    /// The bytes that it takes on the disk.
     pub on_disk: u64,
-    /// When it was last made, changed or read, in milliseconds since the epoch.
+    /// The time it was last created, changed or read, in milliseconds since the epoch.
     pub used: i64,
-    /// Whether a message refers to it.
+    /// True if a message refers to it.
     pub referenced: bool,
 }
 
-/// What is to go, and how much may be added before anything else has to.
+/// The removals that the rules ask for, and the room that is left then.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Plan {
-    /// In the order in which they go.
-    pub victims: Vec<Victim>,
-    /// Bytes that each conversation may grow by, where there is a rule for that.
+pub struct RemovalPlan {
+    /// The removals, in their order.
+    pub removals: Vec<PlannedRemoval>,
+    /// The bytes that each conversation may grow by before it passes the rule for conversations.
     pub room: HashMap<Component, u64>,
-    /// Bytes that the store may grow by, where there is a rule for that and all of it was looked at.
+    /// The bytes that the store may grow by before it passes a rule for the store. `None` without
+    /// such a rule, or if the sweep was of one conversation.
     pub store_room: Option<u64>,
 }
 
-/// Decides what goes by `rules` at the moment `now`. Removes nothing.
+/// Decides which artifacts `rules` remove at the moment `now`. Removes nothing.
 ///
-/// Memory: some 150 bytes for each artifact of `scope`. Where `stop` says so, conversations that
-/// were not looked at yet are as if they were empty.
+/// Takes some 150 bytes of memory for each artifact in `scope`. Once `stop` returns true, the
+/// remaining conversations count as empty.
 pub fn plan(
     store: &Store,
-    rules: &Rules,
-    scope: &Scope,
+    rules: &RetentionRules,
+    scope: &SweepScope,
     now: SystemTime,
     stop: &dyn Fn() -> bool,
-) -> Result<Plan, StoreError> {
-    let mut planning = Planning { now: millis(now), plan: Plan::default() };
+) -> Result<RemovalPlan, StoreError> {
+    let mut planner = Planner { now: millis(now), plan: RemovalPlan::default() };
     if rules.is_empty() {
-        return Ok(planning.plan);
+        return Ok(planner.plan);
     }
-    let mut shelves = shelves(store, scope, stop)?;
-    planning.by_age(rules, &mut shelves);
-    planning.by_conversation(rules, &mut shelves)?;
-    if *scope == Scope::Store {
-        planning.by_store(store, rules, &mut shelves)?;
+    let mut inventories = inventories(store, scope, stop)?;
+    planner.by_age(rules, &mut inventories);
+    planner.by_conversation(rules, &mut inventories)?;
+    if *scope == SweepScope::Store {
+        planner.by_store(store, rules, &mut inventories)?;
     }
-    Ok(planning.plan)
+    Ok(planner.plan)
 }
 
-struct Planning {
+/// A plan that is being made.
+struct Planner {
+    /// In milliseconds since the epoch.
     now: i64,
-    plan: Plan,
+    plan: RemovalPlan,
 }
 
-impl Planning {
-    fn by_age(&mut self, rules: &Rules, shelves: &mut [Shelf]) {
+impl Planner {
+    /// Chooses the artifacts that were last used too long ago.
+    fn by_age(&mut self, rules: &RetentionRules, inventories: &mut [Inventory]) {
         let Some(age) = rules.age else { return };
         let oldest = self.now.saturating_sub(age.as_millis().try_into().unwrap_or(i64::MAX));
-        let why = |found: &Found| {
-            format!("it was last used {}, longer ago than `{}` allows", moment(found), rules::AGE)
-        };
-        for shelf in shelves {
-            let old = |found: &Found| !found.live && found.used < oldest;
-            let mut old: Vec<_> = positions(shelf).filter(|at| old(&shelf.found[*at])).collect();
-            old.sort_unstable_by_key(|at| shelf.found[*at].used);
+        let is_old = |artifact: &StoredArtifact| !artifact.live && artifact.used < oldest;
+        for inventory in inventories {
+            let artifacts = &inventory.artifacts;
+            let mut old: Vec<_> = numbers(inventory).filter(|at| is_old(&artifacts[*at])).collect();
+            old.sort_unstable_by_key(|at| artifacts[*at].used);
             for at in old {
-                self.take(shelf, at, rules::AGE, why(&shelf.found[at]));
+                let last = last_use(&inventory.artifacts[at]);
+                let why =
+                    format!("it was last used {last}, longer ago than `{}` allows", rules::AGE);
+                self.choose(inventory, at, rules::AGE, why);
             }
         }
     }
 
-    fn by_conversation(&mut self, rules: &Rules, shelves: &mut [Shelf]) -> Result<(), StoreError> {
+    /// Chooses artifacts of each conversation that has too many bytes.
+    fn by_conversation(
+        &mut self,
+        rules: &RetentionRules,
+        inventories: &mut [Inventory],
+    ) -> Result<(), StoreError> {
         let Some(limit) = rules.conversation else { return Ok(()) };
-        let over = "the outputs of the conversation";
-        for shelf in shelves {
-            let goes = rules::excess(shelf.bytes(), limit);
-            let one = std::slice::from_mut(shelf);
-            self.longest_unused(one, goes, |found| found.size, rules::CONVERSATION, over)?;
+        let limited = Limited {
+            rule: rules::CONVERSATION,
+            what: "the outputs of the conversation",
+            size: |artifact| artifact.size,
+        };
+        for inventory in inventories {
+            let excess = rules::excess(inventory.bytes(), limit);
+            let one = std::slice::from_mut(inventory);
+            self.longest_unused(one, excess, &limited)?;
             let room = limit.saturating_sub(one[0].bytes());
             self.plan.room.insert(one[0].id().clone(), room);
         }
         Ok(())
     }
 
+    /// Chooses artifacts of the whole store, by its bytes and by the free bytes of its disk.
     fn by_store(
         &mut self,
         store: &Store,
-        rules: &Rules,
-        shelves: &mut [Shelf],
+        rules: &RetentionRules,
+        inventories: &mut [Inventory],
     ) -> Result<(), StoreError> {
-        let total = |shelves: &[Shelf]| shelves.iter().map(Shelf::bytes).sum::<u64>();
         if let Some(limit) = rules.store {
-            let goes = rules::excess(total(shelves), limit);
-            let over = "the outputs of the store";
-            self.longest_unused(shelves, goes, |found| found.size, rules::STORE, over)?;
-            self.plan.store_room = Some(limit.saturating_sub(total(shelves)));
+            self.by_store_bytes(limit, inventories)?;
         }
         if let Some(least) = rules.free {
-            let going: u64 = self.plan.victims.iter().map(|victim| victim.on_disk).sum();
-            let space = store.space()?;
-            let free = (space.f_bavail * space.f_frsize).saturating_add(going);
-            let goes = rules::lack(free, least);
-            let over = "what is free on the disk";
-            self.longest_unused(shelves, goes, |found| found.on_disk, rules::FREE, over)?;
-            let room = free.saturating_add(goes).saturating_sub(least);
-            self.plan.store_room = Some(self.plan.store_room.unwrap_or(u64::MAX).min(room));
+            self.by_free_bytes(store, least, inventories)?;
         }
         Ok(())
     }
 
-    /// Lets go what was used longest ago, of all `shelves`, until `bytes` have gone; what messages
-    /// refer to after everything else.
+    fn by_store_bytes(
+        &mut self,
+        limit: u64,
+        inventories: &mut [Inventory],
+    ) -> Result<(), StoreError> {
+        let total = |inventories: &[Inventory]| inventories.iter().map(Inventory::bytes).sum();
+        let limited = Limited {
+            rule: rules::STORE,
+            what: "the outputs of the store",
+            size: |artifact| artifact.size,
+        };
+        let excess = rules::excess(total(inventories), limit);
+        self.longest_unused(inventories, excess, &limited)?;
+        self.plan.store_room = Some(limit.saturating_sub(total(inventories)));
+        Ok(())
+    }
+
+    fn by_free_bytes(
+        &mut self,
+        store: &Store,
+        least: u64,
+        inventories: &mut [Inventory],
+    ) -> Result<(), StoreError> {
+        let limited = Limited {
+            rule: rules::FREE,
+            what: "what is free on the disk",
+            size: |artifact| artifact.on_disk,
+        };
+        let chosen: u64 = self.plan.removals.iter().map(|removal| removal.on_disk).sum();
+        let space = store.space()?;
+        let free = (space.f_bavail * space.f_frsize).saturating_add(chosen);
+        let lack = rules::lack(free, least);
+        self.longest_unused(inventories, lack, &limited)?;
+        let room = free.saturating_add(lack).saturating_sub(least);
+        self.plan.store_room = Some(self.plan.store_room.unwrap_or(u64::MAX).min(room));
+        Ok(())
+    }
+
+    /// Chooses the artifacts that were used longest ago, of all `inventories`, until `bytes` are
+    /// freed. Those that messages refer to come after all others.
     fn longest_unused(
         &mut self,
-        shelves: &mut [Shelf],
+        inventories: &mut [Inventory],
         bytes: u64,
-        size: impl Fn(&Found) -> u64,
-        rule: &str,
-        over: &str,
+        limited: &Limited,
     ) -> Result<(), StoreError> {
         if bytes == 0 {
             return Ok(());
         }
-        let mut order = Vec::new();
-        for (number, shelf) in shelves.iter_mut().enumerate() {
-            shelf.mark()?;
-            let may_go = |at: &usize| !shelf.found[*at].live && !shelf.found[*at].goes;
-            order.extend(positions(shelf).filter(may_go).map(|at| (number, at)));
-        }
-        let key = |(number, at): &(usize, usize)| {
-            let found = &shelves[*number].found[*at];
-            (found.referenced, found.used)
-        };
-        order.sort_unstable_by_key(key);
         let mut left = bytes;
-        for (number, at) in order {
+        for (number, at) in removal_order(inventories)? {
             if left == 0 {
                 break;
             }
-            let found = &shelves[number].found[at];
-            let freed = size(found);
+            let artifact = &inventories[number].artifacts[at];
+            let freed = (limited.size)(artifact);
             if freed > 0 {
                 left = left.saturating_sub(freed);
-                let why = format!("{over} passed `{rule}`, and it was last used {}", moment(found));
-                self.take(&mut shelves[number], at, rule, why);
+                let (Limited { rule, what, .. }, last) = (limited, last_use(artifact));
+                let why = format!("{what} passed `{rule}`, and it was last used {last}");
+                self.choose(&mut inventories[number], at, rule, why);
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, shelf: &mut Shelf, at: usize, rule: &str, why: String) {
-        let conversation = shelf.id().clone();
-        let found = &mut shelf.found[at];
-        found.goes = true;
+    fn choose(&mut self, inventory: &mut Inventory, at: usize, rule: &str, why: String) {
+        let conversation = inventory.id().clone();
+        let artifact = &mut inventory.artifacts[at];
+        artifact.chosen = true;
         let removal = Removal { at: self.now, rule: rule.to_owned(), why };
-        let doomed = Doomed {
-            path: found.path.clone(),
-            ino: found.ino,
-            size: found.size,
-            modified: found.modified,
-            read: found.read,
+        let candidate = RemovalCandidate {
+            path: artifact.path.clone(),
+            ino: artifact.ino,
+            size: artifact.size,
+            modified: artifact.modified,
+            read: artifact.read,
             removal,
         };
-        let (on_disk, used, referenced) = (found.on_disk, found.used, found.referenced);
-        self.plan.victims.push(Victim { conversation, doomed, on_disk, used, referenced });
+        let (on_disk, used, referenced) = (artifact.on_disk, artifact.used, artifact.referenced);
+        let planned = PlannedRemoval { conversation, candidate, on_disk, used, referenced };
+        self.plan.removals.push(planned);
     }
 }
 
-fn positions(shelf: &Shelf) -> std::ops::Range<usize> {
-    0..shelf.found.len()
+/// A number of bytes that a rule limits.
+struct Limited {
+    /// The setting of the rule.
+    rule: &'static str,
+    /// The subject of the sentence that gives the reason of a removal.
+    what: &'static str,
+    /// Returns the bytes that a removal frees.
+    size: fn(&StoredArtifact) -> u64,
 }
 
-/// When it was last used: `2026-01-13 15:30:45 UTC`.
-fn moment(found: &Found) -> String {
-    let time = jiff::Timestamp::from_millisecond(found.used).unwrap_or_default();
+/// Returns the artifacts that may be removed, first to last: for each, the index of its inventory
+/// and its index in there.
+fn removal_order(inventories: &mut [Inventory]) -> Result<Vec<(usize, usize)>, StoreError> {
+    let mut order = Vec::new();
+    for (number, inventory) in inventories.iter_mut().enumerate() {
+        inventory.find_references()?;
+        let may_go = |at: &usize| {
+            let artifact = &inventory.artifacts[*at];
+            !artifact.live && !artifact.chosen
+        };
+        order.extend(numbers(inventory).filter(may_go).map(|at| (number, at)));
+    }
+    order.sort_unstable_by_key(|(number, at)| {
+        let artifact = &inventories[*number].artifacts[*at];
+        (artifact.referenced, artifact.used)
+    });
+    Ok(order)
+}
+
+fn numbers(inventory: &Inventory) -> Range<usize> {
+    0..inventory.artifacts.len()
+}
+
+/// Returns the time of the last use, such as `2026-01-13 15:30:45 UTC`.
+fn last_use(artifact: &StoredArtifact) -> String {
+    let time = jiff::Timestamp::from_millisecond(artifact.used).unwrap_or_default();
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 

@@ -1,66 +1,68 @@
-//! Which artifacts the messages of a conversation refer to.
+//! The artifacts that the messages of a conversation refer to.
 //!
-//! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or, as
-//! the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time, however
-//! long its lines are; what is no message counts as well, so that nothing goes too early.
+//! A message refers to an artifact by its path (in `fullOutputPath`, a reference or any text) or,
+//! as the result of its call, by `tool_call_id`. The log is read as bytes, a block at a time,
+//! however long its lines are. Lines that are not messages count as well, so that nothing goes too
+//! early.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 
-use crate::keep::inventory::Found;
+use crate::model::Record;
+use crate::model::RelPath;
 use crate::store::Conversation;
 use crate::store::StoreError;
 use crate::store::read_full_at;
 
-/// Bytes that are read at once.
+/// The bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
-/// Bytes that a mention may have: a path inside a conversation, and a little around it.
+/// The bytes that a mention may have: a path inside a conversation, and a little around it.
 const MENTION: usize = 512;
-/// What a path of an artifact begins with.
+/// The beginning of an artifact's path.
 const PATH: &[u8] = b"artifacts/";
-/// The key whose value is the id of a call.
+/// The key of a call id.
 const CALL: &[u8] = b"\"tool_call_id\"";
 
-/// Marks those of `found` that a message refers to. Without messages there are none.
-pub(super) fn mark(conversation: &Conversation, found: &mut [Found]) -> Result<(), StoreError> {
-    let Some(log) = conversation.log_file()? else { return Ok(()) };
-    let names = Names::of(conversation, found)?;
-    let mut mentioned = vec![false; found.len()];
+/// Reports for each of `paths` whether a message refers to it. Without a log, none is referred to.
+pub(super) fn referenced(
+    conversation: &Conversation,
+    paths: &[&RelPath],
+) -> Result<Vec<bool>, StoreError> {
+    let mut mentioned = vec![false; paths.len()];
+    let Some(log) = conversation.log_file()? else { return Ok(mentioned) };
+    let names = ArtifactNames::of(conversation, paths)?;
     let read = each_window(&log, |window, fresh| names.look(window, fresh, &mut mentioned));
-    read.map_err(|error| conversation.log_fault("read", error))?;
-    for (found, mentioned) in found.iter_mut().zip(mentioned) {
-        found.referenced |= mentioned;
-    }
-    Ok(())
+    read.map_err(|error| conversation.log_error("read", error))?;
+    Ok(mentioned)
 }
 
-/// What the artifacts can be called.
+/// The numbers of artifacts by the names that a message may use.
 #[derive(Default)]
-struct Names {
-    /// By the path behind `artifacts/`.
+struct ArtifactNames {
+    /// By the path below `artifacts/`.
     paths: HashMap<Vec<u8>, usize>,
-    /// By the id of their call; several outputs may have one.
+    /// By the id of the call. A call may have several outputs.
     calls: HashMap<Vec<u8>, Vec<usize>>,
 }
 
-impl Names {
-    fn of(conversation: &Conversation, found: &[Found]) -> Result<Self, StoreError> {
+impl ArtifactNames {
+    fn of(conversation: &Conversation, paths: &[&RelPath]) -> Result<Self, StoreError> {
         let mut names = Self::default();
-        for (number, found) in found.iter().enumerate() {
-            let text = found.path.to_text();
-            let path = text.strip_prefix("artifacts/").unwrap_or(&text);
-            names.paths.insert(path.as_bytes().to_vec(), number);
-            let call = match conversation.record(&found.path)? {
+        for (number, path) in paths.iter().enumerate() {
+            let text = path.to_text();
+            let below = text.strip_prefix("artifacts/").unwrap_or(&text);
+            names.paths.insert(below.as_bytes().to_vec(), number);
+            let call = match conversation.record(path)? {
                 Some(record) => record.call().to_owned(),
-                None => crate::model::Record { path: text, ..Default::default() }.call().to_owned(),
+                None => Record { path: text, ..Record::default() }.call().to_owned(),
             };
             names.calls.entry(call.into_bytes()).or_default().push(number);
         }
         Ok(names)
     }
 
-    /// Marks what is mentioned in `window`, as far as the mention begins in its first `fresh` bytes.
+    /// Marks the artifacts that `window` mentions. A mention must begin in its first `fresh` bytes.
     fn look(&self, window: &[u8], fresh: usize, mentioned: &mut [bool]) {
         for at in memchr::memmem::find_iter(window, PATH).take_while(|at| *at < fresh) {
             if let Some(number) = self.path(&window[at + PATH.len()..]) {
@@ -75,8 +77,8 @@ impl Names {
         }
     }
 
-    /// The artifact whose path `text` begins with: the longest such, so that the name of a view
-    /// behind it, or the end of a sentence, does no harm.
+    /// Returns the artifact whose path `text` begins with. The longest path wins, so that the name
+    /// of a view or the end of a sentence after it does no harm.
     fn path(&self, text: &[u8]) -> Option<usize> {
         let end = memchr::memchr3(b'"', b'\\', b'\n', text).unwrap_or(text.len());
         let mut name = &text[..end.min(MENTION)];
@@ -90,7 +92,7 @@ impl Names {
     }
 }
 
-/// The text in `: "text"`, if it has no escapes.
+/// Returns the text in `: "text"` if it has no escapes.
 fn text_value(after: &[u8]) -> Option<&[u8]> {
     let rest = after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
     let rest = rest.strip_prefix(b"\"")?;
@@ -98,8 +100,8 @@ fn text_value(after: &[u8]) -> Option<&[u8]> {
     (rest[end] == b'"').then_some(&rest[..end])
 }
 
-/// Hands the file on in windows that overlap by what a mention may have; each byte is fresh in one
-/// of them.
+/// Calls `look` with windows of the file that overlap by the length of a mention, and with the
+/// number of fresh bytes in each. Every byte is fresh in one window.
 fn each_window(file: &File, mut look: impl FnMut(&[u8], usize)) -> io::Result<()> {
     let mut buffer = vec![0; BLOCK + MENTION];
     let mut offset = 0;
@@ -118,8 +120,8 @@ fn each_window(file: &File, mut look: impl FnMut(&[u8], usize)) -> io::Result<()
 mod tests {
     use super::*;
 
-    fn names(paths: &[(&str, &str)]) -> Names {
-        let mut names = Names::default();
+    fn names(paths: &[(&str, &str)]) -> ArtifactNames {
+        let mut names = ArtifactNames::default();
         for (number, (path, call)) in paths.iter().enumerate() {
             names.paths.insert(path.as_bytes().to_vec(), number);
             names.calls.entry(call.as_bytes().to_vec()).or_default().push(number);

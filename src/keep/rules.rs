@@ -1,59 +1,62 @@
-//! What is to be kept, and of what.
+//! The rules of retention.
 
 use std::time::Duration;
 
 use crate::model::Component;
 
-/// How much is kept. Without any of these, everything is, for ever.
+/// The limits that outputs are kept within. Without any of them, everything is kept for ever.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// An output that was not used for so long goes.
+pub struct RetentionRules {
+    /// The age since the last use at which an output is removed.
     pub age: Option<Duration>,
-    /// Most bytes of the outputs of one conversation.
+    /// The most bytes that the outputs of one conversation may have.
     pub conversation: Option<u64>,
-    /// Most bytes of the outputs of the store.
+    /// The most bytes that the outputs of the store may have.
     pub store: Option<u64>,
-    /// Bytes that are to be free on the store's disk.
+    /// The bytes that must be free on the store's disk.
     pub free: Option<u64>,
 }
 
-/// Whose outputs may go.
+/// The outputs that a sweep may remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
-    /// Everybody's.
+pub enum SweepScope {
+    /// All outputs of the store.
     Store,
-    /// Those of one conversation: by age, and by the bytes of the conversation.
+    /// The outputs of one conversation, by age and by the bytes of the conversation.
     Conversation(Component),
 }
 
-/// The settings that the rules come from.
+/// The setting behind [`RetentionRules::age`].
 pub(super) const AGE: &str = "keep_age";
+/// The setting behind [`RetentionRules::conversation`].
 pub(super) const CONVERSATION: &str = "keep_conversation";
+/// The setting behind [`RetentionRules::store`].
 pub(super) const STORE: &str = "keep_store";
+/// The setting behind [`RetentionRules::free`].
 pub(super) const FREE: &str = "keep_free";
 
-/// How much of a limit is made free when it is passed: with a tenth, not every output has to make
-/// room for itself.
+/// The part of a limit that is freed when it is passed, as a divisor. With a tenth free, not every
+/// new output triggers a sweep.
 const SLACK: u64 = 10;
 
-impl Rules {
-    /// Whether everything is kept.
+impl RetentionRules {
+    /// Returns true if everything is kept.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether any of them is about bytes.
+    /// Returns true if any rule limits bytes.
     pub fn bound_bytes(&self) -> bool {
         self.conversation.is_some() || self.store.is_some() || self.free.is_some()
     }
 }
 
-/// Bytes that have to go of `used`, so that at most `limit` are left, and a little less.
+/// Returns the bytes of `used` that must be freed to get a little below `limit`.
 pub(super) fn excess(used: u64, limit: u64) -> u64 {
     if used <= limit { 0 } else { used - (limit - limit / SLACK) }
 }
 
-/// Bytes that have to go so that of `free` ones there are `least`, and a little more.
+/// Returns the bytes that must be freed to get from `free` to a little above `least`.
 pub(super) fn lack(free: u64, least: u64) -> u64 {
     if free >= least { 0 } else { least.saturating_add(least / SLACK) - free }
 }
@@ -74,8 +77,8 @@ mod tests {
 
     #[test]
     fn without_rules_everything_is_kept() {
-        assert!(Rules::default().is_empty());
-        let age = Rules { age: Some(Duration::ZERO), ..Rules::default() };
+        assert!(RetentionRules::default().is_empty());
+        let age = RetentionRules { age: Some(Duration::ZERO), ..RetentionRules::default() };
         assert!(!age.is_empty() && !age.bound_bytes());
     }
 }

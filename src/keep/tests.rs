@@ -16,7 +16,7 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Said;
 use crate::model::State;
-use crate::store::Fate;
+use crate::store::RemovalOutcome;
 use crate::store::Store;
 
 struct Fixture {
@@ -36,8 +36,8 @@ fn now() -> SystemTime {
     SystemTime::now() + Duration::from_hours(1)
 }
 
-fn bytes(conversation: u64) -> Rules {
-    Rules { conversation: Some(conversation), ..Rules::default() }
+fn bytes(conversation: u64) -> RetentionRules {
+    RetentionRules { conversation: Some(conversation), ..RetentionRules::default() }
 }
 
 impl Fixture {
@@ -51,8 +51,8 @@ impl Fixture {
         self.dir.path().join("context").join(conversation).join(name)
     }
 
-    /// An artifact of `size` bytes that was last used so many minutes after this moment, so that
-    /// this counts more than when its file was made.
+    /// Creates an artifact of `size` bytes, last used so many minutes from now. The time is in the
+    /// future so that it is later than the creation of the file.
     fn artifact(&self, conversation: &str, name: &str, size: usize, used: u64) {
         self.store.create_conversation(&id(conversation)).unwrap();
         let path = self.at(conversation, &format!("artifacts/tool/{name}"));
@@ -64,20 +64,20 @@ impl Fixture {
 
     fn record(&self, conversation: &str, record: Record) {
         let conversation = self.store.conversation(&id(conversation)).unwrap().unwrap();
-        conversation.append(&[record]).unwrap();
+        conversation.manifest().append(&[record]).unwrap();
     }
 
-    fn plan(&self, rules: &Rules, scope: &Scope, now: SystemTime) -> Vec<String> {
+    fn plan(&self, rules: &RetentionRules, scope: &SweepScope, now: SystemTime) -> Vec<String> {
         let plan = plan(&self.store, rules, scope, now, &|| false).unwrap();
-        let name = |victim: &Victim| {
-            let name = victim.doomed.path.file_name().to_str().unwrap();
-            format!("{}/{name} {}", victim.conversation.to_text(), victim.doomed.removal.rule)
+        let name = |removal: &PlannedRemoval| {
+            let name = removal.candidate.path.file_name().to_str().unwrap();
+            format!("{}/{name} {}", removal.conversation.to_text(), removal.candidate.removal.rule)
         };
-        plan.victims.iter().map(name).collect()
+        plan.removals.iter().map(name).collect()
     }
 
-    fn sweep(&self, rules: &Rules) -> Outcome {
-        carry_out(&self.store, rules, &Scope::Store, &|| false, &mut |_, _| {}).unwrap()
+    fn sweep(&self, rules: &RetentionRules) -> SweepReport {
+        sweep(&self.store, rules, &SweepScope::Store, &|| false, &mut |_, _| {}).unwrap()
     }
 
     fn removed(&self, conversation: &str, name: &str) -> Option<Record> {
@@ -91,8 +91,8 @@ fn without_rules_nothing_goes() {
     let fixture = Fixture::new();
     fixture.artifact("c", "a", 1000, 0);
     let forever = SystemTime::now() + Duration::from_hours(1_000_000);
-    assert!(fixture.plan(&Rules::default(), &Scope::Store, forever).is_empty());
-    assert!(fixture.sweep(&Rules::default()).removed.is_empty());
+    assert!(fixture.plan(&RetentionRules::default(), &SweepScope::Store, forever).is_empty());
+    assert!(fixture.sweep(&RetentionRules::default()).removed.is_empty());
     assert!(fixture.at("c", "artifacts/tool/a").exists());
 }
 
@@ -103,10 +103,10 @@ fn the_old_go_by_age_and_the_oldest_first() {
         fixture.artifact("c", name, 10, used);
     }
     fixture.artifact("d", "old", 10, 20);
-    let rules = Rules { age: Some(Duration::from_mins(30)), ..Rules::default() };
+    let rules = RetentionRules { age: Some(Duration::from_mins(30)), ..RetentionRules::default() };
     let all = ["c/older keep_age", "c/old keep_age", "d/old keep_age"];
-    assert_eq!(fixture.plan(&rules, &Scope::Store, now()), all);
-    assert_eq!(fixture.plan(&rules, &Scope::Conversation(id("d")), now()), all[2..]);
+    assert_eq!(fixture.plan(&rules, &SweepScope::Store, now()), all);
+    assert_eq!(fixture.plan(&rules, &SweepScope::Conversation(id("d")), now()), all[2..]);
 }
 
 #[test]
@@ -116,14 +116,14 @@ fn what_was_used_longest_ago_goes_until_the_rest_fits() {
         fixture.artifact("c", name, 1000, used);
     }
     fixture.artifact("other", "e", 2000, 0);
-    let found = |rules: &Rules| fixture.plan(rules, &Scope::Store, now());
+    let found = |rules: &RetentionRules| fixture.plan(rules, &SweepScope::Store, now());
     assert_eq!(found(&bytes(4000)), Vec::<String>::new());
     assert_eq!(found(&bytes(3999)), ["c/b keep_conversation"]);
-    // A tenth of the limit is made free.
+    // A tenth of the limit is freed.
     assert_eq!(found(&bytes(3000)), ["c/b keep_conversation", "c/d keep_conversation"]);
-    let store = Rules { store: Some(5000), ..Rules::default() };
+    let store = RetentionRules { store: Some(5000), ..RetentionRules::default() };
     assert_eq!(found(&store), ["other/e keep_store"]);
-    let both = Rules { store: Some(3000), ..bytes(3999) };
+    let both = RetentionRules { store: Some(3000), ..bytes(3999) };
     assert_eq!(found(&both), ["c/b keep_conversation", "other/e keep_store", "c/d keep_store"]);
 }
 
@@ -132,9 +132,9 @@ fn a_disk_that_is_fuller_than_allowed_costs_outputs() {
     let fixture = Fixture::new();
     fixture.artifact("c", "a", 100_000, 0);
     fixture.artifact("c", "empty", 0, 0);
-    let free = |bytes| Rules { free: Some(bytes), ..Rules::default() };
-    assert_eq!(fixture.plan(&free(1), &Scope::Store, now()), Vec::<String>::new());
-    assert_eq!(fixture.plan(&free(u64::MAX), &Scope::Store, now()), ["c/a keep_free"]);
+    let free = |bytes| RetentionRules { free: Some(bytes), ..RetentionRules::default() };
+    assert_eq!(fixture.plan(&free(1), &SweepScope::Store, now()), Vec::<String>::new());
+    assert_eq!(fixture.plan(&free(u64::MAX), &SweepScope::Store, now()), ["c/a keep_free"]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn what_messages_refer_to_goes_last() {
     fs::write(fixture.at("c", "history/messages.jsonl"), log).unwrap();
     let order =
         ["c/b.txt", "c/d.txt", "c/a.txt", "c/c.txt"].map(|n| format!("{n} keep_conversation"));
-    assert_eq!(fixture.plan(&bytes(0), &Scope::Store, now()), order);
+    assert_eq!(fixture.plan(&bytes(0), &SweepScope::Store, now()), order);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn live_scratch_and_other_files_stay() {
     let owner = crate::store::this_process();
     let live = "artifacts/tool/live".to_owned();
     fixture.record("c", Record { path: live, generation: 1, owner, ..Record::default() });
-    assert_eq!(fixture.plan(&bytes(0), &Scope::Store, now()), ["c/a keep_conversation"]);
+    assert_eq!(fixture.plan(&bytes(0), &SweepScope::Store, now()), ["c/a keep_conversation"]);
     let writer = OpenOptions::new().append(true).open(fixture.at("c", "artifacts/tool/a")).unwrap();
     let outcome = fixture.sweep(&bytes(0));
     assert_eq!(outcome.kept.len(), 1);
@@ -225,7 +225,7 @@ fn what_was_used_after_it_was_chosen_stays() {
     for name in ["read", "changed", "gone", "other"] {
         fixture.artifact("c", name, 1000, 0);
     }
-    let plan = plan(&fixture.store, &bytes(0), &Scope::Store, now(), &|| false).unwrap();
+    let plan = plan(&fixture.store, &bytes(0), &SweepScope::Store, now(), &|| false).unwrap();
     let at = |name: &str| fixture.at("c", &format!("artifacts/tool/{name}"));
     let later = FileTimes::new().set_accessed(now());
     File::open(at("read")).unwrap().set_times(later).unwrap();
@@ -234,14 +234,14 @@ fn what_was_used_after_it_was_chosen_stays() {
     fs::rename(at("other"), at("away")).unwrap();
     fixture.artifact("c", "other", 1000, 0);
     let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
-    let doomed: Vec<_> = plan.victims.into_iter().map(|victim| victim.doomed).collect();
-    let sweeping = fixture.store.sweeping().unwrap();
-    let fates = conversation.remove_contents(&sweeping, &doomed).unwrap();
-    let mut said: Vec<_> = fates
+    let candidates: Vec<_> = plan.removals.into_iter().map(|removal| removal.candidate).collect();
+    let lock = fixture.store.lock_sweeps().unwrap();
+    let outcomes = lock.remove(&conversation, &candidates).unwrap();
+    let mut said: Vec<_> = outcomes
         .iter()
-        .map(|fate| match fate {
-            Fate::Kept(why) => *why,
-            Fate::Removed => "removed",
+        .map(|outcome| match outcome {
+            RemovalOutcome::Kept(why) => *why,
+            RemovalOutcome::Removed => "removed",
         })
         .collect();
     said.sort_unstable();
@@ -256,19 +256,19 @@ fn a_removal_that_was_cut_off_is_finished_or_forgotten() {
     fixture.artifact("c", "b", 1000, 1);
     fixture.sweep(&bytes(1500));
     let left = fixture.removed("c", "a").unwrap();
-    // As if it had stopped before the file lost its name: it is as if nothing had been.
+    // As if the sweep had died before the rename: the removal has no effect.
     let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
     let file = fs::metadata(fixture.at("c", "artifacts/tool/b")).unwrap();
     let modified = file.modified().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let path_of_b = "artifacts/tool/b".to_owned();
     let intent = Record { path: path_of_b, modified: modified.as_nanos() as i64, ..left.clone() };
-    conversation.append(std::slice::from_ref(&intent)).unwrap();
+    conversation.manifest().append(std::slice::from_ref(&intent)).unwrap();
     let as_before = Record { removed: None, ..intent };
     assert_eq!(conversation.record(&path("artifacts/tool/b")).unwrap(), Some(as_before));
     assert_eq!(fixture.removed("c", "b"), None);
-    // As if it had stopped afterwards: the next sweep has no rules, and finishes it.
+    // As if the sweep had died after the rename: the next sweep, without rules, completes it.
     fs::rename(fixture.at("c", "artifacts/tool/b"), fixture.at("c", ".ctxfs-gone-1")).unwrap();
     assert!(fixture.removed("c", "b").is_some());
-    fixture.sweep(&Rules::default());
+    fixture.sweep(&RetentionRules::default());
     assert!(!fixture.at("c", ".ctxfs-gone-1").exists());
 }

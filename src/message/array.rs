@@ -6,25 +6,25 @@ use std::io::Write;
 use std::sync::Arc;
 
 use crate::message::BLOCK;
-use crate::message::Line;
-use crate::message::Lines;
+use crate::message::LogLine;
+use crate::message::LogLines;
 use crate::message::MessageError;
-use crate::message::line::Anatomy;
+use crate::message::layout::MessageLayout;
 use crate::message::lines::whole_of;
 use crate::model::Content as _;
 use crate::store::Artifact;
 
-/// Writes the messages of `log` as a JSON array, one a line, each as it stands there.
+/// Writes the messages of `log` as a JSON array, one a line and otherwise unchanged.
 ///
-/// A line that is no message, which only a program can have left that writes past ctxfs, is an
-/// element of the array too: a string.
+/// A line that is not a message, which only a program that bypasses ctxfs can write, becomes a
+/// string in the array.
 pub fn array(log: Artifact, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"[")?;
     let mut before: &[u8] = b"\n";
-    for line in Lines::of(log) {
+    for line in LogLines::of(log) {
         let line = line?;
         out.write_all(before)?;
-        match Anatomy::of(&line) {
+        match MessageLayout::of(&line) {
             Ok(_) => line.read(|block| out.write_all(block))?,
             Err(MessageError::NotAMessage(_)) => quoted(&line, out)?,
             Err(error) => return Err(io::Error::other(error)),
@@ -34,13 +34,13 @@ pub fn array(log: Artifact, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(if before == b"\n" { b"]\n" } else { b"\n]\n" })
 }
 
-/// Writes any bytes as a JSON string; what is not UTF-8 as U+FFFD.
-fn quoted(line: &Line, out: &mut dyn Write) -> io::Result<()> {
+/// Writes any bytes as a JSON string, with U+FFFD for what is not UTF-8.
+fn quoted(line: &LogLine, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\"")?;
     let mut offset = 0;
     while offset < line.len() {
         let mut block = line.bytes(offset, BLOCK)?;
-        // A character that a block would cut goes to the next one.
+        // A character that the end of the block cuts goes to the next block.
         let whole = std::str::from_utf8(&block).map_or_else(
             |error| if error.error_len().is_none() { error.valid_up_to() } else { block.len() },
             str::len,
@@ -55,27 +55,27 @@ fn quoted(line: &Line, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\"")
 }
 
-/// Whether every line of `file` is a message, so that it can be a log. The last one may lack its
-/// newline, which it then gets.
+/// Checks that `file` can be a log: every line must be a message. Adds the newline of the last line
+/// if it is missing.
 pub fn check(file: &Arc<File>) -> Result<(), MessageError> {
     let whole = whole_of(Arc::clone(file))?;
     let (size, end) = (file.metadata()?.len(), whole.len());
-    for (number, line) in (1..).zip(Lines::of(whole)) {
+    for (number, line) in (1..).zip(LogLines::of(whole)) {
         checked(number, &line?)?;
     }
     if end == size {
         return Ok(());
     }
-    let last = Line::Part(Artifact::new(Arc::clone(file), size), end, size - end);
+    let last = LogLine::Part(Artifact::new(Arc::clone(file), size), end, size - end);
     if !last.is_blank()? {
-        Anatomy::of(&last)?;
+        MessageLayout::of(&last)?;
     }
     std::os::unix::fs::FileExt::write_all_at(&**file, b"\n", size)?;
     Ok(())
 }
 
-fn checked(number: u64, line: &Line) -> Result<(), MessageError> {
-    match Anatomy::of(line) {
+fn checked(number: u64, line: &LogLine) -> Result<(), MessageError> {
+    match MessageLayout::of(line) {
         Err(MessageError::NotAMessage(why)) => {
             Err(MessageError::NotAMessage(format!("line {number}, not counting blank ones: {why}")))
         }

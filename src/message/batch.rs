@@ -1,37 +1,37 @@
-//! The messages that one write completes: all of them are appended, or none.
+//! The messages that one write completes. All of them are appended, or none.
 
-use crate::message::Desk;
-use crate::message::Line;
+use crate::message::AppendContext;
+use crate::message::LogLine;
 use crate::message::MessageError;
-use crate::message::Unfinished;
-use crate::message::kept::Kept;
-use crate::message::line::Anatomy;
+use crate::message::UnfinishedLine;
+use crate::message::edited::EditedLine;
+use crate::message::layout::MessageLayout;
 use crate::message::offload::Offload;
 
-/// Messages ready to be appended.
+/// Messages that are ready to be appended.
 #[derive(Debug, Default)]
-pub struct Batch(pub(super) Vec<Kept>);
+pub struct Batch(pub(super) Vec<EditedLine>);
 
 impl Batch {
-    /// Takes in `bytes`, which go on where `unfinished` stopped, and hands the messages that they
-    /// complete to `append`. Long outputs in them are on the disk by then.
+    /// Adds `bytes` to `unfinished`, and passes the messages that they complete to `append`. Long
+    /// outputs in them are on the disk by then.
     ///
-    /// Where one of the lines is no message none counts, and the unfinished line is forgotten with
-    /// them: its end was in these bytes. Where there was no room, or the disk failed, nothing has
-    /// changed, and the same bytes may be tried again.
+    /// If one of the lines is not a message, all of them are discarded, and so is the unfinished
+    /// line, as it ended in these bytes. If there was no room or the disk failed, nothing has
+    /// changed, and the caller may try the same bytes again.
     pub fn take<E: From<MessageError>>(
-        unfinished: &mut Unfinished,
+        unfinished: &mut UnfinishedLine,
         bytes: &[u8],
-        desk: &Desk<'_>,
+        context: &AppendContext<'_>,
         append: impl FnOnce(&Self) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(last) = memchr::memrchr(b'\n', bytes) else {
-            return Ok(unfinished.push(bytes, desk.conversation)?);
+            return Ok(unfinished.push(bytes, context.conversation)?);
         };
         let before = unfinished.clone();
         let mut so_far = std::mem::take(unfinished);
-        let taken = Self::completed(&mut so_far, &bytes[..last], desk).and_then(|batch| {
-            so_far.push(&bytes[last + 1..], desk.conversation)?;
+        let taken = Self::completed(&mut so_far, &bytes[..last], context).and_then(|batch| {
+            so_far.push(&bytes[last + 1..], context.conversation)?;
             Ok(batch)
         });
         let appended = match taken {
@@ -44,60 +44,61 @@ impl Batch {
         appended
     }
 
-    /// The messages in `bytes`, which have a newline between them, and one after the last.
+    /// Returns the messages in `bytes`, which are separated by newlines. The newline after the last
+    /// is not in `bytes`.
     fn completed(
-        so_far: &mut Unfinished,
+        so_far: &mut UnfinishedLine,
         bytes: &[u8],
-        desk: &Desk<'_>,
+        context: &AppendContext<'_>,
     ) -> Result<Self, MessageError> {
         let mut lines = Vec::new();
         for line in bytes.split(|byte| *byte == b'\n') {
-            so_far.push(line, desk.conversation)?;
+            so_far.push(line, context.conversation)?;
             lines.push(so_far.take()?);
         }
-        Self::of(lines, desk)
+        Self::of(lines, context)
     }
 
-    /// Hands the message that `unfinished` is to `append`, if it lacks nothing but its newline.
-    /// Otherwise it stays unfinished: whoever has the log open may go on.
+    /// Passes the line in `unfinished` to `append` if it is a message that lacks only its newline.
+    /// Otherwise it stays unfinished, and a writer that has the log open may continue it.
     pub fn finish<E: From<MessageError>>(
-        unfinished: &mut Unfinished,
-        desk: &Desk<'_>,
+        unfinished: &mut UnfinishedLine,
+        context: &AppendContext<'_>,
         append: impl FnOnce(&Self) -> Result<(), E>,
     ) -> Result<(), E> {
         let line = unfinished.line().map_err(MessageError::from)?;
-        let batch = Self::of(vec![line], desk)?;
+        let batch = Self::of(vec![line], context)?;
         if !batch.is_empty() {
             append(&batch)?;
         }
-        *unfinished = Unfinished::default();
+        *unfinished = UnfinishedLine::default();
         Ok(())
     }
 
-    /// Whether there is nothing to append.
+    /// Returns true if there is nothing to append.
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes to append.
+    /// Returns the number of bytes to append.
     pub(super) fn len(&self) -> u64 {
-        self.0.iter().map(Kept::len).sum()
+        self.0.iter().map(EditedLine::len).sum()
     }
 
-    fn of(lines: Vec<Line>, desk: &Desk<'_>) -> Result<Self, MessageError> {
+    fn of(lines: Vec<LogLine>, context: &AppendContext<'_>) -> Result<Self, MessageError> {
         let mut messages = Vec::with_capacity(lines.len());
         for line in lines {
             if !line.is_blank()? {
-                let anatomy = Anatomy::of(&line)?;
-                messages.push((line, anatomy));
+                let layout = MessageLayout::of(&line)?;
+                messages.push((line, layout));
             }
         }
-        // Only now, as one of them might have been no message.
+        // Only now, as all of them must be messages before an output is stored.
         let mut kept = Vec::with_capacity(messages.len());
-        for (line, anatomy) in messages {
-            kept.push(match Offload::of(&line, &anatomy, desk)? {
-                Some(offload) => Kept::edited(line, offload.edits()),
-                None => Kept::unchanged(line),
+        for (line, layout) in messages {
+            kept.push(match Offload::of(&line, &layout, context)? {
+                Some(offload) => EditedLine::edited(line, offload.edits()),
+                None => EditedLine::unchanged(line),
             });
         }
         Ok(Self(kept))

@@ -1,32 +1,32 @@
-//! Why a message is refused, or could not be kept.
+//! The errors of appending messages.
 
 use std::io;
 
 use crate::message::LONGEST;
 use crate::store::StoreError;
 
-/// Why nothing was appended.
+/// A reason why nothing was appended.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// A line is no message; the text says why.
+    /// A line is not a message. The text says why.
     #[error(
         "not a message: {0}; a message is a JSON object on one line, with a `role` of system, \
          developer, user, assistant, tool or function"
     )]
     NotAMessage(String),
-    /// A line that would not end.
+    /// A line is longer than [`LONGEST`].
     #[error("a line of the log has at most {LONGEST} bytes: store the output with `ctxfs put`")]
     TooLong,
-    /// The store refused.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The disk refused.
+    /// The disk failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl MessageError {
-    /// The errno for whoever wrote it.
+    /// Returns the errno for the writer.
     pub fn raw_os_error(&self) -> i32 {
         match self {
             Self::NotAMessage(_) => libc::EINVAL,

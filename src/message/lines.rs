@@ -1,4 +1,4 @@
-//! The lines of a log, whole ones only.
+//! Reading the whole lines of a log.
 
 use std::fs::File;
 use std::io;
@@ -14,21 +14,21 @@ use crate::store::read_full_at;
 
 /// One line, without its newline.
 #[derive(Debug, Clone)]
-pub enum Line {
-    /// At most [`HELD`] bytes.
+pub enum LogLine {
+    /// A line of at most [`HELD`] bytes.
     Bytes(Vec<u8>),
-    /// A longer one: so many bytes of a file from an offset on.
+    /// A longer line: a file, the offset of the line in it, and its length.
     Part(Artifact, u64, u64),
 }
 
-impl From<Vec<u8>> for Line {
+impl From<Vec<u8>> for LogLine {
     fn from(bytes: Vec<u8>) -> Self {
         Self::Bytes(bytes)
     }
 }
 
-impl Line {
-    /// Whether there is nothing but white space.
+impl LogLine {
+    /// Returns true if the line is empty or holds only white space.
     pub fn is_blank(&self) -> io::Result<bool> {
         let mut offset = 0;
         loop {
@@ -40,7 +40,7 @@ impl Line {
         }
     }
 
-    /// Hands its bytes on to `take`, block by block.
+    /// Passes the bytes to `take`, block by block.
     pub fn read<E: From<io::Error>>(
         &self,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
@@ -61,7 +61,7 @@ impl Line {
     }
 }
 
-impl Content for Line {
+impl Content for LogLine {
     fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -81,23 +81,24 @@ impl Content for Line {
     }
 }
 
-/// The lines of a log that have an end and are not blank, in their order.
+/// An iterator over the lines of a log that end in a newline and are not blank.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LogLines {
     log: Artifact,
-    /// Where `block` begins.
+    /// The offset of `block` in the log.
     offset: u64,
     block: Vec<u8>,
+    /// The bytes of `block` that are consumed.
     used: usize,
 }
 
-impl Lines {
-    /// Of all of `log`.
+impl LogLines {
+    /// Returns an iterator over all of `log`.
     pub fn of(log: Artifact) -> Self {
         Self { log, offset: 0, block: Vec::new(), used: 0 }
     }
 
-    fn next_line(&mut self) -> io::Result<Option<Line>> {
+    fn next_line(&mut self) -> io::Result<Option<LogLine>> {
         let start = self.offset + self.used as u64;
         let mut bytes = Vec::new();
         loop {
@@ -112,8 +113,8 @@ impl Lines {
             }
             if let Some(end) = end {
                 self.used += end + 1;
-                let part = || Line::Part(self.log.clone(), start, length);
-                return Ok(Some(if fits { Line::Bytes(bytes) } else { part() }));
+                let part = || LogLine::Part(self.log.clone(), start, length);
+                return Ok(Some(if fits { LogLine::Bytes(bytes) } else { part() }));
             }
             self.offset += self.block.len() as u64;
             self.block = self.log.bytes(self.offset, BLOCK)?;
@@ -125,8 +126,8 @@ impl Lines {
     }
 }
 
-impl Iterator for Lines {
-    type Item = io::Result<Line>;
+impl Iterator for LogLines {
+    type Item = io::Result<LogLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -142,9 +143,9 @@ impl Iterator for Lines {
     }
 }
 
-/// How many of the first `size` bytes of `file` are whole lines.
+/// Returns how many of the first `size` bytes of `file` are whole lines.
 ///
-/// Where the last byte ends a line, as nearly always, that is the only byte that is read.
+/// Reads only the last byte if that ends a line, as it nearly always does.
 pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     let mut last = [b'\n'];
     read_full_at(file, size.saturating_sub(1), &mut last)?;
@@ -164,13 +165,14 @@ pub fn whole(file: &File, size: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// The log of `conversation` as it is now, if there is one: its whole lines.
+/// Opens the whole lines of the log of `conversation`, as it is now. Returns `None` if there is no
+/// log.
 pub fn log_of(conversation: &Conversation) -> Result<Option<Artifact>, MessageError> {
     let file = conversation.log_file()?;
     Ok(file.map(whole_of).transpose()?)
 }
 
-/// The whole lines of `file` as it is now.
+/// Returns the whole lines of `file`, as it is now.
 pub(super) fn whole_of(file: Arc<File>) -> io::Result<Artifact> {
     let size = file.metadata()?.len();
     let size = whole(&file, size)?;
@@ -187,11 +189,11 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text).unwrap();
         let log = Artifact::new(Arc::new(file), text.len() as u64);
-        let line = |line: io::Result<Line>| {
+        let line = |line: io::Result<LogLine>| {
             let line = line.unwrap();
             (line.len(), line.bytes(0, 3).unwrap())
         };
-        Lines::of(log).map(line).collect()
+        LogLines::of(log).map(line).collect()
     }
 
     #[test]

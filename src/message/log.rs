@@ -1,4 +1,4 @@
-//! The file of the log: one writer at a time, whole lines only.
+//! Appending to a log: one writer at a time, and whole lines only.
 
 use std::fs::File;
 use std::io;
@@ -11,28 +11,28 @@ use rustix::io::Errno;
 
 use crate::message::Batch;
 use crate::message::HELD;
-use crate::message::Line;
+use crate::message::LogLine;
 use crate::message::MessageError;
-use crate::message::line::Anatomy;
+use crate::message::layout::MessageLayout;
 use crate::message::lines::whole;
 use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::append_all;
 use crate::store::stat_file;
 
-/// The file of a log, which nobody else adds to until this is dropped: every process that adds to
-/// one holds an exclusive `flock` of it.
+/// The locked file of a log. Nobody else appends to it until this is dropped, as every process that
+/// appends holds an exclusive `flock` of it.
 #[derive(Debug)]
-pub struct Log<'a>(&'a Arc<File>);
+pub struct LockedLog<'a>(&'a Arc<File>);
 
-impl<'a> Log<'a> {
+impl<'a> LockedLog<'a> {
     /// Waits for the lock of `file`, which must be open for reading and writing.
     pub fn wait(file: &'a Arc<File>) -> io::Result<Self> {
         rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive))?;
         Ok(Self(file))
     }
 
-    /// The lock, unless another process has it.
+    /// Takes the lock, or returns `None` if another process has it.
     pub fn now(file: &'a Arc<File>) -> io::Result<Option<Self>> {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self(file))),
@@ -41,16 +41,16 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Gives the last line an end, which a crash may have left without: a message gets its newline,
-    /// anything else is set aside. Answers the length of the log.
+    /// Repairs a last line that a crash has cut off: a message gets its newline, anything else is
+    /// set aside. Returns the length of the log.
     pub fn repair(&self, conversation: &Conversation) -> Result<u64, MessageError> {
         let size = stat_file(self.0)?.size;
         let end = whole(self.0, size)?;
         if end == size {
             return Ok(size);
         }
-        let torn = Line::Part(Artifact::new(Arc::clone(self.0), size), end, size - end);
-        if Anatomy::of(&torn).is_ok() {
+        let torn = LogLine::Part(Artifact::new(Arc::clone(self.0), size), end, size - end);
+        if MessageLayout::of(&torn).is_ok() {
             append_all(self.0, b"\n")?;
             return Ok(size + 1);
         }
@@ -59,16 +59,17 @@ impl<'a> Log<'a> {
         Ok(end)
     }
 
-    /// Appends `batch`, all of it or nothing: where the disk takes only a part, that is cut off
-    /// again. `end` is what [`Log::repair`] answered.
+    /// Appends `batch`, all of it or nothing: if the disk takes only a part, the log is truncated
+    /// to `end`, the length that [`LockedLog::repair`] returned.
     pub fn append(&self, batch: &Batch, end: u64) -> io::Result<()> {
-        // What fits into the buffer is one write, so that a crash leaves all of it or nothing.
+        // A batch that fits into the buffer is one write, so that a crash leaves all of it or
+        // nothing.
         let length = usize::try_from(batch.len()).unwrap_or(usize::MAX);
-        let mut out = BufWriter::with_capacity(length.min(2 * HELD), End(self.0));
+        let mut out = BufWriter::with_capacity(length.min(2 * HELD), AppendWriter(self.0));
         let written = batch.0.iter().try_for_each(|message| message.write(&mut out));
         let written = written.and_then(|()| out.flush());
         if written.is_err() {
-            // What it still holds is not to be written when it is dropped.
+            // Otherwise dropping it would write the rest of its buffer.
             drop(out.into_parts());
             self.0.set_len(end)?;
         }
@@ -76,17 +77,17 @@ impl<'a> Log<'a> {
     }
 }
 
-impl Drop for Log<'_> {
+impl Drop for LockedLog<'_> {
     fn drop(&mut self) {
-        // Closing the file gives it back, too.
+        // If this fails, closing the file gives the lock back.
         rustix::fs::flock(self.0, FlockOperation::Unlock).ok();
     }
 }
 
-/// Writes at the end of a file, wherever that is by then.
-struct End<'a>(&'a File);
+/// A writer that appends to a file, wherever its end is by then.
+struct AppendWriter<'a>(&'a File);
 
-impl io::Write for End<'_> {
+impl io::Write for AppendWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         append_all(self.0, bytes).map(|()| bytes.len())
     }
@@ -96,8 +97,8 @@ impl io::Write for End<'_> {
     }
 }
 
-/// Keeps what is no message beside the log of `conversation`, as a line of its own.
-pub fn set_aside(line: &Line, conversation: &Conversation) -> Result<(), MessageError> {
+/// Appends a line that is not a message to the file beside the log of `conversation`.
+pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), MessageError> {
     let mut aside = conversation.set_aside_file()?;
     line.read(|block| aside.write_all(block))?;
     aside.write_all(b"\n")?;

@@ -1,6 +1,6 @@
-//! Long outputs in messages: kept as artifacts, with their beginning left in the log.
+//! Storing long outputs of messages as artifacts, with their beginning left in the log.
 
-mod same;
+mod comparing;
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,15 +11,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::FlockOperation;
 
 use crate::materialize::Analyzer;
-use crate::message::Desk;
+use crate::message::AppendContext;
 use crate::message::MessageError;
 use crate::message::Preview;
-use crate::message::line::Anatomy;
-use crate::message::line::Member;
-use crate::message::offload::same::Same;
+use crate::message::json_string::JsonStringReader;
+use crate::message::layout::MessageLayout;
+use crate::message::layout::MessageMember;
+use crate::message::offload::comparing::ComparingWriter;
 use crate::message::span::Span;
 use crate::message::span::SpanReader;
-use crate::message::text::Text;
 use crate::model::Component;
 use crate::model::Content;
 use crate::model::Folder;
@@ -30,72 +30,79 @@ use crate::model::State;
 use crate::model::is_scratch;
 use crate::store::ArtifactWriter;
 use crate::store::Dir;
-use crate::store::Kind;
+use crate::store::FileType;
 use crate::store::call_stem;
 
-/// Bytes of the largest output that can be a stand-in of another one.
+/// The most bytes of an output that may be a stand-in for a stored one.
 const STAND_IN: u64 = 1 << 20;
 
-/// What changes in a message whose output is an artifact.
+/// The change to a message whose output is stored as an artifact.
 pub(super) struct Offload {
+    /// The span of the output.
     content: Span,
+    /// True if the output is a list of parts.
     is_list: bool,
+    /// The span of `fullOutputPath`, if the message has one.
     path: Option<Span>,
     preview: Preview,
 }
 
 /// The output in a message.
-struct Output<'a> {
+struct MessageOutput<'a> {
     line: &'a dyn Content,
-    /// A string, a list or an object.
+    /// The span of the JSON value, without blanks before it.
     span: Span,
+    /// The first byte of the value, which tells its type.
     first: u8,
 }
 
 impl Offload {
-    /// Keeps the output of a tool's message, if it is too long for the log; none where the message
-    /// stays as it is.
+    /// Stores the output of a tool's message if it is too long for the log. Returns `None` if the
+    /// message stays as it is.
     pub(super) fn of(
         line: &dyn Content,
-        anatomy: &Anatomy,
-        desk: &Desk<'_>,
+        layout: &MessageLayout,
+        context: &AppendContext<'_>,
     ) -> Result<Option<Self>, MessageError> {
-        if anatomy.short(line, Member::Role)?.as_deref() != Some("tool") {
+        if layout.short(line, MessageMember::Role)?.as_deref() != Some("tool") {
             return Ok(None);
         }
-        let Some(output) = anatomy.span(Member::Content).map(|span| Output::of(line, span)) else {
-            return Ok(None);
-        };
-        let output = output?;
-        let tool = anatomy.short(line, Member::ToolName)?;
-        let limits = desk.host.limits(tool.as_deref());
-        let length = output.length_over(limits.message_threshold)?;
-        let refers = anatomy.short(line, Member::FullOutputPath)?;
-        let (Some(length), false) = (length, refers.is_some_and(|path| desk.host.is_stored(&path)))
+        let Some(output) =
+            layout.span(MessageMember::Content).map(|span| MessageOutput::of(line, span))
         else {
             return Ok(None);
         };
-        if output.is_stand_in(length, &limits, desk)? {
+        let output = output?;
+        let tool = layout.short(line, MessageMember::ToolName)?;
+        let limits = context.host.limits(tool.as_deref());
+        let length = output.length_over(limits.message_threshold)?;
+        let refers = layout.short(line, MessageMember::FullOutputPath)?;
+        let (Some(length), false) =
+            (length, refers.is_some_and(|path| context.host.is_stored(&path)))
+        else {
+            return Ok(None);
+        };
+        if output.is_stand_in(length, &limits, context)? {
             return Ok(None);
         }
-        let call = match anatomy.short(line, Member::ToolCallId)? {
+        let call = match layout.short(line, MessageMember::ToolCallId)? {
             Some(call) => call,
-            None => match anatomy.short(line, Member::Id)? {
+            None => match layout.short(line, MessageMember::Id)? {
                 Some(id) => id,
                 None => output.digest()?,
             },
         };
-        let path = output.keep(&call, tool, length, desk)?;
-        let preview = desk.host.preview(&path, &limits)?;
+        let path = output.keep(&call, tool, length, context)?;
+        let preview = context.host.preview(&path, &limits)?;
         Ok(Some(Self {
             is_list: output.first == b'[',
             content: output.span,
-            path: anatomy.span(Member::FullOutputPath).cloned(),
+            path: layout.span(MessageMember::FullOutputPath).cloned(),
             preview,
         }))
     }
 
-    /// What stands in place of what in the line.
+    /// Returns the replacements to make in the line.
     pub(super) fn edits(self) -> Vec<(Span, String)> {
         let text = serde_json::Value::from(self.preview.text);
         let mut content = if self.is_list {
@@ -114,7 +121,7 @@ impl Offload {
     }
 }
 
-impl<'a> Output<'a> {
+impl<'a> MessageOutput<'a> {
     fn of(line: &'a dyn Content, span: &Span) -> io::Result<Self> {
         let mut reader = SpanReader::new(line, span.clone());
         let mut start = span.start;
@@ -127,15 +134,15 @@ impl<'a> Output<'a> {
         Err(io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// The text of a string; of anything else, its JSON.
+    /// Returns a reader of the text of a string, or of the JSON of anything else.
     fn reader(&self) -> io::Result<Box<dyn Read + 'a>> {
         let span = SpanReader::new(self.line, self.span.clone());
-        Ok(if self.first == b'"' { Box::new(Text::new(span)?) } else { Box::new(span) })
+        Ok(if self.first == b'"' { Box::new(JsonStringReader::new(span)?) } else { Box::new(span) })
     }
 
-    /// Its bytes, if they are more than `limit`.
+    /// Returns the length in bytes if it is more than `limit`.
     fn length_over(&self, limit: u64) -> io::Result<Option<u64>> {
-        // What JSON escapes is longer, and what is no string, list or object is short.
+        // JSON is never shorter than the text in it, and other types of values are short.
         if self.span.end - self.span.start <= limit || !b"\"[{".contains(&self.first) {
             return Ok(None);
         }
@@ -143,16 +150,21 @@ impl<'a> Output<'a> {
         Ok(Some(length).filter(|length| *length > limit))
     }
 
-    fn is_stand_in(&self, length: u64, limits: &Limits, desk: &Desk<'_>) -> io::Result<bool> {
+    fn is_stand_in(
+        &self,
+        length: u64,
+        limits: &Limits,
+        context: &AppendContext<'_>,
+    ) -> io::Result<bool> {
         if length > STAND_IN {
             return Ok(false);
         }
         let mut bytes = Vec::with_capacity(length as usize);
         self.reader()?.read_to_end(&mut bytes)?;
-        desk.host.is_stand_in(&bytes, limits)
+        context.host.is_stand_in(&bytes, limits)
     }
 
-    /// What names an output without a call: the same for the same bytes.
+    /// Returns a name for an output without a call id. It depends only on the bytes.
     fn digest(&self) -> io::Result<String> {
         let mut analyzer = Analyzer::new();
         let mut reader = self.reader()?;
@@ -165,43 +177,47 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The artifact of the call that has exactly these bytes, made where there is none.
+    /// Returns the artifact of the call that has exactly these bytes, and stores it if there is
+    /// none.
     ///
-    /// An artifact is never replaced: the call may have left more than what its message shows, and
-    /// an earlier message may refer to it. What differs is kept beside it, as `<call>-2` and so on.
+    /// Never replaces an artifact: it may hold more than the message of the call does, and an
+    /// earlier message may refer to it. A different output is stored beside it as `<call>-2` and so
+    /// on.
     fn keep(
         &self,
         call: &str,
         tool: Option<String>,
         length: u64,
-        desk: &Desk<'_>,
+        context: &AppendContext<'_>,
     ) -> Result<RelPath, MessageError> {
-        let dir = desk.conversation.folder(Folder::Tool)?;
-        // Of two messages of one call, the second is to find what the first has left.
+        let dir = context.conversation.folder(Folder::Tool)?;
+        // With the lock, the second of two messages of one call finds the output of the first.
         rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, FlockOperation::LockExclusive))
             .map_err(io::Error::from)?;
         for number in 1.. {
             let name = if number == 1 { call.to_owned() } else { format!("{call}-{number}") };
             let left = left_by(&name, &dir)?;
             for path in &left {
-                if self.is_at(path, length, desk)? {
+                if self.is_at(path, length, context)? {
                     return Ok(path.clone());
                 }
             }
-            if left.iter().all(|path| may_go(path, desk)) {
-                desk.host.room(length)?;
-                return self.store(&name, call, tool, desk);
+            if left.iter().all(|path| may_go(path, context)) {
+                context.host.room(length)?;
+                return self.store(&name, call, tool, context);
             }
         }
         Err(io::Error::from(io::ErrorKind::AlreadyExists).into())
     }
 
-    /// Whether the file at `path` has the bytes that it would have if this were stored there.
-    fn is_at(&self, path: &RelPath, length: u64, desk: &Desk<'_>) -> io::Result<bool> {
-        let Some(mut same) = Same::with(desk.conversation, path, length)? else { return Ok(false) };
-        match desk.host.store(&mut self.reader()?, &mut same) {
+    /// Returns true if the file at `path` has the bytes that storing this output there would write.
+    fn is_at(&self, path: &RelPath, length: u64, context: &AppendContext<'_>) -> io::Result<bool> {
+        let Some(mut comparing) = ComparingWriter::with(context.conversation, path, length)? else {
+            return Ok(false);
+        };
+        match context.host.store(&mut self.reader()?, &mut comparing) {
             Ok(()) => Ok(true),
-            Err(_) if same.differs() => Ok(false),
+            Err(_) if comparing.differs() => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -211,20 +227,20 @@ impl<'a> Output<'a> {
         name: &str,
         call: &str,
         tool: Option<String>,
-        desk: &Desk<'_>,
+        context: &AppendContext<'_>,
     ) -> Result<RelPath, MessageError> {
         let said = Said { call: Some(call.to_owned()), tool, ..Said::default() };
         let folder = Folder::Tool;
-        let mut writer = ArtifactWriter::create_for_call(desk.conversation, folder, name, said)?;
-        desk.host.store(&mut self.reader()?, &mut writer)?;
+        let mut writer = ArtifactWriter::create_for_call(context.conversation, folder, name, said)?;
+        context.host.store(&mut self.reader()?, &mut writer)?;
         writer.flush()?;
         let record = writer.seal()?;
-        desk.host.stored(&record);
+        context.host.stored(&record);
         Ok(RelPath::from_text(&record.path).map_err(io::Error::other)?)
     }
 }
 
-/// The files that are named after a call, whatever their extension.
+/// Returns the files that are named after a call, with any extension.
 fn left_by(call: &str, dir: &Dir) -> io::Result<Vec<RelPath>> {
     let stem = call_stem(call);
     let stem = stem.as_os_str().as_bytes();
@@ -233,16 +249,16 @@ fn left_by(call: &str, dir: &Dir) -> io::Result<Vec<RelPath>> {
         rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'.' && !rest[1..].contains(&b'.'))
     };
     let found = dir.entries()?.into_iter().filter(|entry| {
-        entry.kind == Kind::File && !is_scratch(&entry.name) && is_named(&entry.name)
+        entry.kind == FileType::File && !is_scratch(&entry.name) && is_named(&entry.name)
     });
     let path = |name| Component::new(name).ok().map(|name| RelPath::artifact(Folder::Tool, &name));
     Ok(found.filter_map(|entry| path(entry.name)).collect())
 }
 
-/// Whether nothing is lost with the file: it is what a process left that ended while it wrote, or
-/// before it did.
-fn may_go(path: &RelPath, desk: &Desk<'_>) -> bool {
-    let conversation = desk.conversation;
+/// Returns true if the file may be replaced: it is empty or incomplete, as a writer left it that
+/// died.
+fn may_go(path: &RelPath, context: &AppendContext<'_>) -> bool {
+    let conversation = context.conversation;
     let recovered = conversation.recover(path).ok().flatten();
     let record = recovered.or_else(|| conversation.record(path).ok().flatten());
     let is_empty = || conversation.dir().stat_at(path).is_ok_and(|stat| stat.size == 0);

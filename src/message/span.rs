@@ -1,4 +1,4 @@
-//! Reading a part of a line, and knowing where that has come to.
+//! Reading a span of a line, and tracking the position in it.
 
 use std::cell::Cell;
 use std::io;
@@ -9,20 +9,21 @@ use std::ops::Range;
 use crate::message::BLOCK;
 use crate::model::Content;
 
-/// Bytes of a line, by their offsets.
+/// A part of a line, by the offsets of its bytes.
 pub(super) type Span = Range<u64>;
 
-/// Brackets within each other that a message may have, as for `serde_json`.
+/// The deepest nesting of brackets in a message, the limit of `serde_json`.
 const DEEPEST: u32 = 128;
-/// Bytes that the name of a member may have.
+/// The longest name of a member, in bytes.
 const LONGEST_NAME: u64 = 64 << 10;
 
-/// Reads a span of some content.
+/// A buffered reader of a span.
 pub(super) struct SpanReader<'a> {
     content: &'a dyn Content,
-    /// What has not been read from `content`.
+    /// The span that has not been read from `content`.
     left: Span,
     block: Vec<u8>,
+    /// The bytes of `block` that are consumed.
     used: usize,
 }
 
@@ -31,7 +32,7 @@ impl<'a> SpanReader<'a> {
         Self { content, left: span, block: Vec::new(), used: 0 }
     }
 
-    /// The next byte.
+    /// Returns the next byte, or `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<u8>> {
         let byte = self.fill_buf()?.first().copied();
         self.used += usize::from(byte.is_some());
@@ -68,18 +69,20 @@ impl Read for SpanReader<'_> {
     }
 }
 
-/// Counts what a parser reads byte by byte, and refuses what would take it memory without bound:
-/// brackets without end, and endless names of members.
-pub(super) struct Watched<'a> {
+/// A reader that tracks the position of a parser byte by byte. It fails on input that would take
+/// the parser unbounded memory: brackets nested without end, and endless names of members.
+pub(super) struct BoundedReader<'a> {
     inner: SpanReader<'a>,
     position: &'a Cell<u64>,
     depth: u32,
     string: InString,
-    /// Whether a string would be the name of a member of the outermost object.
+    /// True if a string here would be the name of a member of the outermost object.
     names: bool,
+    /// The position after the opening quote of the current string.
     name_began: u64,
 }
 
+/// The position relative to a string.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InString {
     No,
@@ -87,8 +90,8 @@ enum InString {
     Escaped,
 }
 
-impl<'a> Watched<'a> {
-    /// Counts into `position`, which is that of the first byte.
+impl<'a> BoundedReader<'a> {
+    /// Creates a reader that updates `position`, which is that of the first byte.
     pub(super) fn new(inner: SpanReader<'a>, position: &'a Cell<u64>) -> Self {
         Self { inner, position, depth: 0, string: InString::No, names: false, name_began: 0 }
     }
@@ -128,7 +131,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Read for Watched<'_> {
+impl Read for BoundedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(first) = buffer.first_mut() else { return Ok(0) };
         let Some(byte) = self.inner.next()? else { return Ok(0) };

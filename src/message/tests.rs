@@ -79,23 +79,23 @@ impl Fixture {
         Arc::new(options.read(true).write(true).create(true).truncate(false).open(path).unwrap())
     }
 
-    fn desk(&self) -> Desk<'_> {
-        Desk { conversation: &self.conversation, host: self }
+    fn context(&self) -> AppendContext<'_> {
+        AppendContext { conversation: &self.conversation, host: self }
     }
 
-    fn write(&self, unfinished: &mut Unfinished, bytes: &[u8]) -> Result<(), MessageError> {
-        Batch::take(unfinished, bytes, &self.desk(), |batch| self.append_all(batch))
+    fn write(&self, unfinished: &mut UnfinishedLine, bytes: &[u8]) -> Result<(), MessageError> {
+        Batch::take(unfinished, bytes, &self.context(), |batch| self.append_all(batch))
     }
 
     fn append_all(&self, batch: &Batch) -> Result<(), MessageError> {
         let file = self.open();
-        let log = Log::wait(&file)?;
+        let log = LockedLog::wait(&file)?;
         let end = log.repair(&self.conversation)?;
         Ok(log.append(batch, end)?)
     }
 
     fn append(&self, message: &Value) {
-        self.write(&mut Unfinished::default(), format!("{message}\n").as_bytes()).unwrap();
+        self.write(&mut UnfinishedLine::default(), format!("{message}\n").as_bytes()).unwrap();
     }
 
     fn text(&self) -> String {
@@ -128,7 +128,7 @@ fn a_message_is_kept_byte_for_byte() {
     let fixture = Fixture::new();
     let text =
         "{\"role\": \"user\",\t\"content\":\"\\u00e9\\/ \u{20ac}\", \"x\": 1.50e+2, \"y\":{} }\r\n";
-    fixture.write(&mut Unfinished::default(), text.as_bytes()).unwrap();
+    fixture.write(&mut UnfinishedLine::default(), text.as_bytes()).unwrap();
     assert_eq!(fixture.text(), text);
 }
 
@@ -137,7 +137,7 @@ fn lines_come_in_pieces_of_any_size() {
     let text = "{\"role\":\"user\",\"content\":\"a\"}\n\n{\"role\":\"assistant\"}\n  \n{\"role\":\"user\"}\n";
     for size in 1..text.len() {
         let fixture = Fixture::new();
-        let mut unfinished = Unfinished::default();
+        let mut unfinished = UnfinishedLine::default();
         for piece in text.as_bytes().chunks(size) {
             fixture.write(&mut unfinished, piece).unwrap();
             let text = fixture.text();
@@ -151,7 +151,7 @@ fn lines_come_in_pieces_of_any_size() {
 #[test]
 fn a_write_with_one_bad_line_appends_nothing() {
     let fixture = Fixture::new();
-    let mut unfinished = Unfinished::default();
+    let mut unfinished = UnfinishedLine::default();
     fixture.write(&mut unfinished, b"{\"role\":\"user\"}\n{\"role\":").unwrap();
     let long = result("call_1", &"x".repeat(1000));
     let bytes = format!("\"user\"}}\n{long}\nbad\n{{\"role\":\"user\"}}\n{{\"role");
@@ -167,10 +167,10 @@ fn a_write_with_one_bad_line_appends_nothing() {
 #[test]
 fn a_last_line_is_finished_if_it_is_a_message() {
     let fixture = Fixture::new();
-    let mut unfinished = Unfinished::default();
+    let mut unfinished = UnfinishedLine::default();
     fixture.write(&mut unfinished, b"{\"role\":\"user\"").unwrap();
-    let finish = |unfinished: &mut Unfinished| {
-        Batch::finish(unfinished, &fixture.desk(), |batch| fixture.append_all(batch))
+    let finish = |unfinished: &mut UnfinishedLine| {
+        Batch::finish(unfinished, &fixture.context(), |batch| fixture.append_all(batch))
     };
     assert!(finish(&mut unfinished).is_err());
     fixture.write(&mut unfinished, b"}").unwrap();
@@ -187,7 +187,7 @@ fn a_long_output_becomes_the_artifact_of_its_call() {
         "{{\"x\":1, \"role\" : \"tool\",\"content\": {},\"tool_call_id\":\"call_1\",\"y\":[ 2 ]}}\n",
         json!(output)
     );
-    fixture.write(&mut Unfinished::default(), line.as_bytes()).unwrap();
+    fixture.write(&mut UnfinishedLine::default(), line.as_bytes()).unwrap();
     assert_eq!(
         fixture.text(),
         "{\"x\":1, \"role\" : \"tool\",\"content\": \"line \u{e9}\\nli\",\"fullOutputPath\":\
@@ -209,7 +209,7 @@ fn the_threshold_is_in_bytes_of_the_text_and_of_its_tool() {
         ("tool", "never", 10 * THRESHOLD, false),
         ("assistant", "sh", 10 * THRESHOLD, false),
     ] {
-        // Longer in JSON than it is.
+        // The JSON of a text is longer than the text.
         let content = "\n".repeat(length as usize);
         let call = format!("{role}-{tool}-{length}");
         let mut message = result(&call, &content);
@@ -252,7 +252,7 @@ fn an_artifact_is_never_replaced_by_a_message() {
     assert_eq!(fixture.output("call_1-2.txt"), outputs[1]);
 }
 
-/// As a host leaves it that dies while it stores.
+/// The files of a host that died while it stored an output.
 #[test]
 fn half_an_artifact_gives_way_to_the_whole() {
     let fixture = Fixture::new();
@@ -280,7 +280,7 @@ fn what_refers_to_something_stored_stays_as_it_is() {
         assert_eq!(fixture.messages().pop().as_ref(), Some(message));
     }
     assert_eq!(fixture.outputs(), ["call_1.txt"]);
-    // One that leads nowhere is replaced.
+    // A path that leads nowhere is replaced.
     refers["fullOutputPath"] = "/elsewhere/call_2.txt".into();
     fixture.append(&refers);
     let kept = fixture.messages().pop().unwrap();
@@ -318,19 +318,19 @@ fn an_output_without_a_call_is_named_after_its_message_or_its_bytes() {
 fn where_there_is_no_room_nothing_is_appended() {
     let fixture = Fixture { room: 500, ..Fixture::new() };
     let long = format!("{{\"role\":\"user\"}}\n{}\n", result("call_1", &"x".repeat(501)));
-    let error = fixture.write(&mut Unfinished::default(), long.as_bytes()).unwrap_err();
+    let error = fixture.write(&mut UnfinishedLine::default(), long.as_bytes()).unwrap_err();
     assert_eq!(error.raw_os_error(), libc::ENOSPC);
     assert!(fixture.text().is_empty() && fixture.outputs().is_empty());
 }
 
-/// The kernel hands a long line over in pieces, and tells of a piece that it can be tried again.
+/// The kernel passes a long line on in pieces, and a writer may retry a piece.
 #[test]
 fn a_line_for_which_there_was_no_room_can_be_tried_again() {
     let mut fixture = Fixture { room: 500, ..Fixture::new() };
     let output = "x".repeat(3 * HELD);
     let line = format!("{}\n", result("call_1", &output));
     let (first, last) = line.as_bytes().split_at(2 * HELD + 100);
-    let mut unfinished = Unfinished::default();
+    let mut unfinished = UnfinishedLine::default();
     for piece in first.chunks(HELD) {
         fixture.write(&mut unfinished, piece).unwrap();
     }
@@ -345,7 +345,7 @@ fn a_line_for_which_there_was_no_room_can_be_tried_again() {
 #[test]
 fn lines_longer_than_what_is_held_go_through_a_file() {
     let fixture = Fixture::new();
-    let mut unfinished = Unfinished::default();
+    let mut unfinished = UnfinishedLine::default();
     let mut write = |bytes: &[u8]| {
         fixture.write(&mut unfinished, bytes).unwrap();
         assert!(unfinished.held_bytes() <= HELD);
@@ -375,7 +375,7 @@ fn a_torn_line_is_set_aside() {
         fs::remove_file(&torn).ok();
         fs::write(fixture.path("history/messages.jsonl"), text).unwrap();
         let whole = log_of(&fixture.conversation).unwrap().unwrap();
-        assert!(Lines::of(whole).all(|line| line::Anatomy::of(&line.unwrap()).is_ok()));
+        assert!(LogLines::of(whole).all(|line| layout::MessageLayout::of(&line.unwrap()).is_ok()));
         fixture.append(&json!({ "role": "system" }));
         assert_eq!(fixture.text(), format!("{kept}{{\"role\":\"system\"}}\n"));
         assert_eq!(fs::read_to_string(&torn).ok().as_deref(), aside);

@@ -1,4 +1,4 @@
-//! What has been written of a line that has no end yet.
+//! Collecting a line that is written in pieces.
 
 use std::fs::File;
 use std::io;
@@ -7,32 +7,33 @@ use std::sync::Arc;
 
 use crate::message::HELD;
 use crate::message::LONGEST;
-use crate::message::Line;
+use crate::message::LogLine;
 use crate::message::MessageError;
 use crate::store::Artifact;
 use crate::store::Conversation;
 
-/// The beginning of a line: in memory, and once it is long, in a file that has no name.
+/// The beginning of a line, in memory and, once it is long, in a file without a name.
 ///
-/// A copy stays as it is whatever becomes of the original, as what it has of the file is only added to.
+/// A clone does not change with the original: they share the file, but it is only appended to.
 #[derive(Debug, Clone, Default)]
-pub struct Unfinished {
+pub struct UnfinishedLine {
     held: Vec<u8>,
+    /// The file, and the length of the line in it.
     spilled: Option<(Arc<File>, u64)>,
 }
 
-impl Unfinished {
-    /// Bytes that it has.
+impl UnfinishedLine {
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
         self.spilled.as_ref().map_or(0, |(_, length)| *length) + self.held.len() as u64
     }
 
-    /// Whether a line has ended with the last byte.
+    /// Returns true if the last byte ended a line.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds bytes that have no newline.
+    /// Appends bytes without a newline.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -57,23 +58,23 @@ impl Unfinished {
         Ok(())
     }
 
-    /// The line, which has come to its end; what follows begins another one.
-    pub fn take(&mut self) -> io::Result<Line> {
+    /// Returns the line, which is complete. The next bytes begin another one.
+    pub fn take(&mut self) -> io::Result<LogLine> {
         let held = std::mem::take(&mut self.held);
-        let Some((file, length)) = self.spilled.take() else { return Ok(Line::Bytes(held)) };
+        let Some((file, length)) = self.spilled.take() else { return Ok(LogLine::Bytes(held)) };
         file.write_all_at(&held, length)?;
         let length = length + held.len() as u64;
-        Ok(Line::Part(Artifact::new(file, length), 0, length))
+        Ok(LogLine::Part(Artifact::new(file, length), 0, length))
     }
 
-    /// Bytes in memory.
+    /// Returns the bytes that are held in memory.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.held.len()
     }
 
-    /// The line so far.
-    pub(super) fn line(&self) -> io::Result<Line> {
+    /// Returns the line so far.
+    pub(super) fn line(&self) -> io::Result<LogLine> {
         self.clone().take()
     }
 }

@@ -1,4 +1,4 @@
-//! An artifact opened for reading.
+//! Reading an artifact, and appending to a file.
 
 use std::fs::File;
 use std::io;
@@ -15,10 +15,10 @@ use crate::model::RelPath;
 use crate::store::dir::Dir;
 use crate::store::stat;
 
-/// An artifact opened for reading, of the length it had when it was opened.
+/// An artifact opened for reading, with the length it had when it was opened.
 ///
-/// Bytes that a writer adds later are not seen. Should the file be cut meanwhile, reads come back
-/// short.
+/// Readers do not see bytes that a writer adds later. If the file is truncated meanwhile, reads
+/// come back short.
 #[derive(Debug, Clone)]
 pub struct Artifact {
     file: Arc<File>,
@@ -26,20 +26,20 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// The first `length` bytes of `file`.
+    /// Returns the artifact of the first `length` bytes of `file`.
     pub fn new(file: Arc<File>, length: u64) -> Self {
         Self { file, length }
     }
 
-    /// Opens the file at `path` below `dir`, which is a conversation's directory, for its writer: that
-    /// one's reading does not count as a use.
+    /// Opens the file at `path` below `dir`, the directory of a conversation, for its writer. Reads
+    /// do not count as a use.
     pub fn open(dir: &Dir, path: &RelPath) -> io::Result<Self> {
         let file = dir.open_file_at(path, OFlags::RDONLY | OFlags::NOATIME)?;
         let length = stat::stat_file(&file)?.size;
         Ok(Self::new(Arc::new(file), length))
     }
 
-    /// The file itself.
+    /// Returns the file.
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
@@ -57,7 +57,8 @@ impl Content for Artifact {
     }
 }
 
-/// Fills `buffer` from `offset` on. Fewer bytes come back only where the file ends.
+/// Fills `buffer` with the bytes from `offset` on, and returns their number. It is less than the
+/// length of `buffer` only if the file ends before.
 pub fn read_full_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
@@ -71,7 +72,8 @@ pub fn read_full_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<u
     Ok(done)
 }
 
-/// Appends whatever other processes do: the end is found and written to in one step.
+/// Appends `bytes` to `file`. The kernel finds the end and writes there in one step, so other
+/// processes may append at the same time.
 pub fn append_all(file: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let slices = [IoSlice::new(bytes)];

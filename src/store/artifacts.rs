@@ -10,52 +10,71 @@ use crate::model::is_scratch;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 
-/// Directories that are held open. Files of others are opened by their path, which takes longer.
-const HELD: usize = 64;
+/// The most directories that are kept open. Files in others are opened by their path, which takes
+/// longer.
+const OPEN_DIRS: usize = 64;
 
-/// The artifacts below a directory of a conversation, newest first: found, and not opened.
+/// The artifacts below a directory of a conversation, newest first. None of them is opened yet.
 ///
-/// The order is that of `Record::created`, and of the path where two have the same; without a
-/// record, what the disk says counts.
+/// They are ordered by `Record::created` and then by path. A file without a record counts as
+/// created when the disk says.
 #[derive(Debug)]
 pub struct Artifacts {
     base: Dir,
-    folders: Vec<Folder>,
-    files: Vec<Found>,
+    dirs: Vec<WalkedDir>,
+    files: Vec<ArtifactFile>,
 }
 
-/// What the artifacts of a conversation take.
+/// The number and size of the artifacts of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Used {
-    /// How many there are.
+pub struct Usage {
+    /// The number of artifacts.
     pub artifacts: u64,
-    /// Their bytes.
+    /// The sum of their sizes, in bytes.
     pub bytes: u64,
 }
 
-/// A directory that was walked.
+/// A directory of the walk.
 #[derive(Debug)]
-struct Folder {
-    /// From the base on; none for the base itself.
+struct WalkedDir {
+    /// The path relative to the base; `None` for the base itself.
     path: Option<RelPath>,
-    held: Option<Dir>,
+    open: Option<Dir>,
 }
 
+/// An artifact of the list.
 #[derive(Debug)]
-struct Found {
-    /// From the base on.
+struct ArtifactFile {
+    /// The path relative to the base.
     path: RelPath,
-    folder: usize,
+    /// The index of its directory in [`Artifacts::dirs`].
+    dir: usize,
+    /// In milliseconds since the epoch, as `Record::created`.
     created: i64,
 }
 
+impl Conversation {
+    /// Returns the paths of all artifacts on disk, with or without a record, in no order.
+    pub fn artifacts(&self) -> Result<Vec<RelPath>, StoreError> {
+        let found = Artifacts::of(self).map_err(|error| self.listing_error(error))?;
+        Ok(found.files.into_iter().map(|file| file.path).collect())
+    }
+
+    /// Counts the artifacts on disk and their bytes. Asks the disk for each of them.
+    pub fn usage(&self) -> Result<Usage, StoreError> {
+        let found = Artifacts::of(self).map_err(|error| self.listing_error(error))?;
+        let sizes = (0..found.len()).filter_map(|number| found.stat(number).ok());
+        let bytes = sizes.map(|stat| stat.size).sum();
+        Ok(Usage { artifacts: found.len() as u64, bytes })
+    }
+}
+
 impl Artifacts {
-    /// Finds the artifacts below the directory `base`; without one, all of the conversation.
-    ///
-    /// `entering` sees each directory before its names are read.
+    /// Finds the artifacts below the directory `base`, or all of the conversation if there is no
+    /// `base`. Calls `entering` with each directory before its names are read.
     pub fn below(
         conversation: &Conversation,
         base: Option<&RelPath>,
@@ -63,14 +82,14 @@ impl Artifacts {
     ) -> Result<Self, StoreError> {
         let dir = conversation.dir();
         let found = match base {
-            None => dir.try_clone().and_then(|dir| walk(dir, artifacts(), entering)),
-            Some(base) => dir.open_dir_at(base).and_then(|dir| walk(dir, None, entering)),
+            None => dir.try_clone().and_then(|dir| Self::walk(dir, artifacts(), entering)),
+            Some(base) => dir.open_dir_at(base).and_then(|dir| Self::walk(dir, None, entering)),
         };
-        let mut found = found.map_err(|error| conversation.listing_fault(error))?;
-        // As the manifest knows them.
+        let mut found = found.map_err(|error| conversation.listing_error(error))?;
+        // The manifest knows files by their paths in the conversation.
         let prefix = base.map_or_else(String::new, |base| format!("{base}/"));
         let paths = found.files.iter().map(|file| format!("{prefix}{}", file.path));
-        let created = conversation.created(paths)?;
+        let created = conversation.manifest().created(paths)?;
         for (number, created) in created.into_iter().enumerate() {
             found.files[number].created = created.unwrap_or_else(|| found.created_on_disk(number));
         }
@@ -78,109 +97,96 @@ impl Artifacts {
         Ok(found)
     }
 
-    /// How many there are.
+    /// Returns the number of artifacts.
     pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no artifacts.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// The path of one from the directory on.
+    /// Returns the path of the artifact `number`, relative to the directory.
     pub fn path(&self, number: usize) -> &RelPath {
         &self.files[number].path
     }
 
-    /// Opens one for reading.
+    /// Opens the artifact `number` for reading.
     pub fn open(&self, number: usize) -> io::Result<File> {
         let file = &self.files[number];
-        match &self.folders[file.folder].held {
-            Some(folder) => folder.open_file(file.path.file_name(), OFlags::RDONLY),
+        match &self.dirs[file.dir].open {
+            Some(dir) => dir.open_file(file.path.file_name(), OFlags::RDONLY),
             None => self.base.open_file_at(&file.path, OFlags::RDONLY),
         }
     }
 
-    /// All of a conversation, in no order.
-    pub(super) fn all(conversation: &Conversation) -> io::Result<Vec<RelPath>> {
-        let found = walk(conversation.dir().try_clone()?, artifacts(), |_| {})?;
-        Ok(found.files.into_iter().map(|file| file.path).collect())
+    /// Finds all artifacts of a conversation, in no order.
+    fn of(conversation: &Conversation) -> io::Result<Self> {
+        Self::walk(conversation.dir().try_clone()?, artifacts(), |_| {})
     }
 
-    /// How many artifacts a conversation has, and their bytes.
-    pub(super) fn used(conversation: &Conversation) -> io::Result<Used> {
-        let found = walk(conversation.dir().try_clone()?, artifacts(), |_| {})?;
-        let sizes = (0..found.len()).filter_map(|number| found.stat(number).ok());
-        let bytes = sizes.map(|stat| stat.size).sum();
-        Ok(Used { artifacts: found.len() as u64, bytes })
+    /// Finds all artifacts below `start` in `base`, in no order.
+    fn walk(base: Dir, start: Option<RelPath>, mut entering: impl FnMut(&Dir)) -> io::Result<Self> {
+        let start = WalkedDir { path: start, open: None };
+        let mut found = Self { base, dirs: vec![start], files: Vec::new() };
+        let mut next = 0;
+        while next < found.dirs.len() {
+            match found.open_dir(next) {
+                Ok(dir) => {
+                    entering(&dir);
+                    found.list(next, dir)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+            next += 1;
+        }
+        Ok(found)
     }
 
-    /// As `Conversation::fresh_record` has it. What is gone is the oldest.
+    fn open_dir(&self, number: usize) -> io::Result<Dir> {
+        match &self.dirs[number].path {
+            Some(path) => self.base.open_dir_at(path),
+            None => self.base.try_clone(),
+        }
+    }
+
+    /// Adds the files and directories in `dir`, which is the one with this `number`.
+    fn list(&mut self, number: usize, dir: Dir) -> io::Result<()> {
+        for entry in dir.entries()? {
+            let within = self.dirs[number].path.as_ref();
+            let Ok(path) = RelPath::below(within, &entry.name) else { continue };
+            match entry.kind {
+                FileType::Directory => self.dirs.push(WalkedDir { path: Some(path), open: None }),
+                FileType::File if !is_scratch(&entry.name) => {
+                    self.files.push(ArtifactFile { path, dir: number, created: 0 });
+                }
+                FileType::File | FileType::Other => {}
+            }
+        }
+        self.dirs[number].open = Some(dir).filter(|_| number < OPEN_DIRS);
+        Ok(())
+    }
+
+    /// Returns when the file was created according to the disk, as `Conversation::fresh_record`
+    /// does. A file that is gone sorts as the oldest.
     fn created_on_disk(&self, number: usize) -> i64 {
         self.stat(number).map_or(i64::MIN, |stat| stat.created().as_millis())
     }
 
     fn stat(&self, number: usize) -> io::Result<Stat> {
         let file = &self.files[number];
-        match &self.folders[file.folder].held {
-            Some(folder) => folder.stat(file.path.file_name()),
+        match &self.dirs[file.dir].open {
+            Some(dir) => dir.stat(file.path.file_name()),
             None => self.base.stat_at(&file.path),
         }
     }
 }
 
-/// Where the artifacts of a conversation are.
+/// Returns the directory of a conversation's artifacts.
 fn artifacts() -> Option<RelPath> {
     RelPath::new("artifacts").ok()
-}
-
-/// Finds all artifacts below `start` in `base`, in no order.
-fn walk(
-    base: Dir,
-    start: Option<RelPath>,
-    mut entering: impl FnMut(&Dir),
-) -> io::Result<Artifacts> {
-    let start = Folder { path: start, held: None };
-    let mut found = Artifacts { base, folders: vec![start], files: Vec::new() };
-    let mut next = 0;
-    while next < found.folders.len() {
-        match found.open_folder(next) {
-            Ok(folder) => {
-                entering(&folder);
-                found.list(next, folder)?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        next += 1;
-    }
-    Ok(found)
-}
-
-impl Artifacts {
-    fn open_folder(&self, number: usize) -> io::Result<Dir> {
-        match &self.folders[number].path {
-            Some(path) => self.base.open_dir_at(path),
-            None => self.base.try_clone(),
-        }
-    }
-
-    fn list(&mut self, number: usize, folder: Dir) -> io::Result<()> {
-        for entry in folder.entries()? {
-            let within = self.folders[number].path.as_ref();
-            let Ok(path) = RelPath::below(within, &entry.name) else { continue };
-            match entry.kind {
-                Kind::Directory => self.folders.push(Folder { path: Some(path), held: None }),
-                Kind::File if !is_scratch(&entry.name) => {
-                    self.files.push(Found { path, folder: number, created: 0 });
-                }
-                Kind::File | Kind::Other => {}
-            }
-        }
-        self.folders[number].held = Some(folder).filter(|_| number < HELD);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -232,6 +238,7 @@ mod tests {
         write(&temporary, "history/z");
         symlink("a", temporary.path().join("context/c/artifacts/tool/link")).unwrap();
         conversation
+            .manifest()
             .append(&[
                 record("artifacts/tool/a", 30),
                 record("artifacts/tool/b", 30),
@@ -246,17 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn more_directories_than_are_held() {
+    fn more_directories_than_are_kept_open() {
         let (temporary, conversation) = conversation();
-        for number in 0..HELD + 5 {
+        for number in 0..OPEN_DIRS + 5 {
             write(&temporary, &format!("artifacts/tool/d{number}/x"));
         }
-        assert_eq!(below(&conversation, None).len(), HELD + 5);
-        let used = Used { artifacts: (HELD + 5) as u64, bytes: (HELD + 5) as u64 * 4 };
-        assert_eq!(conversation.used().unwrap(), used);
+        assert_eq!(below(&conversation, None).len(), OPEN_DIRS + 5);
+        let usage = Usage { artifacts: (OPEN_DIRS + 5) as u64, bytes: (OPEN_DIRS + 5) as u64 * 4 };
+        assert_eq!(conversation.usage().unwrap(), usage);
         let mut entered = 0;
         Artifacts::below(&conversation, None, |_| entered += 1).unwrap();
-        assert_eq!(entered, HELD + 5 + 3);
+        assert_eq!(entered, OPEN_DIRS + 5 + 3);
     }
 
     #[test]

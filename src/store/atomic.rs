@@ -1,4 +1,4 @@
-//! The one way to give a small file its complete content at once.
+//! Writing a small file atomically.
 
 use std::ffi::OsStr;
 use std::hash::BuildHasher as _;
@@ -12,8 +12,8 @@ use rustix::fs::RenameFlags;
 use crate::store::dir::Dir;
 use crate::store::layout;
 
-/// Writes `bytes` as `name`: whoever opens `name`, now or after a crash, sees the old file or the
-/// new one, whole.
+/// Writes `bytes` to the file `name`. A reader of `name`, now or after a crash, sees either the old
+/// content or the new one.
 pub(super) fn write(dir: &Dir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
     let temporary = layout::temporary(RandomState::new().hash_one(std::process::id()));
     let written = write_and_rename(dir, temporary.as_ref(), name, bytes);

@@ -1,4 +1,4 @@
-//! Extended attributes: what a writer says of its file, kept with the file.
+//! Extended attributes: what a writer says about its file, stored with the file.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -13,13 +13,13 @@ use rustix::io::Errno;
 
 use crate::model::Said;
 
-/// What the names of ours begin with.
+/// The prefix of the attributes that ctxfs knows.
 const PREFIX: &str = "user.ctx.";
-/// Bytes that the kernel allows in one value.
+/// The longest value that the kernel allows, in bytes.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// What the attributes of `file` say. Nothing, where its disk has none; attributes that make no
-/// sense are passed over.
+/// Reads what the attributes of `file` say. Returns nothing if the disk has no attributes, and
+/// skips invalid ones.
 pub fn said_of(file: &File) -> io::Result<Said> {
     let mut said = Said::default();
     for name in attributes(file)? {
@@ -31,9 +31,10 @@ pub fn said_of(file: &File) -> io::Result<Said> {
     Ok(said)
 }
 
-/// Writes what is said to the attributes of `file`, and leaves the others alone.
+/// Writes `said` to the attributes of `file`. Leaves other attributes alone.
 ///
-/// A disk without attributes, or without room for a long value, is no error: the manifest has all.
+/// A disk without attributes, or without room for a long value, is not an error: the manifest has
+/// everything.
 pub fn set_said(file: &File, said: &Said) -> io::Result<()> {
     let exit_code = said.exit_code.map(|code| code.to_string());
     let duration_ms = said.duration_ms.map(|duration| duration.to_string());
@@ -57,9 +58,9 @@ pub fn set_said(file: &File, said: &Said) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes one attribute into `said`. False, and nothing taken, where the name is not one of ours or
-/// the value cannot be: it must be UTF-8, not empty, on one line (arguments excepted), and an exit
-/// code and a duration must be numbers.
+/// Stores the value of one attribute in `said`. Returns false and changes nothing if the name is
+/// not one of ctxfs or the value is invalid. A value must be UTF-8, not empty, and without control
+/// characters (except in arguments). An exit code and a duration must be numbers.
 pub fn parse_attribute(name: &str, value: &[u8], said: &mut Said) -> bool {
     let Some(key) = name.strip_prefix(PREFIX) else { return false };
     let Some(value) = std::str::from_utf8(value).ok().filter(|value| !value.is_empty()) else {
@@ -88,7 +89,7 @@ fn parse_number<N: FromStr>(value: &str, field: &mut Option<N>) -> bool {
     true
 }
 
-/// The names of all attributes; none, where the disk has none.
+/// Returns the names of all attributes. Returns an empty list if the disk has no attributes.
 pub fn attributes(file: &File) -> io::Result<Vec<OsString>> {
     let mut list = Vec::with_capacity(1024);
     match rustix::fs::flistxattr(file, spare_capacity(&mut list)) {
@@ -104,7 +105,7 @@ pub fn attributes(file: &File) -> io::Result<Vec<OsString>> {
     Ok(names.map(|name| OsStr::from_bytes(name).to_owned()).collect())
 }
 
-/// The value of one attribute, if the file has it.
+/// Returns the value of one attribute, if the file has it.
 pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let mut value = Vec::with_capacity(256);
     let mut got = rustix::fs::fgetxattr(file, name, spare_capacity(&mut value));
@@ -124,7 +125,7 @@ pub fn set_attribute(file: &File, name: &OsStr, value: &[u8], flags: XattrFlags)
     Ok(rustix::fs::fsetxattr(file, name, value, flags)?)
 }
 
-/// Removes one attribute; ENODATA where there is none.
+/// Removes one attribute. Fails with ENODATA if there is none.
 pub fn remove_attribute(file: &File, name: &OsStr) -> io::Result<()> {
     Ok(rustix::fs::fremovexattr(file, name)?)
 }

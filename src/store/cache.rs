@@ -1,12 +1,12 @@
-//! Results that took long to make, kept for whoever asks next.
+//! The cache of views that took long to compute.
 //!
-//! Each is a file in a directory of its own, named by a hash of all that it depends on: whatever
-//! changes, it is another name. Nothing in it is ever corrected, so nothing goes stale; what nobody
-//! asks for any more is the first to go when the directory passes its bound. It may be removed at
-//! any time, as a whole or file by file: who has a result open keeps it.
+//! Each result is a file in one directory, named by a hash of everything that it depends on. Any
+//! change leads to another name, so no result ever goes stale. The results that were used longest
+//! ago go when the directory passes its bound. The directory may be removed at any time, as a whole
+//! or file by file; a reader keeps the result that it has open.
 //!
-//! A result gets its name when it is complete, and counts only until the machine starts again: after
-//! a power cut nobody can tell which bytes have reached the disk.
+//! A result gets its name when it is complete. It is not used after the next boot: after a power
+//! cut it is unknown which bytes have reached the disk.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -28,17 +28,18 @@ use rustix::fs::UTIME_NOW;
 use crate::store::Store;
 use crate::store::dir::Dir;
 use crate::store::layout;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::stat_file;
 
-/// Raised when the same name would stand for other bytes though the version of ctxfs is the same.
+/// The format of names. Raised if the same name would stand for other bytes in the same version of
+/// ctxfs.
 const FORMAT: u32 = 1;
 
-/// This start of the machine.
+/// The id of the current boot.
 static BOOT: LazyLock<Option<String>> =
     LazyLock::new(|| std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok());
 
-/// The results of a store.
+/// The cached results of a store.
 #[derive(Debug, Clone)]
 pub struct Cache {
     store: Store,
@@ -49,7 +50,7 @@ pub struct Cache {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheKey(OsString);
 
-/// A result that is being written. Dropped before it is kept, it is gone.
+/// A result that is being written. Dropping it before it is kept removes it.
 #[derive(Debug)]
 pub struct Draft {
     dir: Dir,
@@ -58,8 +59,8 @@ pub struct Draft {
 }
 
 impl CacheKey {
-    /// The name of the result that depends on `parts`, on the version of ctxfs and on nothing else;
-    /// none, where nobody can tell one start of the machine from the next.
+    /// Returns the name of the result that depends on `parts`, on the version of ctxfs and on
+    /// nothing else. Returns `None` if one boot cannot be told from the next.
     pub fn of(parts: &[&[u8]]) -> Option<Self> {
         let boot = BOOT.as_ref()?;
         let version = env!("CARGO_PKG_VERSION");
@@ -72,37 +73,37 @@ impl CacheKey {
         Some(Self(hasher.finalize().to_hex().as_str().into()))
     }
 
-    /// The name: 64 hexadecimal digits.
+    /// Returns the name: 64 hexadecimal digits.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
 }
 
 impl Cache {
-    /// Of at most `bound` bytes.
+    /// Creates the cache of `store`, which holds at most `bound` bytes.
     pub(super) fn new(store: Store, bound: u64) -> Self {
         Self { store, bound }
     }
 
-    /// The result of this name, where it is kept; it counts as just used.
+    /// Opens the result of this name, if it is kept. It counts as just used.
     pub fn open(&self, key: &CacheKey) -> Option<File> {
         let file = self.dir().ok()?.open_file(&key.0, OFlags::RDONLY).ok()?;
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let used = Timestamps { last_access: now, last_modification: now };
-        // Where that is refused, the result goes a little earlier.
+        // If this fails, the result is removed a little earlier.
         rustix::fs::futimens(&file, &used).ok();
         Some(file)
     }
 
-    /// A new file for a result.
+    /// Creates a file for a result.
     pub fn draft(&self) -> io::Result<Draft> {
-        // Somebody may remove the directory at any time.
+        // The directory may be removed at any time.
         self.try_draft().or_else(|_| self.try_draft())
     }
 
-    /// Keeps a complete result under its name; whether it did. Not kept is one that is larger than
-    /// all results may be together, and one whose draft somebody has removed: such a result lasts as
-    /// long as its file is open.
+    /// Keeps a complete result under its name. Returns false if it cannot: the result is larger
+    /// than the bound of the cache, or its draft has been removed. Such a result lasts as long as
+    /// its file is open.
     pub fn keep(&self, draft: Draft, key: &CacheKey) -> io::Result<bool> {
         if stat_file(&draft.file)?.size > self.bound {
             return Ok(false);
@@ -140,7 +141,7 @@ impl Cache {
 }
 
 impl Draft {
-    /// The file, to write to and to read from.
+    /// Returns the file, open for reading and writing.
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
@@ -148,16 +149,16 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Kept, it has another name by now.
+        // If it was kept, it has another name by now.
         self.dir.unlink(&self.name).ok();
     }
 }
 
-/// Removes what was used longest ago until `bound` bytes are left, and what a process left behind
-/// that ended while it wrote.
+/// Removes the results that were used longest ago until `bound` bytes are left, and the drafts of
+/// processes that have ended.
 fn shrink(dir: &Dir, bound: u64) -> io::Result<()> {
     let mut kept = Vec::new();
-    for entry in dir.entries()?.into_iter().filter(|entry| entry.kind == Kind::File) {
+    for entry in dir.entries()?.into_iter().filter(|entry| entry.kind == FileType::File) {
         if is_draft(&entry.name) {
             remove_abandoned(dir, &entry.name);
         } else if let Ok(stat) = dir.stat(&entry.name) {
@@ -169,7 +170,7 @@ fn shrink(dir: &Dir, bound: u64) -> io::Result<()> {
     for (_, size, name) in kept {
         total = total.saturating_add(size);
         if total > bound {
-            // Another process may have been quicker.
+            // Another process may have removed it first.
             dir.unlink(&name).ok();
         }
     }
@@ -180,8 +181,8 @@ fn is_draft(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".ctxfs")
 }
 
-/// Who writes a draft holds its lock. Between making and locking it, it may be lost here: then it
-/// cannot be kept, and that is all.
+/// Removes a draft unless its writer holds its lock. A draft that is removed between its creation
+/// and its locking only fails to be kept.
 fn remove_abandoned(dir: &Dir, name: &OsStr) {
     let lock = FlockOperation::NonBlockingLockExclusive;
     if let Ok(file) = dir.open_file(name, OFlags::RDONLY)

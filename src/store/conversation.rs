@@ -2,8 +2,10 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 use std::path::PathBuf;
 use std::slice;
+use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
@@ -12,58 +14,73 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Said;
 use crate::model::State;
-use crate::store::artifacts::Artifacts;
-use crate::store::artifacts::Used;
 use crate::store::attributes;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
 use crate::store::lease::Lease;
-use crate::store::lease::lease_is_free;
-use crate::store::manifest::Held;
+use crate::store::lease::lease_of;
 use crate::store::manifest::Manifest;
-use crate::store::manifest::Position;
+use crate::store::manifest::ManifestLock;
 use crate::store::owner;
 use crate::store::stat;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 
-/// What is said of an artifact whose writer was never heard of again.
+/// The reason in the record of an artifact whose writer died.
 const DIED: &str = "its writer or the daemon stopped before it was closed";
 
-/// A conversation, open.
+/// An open conversation.
 ///
 /// Records are those on disk at the moment of the call, whichever process wrote them.
 #[derive(Debug)]
 pub struct Conversation {
     id: Component,
     path: PathBuf,
-    dir: Dir,
+    dir: Arc<Dir>,
     stat: Stat,
     manifest: Manifest,
 }
 
 impl Conversation {
-    /// `path` serves error messages only.
+    /// Opens the conversation in `dir`. `path` is the path of `dir`, for error messages.
     pub(super) fn new(id: Component, path: PathBuf, dir: Dir) -> io::Result<Self> {
         let stat = dir.stat_self()?;
-        Ok(Self { id, path, dir, stat, manifest: Manifest::default() })
+        let dir = Arc::new(dir);
+        let manifest = Manifest::new(Arc::clone(&dir), path.join(layout::MANIFEST));
+        Ok(Self { id, path, dir, stat, manifest })
     }
 
-    /// Its id.
+    /// Returns the id.
     pub fn id(&self) -> &Component {
         &self.id
     }
 
-    /// Its directory.
+    /// Returns the directory.
     pub fn dir(&self) -> &Dir {
         &self.dir
     }
 
-    /// The record of the file at `path`; none, where none was written or the file is gone.
+    /// Returns the manifest, the file of records.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Returns the path of the directory, for error messages.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns true if `stat` describes the directory of this conversation.
+    pub(super) fn is_at(&self, stat: &Stat) -> bool {
+        self.stat.same_file(stat)
+    }
+
+    /// Returns the record of the file at `path`, or `None` if no record was written or the file is
+    /// gone.
     ///
-    /// A record of removed content speaks of a file only where that is there as it was recorded:
-    /// then the removal was cut off before it happened, and the record is as if it had not begun.
+    /// A record of removed content counts only if the file is still there as it was recorded. Then
+    /// the removal was cut off before it happened, and the record is returned as it was before.
     pub fn record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         let record = self.last_record(path)?;
         Ok(record.and_then(|record| match record.removed {
@@ -72,32 +89,36 @@ impl Conversation {
         }))
     }
 
-    /// The record of content that was removed from `path`, where nothing is there since.
+    /// Returns the record of content that was removed from `path`, if no file is there now.
     pub fn removed(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         let record = self.last_record(path)?.filter(|record| record.removed.is_some());
         Ok(record.filter(|_| self.dir.stat_at(path).is_err()))
     }
 
-    /// Forgets what is recorded of `path`, whether its file was removed by a person now or by a
-    /// rule before. Answers what was.
+    /// Records that the file at `path` is gone, whether a person removed it now or a rule did
+    /// before. Returns the record until then.
     pub fn forget(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        let held = self.hold()?;
-        let forgotten = self.forget_held(&held, path);
-        drop(held);
-        self.tidy();
+        let lock = self.manifest.lock()?;
+        let forgotten = self.forget_locked(&lock, path);
+        drop(lock);
+        self.manifest.compact_if_wasteful();
         forgotten
     }
 
-    /// As [`Self::forget`], for who holds the manifest.
-    pub fn forget_held(&self, held: &Held, path: &RelPath) -> Result<Option<Record>, StoreError> {
+    /// Does what [`Self::forget`] does, for a caller that holds the lock of the manifest.
+    pub fn forget_locked(
+        &self,
+        lock: &ManifestLock,
+        path: &RelPath,
+    ) -> Result<Option<Record>, StoreError> {
         let Some(record) = self.last_record(path)? else { return Ok(None) };
         let gone = Record { state: State::Gone, analysis: None, removed: None, ..record.clone() };
-        self.add(held, slice::from_ref(&gone))?;
+        lock.append(slice::from_ref(&gone))?;
         Ok(Some(record))
     }
 
     fn last_record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        self.manifest.record(&self.dir, &path.to_text()).map_err(|error| self.fault("read", error))
+        self.manifest.record(&path.to_text())
     }
 
     fn is_there(&self, path: &RelPath, record: &Record) -> bool {
@@ -106,22 +127,15 @@ impl Conversation {
         self.dir.stat_at(path).is_ok_and(|stat| as_recorded(&stat))
     }
 
-    /// Where the record of the file at `path` stands, if there is one: the same place means the
-    /// same record. Cheaper than the record.
-    pub fn position(&self, path: &RelPath) -> Result<Option<Position>, StoreError> {
-        let position = self.manifest.position(&self.dir, &path.to_text());
-        position.map_err(|error| self.fault("read", error))
-    }
-
-    /// The record of the file at `path`, and, where there is none, one made from what the disk
-    /// and the file's attributes say.
+    /// Returns the record of the file at `path`. Without one, returns a record made from `stat` and
+    /// the file's attributes.
     pub fn record_for(&self, path: &RelPath, stat: &Stat) -> Result<Record, StoreError> {
         Ok(self
             .record(path)?
             .unwrap_or_else(|| Record { said: self.said(path), ..Self::fresh_record(path, stat) }))
     }
 
-    /// A first record of the file at `path`: sealed, of the first generation, not analysed.
+    /// Returns a first record of the file at `path`: sealed, generation 1, not analysed.
     pub fn fresh_record(path: &RelPath, stat: &Stat) -> Record {
         Record {
             path: path.to_text(),
@@ -137,105 +151,37 @@ impl Conversation {
         }
     }
 
-    /// The paths of all artifacts on disk, whether or not they have a record.
-    pub fn artifacts(&self) -> Result<Vec<RelPath>, StoreError> {
-        Artifacts::all(self).map_err(|error| self.listing_fault(error))
-    }
-
-    /// How many artifacts are on disk, and their bytes: asks the disk for each of them.
-    pub fn used(&self) -> Result<Used, StoreError> {
-        Artifacts::used(self).map_err(|error| self.listing_fault(error))
-    }
-
-    /// `Record::created` of those paths, as text, that have a record.
-    pub(super) fn created<P: AsRef<str>>(
-        &self,
-        paths: impl Iterator<Item = P>,
-    ) -> Result<Vec<Option<i64>>, StoreError> {
-        self.manifest.created(&self.dir, paths).map_err(|error| self.fault("read", error))
-    }
-
-    /// Whether each of those paths, as text, has a record that says live, in their order.
-    pub fn live<P: AsRef<str>>(
-        &self,
-        paths: impl Iterator<Item = P>,
-    ) -> Result<Vec<bool>, StoreError> {
-        self.manifest.live(&self.dir, paths).map_err(|error| self.fault("read", error))
-    }
-
-    /// All records of artifacts that are not gone, and of content that was removed by a rule, in the
-    /// order they were last recorded.
+    /// Returns all records of artifacts that are not gone, and of content that was removed by a
+    /// rule, in the order they were last recorded.
     pub fn records(&self) -> Result<Vec<Record>, StoreError> {
-        let records = self.manifest.records(&self.dir);
-        let mut records = records.map_err(|error| self.fault("read", error))?;
+        let mut records = self.manifest.records()?;
         records
             .retain(|record| RelPath::from_text(&record.path).is_ok_and(|path| path.is_artifact()));
         Ok(records)
     }
 
-    /// Adds records, each in force from now on. They stand together in the file, and nothing that
-    /// another thread or process adds comes between.
-    pub fn append(&self, records: &[Record]) -> Result<(), StoreError> {
-        let appended = self.manifest.append(&self.dir, records);
-        appended.map_err(|error| self.fault("append to", error))
-    }
-
-    /// Keeps every other thread and process from adding records until the answer is dropped. Whoever
-    /// waits here may wait for a process that has been stopped: it must not hold what views need.
-    pub fn hold(&self) -> Result<Held, StoreError> {
-        Held::wait(&self.dir).map_err(|error| self.fault("lock", error))
-    }
-
-    /// As [`Self::hold`]; none, where somebody else holds it.
-    #[cfg(all(test, feature = "shuttle"))]
-    pub(crate) fn hold_at_once(&self) -> Result<Option<Held>, StoreError> {
-        Held::at_once(&self.dir).map_err(|error| self.fault("lock", error))
-    }
-
-    /// Adds records while they are held. Who adds many calls `tidy` afterwards.
-    pub fn add(&self, held: &Held, records: &[Record]) -> Result<(), StoreError> {
-        held.add(records).map_err(|error| self.fault("append to", error))
-    }
-
-    /// Brings the records that were added to the disk.
-    pub(super) fn sync_records(&self, held: &Held) -> Result<(), StoreError> {
-        held.sync().map_err(|error| self.fault("sync", error))
-    }
-
-    /// Rewrites the manifest where it pays; must not be called while it is held.
-    pub fn tidy(&self) {
-        self.manifest.tidy(&self.dir);
-    }
-
-    /// A number that is another one whenever the records may have changed.
-    pub fn version(&self) -> Result<u64, StoreError> {
-        Manifest::version(&self.dir).map_err(|error| self.fault("look at", error))
-    }
-
-    /// Rewrites the manifest without the records that no longer count. `append` does this by
-    /// itself where it pays.
-    pub fn compact(&self) -> Result<(), StoreError> {
-        self.manifest.compact(&self.dir).map_err(|error| self.fault("rewrite", error))
-    }
-
-    /// Marks an artifact incomplete whose record says live, whose owner has ended and whose file
-    /// nobody writes: its writer or daemon died. Answers the new record; none, where the artifact is not of that kind, or the
-    /// disk cannot tell.
+    /// Marks the artifact at `path` as incomplete if its writer or daemon died: its record says
+    /// live, its owner has ended, and no process has the file open for writing.
     ///
-    /// For whoever meets a live record and is not its writer. Analysis is left to the caller.
+    /// Returns the new record, or `None` if the writer did not die or the disk cannot tell.
+    /// For callers that meet a live record and are not its writer. They do the analysis.
     pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        // Most live records have a writer; to find that out nobody has to wait.
+        // Most live records have a writer. Finding that out does not need the lock.
         match self.incomplete(path)? {
-            Some(_) => self.recover_held(&self.hold()?, path),
+            Some(_) => self.recover_locked(&self.manifest.lock()?, path),
             None => Ok(None),
         }
     }
 
-    /// As [`Self::recover`], for who holds the manifest.
-    pub fn recover_held(&self, held: &Held, path: &RelPath) -> Result<Option<Record>, StoreError> {
+    /// Does what [`Self::recover`] does, for a caller that holds the lock of the manifest.
+    pub fn recover_locked(
+        &self,
+        lock: &ManifestLock,
+        path: &RelPath,
+    ) -> Result<Option<Record>, StoreError> {
         let recovered = self.incomplete(path)?;
         if let Some(record) = &recovered {
-            self.add(held, slice::from_ref(record))?;
+            lock.append(slice::from_ref(record))?;
         }
         Ok(recovered)
     }
@@ -245,19 +191,20 @@ impl Conversation {
             return Ok(None);
         };
         let incomplete = self.incomplete_of(path, record);
-        incomplete.map_err(|error| self.fault_at("look at", path, error))
+        incomplete.map_err(|error| self.error_at("look at", path, error))
     }
 
-    /// What recovery makes of a live record. Its answer holds where no record can be added meanwhile: a
-    /// writer opens its file before it adds one, so either the writer is seen here, or its record
-    /// comes later.
+    /// Returns the record that recovery makes of a live one.
+    ///
+    /// The answer stays true while the lock of the manifest is held. A writer opens its file before
+    /// it appends a record, so either the open file is seen here or the record comes later.
     fn incomplete_of(&self, path: &RelPath, record: Record) -> io::Result<Option<Record>> {
         let file = match self.dir.open_file_at(path, OFlags::RDONLY) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        if record.owner.is_some_and(owner::lives) || lease_is_free(&file) != Lease::Free {
+        if record.owner.is_some_and(owner::lives) || lease_of(&file) != Lease::Free {
             return Ok(None);
         }
         let stat = stat::stat_file(&file)?;
@@ -271,47 +218,22 @@ impl Conversation {
         }))
     }
 
-    /// Whether the file at `path` is the output of `call`, as its record or its attributes say.
+    /// Returns true if the file at `path` is the output of `call`, by its record or its attributes.
     pub fn is_output_of(&self, path: &RelPath, call: &OsStr) -> Result<bool, StoreError> {
         let is = |said: Said| said.call.is_some_and(|said| call == &*said);
         let recorded = self.record(path)?.is_some_and(|record| is(record.said));
         Ok(recorded || is(self.said(path)))
     }
 
-    /// What the attributes of a file say; nothing, where it cannot be read.
+    /// Returns what the attributes of a file say, or nothing if it cannot be read.
     fn said(&self, path: &RelPath) -> Said {
         let file = self.dir.open_file_at(path, OFlags::RDONLY);
         file.and_then(|file| attributes::said_of(&file)).unwrap_or_default()
     }
 
-    /// What happened to the file at `path`.
-    pub(super) fn fault_at(
-        &self,
-        action: &'static str,
-        path: &RelPath,
-        source: io::Error,
-    ) -> StoreError {
-        StoreError::io(action, &self.path_of(path), source)
-    }
-
-    /// Where the file at `path` is, for messages.
-    pub(super) fn path_of(&self, path: &RelPath) -> PathBuf {
-        self.path.join(path.as_os_str())
-    }
-
-    /// Where a file of its history is, for messages.
-    pub(super) fn history_path(&self, name: &str) -> PathBuf {
-        self.path.join(layout::HISTORY).join(name)
-    }
-
-    /// Whether this is the directory that `stat` is about.
-    pub(super) fn is_at(&self, stat: &Stat) -> bool {
-        self.stat.same_file(stat)
-    }
-
-    /// Makes the directories that every conversation has.
-    pub(super) fn make_skeleton(&self) -> io::Result<()> {
-        for (name, inner) in layout::SKELETON {
+    /// Creates the directories that every conversation has.
+    pub(super) fn make_directories(&self) -> io::Result<()> {
+        for (name, inner) in layout::DIRECTORIES {
             self.dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
             let dir = self.dir.open_dir(name.as_ref())?;
             for name in *inner {
@@ -321,35 +243,31 @@ impl Conversation {
         Ok(())
     }
 
-    /// What happened to a file of it that somebody else looked at.
-    pub fn fault_of(&self, action: &'static str, path: &RelPath, source: io::Error) -> StoreError {
-        self.fault_at(action, path, source)
+    /// Wraps an error about the file at `path`.
+    pub(super) fn error_at(
+        &self,
+        action: &'static str,
+        path: &RelPath,
+        source: io::Error,
+    ) -> StoreError {
+        StoreError::io(action, &self.path.join(path.as_os_str()), source)
     }
 
-    /// What happened while artifacts were looked for.
-    pub(super) fn listing_fault(&self, source: io::Error) -> StoreError {
+    /// Wraps an error of listing the conversation's files.
+    pub(super) fn listing_error(&self, source: io::Error) -> StoreError {
         StoreError::io("list", &self.path, source)
-    }
-
-    /// What happened to what was counted.
-    pub(super) fn counts_fault(&self, action: &'static str, source: io::Error) -> StoreError {
-        StoreError::io(action, &self.path.join(layout::COUNTS), source)
-    }
-
-    fn fault(&self, action: &'static str, source: io::Error) -> StoreError {
-        StoreError::io(action, &self.path.join(layout::MANIFEST), source)
     }
 }
 
-/// Removes the store's own files from a conversation that has nothing else but empty directories
-/// that every conversation has; ENOTEMPTY otherwise, and then all of them are still there.
+/// Removes the store's own files and the empty standard directories from a conversation that holds
+/// nothing else. Fails with ENOTEMPTY otherwise, and has then removed nothing.
 pub(super) fn remove_bookkeeping(dir: &Dir) -> io::Result<()> {
     let entries = dir.entries()?;
     for entry in &entries {
         let name = OsStr::new(&entry.name);
-        let inner = layout::SKELETON.iter().find(|(skeleton, _)| name == *skeleton);
+        let inner = layout::DIRECTORIES.iter().find(|(standard, _)| name == *standard);
         match inner {
-            Some((_, inner)) if entry.kind == Kind::Directory => {
+            Some((_, inner)) if entry.kind == FileType::Directory => {
                 require_bare(&dir.open_dir(name)?, inner)?;
             }
             _ if layout::is_bookkeeping(name) => {}
@@ -358,19 +276,19 @@ pub(super) fn remove_bookkeeping(dir: &Dir) -> io::Result<()> {
     }
     for entry in &entries {
         match entry.kind {
-            Kind::Directory => remove_bare(dir, &entry.name)?,
-            Kind::File | Kind::Other => dir.unlink(&entry.name)?,
+            FileType::Directory => remove_bare(dir, &entry.name)?,
+            FileType::File | FileType::Other => dir.unlink(&entry.name)?,
         }
     }
     Ok(())
 }
 
-/// ENOTEMPTY unless `dir` holds nothing but empty directories of the names `inner`.
+/// Fails with ENOTEMPTY unless `dir` holds nothing but empty directories with names in `inner`.
 fn require_bare(dir: &Dir, inner: &[&str]) -> io::Result<()> {
     for entry in dir.entries()? {
         let known = inner.iter().any(|name| entry.name == *name);
         let bare = known
-            && entry.kind == Kind::Directory
+            && entry.kind == FileType::Directory
             && dir.open_dir(&entry.name)?.entries()?.is_empty();
         if !bare {
             return Err(rustix::io::Errno::NOTEMPTY.into());

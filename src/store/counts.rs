@@ -1,7 +1,7 @@
-//! What was counted of a conversation: a file of sums, one a line, that all processes add to.
+//! The counts of a conversation: a file of sums, one a line, that all processes append to.
 //!
-//! A line is what happened since the line before, of one day and one tool. Adding is one write under
-//! a lock; now and then the lines of a day and a tool are made one.
+//! A line holds what happened since the line before, on one day and with one tool. Adding is one
+//! write under a lock. Now and then the lines of a day and a tool are merged into one.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,17 +19,18 @@ use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
-use crate::store::manifest::Held;
+use crate::store::locked_lines::LockedLines;
 use crate::store::stat::stat_file;
 
-/// Bytes of the smallest file that is rewritten; beyond, it is each time that it passes a double.
+/// The smallest file that is rewritten, in bytes. A larger one is rewritten each time its size
+/// passes a power of two.
 const REWRITTEN: u64 = 64 * 1024;
-/// Bytes of a line at most; a longer one is none of ours.
+/// The longest line in bytes. A longer one was not written by ctxfs.
 const MOST_LINE: u64 = 1024 * 1024;
 
 impl Conversation {
-    /// Adds what happened at the moment `at`, in milliseconds since the epoch, with the outputs of
-    /// each tool.
+    /// Adds what happened with the outputs of each tool at the moment `at`, in milliseconds since
+    /// the epoch.
     pub fn count(
         &self,
         at: i64,
@@ -38,34 +39,39 @@ impl Conversation {
         let day = day(at);
         let counted = |(tool, counts)| Counted { day: day.clone(), tool, counts };
         let counted: Vec<Counted> = happened.into_iter().map(counted).collect();
-        self.add_counted(&counted).map_err(|error| self.counts_fault("add to", error))
+        add(self.dir(), &counted).map_err(|error| error_of(self, "add to", error))
     }
 
-    /// What was counted so far: the days in their order, and each day's tools.
+    /// Returns the counts so far, ordered by day and then by tool.
     pub fn counted(&self) -> Result<Vec<Counted>, StoreError> {
         match self.dir().open_file(layout::COUNTS.as_ref(), OFlags::RDONLY) {
-            Ok(file) => sums(&file).map_err(|error| self.counts_fault("read", error)),
+            Ok(file) => sums(&file).map_err(|error| error_of(self, "read", error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(self.counts_fault("read", error)),
+            Err(error) => Err(error_of(self, "read", error)),
         }
-    }
-
-    fn add_counted(&self, counted: &[Counted]) -> io::Result<()> {
-        if counted.is_empty() {
-            return Ok(());
-        }
-        let held = Held::wait_for(self.dir(), layout::COUNTS)?;
-        let before = stat_file(held.file())?.size;
-        held.add_lines(&lines(counted)?)?;
-        let after = stat_file(held.file())?.size;
-        if after >= REWRITTEN && (before | 1).ilog2() != (after | 1).ilog2() {
-            rewrite(self.dir(), held.file())?;
-        }
-        Ok(())
     }
 }
 
-/// Puts the sums in the place of the lines. Its caller holds the lock.
+/// Wraps an error about the file of counts.
+fn error_of(conversation: &Conversation, action: &'static str, source: io::Error) -> StoreError {
+    StoreError::io(action, &conversation.path().join(layout::COUNTS), source)
+}
+
+fn add(dir: &Dir, counted: &[Counted]) -> io::Result<()> {
+    if counted.is_empty() {
+        return Ok(());
+    }
+    let locked = LockedLines::wait(dir, layout::COUNTS)?;
+    let before = stat_file(locked.file())?.size;
+    locked.append(&lines(counted)?)?;
+    let after = stat_file(locked.file())?.size;
+    if after >= REWRITTEN && (before | 1).ilog2() != (after | 1).ilog2() {
+        rewrite(dir, locked.file())?;
+    }
+    Ok(())
+}
+
+/// Replaces the lines by their sums. The caller holds the lock.
 fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
     let sums = sums(file)?;
     let flags = OFlags::WRONLY | OFlags::TRUNC;
@@ -76,7 +82,7 @@ fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
     dir.rename(from, dir, to, RenameFlags::empty())
 }
 
-/// One sum for each day and tool. A line that is cut off, or is none, counts for nothing.
+/// Returns one sum for each day and tool. Skips lines that are cut off or invalid.
 fn sums(file: &File) -> io::Result<Vec<Counted>> {
     let mut sums: BTreeMap<(String, String), Counts> = BTreeMap::new();
     let mut reader = BufReader::new(file.try_clone()?);
@@ -100,7 +106,7 @@ fn lines(counted: &[Counted]) -> io::Result<Vec<u8>> {
     Ok(lines)
 }
 
-/// The day of a moment, UTC.
+/// Returns the UTC day of a moment, such as `2026-01-13`.
 fn day(millis: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
     time.strftime("%Y-%m-%d").to_string()

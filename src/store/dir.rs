@@ -23,54 +23,55 @@ use rustix::io::Errno;
 
 use crate::model::RelPath;
 use crate::store::stat;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::EXCL);
-/// No link on the way, nor at its end, and no way out.
+/// No links, neither on the way nor at its end, and no way out of the directory.
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// A directory held open.
 ///
-/// Every method is one system call or so, relative to it. A name is exactly one path component
-/// (EINVAL otherwise), and no symbolic link is ever followed (ELOOP or ENOTDIR), so nothing here
-/// reaches outside the directory, whatever somebody planted in it, and whenever. What opens as a file
-/// is a regular one: a fifo or a device (ELOOP) would wait for somebody, or do something.
+/// Every method is about one system call, relative to the directory. A name is exactly one path
+/// component (EINVAL otherwise), and symbolic links are never followed (ELOOP or ENOTDIR). So
+/// nothing here reaches outside the directory, whatever an attacker puts into it and whenever. Only
+/// regular files open as files: opening a fifo or a device (ELOOP) could block or have side
+/// effects.
 ///
-/// A directory on which another disk is mounted is a directory: who may mount may choose disks.
+/// A mount point counts as a directory, as a user who may mount may choose disks.
 #[derive(Debug)]
 pub struct Dir(OwnedFd);
 
-/// One name in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
-    /// The name.
+    /// The name of the entry.
     pub name: OsString,
-    /// What it stands for.
-    pub kind: Kind,
-    /// The inode.
+    /// The type of the file.
+    pub kind: FileType,
+    /// The inode number.
     pub ino: u64,
 }
 
 impl Dir {
-    /// Opens the directory at `path`. Links on the way there are followed: the caller chose it.
+    /// Opens the directory at `path`. Follows links on the way, as the caller chose the path.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
     }
 
-    /// The same directory, held once more.
+    /// Duplicates the descriptor. Both share their locks.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// The same directory, opened anew: with locks of its own.
+    /// Opens the same directory again, with locks of its own.
     pub(super) fn reopen(&self) -> io::Result<Self> {
         Ok(Self(rustix::fs::openat(&self.0, ".", DIRECTORY, Mode::empty())?))
     }
 
-    /// The descriptor itself.
+    /// Returns the descriptor.
     pub fn into_fd(self) -> OwnedFd {
         self.0
     }
@@ -80,52 +81,52 @@ impl Dir {
         Ok(Self(self.beneath(one(name)?, DIRECTORY, Mode::empty())?))
     }
 
-    /// Opens a directory any way below this one.
+    /// Opens a directory at any depth below this one.
     pub fn open_dir_at(&self, path: &RelPath) -> io::Result<Self> {
         Ok(Self(self.beneath(path.as_os_str(), DIRECTORY, Mode::empty())?))
     }
 
     /// Opens a file in this directory. Never creates one, whatever `flags` say. With
-    /// `OFlags::NOATIME`, reading it does not count as a use, where the system allows that.
+    /// `OFlags::NOATIME`, reads do not change the access time if the system allows that.
     pub fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
         let name = one(name)?;
         quietly(flags - CREATING, |flags| self.regular(name, flags, Mode::empty()))
     }
 
-    /// Opens a file any way below this directory. Never creates one.
+    /// Opens a file at any depth below this directory. Never creates one.
     pub fn open_file_at(&self, path: &RelPath, flags: OFlags) -> io::Result<File> {
         quietly(flags - CREATING, |flags| self.regular(path.as_os_str(), flags, Mode::empty()))
     }
 
-    /// Opens a file and creates it where it is missing; with `OFlags::EXCL` it must be missing.
-    /// The process's umask takes from `mode`.
+    /// Opens a file, and creates it if it is missing. With `OFlags::EXCL` it must be missing. The
+    /// umask of the process applies to `mode`.
     pub fn create_file(&self, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<File> {
         let flags = flags | OFlags::CREATE;
         self.regular(one(name)?, flags, permissions(mode))
     }
 
-    /// The attributes of what a name stands for; of a link, not of what it points to.
+    /// Returns the attributes of a file. For a link, returns those of the link itself.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         Ok(Stat::from(rustix::fs::statx(&self.0, one(name)?, flags, stat::WANTED)?))
     }
 
-    /// As [`Dir::stat`], any way below this directory.
+    /// Returns the attributes of a file at any depth below this directory, as [`Dir::stat`] does.
     pub fn stat_at(&self, path: &RelPath) -> io::Result<Stat> {
         stat::stat_open(self.beneath(path.as_os_str(), OFlags::PATH, Mode::empty())?)
     }
 
-    /// The attributes of this directory.
+    /// Returns the attributes of this directory.
     pub fn stat_self(&self) -> io::Result<Stat> {
         stat::stat_open(&self.0)
     }
 
-    /// Makes a directory. The process's umask takes from `mode`.
+    /// Creates a directory. The umask of the process applies to `mode`.
     pub fn mkdir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::mkdirat(&self.0, one(name)?, permissions(mode))?)
     }
 
-    /// Makes a directory unless it is there.
+    /// Creates a directory unless it exists.
     pub fn ensure_dir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         match self.mkdir(name, mode) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -143,7 +144,7 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.0, one(name)?, AtFlags::REMOVEDIR)?)
     }
 
-    /// Removes a file, or a directory with all that is in it.
+    /// Removes a file, or a directory with everything in it.
     pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
         match self.unlink(name) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::ISDIR) => {}
@@ -156,7 +157,7 @@ impl Dir {
         self.rmdir(name)
     }
 
-    /// Renames, within this directory or into another one.
+    /// Renames a file within this directory or into another one.
     pub fn rename(
         &self,
         from: &OsStr,
@@ -167,7 +168,7 @@ impl Dir {
         Ok(rustix::fs::renameat_with(&self.0, one(from)?, &to_dir.0, one(to)?, flags)?)
     }
 
-    /// All names, without `.` and `..`, in the order the disk gives them.
+    /// Returns all entries but `.` and `..`, in the order of the disk.
     pub fn entries(&self) -> io::Result<Vec<DirEntry>> {
         let mut found = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.0)? {
@@ -183,46 +184,47 @@ impl Dir {
         Ok(found)
     }
 
-    /// Changes permissions by name, also where the file can be neither read nor written.
+    /// Changes the permissions of a file, even one that can be neither read nor written.
     pub fn chmod(&self, name: &OsStr, mode: u32) -> io::Result<()> {
         let file = self.beneath(one(name)?, OFlags::PATH, Mode::empty())?;
-        if stat::stat_open(&file)?.kind() == Kind::Other {
+        if stat::stat_open(&file)?.kind() == FileType::Other {
             return Err(Errno::LOOP.into());
         }
         // A descriptor opened with O_PATH has no fchmod.
         Ok(rustix::fs::chmod(itself(&file), permissions(mode))?)
     }
 
-    /// Changes owner and group by name; `None` leaves one as it is.
+    /// Changes the owner and group of a file. `None` leaves one as it is.
     pub fn chown(&self, name: &OsStr, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
         Ok(rustix::fs::chownat(&self.0, one(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Changes times by name.
+    /// Changes the times of a file.
     pub fn utimens(&self, name: &OsStr, times: &Timestamps) -> io::Result<()> {
         Ok(rustix::fs::utimensat(&self.0, one(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Cuts or extends a file by name; needs write permission on it.
+    /// Truncates or extends a file. Needs write permission on it.
     pub fn set_len(&self, name: &OsStr, length: u64) -> io::Result<()> {
         self.open_file(name, OFlags::WRONLY)?.set_len(length)
     }
 
-    /// Brings the names in this directory to the disk.
+    /// Syncs the names in this directory to the disk.
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.0)?)
     }
 
-    /// The room on its disk.
+    /// Returns the sizes of the disk that holds the directory.
     pub fn space(&self) -> io::Result<rustix::fs::StatVfs> {
         Ok(rustix::fs::fstatvfs(&self.0)?)
     }
 
-    /// Kind by what the listing says, else by asking; `None` when it has just been removed.
-    fn kind(&self, name: &OsStr, listed: rustix::fs::FileType) -> io::Result<Option<Kind>> {
+    /// Returns the type of a file from the listing, or else from `stat`. Returns `None` if the file
+    /// has just been removed.
+    fn kind(&self, name: &OsStr, listed: rustix::fs::FileType) -> io::Result<Option<FileType>> {
         if listed != rustix::fs::FileType::Unknown {
-            return Ok(Some(Kind::from(listed)));
+            return Ok(Some(FileType::from(listed)));
         }
         match self.stat(name) {
             Ok(stat) => Ok(Some(stat.kind())),
@@ -231,10 +233,10 @@ impl Dir {
         }
     }
 
-    /// Opens a regular file, without waiting for whoever may be at the other end of something else.
+    /// Opens a regular file. Does not block on a fifo or a device.
     fn regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
         let file = match self.beneath(path, flags | OFlags::NONBLOCK, mode) {
-            // Somebody has a lease on it, which is worth waiting for, if it is a file.
+            // Another process has a lease on it. If it is a file, wait for the lease.
             Err(Errno::AGAIN) if !flags.contains(OFlags::NONBLOCK) => {
                 let held = self.beneath(path, OFlags::PATH, Mode::empty())?;
                 check_regular(&held)?;
@@ -246,8 +248,8 @@ impl Dir {
         Ok(File::from(file))
     }
 
-    /// Opens a name, or a path of several, in one call; on a kernel or in a sandbox without openat2,
-    /// one component after the other.
+    /// Opens a path of one or more components in one system call. Without openat2, in an old kernel
+    /// or a sandbox, opens one component after the other.
     fn beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat2(&self.0, path, all, mode, BENEATH) {
@@ -278,21 +280,22 @@ impl AsFd for Dir {
     }
 }
 
-/// The name of an open file under /proc: that very file, whatever became of the name it had.
+/// Returns the name of an open file under /proc, which leads to that file whatever became of its
+/// own name.
 fn itself(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 fn check_regular(file: &OwnedFd) -> io::Result<()> {
     match stat::stat_open(file)?.kind() {
-        Kind::File => Ok(()),
-        Kind::Directory => Err(Errno::ISDIR.into()),
-        Kind::Other => Err(Errno::LOOP.into()),
+        FileType::File => Ok(()),
+        FileType::Directory => Err(Errno::ISDIR.into()),
+        FileType::Other => Err(Errno::LOOP.into()),
     }
 }
 
-/// Opens with `flags`; where reading without a trace is refused, because somebody else owns the file,
-/// with a trace.
+/// Opens with `flags`. If `NOATIME` is refused, because another user owns the file, opens without
+/// it.
 fn quietly(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Result<File> {
     match open(flags) {
         Err(error)
@@ -305,7 +308,7 @@ fn quietly(flags: OFlags, open: impl Fn(OFlags) -> io::Result<File>) -> io::Resu
     }
 }
 
-/// `name`, if it is one component. Longer than the disk allows is left to the disk to refuse.
+/// Returns `name` if it is one component. A name that is too long is left to the disk to refuse.
 fn one(name: &OsStr) -> io::Result<&OsStr> {
     let bytes = name.as_bytes();
     if matches!(bytes, b"" | b"." | b"..") || memchr::memchr2(b'/', 0, bytes).is_some() {

@@ -1,4 +1,4 @@
-//! What can go wrong on the disk, with the path and what to do next.
+//! The errors of the store, each with its path and the next step.
 
 use std::io;
 use std::path::Path;
@@ -9,53 +9,53 @@ use rustix::io::Errno;
 /// A failure of the store. Every variant names the path it is about.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The disk refused.
+    /// A system call failed.
     #[error("cannot {action} `{path}`: {source}{}", next_step(source))]
     Io {
-        /// What was tried: a verb, such as `open`.
+        /// A verb for the attempt, such as `open`.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system answered.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The store was made by a later ctxfs.
+    /// A later version of ctxfs made the store.
     #[error(
         "the store `{path}` has format {found}, and this ctxfs knows formats up to {known}: \
          use the ctxfs that made it, or another store"
     )]
     Newer {
-        /// The store.
+        /// The path of the store.
         path: PathBuf,
-        /// Its format.
+        /// The format of the store.
         found: u32,
-        /// The newest format known.
+        /// The newest format that this version knows.
         known: u32,
     },
-    /// The format number is not one.
+    /// The VERSION file does not hold a number.
     #[error(
         "`{path}` does not hold a format number, so this may not be a store of ctxfs: \
          choose another directory, or write `1` into that file if you know it is one"
     )]
     NotAStore {
-        /// The VERSION file.
+        /// The path of the VERSION file.
         path: PathBuf,
     },
-    /// Somebody else writes the artifact now.
+    /// Another writer has the artifact open.
     #[error("`{path}` is being written now: wait until its writer is done, or use another call id")]
     Busy {
-        /// The artifact.
+        /// The path of the artifact.
         path: PathBuf,
     },
 }
 
 impl StoreError {
-    /// Wraps what the system answered to `action` on `path`.
+    /// Wraps the error of `action` on `path`.
     pub(crate) fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         Self::Io { action, path: path.to_owned(), source: source.into() }
     }
 
-    /// The path it is about.
+    /// Returns the path that the error is about.
     pub fn path(&self) -> &Path {
         match self {
             Self::Io { path, .. }
@@ -65,7 +65,7 @@ impl StoreError {
         }
     }
 
-    /// The errno behind it, where there is one.
+    /// Returns the errno, if there is one.
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Self::Io { source, .. } => source.raw_os_error(),
@@ -82,7 +82,7 @@ fn next_step(error: &io::Error) -> &'static str {
         Some(Errno::ACCESS | Errno::PERM) => "; check who owns it, or use another store",
         Some(Errno::ROFS) => "; use a store on a disk that can be written",
         Some(Errno::LOOP | Errno::NOTDIR) => {
-            "; inside a store there are no symbolic links: replace it by a plain directory or file"
+            "; a store has no symbolic links: replace it by a plain directory or file"
         }
         _ => "",
     }

@@ -1,4 +1,4 @@
-//! Whether anybody still writes to a file.
+//! Finding out if a file still has a writer.
 
 use std::fs::File;
 use std::io;
@@ -7,39 +7,41 @@ use std::os::fd::RawFd;
 use std::thread;
 use std::time::Duration;
 
-/// What a lease says of a file's writers.
+/// The answer of the kernel about the writers of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
-    /// Nobody has it open for writing, nor mapped so.
+    /// No process has the file open for writing or mapped for writing.
     Free,
-    /// Somebody has.
+    /// Some process has.
     Held,
-    /// This disk has no leases, or the file belongs to somebody else.
+    /// The disk has no leases, or the file belongs to another user.
     Unknown,
 }
 
-/// How often `settled` asks, and how much longer it waits each time: 30 ms in all.
+/// The number of times that [`settled`] asks.
 const ATTEMPTS: u32 = 4;
+/// The first pause of [`settled`]. The second is twice and the third three times as long: 30 ms in
+/// all.
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// `fcntl` command, absent from the `libc` crate for this platform.
+/// The `fcntl` command, which the `libc` crate lacks for this platform.
 const F_SETSIG: libc::c_int = 10;
 
-/// Whether any process still has `file` open for writing, or a writable mapping of it.
+/// Reports whether any process still has `file` open for writing, or has a writable mapping of it.
 ///
-/// `file` must be a descriptor opened read-only for this question alone: the answer counts every
-/// open file description, the caller's own writers too. It asks for a read lease, which the kernel
-/// grants only where there is no writer, and gives it back at once. In between, a writer's `open`
-/// waits (or, with `O_NONBLOCK`, is told EWOULDBLOCK).
-pub fn lease_is_free(file: &File) -> Lease {
+/// `file` must be opened read-only for this question alone, as every other open file description
+/// counts, including the caller's own. Asks for a read lease, which the kernel grants only if there
+/// is no writer, and gives it back at once. In between, `open` for writing waits, or fails with
+/// EWOULDBLOCK if `O_NONBLOCK` is set.
+pub fn lease_of(file: &File) -> Lease {
     match take(file) {
         Lease::Free => release(file.as_raw_fd()),
         lease => lease,
     }
 }
 
-/// As `lease_is_free`, but where the answer is `Free` the lease is kept until `file` is closed: who
-/// opens the file for writing meanwhile waits for that.
+/// Asks as [`lease_of`] does. If the answer is `Free`, keeps the lease until `file` is closed, and
+/// a process that opens the file for writing waits for that.
 pub(super) fn take(file: &File) -> Lease {
     let fd = file.as_raw_fd();
     // A writer that comes while the lease is held makes the kernel signal this process: with
@@ -54,22 +56,22 @@ pub(super) fn take(file: &File) -> Lease {
     }
 }
 
-/// As `lease_is_free`, but says `Held` only of a writer that is still there a moment later.
+/// Asks as [`lease_of`] does, but answers `Held` only if the writer is still there a moment later.
 ///
-/// A process that is being started has copies of the descriptors of the one that starts it, until
-/// it runs its program. Such a copy is no writer.
+/// A process between `fork` and `exec` has copies of the descriptors of its parent. Such a copy is
+/// not a writer.
 pub(super) fn settled(file: &File) -> Lease {
     for attempt in 1..ATTEMPTS {
-        match lease_is_free(file) {
+        match lease_of(file) {
             Lease::Held => thread::sleep(MOMENT * attempt),
             lease => return lease,
         }
     }
-    lease_is_free(file)
+    lease_of(file)
 }
 
 fn release(fd: RawFd) -> Lease {
-    // Should this fail, closing the descriptor gives the lease back.
+    // If this fails, closing the descriptor gives the lease back.
     let _released = fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK);
     Lease::Free
 }
@@ -94,7 +96,7 @@ mod tests {
     fn a_writer_is_seen_until_it_closes() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.into_temp_path();
-        let probe = || lease_is_free(&File::open(&path).unwrap());
+        let probe = || lease_of(&File::open(&path).unwrap());
         assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
         let _reader = File::open(&path).unwrap();
         assert_eq!(settled(&File::open(&path).unwrap()), Lease::Free);
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn a_descriptor_that_can_write_cannot_ask() {
         let file = tempfile::tempfile().unwrap();
-        assert_eq!(lease_is_free(&file), Lease::Held);
+        assert_eq!(lease_of(&file), Lease::Held);
     }
 
     /// With the signal that the kernel sends by default, this ends the test process.
@@ -122,7 +124,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..20_000 {
-                    lease_is_free(&File::open(&path).unwrap());
+                    lease_of(&File::open(&path).unwrap());
                 }
                 done.store(true, Ordering::Relaxed);
             });

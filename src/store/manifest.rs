@@ -1,8 +1,8 @@
 //! The manifest of a conversation: a file of records, one a line.
 //!
-//! The file only grows, under an exclusive `flock` of the file itself, until compaction puts a
-//! shorter one in its place. Readers take no lock: they index whole lines, and a line that is cut
-//! off or is no record counts for nothing. Who waits for the lock never holds the index.
+//! The file only grows, under an exclusive `flock` of the file itself, until compaction replaces it
+//! with a shorter one. Readers take no lock: they index whole lines, and skip a line that is cut
+//! off or is not a record. A thread that waits for the lock never holds the index.
 
 mod index;
 mod line;
@@ -14,218 +14,217 @@ use std::hash::Hasher as _;
 use std::io;
 use std::io::BufWriter;
 use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
-use rustix::fs::FlockOperation;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
 use crate::model::Record;
-use crate::store::artifact::read_full_at;
+use crate::model::RelPath;
 use crate::store::dir::Dir;
+use crate::store::error::StoreError;
 use crate::store::layout;
+use crate::store::locked_lines::LockedLines;
 use crate::store::manifest::index::Index;
-pub use crate::store::manifest::index::Position;
-use crate::store::stat;
+use crate::store::manifest::index::RecordLine;
+pub use crate::store::manifest::index::RecordPosition;
 
-/// The records of one conversation. Every method takes that conversation's directory.
-#[derive(Debug, Default)]
-pub(super) struct Manifest {
+/// The records of one conversation: those on disk at the moment of the call, whichever process
+/// wrote them.
+#[derive(Debug)]
+pub struct Manifest {
+    /// The conversation's directory.
+    dir: Arc<Dir>,
+    /// The path of the file, for error messages.
+    path: PathBuf,
     index: Mutex<Index>,
 }
 
 impl Manifest {
-    /// The last record of `path`, unless that one says it is gone.
-    pub(super) fn record(&self, dir: &Dir, path: &str) -> io::Result<Option<Record>> {
-        let mut index = self.index();
-        index.refresh(dir)?;
-        match index.find(path) {
-            Some((file, span)) => Ok(line::parse(&span.read(file)?)),
-            None => Ok(None),
-        }
+    /// Creates the manifest of the conversation in `dir`. `path` is the path of the file, for error
+    /// messages. Reads nothing yet.
+    pub(super) fn new(dir: Arc<Dir>, path: PathBuf) -> Self {
+        Self { dir, path, index: Mutex::default() }
     }
 
-    /// Where the record of `path` stands: another place whenever it may be another one. No more
-    /// than one `stat`, where the manifest has not changed.
-    pub(super) fn position(&self, dir: &Dir, path: &str) -> io::Result<Option<Position>> {
-        let mut index = self.index();
-        index.refresh(dir)?;
-        Ok(index.position(path))
+    /// Returns the last record of `path`, unless that record says the file is gone.
+    pub(super) fn record(&self, path: &str) -> Result<Option<Record>, StoreError> {
+        let index = self.refreshed_index()?;
+        let Some((file, line)) = index.find(path) else { return Ok(None) };
+        let bytes = line.read(file).map_err(|error| self.error("read", error))?;
+        Ok(line::parse(&bytes))
     }
 
-    /// `Record::created` of each path that has a record, in their order.
+    /// Returns the position of the record of the file at `path`, if there is one. Equal positions
+    /// mean the same record. Costs one `stat` while the manifest does not change.
+    pub fn position(&self, path: &RelPath) -> Result<Option<RecordPosition>, StoreError> {
+        Ok(self.refreshed_index()?.position(&path.to_text()))
+    }
+
+    /// Returns `Record::created` of each path that has a record, in the order of `paths`.
     pub(super) fn created<P: AsRef<str>>(
         &self,
-        dir: &Dir,
         paths: impl Iterator<Item = P>,
-    ) -> io::Result<Vec<Option<i64>>> {
-        let mut index = self.index();
-        index.refresh(dir)?;
+    ) -> Result<Vec<Option<i64>>, StoreError> {
+        let index = self.refreshed_index()?;
         Ok(paths.map(|path| index.created(path.as_ref())).collect())
     }
 
-    /// Whether the record of each path says that it is live, in their order.
-    pub(super) fn live<P: AsRef<str>>(
+    /// Reports for each of `paths`, in their order, whether its record says live.
+    pub fn live<P: AsRef<str>>(
         &self,
-        dir: &Dir,
         paths: impl Iterator<Item = P>,
-    ) -> io::Result<Vec<bool>> {
-        let mut index = self.index();
-        index.refresh(dir)?;
+    ) -> Result<Vec<bool>, StoreError> {
+        let index = self.refreshed_index()?;
         Ok(paths.map(|path| index.is_live(path.as_ref())).collect())
     }
 
-    /// The last record of every path that is not gone, oldest first.
-    pub(super) fn records(&self, dir: &Dir) -> io::Result<Vec<Record>> {
-        let mut index = self.index();
-        index.refresh(dir)?;
-        let Some((file, spans)) = index.current() else { return Ok(Vec::new()) };
-        drop(index);
-        let mut records = Vec::with_capacity(spans.len());
-        for span in spans {
-            records.extend(line::parse(&span.read(&file)?));
+    /// Returns the last record of every path that is not gone, oldest first.
+    pub(super) fn records(&self) -> Result<Vec<Record>, StoreError> {
+        let Some((file, lines)) = self.refreshed_index()?.current() else { return Ok(Vec::new()) };
+        let mut records = Vec::with_capacity(lines.len());
+        for line in lines {
+            let bytes = line.read(&file).map_err(|error| self.error("read", error))?;
+            records.extend(line::parse(&bytes));
         }
         Ok(records)
     }
 
-    /// Adds `records`, whole, in one write, and compacts where most of the file is of no use.
-    pub(super) fn append(&self, dir: &Dir, records: &[Record]) -> io::Result<()> {
+    /// Appends `records` in one write, so that nothing another thread or process appends comes
+    /// between them. Compacts the file if most of it is outdated.
+    pub fn append(&self, records: &[Record]) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
         }
-        Held::wait(dir)?.add(records)?;
-        self.tidy(dir);
+        let locked = LockedLines::wait(&self.dir, layout::MANIFEST);
+        let appended = locked.and_then(|lines| append(&lines, records));
+        appended.map_err(|error| self.error("append to", error))?;
+        self.compact_if_wasteful();
         Ok(())
     }
 
-    /// Compacts where most of the file is of no use.
-    pub(super) fn tidy(&self, dir: &Dir) {
-        if self.is_wasteful(dir) {
+    /// Waits for the lock, which keeps every other thread and process from appending.
+    ///
+    /// The wait may be for a process that has been stopped, so the caller must not hold anything
+    /// that views need.
+    pub fn lock(&self) -> Result<ManifestLock, StoreError> {
+        let lines = LockedLines::wait(&self.dir, layout::MANIFEST);
+        let lines = lines.map_err(|error| self.error("lock", error))?;
+        Ok(ManifestLock { lines, path: self.path.clone() })
+    }
+
+    /// Takes the lock as [`Self::lock`] does, or returns `None` if it is taken.
+    #[cfg(all(test, feature = "shuttle"))]
+    pub(crate) fn lock_at_once(&self) -> Result<Option<ManifestLock>, StoreError> {
+        let lines = LockedLines::at_once(&self.dir, layout::MANIFEST);
+        let lines = lines.map_err(|error| self.error("lock", error))?;
+        Ok(lines.map(|lines| ManifestLock { lines, path: self.path.clone() }))
+    }
+
+    /// Compacts the file if most of it is outdated. The caller must not hold the lock.
+    pub fn compact_if_wasteful(&self) {
+        if self.is_wasteful() {
             // All records are in; a rewrite that finds no room has lost nothing.
-            let _compacted = self.compact(dir);
+            let _compacted = self.compact();
         }
     }
 
-    /// Writes the file anew with nothing but the current records.
-    pub(super) fn compact(&self, dir: &Dir) -> io::Result<()> {
-        let held = Held::wait(dir)?;
+    /// Rewrites the file with nothing but the current records. [`Self::append`] does so when it
+    /// pays.
+    pub fn compact(&self) -> Result<(), StoreError> {
+        let rewritten = self.rewrite();
+        rewritten.map_err(|error| self.error("rewrite", error))
+    }
+
+    fn rewrite(&self) -> io::Result<()> {
+        let locked = LockedLines::wait(&self.dir, layout::MANIFEST)?;
         let mut index = self.index();
-        index.refresh(dir)?;
-        let Some((file, spans)) = index.current() else { return Ok(()) };
+        index.refresh(&self.dir)?;
+        let Some((file, lines)) = index.current() else { return Ok(()) };
         drop(index);
+        self.write_new(&file, lines)?;
+        let (from, to) = (layout::NEW_MANIFEST.as_ref(), layout::MANIFEST.as_ref());
+        self.dir.rename(from, &self.dir, to, RenameFlags::empty())?;
+        self.dir.sync()?;
+        drop(locked);
+        self.index().refresh(&self.dir)
+    }
+
+    /// Writes `lines` of `file` to the file that is to replace it.
+    fn write_new(&self, file: &File, lines: Vec<RecordLine>) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::TRUNC;
-        let new = dir.create_file(layout::NEW_MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
+        let new = self.dir.create_file(layout::NEW_MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
         let mut new = BufWriter::new(new);
-        for span in spans {
-            new.write_all(&span.read(&file)?)?;
+        for line in lines {
+            new.write_all(&line.read(file)?)?;
             new.write_all(b"\n")?;
         }
-        new.into_inner()?.sync_all()?;
-        let (from, to) = (layout::NEW_MANIFEST.as_ref(), layout::MANIFEST.as_ref());
-        dir.rename(from, dir, to, RenameFlags::empty())?;
-        dir.sync()?;
-        drop(held);
-        self.index().refresh(dir)
+        new.into_inner()?.sync_all()
     }
 
-    /// A number that is another one whenever the file is.
-    pub(super) fn version(dir: &Dir) -> io::Result<u64> {
-        let stat = match dir.stat(layout::MANIFEST.as_ref()) {
+    /// Returns a number that changes whenever the records may have changed.
+    pub fn version(&self) -> Result<u64, StoreError> {
+        let stat = match self.dir.stat(layout::MANIFEST.as_ref()) {
             Ok(stat) => stat,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            Err(error) => return Err(error),
+            Err(error) => return Err(self.error("look at", error)),
         };
         let mut hasher = DefaultHasher::new();
         (stat.dev, stat.ino, stat.size, stat.mtime).hash(&mut hasher);
         Ok(hasher.finish())
     }
 
-    /// Whether a rewrite pays. The index is asked as it stands, and brought up to date only to make
-    /// sure: whoever merely appends never loads it.
-    fn is_wasteful(&self, dir: &Dir) -> bool {
+    /// Returns true if a rewrite pays. Refreshes the index only if it looks so already: a process
+    /// that merely appends never loads the index.
+    fn is_wasteful(&self) -> bool {
         let mut index = self.index();
-        index.is_wasteful() && index.refresh(dir).is_ok() && index.is_wasteful()
+        index.is_wasteful() && index.refresh(&self.dir).is_ok() && index.is_wasteful()
+    }
+
+    fn refreshed_index(&self) -> Result<MutexGuard<'_, Index>, StoreError> {
+        let mut index = self.index();
+        index.refresh(&self.dir).map_err(|error| self.error("read", error))?;
+        Ok(index)
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn error(&self, action: &'static str, source: io::Error) -> StoreError {
+        StoreError::io(action, &self.path, source)
+    }
 }
 
-/// A manifest that nobody else can add to until this is dropped.
+/// The lock of a manifest: nobody else can append to it until this is dropped.
 #[derive(Debug)]
-pub struct Held(File);
+pub struct ManifestLock {
+    lines: LockedLines,
+    path: PathBuf,
+}
 
-impl Held {
-    /// Waits for the lock of the manifest, which is made where it is missing.
-    ///
-    /// Compaction may put another file in its place meanwhile, and a lock on the old one keeps
-    /// nobody out: then it begins again.
-    pub(super) fn wait(dir: &Dir) -> io::Result<Self> {
-        Self::wait_for(dir, layout::MANIFEST)
+impl ManifestLock {
+    /// Appends `records` in one write. After many records, call [`Manifest::compact_if_wasteful`]
+    /// once the lock is dropped.
+    pub fn append(&self, records: &[Record]) -> Result<(), StoreError> {
+        let appended = append(&self.lines, records);
+        appended.map_err(|error| StoreError::io("append to", &self.path, error))
     }
 
-    /// As [`Held::wait`], for another file of lines that is kept in the same way.
-    pub(super) fn wait_for(dir: &Dir, name: &str) -> io::Result<Self> {
-        let name = name.as_ref();
-        loop {
-            let flags = OFlags::RDWR | OFlags::APPEND;
-            let file = dir.create_file(name, flags, layout::FILE_MODE)?;
-            rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
-            let mine = stat::stat_file(&file)?;
-            match dir.stat(name) {
-                Ok(stat) if stat.same_file(&mine) => return Ok(Self(file)),
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                Ok(_) | Err(_) => {}
-            }
-        }
+    /// Syncs the appended records to the disk.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        self.lines.sync().map_err(|error| StoreError::io("sync", &self.path, error))
     }
+}
 
-    /// As [`Held::wait`]; none, where somebody else holds it. Nobody compacts meanwhile.
-    #[cfg(all(test, feature = "shuttle"))]
-    pub(super) fn at_once(dir: &Dir) -> io::Result<Option<Self>> {
-        let flags = OFlags::RDWR | OFlags::APPEND;
-        let file = dir.create_file(layout::MANIFEST.as_ref(), flags, layout::FILE_MODE)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self(file))),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Adds `records` at the end; a line that was cut off there gets its newline first.
-    pub(super) fn add(&self, records: &[Record]) -> io::Result<()> {
-        let mut lines = Vec::new();
-        line::print(records, &mut lines)?;
-        self.add_lines(&lines)
-    }
-
-    /// Adds whole lines, in the same way.
-    pub(super) fn add_lines(&self, lines: &[u8]) -> io::Result<()> {
-        if self.ends_with_newline()? {
-            return (&self.0).write_all(lines);
-        }
-        (&self.0).write_all(&[b"\n", lines].concat())
-    }
-
-    /// The file.
-    pub(super) fn file(&self) -> &File {
-        &self.0
-    }
-
-    /// Brings what was added to the disk.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-
-    fn ends_with_newline(&self) -> io::Result<bool> {
-        let size = stat::stat_file(&self.0)?.size;
-        let mut last = [b'\n'];
-        read_full_at(&self.0, size.saturating_sub(1), &mut last)?;
-        Ok(last == [b'\n'])
-    }
+fn append(lines: &LockedLines, records: &[Record]) -> io::Result<()> {
+    let mut printed = Vec::new();
+    line::print(records, &mut printed)?;
+    lines.append(&printed)
 }
 
 #[cfg(test)]

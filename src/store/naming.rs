@@ -1,4 +1,4 @@
-//! The name of an artifact, from the id of its call.
+//! Naming an artifact after the id of its call.
 
 use std::ffi::OsString;
 
@@ -7,32 +7,32 @@ use crate::model::Component;
 use crate::model::Json;
 use crate::model::is_scratch;
 
-/// Bytes of a call id that is used as it is: with an extension and the suffix of a view it stays
-/// below the 255 that a name may have.
+/// The longest call id that is used as it is, in bytes. With an extension and the suffix of a view
+/// the name stays below the limit of 255.
 const MOST_BYTES: usize = 200;
-/// Hexadecimal digits of a digest that stand for a call id.
+/// The hexadecimal digits of a digest that replace a call id.
 const DIGITS: usize = 32;
 
-/// What the artifact of a call is named, before its extension.
+/// Returns the name for the artifact of a call, without an extension.
 ///
-/// The id itself, where it can be a name: one component, not reserved, not scratch, not too long.
-/// Otherwise `call-` and a digest of the id, the same for the same id; its writer keeps the id in
+/// It is the id itself if that can be a name: one component, not reserved, not scratch and not too
+/// long. Otherwise it is `call-` and a digest of the id, and the writer keeps the id in
 /// `Said::call`.
 pub fn call_stem(call: &str) -> Component {
     Component::new(call).ok().filter(is_usable).unwrap_or_else(|| hashed(call))
 }
 
-/// What the artifact of a writer will be named.
+/// The choice of a name for the artifact of a writer.
 #[derive(Debug)]
 pub(super) enum Naming {
-    /// So.
+    /// The name itself.
     Given(Component),
-    /// By the stem of a call, with the extension that fits the content.
+    /// The stem for a call. The extension depends on the content.
     Call(Component),
 }
 
 impl Naming {
-    /// The name for content that is JSON, or is not.
+    /// Returns the name for content that is JSON, or that is not.
     pub(super) fn name(&self, json: bool) -> Component {
         match self {
             Self::Given(name) => name.clone(),
@@ -41,14 +41,14 @@ impl Naming {
     }
 }
 
-/// `<stem>.json` for one JSON value or JSON Lines, else `<stem>.txt`.
+/// Returns `<stem>.json` if the content is one JSON value or JSON Lines, else `<stem>.txt`.
 fn with_extension(stem: &Component, json: bool) -> Component {
     let mut name = OsString::from(stem);
     name.push(if json { ".json" } else { ".txt" });
     Component::new(name).unwrap_or_else(|_| stem.clone())
 }
 
-/// Whether the extension is `.json`.
+/// Returns true if content of this kind gets the extension `.json`.
 pub(super) fn is_json(json: &Json) -> bool {
     matches!(json, Json::Document { .. } | Json::Lines { .. })
 }

@@ -1,4 +1,4 @@
-//! Which process is to seal an artifact, and whether it lives.
+//! The process that is to seal an artifact.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -10,19 +10,19 @@ static ME: LazyLock<Option<Owner>> = LazyLock::new(|| {
     Some(Owner { pid, started: started(pid)? })
 });
 
-/// This process.
+/// Returns this process, or `None` if /proc is not available.
 pub fn this_process() -> Option<Owner> {
     *ME
 }
 
-/// Whether `owner` runs still. In another pid namespace nobody can tell, and it counts as gone:
-/// then the file itself tells whether it is still written.
+/// Returns true if `owner` is still running. From another pid namespace this cannot be seen, and
+/// the process counts as gone. Then the lease on the file tells if it is still being written.
 pub(super) fn lives(owner: Owner) -> bool {
     started(owner.pid) == Some(owner.started)
 }
 
-/// When a process started; none, where there is no such process, or it has ended and waits to be
-/// reaped.
+/// Returns the start time of a process, in clock ticks since boot. Returns `None` if there is no
+/// such process, or if it is a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, field 2, is in parentheses and may hold anything; field 3 is the state.

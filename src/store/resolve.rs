@@ -1,4 +1,4 @@
-//! From what a model gives back to the file that it means.
+//! Finding the file that a reference from a model means.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,14 +13,14 @@ use crate::store::Store;
 use crate::store::conversation::Conversation;
 use crate::store::error::StoreError;
 use crate::store::layout::is_bookkeeping;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
 impl Store {
-    /// The file that a handle, a reference or a path means, if there is one: its conversation and
-    /// its path in there.
+    /// Finds the file that a handle, a reference or a path means. Returns its conversation and its
+    /// path in there.
     ///
-    /// Only files that have views are found: no scratch, none of the store's own, and nothing
-    /// outside the store, whatever `text` is and whatever links somebody planted.
+    /// Finds only files that have views: no scratch files, no files of the store itself and nothing
+    /// outside the store, whatever `text` is and whatever links the store contains.
     pub fn resolve(&self, text: &str) -> Result<Option<(Component, RelPath)>, StoreError> {
         for (id, path) in readings(text) {
             let Some(conversation) = self.conversation(&id)? else { continue };
@@ -40,13 +40,13 @@ fn is_kept(path: &RelPath) -> bool {
 
 fn is_file(conversation: &Conversation, path: &RelPath) -> Result<bool, StoreError> {
     match conversation.dir().stat_at(path) {
-        Ok(stat) => Ok(stat.kind() == Kind::File),
+        Ok(stat) => Ok(stat.kind() == FileType::File),
         Err(error) if is_absence(&error) => Ok(false),
-        Err(error) => Err(conversation.fault_at("look at", path, error)),
+        Err(error) => Err(conversation.error_at("look at", path, error)),
     }
 }
 
-/// Links are not there either.
+/// Returns true if the error means that there is no such file. A link counts as no file.
 fn is_absence(error: &io::Error) -> bool {
     let absent = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
     Errno::from_io_error(error).is_some_and(|errno| absent.contains(&errno))

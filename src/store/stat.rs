@@ -1,4 +1,4 @@
-//! What the disk knows of a file.
+//! The attributes that the disk has of a file.
 
 use std::fs::File;
 use std::io;
@@ -8,91 +8,91 @@ use rustix::fs::Statx;
 use rustix::fs::StatxFlags;
 use rustix::fs::StatxTimestamp;
 
-/// A moment, as the disk keeps it.
+/// A point in time, as the disk stores it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
-    /// Seconds since the epoch; negative before it.
+    /// Seconds since the epoch, negative before it.
     pub seconds: i64,
-    /// Nanoseconds on top, below one billion.
+    /// Nanoseconds to add, below one billion.
     pub nanos: u32,
 }
 
 impl Time {
-    /// Nanoseconds since the epoch, as `Record::modified` keeps them.
+    /// Returns nanoseconds since the epoch, as in `Record::modified`.
     pub fn as_nanos(self) -> i64 {
         self.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(self.nanos))
     }
 
-    /// Milliseconds since the epoch, as `Record::created` keeps them.
+    /// Returns milliseconds since the epoch, as in `Record::created`.
     pub fn as_millis(self) -> i64 {
         self.seconds.saturating_mul(1000).saturating_add(i64::from(self.nanos / 1_000_000))
     }
 }
 
-/// Attributes of a file or directory.
+/// The attributes of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// The disk it is on.
+    /// The device number of the disk.
     pub dev: u64,
-    /// Its inode there.
+    /// The inode number.
     pub ino: u64,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Blocks of 512 bytes that it takes.
+    /// The blocks of 512 bytes that it takes.
     pub blocks: u64,
-    /// Kind and permissions, as `st_mode`.
+    /// The type and the permissions, as in `st_mode`.
     pub mode: u32,
-    /// Names it has.
+    /// The number of names.
     pub nlink: u32,
-    /// Owner.
+    /// The owner.
     pub uid: u32,
-    /// Group.
+    /// The group.
     pub gid: u32,
-    /// Last read.
+    /// The time of the last read.
     pub atime: Time,
-    /// Last change of the bytes.
+    /// The time of the last change of the bytes.
     pub mtime: Time,
-    /// Last change of anything.
+    /// The time of the last change of bytes or attributes.
     pub ctime: Time,
-    /// Creation, where the disk keeps it.
+    /// The time of creation, if the disk stores it.
     pub born: Option<Time>,
 }
 
 impl Stat {
-    /// What it is.
-    pub fn kind(&self) -> Kind {
-        Kind::from(rustix::fs::FileType::from_raw_mode(self.mode))
+    /// Returns the type of the file.
+    pub fn kind(&self) -> FileType {
+        FileType::from(rustix::fs::FileType::from_raw_mode(self.mode))
     }
 
-    /// Whether both are about the same file.
+    /// Returns true if both describe the same file.
     pub fn same_file(&self, other: &Self) -> bool {
         (self.dev, self.ino) == (other.dev, other.ino)
     }
 
-    /// Whether both are about the same file, and nothing of it has changed in between.
-    pub fn is_as(&self, other: &Self) -> bool {
+    /// Returns true if both describe the same file and it has not changed in between.
+    pub fn is_unchanged(&self, other: &Self) -> bool {
         let moment = |stat: &Self| (stat.size, stat.mtime, stat.ctime);
         self.same_file(other) && moment(self) == moment(other)
     }
 
-    /// When it was made, or, where the disk does not know, last modified.
+    /// Returns the time of creation, or of the last change if the disk does not store it.
     pub fn created(&self) -> Time {
         self.born.unwrap_or(self.mtime)
     }
 }
 
-/// What a name stands for.
+/// The type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileType {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// Anything else: a link, fifo, socket or device. ctxfs makes none, and follows none.
+    /// Anything else: a link, fifo, socket or device. ctxfs creates none and follows none.
     Other,
 }
 
-impl From<rustix::fs::FileType> for Kind {
+impl From<rustix::fs::FileType> for FileType {
     fn from(kind: rustix::fs::FileType) -> Self {
         match kind {
             rustix::fs::FileType::RegularFile => Self::File,
@@ -102,15 +102,17 @@ impl From<rustix::fs::FileType> for Kind {
     }
 }
 
-/// The attributes of an open file.
+/// Returns the attributes of an open file.
 pub fn stat_file(file: &File) -> io::Result<Stat> {
     stat_open(file)
 }
 
+/// Returns the attributes of an open file or directory.
 pub(super) fn stat_open(file: impl std::os::fd::AsFd) -> io::Result<Stat> {
     Ok(Stat::from(rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?))
 }
 
+/// The fields to ask the kernel for.
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 impl From<Statx> for Stat {

@@ -109,7 +109,7 @@ fn a_conversation_made_anew_is_another_one() {
     assert!(store.conversation(&id("c7")).unwrap().is_none());
     let new = store.create_conversation(&id("c7")).unwrap();
     assert!(!Arc::ptr_eq(&old, &new));
-    let error = old.append(&[Record::default()]).unwrap_err();
+    let error = old.manifest().append(&[Record::default()]).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
     assert!(error.path().ends_with("context/c7/manifest.jsonl"));
 }
@@ -118,7 +118,7 @@ fn a_conversation_made_anew_is_another_one() {
 fn a_conversation_goes_when_it_is_empty() {
     let (_temporary, store) = store();
     let conversation = store.create_conversation(&id("c7")).unwrap();
-    conversation.append(&[Record::default()]).unwrap();
+    conversation.manifest().append(&[Record::default()]).unwrap();
     let file = store.root().join("context/c7/artifacts/tool/x.txt");
     fs::write(&file, "x").unwrap();
     let error = store.remove_conversation(&id("c7")).unwrap_err();
@@ -150,7 +150,7 @@ fn links_out_of_the_store_are_not_followed() {
     assert!(dir.open_file(link, OFlags::RDONLY).is_err());
     assert!(dir.set_len(link, 0).is_err());
     assert!(dir.chmod(link, 0o777).is_err());
-    assert_eq!(dir.stat(link).unwrap().kind(), Kind::Other);
+    assert_eq!(dir.stat(link).unwrap().kind(), FileType::Other);
     assert!(dir.open_file_at(&path("artifacts/tool/secret.txt"), OFlags::RDONLY).is_err());
     assert!(Artifact::open(dir, &path("link")).is_err());
     assert!(
@@ -167,7 +167,7 @@ fn a_manifest_that_is_a_link_is_neither_read_nor_written() {
     fs::write(&outside, "").unwrap();
     let conversation = store.create_conversation(&id("c")).unwrap();
     symlink(&outside, store.root().join("context/c/manifest.jsonl")).unwrap();
-    assert!(conversation.append(&[Record::default()]).is_err());
+    assert!(conversation.manifest().append(&[Record::default()]).is_err());
     assert!(conversation.record(&path("a")).is_err());
     assert_eq!(fs::read(&outside).unwrap(), b"");
 }
@@ -210,7 +210,7 @@ fn a_directory_does_what_directories_do() {
     let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
     dir.utimens(a, &times).unwrap();
     let stat = dir.stat(a).unwrap();
-    assert_eq!((stat.size, stat.mode & 0o7777, stat.kind()), (5000, 0o444, Kind::File));
+    assert_eq!((stat.size, stat.mode & 0o7777, stat.kind()), (5000, 0o444, FileType::File));
     assert_eq!(stat.mtime.as_nanos(), 1_000_000_000_000_007);
     let metadata = fs::metadata(store.root().join("context/a")).unwrap();
     assert_eq!((stat.ino, stat.dev), (metadata.ino(), metadata.dev()));
@@ -219,9 +219,13 @@ fn a_directory_does_what_directories_do() {
     let error = dir.rename(a, dir, b, RenameFlags::NOREPLACE).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     dir.rename(a, &dir.open_dir(b).unwrap(), a, RenameFlags::empty()).unwrap();
-    let entry = DirEntry { name: b.into(), kind: Kind::Directory, ino: dir.stat(b).unwrap().ino };
+    let entry =
+        DirEntry { name: b.into(), kind: FileType::Directory, ino: dir.stat(b).unwrap().ino };
     assert_eq!(dir.entries().unwrap(), [entry]);
-    assert_eq!(dir.open_dir_at(&path("b")).unwrap().stat_self().unwrap().kind(), Kind::Directory);
+    assert_eq!(
+        dir.open_dir_at(&path("b")).unwrap().stat_self().unwrap().kind(),
+        FileType::Directory
+    );
     dir.open_dir(b).unwrap().unlink(a).unwrap();
     dir.rmdir(b).unwrap();
     dir.sync().unwrap();
@@ -242,7 +246,7 @@ fn a_file_without_a_record_gets_one_from_the_disk() {
     assert_eq!(record.said, said);
     assert_eq!(record.modified, stat.mtime.as_nanos());
     let known = Record { generation: 7, ..record };
-    conversation.append(std::slice::from_ref(&known)).unwrap();
+    conversation.manifest().append(std::slice::from_ref(&known)).unwrap();
     assert_eq!(conversation.record_for(&path, &stat).unwrap(), known);
 }
 

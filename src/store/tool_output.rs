@@ -1,4 +1,4 @@
-//! The layout of hosts that keep outputs in a directory of their own, beside their work.
+//! The directory of outputs that some agent hosts keep beside their work.
 
 use std::fs::DirBuilder;
 use std::fs::File;
@@ -16,22 +16,22 @@ use rustix::fs::OFlags;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
-/// The time in a name, UTC.
+/// The format of the UTC time in a name.
 const STAMP: &str = "%Y%m%d_%H%M%S";
-/// Characters of a tool's name that go into a file's.
+/// The most characters of a tool's name that go into a file name.
 const TOOL_CHARS: usize = 80;
-/// How many outputs of one tool a second may have.
+/// The most outputs of one tool in a second.
 const MOST_A_SECOND: u32 = 10_000;
-/// What stands for a tool without a name.
+/// The name of a tool that has none.
 const NAMELESS: &str = "tool";
 const PREFIX: &str = "tool_";
 const SUFFIX: &str = ".json";
 
 /// A directory of files named `tool_<YYYYMMDD_HHMMSS>_<tool>.json`, each one complete output.
 ///
-/// Other files in it are never touched, and no link in it is followed.
+/// Never touches other files in the directory, and follows no link in it.
 #[derive(Debug)]
 pub struct ToolOutputDir {
     dir: Dir,
@@ -39,7 +39,7 @@ pub struct ToolOutputDir {
 }
 
 impl ToolOutputDir {
-    /// Opens the directory at `path`, and makes it where it is missing.
+    /// Opens the directory at `path`, and creates it if it is missing.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let mut make = DirBuilder::new();
         make.recursive(true).mode(layout::DIRECTORY_MODE);
@@ -48,8 +48,9 @@ impl ToolOutputDir {
         Ok(Self { dir, path: path.to_owned() })
     }
 
-    /// A new file for an output of `tool`, open for reading and writing, and its path as the
-    /// directory was named. Never one that is there already: the second of a second ends in `-2`.
+    /// Creates a file for an output of `tool`. Returns it open for reading and writing, with its
+    /// path relative to where the directory was opened. A second output in the same second gets the
+    /// suffix `-2`, so that no file is replaced.
     pub fn create(&self, tool: &str, now: SystemTime) -> Result<(File, PathBuf), StoreError> {
         let stem = format!("{PREFIX}{}_{}", stamp(now), plain(tool));
         for number in 1..=MOST_A_SECOND {
@@ -66,24 +67,26 @@ impl ToolOutputDir {
         Err(StoreError::io("make", &self.path.join(stem), error))
     }
 
-    /// Brings the names to the disk.
+    /// Syncs the names in the directory to the disk.
     pub fn sync(&self) -> Result<(), StoreError> {
         self.dir.sync().map_err(|error| StoreError::io("sync", &self.path, error))
     }
 
-    /// Whether `path` is an output in this directory.
+    /// Returns true if `path` is an output in this directory.
     pub fn holds(&self, path: &str) -> bool {
         let Some(name) = Path::new(path).strip_prefix(&self.path).ok().and_then(Path::to_str)
         else {
             return false;
         };
-        is_output(name) && self.dir.stat(name.as_ref()).is_ok_and(|stat| stat.kind() == Kind::File)
+        is_output(name)
+            && self.dir.stat(name.as_ref()).is_ok_and(|stat| stat.kind() == FileType::File)
     }
 
-    /// Removes the outputs that were last written longer than `age` before `now`; returns how many.
+    /// Removes the outputs that were last written more than `age` before `now`. Returns their
+    /// number.
     ///
-    /// Only regular files whose names are exactly of this layout. One that another process removes
-    /// meanwhile is no failure.
+    /// Removes only regular files whose names match the layout exactly. A file that another process
+    /// removes meanwhile is not an error.
     pub fn expire(&self, age: Duration, now: SystemTime) -> Result<u64, StoreError> {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let oldest = now.saturating_sub(age).as_nanos() as i64;
@@ -100,7 +103,7 @@ impl ToolOutputDir {
         let is_old = self
             .dir
             .stat(name.as_ref())
-            .map(|stat| stat.kind() == Kind::File && stat.mtime.as_nanos() < oldest);
+            .map(|stat| stat.kind() == FileType::File && stat.mtime.as_nanos() < oldest);
         let removed = match is_old {
             Ok(true) => self.dir.unlink(name.as_ref()).map(|()| true),
             other => other,
@@ -117,7 +120,7 @@ fn stamp(now: SystemTime) -> String {
     Timestamp::try_from(now).unwrap_or_default().strftime(STAMP).to_string()
 }
 
-/// The letters, digits, `-` and `_` of a tool's name, with `_` for anything else.
+/// Returns a tool's name with anything but letters, digits, `-` and `_` replaced by `_`.
 fn plain(tool: &str) -> String {
     let plain = |c: char| if is_plain(c) { c } else { '_' };
     let name: String = tool.chars().take(TOOL_CHARS).map(plain).collect();
@@ -128,7 +131,7 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
-/// Whether a name is of this layout, to the last character.
+/// Returns true if a name matches the layout, to the last character.
 fn is_output(name: &str) -> bool {
     let inner = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
     let Some((date, (time, tool))) = inner

@@ -1,4 +1,4 @@
-//! Noticing that something has changed in a directory, whoever changes it.
+//! Noticing changes in directories, by any process.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::store::dir::Dir;
 
-/// What changes the names in a directory, or the bytes of its files.
+/// The events that change the names in a directory or the bytes of its files.
 const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::DELETE_SELF)
@@ -21,41 +21,41 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVE)
     .union(WatchFlags::MOVE_SELF);
 
-/// A trap for changes in some directories.
+/// A set of watched directories (inotify).
 ///
-/// The kernel reports what any process of this machine changes, before the call that changes it
-/// returns; not what is written through a mapping, nor what other machines do on a network disk. It
-/// keeps a word of each change until somebody asks, and no more than 16,384 of them by default.
+/// The kernel reports changes by any process of this machine, before the call that makes the change
+/// returns. It reports neither writes through a mapping nor changes by other machines on a network
+/// disk. It queues events until they are read, by default at most 16,384.
 #[derive(Debug)]
 pub struct Watch(OwnedFd);
 
 impl Watch {
-    /// Watches nothing yet. Fails where the user has too many already (`max_user_instances` of
-    /// inotify(7)), or where a sandbox forbids it.
+    /// Creates an empty set. Fails if the user has too many (`max_user_instances` of inotify(7)),
+    /// or if a sandbox forbids it.
     pub fn new() -> io::Result<Self> {
         Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
     }
 
-    /// Watches `dir`, not what is below the directories in it, from now on. Quick where it is
-    /// watched already; else it takes the longer, the more files of it the kernel has in mind.
+    /// Watches `dir` from now on, but not the directories in it. Fast if `dir` is watched already.
+    /// Otherwise the time grows with the number of its files in the kernel's cache.
     pub fn add(&self, dir: &Dir) -> io::Result<()> {
-        // Its name under /proc is the very directory that is open.
+        // The name under /proc leads to the open directory itself.
         let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
         inotify::add_watch(&self.0, link, CHANGES | WatchFlags::ONLYDIR)?;
         Ok(())
     }
 
-    /// Whether anything has changed since this was last asked. Where so, there may be other
-    /// directories now: they must be added.
-    pub fn has_sprung(&self) -> bool {
+    /// Reports whether anything has changed since the last call. If so, there may be new
+    /// directories, which the caller must add.
+    pub fn has_changed(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.0, &mut buffer);
-        let mut sprung = false;
+        let mut changed = false;
         loop {
             match events.next() {
-                Ok(_) => sprung = true,
+                Ok(_) => changed = true,
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return sprung,
+                Err(Errno::AGAIN) => return changed,
                 Err(_) => return true,
             }
         }
@@ -91,10 +91,10 @@ mod tests {
         ];
         watch.add(&dir).unwrap();
         for (what, change) in changes {
-            assert!(!watch.has_sprung(), "before: {what}");
+            assert!(!watch.has_changed(), "before: {what}");
             change();
-            assert!(watch.has_sprung(), "{what}");
-            assert!(!watch.has_sprung(), "after: {what}");
+            assert!(watch.has_changed(), "{what}");
+            assert!(!watch.has_changed(), "after: {what}");
         }
     }
 
@@ -108,8 +108,8 @@ mod tests {
         fs::read(&file).unwrap();
         fs::read_dir(temporary.path()).unwrap().count();
         drop(File::options().append(true).open(&file).unwrap());
-        assert!(!watch.has_sprung());
+        assert!(!watch.has_changed());
         fs::remove_dir_all(Path::new(temporary.path())).unwrap();
-        assert!(watch.has_sprung());
+        assert!(watch.has_changed());
     }
 }

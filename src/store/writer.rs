@@ -1,6 +1,6 @@
 //! Writing an artifact without a mount.
 
-mod start;
+mod new_file;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -28,32 +28,32 @@ use crate::store::naming;
 use crate::store::naming::Naming;
 use crate::store::owner::this_process;
 use crate::store::stat;
-use crate::store::stat::Kind;
-use crate::store::writer::start::Start;
-pub(super) use crate::store::writer::start::open_folder;
+use crate::store::stat::FileType;
+use crate::store::writer::new_file::NewFile;
+pub(super) use crate::store::writer::new_file::open_folder;
 
-/// What is said of an artifact whose writer was dropped.
+/// The reason in the record of an artifact whose writer was dropped.
 const DROPPED: &str = "its writer stopped before it was closed";
 
-/// Streams one artifact to its plain file, and analyses it on the way.
+/// A writer that streams one artifact to its plain file and analyses it on the way.
 ///
 /// Every byte is in the file before `write` returns, under a name that readers see, and the record
-/// says live. `seal` makes it complete; a writer that is dropped leaves an incomplete artifact, and
-/// one that is killed leaves a live one that `Conversation::recover` will find.
+/// says live. `seal` completes the artifact. A writer that is dropped leaves an incomplete
+/// artifact. One that is killed leaves a live artifact, which `Conversation::recover` handles.
 ///
-/// An artifact that is there already stays until the new one is complete, which has a scratch name
-/// so long, and no record. Then it gives way as a whole: its readers keep the bytes they have open,
-/// and the new one is its next generation. One that ends incomplete replaces nothing: its bytes
-/// stay under the scratch name.
+/// If there is an artifact of the same name, the new one has a scratch name and no record until it
+/// is complete. Then it replaces the old one as its next generation, and readers keep the bytes
+/// that they have open. A new one that ends incomplete replaces nothing and stays under its scratch
+/// name.
 pub struct ArtifactWriter {
     conversation: Arc<Conversation>,
     folder: Folder,
     dir: Dir,
     file: File,
-    /// Where the bytes are by now.
+    /// The current path of the file.
     path: RelPath,
     naming: Naming,
-    /// Whether it has a scratch name until it is complete.
+    /// True if the file has a scratch name until it is complete.
     replaces: bool,
     record: Record,
     analyzer: Analyzer,
@@ -61,7 +61,7 @@ pub struct ArtifactWriter {
 }
 
 impl ArtifactWriter {
-    /// Begins the artifact `name`. `StoreError::Busy` where somebody writes it now.
+    /// Begins the artifact `name`. Fails with `StoreError::Busy` if it has a writer already.
     pub fn create(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -71,12 +71,13 @@ impl ArtifactWriter {
         Self::begin(conversation, folder, Naming::Given(name.clone()), said)
     }
 
-    /// Begins the artifact of a call, and names it: `<call>.txt`, which `seal` renames to
-    /// `<call>.json` where the content is one JSON value or JSON Lines. So its bytes, and its
-    /// views, are there while it is written, and what is cut off by a crash is text. What the call
-    /// left before, under either name, gives way when this one is complete.
+    /// Begins the artifact of a call. It is named `<call>.txt`, which `seal` renames to
+    /// `<call>.json` if the content is one JSON value or JSON Lines. So its bytes and views are
+    /// available while it is written, and an output that a crash cuts off is text. An earlier
+    /// output of the call, under either name, is replaced when this one is complete.
     ///
-    /// A call id that cannot be a name becomes a digest (`call_stem`); `Said::call` keeps it.
+    /// A call id that cannot be a name becomes a digest (see `call_stem`), and `Said::call` keeps
+    /// it.
     pub fn create_for_call(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -96,8 +97,8 @@ impl ArtifactWriter {
         let path = RelPath::artifact(folder, &naming.name(false));
         let fault = |error| fault(conversation, &path, error);
         let dir = open_folder(conversation.dir(), folder).map_err(fault)?;
-        let held = conversation.hold()?;
-        let Start { file, name, replaces } = Start::new(&dir, &naming).map_err(fault)?;
+        let lock = conversation.manifest().lock()?;
+        let NewFile { file, name, replaces } = NewFile::new(&dir, &naming).map_err(fault)?;
         attributes::set_said(&file, &said).map_err(fault)?;
         let stat = stat::stat_file(&file).map_err(fault)?;
         let path = RelPath::artifact(folder, &name);
@@ -110,7 +111,7 @@ impl ArtifactWriter {
             ..Conversation::fresh_record(&path, &stat)
         };
         if !replaces {
-            conversation.add(&held, slice::from_ref(&record))?;
+            lock.append(slice::from_ref(&record))?;
         }
         let conversation = Arc::clone(conversation);
         let analyzer = match folder {
@@ -132,29 +133,30 @@ impl ArtifactWriter {
         })
     }
 
-    /// Where it is, from the conversation on. `seal` may still change the extension, see
+    /// Returns the path in the conversation. `seal` may still change the extension, see
     /// `create_for_call`.
     pub fn path(&self) -> &RelPath {
         &self.path
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
         self.analyzer.seen()
     }
 
-    /// What is known only now, such as an exit code; recorded when it is sealed.
+    /// Adds what is known only now, such as an exit code. It is recorded when the artifact is
+    /// sealed.
     pub fn say(&mut self, newer: &Said) {
         self.record.said.update(newer);
     }
 
-    /// Closes it as complete: synced, analysed and recorded.
+    /// Completes the artifact: it is synced, analysed and recorded.
     pub fn seal(mut self) -> Result<Record, StoreError> {
         self.close(State::Sealed)
     }
 
-    /// Closes it as lacking its end, and says why. One that was to replace another stays under its
-    /// scratch name, which is the path of the answer.
+    /// Closes the artifact as incomplete for the reason `why`. One that was to replace another
+    /// stays under its scratch name, which is the path of the returned record.
     pub fn seal_incomplete(mut self, why: &str) -> Result<Record, StoreError> {
         self.close(State::Incomplete(why.to_owned()))
     }
@@ -172,19 +174,19 @@ impl ArtifactWriter {
             self.closed = true;
         } else {
             self.put_in_place(analysis)?;
-            self.conversation.tidy();
+            self.conversation.manifest().compact_if_wasteful();
         }
         self.dir.sync().map_err(|error| self.fault(error))?;
         Ok(self.record.clone())
     }
 
-    /// Gives it the name that is to stay, records it, and removes what the same call left under its
-    /// other name: in this order, so that at any moment a complete output of the call is there.
+    /// Gives the file its final name, records it, and removes the earlier output of the call under
+    /// its other name. In this order there is a complete output of the call at any moment.
     fn put_in_place(&mut self, analysis: Analysis) -> Result<(), StoreError> {
         let json = naming::is_json(&analysis.json);
         let goal = RelPath::artifact(self.folder, &self.naming.name(json));
         let left = RelPath::artifact(self.folder, &self.naming.name(!json));
-        let held = self.conversation.hold()?;
+        let lock = self.conversation.manifest().lock()?;
         let left = Some(left).filter(|left| *left != goal && *left != self.path);
         let left = left.map_or(Ok(None), |left| self.left_by_the_call(left))?;
         let mut records = Vec::with_capacity(3);
@@ -198,15 +200,16 @@ impl ArtifactWriter {
         }
         self.record = self.measure(analysis)?;
         records.push(self.record.clone());
-        self.conversation.add(&held, &records)?;
+        lock.append(&records)?;
         self.closed = true;
         let removed = left.map_or(Ok(()), |left| self.dir.unlink(left.file_name()));
         removed.map_err(|error| self.fault(error))
     }
 
-    /// `path`, where it is the file of an earlier output of the same call.
+    /// Returns `path` if an earlier output of the same call is there.
     fn left_by_the_call(&self, path: RelPath) -> Result<Option<RelPath>, StoreError> {
-        let is_file = self.dir.stat(path.file_name()).is_ok_and(|stat| stat.kind() == Kind::File);
+        let is_file =
+            self.dir.stat(path.file_name()).is_ok_and(|stat| stat.kind() == FileType::File);
         let Some(call) = self.record.said.call.as_deref().filter(|_| is_file) else {
             return Ok(None);
         };
@@ -214,8 +217,8 @@ impl ArtifactWriter {
         Ok(Some(path).filter(|_| is_of_call))
     }
 
-    /// Renames it to `goal`, as the generation after those that give way. Answers the record of the
-    /// name that it had, if it had one.
+    /// Renames the file to `goal`. Its generation follows those of the artifacts that it replaces.
+    /// Returns the record that removes its former name, if that was recorded.
     fn rename(
         &mut self,
         goal: RelPath,
@@ -235,14 +238,14 @@ impl ArtifactWriter {
         Ok(gone)
     }
 
-    /// The generation of the artifact at `path`; 0, where there is none.
+    /// Returns the generation of the artifact at `path`, or 0 if there is none.
     fn generation_of(&self, path: &RelPath) -> Result<u64, StoreError> {
         let unrecorded = u64::from(self.dir.stat(path.file_name()).is_ok());
         Ok(self.conversation.record(path)?.map_or(unrecorded, |record| record.generation))
     }
 
-    /// The record, with what the disk says now. The analysis is left out where it does not speak of
-    /// the whole file, because somebody else wrote to it too.
+    /// Returns the record with the current size and time. Leaves out the analysis if it does not
+    /// cover the whole file, because another process wrote to it too.
     fn measure(&self, analysis: Analysis) -> Result<Record, StoreError> {
         let stat = stat::stat_file(&self.file).map_err(|error| self.fault(error))?;
         Ok(Record {
@@ -254,7 +257,7 @@ impl ArtifactWriter {
     }
 
     fn fault(&self, error: io::Error) -> StoreError {
-        self.conversation.fault_at("close", &self.path, error)
+        self.conversation.error_at("close", &self.path, error)
     }
 }
 
@@ -273,7 +276,7 @@ impl Write for ArtifactWriter {
 impl Drop for ArtifactWriter {
     fn drop(&mut self) {
         if !self.closed {
-            // There is nobody to tell; the record still says live, and recovery will meet it.
+            // The error has no receiver. The record still says live, and recovery handles that.
             let _closed = self.close(State::Incomplete(DROPPED.to_owned()));
         }
     }
@@ -287,8 +290,10 @@ impl fmt::Debug for ArtifactWriter {
 
 fn fault(conversation: &Conversation, path: &RelPath, error: io::Error) -> StoreError {
     match error.kind() {
-        io::ErrorKind::ResourceBusy => StoreError::Busy { path: conversation.path_of(path) },
-        _ => conversation.fault_at("write", path, error),
+        io::ErrorKind::ResourceBusy => {
+            StoreError::Busy { path: conversation.path().join(path.as_os_str()) }
+        }
+        _ => conversation.error_at("write", path, error),
     }
 }
 

@@ -101,7 +101,7 @@ fn fill(path: &Path, count: usize) {
     let store = Store::open(path).unwrap();
     let conversation = store.create_conversation(&Component::new("c").unwrap()).unwrap();
     let records: Vec<_> = (0..count).map(|number| leave(&path.join("context/c"), number)).collect();
-    conversation.append(&records).unwrap();
+    conversation.manifest().append(&records).unwrap();
 }
 
 fn leave(dir: &Path, number: usize) -> Record {

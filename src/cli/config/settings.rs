@@ -140,8 +140,8 @@ impl Settings {
     }
 
     /// How much is kept.
-    pub(in crate::cli) fn keep(&self) -> keep::Rules {
-        keep::Rules {
+    pub(in crate::cli) fn keep(&self) -> keep::RetentionRules {
+        keep::RetentionRules {
             age: self.number(Key::KeepAge).map(Duration::from_secs),
             conversation: self.number(Key::KeepConversation),
             store: self.number(Key::KeepStore),

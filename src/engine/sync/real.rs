@@ -14,7 +14,7 @@ pub(crate) use parking_lot::RwLock;
 pub(crate) use parking_lot::RwLockReadGuard;
 
 use crate::store::Conversation;
-use crate::store::Held;
+use crate::store::ManifestLock;
 use crate::store::StoreError;
 
 /// The highest nice value; see setpriority(2).
@@ -33,6 +33,6 @@ pub(crate) fn now() -> Instant {
 }
 
 /// Locks the manifest of `conversation`, and waits for other processes that hold it.
-pub(crate) fn lock_manifest(conversation: &Conversation) -> Result<Held, StoreError> {
-    conversation.hold()
+pub(crate) fn lock_manifest(conversation: &Conversation) -> Result<ManifestLock, StoreError> {
+    conversation.manifest().lock()
 }

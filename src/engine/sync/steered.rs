@@ -21,7 +21,7 @@ pub(crate) use shuttle::sync::mpsc;
 pub(crate) use shuttle_dashmap::DashMap;
 
 use crate::store::Conversation;
-use crate::store::Held;
+use crate::store::ManifestLock;
 use crate::store::StoreError;
 
 /// A limit nobody waits for: such a wait ends when it is notified.
@@ -128,9 +128,9 @@ impl Condvar {
 
 /// Locks the manifest of `conversation`, and gives the others a turn while it is taken: the
 /// kernel's own lock would stop them all.
-pub(crate) fn lock_manifest(conversation: &Conversation) -> Result<Held, StoreError> {
+pub(crate) fn lock_manifest(conversation: &Conversation) -> Result<ManifestLock, StoreError> {
     loop {
-        match conversation.hold_at_once()? {
+        match conversation.manifest().lock_at_once()? {
             Some(held) => return Ok(held),
             None => pass(Duration::ZERO),
         }

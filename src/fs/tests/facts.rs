@@ -38,7 +38,7 @@ fn record(fixture: &Fixture, name: &str, change: impl FnOnce(&mut Record)) {
     let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
     let mut record = fixture.record(name).unwrap();
     change(&mut record);
-    conversation.append(&[record]).unwrap();
+    conversation.manifest().append(&[record]).unwrap();
 }
 
 #[test]

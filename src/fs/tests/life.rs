@@ -258,7 +258,7 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
     let conversation = fixture.fs.engine().conversation(&Component::new("c1").unwrap()).unwrap();
     let path = RelPath::new("artifacts/tool/a.txt").unwrap();
     let live = conversation.record(&path).unwrap().unwrap();
-    conversation.append(&[Record { owner: None, ..live }]).unwrap();
+    conversation.manifest().append(&[Record { owner: None, ..live }]).unwrap();
     let next = Fixture::of(Fixture::serve(&fixture.dir, EngineOptions::default()), &fixture);
     let summary = next.text("a.txt.summary");
     assert!(summary.lines().next().unwrap().contains("INCOMPLETE"), "{summary}");

@@ -1,4 +1,4 @@
-//! The content of a member, hashed as it passes.
+//! Readers that hash the content of a member.
 
 use std::fs::File;
 use std::io;
@@ -7,35 +7,37 @@ use std::io::Read;
 
 use crate::store::archive::BLOCK;
 
-/// Exactly so many bytes of a file.
-pub(super) struct Content<'a> {
+/// A reader of exactly `length` bytes of a file, which hashes them and reports progress.
+pub(super) struct MemberContent<'a> {
     input: BufReader<io::Take<&'a File>>,
     left: u64,
+    /// The digest of the bytes so far.
     pub(super) hasher: blake3::Hasher,
     progress: &'a mut dyn FnMut(u64),
-    pub(super) failed: Option<Failed>,
+    /// The reason why a read failed. `tar` does not pass errors on unchanged.
+    pub(super) failed: Option<ReadFailure>,
 }
 
-/// Why they could not be read.
-pub(super) enum Failed {
-    /// There are fewer.
+/// The reason why the content of a file could not be read.
+pub(super) enum ReadFailure {
+    /// The file is shorter.
     Short,
-    /// The disk refused.
+    /// A read failed.
     Disk(io::Error),
 }
 
-impl<'a> Content<'a> {
+impl<'a> MemberContent<'a> {
     pub(super) fn new(file: &'a File, length: u64, progress: &'a mut dyn FnMut(u64)) -> Self {
         let input = BufReader::with_capacity(BLOCK, file.take(length));
         Self { input, left: length, hasher: blake3::Hasher::new(), progress, failed: None }
     }
 }
 
-impl Read for Content<'_> {
+impl Read for MemberContent<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.input.read(buffer) {
             Ok(0) if self.left > 0 && !buffer.is_empty() => {
-                self.failed = Some(Failed::Short);
+                self.failed = Some(ReadFailure::Short);
                 Err(io::ErrorKind::UnexpectedEof.into())
             }
             Ok(count) => {
@@ -46,20 +48,20 @@ impl Read for Content<'_> {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
             Err(error) => {
-                self.failed = Some(Failed::Disk(error));
+                self.failed = Some(ReadFailure::Disk(error));
                 Err(io::ErrorKind::Other.into())
             }
         }
     }
 }
 
-/// Whatever is read, and its digest so far.
-pub(super) struct Hashed<R> {
+/// A reader that hashes what it reads.
+pub(super) struct HashingReader<R> {
     pub(super) content: R,
     pub(super) hasher: blake3::Hasher,
 }
 
-impl<R: Read> Read for Hashed<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.content.read(buffer)?;
         self.hasher.update(&buffer[..count]);

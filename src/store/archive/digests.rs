@@ -15,18 +15,18 @@ use crate::store::archive::ArchiveError;
 use crate::store::archive::BLOCK;
 use crate::store::archive::Flaw;
 
-/// The list, as it is being made: in a file, since there may be more of it than fits into memory.
+/// A list of digests that is being written to a file, as it may not fit into memory.
 pub(super) struct Digests(BufWriter<File>);
 
 impl Digests {
-    /// In `file`, which is empty.
+    /// Creates a list in the empty file `file`.
     pub(super) fn new(file: File) -> Self {
         Self(BufWriter::new(file))
     }
 
-    /// Adds a file of the archive: its name in there, and its digest in hexadecimal digits.
+    /// Adds a file of the archive by its name there, with its digest in hexadecimal digits.
     pub(super) fn add(&mut self, name: &[u8], digest: &str) -> io::Result<()> {
-        // As b3sum marks and writes a name with backslashes.
+        // The notation of b3sum for a name with backslashes.
         let escaped = name.find_byte(b'\\').is_some();
         let mark = if escaped { "\\" } else { "" };
         write!(self.0, "{mark}{digest}  ")?;
@@ -34,7 +34,7 @@ impl Digests {
         self.0.write_all(b"\n")
     }
 
-    /// The list from its beginning, and its length.
+    /// Returns the list, at its beginning, and its length.
     pub(super) fn finish(self) -> io::Result<(File, u64)> {
         let mut file = self.0.into_inner().map_err(io::IntoInnerError::into_error)?;
         let length = file.stream_position()?;
@@ -42,8 +42,8 @@ impl Digests {
         Ok((file, length))
     }
 
-    /// Compares with the list that an archive has. They must be equal, so the first line that is not
-    /// tells which file is wrong.
+    /// Compares this list with `list`, the one in the archive. They must be equal, so the first
+    /// line that differs names the file that is wrong.
     pub(super) fn compare(self, list: &mut dyn Read) -> Result<(), ArchiveError> {
         let (own, length) = self.finish().map_err(ArchiveError::Read)?;
         let mut own = BufReader::with_capacity(BLOCK, own);

@@ -1,4 +1,4 @@
-//! Why an archive cannot be written or read.
+//! The errors of writing and reading an archive.
 
 use std::io;
 
@@ -6,111 +6,115 @@ use crate::model::Component;
 use crate::model::NameError;
 use crate::store::error::StoreError;
 
-/// A failure of export or import. After a failed import the store is as it was.
+/// An error of export or import. A failed import leaves the store as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The archive could not be written.
+    /// The archive cannot be written.
     #[error("cannot write the archive: {0}")]
     Write(io::Error),
-    /// The archive could not be read to its end.
+    /// The archive cannot be read to its end.
     #[error("cannot read the archive: {0}; it may be cut off or damaged: get it again")]
     Read(io::Error),
     /// A file became shorter while it was exported.
-    #[error("`{path}` was cut while it was exported: export again when nobody writes it")]
+    #[error(
+        "`{path}` became shorter while it was exported: export again when nothing writes to it"
+    )]
     Cut {
-        /// The file, from the conversation on.
+        /// The path of the file in the conversation.
         path: String,
     },
-    /// It is no archive of ctxfs.
-    #[error("this is no archive of a conversation: `ctxfs export` makes one")]
+    /// The file is not an archive of ctxfs.
+    #[error("this is not an archive of a conversation: `ctxfs export` makes one")]
     Foreign,
-    /// It was made by a later ctxfs.
+    /// A later version of ctxfs made the archive.
     #[error(
-        "the archive has format {found}, and this ctxfs knows formats up to {known}: use a later one"
+        "the archive has format {found}, and this ctxfs knows formats up to {known}: use a later \
+         ctxfs"
     )]
     Newer {
-        /// Its format.
+        /// The format of the archive.
         found: u32,
-        /// The newest format known.
+        /// The newest format that this version knows.
         known: u32,
     },
-    /// There is such a conversation already.
+    /// The conversation exists already.
     #[error("there is a conversation `{id}` already")]
     Exists {
-        /// Its id.
+        /// The id of the conversation.
         id: Component,
     },
-    /// It holds more than it may.
+    /// The archive is larger than allowed.
     #[error("the archive holds more than {most} bytes")]
     TooLarge {
-        /// The bound that was given.
+        /// The most bytes that are allowed.
         most: u64,
     },
-    /// It does not fit on the store's disk.
+    /// The archive does not fit on the store's disk.
     #[error(
-        "the archive does not fit: {needed} more bytes are needed, and {left} are there beside the {min_free} that are kept free"
+        "the archive does not fit: it needs {needed} more bytes, and {left} are available beside \
+         the {min_free} that are kept free"
     )]
     NoRoom {
-        /// Bytes that were to be written next.
+        /// The bytes that were to be written next.
         needed: u64,
-        /// Bytes that there is room for.
+        /// The bytes that are available.
         left: u64,
-        /// Bytes that stay free.
+        /// The bytes that must stay free.
         min_free: u64,
     },
-    /// It holds what no archive of ctxfs holds.
+    /// A member is not as ctxfs writes it.
     #[error("the archive is refused, and nothing of it is kept: `{member}`: {flaw}")]
     Refused {
-        /// The member, as text.
+        /// The name of the member, as text.
         member: String,
-        /// What is wrong with it.
+        /// The flaw of the member.
         flaw: Flaw,
     },
 }
 
-/// What makes an archive be refused.
+/// A reason to refuse an archive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// A link, device, fifo or an unknown extension.
+    /// The member is a link, device, fifo or unknown extension.
     #[error("it is neither a file nor a directory")]
     Kind,
-    /// It does not stand in the conversation's directory.
-    #[error("it stands outside of the conversation")]
+    /// The member is not in the conversation's directory.
+    #[error("it is outside the conversation")]
     Outside,
-    /// A name that cannot be.
+    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Its directory does not come before it.
-    #[error("it stands in no directory of the archive")]
+    /// The directory does not come before the member.
+    #[error("its directory is not in the archive before it")]
     NoDirectory,
-    /// Out of order, which is how names that come twice show.
-    #[error("it comes twice, or too late")]
+    /// The member is out of order, as a name that occurs twice is.
+    #[error("it occurs twice, or out of order")]
     Order,
-    /// The extended header cannot be understood, or is too large.
-    #[error("its header is damaged, too large, or says what ctxfs does not write")]
+    /// The extended header cannot be parsed, or is too large.
+    #[error("its header is damaged, too large, or not as ctxfs writes it")]
     Header,
-    /// A line of the manifest is no record, or one that cannot be.
-    #[error("line {0} is no record of a file")]
+    /// A line of the manifest is not a valid record.
+    #[error("line {0} is not a record of a file")]
     Record(u64),
-    /// A record has another digest than the file.
+    /// The digest in the record is not that of the file.
     #[error("the digest in its record is not that of its content")]
     RecordedDigest,
-    /// The list of digests has another digest than the file, or none.
+    /// The digest in the list is not that of the file, or is missing.
     #[error("its digest is not the one in the list of digests")]
     Digest,
-    /// There is more after the end.
+    /// Something follows the end of the archive.
     #[error("something follows the end of the archive")]
     Garbage,
-    /// The end is missing.
+    /// The end of the archive is missing.
     #[error("the archive ends before its list of digests")]
     NoEnd,
 }
 
 impl ArchiveError {
-    /// The archive is refused for `flaw` of `member`.
+    /// Returns the error that refuses an archive for `flaw` of `member`.
     pub(super) fn refused(member: impl Into<String>, flaw: impl Into<Flaw>) -> Self {
         Self::Refused { member: member.into(), flaw: flaw.into() }
     }

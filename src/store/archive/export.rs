@@ -1,4 +1,4 @@
-//! From a conversation to an archive.
+//! Writing a conversation to an archive.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,9 +23,9 @@ use crate::store::archive::DIGESTS;
 use crate::store::archive::Description;
 use crate::store::archive::FORMAT;
 use crate::store::archive::LEVEL;
-use crate::store::archive::content::Content;
-use crate::store::archive::content::Failed;
-use crate::store::archive::content::Hashed;
+use crate::store::archive::content::HashingReader;
+use crate::store::archive::content::MemberContent;
+use crate::store::archive::content::ReadFailure;
 use crate::store::archive::digests::Digests;
 use crate::store::archive::member::Member;
 use crate::store::archive::walk::Walk;
@@ -36,34 +36,34 @@ use crate::store::layout;
 use crate::store::lease;
 use crate::store::lease::Lease;
 use crate::store::stat;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 use crate::store::stat::Time;
 
-/// What is said of an artifact that had no end yet.
+/// The reason in the record of an artifact that was still being written.
 const WRITTEN: &str = "it was still being written when it was exported";
 
-/// What an archive holds.
+/// The content of an archive, in numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Bytes of their content.
+    /// The sum of their sizes, in bytes.
     pub bytes: u64,
-    /// Artifacts that were being written; they are there as far as they came, marked incomplete.
+    /// The artifacts that were being written. They are included up to there, marked incomplete.
     pub incomplete: u64,
-    /// Artifacts whose content is not what their record says, by its digest.
+    /// The artifacts whose content differs from the digest in their record.
     pub changed: u64,
 }
 
 impl Conversation {
-    /// Bytes of all its files now: what `export` will about read.
+    /// Returns the bytes of all files, about what `export` will read.
     pub fn bytes(&self) -> Result<u64, StoreError> {
-        let walk = Walk::new(self.dir()).map_err(|error| self.listing_fault(error))?;
+        let walk = Walk::new(self.dir()).map_err(|error| self.listing_error(error))?;
         let mut sum = 0_u64;
         for found in walk {
-            let (path, kind) = found.map_err(|error| self.listing_fault(error))?;
-            if kind == Kind::File {
+            let (path, kind) = found.map_err(|error| self.listing_error(error))?;
+            if kind == FileType::File {
                 let stat = self.dir().stat_at(&path);
                 sum = sum.saturating_add(stat.map_or(0, |stat| stat.size));
             }
@@ -71,11 +71,11 @@ impl Conversation {
         Ok(sum)
     }
 
-    /// Writes everything to `out`, as one archive. `progress` is told of bytes that have been read.
+    /// Writes all files to `out` as one archive. Calls `progress` with numbers of bytes read.
     ///
-    /// Each file is as long as it was when it was met; what a writer adds later is not seen. An
-    /// artifact that somebody writes meanwhile is marked incomplete. Needs as much memory as the
-    /// names in one directory take, and beside `out` only temporary files.
+    /// Each file has the length it had when it was opened. An artifact that is written meanwhile is
+    /// marked incomplete. Holds the names of one directory in memory, and everything else in
+    /// temporary files.
     pub fn export(
         &self,
         out: impl Write,
@@ -84,18 +84,19 @@ impl Conversation {
         let mut export = Export::new(self, out, progress).map_err(ArchiveError::Write)?;
         export.describe().map_err(ArchiveError::Write)?;
         export.directory(None)?;
-        let walk = Walk::new(self.dir()).map_err(|error| self.listing_fault(error))?;
+        let walk = Walk::new(self.dir()).map_err(|error| self.listing_error(error))?;
         for found in walk {
-            let (path, kind) = found.map_err(|error| self.listing_fault(error))?;
+            let (path, kind) = found.map_err(|error| self.listing_error(error))?;
             match kind {
-                Kind::Directory => export.directory(Some(path))?,
-                Kind::File | Kind::Other => export.file(&path)?,
+                FileType::Directory => export.directory(Some(path))?,
+                FileType::File | FileType::Other => export.file(&path)?,
             }
         }
         export.finish()
     }
 
-    /// The record of a file, whoever left it unsealed, and whether somebody writes it.
+    /// Returns the record of a file, and true if the file has a writer. Recovers an artifact that
+    /// its writer left unsealed.
     fn record_to_export(
         &self,
         path: &RelPath,
@@ -109,9 +110,10 @@ impl Conversation {
     }
 }
 
+/// An export in progress.
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
-    members: Members<W>,
+    members: MemberWriter<W>,
     digests: Digests,
     records: BufWriter<File>,
     progress: &'a mut dyn FnMut(u64),
@@ -126,7 +128,7 @@ impl<'a, W: Write> Export<'a, W> {
     ) -> io::Result<Self> {
         Ok(Self {
             conversation,
-            members: Members::new(conversation, out)?,
+            members: MemberWriter::new(conversation, out)?,
             digests: Digests::new(tempfile::tempfile()?),
             records: BufWriter::new(tempfile::tempfile()?),
             progress,
@@ -146,18 +148,18 @@ impl<'a, W: Write> Export<'a, W> {
         let dir = self.conversation.dir();
         let stat = path.as_ref().map_or_else(|| dir.stat_self(), |path| dir.stat_at(path));
         let stat = match stat {
-            // Removed meanwhile.
+            // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            stat => stat.map_err(|error| self.conversation.listing_fault(error))?,
+            stat => stat.map_err(|error| self.conversation.listing_error(error))?,
         };
         self.members.write(&Member::of(path, &stat), io::empty()).map_err(ArchiveError::Write)
     }
 
     fn file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
         let conversation = self.conversation;
-        let fault = |error| conversation.fault_at("read", path, error);
+        let fault = |error| conversation.error_at("read", path, error);
         let file = match conversation.dir().open_file_at(path, OFlags::RDONLY) {
-            // Removed meanwhile.
+            // It was removed meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             file => file.map_err(fault)?,
         };
@@ -166,7 +168,7 @@ impl<'a, W: Write> Export<'a, W> {
         let mut member = Member::of(Some(path.clone()), &stat);
         member.attributes = user_attributes(&file).map_err(fault)?;
         let digest = self.content(&member, path, &file)?;
-        let live = live || !stat::stat_file(&file).map_err(fault)?.is_as(&stat);
+        let live = live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
         let record = self.as_read(record, &stat, live && path.is_artifact(), &digest);
         if is_scratch(path.file_name()) {
             return Ok(());
@@ -174,19 +176,19 @@ impl<'a, W: Write> Export<'a, W> {
         self.keep(&record).map_err(ArchiveError::Write)
     }
 
-    /// Writes a member with its content. Answers its digest.
+    /// Writes a member with its content. Returns the digest.
     fn content(
         &mut self,
         member: &Member,
         path: &RelPath,
         file: &File,
     ) -> Result<String, ArchiveError> {
-        let mut content = Content::new(file, member.size, self.progress);
+        let mut content = MemberContent::new(file, member.size, self.progress);
         let written = self.members.write(member, &mut content);
         match content.failed {
-            Some(Failed::Short) => return Err(ArchiveError::Cut { path: path.to_text() }),
-            Some(Failed::Disk(error)) => {
-                return Err(self.conversation.fault_at("read", path, error).into());
+            Some(ReadFailure::Short) => return Err(ArchiveError::Cut { path: path.to_text() }),
+            Some(ReadFailure::Disk(error)) => {
+                return Err(self.conversation.error_at("read", path, error).into());
             }
             None => written.map_err(ArchiveError::Write)?,
         }
@@ -198,7 +200,7 @@ impl<'a, W: Write> Export<'a, W> {
         Ok(digest.to_string())
     }
 
-    /// What is known of a file, as of the moment at which it was read.
+    /// Returns the record of a file as of the moment it was read.
     fn as_read(&mut self, mut record: Record, stat: &Stat, live: bool, digest: &str) -> Record {
         let modified = stat.mtime.as_nanos();
         let speaks = (record.size, record.modified) == (stat.size, modified);
@@ -218,7 +220,7 @@ impl<'a, W: Write> Export<'a, W> {
         self.records.write_all(b"\n")
     }
 
-    /// Records of artifacts that are there no longer, and that say more than that.
+    /// Writes the records of content that was removed by a rule.
     fn records_without_files(&mut self) -> Result<(), ArchiveError> {
         for record in self.conversation.records()? {
             let Ok(path) = RelPath::from_text(&record.path) else { continue };
@@ -247,14 +249,14 @@ impl<'a, W: Write> Export<'a, W> {
     }
 }
 
-/// The archive that is being written.
-struct Members<W: Write> {
-    /// The conversation's name, which the name of each member begins with.
+/// A writer of the members of an archive.
+struct MemberWriter<W: Write> {
+    /// The id of the conversation, which begins the name of each member.
     top: Vec<u8>,
     tar: Builder<Encoder<'static, W>>,
 }
 
-impl<W: Write> Members<W> {
+impl<W: Write> MemberWriter<W> {
     fn new(conversation: &Conversation, out: W) -> io::Result<Self> {
         let mut encoder = Encoder::new(out, LEVEL)?;
         encoder.include_checksum(true)?;
@@ -270,17 +272,17 @@ impl<W: Write> Members<W> {
         member.write(&self.top, content, &mut self.tar)
     }
 
-    /// Writes a file that the conversation does not hold. Answers its digest.
+    /// Writes a file of the archive itself. Returns the digest.
     fn own(&mut self, name: &str, size: u64, content: impl Read) -> io::Result<String> {
         let member = Member {
             path: None,
-            kind: Kind::File,
+            kind: FileType::File,
             size,
             mode: layout::FILE_MODE,
             modified: Time::default(),
             attributes: Vec::new(),
         };
-        let mut content = Hashed { content, hasher: blake3::Hasher::new() };
+        let mut content = HashingReader { content, hasher: blake3::Hasher::new() };
         member.write(&self.name(name.as_bytes()), &mut content, &mut self.tar)?;
         Ok(content.hasher.finalize().to_hex().to_string())
     }
@@ -290,7 +292,7 @@ impl<W: Write> Members<W> {
     }
 }
 
-/// The attributes that are a file's own, not its disk's.
+/// Returns the attributes `user.*`, which belong to the file and not to its disk.
 fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     let mut found = Vec::new();
     for name in attributes::attributes(file)? {

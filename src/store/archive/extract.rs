@@ -23,7 +23,7 @@ use crate::model::is_scratch;
 use crate::store::archive::ArchiveError;
 use crate::store::archive::BLOCK;
 use crate::store::archive::Flaw;
-use crate::store::archive::reader::Found;
+use crate::store::archive::reader::MemberHeader;
 use crate::store::archive::reader::read_error;
 use crate::store::attributes;
 use crate::store::conversation::Conversation;
@@ -32,22 +32,22 @@ use crate::store::layout;
 use crate::store::stat;
 use crate::store::stat::Time;
 
-/// Records that are added at once.
+/// The records that are appended at once.
 const BATCH: usize = 256;
 
-/// A conversation that is being filled.
+/// A conversation that is being filled from an archive.
 pub(super) struct Extraction {
     conversation: Conversation,
-    /// The directories that the last member stands in, the conversation's own first.
+    /// The directories that contain the last member, the conversation's own first.
     open: Vec<OpenDir>,
     last: Option<RelPath>,
     records: Vec<Record>,
     buffer: Vec<u8>,
-    /// Bytes of the archive that are allowed, for messages.
+    /// The most bytes of the archive, for error messages.
     most: u64,
 }
 
-/// A directory that gets its mode and times when nothing more comes into it.
+/// A directory that may get more entries, and its mode and times after the last.
 struct OpenDir {
     path: Option<RelPath>,
     mode: u32,
@@ -64,8 +64,8 @@ impl Extraction {
         &self.conversation
     }
 
-    /// The conversation's own directory. It stays closed to others, whatever the archive says.
-    pub(super) fn top(&mut self, found: &Found) -> Result<(), ArchiveError> {
+    /// Adds the conversation's own directory. Its mode stays 0700, whatever the archive says.
+    pub(super) fn top(&mut self, found: &MemberHeader) -> Result<(), ArchiveError> {
         if !self.open.is_empty() {
             return Err(found.refused(Flaw::Order));
         }
@@ -74,30 +74,34 @@ impl Extraction {
         Ok(())
     }
 
-    /// A directory below.
-    pub(super) fn directory(&mut self, path: RelPath, found: &Found) -> Result<(), ArchiveError> {
+    /// Creates a directory.
+    pub(super) fn directory(
+        &mut self,
+        path: RelPath,
+        found: &MemberHeader,
+    ) -> Result<(), ArchiveError> {
         let dir = self.come_to(&path, found)?;
         let made = dir.mkdir(path.file_name(), layout::DIRECTORY_MODE);
-        made.map_err(|error| self.conversation.fault_at("make", &path, error))?;
+        made.map_err(|error| self.conversation.error_at("make", &path, error))?;
         let (mode, modified) = (found.mode, found.modified);
         self.open.push(OpenDir { path: Some(path), mode, modified });
         Ok(())
     }
 
-    /// A file. Answers its digest.
+    /// Creates a file. Returns its digest.
     pub(super) fn file(
         &mut self,
         path: &RelPath,
-        found: &Found,
+        found: &MemberHeader,
         content: &mut dyn Read,
     ) -> Result<String, ArchiveError> {
         let dir = self.come_to(path, found)?;
         let flags = OFlags::WRONLY | OFlags::EXCL;
         let file = dir.create_file(path.file_name(), flags, layout::FILE_MODE);
-        let mut file = file.map_err(|error| self.conversation.fault_at("make", path, error))?;
+        let mut file = file.map_err(|error| self.conversation.error_at("make", path, error))?;
         let (digest, analysis) = self.content(path, &mut file, content)?;
         let finished = finish(&file, found).and_then(|()| stat::stat_file(&file));
-        let stat = finished.map_err(|error| self.conversation.fault_at("write", path, error))?;
+        let stat = finished.map_err(|error| self.conversation.error_at("write", path, error))?;
         if !is_scratch(path.file_name()) {
             self.records.push(Record { analysis, ..Conversation::fresh_record(path, &stat) });
         }
@@ -107,25 +111,24 @@ impl Extraction {
         Ok(digest)
     }
 
-    /// Adds the records that have gathered.
+    /// Appends the records that have accumulated.
     pub(super) fn write_records(&mut self) -> Result<(), ArchiveError> {
-        self.conversation.append(&self.records)?;
+        self.conversation.manifest().append(&self.records)?;
         self.records.clear();
         Ok(())
     }
 
-    /// Ends it: all directories get their modes and times.
+    /// Completes the conversation: all directories get their modes and times.
     pub(super) fn finish(&mut self) -> Result<(), ArchiveError> {
-        self.conversation.compact()?;
+        self.conversation.manifest().compact()?;
         while let Some(dir) = self.open.pop() {
             self.leave(&dir)?;
         }
         Ok(())
     }
 
-    /// Leaves the directories in which the file at `path` does not stand, and opens the one in which
-    /// it does.
-    fn come_to(&mut self, path: &RelPath, found: &Found) -> Result<Dir, ArchiveError> {
+    /// Leaves the directories that do not contain `path`, and opens the one that does.
+    fn come_to(&mut self, path: &RelPath, found: &MemberHeader) -> Result<Dir, ArchiveError> {
         if self.last.as_ref().is_some_and(|last| !is_before(last, path)) {
             return Err(found.refused(Flaw::Order));
         }
@@ -143,23 +146,23 @@ impl Extraction {
         }
         let dir = self.conversation.dir();
         let dir = within.map_or_else(|| dir.try_clone(), |within| dir.open_dir_at(&within));
-        Ok(dir.map_err(|error| self.conversation.fault_at("open", path, error))?)
+        Ok(dir.map_err(|error| self.conversation.error_at("open", path, error))?)
     }
 
     fn leave(&self, dir: &OpenDir) -> Result<(), ArchiveError> {
         let conversation = self.conversation.dir();
         let Some(path) = &dir.path else {
             let set = set_times_and_mode(conversation, dir.mode, dir.modified);
-            return set.map_err(|error| self.conversation.listing_fault(error).into());
+            return set.map_err(|error| self.conversation.listing_error(error).into());
         };
         let set = conversation
             .open_dir_at(path)
             .and_then(|open| set_times_and_mode(&open, dir.mode, dir.modified));
-        Ok(set.map_err(|error| self.conversation.fault_at("change", path, error))?)
+        Ok(set.map_err(|error| self.conversation.error_at("change", path, error))?)
     }
 
-    /// Copies the content. Artifacts are analysed on the way: nothing that the archive says of their
-    /// bytes is believed.
+    /// Copies the content, and analyses that of artifacts on the way. Nothing in the archive about
+    /// their bytes is trusted. Returns the digest.
     fn content(
         &mut self,
         path: &RelPath,
@@ -181,7 +184,7 @@ impl Extraction {
                 None => drop(hasher.update(bytes)),
             }
             let written = file.write_all(bytes);
-            written.map_err(|error| self.conversation.fault_at("write", path, error))?;
+            written.map_err(|error| self.conversation.error_at("write", path, error))?;
         }
         let analysis = analyzer.map(|analyzer| analyzer.finish());
         let digest = analysis.as_ref().map(|analysis| analysis.digest.clone());
@@ -189,12 +192,12 @@ impl Extraction {
     }
 }
 
-/// Gives a file what belongs to it beside its content.
-fn finish(file: &File, found: &Found) -> io::Result<()> {
+/// Sets the attributes, mode and times of a file.
+fn finish(file: &File, found: &MemberHeader) -> io::Result<()> {
     for (name, value) in &found.attributes {
         let set = attributes::set_attribute(file, name, value, XattrFlags::empty());
         match set.as_ref().map_err(Errno::from_io_error) {
-            // A disk that has none, or no room for it, as in `attributes::set_said`.
+            // The disk has no attributes, or no room for this one; see `attributes::set_said`.
             Ok(()) | Err(Some(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE)) => {}
             Err(_) => return set,
         }
@@ -215,7 +218,7 @@ fn set_times_and_mode(
     Ok(rustix::fs::futimens(file, &times)?)
 }
 
-/// Whether `path` stands below the directory `dir`, in which everything does if it is none.
+/// Returns true if `path` is below the directory `dir`. Without `dir`, which means the top, it is.
 fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     dir.is_none_or(|dir| {
         let rest = path.as_os_str().as_bytes().strip_prefix(dir.as_os_str().as_bytes());
@@ -223,7 +226,7 @@ fn holds(dir: Option<&RelPath>, path: &RelPath) -> bool {
     })
 }
 
-/// Whether `a` comes before `b` in an archive: names in a directory go by their bytes.
+/// Returns true if `a` comes before `b` in an archive, where names are sorted by their bytes.
 fn is_before(a: &RelPath, b: &RelPath) -> bool {
     let names = |path: &RelPath| -> Vec<Vec<u8>> {
         let bytes = OsStr::as_bytes(path.as_os_str());

@@ -1,4 +1,4 @@
-//! From an archive to a conversation.
+//! Making a conversation from an archive.
 
 use std::io;
 use std::io::BufRead;
@@ -17,51 +17,52 @@ use crate::store::archive::DIGESTS;
 use crate::store::archive::Description;
 use crate::store::archive::FORMAT;
 use crate::store::archive::Flaw;
-use crate::store::archive::content::Hashed;
+use crate::store::archive::content::HashingReader;
 use crate::store::archive::digests::Digests;
 use crate::store::archive::extract::Extraction;
-use crate::store::archive::reader::Found;
-use crate::store::archive::reader::Part;
+use crate::store::archive::reader::ArchiveEntry;
+use crate::store::archive::reader::MemberHeader;
 use crate::store::archive::reader::Unpacked;
-use crate::store::archive::reader::part;
+use crate::store::archive::reader::read_entry;
 use crate::store::archive::reader::read_error;
 use crate::store::archive::records;
 use crate::store::archive::staging::Staging;
 use crate::store::conversation::Conversation;
 use crate::store::error::StoreError;
 use crate::store::layout;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
-/// Bytes of the first member at most.
+/// The most bytes of the first member.
 const MOST_DESCRIPTION: u64 = 4096;
 
-/// How an archive is imported.
+/// The options of an import.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
-    /// The id that the conversation gets; without one, the id that it had.
+    /// The id of the new conversation. Without one, it gets the id that it had.
     pub id: Option<Component>,
-    /// Bytes that the archive may hold, uncompressed.
+    /// The most bytes that the archive may have, uncompressed.
     pub most_bytes: u64,
-    /// Bytes that must stay free on the store's disk.
+    /// The bytes that must stay free on the store's disk.
     pub min_free: u64,
 }
 
-/// What has been imported.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The conversation.
+    /// The id of the conversation.
     pub id: Component,
-    /// Files.
+    /// The number of files.
     pub files: u64,
-    /// Bytes of their content.
+    /// The sum of their sizes, in bytes.
     pub bytes: u64,
 }
 
 impl Store {
-    /// Makes a conversation of the archive that `archive` reads, all of it or nothing.
+    /// Makes a conversation from `archive`, all of it or nothing.
     ///
-    /// The archive may come from anybody: `archive` (the module) says what is held against it. Memory
-    /// is bounded, but for the index of the records. The conversation shows in one step, at the end.
+    /// The archive need not be trusted; the checks are listed in the module `archive`. Memory is
+    /// bounded except for the index of the records. The conversation appears in one step at the
+    /// end.
     pub fn import(
         &self,
         archive: impl BufRead,
@@ -90,9 +91,9 @@ fn read_members<R: Read>(
     let entries = archive.entries().map_err(|error| read_error(error, most))?;
     for entry in entries.raw(true) {
         let mut entry = entry.map_err(|error| unreadable(error, most, import.is_none()))?;
-        match part(&mut entry, header.take())? {
-            Part::Header(bytes) => header = Some(bytes),
-            Part::Member(found) => match &mut import {
+        match read_entry(&mut entry, header.take())? {
+            ArchiveEntry::Extension(bytes) => header = Some(bytes),
+            ArchiveEntry::Member(found) => match &mut import {
                 Some(import) => import.take(store, &found, &mut entry)?,
                 None => import = Some(Import::begin(store, options, &found, &mut entry)?),
             },
@@ -105,34 +106,34 @@ fn read_members<R: Read>(
     }
 }
 
-/// What has never been an archive is told from one that is damaged.
+/// Tells a file that was never an archive from a damaged archive.
 fn unreadable(error: io::Error, most: u64, at_start: bool) -> ArchiveError {
     let damaged = error.raw_os_error().is_some() || error.kind() == io::ErrorKind::UnexpectedEof;
     if at_start && !damaged { ArchiveError::Foreign } else { read_error(error, most) }
 }
 
-/// An import in the middle.
+/// An import in progress.
 struct Import {
     id: Component,
-    /// The name that every member begins with.
+    /// The name that begins the name of every member.
     top: Vec<u8>,
     options: ImportOptions,
     extraction: Extraction,
-    /// None, once they have been compared, which ends the archive.
+    /// `None` once they have been compared, which ends the archive.
     digests: Option<Digests>,
     manifest_seen: bool,
     files: u64,
     bytes: u64,
-    // Last: what it holds is removed when nobody uses it any more.
+    // The last field, so that its directory is removed after everything that uses it.
     staging: Staging,
 }
 
 impl Import {
-    /// Reads the first member.
+    /// Reads the first member, the description.
     fn begin(
         store: &Store,
         options: &ImportOptions,
-        found: &Found,
+        found: &MemberHeader,
         content: &mut dyn Read,
     ) -> Result<Self, ArchiveError> {
         let mut text = Vec::new();
@@ -147,7 +148,7 @@ impl Import {
         let exported = Component::from_text(&description.conversation);
         let exported = exported.map_err(|flaw| found.refused(flaw))?;
         let top = exported.as_os_str().as_bytes().to_vec();
-        if found.kind != Kind::File || found.name != own(&top, DESCRIPTION) {
+        if found.kind != FileType::File || found.name != own(&top, DESCRIPTION) {
             return Err(ArchiveError::Foreign);
         }
         let id = options.id.clone().unwrap_or(exported);
@@ -183,14 +184,14 @@ impl Import {
         })
     }
 
-    /// Takes the next member in.
+    /// Adds the next member.
     fn take(
         &mut self,
         store: &Store,
-        found: &Found,
+        found: &MemberHeader,
         content: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
-        if found.kind == Kind::File && found.name == own(&self.top, DIGESTS) {
+        if found.kind == FileType::File && found.name == own(&self.top, DIGESTS) {
             let digests = self.digests.take().ok_or_else(|| found.refused(Flaw::Order))?;
             if !self.manifest_seen {
                 return Err(found.refused(Flaw::NoEnd));
@@ -200,12 +201,12 @@ impl Import {
         if self.digests.is_none() || self.manifest_seen {
             return Err(found.refused(Flaw::Order));
         }
-        self.make_room(store, found.size)?;
-        if found.kind == Kind::File && found.name == own(&self.top, layout::MANIFEST) {
+        self.require_room(store, found.size)?;
+        if found.kind == FileType::File && found.name == own(&self.top, layout::MANIFEST) {
             return self.manifest(found, content);
         }
         let Some(path) = self.path(found)? else { return self.extraction.top(found) };
-        if found.kind == Kind::Directory {
+        if found.kind == FileType::Directory {
             return self.extraction.directory(path, found);
         }
         let digest = self.extraction.file(&path, found, content)?;
@@ -214,23 +215,27 @@ impl Import {
         self.note_digest(&found.name, &digest)
     }
 
-    fn manifest(&mut self, found: &Found, content: &mut dyn Read) -> Result<(), ArchiveError> {
+    fn manifest(
+        &mut self,
+        found: &MemberHeader,
+        content: &mut dyn Read,
+    ) -> Result<(), ArchiveError> {
         self.manifest_seen = true;
         self.extraction.write_records()?;
-        let mut content = Hashed { content, hasher: blake3::Hasher::new() };
+        let mut content = HashingReader { content, hasher: blake3::Hasher::new() };
         let most = self.options.most_bytes;
         records::take(self.extraction.conversation(), &mut content, most)?;
         self.note_digest(&found.name, content.hasher.finalize().to_hex().as_str())
     }
 
-    /// Where a member goes in the conversation; none for its own directory.
-    fn path(&self, found: &Found) -> Result<Option<RelPath>, ArchiveError> {
+    /// Returns the path of a member in the conversation, or `None` for the conversation itself.
+    fn path(&self, found: &MemberHeader) -> Result<Option<RelPath>, ArchiveError> {
         let below = found.name.strip_prefix(&*self.top).and_then(|name| name.strip_prefix(b"/"));
         let below = below.ok_or_else(|| found.refused(Flaw::Outside))?;
         let path = match found.kind {
-            Kind::Directory if below.is_empty() => return Ok(None),
-            Kind::Directory => below.strip_suffix(b"/").unwrap_or(below),
-            Kind::File | Kind::Other => below,
+            FileType::Directory if below.is_empty() => return Ok(None),
+            FileType::Directory => below.strip_suffix(b"/").unwrap_or(below),
+            FileType::File | FileType::Other => below,
         };
         let path = RelPath::new(std::ffi::OsStr::from_bytes(path));
         let path = path.map_err(|flaw| found.refused(flaw))?;
@@ -240,8 +245,8 @@ impl Import {
         Ok(Some(path))
     }
 
-    /// Sees that `size` more bytes fit, before any of them is written.
-    fn make_room(&self, store: &Store, size: u64) -> Result<(), ArchiveError> {
+    /// Fails unless `size` more bytes fit on the disk.
+    fn require_room(&self, store: &Store, size: u64) -> Result<(), ArchiveError> {
         let space = store.space()?;
         let min_free = self.options.min_free;
         let left = (space.f_bavail * space.f_frsize).saturating_sub(min_free);
@@ -258,7 +263,7 @@ impl Import {
 
     fn publish(self, store: &Store) -> Result<Imported, ArchiveError> {
         let Self { id, files, bytes, staging, extraction, .. } = self;
-        // It holds the directory open that is about to get its name.
+        // It holds the directory open that is about to be renamed.
         drop(extraction);
         match staging.publish(store.context(), &id) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -272,7 +277,7 @@ impl Import {
     }
 }
 
-/// The name of a member that the conversation does not hold.
+/// Returns the name of a file of the archive itself.
 fn own(top: &[u8], name: &str) -> Vec<u8> {
     [top, b"/", name.as_bytes()].concat()
 }

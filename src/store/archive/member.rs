@@ -1,4 +1,4 @@
-//! One member of an archive, and how it is written.
+//! Writing one member of an archive.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,41 +12,42 @@ use tar::Header;
 
 use crate::model::RelPath;
 use crate::store::archive::pax;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 use crate::store::stat::Time;
 
-/// Bytes of a name that a plain header holds.
+/// The most bytes of a name that fit into a plain header.
 const NAME_BYTES: usize = 100;
-/// Permission bits that are kept: none that lend an identity.
+/// The permission bits that are kept, without set-user-ID and set-group-ID.
 pub(super) const MODE: u32 = 0o777;
-/// Before the name of an attribute, as GNU tar and others write it.
+/// The prefix of the key for an extended attribute, as GNU tar and others write it.
 pub(super) const ATTRIBUTE: &str = "SCHILY.xattr.";
 
-/// What is known of a file or directory beside its content.
+/// A file or directory of an archive, without its content.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// From the conversation on; none, where it is its directory.
+    /// The path in the conversation, or `None` for the conversation itself.
     pub(super) path: Option<RelPath>,
-    pub(super) kind: Kind,
-    /// Bytes of its content.
+    pub(super) kind: FileType,
+    /// The size of the content in bytes.
     pub(super) size: u64,
     pub(super) mode: u32,
     pub(super) modified: Time,
-    /// Extended attributes: `user.*`.
+    /// The extended attributes `user.*`.
     pub(super) attributes: Vec<(OsString, Vec<u8>)>,
 }
 
 impl Member {
-    /// What the disk says, without attributes.
+    /// Returns the member that `stat` describes, without extended attributes.
     pub(super) fn of(path: Option<RelPath>, stat: &Stat) -> Self {
         let kind = stat.kind();
-        let size = if kind == Kind::File { stat.size } else { 0 };
+        let size = if kind == FileType::File { stat.size } else { 0 };
         let (mode, modified) = (stat.mode & MODE, stat.mtime);
         Self { path, kind, size, mode, modified, attributes: Vec::new() }
     }
 
-    /// Writes it with its content, which must have its size. `top` is the conversation's name.
+    /// Writes the member with its content, which must have the right size. `top` is the id of the
+    /// conversation.
     pub(super) fn write<W: Write>(
         &self,
         top: &[u8],
@@ -60,7 +61,7 @@ impl Member {
             more.push(("path".to_owned(), &name));
         }
         for (attribute, value) in &self.attributes {
-            // A name that is not UTF-8 is no attribute of ctxfs, and has no place in pax either.
+            // A name that is not UTF-8 is not one of ctxfs, and pax has no place for it either.
             let Some(attribute) = attribute.to_str() else { continue };
             more.push((format!("{ATTRIBUTE}{attribute}"), value));
         }
@@ -74,7 +75,7 @@ impl Member {
             name.push(b'/');
             name.extend_from_slice(path.as_os_str().as_bytes());
         }
-        if self.kind == Kind::Directory {
+        if self.kind == FileType::Directory {
             name.push(b'/');
         }
         name
@@ -82,7 +83,7 @@ impl Member {
 
     fn header(&self, name: &[u8]) -> Header {
         let mut header = Header::new_ustar();
-        let is_dir = self.kind == Kind::Directory;
+        let is_dir = self.kind == FileType::Directory;
         header.set_entry_type(if is_dir { EntryType::Directory } else { EntryType::Regular });
         header.set_mode(self.mode);
         header.set_uid(0);

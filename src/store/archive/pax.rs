@@ -1,13 +1,13 @@
 //! The extended headers of members, in the form of pax(1): `<length> <key>=<value>\n`.
 //!
-//! `tar::PaxExtensions` takes a newline for the end of a record, and the arguments of a call may hold
-//! some: records are told apart by their length, as the standard has it.
+//! `tar::PaxExtensions` ends a record at a newline, but the arguments of a call may contain
+//! newlines. So records are split by their length here, as the standard says.
 
 use crate::store::stat::Time;
 
 const BILLION: i128 = 1_000_000_000;
 
-/// The records of an extended header; an error where it is damaged.
+/// Parses the records of an extended header.
 pub(super) fn records(mut header: &[u8]) -> Result<Vec<(&str, &[u8])>, Damaged> {
     let mut found = Vec::new();
     while !header.is_empty() {
@@ -18,14 +18,14 @@ pub(super) fn records(mut header: &[u8]) -> Result<Vec<(&str, &[u8])>, Damaged> 
     Ok(found)
 }
 
-/// The header is damaged.
+/// The error of a header that cannot be parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Damaged;
 
-/// A record: its key and its value.
-type Record<'a> = (&'a str, &'a [u8]);
+/// The key and the value of a record.
+type PaxRecord<'a> = (&'a str, &'a [u8]);
 
-fn first(header: &[u8]) -> Option<(Record<'_>, &[u8])> {
+fn first(header: &[u8]) -> Option<(PaxRecord<'_>, &[u8])> {
     let blank = memchr::memchr(b' ', header)?;
     let length: usize = std::str::from_utf8(&header[..blank]).ok()?.parse().ok()?;
     let (record, rest) = header.split_at_checked(length)?;
@@ -35,7 +35,7 @@ fn first(header: &[u8]) -> Option<(Record<'_>, &[u8])> {
     Some(((key, &record[equals + 1..]), rest))
 }
 
-/// A time as pax writes it: seconds since the epoch, with a fraction where there is one.
+/// Formats a time as pax does: seconds since the epoch, with a fraction unless that is zero.
 pub(super) fn print_time(time: Time) -> String {
     let nanos = i128::from(time.seconds) * BILLION + i128::from(time.nanos);
     let (sign, nanos) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
@@ -46,7 +46,7 @@ pub(super) fn print_time(time: Time) -> String {
     format!("{sign}{seconds}.{fraction:09}").trim_end_matches('0').to_owned()
 }
 
-/// The time that is printed as `text`.
+/// Parses a time in the format of [`print_time`].
 pub(super) fn parse_time(text: &[u8]) -> Option<Time> {
     let text = std::str::from_utf8(text).ok()?;
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));

@@ -1,5 +1,4 @@
-//! Reading an archive that somebody else made: what its headers say, taken at no more than their
-//! word.
+//! Reading the bytes and headers of an archive that is not trusted.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -19,19 +18,19 @@ use crate::store::archive::WINDOW_LOG;
 use crate::store::archive::member::ATTRIBUTE;
 use crate::store::archive::member::MODE;
 use crate::store::archive::pax;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 use crate::store::stat::Time;
 
-/// Zeros that may follow the last member: tar fills its last record.
+/// The most zeros that may follow the last member. `tar` pads its last record.
 const MOST_PADDING: usize = 64 * 1024;
 
-/// The bytes in an archive, as far as they may go.
+/// The decompressed bytes of an archive, up to a bound.
 pub(super) struct Unpacked<R: BufRead> {
     decoder: Decoder<'static, R>,
     left: u64,
 }
 
-/// There are more bytes than there may be.
+/// The error of an archive that passes the bound.
 #[derive(Debug, thiserror::Error)]
 #[error("too many bytes")]
 struct TooMany;
@@ -43,7 +42,7 @@ impl<R: BufRead> Unpacked<R> {
         Ok(Self { decoder, left: most })
     }
 
-    /// Makes sure that there is nothing but zeros, and nothing behind the compressed bytes.
+    /// Returns true if only zeros are left, and nothing follows the compressed bytes.
     pub(super) fn require_end(mut self) -> io::Result<bool> {
         let mut padding = Vec::new();
         self.by_ref().take(MOST_PADDING as u64 + 1).read_to_end(&mut padding)?;
@@ -61,7 +60,7 @@ impl<R: BufRead> Read for Unpacked<R> {
     }
 }
 
-/// What it means that reading failed, where `most` bytes are allowed.
+/// Turns an error of reading an archive of at most `most` bytes into one for users.
 pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
     match error.get_ref() {
         Some(inner) if inner.is::<TooMany>() => ArchiveError::TooLarge { most },
@@ -69,51 +68,51 @@ pub(super) fn read_error(error: io::Error, most: u64) -> ArchiveError {
     }
 }
 
-/// What a header, and the extended header before it, say of a member.
+/// The description of a member, from its header and the extended header before it.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct MemberHeader {
     pub(super) name: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(super) kind: FileType,
     pub(super) size: u64,
     pub(super) mode: u32,
     pub(super) modified: Time,
     pub(super) attributes: Vec<(OsString, Vec<u8>)>,
 }
 
-/// What comes next in an archive.
-pub(super) enum Part {
-    /// An extended header, for the member that follows.
-    Header(Vec<u8>),
-    /// A member; its content is to be read now.
-    Member(Found),
+/// An entry of the tar file.
+pub(super) enum ArchiveEntry {
+    /// An extended header for the member that follows.
+    Extension(Vec<u8>),
+    /// A member, whose content must be read next.
+    Member(MemberHeader),
 }
 
-/// Reads the header of `entry`, to which the extended header `header` belongs.
-pub(super) fn part<R: Read>(
+/// Reads the header of `entry`, with the extended header that came before it.
+pub(super) fn read_entry<R: Read>(
     entry: &mut Entry<'_, R>,
     header: Option<Vec<u8>>,
-) -> Result<Part, ArchiveError> {
+) -> Result<ArchiveEntry, ArchiveError> {
     let shown = String::from_utf8_lossy(&entry.header().path_bytes()).into_owned();
     let refused = |flaw| ArchiveError::refused(shown.escape_debug().to_string(), flaw);
     let kind = match entry.header().entry_type() {
         EntryType::XHeader if header.is_none() && entry.size() <= MOST_HEADER => {
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes).map_err(ArchiveError::Read)?;
-            return Ok(Part::Header(bytes));
+            return Ok(ArchiveEntry::Extension(bytes));
         }
         EntryType::XHeader => return Err(refused(Flaw::Header)),
-        EntryType::Regular => Kind::File,
-        EntryType::Directory => Kind::Directory,
+        EntryType::Regular => FileType::File,
+        EntryType::Directory => FileType::Directory,
         _ => return Err(refused(Flaw::Kind)),
     };
     let found = found(entry, kind, &header.unwrap_or_default());
-    Ok(Part::Member(found.ok_or_else(|| refused(Flaw::Header))?))
+    Ok(ArchiveEntry::Member(found.ok_or_else(|| refused(Flaw::Header))?))
 }
 
-fn found<R: Read>(entry: &Entry<'_, R>, kind: Kind, header: &[u8]) -> Option<Found> {
+fn found<R: Read>(entry: &Entry<'_, R>, kind: FileType, header: &[u8]) -> Option<MemberHeader> {
     let plain = entry.header();
     let seconds = i64::try_from(plain.mtime().ok()?).ok()?;
-    let mut found = Found {
+    let mut found = MemberHeader {
         name: plain.path_bytes().into_owned(),
         kind,
         size: entry.size(),
@@ -132,16 +131,16 @@ fn found<R: Read>(entry: &Entry<'_, R>, kind: Kind, header: &[u8]) -> Option<Fou
         }
     }
     let is_empty = found.size == 0;
-    (kind == Kind::File || is_empty).then_some(found)
+    (kind == FileType::File || is_empty).then_some(found)
 }
 
-impl Found {
-    /// Its name as text, for messages.
+impl MemberHeader {
+    /// Returns the name as text, for error messages.
     pub(super) fn shown(&self) -> String {
         OsStr::from_bytes(&self.name).to_string_lossy().escape_debug().to_string()
     }
 
-    /// The archive is refused for it.
+    /// Returns the error that refuses the archive for `flaw` of this member.
     pub(super) fn refused(&self, flaw: impl Into<Flaw>) -> ArchiveError {
         ArchiveError::refused(self.shown(), flaw)
     }

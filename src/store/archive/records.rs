@@ -1,4 +1,4 @@
-//! The manifest of an archive: what it says of files is checked against them.
+//! Importing the manifest of an archive, with its records checked against the files.
 
 use std::io::BufRead as _;
 use std::io::BufReader;
@@ -16,17 +16,17 @@ use crate::store::archive::reader::read_error;
 use crate::store::conversation::Conversation;
 use crate::store::layout;
 
-/// More generations, or milliseconds to either side of the epoch, are none: what a number of
-/// JavaScript holds, and a date of it.
+/// The first generation that is refused: the limit of integers in JavaScript.
 const MOST_GENERATIONS: u64 = 1 << 53;
+/// The most milliseconds before or after the epoch: the range of dates in JavaScript.
 const MOST_MILLIS: u64 = 8_640_000_000_000_000;
-/// Records that are added at once.
+/// The records that are appended at once.
 const BATCH: usize = 256;
-/// What is said of an artifact whose record says that it is being written.
+/// The reason in the record of an artifact that was being written.
 const CUT: &str = "its writer had not closed it when the archive was made";
 
-/// Takes the records in `lines` into a conversation whose files, each with a record of its own, are
-/// all there. `most` bytes of the archive are allowed.
+/// Adds the records in `lines` to a conversation that has all its files, each with a fresh record.
+/// The archive may have at most `most` bytes.
 pub(super) fn take(
     conversation: &Conversation,
     lines: &mut dyn Read,
@@ -44,18 +44,18 @@ pub(super) fn take(
         let record = parse(&line).ok_or_else(|| refused(Flaw::Record(number)))?;
         records.push(checked(conversation, record)?);
         if records.len() >= BATCH {
-            conversation.append(&records)?;
+            conversation.manifest().append(&records)?;
             records.clear();
         }
     }
-    Ok(conversation.append(&records)?)
+    Ok(conversation.manifest().append(&records)?)
 }
 
 fn refused(flaw: Flaw) -> ArchiveError {
     ArchiveError::refused(layout::MANIFEST, flaw)
 }
 
-/// The record of a line, if it can be one.
+/// Parses a line. Returns `None` if it is not a valid record.
 fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
     let record: Record = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
     let path = RelPath::from_text(&record.path).ok()?;
@@ -67,7 +67,8 @@ fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
     possible.then_some((path, record))
 }
 
-/// What is taken from a record: what cannot be found in the file. The rest is what was found there.
+/// Returns the record with everything that can be derived from the file taken from there. Fails if
+/// its digest is not that of the file.
 fn checked(
     conversation: &Conversation,
     (path, mut record): (RelPath, Record),

@@ -1,7 +1,7 @@
-//! Where a conversation stands while it is imported: in the store, but where nobody looks.
+//! The staging area of imports: directories in the store that no reader sees.
 //!
-//! Whoever imports holds a shared lock on the directory of all such places. So what is found there
-//! while an exclusive lock can be had, was left by a process that ended in the middle.
+//! Every import holds a shared lock on the staging area. So when an exclusive lock is available,
+//! everything in it was left by a process that died.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,23 +20,23 @@ use crate::model::Component;
 use crate::store::dir::Dir;
 use crate::store::layout;
 
-/// The conversation that is being made.
+/// The directory of the conversation.
 const CONVERSATION: &str = "conversation";
-/// The list of its digests.
+/// The file for the list of digests.
 const DIGESTS: &str = "digests";
 
-/// A place for one import. It goes, with all that is still in it, when this is dropped.
+/// The directory of one import. It is removed, with everything still in it, when this is dropped.
 pub(super) struct Staging {
     root: PathBuf,
     store: Dir,
     own: Dir,
     name: OsString,
-    /// Holds the lock.
+    /// The staging area. Holds the lock.
     all: Dir,
 }
 
 impl Staging {
-    /// In the store at `root`, which is open as `store`.
+    /// Creates a directory in the store at `root`, which is open as `store`.
     pub(super) fn new(store: &Dir, root: &Path) -> io::Result<Self> {
         let all = locked(store)?;
         let unique = RandomState::new().hash_one(std::process::id());
@@ -47,24 +47,24 @@ impl Staging {
         Ok(Self { root: root.to_owned(), store: store.try_clone()?, own, name, all })
     }
 
-    /// The directory of the conversation, and its path for messages.
+    /// Returns the directory of the conversation, and its path for error messages.
     pub(super) fn conversation(&self) -> io::Result<(Dir, PathBuf)> {
         let path = self.root.join(layout::STAGING).join(&self.name).join(CONVERSATION);
         Ok((self.own.open_dir(CONVERSATION.as_ref())?, path))
     }
 
-    /// A file for the list of digests.
+    /// Creates the file for the list of digests.
     pub(super) fn digests(&self) -> io::Result<File> {
         self.own.create_file(DIGESTS.as_ref(), OFlags::RDWR | OFlags::EXCL, layout::FILE_MODE)
     }
 
-    /// Makes it the conversation `id`, in one step; EEXIST where there is one. All of it has reached
-    /// the disk before, and its name has when this returns.
+    /// Moves the conversation to `id` in one step. Fails with EEXIST if there is one. The content
+    /// is synced before, and the name before this returns.
     pub(super) fn publish(self, context: &Dir, id: &Component) -> io::Result<()> {
         rustix::fs::syncfs(&self.own)?;
         let rename = |flags| self.own.rename(CONVERSATION.as_ref(), context, id.as_os_str(), flags);
         match rename(RenameFlags::NOREPLACE) {
-            // A disk that cannot: one that exists is still not replaced, unless it is empty.
+            // The disk lacks NOREPLACE. Without it, only an empty directory would be replaced.
             Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                 rename(RenameFlags::empty())?;
             }
@@ -76,7 +76,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by whoever cleans next.
+        // The next cleaning removes what cannot be removed now.
         self.all.remove_all(&self.name).ok();
         if rustix::fs::flock(&self.all, FlockOperation::NonBlockingLockExclusive).is_ok() {
             self.store.rmdir(layout::STAGING.as_ref()).ok();
@@ -84,7 +84,7 @@ impl Drop for Staging {
     }
 }
 
-/// Removes what imports left behind that never ended.
+/// Removes what interrupted imports left behind.
 pub(in crate::store) fn clean(store: &Dir) -> io::Result<()> {
     let name = layout::STAGING.as_ref();
     let all = match store.open_dir(name) {
@@ -94,8 +94,8 @@ pub(in crate::store) fn clean(store: &Dir) -> io::Result<()> {
     match rustix::fs::flock(&all, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Ok(()),
         Err(error) => Err(error.into()),
-        // The name may mean a directory by now that another import has just made: it stays, since
-        // what is removed here is what was locked.
+        // Another import may have created a new directory of this name by now. It stays, as only
+        // the entries of the locked one are removed.
         Ok(()) => {
             for entry in all.entries()? {
                 all.remove_all(&entry.name)?;
@@ -105,8 +105,8 @@ pub(in crate::store) fn clean(store: &Dir) -> io::Result<()> {
     }
 }
 
-/// The directory of all imports, with a shared lock. Made where it is missing; another process may
-/// remove it until the lock is there.
+/// Opens the staging area with a shared lock, and creates it if it is missing. Starts over if
+/// another process removes it before it is locked.
 fn locked(store: &Dir) -> io::Result<Dir> {
     let name = layout::STAGING.as_ref();
     loop {

@@ -1,4 +1,4 @@
-//! What goes in comes out.
+//! Export and import give back the same conversation.
 
 mod hostile;
 
@@ -38,7 +38,7 @@ impl Place {
         Self { dir, store }
     }
 
-    /// With the conversation `c7`, in which there is something of everything.
+    /// Creates a store with the conversation `c7`, which has some of everything.
     fn filled() -> Self {
         let place = Self::new();
         let conversation = place.store.create_conversation(&id("c7")).unwrap();
@@ -79,7 +79,7 @@ impl Place {
         imported
     }
 
-    /// What `archive` is refused for; nothing of it is left.
+    /// Returns the reason why `archive` is refused. Checks that nothing of it is left.
     fn refusal(&self, archive: &[u8]) -> String {
         let before = self.store.conversations().unwrap();
         let error = self.import(archive, &anything()).expect_err("it is refused");
@@ -107,7 +107,7 @@ fn put(conversation: &Arc<Conversation>, call: &str, said: Said) -> Record {
 /// Path, mode, time, content and attributes.
 type Seen = (PathBuf, u32, (i64, i64), Vec<u8>, String);
 
-/// Every file and directory below `root`.
+/// Returns every file and directory below `root`.
 fn tree(root: &Path) -> Vec<Seen> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -149,7 +149,7 @@ fn what_is_exported_comes_back_as_it_was() {
         records.into_iter().filter(|record| record.said.tool.is_some()).collect()
     };
     assert_eq!(put(records(&from)), put(records(&to)));
-    // One without a record was made when its file was.
+    // A file without a record counts as created when the disk says.
     let record = records(&to).into_iter().find(|record| record.path.contains("xxx")).unwrap();
     let path = RelPath::from_text(&record.path).unwrap();
     let conversation = from.store.conversation(&id("c7")).unwrap().unwrap();
@@ -248,7 +248,7 @@ fn what_was_left_in_the_middle_is_removed() {
     assert!(place.store.conversations().unwrap().is_empty());
     Store::open(place.dir.path()).unwrap();
     assert!(!place.dir.path().join("staging").exists());
-    // Not while somebody imports.
+    // Nothing is removed while an import runs.
     let staging = staging::Staging::new(place.store.dir(), place.store.root()).unwrap();
     Store::open(place.dir.path()).unwrap();
     staging.conversation().unwrap();
@@ -258,7 +258,7 @@ fn what_was_left_in_the_middle_is_removed() {
 
 type Members = Vec<(String, Vec<u8>)>;
 
-/// The members of an archive, as they stand in it, without their extended headers.
+/// Returns the members of an archive in their order, without their extended headers.
 fn members(archive: &[u8]) -> Members {
     let mut tar = tar::Archive::new(zstd::Decoder::new(archive).unwrap());
     let entries = tar.entries().unwrap();

@@ -1,4 +1,4 @@
-//! What a conversation holds, in the order of an archive.
+//! Walking the files of a conversation in the order of an archive.
 
 use std::io;
 use std::vec;
@@ -7,18 +7,19 @@ use crate::model::RelPath;
 use crate::store::dir::Dir;
 use crate::store::dir::DirEntry;
 use crate::store::layout;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
-/// All directories and files below a conversation's, depth first, the names in each directory in the
-/// order of their bytes. Neither the store's own files nor links and the like.
+/// An iterator over all directories and files below that of a conversation, depth first, sorted by
+/// the bytes of their names. Leaves out the store's own files, and links and other special files.
 ///
-/// Holds the names of the directories that it stands in, and no more.
+/// Holds only the names in the directories that contain the current file.
 pub(super) struct Walk<'a> {
     base: &'a Dir,
-    levels: Vec<Level>,
+    levels: Vec<PendingDir>,
 }
 
-struct Level {
+/// A directory and its entries that have not been visited.
+struct PendingDir {
     path: Option<RelPath>,
     entries: vec::IntoIter<DirEntry>,
 }
@@ -30,8 +31,8 @@ impl<'a> Walk<'a> {
         Ok(Self { base, levels: vec![level(None, entries)] })
     }
 
-    /// What is next: a directory comes before what it holds.
-    fn step(&mut self) -> io::Result<Option<(RelPath, Kind)>> {
+    /// Returns the next directory or file. A directory comes before its entries.
+    fn step(&mut self) -> io::Result<Option<(RelPath, FileType)>> {
         while let Some(level) = self.levels.last_mut() {
             let Some(entry) = level.entries.next() else {
                 self.levels.pop();
@@ -39,17 +40,17 @@ impl<'a> Walk<'a> {
             };
             let Ok(path) = RelPath::below(level.path.as_ref(), &entry.name) else { continue };
             match entry.kind {
-                Kind::File => return Ok(Some((path, Kind::File))),
-                Kind::Directory if self.enter(&path)? => {
-                    return Ok(Some((path, Kind::Directory)));
+                FileType::File => return Ok(Some((path, FileType::File))),
+                FileType::Directory if self.enter(&path)? => {
+                    return Ok(Some((path, FileType::Directory)));
                 }
-                Kind::Directory | Kind::Other => {}
+                FileType::Directory | FileType::Other => {}
             }
         }
         Ok(None)
     }
 
-    /// Whether it is still there.
+    /// Lists the directory at `path`. Returns false if it has been removed.
     fn enter(&mut self, path: &RelPath) -> io::Result<bool> {
         match self.base.open_dir_at(path).and_then(|dir| dir.entries()) {
             Ok(entries) => self.levels.push(level(Some(path.clone()), entries)),
@@ -60,13 +61,13 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn level(path: Option<RelPath>, mut entries: Vec<DirEntry>) -> Level {
+fn level(path: Option<RelPath>, mut entries: Vec<DirEntry>) -> PendingDir {
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Level { path, entries: entries.into_iter() }
+    PendingDir { path, entries: entries.into_iter() }
 }
 
 impl Iterator for Walk<'_> {
-    type Item = io::Result<(RelPath, Kind)>;
+    type Item = io::Result<(RelPath, FileType)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()

@@ -142,7 +142,7 @@ fn it_can_be_removed_at_any_time() {
     fixture.cache.clear().unwrap();
 }
 
-/// What a process left behind goes with the next result, what is still written stays.
+/// The draft of a dead process goes with the next result. A draft that is being written stays.
 #[test]
 fn drafts_of_the_dead_are_removed() {
     let fixture = Fixture::new(1000);

@@ -39,7 +39,7 @@ fn the_walk_finds_what_openat2_finds() {
     }
 }
 
-/// A fifo would keep whoever opens it waiting, a socket or a device do who knows what.
+/// Opening a fifo would block, and opening a socket or a device could have any effect.
 #[test]
 fn what_opens_as_a_file_is_one() {
     let temporary = tempfile::tempdir().unwrap();
@@ -79,8 +79,8 @@ fn a_tree_is_removed_and_links_lead_nowhere() {
     assert_eq!(dir.remove_all("a".as_ref()).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
 
-/// A store in which a directory and a link to the outside take turns under one name, as fast as they
-/// can, and an outside that must stay as it is.
+/// A store in which a directory and a link to the outside take turns under one name, as fast as
+/// they can, and an outside that must stay as it is.
 struct Turning {
     temporary: TempDir,
     over: AtomicBool,
@@ -108,7 +108,7 @@ impl Turning {
         self.temporary.path().join(name)
     }
 
-    /// Runs `test` on the store meanwhile.
+    /// Runs `test` on the store at the same time.
     fn while_turning(&self, test: impl FnOnce(&Dir)) {
         let dir = Dir::open(&self.path("store")).unwrap();
         let turn = |dir: &Dir, one: &str, other: &str| {
@@ -123,13 +123,13 @@ impl Turning {
                     turn(&within, "file", "file-link");
                 }
             });
-            // Also where the test fails.
+            // Also if the test fails.
             let _over = Over(&self.over);
             test(&dir);
         });
     }
 
-    /// All that there is to see of it.
+    /// Returns everything that can be seen of it.
     fn outside(&self) -> Vec<(PathBuf, u32, SystemTime, Option<Vec<u8>>)> {
         let mut found = Vec::new();
         let mut folders = vec![self.path("outside")];

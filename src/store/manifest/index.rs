@@ -1,4 +1,4 @@
-//! Where in the manifest the last record of each path stands.
+//! An index of the last record of each path in the manifest.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,62 +17,62 @@ use rustix::fs::OFlags;
 use crate::store::artifact::read_full_at;
 use crate::store::dir::Dir;
 use crate::store::layout;
-use crate::store::manifest::line::Glance;
+use crate::store::manifest::line::IndexedRecord;
 use crate::store::stat;
 use crate::store::stat::Stat;
 
-/// Bytes read at once. An index is loaded from end to end, and usually only its end is new.
+/// The bytes that are read at once. The first load reads all of the manifest, and later ones
+/// usually little at its end.
 const READ_BYTES: usize = 128 * 1024;
-/// Lines of no use that are not worth a compaction.
+/// The outdated lines that never justify a compaction.
 const SPARE_LINES: u64 = 1024;
-/// How many lines of no use each useful one may have.
+/// The outdated lines for each current one that do not justify a compaction.
 const DEAD_PER_LIVE: u64 = 4;
 
 /// An index of the manifest, as far as it has been read. Empty until the first `refresh`.
 ///
-/// It keeps no paths: two keyed 64-bit hashes stand for one, which makes 100,000 artifacts cost
-/// 5 MiB.
+/// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    source: Option<Source>,
-    /// Bytes indexed: the end of the last whole line.
+    source: Option<IndexedFile>,
+    /// The bytes that are indexed, up to the end of the last whole line.
     indexed: u64,
-    /// Lines indexed, of use or not.
+    /// The lines that are indexed, current or outdated.
     lines: u64,
-    last: HashMap<[u64; 2], Span>,
+    last: HashMap<[u64; 2], RecordLine>,
     keys: [RandomState; 2],
 }
 
-/// The file that is indexed. Kept open, so that its inode is nobody else's.
+/// The file that is indexed. It is kept open, so that no other file gets its inode number.
 #[derive(Debug)]
-struct Source {
-    /// No other one of this process has it.
+struct IndexedFile {
+    /// A number that no other indexed file of this process has.
     number: u64,
     file: Arc<File>,
-    /// As it was when it was last read.
+    /// The attributes of the file when it was last read.
     stat: Stat,
 }
 
-/// Where a record stands. Equal ones are the same record, as long as the process lives.
+/// The position of a record. Equal positions mean the same record, for the life of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Position {
+pub struct RecordPosition {
     source: u64,
     offset: u64,
 }
 
-/// A line: its newline not counted.
+/// A line that holds a record, without its newline.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct RecordLine {
     offset: u64,
     length: u32,
-    /// `Record::created`.
+    /// The value of `Record::created`.
     created: i64,
     live: bool,
     removed: bool,
 }
 
-impl Span {
-    /// The bytes of the line.
+impl RecordLine {
+    /// Reads the line.
     pub(super) fn read(self, file: &File) -> io::Result<Vec<u8>> {
         let mut line = vec![0; self.length as usize];
         let count = read_full_at(file, self.offset, &mut line)?;
@@ -82,7 +82,7 @@ impl Span {
 }
 
 impl Index {
-    /// Takes in what has changed on disk, by whichever process. One `stat`, where nothing has.
+    /// Reads what any process has changed on disk. Costs one `stat` if nothing has changed.
     pub(super) fn refresh(&mut self, dir: &Dir) -> io::Result<()> {
         let name = layout::MANIFEST.as_ref();
         let mut stat = match dir.stat(name) {
@@ -98,60 +98,60 @@ impl Index {
             let file = dir.open_file(name, OFlags::RDONLY)?;
             stat = stat::stat_file(&file)?;
             let unread = Stat { size: 0, ..stat };
-            self.source = Some(Source::new(file, unread));
+            self.source = Some(IndexedFile::new(file, unread));
         }
         self.extend(stat)
     }
 
-    /// Where the record of `path` stands.
-    pub(super) fn find(&self, path: &str) -> Option<(&File, Span)> {
+    /// Returns the file and the line of the record of `path`.
+    pub(super) fn find(&self, path: &str) -> Option<(&File, RecordLine)> {
         let source = self.source.as_ref()?;
         let span = self.last.get(&self.key(path))?;
         Some((&source.file, *span))
     }
 
-    /// As [`Index::find`], without what it takes to read it.
-    pub(super) fn position(&self, path: &str) -> Option<Position> {
+    /// Returns the position of the record of `path`.
+    pub(super) fn position(&self, path: &str) -> Option<RecordPosition> {
         let source = self.source.as_ref()?.number;
         let offset = self.last.get(&self.key(path))?.offset;
-        Some(Position { source, offset })
+        Some(RecordPosition { source, offset })
     }
 
-    /// When the file at `path` was first seen, as its record says.
+    /// Returns `Record::created` of `path`.
     pub(super) fn created(&self, path: &str) -> Option<i64> {
         self.last.get(&self.key(path)).filter(|span| !span.removed).map(|span| span.created)
     }
 
-    /// Whether the record of `path` says that it is live.
+    /// Returns true if the record of `path` says live.
     pub(super) fn is_live(&self, path: &str) -> bool {
         self.last.get(&self.key(path)).is_some_and(|span| span.live)
     }
 
-    /// The lines that hold, as they stand in the file.
-    pub(super) fn current(&self) -> Option<(Arc<File>, Vec<Span>)> {
+    /// Returns the file and the lines of the current records, in the order of the file.
+    pub(super) fn current(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
-        let mut spans: Vec<Span> = self.last.values().copied().collect();
+        let mut spans: Vec<RecordLine> = self.last.values().copied().collect();
         spans.sort_unstable_by_key(|span| span.offset);
         Some((Arc::clone(&source.file), spans))
     }
 
-    /// Whether most of the file, as far as it has been read, is of no use.
+    /// Returns true if most of the file, as far as it has been read, is outdated.
     pub(super) fn is_wasteful(&self) -> bool {
         let live = self.last.len() as u64;
         self.lines - live > SPARE_LINES + DEAD_PER_LIVE * live
     }
 
-    /// Bytes that it takes, the fixed part not counted.
+    /// Returns the bytes of memory that the entries take.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
-        self.last.capacity() * size_of::<([u64; 2], Span)>() * 8 / 7
+        self.last.capacity() * size_of::<([u64; 2], RecordLine)>() * 8 / 7
     }
 
     fn clear(&mut self) {
         *self = Self { keys: self.keys.clone(), ..Self::default() };
     }
 
-    /// Reads the lines that are new. A last line without an end is left for later.
+    /// Reads the new lines. Leaves a last line without a newline for later.
     fn extend(&mut self, stat: Stat) -> io::Result<()> {
         let Some(source) = self.source.as_mut().filter(|source| source.stat.size != stat.size)
         else {
@@ -170,21 +170,24 @@ impl Index {
         Ok(())
     }
 
-    /// Takes one line in, its newline included.
+    /// Adds one line, given with its newline.
     fn take(&mut self, line: &[u8]) {
         let offset = self.indexed;
         self.indexed += line.len() as u64;
         self.lines += 1;
-        let (Some(glance), Ok(length)) = (Glance::of(line), u32::try_from(line.len() - 1)) else {
+        let (Some(record), Ok(length)) = (IndexedRecord::of(line), u32::try_from(line.len() - 1))
+        else {
             return;
         };
-        let key = self.key(glance.path());
-        if glance.is_gone() {
+        let key = self.key(record.path());
+        if record.is_gone() {
             self.last.remove(&key);
         } else {
-            let (live, removed) = (glance.is_live(), glance.is_removed());
-            self.last
-                .insert(key, Span { offset, length, created: glance.created(), live, removed });
+            let (live, removed) = (record.is_live(), record.is_removed());
+            self.last.insert(
+                key,
+                RecordLine { offset, length, created: record.created(), live, removed },
+            );
         }
     }
 
@@ -193,19 +196,19 @@ impl Index {
     }
 }
 
-impl Source {
+impl IndexedFile {
     fn new(file: File, stat: Stat) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self { number: NEXT.fetch_add(1, Relaxed), file: Arc::new(file), stat }
     }
 
-    /// Whether `stat` is this file with, at most, more at its end.
+    /// Returns true if `stat` describes this file, and it has not shrunk.
     fn grows_to(&self, stat: &Stat, indexed: u64) -> bool {
         self.stat.same_file(stat) && stat.size >= self.stat.size.max(indexed)
     }
 }
 
-/// Reads on from an offset, without the cursor that all users of a file share.
+/// A reader that starts at an offset and does not use the cursor that all users of a file share.
 struct ReadFrom {
     file: Arc<File>,
     offset: u64,

@@ -1,4 +1,4 @@
-//! One line of the manifest.
+//! Parsing and printing the lines of the manifest.
 
 use std::borrow::Cow;
 use std::io;
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::model::Record;
 
-/// As much of a record as the index needs. What a record cannot do without is here too, so that a
-/// line that lacks it is passed over when it is indexed, and the one before stays in force.
+/// The fields of a record that the index needs. All mandatory fields are here too, so that a line
+/// that lacks one is skipped by the index, and the record before it stays current.
 #[derive(Debug, Deserialize)]
-pub(super) struct Glance<'a> {
+pub(super) struct IndexedRecord<'a> {
     #[serde(borrow)]
     path: Cow<'a, str>,
     state: Stage,
@@ -27,6 +27,7 @@ pub(super) struct Glance<'a> {
     removed: Option<IgnoredAny>,
 }
 
+/// The name of a `State`.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Stage {
@@ -36,8 +37,8 @@ enum Stage {
     Gone,
 }
 
-impl<'a> Glance<'a> {
-    /// Nothing where the line is no record.
+impl<'a> IndexedRecord<'a> {
+    /// Parses a line. Returns `None` if it is not a record.
     pub(super) fn of(line: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }
@@ -63,8 +64,8 @@ impl<'a> Glance<'a> {
     }
 }
 
-/// The record of a line. An analysis that cannot be understood, which another version of ctxfs may
-/// have written, is left out: it can be made again.
+/// Parses a record. Leaves out an analysis that cannot be parsed, as that of another version of
+/// ctxfs, since it can be computed again.
 pub(super) fn parse(line: &[u8]) -> Option<Record> {
     serde_json::from_slice(line).ok().or_else(|| {
         let mut value: Value = serde_json::from_slice(line).ok()?;
@@ -73,7 +74,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Record> {
     })
 }
 
-/// Puts the lines of `records`, each with its newline, after `lines`.
+/// Appends the lines of `records` to `lines`, each with its newline.
 pub(super) fn print(records: &[Record], lines: &mut Vec<u8>) -> io::Result<()> {
     for record in records {
         serde_json::to_writer(&mut *lines, record)?;

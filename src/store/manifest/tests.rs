@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -34,19 +33,20 @@ impl Scene {
         let temporary = tempfile::tempdir().unwrap();
         let dir = Dir::open(temporary.path()).unwrap();
         let file = temporary.path().join("manifest.jsonl");
-        Self { _temporary: temporary, file, dir, manifest: Manifest::default() }
+        let manifest = open(&dir);
+        Self { _temporary: temporary, file, dir, manifest }
     }
 
     fn append(&self, records: &[Record]) {
-        self.manifest.append(&self.dir, records).unwrap();
+        self.manifest.append(records).unwrap();
     }
 
     fn generation(&self, path: &str) -> Option<u64> {
-        self.manifest.record(&self.dir, path).unwrap().map(|record| record.generation)
+        self.manifest.record(path).unwrap().map(|record| record.generation)
     }
 
     fn paths(&self) -> Vec<String> {
-        let records = self.manifest.records(&self.dir).unwrap();
+        let records = self.manifest.records().unwrap();
         records.into_iter().map(|record| record.path).collect()
     }
 
@@ -58,6 +58,10 @@ impl Scene {
     fn lines(&self) -> usize {
         fs::read_to_string(&self.file).unwrap().lines().count()
     }
+}
+
+fn open(dir: &Dir) -> Manifest {
+    Manifest::new(Arc::new(dir.try_clone().unwrap()), PathBuf::from("manifest.jsonl"))
 }
 
 fn sealed(path: &str, generation: u64) -> Record {
@@ -147,8 +151,8 @@ fn a_record_comes_back_as_it_was() {
         ..full()
     };
     scene.append(&[full(), incomplete.clone()]);
-    assert_eq!(scene.manifest.record(&scene.dir, &full().path).unwrap(), Some(full()));
-    assert_eq!(scene.manifest.record(&scene.dir, &incomplete.path).unwrap(), Some(incomplete));
+    assert_eq!(scene.manifest.record(&full().path).unwrap(), Some(full()));
+    assert_eq!(scene.manifest.record(&incomplete.path).unwrap(), Some(incomplete));
 }
 
 #[test]
@@ -159,7 +163,7 @@ fn a_torn_tail_is_skipped_and_repaired() {
     assert_eq!(scene.paths(), ["a"]);
     scene.append(&[sealed("c", 1)]);
     assert_eq!(scene.paths(), ["a", "c"]);
-    assert_eq!(Scene { manifest: Manifest::default(), ..scene }.paths(), ["a", "c"]);
+    assert_eq!(Scene { manifest: open(&scene.dir), ..scene }.paths(), ["a", "c"]);
 }
 
 #[test]
@@ -190,7 +194,7 @@ fn unknown_fields_and_an_unknown_analysis_are_tolerated() {
     let line = r#"{"path":"a","generation":3,"state":"sealed","size":1,"modified":2,"created":3,
         "colour":{"of":["the","sky"]},"tool":"exec","analysis":{"bytes":"many"}}"#;
     scene.write_raw(format!("{}\n", line.replace('\n', "")).as_bytes());
-    let record = scene.manifest.record(&scene.dir, "a").unwrap().unwrap();
+    let record = scene.manifest.record("a").unwrap().unwrap();
     assert_eq!((record.generation, record.analysis), (3, None));
     assert_eq!(record.said.tool.as_deref(), Some("exec"));
 }
@@ -204,7 +208,7 @@ fn an_analysis_of_an_older_version_is_valid() {
         assert!(analysis.remove(field).is_some(), "{field}");
     }
     scene.write_raw(format!("{line}\n").as_bytes());
-    let found = scene.manifest.record(&scene.dir, &full().path).unwrap().unwrap().analysis.unwrap();
+    let found = scene.manifest.record(&full().path).unwrap().unwrap().analysis.unwrap();
     assert_eq!((found.lines, found.version), (8112, 0));
     assert!(found.repeated.is_empty() && found.sections.is_empty());
 }
@@ -212,12 +216,12 @@ fn an_analysis_of_an_older_version_is_valid() {
 #[test]
 fn what_others_add_is_seen_at_once() {
     let scene = Scene::new();
-    let other = Manifest::default();
+    let other = open(&scene.dir);
     for generation in 1..=20 {
-        other.append(&scene.dir, &[sealed("a", generation)]).unwrap();
+        other.append(&[sealed("a", generation)]).unwrap();
         assert_eq!(scene.generation("a"), Some(generation));
         scene.append(&[sealed("b", generation)]);
-        assert_eq!(other.record(&scene.dir, "b").unwrap(), Some(sealed("b", generation)));
+        assert_eq!(other.record("b").unwrap(), Some(sealed("b", generation)));
     }
 }
 
@@ -237,31 +241,31 @@ fn a_lost_or_replaced_manifest_is_read_anew() {
 #[test]
 fn the_version_changes_with_the_records() {
     let scene = Scene::new();
-    let version = || Manifest::version(&scene.dir).unwrap();
+    let version = || scene.manifest.version().unwrap();
     let before = version();
     scene.append(&[sealed("a", 1)]);
     let after = version();
     assert_ne!(before, after);
     assert_eq!(after, version());
-    scene.manifest.compact(&scene.dir).unwrap();
+    scene.manifest.compact().unwrap();
     assert_ne!(after, version());
 }
 
 #[test]
 fn compaction_keeps_what_counts() {
     let scene = Scene::new();
-    let reader = Manifest::default();
+    let reader = open(&scene.dir);
     for generation in 1..=10 {
         scene.append(&[sealed("a", generation), sealed("b", generation), sealed("c", 1)]);
     }
     scene.append(&[gone("c"), full()]);
     scene.write_raw(b"{\"torn");
-    assert_eq!(reader.records(&scene.dir).unwrap().len(), 3);
-    scene.manifest.compact(&scene.dir).unwrap();
+    assert_eq!(reader.records().unwrap().len(), 3);
+    scene.manifest.compact().unwrap();
     assert_eq!(scene.lines(), 3);
     assert_eq!(scene.paths(), ["a", "b", "artifacts/tool/9f3k.txt"]);
-    assert_eq!(reader.record(&scene.dir, "a").unwrap(), Some(sealed("a", 10)));
-    assert_eq!(reader.record(&scene.dir, &full().path).unwrap(), Some(full()));
+    assert_eq!(reader.record("a").unwrap(), Some(sealed("a", 10)));
+    assert_eq!(reader.record(&full().path).unwrap(), Some(full()));
 }
 
 #[test]
@@ -288,7 +292,7 @@ fn appends_and_compactions_at_once_lose_nothing() {
         }
         scope.spawn(|| {
             for _ in 0..20 {
-                Manifest::default().compact(&scene.dir).unwrap();
+                open(&scene.dir).compact().unwrap();
             }
         });
     });
@@ -306,14 +310,14 @@ fn processes_at_once_lose_nothing() {
     let dir = scene.file.parent().unwrap();
     let mut children: Vec<_> = (0..3).map(|writer| child(dir, writer)).collect();
     append_many(&scene.dir, 3, 200);
-    scene.manifest.compact(&scene.dir).unwrap();
+    scene.manifest.compact().unwrap();
     for child in &mut children {
         assert!(child.wait().unwrap().success());
     }
     assert_eq!(scene.paths().len(), 4 * 200);
 }
 
-/// Not a test: what `processes_at_once_lose_nothing` runs in its children.
+/// Not a test, but the child processes of `processes_at_once_lose_nothing`.
 #[test]
 fn append_as_a_child() {
     let Some(what) = std::env::var_os(CHILD) else { return };
@@ -332,10 +336,10 @@ fn child(dir: &Path, writer: usize) -> std::process::Child {
 }
 
 fn append_many(dir: &Dir, writer: usize, count: usize) {
-    let manifest = Manifest::default();
+    let manifest = open(dir);
     for i in 0..count {
-        manifest.append(dir, &[sealed(&format!("{writer}/{i}"), 1)]).unwrap();
-        // So that appends last as long as compactions do.
+        manifest.append(&[sealed(&format!("{writer}/{i}"), 1)]).unwrap();
+        // Keeps the appends going for as long as the compactions.
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -351,14 +355,14 @@ fn a_hundred_thousand_records_cost_little() {
     assert_eq!(scene.generation("artifacts/tool/call-99999.txt"), Some(1));
     let memory = scene.manifest.index().memory();
     assert!(memory < 8 * 1024 * 1024, "{memory} bytes");
-    assert_eq!(scene.manifest.records(&scene.dir).unwrap(), records);
+    assert_eq!(scene.manifest.records().unwrap(), records);
 }
 
 #[test]
 fn the_documented_line_is_a_record() {
     let document = include_str!("../../../docs/FORMAT.md");
     let line = document.lines().find(|line| line.starts_with(r#"{"path""#)).unwrap();
-    assert!(line::Glance::of(line.as_bytes()).is_some());
+    assert!(line::IndexedRecord::of(line.as_bytes()).is_some());
     assert_eq!(line::parse(line.as_bytes()), Some(full()));
     assert_eq!(serde_json::to_string(&full()).unwrap(), line);
 }
@@ -366,7 +370,7 @@ fn the_documented_line_is_a_record() {
 #[test]
 fn a_record_has_a_place_of_its_own() {
     let scene = Scene::new();
-    let position = |path| scene.manifest.position(&scene.dir, path).unwrap();
+    let position = |path| scene.manifest.position(&RelPath::new(path).unwrap()).unwrap();
     assert_eq!(position("a"), None);
     scene.append(&[sealed("a", 1)]);
     let first = position("a");
@@ -377,7 +381,7 @@ fn a_record_has_a_place_of_its_own() {
     let mut seen = vec![first, position("a")];
     for _ in 0..4 {
         // The disk gives the same inode and the same offset again.
-        scene.manifest.compact(&scene.dir).unwrap();
+        scene.manifest.compact().unwrap();
         seen.push(position("a"));
     }
     let all = seen.len();

@@ -43,7 +43,8 @@ impl Scene {
         self.store.root().join("context/c7/artifacts/tool")
     }
 
-    /// Recovers; again, should another test be starting a process with copies of all descriptors.
+    /// Recovers the artifact. Retries, as another test may be starting a process, which has copies of
+    /// all descriptors for a moment.
     fn recover_soon(&self, path: &RelPath) -> Record {
         loop {
             if let Some(record) = self.conversation.recover(path).unwrap() {
@@ -53,7 +54,7 @@ impl Scene {
         }
     }
 
-    /// What another process finds.
+    /// Returns the record that another process finds.
     fn elsewhere(&self, path: &RelPath) -> Option<Record> {
         let store = Store::open(self.store.root()).unwrap();
         store.conversation(&name("c7")).unwrap().unwrap().record(path).unwrap()
@@ -149,9 +150,9 @@ fn a_killed_writer_is_met_later() {
     drop(writer);
     let live = scene.elsewhere(&path).unwrap();
     assert_eq!(live.state, State::Live);
-    // While its process lives, the artifact is still to be sealed.
+    // The artifact may still be sealed while its process lives.
     assert_eq!(scene.conversation.recover(&path).unwrap(), None);
-    scene.conversation.append(&[Record { owner: None, ..live }]).unwrap();
+    scene.conversation.manifest().append(&[Record { owner: None, ..live }]).unwrap();
     let recovered = scene.recover_soon(&path);
     assert!(recovered.incomplete().unwrap().contains("the daemon stopped"));
     assert_eq!((recovered.size, recovered.generation), (4, 1));
@@ -260,7 +261,7 @@ fn a_folder_that_was_removed_is_made_again() {
     assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
 }
 
-/// The names in the folder of tool outputs, sorted.
+/// Returns the names in the directory of tool outputs, sorted.
 fn names(scene: &Scene) -> Vec<String> {
     let entries = fs::read_dir(scene.folder()).unwrap();
     let mut names: Vec<_> =
@@ -310,7 +311,7 @@ fn the_first_stays_until_the_second_is_complete() {
         let ended = begin().seal_incomplete("no room").unwrap();
         assert_eq!(ended.incomplete(), Some("no room"));
         is_kept();
-        // As if it were killed.
+        // As if the process were killed.
         begin().closed = true;
         is_kept();
 

@@ -1,4 +1,4 @@
-//! What somebody else made is refused: a real archive, changed.
+//! Manipulated archives are refused.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -29,12 +29,12 @@ fn header(name: &[u8], kind: EntryType, size: u64) -> Header {
     header
 }
 
-/// An archive of these bytes of tar.
+/// Returns an archive of these bytes of tar.
 fn packed(tar: &[u8]) -> Vec<u8> {
     zstd::encode_all(tar, 1).unwrap()
 }
 
-/// The archive of `members`, with digests that are right, and with what `plant` adds before the
+/// Returns the archive of `members` with correct digests, and with what `plant` adds before the
 /// records.
 fn forged(members: &Members, plant: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
@@ -57,7 +57,7 @@ fn forged(members: &Members, plant: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> 
     packed(&tar.into_inner().unwrap())
 }
 
-/// The members of a small conversation.
+/// Returns the members of a small conversation.
 fn small() -> Members {
     let place = Place::new();
     let conversation = place.store.create_conversation(&id("c7")).unwrap();
@@ -65,7 +65,7 @@ fn small() -> Members {
     members(&place.export("c7"))
 }
 
-/// What an archive with something planted is refused for.
+/// Returns the reason why an archive with something planted is refused.
 fn planted(plant: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> String {
     Place::new().refusal(&forged(&small(), plant))
 }
@@ -80,24 +80,24 @@ fn a_forged_archive_that_is_right_is_taken() {
 #[test]
 fn names_that_lead_elsewhere_are_refused() {
     for (name, told) in [
-        (&b"/etc/cron.d/x"[..], "outside of the conversation"),
+        (&b"/etc/cron.d/x"[..], "outside the conversation"),
         (b"c7/../c8/x", "cannot be empty"),
-        (b"../x", "outside of the conversation"),
+        (b"../x", "outside the conversation"),
         (b"c7//x", "cannot be empty"),
         (b"c7/./x", "cannot be empty"),
-        (b"c8/x", "outside of the conversation"),
-        (b"c77/x", "outside of the conversation"),
-        (b"c7", "outside of the conversation"),
+        (b"c8/x", "outside the conversation"),
+        (b"c77/x", "outside the conversation"),
+        (b"c7", "outside the conversation"),
         (b"c7/", "cannot be empty"),
         (b"c7/zz\nx", "control character"),
         (b"c7/zz\x1b[2J", "control character"),
         (b"c7/zz/.ctxfs-x", "reserved"),
         (b"c7/.ctxfs-manifest", "reserved"),
-        (b"c7/nowhere/x", "in no directory"),
-        (b"c7/artifacts/tool/9f3k.txt", "twice, or too late"),
-        (b"c7/artifacts/a", "twice, or too late"),
-        (b"c7/artifacts", "twice, or too late"),
-        (b"", "outside of the conversation"),
+        (b"c7/nowhere/x", "its directory is not in the archive"),
+        (b"c7/artifacts/tool/9f3k.txt", "twice, or out of order"),
+        (b"c7/artifacts/a", "twice, or out of order"),
+        (b"c7/artifacts", "twice, or out of order"),
+        (b"", "outside the conversation"),
     ] {
         let add = |tar: &mut tar::Builder<Vec<u8>>| {
             tar.append(&header(name, EntryType::Regular, 1), &b"x"[..]).unwrap();
@@ -117,7 +117,7 @@ fn names_that_lead_elsewhere_are_refused() {
             tar.append(&header(name, EntryType::Regular, 0), std::io::empty()).unwrap();
         }
     };
-    assert!(planted(in_file).contains("in no directory"));
+    assert!(planted(in_file).contains("its directory is not in the archive"));
     let manifest = |tar: &mut tar::Builder<Vec<u8>>| {
         let dir = header(b"c7/manifest.jsonl/", EntryType::Directory, 0);
         tar.append(&dir, std::io::empty()).unwrap();
@@ -235,7 +235,7 @@ fn records_that_cannot_be_are_refused() {
     ];
     for (number, change) in changes.iter().enumerate() {
         let refusal = with(change);
-        assert!(refusal.contains("is no record of a file"), "{number}: {refusal}");
+        assert!(refusal.contains("is not a record of a file"), "{number}: {refusal}");
     }
 }
 
@@ -273,7 +273,7 @@ fn what_follows_the_end_is_refused() {
     let mut builder = tar::Builder::new(tar);
     builder.append(&header(b"c7/zz", EntryType::Regular, 0), std::io::empty()).unwrap();
     let refusal = Place::new().refusal(&packed(&builder.into_inner().unwrap()));
-    assert!(refusal.contains("twice, or too late"), "{refusal}");
+    assert!(refusal.contains("twice, or out of order"), "{refusal}");
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn what_is_no_archive_is_told() {
     for bytes in [&b""[..], b"text", b"\x28\xb5\x2f\xfd", &packed(b""), &packed(&[7; 4096])] {
         let refusal = Place::new().refusal(bytes);
         let damaged = refusal.contains("cut off or damaged");
-        assert!(damaged || refusal.contains("no archive of a conversation"), "{refusal}");
+        assert!(damaged || refusal.contains("not an archive of a conversation"), "{refusal}");
     }
     let mut newer = small();
     newer[0].1 = br#"{"format":2,"conversation":"c7"}"#.to_vec();

@@ -1,4 +1,4 @@
-//! Whether what would be written is there already.
+//! Comparing an output with a file that is already there.
 
 use std::io;
 use std::io::Write;
@@ -8,15 +8,16 @@ use crate::model::RelPath;
 use crate::store::Artifact;
 use crate::store::Conversation;
 
-/// Takes the bytes of a file; fails with the first that is another one.
-pub(super) struct Same {
+/// A writer that compares with a file what it is given, and fails at the first difference.
+pub(super) struct ComparingWriter {
     file: Artifact,
+    /// The offset of the next byte.
     at: u64,
     differs: bool,
 }
 
-impl Same {
-    /// As the file at `path`, if that has `length` bytes.
+impl ComparingWriter {
+    /// Compares with the file at `path`. Returns `None` if that does not have `length` bytes.
     pub(super) fn with(
         conversation: &Conversation,
         path: &RelPath,
@@ -26,13 +27,13 @@ impl Same {
         Ok((file.len() == length).then_some(Self { file, at: 0, differs: false }))
     }
 
-    /// Whether it has failed because the bytes differ.
+    /// Returns true if it has failed because the bytes differ.
     pub(super) fn differs(&self) -> bool {
         self.differs
     }
 }
 
-impl Write for Same {
+impl Write for ComparingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.differs = self.file.bytes(self.at, bytes.len())? != bytes;
         self.at += bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! What a line says: whether it is a message, and where its members stand.
+//! Checking that a line is a message, and finding its members.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,19 +14,19 @@ use serde::de::Visitor;
 
 use crate::message::BLOCK;
 use crate::message::MessageError;
+use crate::message::span::BoundedReader;
 use crate::message::span::Span;
 use crate::message::span::SpanReader;
-use crate::message::span::Watched;
 use crate::model::Content;
 
-/// Who may speak.
+/// The valid roles.
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
-/// Bytes that a member may have whose text is needed at once.
+/// The most bytes of a member whose text is needed as a whole.
 const SHORT: u64 = 64 << 10;
 
-/// The members that are looked at; all others are kept as they are.
+/// The members that ctxfs reads. All others are kept as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Member {
+pub(super) enum MessageMember {
     Role,
     Content,
     ToolCallId,
@@ -35,48 +35,49 @@ pub(super) enum Member {
     Id,
 }
 
-const NAMES: [(&str, Member); 6] = [
-    ("role", Member::Role),
-    ("content", Member::Content),
-    ("tool_call_id", Member::ToolCallId),
-    ("toolName", Member::ToolName),
-    ("fullOutputPath", Member::FullOutputPath),
-    ("id", Member::Id),
+/// The members by their names, in the order of the enum.
+const NAMES: [(&str, MessageMember); 6] = [
+    ("role", MessageMember::Role),
+    ("content", MessageMember::Content),
+    ("tool_call_id", MessageMember::ToolCallId),
+    ("toolName", MessageMember::ToolName),
+    ("fullOutputPath", MessageMember::FullOutputPath),
+    ("id", MessageMember::Id),
 ];
 
-/// Where the members of a message stand in its line.
+/// The spans of the members of a message in its line.
 #[derive(Debug, Default)]
-pub(super) struct Anatomy([Option<Span>; NAMES.len()]);
+pub(super) struct MessageLayout([Option<Span>; NAMES.len()]);
 
-impl Anatomy {
-    /// Reads all of `line`, in bounded memory.
+impl MessageLayout {
+    /// Reads all of `line` in bounded memory. Fails if it is not a message.
     pub(super) fn of(line: &dyn Content) -> Result<Self, MessageError> {
         check_utf8(line)?;
         let position = Cell::new(0);
-        let reader = Watched::new(SpanReader::new(line, 0..line.len()), &position);
+        let reader = BoundedReader::new(SpanReader::new(line, 0..line.len()), &position);
         let mut json = serde_json::Deserializer::from_reader(reader);
-        let found = json.deserialize_map(Members(&position)).and_then(|found| {
+        let found = json.deserialize_map(MessageVisitor(&position)).and_then(|found| {
             json.end()?;
             Ok(found)
         });
-        let anatomy = found.map_err(|error| refused(&error))?;
-        let role = anatomy.short(line, Member::Role)?;
+        let layout = found.map_err(|error| refused(&error))?;
+        let role = layout.short(line, MessageMember::Role)?;
         match role.as_deref() {
-            Some(role) if ROLES.contains(&role) => Ok(anatomy),
+            Some(role) if ROLES.contains(&role) => Ok(layout),
             Some(role) => Err(not_a_message(&format!("its role is {role:.64?}"))),
             None => Err(not_a_message("it has no role")),
         }
     }
 
-    pub(super) fn span(&self, member: Member) -> Option<&Span> {
+    pub(super) fn span(&self, member: MessageMember) -> Option<&Span> {
         self.0[member as usize].as_ref()
     }
 
-    /// The text of a member; none, where it is not there or no text.
+    /// Returns the text of a member. Returns `None` if the member is missing or not a string.
     pub(super) fn short(
         &self,
         line: &dyn Content,
-        member: Member,
+        member: MessageMember,
     ) -> Result<Option<String>, MessageError> {
         let Some(span) = self.span(member) else { return Ok(None) };
         if span.end - span.start > SHORT {
@@ -88,14 +89,14 @@ impl Anatomy {
     }
 }
 
-/// What is skipped is not looked at by the parser.
+/// Checks all of `line`, as the parser does not check what it skips.
 fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     let mut offset = 0;
     while offset < line.len() {
         let block = line.bytes(offset, BLOCK)?;
         offset += match simdutf8::compat::from_utf8(&block) {
             Ok(_) if !block.is_empty() => block.len() as u64,
-            // The end of the block cuts a character.
+            // The end of the block cuts a character, which starts the next block.
             Err(cut) if cut.error_len().is_none() && cut.valid_up_to() > 0 => {
                 cut.valid_up_to() as u64
             }
@@ -105,34 +106,36 @@ fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     Ok(())
 }
 
-struct Members<'a>(&'a Cell<u64>);
+/// A visitor that notes the spans of the members. Holds the position of the parser.
+struct MessageVisitor<'a>(&'a Cell<u64>);
 
-impl<'de> Visitor<'de> for Members<'_> {
-    type Value = Anatomy;
+impl<'de> Visitor<'de> for MessageVisitor<'_> {
+    type Value = MessageLayout;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Anatomy, A::Error> {
-        let mut anatomy = Anatomy::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MessageLayout, A::Error> {
+        let mut layout = MessageLayout::default();
         while let Some(name) = map.next_key::<String>()? {
-            let span = map.next_value_seed(SpanOf(self.0))?;
+            let span = map.next_value_seed(ValueSpan(self.0))?;
             let Some((name, member)) = NAMES.iter().find(|(known, _)| *known == name) else {
                 continue;
             };
-            if anatomy.0[*member as usize].replace(span).is_some() {
+            if layout.0[*member as usize].replace(span).is_some() {
                 return Err(A::Error::custom(format_args!("it has {name} twice")));
             }
         }
-        Ok(anatomy)
+        Ok(layout)
     }
 }
 
-/// Where a value stands, blanks before it included. The span of a number may have a byte too many.
-struct SpanOf<'a>(&'a Cell<u64>);
+/// A seed that skips a value and returns its span, with the blanks before it. The span of a number
+/// may be a byte too long.
+struct ValueSpan<'a>(&'a Cell<u64>);
 
-impl<'de> DeserializeSeed<'de> for SpanOf<'_> {
+impl<'de> DeserializeSeed<'de> for ValueSpan<'_> {
     type Value = Span;
 
     fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Span, D::Error> {
@@ -142,7 +145,7 @@ impl<'de> DeserializeSeed<'de> for SpanOf<'_> {
     }
 }
 
-/// A failure to read is no fault of the line.
+/// Tells a failure to read from a line that is not a message.
 fn refused(error: &serde_json::Error) -> MessageError {
     match error.io_error_kind() {
         Some(kind) if kind != io::ErrorKind::Other => MessageError::Io(kind.into()),
@@ -157,10 +160,10 @@ fn not_a_message(why: &str) -> MessageError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Line;
+    use crate::message::LogLine;
 
-    fn anatomy(line: &str) -> Result<Anatomy, MessageError> {
-        Anatomy::of(&Line::from(line.as_bytes().to_vec()))
+    fn layout(line: &str) -> Result<MessageLayout, MessageError> {
+        MessageLayout::of(&LogLine::from(line.as_bytes().to_vec()))
     }
 
     #[test]
@@ -168,19 +171,19 @@ mod tests {
         let text = r#" { "x" : [1, {"role": "y"}], "role":"tool","content" :  "a\"}," ,"n":1.5e3,
             "tool_call_id":null, "toolName":"sh", "fullOutputPath":"/p" , "id":7}  "#;
         let (text, line) =
-            (text.replace('\n', " "), Line::from(text.replace('\n', " ").into_bytes()));
-        let found = Anatomy::of(&line).unwrap();
+            (text.replace('\n', " "), LogLine::from(text.replace('\n', " ").into_bytes()));
+        let found = MessageLayout::of(&line).unwrap();
         let at = |member| {
             found.span(member).map(|span| text[span.start as usize..span.end as usize].trim())
         };
-        assert_eq!(at(Member::Role), Some("\"tool\""));
-        assert_eq!(at(Member::Content), Some(r#""a\"},""#));
-        assert_eq!(at(Member::ToolCallId), Some("null"));
-        assert_eq!(at(Member::FullOutputPath), Some("\"/p\""));
+        assert_eq!(at(MessageMember::Role), Some("\"tool\""));
+        assert_eq!(at(MessageMember::Content), Some(r#""a\"},""#));
+        assert_eq!(at(MessageMember::ToolCallId), Some("null"));
+        assert_eq!(at(MessageMember::FullOutputPath), Some("\"/p\""));
         let short = |member| found.short(&line, member).unwrap();
-        assert_eq!(short(Member::ToolName).as_deref(), Some("sh"));
-        assert_eq!(short(Member::ToolCallId), None);
-        assert_eq!(short(Member::Id), None);
+        assert_eq!(short(MessageMember::ToolName).as_deref(), Some("sh"));
+        assert_eq!(short(MessageMember::ToolCallId), None);
+        assert_eq!(short(MessageMember::Id), None);
     }
 
     #[test]
@@ -200,27 +203,27 @@ mod tests {
             ("{\"role\":\"user\",\"content\":\"a\tb\"}", "control character"),
             ("\u{0}{\"role\":\"user\"}", "expected"),
         ] {
-            let error = anatomy(line).unwrap_err().to_string();
+            let error = layout(line).unwrap_err().to_string();
             assert!(error.contains(why), "{line}: {error}");
         }
-        let invalid = Line::from(b"{\"role\":\"user\",\"x\xff\":1}".to_vec());
-        assert!(Anatomy::of(&invalid).is_err());
+        let invalid = LogLine::from(b"{\"role\":\"user\",\"x\xff\":1}".to_vec());
+        assert!(MessageLayout::of(&invalid).is_err());
     }
 
     #[test]
     fn what_would_take_memory_without_bound_is_refused() {
         let nested = format!("{{\"role\":\"user\",\"content\":{}", "[".repeat(1000));
-        assert!(anatomy(&nested).unwrap_err().to_string().contains("brackets"));
+        assert!(layout(&nested).unwrap_err().to_string().contains("brackets"));
         let name = format!("{{\"role\":\"user\",\"{}\":1}}", "x".repeat(100_000));
-        assert!(anatomy(&name).unwrap_err().to_string().contains("name"));
+        assert!(layout(&name).unwrap_err().to_string().contains("name"));
         let role = format!("{{\"role\":\"{}\"}}", "x".repeat(100_000));
-        assert!(anatomy(&role).unwrap_err().to_string().contains("its role has more"));
+        assert!(layout(&role).unwrap_err().to_string().contains("its role has more"));
         let fine = format!("{{\"role\":\"user\",\"content\":\"{}\"}}", "[".repeat(200_000));
-        assert!(anatomy(&fine).is_ok());
+        assert!(layout(&fine).is_ok());
     }
 
     #[test]
     fn half_a_surrogate_pair_is_no_fault() {
-        assert!(anatomy(r#"{"role":"tool","content":"a\ud83d"}"#).is_ok());
+        assert!(layout(r#"{"role":"tool","content":"a\ud83d"}"#).is_ok());
     }
 }

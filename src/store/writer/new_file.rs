@@ -15,18 +15,19 @@ use crate::store::layout;
 use crate::store::lease;
 use crate::store::lease::Lease;
 use crate::store::naming::Naming;
-use crate::store::stat::Kind;
+use crate::store::stat::FileType;
 
-/// A new file, the name that it has at first, and whether that is a scratch name because there is
-/// something that it is to replace.
-pub(super) struct Start {
+/// A new file with its first name.
+pub(super) struct NewFile {
     pub(super) file: File,
     pub(super) name: Component,
+    /// True if `name` is a scratch name, because the file is to replace another one.
     pub(super) replaces: bool,
 }
 
-impl Start {
-    /// EBUSY where somebody writes what is to be replaced, EEXIST where that is no regular file.
+impl NewFile {
+    /// Creates the file. Fails with EBUSY if the file that it would replace has a writer, and with
+    /// EEXIST if that is not a regular file.
     pub(super) fn new(dir: &Dir, naming: &Naming) -> io::Result<Self> {
         let name = naming.name(false);
         if is_taken(dir, &name)? || is_taken(dir, &naming.name(true))? {
@@ -54,12 +55,12 @@ fn create(dir: &Dir, name: &Component) -> io::Result<File> {
     )
 }
 
-/// Whether a file has that name, which nobody writes now.
+/// Returns true if there is a file of that name without a writer. Fails with EBUSY if it has one.
 fn is_taken(dir: &Dir, name: &Component) -> io::Result<bool> {
     let name = name.as_os_str();
     let old = dir.stat(name).and_then(|stat| match stat.kind() {
-        Kind::File => dir.open_file(name, OFlags::RDONLY),
-        Kind::Directory | Kind::Other => Err(Errno::EXIST.into()),
+        FileType::File => dir.open_file(name, OFlags::RDONLY),
+        FileType::Directory | FileType::Other => Err(Errno::EXIST.into()),
     });
     match old {
         Ok(old) if lease::settled(&old) == Lease::Held => Err(Errno::BUSY.into()),
@@ -69,7 +70,7 @@ fn is_taken(dir: &Dir, name: &Component) -> io::Result<bool> {
     }
 }
 
-/// The directory of a kind of artifact, made where it has been removed.
+/// Opens the directory of `folder`. Creates it if it has been removed.
 pub(in crate::store) fn open_folder(conversation: &Dir, folder: Folder) -> io::Result<Dir> {
     let mut dir = None;
     for name in folder.path().split('/') {

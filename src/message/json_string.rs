@@ -1,4 +1,4 @@
-//! The text of a JSON string, without holding it.
+//! Decoding a JSON string in bounded memory.
 
 use std::io;
 use std::io::BufRead as _;
@@ -6,25 +6,26 @@ use std::io::Read;
 
 use crate::message::span::SpanReader;
 
-/// Reads what a JSON string says. The string is known to be one, quotes included.
+/// A reader of the text of a JSON string, which is known to be valid and has its quotes.
 ///
-/// Half of a surrogate pair stands for no character, though JSON can say it: it is read as U+FFFD.
-pub(super) struct Text<'a> {
+/// JSON can contain half of a surrogate pair, which is not a character. It is read as U+FFFD.
+pub(super) struct JsonStringReader<'a> {
     string: SpanReader<'a>,
-    /// Decoded, and not yet read.
+    /// The decoded bytes.
     ready: Vec<u8>,
+    /// The bytes of `ready` that have been read.
     used: usize,
-    /// A high surrogate that waits for its other half.
+    /// A high surrogate whose other half has not been read.
     high: Option<u16>,
     ended: bool,
 }
 
-/// What half of a pair is read as.
+/// The replacement for half of a pair.
 const LOST: &str = "\u{fffd}";
-/// Bytes that are decoded at once.
+/// The bytes that are decoded at once.
 const ROOM: usize = 64 << 10;
 
-impl<'a> Text<'a> {
+impl<'a> JsonStringReader<'a> {
     pub(super) fn new(mut string: SpanReader<'a>) -> io::Result<Self> {
         while string.next()?.is_some_and(|byte| byte != b'"') {}
         Ok(Self { string, ready: Vec::new(), used: 0, high: None, ended: false })
@@ -68,7 +69,7 @@ impl<'a> Text<'a> {
         Ok(())
     }
 
-    /// Four hexadecimal digits: a UTF-16 code unit.
+    /// Reads four hexadecimal digits, which are a UTF-16 code unit.
     fn unit(&mut self) -> io::Result<()> {
         let mut digits = [0; 4];
         self.string.read_exact(&mut digits)?;
@@ -96,7 +97,7 @@ impl<'a> Text<'a> {
     }
 }
 
-impl Read for Text<'_> {
+impl Read for JsonStringReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.used == self.ready.len() {
             self.decode()?;
@@ -111,13 +112,13 @@ impl Read for Text<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Line;
+    use crate::message::LogLine;
     use crate::model::Content as _;
 
     fn text(json: &str) -> String {
-        let line = Line::from(json.as_bytes().to_vec());
+        let line = LogLine::from(json.as_bytes().to_vec());
         let mut text = String::new();
-        let reader = Text::new(SpanReader::new(&line, 0..line.len())).unwrap();
+        let reader = JsonStringReader::new(SpanReader::new(&line, 0..line.len())).unwrap();
         { reader }.read_to_string(&mut text).unwrap();
         text
     }
