@@ -43,7 +43,7 @@ impl Shared {
             },
             Source::Search { query, .. } => self.render_search(of()?, query, &key.version, again),
             Source::Readme => Ok(Body::of(view::readme(&self.options.root()).into_bytes())),
-            Source::Ignore { .. } => Ok(Body::of(view::ignore().as_bytes().to_vec())),
+            Source::Ignore { .. } => Ok(Body::of(view::ignore().into_bytes())),
             Source::Manifest { .. } => self.render_manifest(of()?),
             Source::Removed { name, .. } => self.render_removed(of()?, name),
             Source::Messages { .. } => {

@@ -27,6 +27,7 @@ use crate::fs::sync::Mutex;
 use crate::fs::sync::MutexGuard;
 use crate::fs::sync::atomic::AtomicU64;
 use crate::store::Stat;
+use crate::view::Cost;
 use crate::view::Query;
 use crate::view::View;
 
@@ -328,14 +329,14 @@ fn runs_filter(node: &Node) -> bool {
     let Key::Rendered(RenderedKey { source: Source::View { view, .. }, .. }) = &node.key else {
         return false;
     };
-    matches!(**view, View::Jq(_))
+    view.cost() == Cost::Program
 }
 
 /// Whether computing `node` from `length` bytes takes less time than waking another thread is worth.
 fn is_quick(node: &Node, length: u64) -> bool {
     match &node.key {
         Key::Rendered(RenderedKey { source: Source::View { view, .. }, .. }) => {
-            length <= QUICK || matches!(**view, View::Page(_))
+            length <= QUICK || view.cost() == Cost::Constant
         }
         Key::Rendered(RenderedKey {
             source:

@@ -31,7 +31,6 @@ use crate::model::Amount;
 use crate::model::Component;
 use crate::model::Counts;
 use crate::model::Record;
-use crate::view::View;
 
 /// How long counts stay in memory alone.
 const UNSAVED: Duration = Duration::from_secs(5);
@@ -239,7 +238,7 @@ fn counted_as(node: &Node) -> Option<(Component, String, &'static str, bool)> {
     let NodeKind::Rendered(rendered) = &node.kind else { return None };
     let Key::Rendered(RenderedKey { source, .. }) = &node.key else { return None };
     let (kind, stands_in) = match source {
-        Source::View { view, .. } => (view.kind(), stands_in(view)),
+        Source::View { view, .. } => (view.kind(), view.is_stand_in()),
         Source::Search { .. } => ("search", false),
         _ => return None,
     };
@@ -257,9 +256,4 @@ fn counted_as(node: &Node) -> Option<(Component, String, &'static str, bool)> {
 fn share(tokens: u64, part: u64, whole: u64) -> u64 {
     let share = u128::from(tokens) * u128::from(part) / u128::from(whole.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)
-}
-
-/// Whether a view is made to be given to a model in place of the output.
-fn stands_in(view: &View) -> bool {
-    matches!(view, View::Summary | View::Envelope | View::Handle | View::Preview)
 }

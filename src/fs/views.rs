@@ -89,7 +89,7 @@ impl Shared {
         }
         let mut known = self.known(node, &seen.stat, &seen.reader, self.place(node)?)?;
         own.tool.get_or_init(|| known.record.said.tool_name());
-        if !needs_analysis(view) {
+        if view.may_be_cached() {
             seen.key = self.key(seen.file, &seen.stat, &known.place, &known.limits, view);
         }
         if let Some(kept) = seen.key.as_ref().and_then(|key| Body::kept(&self.cache, key)) {
@@ -99,7 +99,7 @@ impl Shared {
         let masked = self.hide_secrets(&*content, &mut known.record, &mut analysis);
         let content = masked.as_ref().map_or(&*content, |masked| masked);
         let subject = self.subject(content, &analysis, &known);
-        let own = (!again && view.goes_on()).then_some(own);
+        let own = (!again && view.shows_beginning()).then_some(own);
         self.write_view(own, view, &subject, seen)
     }
 
@@ -120,7 +120,7 @@ impl Shared {
         known: &mut Known,
     ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
         let expired = until(self.options.view_deadline);
-        let (whole, is_log) = (needs_analysis(view), seen.file.is_terminal_log());
+        let (whole, is_log) = (view.needs_analysis(), seen.file.is_terminal_log());
         let size = self.shown(node, seen.stat)?.size;
         let mut found = if whole || is_log {
             self.analysis(node, &seen.reader, Some(&known.record), &expired)?
@@ -174,7 +174,7 @@ impl Shared {
             let own = own.filter(|_| key.is_some())?;
             let turn = self.overtime.take()?;
             Counters::add(&self.counters.views_out_of_time, 1);
-            own.give(spool.beginning(view::goes_on().to_owned()));
+            own.give(spool.beginning(view::beginning_notice().to_owned()));
             Some(turn)
         };
         let goes_on = || {
@@ -258,25 +258,6 @@ impl Shared {
 pub(crate) fn until(limit: Duration) -> impl Fn() -> bool {
     let started = Instant::now();
     move || started.elapsed() >= limit
-}
-
-/// Views that speak of the whole content; the others look at what they show.
-fn needs_analysis(view: &View) -> bool {
-    match view {
-        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle => true,
-        View::Tail
-        | View::Head
-        | View::Lines(_)
-        | View::Page(_)
-        | View::Grep(_)
-        | View::Errors
-        | View::Terms
-        | View::Pretty
-        | View::Wrap
-        | View::Shape
-        | View::Jq(_)
-        | View::Preview => false,
-    }
 }
 
 /// The analysis of the first bytes alone: enough to tell text from binary, and the same whether

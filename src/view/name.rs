@@ -1,43 +1,55 @@
 //! The names of views: `9f3k.txt.summary` and the rest.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::model::is_scratch;
 use crate::view::Derived;
-use crate::view::Filter;
-use crate::view::LineRange;
-use crate::view::PageNumber;
-use crate::view::Query;
-use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
+use crate::view::catalog::CATALOG;
 
-/// The views that directories list beside an artifact, in this order.
-pub const LISTED: &[(&str, Derived)] = &[
-    (".summary", Derived::File(View::Summary)),
-    (".tail", Derived::File(View::Tail)),
-    (".grep", Derived::Dir(ViewDir::Grep)),
-];
+/// The meaning of a name beside an artifact: a thing that is derived from the artifact, or from the
+/// text that one of its views prints.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reading {
+    /// The view whose text is looked at; none if that is the artifact itself.
+    pub base: Option<View>,
+    /// The thing that is derived from it.
+    pub derived: Derived,
+}
 
-/// The views that are found by name only.
-const UNLISTED: &[(&str, Derived)] = &[
-    (".head", Derived::File(View::Head)),
-    (".lines", Derived::Dir(ViewDir::Lines)),
-    (".errors", Derived::File(View::Errors)),
-    (".terms", Derived::File(View::Terms)),
-    (".wrap", Derived::File(View::Wrap)),
-    (".shape", Derived::File(View::Shape)),
-    (".jq", Derived::Dir(ViewDir::Jq)),
-    (".pages", Derived::Dir(ViewDir::Pages)),
-    (".pretty", Derived::File(View::Pretty)),
-    (".meta.json", Derived::File(View::Meta)),
-    (".ref.json", Derived::File(View::Ref)),
-    (".envelope.json", Derived::File(View::Envelope)),
-    (".handle", Derived::File(View::Handle)),
-    (".preview", Derived::File(View::Preview)),
-];
+impl Reading {
+    /// Returns the same of the text that `base` prints, or none if there is no such thing. Without
+    /// `base` returns it as it is.
+    pub fn below(self, base: Option<&View>) -> Option<Self> {
+        match (&self.base, base) {
+            (_, None) => Some(self),
+            (None, Some(base)) => Self::of_view(base.clone(), self.derived),
+            (Some(_), Some(_)) => None,
+        }
+    }
+
+    fn of_artifact(derived: Derived) -> Self {
+        Self { base: None, derived }
+    }
+
+    /// Returns `derived` of the text that `base` prints, or none if there is no such thing.
+    fn of_view(base: View, derived: Derived) -> Option<Self> {
+        let exists = base.has_views()
+            && derived.view_type().is_of_views
+            && derived != Derived::File(base.clone());
+        exists.then(|| Self { base: Some(unlimited(base)), derived })
+    }
+}
+
+/// Returns `view` as other views look into it: nothing is left out for its length.
+fn unlimited(view: View) -> View {
+    match view {
+        View::Jq(filter) if filter.is_cut() => View::Jq(filter.at_most(0)),
+        other => other,
+    }
+}
 
 /// What `name` may mean: files, and what it is derived from each, the longest file name first.
 ///
@@ -62,8 +74,9 @@ pub(super) fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
 }
 
 fn suffixed(name: &OsStr) -> Option<(&OsStr, &'static Derived)> {
-    LISTED.iter().chain(UNLISTED).find_map(|(suffix, derived)| {
-        let stem = name.as_bytes().strip_suffix(suffix.as_bytes())?;
+    CATALOG.iter().find_map(|derived| {
+        let suffix = derived.view_type().suffix.as_bytes();
+        let stem = name.as_bytes().strip_suffix(suffix)?;
         Some((OsStr::from_bytes(stem), derived))
     })
 }
@@ -83,42 +96,6 @@ impl ViewDir {
             Derived::Dir(_) | Derived::File(_) => None,
         });
         of_view.or_else(|| self.view(name).map(|view| Reading::of_artifact(Derived::File(view))))
-    }
-
-    /// The view of this name in the directory; none where the name is no query, range, number or
-    /// filter.
-    pub(super) fn view(self, name: &OsStr) -> Option<View> {
-        match self {
-            Self::Grep => Query::parse(name).map(View::Grep),
-            Self::Lines => LineRange::parse(name.as_bytes()).map(View::Lines),
-            Self::Jq => Filter::parse(name).map(View::Jq),
-            Self::Pages => PageNumber::parse(name.as_bytes()).map(View::Page),
-        }
-    }
-}
-
-/// What follows the artifact's path: `.summary`, `.grep/-i timeout`.
-impl fmt::Display for View {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Summary => f.write_str(".summary"),
-            Self::Tail => f.write_str(".tail"),
-            Self::Head => f.write_str(".head"),
-            Self::Lines(range) => write!(f, ".lines/{range}"),
-            Self::Page(page) => write!(f, ".pages/{page}"),
-            Self::Grep(query) => write!(f, ".grep/{query}"),
-            Self::Errors => f.write_str(".errors"),
-            Self::Terms => f.write_str(".terms"),
-            Self::Wrap => f.write_str(".wrap"),
-            Self::Shape => f.write_str(".shape"),
-            Self::Jq(filter) => write!(f, ".jq/{filter}"),
-            Self::Pretty => f.write_str(".pretty"),
-            Self::Meta => f.write_str(".meta.json"),
-            Self::Ref => f.write_str(".ref.json"),
-            Self::Envelope => f.write_str(".envelope.json"),
-            Self::Handle => f.write_str(".handle"),
-            Self::Preview => f.write_str(".preview"),
-        }
     }
 }
 
@@ -226,18 +203,5 @@ mod tests {
         assert_eq!(view.to_string(), ".grep/x.grep");
         assert_eq!(ViewDir::Lines.child(OsStr::new("7.grep")), None);
         assert_eq!(ViewDir::Pages.child(OsStr::new("0007.pages")), None);
-    }
-
-    #[test]
-    fn every_view_prints_the_name_that_finds_it() {
-        for (suffix, derived) in LISTED.iter().chain(UNLISTED) {
-            match derived {
-                Derived::File(view) => assert_eq!(view.to_string(), *suffix),
-                Derived::Dir(dir) => {
-                    let view = dir.view(OsStr::new("7777")).unwrap();
-                    assert!(view.to_string().starts_with(&format!("{suffix}/7777")));
-                }
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@
 //! reads, and how many there are follows from the size alone. In order they are the artifact, byte
 //! for byte.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::io::Write;
@@ -40,9 +41,9 @@ impl PageNumber {
     }
 
     /// Reads a name. A number has one name only.
-    pub(super) fn parse(name: &[u8]) -> Option<Self> {
-        let number = Self(str::from_utf8(name).ok()?.parse().ok()?);
-        (number.0 > 0 && number.to_string().as_bytes() == name).then_some(number)
+    pub(super) fn parse(name: &OsStr) -> Option<Self> {
+        let number = Self(name.to_str()?.parse().ok()?);
+        (number.0 > 0 && name == number.to_string().as_str()).then_some(number)
     }
 }
 
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn names() {
-        let parse = |name: &str| PageNumber::parse(name.as_bytes()).map(|page| page.0);
+        let parse = |name: &str| PageNumber::parse(OsStr::new(name)).map(|page| page.0);
         assert_eq!(parse("0001"), Some(1));
         assert_eq!(parse("9999"), Some(9999));
         assert_eq!(parse("10000"), Some(10_000));
