@@ -22,6 +22,7 @@ mod name;
 mod number;
 mod origin;
 mod pages;
+mod position;
 mod pretty;
 mod preview;
 mod probe;
@@ -68,7 +69,7 @@ pub use stand_in::Form;
 pub use stand_in::StandIn;
 pub use stand_in::stand_in;
 pub use stand_in::stand_in_always;
-pub use view_type::Cost;
+pub use view_type::RenderCost;
 
 use crate::model::Place;
 use crate::model::Subject;

@@ -27,8 +27,8 @@ use crate::fs::sync::Mutex;
 use crate::fs::sync::MutexGuard;
 use crate::fs::sync::atomic::AtomicU64;
 use crate::store::Stat;
-use crate::view::Cost;
 use crate::view::Query;
+use crate::view::RenderCost;
 use crate::view::View;
 
 /// How long the kernel may believe the attributes of a computed file: for ever, as they never
@@ -329,14 +329,14 @@ fn runs_filter(node: &Node) -> bool {
     let Key::Rendered(RenderedKey { source: Source::View { view, .. }, .. }) = &node.key else {
         return false;
     };
-    view.cost() == Cost::Program
+    view.cost() == RenderCost::Program
 }
 
 /// Whether computing `node` from `length` bytes takes less time than waking another thread is worth.
 fn is_quick(node: &Node, length: u64) -> bool {
     match &node.key {
         Key::Rendered(RenderedKey { source: Source::View { view, .. }, .. }) => {
-            length <= QUICK || view.cost() == Cost::Constant
+            length <= QUICK || view.cost() == RenderCost::Constant
         }
         Key::Rendered(RenderedKey {
             source:

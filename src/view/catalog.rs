@@ -26,7 +26,7 @@ use crate::view::reference;
 use crate::view::shape;
 use crate::view::summary;
 use crate::view::terms;
-use crate::view::view_type::Cost;
+use crate::view::view_type::RenderCost;
 use crate::view::view_type::Shows;
 use crate::view::view_type::ViewType;
 use crate::view::view_type::views;
@@ -127,7 +127,7 @@ views! {
         /// `.jq/`: its names are filters.
         Jq = ViewType {
         suffix: ".jq",
-        cost: Cost::Program,
+        cost: RenderCost::Program,
         has_views: true,
         readme: "| `X.jq/FILTER` | of JSON: what `jq FILTER X` prints; `-r -c -s -n -S -m5` may come first |",
         ..ViewType::TEXT
@@ -138,7 +138,7 @@ views! {
         /// `.pages/`: its names are the numbers of pages, and it lists them.
         Pages = ViewType {
         suffix: ".pages",
-        cost: Cost::Constant,
+        cost: RenderCost::Constant,
         readme: "| `X.pages/0001` ... | all of it in parts of at most 6 KB, for tools that cannot read more at once |",
         ..ViewType::LINES
     }, |page, subject, _, out| pages::render(subject, *page, out);
@@ -210,7 +210,7 @@ impl View {
     }
 
     /// Returns the work that rendering takes.
-    pub fn cost(&self) -> Cost {
+    pub fn cost(&self) -> RenderCost {
         self.view_type().cost
     }
 

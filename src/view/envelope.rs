@@ -4,7 +4,7 @@
 //! section 2). What does not fit is shown in part ([`kept`]); a response of the protocol keeps what
 //! it says of itself ([`response`]); `text` says how to go on ([`words`]).
 
-mod kept;
+mod preview;
 mod response;
 mod words;
 
@@ -21,15 +21,15 @@ use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::kind;
 use crate::view::number::counted;
-use kept::Kept;
-use response::Found;
+use preview::EnvelopePreview;
+use response::Recognized;
 use response::Response;
-use response::Status;
+use response::ResponseStatus;
 
 /// Bytes copied at once.
 const BLOCK: usize = 256 << 10;
 /// Most bytes of a preview, whatever the limits say.
-pub(super) const PREVIEW_BYTES: u64 = Kept::MOST_BYTES;
+pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MOST_BYTES;
 
 /// What stands in the place of an output.
 pub(super) enum Envelope {
@@ -46,9 +46,9 @@ pub(super) enum Envelope {
 
 /// The members, in the order they are written.
 #[derive(Serialize)]
-struct Written<'a> {
-    status: Status,
-    data: Data<'a>,
+struct EnvelopeJson<'a> {
+    status: ResponseStatus,
+    data: EnvelopeData<'a>,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<&'a RawValue>,
@@ -59,7 +59,7 @@ struct Written<'a> {
 }
 
 #[derive(Serialize)]
-struct Data<'a> {
+struct EnvelopeData<'a> {
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncation: Option<Truncation<'a>>,
@@ -110,12 +110,12 @@ pub(super) fn of(
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Envelope> {
     let counted = subject.analysis.bytes == subject.content.len();
-    let over = is_over(subject) || !counted || subject.content.len() > Kept::MOST_BYTES;
+    let over = is_over(subject) || !counted || subject.content.len() > EnvelopePreview::MOST_BYTES;
     let (response, whole) = match response::read(subject, expired)? {
-        Found::Response(response) if response.skip || !over => return Ok(Envelope::Untouched),
-        Found::Response(response) => (Some(response), true),
-        Found::Other => (None, true),
-        Found::OutOfTime => (None, false),
+        Recognized::Response(response) if response.skip || !over => return Ok(Envelope::Untouched),
+        Recognized::Response(response) => (Some(response), true),
+        Recognized::Other => (None, true),
+        Recognized::OutOfTime => (None, false),
     };
     let text = written(subject, response.as_ref(), tools, over)?;
     Ok(Envelope::Wrapped { text, whole })
@@ -130,9 +130,9 @@ fn written(
     let (content, limits, path) = (subject.content, subject.limits, subject.place.file());
     let lines = Some(subject.analysis.lines).filter(|_| subject.analysis.bytes == content.len());
     let kept = match lines {
-        _ if subject.analysis.is_binary() => Kept::none(content, lines),
-        Some(lines) if !over => Kept::all(content, lines)?,
-        _ => Kept::some(content, lines, limits)?,
+        _ if subject.analysis.is_binary() => EnvelopePreview::none(content, lines),
+        Some(lines) if !over => EnvelopePreview::all(content, lines)?,
+        _ => EnvelopePreview::some(content, lines, limits)?,
     };
     let truncation = over.then(|| Truncation {
         direction: limits.direction,
@@ -145,10 +145,15 @@ fn written(
         full_output_path: &path,
     });
     let redacted = Tally::default();
-    let mut written = Written {
+    let mut written = EnvelopeJson {
         status: status(response, over),
         text: words::text(subject, response, &kept, tools, over),
-        data: Data { truncated: over, truncation, redacted, preview: preview(subject, kept) },
+        data: EnvelopeData {
+            truncated: over,
+            truncation,
+            redacted,
+            preview: preview(subject, kept),
+        },
         stats: response.and_then(|response| response.stats.as_deref()),
         context: response.and_then(|response| response.context.as_deref()),
         error: response.and_then(|response| response.error.as_deref()),
@@ -159,17 +164,17 @@ fn written(
     Ok(serde_json::to_string(&written)? + "\n")
 }
 
-fn status(response: Option<&Response>, over: bool) -> Status {
+fn status(response: Option<&Response>, over: bool) -> ResponseStatus {
     match response.map(|response| response.status) {
-        Some(Status::Error) => Status::Error,
-        _ if over => Status::Partial,
+        Some(ResponseStatus::Error) => ResponseStatus::Error,
+        _ if over => ResponseStatus::Partial,
         Some(status) => status,
-        None => Status::Success,
+        None => ResponseStatus::Success,
     }
 }
 
 /// What is shown: of what is not text, what it is.
-fn preview(subject: &Subject<'_>, kept: Kept) -> String {
+fn preview(subject: &Subject<'_>, kept: EnvelopePreview) -> String {
     if !subject.analysis.is_binary() {
         return kept.text();
     }

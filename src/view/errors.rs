@@ -18,9 +18,9 @@ use crate::model::Subject;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use census::Census;
-use notice::Notices;
-use notice::Shown;
-use print::Print;
+use notice::Coverage;
+use notice::ErrorNotices;
+use print::ParagraphPrinter;
 
 /// Writes what is found.
 pub(super) fn render(
@@ -29,22 +29,22 @@ pub(super) fn render(
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     let census = Census::take(subject.content, expired)?;
-    let notices = Notices { subject, census: &census };
+    let notices = ErrorNotices { subject, census: &census };
     let rendered = |notice: String| Rendered {
         notice: (!notice.is_empty()).then_some(notice),
         whole: census.stopped.is_none(),
     };
     if census.has_all() {
-        let mut print = Print::new(subject.content, &census, out);
+        let mut print = ParagraphPrinter::new(subject.content, &census, out);
         census.kept.iter().try_for_each(|seen| print.show(seen, None))?;
         print.end_paragraph()?;
-        let notice = notices.text(Shown::All, print.windowed);
+        let notice = notices.text(Coverage::All, print.windowed);
         if print.page.fits(subject.view_bytes().saturating_sub(notice.len())) {
             print.page.flush()?;
             return Ok(rendered(notice));
         }
     }
-    let mut print = Print::new(subject.content, &census, out);
+    let mut print = ParagraphPrinter::new(subject.content, &census, out);
     for seen in first_of_each(subject.content, &census)? {
         print.show(seen, census.begins(seen))?;
     }
@@ -52,7 +52,7 @@ pub(super) fn render(
     let longest = notices.longest(print.windowed);
     let cut = print.page.fit(subject.view_bytes().saturating_sub(longest));
     print.page.flush()?;
-    Ok(rendered(notices.text(cut.map_or(Shown::Kinds, Shown::Part), print.windowed)))
+    Ok(rendered(notices.text(cut.map_or(Coverage::Kinds, Coverage::Part), print.windowed)))
 }
 
 /// The first error line of each kind, with those above that it belongs to.

@@ -7,13 +7,13 @@
 //! the values and sends them, `results` makes a view of the answers, `wire` is the form of both.
 
 mod compile_error;
-mod feed;
 mod notice;
 mod path;
 mod program;
+mod protocol;
 mod results;
 mod select;
-mod wire;
+mod sender;
 
 use std::io::Write;
 use std::sync::atomic::AtomicU64;
@@ -25,12 +25,12 @@ use crate::model::Subject;
 use crate::view::Filter;
 use crate::view::RenderError;
 use crate::view::Rendered;
-use feed::Feeder;
-use notice::Notices;
-use path::Step;
+use notice::FilterNotices;
+use path::PathStep;
+use protocol::Frames;
+use protocol::Request;
 use results::Results;
-use wire::Frames;
-use wire::Request;
+use sender::ValueSender;
 
 pub use program::run_filter;
 
@@ -54,13 +54,13 @@ pub(super) fn render(
     let options = filter.options();
     // What all values together make has no path.
     let alone = options.slurp || options.null_input;
-    let path = if alone { path::Path::default() } else { path::leading(&filter.program()) };
+    let path = if alone { path::FilterPath::default() } else { path::leading(&filter.program()) };
     let request = request(filter, &path.steps);
     let read = AtomicU64::new(0);
     let feed = |input: &mut dyn Write, stop: &dyn Fn() -> bool| {
         request.write(input)?;
-        let feeder = Feeder::new(subject.content, &path.steps, stop, input);
-        let (passed, sent) = feeder.run(options.from.unwrap_or(1));
+        let sender = ValueSender::new(subject.content, &path.steps, stop, input);
+        let (passed, sent) = sender.run(options.from.unwrap_or(1));
         read.store(passed, Relaxed);
         sent
     };
@@ -70,13 +70,16 @@ pub(super) fn render(
     let ended = subject.filters.run(&feed, expired, &mut |bytes| {
         frames.push(bytes, |tag, text| results.take(tag, text))
     })?;
-    let notices = Notices { filter, subject, ended: &ended, read: read.into_inner() };
+    let notices = FilterNotices { filter, subject, ended: &ended, read: read.into_inner() };
     let notice = finish(&notices, results)?;
     Ok(Rendered { notice, whole: ended != Ended::OutOfTime })
 }
 
 /// Writes what fits, and returns what is to be said.
-fn finish(notices: &Notices<'_>, mut results: Results<'_>) -> Result<Option<String>, RenderError> {
+fn finish(
+    notices: &FilterNotices<'_>,
+    mut results: Results<'_>,
+) -> Result<Option<String>, RenderError> {
     let mut notice = notices.text(&results, None);
     if results.is_crowded(notice.as_ref().map_or(0, String::len)) {
         let paths = 4 * notices.subject.place.file().len() + 2 * notices.filter.to_string().len();
@@ -87,7 +90,7 @@ fn finish(notices: &Notices<'_>, mut results: Results<'_>) -> Result<Option<Stri
     Ok(notice)
 }
 
-fn request(filter: &Filter, steps: &[Step]) -> Request {
+fn request(filter: &Filter, steps: &[PathStep]) -> Request {
     let options = filter.options();
     let rests = steps.iter().map(|step| step.rest.clone());
     Request {

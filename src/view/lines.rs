@@ -12,7 +12,7 @@ use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
 use crate::view::scan;
-use crate::view::scan::Found;
+use crate::view::scan::LineStart;
 
 /// Bytes kept free for a notice, beside the two paths in it.
 const NOTICE_BYTES: usize = 400;
@@ -54,9 +54,9 @@ pub(super) fn range(
         LineRange::Last(count) => last(subject, count, out),
         LineRange::Between { first, last } => {
             match scan::line_start(subject.content, first, expired)? {
-                Found::At(offset) => forward(subject, offset, (first, last), out),
-                Found::Beyond => Err(RenderError::NotFound),
-                Found::OutOfTime(offset) => Ok(out_of_time(subject, first, offset)),
+                LineStart::At(offset) => forward(subject, offset, (first, last), out),
+                LineStart::Beyond => Err(RenderError::NotFound),
+                LineStart::OutOfTime(offset) => Ok(out_of_time(subject, first, offset)),
             }
         }
     }

@@ -17,17 +17,17 @@ const IDENTITY_LINES: [usize; 2] = [1, 2];
 
 /// The parts of an envelope that say where the whole is.
 #[derive(Deserialize)]
-struct Envelope {
-    data: Data,
+struct ReturnedEnvelope {
+    data: ReturnedData,
 }
 
 #[derive(Deserialize)]
-struct Data {
-    truncation: Truncation,
+struct ReturnedData {
+    truncation: ReturnedTruncation,
 }
 
 #[derive(Deserialize)]
-struct Truncation {
+struct ReturnedTruncation {
     full_output_path: String,
 }
 
@@ -57,7 +57,7 @@ fn most(limits: &Limits) -> u64 {
 }
 
 fn of_envelope(text: &str) -> Option<String> {
-    let envelope: Envelope = serde_json::from_str(text).ok()?;
+    let envelope: ReturnedEnvelope = serde_json::from_str(text).ok()?;
     Some(envelope.data.truncation.full_output_path)
 }
 

@@ -19,8 +19,8 @@ use crate::view::Rendered;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
+use crate::view::position::TextPosition;
 use values::Faults;
-use values::Place;
 use values::Values;
 
 /// Bytes read at once: what they become stays in the cache of a processor until it is written.
@@ -133,7 +133,7 @@ fn notice(
 
 fn wrong(faults: &Faults, before: u64) -> Option<String> {
     let fault = faults.first?;
-    let Place { line, column } = fault.place;
+    let TextPosition { line, column } = fault.place;
     let shown = grouped(fault.shown + before);
     let what = if fault.deep { "nested too deep to be followed" } else { "not JSON" };
     let from = format!("line {} is {what} from byte column {} on", grouped(line), grouped(column));
@@ -151,7 +151,7 @@ fn rest(faults: &Faults) -> Option<String> {
 }
 
 fn open(faults: &Faults) -> Option<String> {
-    let (Place { line, column }, open) = faults.open?;
+    let (TextPosition { line, column }, open) = faults.open?;
     Some(format!(
         "the JSON breaks off at its end, line {}, byte column {}, with {} open",
         grouped(line),

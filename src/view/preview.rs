@@ -41,26 +41,26 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     } else {
         let bytes = Limits::STAND_IN_BYTES - path.len() - "\n\n\n".len();
         let lines = Limits::STAND_IN_LINES - LINES_AFTER;
-        out.write_all(text(subject, &start, Room { bytes, lines }).as_bytes())?;
+        out.write_all(text(subject, &start, PreviewLimit { bytes, lines }).as_bytes())?;
     }
     write!(out, "\n\n{path}\n")?;
     Ok(Rendered::plain())
 }
 
 #[derive(Clone, Copy)]
-struct Room {
+struct PreviewLimit {
     bytes: usize,
     lines: usize,
 }
 
 /// The first characters, and what is redacted in them.
-fn text(subject: &Subject<'_>, start: &[u8], room: Room) -> String {
+fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
     let chars = subject.limits.message_preview;
-    let all = first(start, chars, room);
+    let all = first(start, chars, limit);
     if Tally::of(&all, subject.redacts).is_empty() {
         return all;
     }
-    let less = Room { bytes: room.bytes - REDACTED_BYTES, lines: room.lines - 1 };
+    let less = PreviewLimit { bytes: limit.bytes - REDACTED_BYTES, lines: limit.lines - 1 };
     let less = first(start, chars, less);
     let newline = if less.ends_with('\n') { "" } else { "\n" };
     let redacted = Tally::of(&less, subject.redacts);
@@ -73,13 +73,13 @@ fn text(subject: &Subject<'_>, start: &[u8], room: Room) -> String {
 
 /// The first characters that keep within the limits of a stand-in. Bytes that are not UTF-8 are
 /// shown as U+FFFD.
-fn first(bytes: &[u8], chars: usize, room: Room) -> String {
+fn first(bytes: &[u8], chars: usize, limit: PreviewLimit) -> String {
     let mut text = String::new();
     let (mut lines, mut column) = (1, 0);
     for (_, _, c) in bytes.char_indices().take(chars) {
         (lines, column) = if c == '\n' { (lines + 1, 0) } else { (lines, column + 1) };
-        let full = text.len() + c.len_utf8() > room.bytes
-            || lines > room.lines
+        let full = text.len() + c.len_utf8() > limit.bytes
+            || lines > limit.lines
             || column > Limits::LINE_CHARS;
         if full {
             break;

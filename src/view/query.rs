@@ -1,19 +1,19 @@
 //! The names under `X.grep/` and `.grep/`: ripgrep's options, and a pattern.
 
-mod mark;
 mod option;
+mod resume;
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 
-pub(super) use mark::Mark;
 pub(super) use option::Case;
 pub(super) use option::Options;
-pub(super) use option::Position;
-use option::Scope;
+use option::SearchScope;
 pub(super) use option::next_word;
+pub(super) use resume::ResumePoint;
 
+use crate::view::position::TextPosition;
 use crate::view::probe;
 
 /// Longest query that is taken: as much as a path has room for.
@@ -33,16 +33,16 @@ pub struct Query {
 impl Query {
     /// Reads a name; none where it is one that programs look up by themselves.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
-        Self::parse_in(Scope::One, name)
+        Self::parse_in(SearchScope::One, name)
     }
 
     /// As a name under the `.grep/` of a directory, which has options of its own: `-l`, and
     /// `--from` with the name of an artifact.
     pub fn of_many(name: &OsStr) -> Option<Self> {
-        Self::parse_in(Scope::Many, name)
+        Self::parse_in(SearchScope::Many, name)
     }
 
-    fn parse_in(scope: Scope, name: &OsStr) -> Option<Self> {
+    fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
         let bytes = name.as_bytes();
         if bytes.is_empty() || bytes.len() > LONGEST || probe::is_probe(bytes) {
             return None;
@@ -66,13 +66,13 @@ impl Query {
     }
 
     /// The same pattern from a line and column on.
-    pub(super) fn from(&self, from: Position) -> Self {
+    pub(super) fn from(&self, from: TextPosition) -> Self {
         Self { options: Options { from: Some(from), ..self.options.clone() }, ..self.clone() }
     }
 
     /// The same pattern from a place in one of many artifacts on.
-    pub(super) fn on(&self, mark: Mark) -> Self {
-        Self { options: Options { mark: Some(mark), ..self.options.clone() }, ..self.clone() }
+    pub(super) fn on(&self, mark: ResumePoint) -> Self {
+        Self { options: Options { resume: Some(mark), ..self.options.clone() }, ..self.clone() }
     }
 
     /// The same search for at most `max` lines; 0 lifts the limit on the result's size too.
@@ -169,7 +169,7 @@ mod tests {
     fn names_of_queries() {
         let query = parse("-i time/out 5%");
         assert_eq!(query.to_string(), "-i time%2Fout 5%25");
-        let on = query.from(Position { line: 5821, column: 1 });
+        let on = query.from(TextPosition { line: 5821, column: 1 });
         assert_eq!(on.to_string(), "--from=5821 -i time%2Fout 5%25");
         assert_eq!(query.at_most(0).to_string(), "-i -m0 time%2Fout 5%25");
         assert_eq!(name_of("HEAD"), "-- HEAD");

@@ -18,7 +18,7 @@ pub(super) fn block(content: &dyn Content) -> Vec<u8> {
 }
 
 /// Where a line begins.
-pub(super) enum Found {
+pub(super) enum LineStart {
     /// Byte offset of its first byte.
     At(u64),
     /// The content has fewer lines.
@@ -32,23 +32,23 @@ pub(super) fn line_start(
     content: &dyn Content,
     line: u64,
     expired: &dyn Fn() -> bool,
-) -> io::Result<Found> {
+) -> io::Result<LineStart> {
     let mut block = vec![0; if line > 1 { BLOCK } else { 0 }];
     let mut missing = line - 1;
     let mut offset = 0;
     while missing > 0 {
         if expired() {
-            return Ok(Found::OutOfTime(offset));
+            return Ok(LineStart::OutOfTime(offset));
         }
         let got = content.read_at(offset, &mut block)?;
         if got == 0 {
-            return Ok(Found::Beyond);
+            return Ok(LineStart::Beyond);
         }
         let newlines = memchr::memchr_iter(b'\n', &block[..got]).count() as u64;
         offset += if newlines < missing { got as u64 } else { after_newline(&block, missing) };
         missing = missing.saturating_sub(newlines);
     }
-    Ok(if offset < content.len() { Found::At(offset) } else { Found::Beyond })
+    Ok(if offset < content.len() { LineStart::At(offset) } else { LineStart::Beyond })
 }
 
 /// How many lines there are: known, where all is analysed, else counted. None where that would take
@@ -57,20 +57,20 @@ pub(super) fn count_lines(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Option<u64>> {
-    count_lines_from(subject, Counted::default(), expired)
+    count_lines_from(subject, NewlineCount::default(), expired)
 }
 
 /// The same, where some are counted.
 pub(super) fn count_lines_from(
     subject: &Subject<'_>,
-    counted: Counted,
+    counted: NewlineCount,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Option<u64>> {
     let (content, analysis) = (subject.content, subject.analysis);
     if analysis.bytes == content.len() {
         return Ok(Some(analysis.lines));
     }
-    let Counted { mut offset, mut newlines } = counted;
+    let NewlineCount { mut offset, mut newlines } = counted;
     let most = content.len().min(offset.saturating_add(MOST_COUNTED));
     let mut block =
         vec![0; BLOCK.min(usize::try_from(most.saturating_sub(offset)).unwrap_or(BLOCK))];
@@ -91,7 +91,7 @@ pub(super) fn count_lines_from(
 
 /// Newlines before some offset.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counted {
+pub(super) struct NewlineCount {
     pub(super) offset: u64,
     pub(super) newlines: u64,
 }
@@ -148,9 +148,9 @@ mod tests {
 
     fn at(text: &str, line: u64) -> Option<u64> {
         match line_start(&Vec::from(text), line, &|| false).unwrap() {
-            Found::At(offset) => Some(offset),
-            Found::Beyond => None,
-            Found::OutOfTime(_) => unreachable!(),
+            LineStart::At(offset) => Some(offset),
+            LineStart::Beyond => None,
+            LineStart::OutOfTime(_) => unreachable!(),
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn time_can_run_out() {
         let found = line_start(&b"a\nb\n".to_vec(), 2, &|| true).unwrap();
-        assert!(matches!(found, Found::OutOfTime(0)));
+        assert!(matches!(found, LineStart::OutOfTime(0)));
     }
 
     #[test]
@@ -188,13 +188,13 @@ mod tests {
         };
         let text = format!("{}\nend", "x\n".repeat(BLOCK));
         let lines = BLOCK as u64 + 2;
-        let some = |offset| Counted { offset, newlines: offset / 2 };
+        let some = |offset| NewlineCount { offset, newlines: offset / 2 };
         for offset in [0, 2, BLOCK as u64, 2 * BLOCK as u64] {
             assert_eq!(count(&text, some(offset), false), Some(lines));
             assert_eq!(count(&text, some(offset), true), None);
         }
         assert_eq!(count("a\nb\n", some(4), true), Some(2));
-        assert_eq!(count("a\nb\nc", Counted { offset: 5, newlines: 2 }, true), Some(3));
+        assert_eq!(count("a\nb\nc", NewlineCount { offset: 5, newlines: 2 }, true), Some(3));
         assert_eq!(count("", some(0), false), Some(0));
     }
 

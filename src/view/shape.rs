@@ -3,9 +3,9 @@
 //! It is read off the content, not kept by the analysis: a record would grow by kilobytes for
 //! a view that few ask for, and the scanner passes a gigabyte in a second or two.
 
+mod extremes;
 mod outline;
 mod print;
-mod range;
 mod samples;
 
 use std::io;
@@ -21,7 +21,7 @@ use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
 use outline::Outline;
-use print::Printed;
+use print::PrintedShape;
 
 /// Bytes of a key that are known, as written: a path through a longer one cannot be named.
 const KEY_BYTES: usize = 256;
@@ -112,7 +112,7 @@ fn paths(subject: &Subject<'_>) -> String {
     format!("A path is a filter: {}.jq/PATH", subject.place.file())
 }
 
-fn left_out(printed: &Printed) -> Option<String> {
+fn left_out(printed: &PrintedShape) -> Option<String> {
     let deeper =
         printed.levels.map(|levels| format!("deeper than {}", counted(levels as u64, "level")));
     let missing = (printed.missing > 0).then(|| {

@@ -19,7 +19,7 @@ use crate::view::Rendered;
 use crate::view::clean;
 use crate::view::number::portion;
 use excerpt::Excerpt;
-use excerpt::Room;
+use excerpt::ExcerptBudget;
 
 pub(super) use facts::ended;
 
@@ -76,7 +76,7 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
 /// The facts, and what is most worth seeing of the output.
 fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
     let mut facts = facts::with_excerpt(subject)?;
-    let room = Room {
+    let room = ExcerptBudget {
         bytes: Limits::STAND_IN_BYTES.saturating_sub(facts.size() + RESERVE),
         lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),
     };

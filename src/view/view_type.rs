@@ -16,7 +16,7 @@ pub(super) struct ViewType {
     /// The part of the artifact's bytes that it prints.
     pub(super) shows: Shows,
     /// The work that rendering takes.
-    pub(super) cost: Cost,
+    pub(super) cost: RenderCost,
     /// True if it counts the masked secrets in its own form, as its first line is not free for a
     /// notice.
     pub(super) counts_masks: bool,
@@ -46,7 +46,7 @@ pub(super) enum Shows {
 
 /// The work that rendering a view takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cost {
+pub enum RenderCost {
     /// A few small reads, however long the content is.
     Constant,
     /// A pass over the content, or over a part of it.
@@ -62,7 +62,7 @@ impl ViewType {
         is_listed: false,
         needs_analysis: false,
         shows: Shows::Text,
-        cost: Cost::Content,
+        cost: RenderCost::Content,
         counts_masks: false,
         is_stand_in: false,
         has_views: false,

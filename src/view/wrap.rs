@@ -8,7 +8,7 @@ use crate::model::Subject;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::number::portion;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
 use crate::view::scan;
 
 /// Characters of a line that is shown as it is, and of a piece of a longer one.
@@ -32,7 +32,7 @@ pub(super) fn render(
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    let mut folder = Folder::new(out);
+    let mut folder = LineFolder::new(out);
     let mut text = Vec::new();
     let mut read = 0;
     let mut whole = true;
@@ -59,26 +59,26 @@ pub(super) fn render(
     Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
 }
 
-fn folded(at: Position) -> String {
-    let Position { line, column } = at;
+fn folded(at: TextPosition) -> String {
+    let TextPosition { line, column } = at;
     format!(
         "# long lines are folded: `{at}:` begins what line {line} has from byte column {column} on\n"
     )
 }
 
 /// Writes lines, and knows where it is.
-struct Folder<'a> {
+struct LineFolder<'a> {
     out: BufWriter<&'a mut dyn Write>,
     /// Where the next byte stands.
-    at: Position,
+    at: TextPosition,
     /// The first fold.
-    first: Option<Position>,
+    first: Option<TextPosition>,
 }
 
-impl<'a> Folder<'a> {
+impl<'a> LineFolder<'a> {
     fn new(out: &'a mut dyn Write) -> Self {
         let out = BufWriter::with_capacity(GATHERED, out);
-        Self { out, at: Position { line: 1, column: 1 }, first: None }
+        Self { out, at: TextPosition { line: 1, column: 1 }, first: None }
     }
 
     /// Writes what can be told of `text`, all of it if that is the `last`; says how much that was.
@@ -97,7 +97,7 @@ impl<'a> Folder<'a> {
             self.write(&near[..piece + usize::from(ends)])?;
             at += piece + usize::from(ends);
             if ends {
-                self.at = Position { line: self.at.line + 1, column: 1 };
+                self.at = TextPosition { line: self.at.line + 1, column: 1 };
             } else {
                 self.at.column += piece as u64;
             }
@@ -160,14 +160,14 @@ mod tests {
     fn unfolded(view: &[u8]) -> Vec<u8> {
         let notices = view.starts_with(b"# long");
         let mut text: Vec<u8> = Vec::new();
-        let mut at = Position { line: 0, column: 1 };
+        let mut at = TextPosition { line: 0, column: 1 };
         for line in view.split_inclusive(|byte| *byte == b'\n').skip(usize::from(notices)) {
             let mark = format!("{at}:");
             let rest = line.strip_prefix(mark.as_bytes()).filter(|_| at.column > 1);
             if rest.is_some() {
                 text.pop();
             } else {
-                at = Position { line: at.line + 1, column: 1 };
+                at = TextPosition { line: at.line + 1, column: 1 };
             }
             let rest = rest.unwrap_or(line);
             text.extend_from_slice(rest);

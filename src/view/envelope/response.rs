@@ -31,7 +31,7 @@ const ERROR: usize = 5;
 /// How the call went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
+pub(super) enum ResponseStatus {
     Success,
     Partial,
     Error,
@@ -39,7 +39,7 @@ pub(super) enum Status {
 
 /// What a response brings that its envelope keeps.
 pub(super) struct Response {
-    pub(super) status: Status,
+    pub(super) status: ResponseStatus,
     pub(super) stats: Option<Box<RawValue>>,
     pub(super) context: Option<Box<RawValue>>,
     pub(super) error: Option<Box<RawValue>>,
@@ -50,7 +50,7 @@ pub(super) struct Response {
 }
 
 /// What an output is to the protocol.
-pub(super) enum Found {
+pub(super) enum Recognized {
     Response(Response),
     Other,
     /// There was no time to find out.
@@ -59,31 +59,31 @@ pub(super) enum Found {
 
 /// Reads a response: a JSON object whose `status` is `success`, `partial` or `error`, with `data`,
 /// `text` or `error` beside it. Memory is bounded however large it is.
-pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Found> {
+pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Recognized> {
     let content = subject.content;
     if subject.analysis.bytes != content.len() {
-        return Ok(Found::OutOfTime);
+        return Ok(Recognized::OutOfTime);
     }
     match is_json(subject, expired)? {
         Some(true) => {}
-        Some(false) => return Ok(Found::Other),
-        None => return Ok(Found::OutOfTime),
+        Some(false) => return Ok(Recognized::Other),
+        None => return Ok(Recognized::OutOfTime),
     }
     let found = match members(content, 0..content.len(), &NAMES, expired)? {
         Members::Found(found) => found,
-        Members::NotAnObject => return Ok(Found::Other),
-        Members::OutOfTime => return Ok(Found::OutOfTime),
+        Members::NotAnObject => return Ok(Recognized::Other),
+        Members::OutOfTime => return Ok(Recognized::OutOfTime),
     };
     let others = [1, 2, ERROR].into_iter().any(|index| found[index].is_some());
     let status = word(content, found[STATUS].as_ref())?.filter(|_| others);
-    let Some(status) = status else { return Ok(Found::Other) };
+    let Some(status) = status else { return Ok(Recognized::Other) };
     let Some(skip) = skips(content, found[CONTEXT].clone(), expired)? else {
-        return Ok(Found::OutOfTime);
+        return Ok(Recognized::OutOfTime);
     };
     let mut left_out = Vec::new();
     let mut carry = |index: usize| carried(content, index, found[index].clone(), &mut left_out);
     let (stats, context, error) = (carry(STATS)?, carry(CONTEXT)?, carry(ERROR)?);
-    Ok(Found::Response(Response { status, stats, context, error, left_out, skip }))
+    Ok(Recognized::Response(Response { status, stats, context, error, left_out, skip }))
 }
 
 /// Whether it is JSON as it is shown: a mask may stand for more than a part of a string. None where
@@ -106,7 +106,7 @@ fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Opti
     }
 }
 
-fn word(content: &dyn Content, range: Option<&Range<u64>>) -> io::Result<Option<Status>> {
+fn word(content: &dyn Content, range: Option<&Range<u64>>) -> io::Result<Option<ResponseStatus>> {
     let Some(range) = range.filter(|range| range.end - range.start <= WORD_BYTES) else {
         return Ok(None);
     };

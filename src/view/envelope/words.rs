@@ -1,9 +1,9 @@
 //! The `text` of an envelope: what is shown, where the whole is, how to go on.
 
 use crate::model::Subject;
-use crate::view::envelope::kept::Kept;
+use crate::view::envelope::preview::EnvelopePreview;
 use crate::view::envelope::response::Response;
-use crate::view::envelope::response::Status;
+use crate::view::envelope::response::ResponseStatus;
 use crate::view::number::counted;
 use crate::view::number::portion;
 use crate::view::summary::ended;
@@ -17,7 +17,7 @@ const SUBAGENT: &str = "Task";
 pub(super) fn text(
     subject: &Subject<'_>,
     response: Option<&Response>,
-    kept: &Kept,
+    kept: &EnvelopePreview,
     tools: &[String],
     over: bool,
 ) -> String {
@@ -34,7 +34,7 @@ pub(super) fn text(
 }
 
 fn reported(response: &Response) -> Option<String> {
-    (response.status == Status::Error).then(|| "It reports an error.".to_owned())
+    (response.status == ResponseStatus::Error).then(|| "It reports an error.".to_owned())
 }
 
 fn unread(subject: &Subject<'_>) -> Option<String> {
@@ -48,7 +48,7 @@ fn unread(subject: &Subject<'_>) -> Option<String> {
     })
 }
 
-fn shown(subject: &Subject<'_>, kept: &Kept, over: bool) -> String {
+fn shown(subject: &Subject<'_>, kept: &EnvelopePreview, over: bool) -> String {
     if subject.analysis.is_binary() {
         return "It is not text, so `preview` shows none of it.".to_owned();
     }

@@ -27,7 +27,7 @@ pub(super) struct Census {
     /// All of them, where they are few; else those near the first of a kind. In order.
     pub(super) kept: Vec<Seen>,
     /// The error lines of each kind: those that are alike.
-    kinds: HashMap<u64, Kind>,
+    kinds: HashMap<u64, LineKind>,
     /// Those after the last that was kept.
     recent: VecDeque<Seen>,
     /// The line up to which all are kept.
@@ -38,7 +38,7 @@ pub(super) struct Census {
 
 /// Error lines that differ in numbers alone.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kind {
+pub(super) struct LineKind {
     pub(super) count: u64,
     pub(super) first: u64,
     pub(super) last: u64,
@@ -84,7 +84,7 @@ impl Census {
     }
 
     /// The kind of an error line, if it is the first of it.
-    pub(super) fn begins(&self, seen: &Seen) -> Option<Kind> {
+    pub(super) fn begins(&self, seen: &Seen) -> Option<LineKind> {
         self.kinds.get(&seen.likeness).copied().filter(|kind| kind.first == seen.at.line)
     }
 
@@ -122,7 +122,7 @@ impl Census {
         }
         let has_room = self.kinds.len() < KINDS;
         if has_room {
-            self.kinds.insert(seen.likeness, Kind { count: 1, first: line, last: line });
+            self.kinds.insert(seen.likeness, LineKind { count: 1, first: line, last: line });
         }
         has_room
     }

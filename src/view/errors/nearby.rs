@@ -12,7 +12,7 @@ const AROUND: usize = 32 << 10;
 const CONTEXT: usize = 3;
 
 /// A line without its newline.
-pub(super) struct Line {
+pub(super) struct NearbyLine {
     pub(super) number: u64,
     pub(super) text: Vec<u8>,
     /// Whether that is all of it.
@@ -22,9 +22,9 @@ pub(super) struct Line {
 /// An error line, what stands before it and what belongs to it.
 pub(super) struct Nearby {
     /// In order.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<NearbyLine>,
     /// Whether more lines would belong to it than are shown.
-    pub(super) goes_on: bool,
+    pub(super) continues: bool,
 }
 
 /// Reads what is around the error line `seen`.
@@ -34,14 +34,15 @@ pub(super) fn around(content: &dyn Content, seen: &Seen) -> io::Result<Nearby> {
     let complete = seen.at.offset + bytes.len() as u64 == content.len();
     let (own, mut after) = split(&bytes, complete);
     let long = own.len() == bytes.len() && !complete;
-    lines.push(Line { number: seen.at.line, text: own.to_vec(), ends: !long });
+    lines.push(NearbyLine { number: seen.at.line, text: own.to_vec(), ends: !long });
     after.truncate(if long { 0 } else { after.len() });
     let belong = trace::length(after.iter().copied());
     let shown = belong.clamp(CONTEXT, trace::LONGEST);
     let numbers = seen.at.line + 1..;
-    let line = |(number, text): (u64, &[u8])| Line { number, text: text.to_vec(), ends: true };
+    let line =
+        |(number, text): (u64, &[u8])| NearbyLine { number, text: text.to_vec(), ends: true };
     lines.extend(numbers.zip(after.into_iter().take(shown)).map(line));
-    Ok(Nearby { lines, goes_on: belong > trace::LONGEST })
+    Ok(Nearby { lines, continues: belong > trace::LONGEST })
 }
 
 /// Whether there are lines between two error lines, and all belong to the first.
@@ -62,7 +63,7 @@ pub(super) fn belong_together(
     Ok(trace::length(lines) as u64 > between)
 }
 
-fn before(content: &dyn Content, seen: &Seen) -> io::Result<Vec<Line>> {
+fn before(content: &dyn Content, seen: &Seen) -> io::Result<Vec<NearbyLine>> {
     let start = seen.at.offset.saturating_sub(AROUND as u64);
     let length = usize::try_from(seen.at.offset - start).unwrap_or(AROUND);
     let bytes = content.bytes(start, length)?;
@@ -73,7 +74,8 @@ fn before(content: &dyn Content, seen: &Seen) -> io::Result<Vec<Line>> {
     }
     let from = lines.len().saturating_sub(CONTEXT);
     let first = seen.at.line - (lines.len() - from) as u64;
-    let line = |(number, text): (u64, &&[u8])| Line { number, text: text.to_vec(), ends: true };
+    let line =
+        |(number, text): (u64, &&[u8])| NearbyLine { number, text: text.to_vec(), ends: true };
     Ok((first..).zip(&lines[from..]).map(line).collect())
 }
 

@@ -4,39 +4,39 @@ use crate::model::Subject;
 use crate::view::Query;
 use crate::view::errors::census::Census;
 use crate::view::grep::notice::long_lines;
-use crate::view::grep::page::Cut;
+use crate::view::grep::page::CutPoint;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
 
 /// Lines that a way to go on names where there is no word to search for.
 const ON_LINES: u64 = 200;
 
 /// How much is shown.
 #[derive(Clone, Copy)]
-pub(super) enum Shown {
+pub(super) enum Coverage {
     /// Every error line that was found.
     All,
     /// The first of each kind.
     Kinds,
     /// The first kinds, up to a cut.
-    Part(Cut),
+    Part(CutPoint),
 }
 
 /// What there is to say of one view.
-pub(super) struct Notices<'a> {
+pub(super) struct ErrorNotices<'a> {
     pub(super) subject: &'a Subject<'a>,
     pub(super) census: &'a Census,
 }
 
-impl Notices<'_> {
+impl ErrorNotices<'_> {
     /// `windowed` is the first line of which only a window is shown.
-    pub(super) fn text(&self, shown: Shown, windowed: Option<Position>) -> String {
+    pub(super) fn text(&self, shown: Coverage, windowed: Option<TextPosition>) -> String {
         let (first, windowed) = match shown {
-            Shown::All => (None, windowed),
-            Shown::Kinds => (Some(self.kinds()), windowed),
-            Shown::Part(cut) => {
+            Coverage::All => (None, windowed),
+            Coverage::Kinds => (Some(self.kinds()), windowed),
+            Coverage::Part(cut) => {
                 (Some(self.part(cut.from.line, cut.shown)), windowed.filter(|at| *at < cut.from))
             }
         };
@@ -46,9 +46,9 @@ impl Notices<'_> {
     }
 
     /// Bytes that the text can have at most where not every error line is shown.
-    pub(super) fn longest(&self, windowed: Option<Position>) -> usize {
+    pub(super) fn longest(&self, windowed: Option<TextPosition>) -> usize {
         let part = self.part(u64::MAX, self.census.count).len();
-        part + self.text(Shown::Kinds, windowed).len()
+        part + self.text(Coverage::Kinds, windowed).len()
     }
 
     fn kinds(&self) -> String {
@@ -85,7 +85,7 @@ impl Notices<'_> {
         }
         let query = Query::of(&self.census.words.join("|"));
         let query = match from {
-            Some(line) => query.from(Position { line, column: 1 }),
+            Some(line) => query.from(TextPosition { line, column: 1 }),
             None => query.at_most(0),
         };
         format!("{file}.grep/{query}")

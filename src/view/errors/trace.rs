@@ -16,7 +16,7 @@ pub(super) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() && !blank {
             blank = true;
-        } else if !line.is_empty() && (RESUMES.is_match(line) || (!blank && goes_on(line))) {
+        } else if !line.is_empty() && (RESUMES.is_match(line) || (!blank && continues(line))) {
             blank = false;
             length = count;
         } else {
@@ -26,8 +26,8 @@ pub(super) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
     length
 }
 
-fn goes_on(line: &[u8]) -> bool {
-    line.first().is_some_and(|first| matches!(first, b' ' | b'\t')) || GOES_ON.is_match(line)
+fn continues(line: &[u8]) -> bool {
+    line.first().is_some_and(|first| matches!(first, b' ' | b'\t')) || CONTINUES.is_match(line)
 }
 
 fn regex(pattern: &str) -> Regex {
@@ -35,7 +35,7 @@ fn regex(pattern: &str) -> Regex {
 }
 
 /// Lines of a trace that are not indented: quoted source, calls of Go, what pytest explains.
-static GOES_ON: LazyLock<Regex> = LazyLock::new(|| {
+static CONTINUES: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"^(\d+ \||-->|=== |[\w./*()\[\]{}-]+\(.*\)$|\.\.\. \d+ more|[>E|] |[-+] )")
 });
 

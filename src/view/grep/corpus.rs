@@ -1,12 +1,12 @@
 //! `.grep/<query>` of a directory: what `rg -n <query>` prints in it, newest artifact first.
 //!
-//! Several threads search an artifact each (`worker`, `order`); what is found in one (`part`) is put
-//! behind what was found in those before (`sheet`), under the first lines that it needs (`notice`).
+//! Several threads search an artifact each (`worker`, `order`); what is found in one (`matches`) is put
+//! behind what was found in those before (`report`), under the first lines that it needs (`notice`).
 
+mod matches;
 mod notice;
 mod order;
-mod part;
-mod sheet;
+mod report;
 mod worker;
 
 use std::io;
@@ -28,18 +28,18 @@ use crate::redact::Shown;
 use crate::view::Query;
 use crate::view::RenderError;
 use crate::view::Rendered;
-use crate::view::grep::corpus::part::Outcome;
-use crate::view::grep::corpus::sheet::Sheet;
+use crate::view::grep::corpus::matches::ArtifactOutcome;
+use crate::view::grep::corpus::report::CorpusReport;
 use crate::view::grep::corpus::worker::Worker;
 use crate::view::grep::pattern;
-use crate::view::grep::pattern::Pattern;
+use crate::view::grep::pattern::CompiledPattern;
+use crate::view::position::TextPosition;
 use crate::view::query::Options;
-use crate::view::query::Position;
 
 /// Threads that search at once.
 const MOST_THREADS: usize = 4;
 /// Where an artifact begins.
-const START: Position = Position { line: 1, column: 1 };
+const START: TextPosition = TextPosition { line: 1, column: 1 };
 
 /// The artifacts below a directory, in the order in which they are to be shown. They are opened one
 /// by one, from several threads.
@@ -102,8 +102,8 @@ struct Search<'a> {
     directory: Directory<'a>,
     corpus: &'a dyn Corpus,
     expired: &'a (dyn Fn() -> bool + Sync),
-    pattern: Pattern,
-    first: First,
+    pattern: CompiledPattern,
+    first: SearchFrom,
     /// The result has all the text that it has room for: what is still found is only counted.
     full: AtomicBool,
     /// Held while a large artifact is searched: several threads work on one by themselves.
@@ -111,10 +111,10 @@ struct Search<'a> {
 }
 
 /// Where a search begins.
-struct First {
+struct SearchFrom {
     artifact: usize,
     /// Where in it, unless at its start.
-    at: Option<Position>,
+    at: Option<TextPosition>,
     /// Matching lines of that artifact that were shown before.
     shown: u64,
     /// The artifact that the query names is not there.
@@ -149,29 +149,29 @@ fn search(
 ) -> Result<Rendered, RenderError> {
     let (directory, corpus) = (*directory, directory.corpus);
     let pattern = pattern::build(query)?;
-    let (first, full) = (First::of(query.options(), corpus), AtomicBool::new(false));
+    let (first, full) = (SearchFrom::of(query.options(), corpus), AtomicBool::new(false));
     let alone = Mutex::default();
     let search = Search { query, directory, corpus, expired, pattern, first, full, alone };
-    let mut sheet = Sheet::new(&search, out);
+    let mut report = CorpusReport::new(&search, out);
     let first = search.first.artifact;
     order::in_order(
         corpus.len() - first,
         thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
         || Worker::new(&search),
         |worker, number| worker.search(first + number),
-        Outcome::weight,
+        ArtifactOutcome::weight,
         |worker, number, outcome| {
-            let goes_on = sheet.take(worker, first + number, outcome);
-            search.full.store(sheet.is_full(), Relaxed);
+            let goes_on = report.take(worker, first + number, outcome);
+            search.full.store(report.is_full(), Relaxed);
             if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         },
     );
-    Ok(notice::finish(sheet)?)
+    Ok(notice::finish(report)?)
 }
 
-impl First {
+impl SearchFrom {
     fn of(options: &Options, corpus: &dyn Corpus) -> Self {
-        let Some(mark) = &options.mark else {
+        let Some(mark) = &options.resume else {
             return Self { artifact: 0, at: None, shown: 0, missing: false };
         };
         match (0..corpus.len()).find(|number| *corpus.path(*number) == mark.artifact) {
@@ -221,7 +221,7 @@ impl Search<'_> {
 
     /// How an artifact is searched; by its number, where it may be the first.
     fn options_of(&self, number: Option<usize>) -> Options {
-        let mut options = Options { mark: None, ..self.options().clone() };
+        let mut options = Options { resume: None, ..self.options().clone() };
         if number == Some(self.first.artifact) {
             options.from = self.first.at;
             let left = |max: u64| max.saturating_sub(self.first.shown).max(1);

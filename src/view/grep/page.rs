@@ -5,14 +5,14 @@ use std::io;
 use std::io::Write;
 
 use crate::model::Limits;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
 
 /// Bytes that are gathered before they are written, where the size has no limit.
 const CHUNK: usize = 64 << 10;
 
 /// A place where a result can end and another search can go on.
 #[derive(Clone, Copy)]
-pub(in crate::view) struct Cut {
+pub(in crate::view) struct CutPoint {
     /// Bytes of the result before it.
     length: usize,
     /// Which one of many artifacts it is in.
@@ -20,17 +20,17 @@ pub(in crate::view) struct Cut {
     /// Matching lines of the artifacts before that one.
     pub(super) before: u64,
     /// Where a search goes on.
-    pub(in crate::view) from: Position,
+    pub(in crate::view) from: TextPosition,
     /// Matching lines of its artifact before it, one that is shown in part included.
     pub(in crate::view) shown: u64,
     /// Whether a match before it lacks some of its context.
     torn: bool,
 }
 
-impl Cut {
+impl CutPoint {
     /// Before one of many artifacts.
     pub(super) fn before(artifact: usize, length: usize, lines: u64) -> Self {
-        let from = Position { line: 1, column: 1 };
+        let from = TextPosition { line: 1, column: 1 };
         Self { length, artifact, before: lines, from, shown: 0, torn: false }
     }
 
@@ -46,8 +46,8 @@ impl Cut {
 }
 
 /// The last place within `budget` where a result can well be cut; in need, any.
-pub(super) fn latest(cuts: &[Cut], budget: usize) -> Option<Cut> {
-    let fits = |cut: &&Cut| 0 < cut.length && cut.length <= budget;
+pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
+    let fits = |cut: &&CutPoint| 0 < cut.length && cut.length <= budget;
     let mut latest = cuts.iter().rev().filter(fits);
     let cut = latest.clone().find(|cut| !cut.torn).or_else(|| latest.next());
     cut.or(cuts.first()).copied()
@@ -59,7 +59,7 @@ pub(in crate::view) struct Page<'a> {
     /// What each line begins with, if anything: the artifact's path.
     name: &'a [u8],
     text: Vec<u8>,
-    cuts: Vec<Cut>,
+    cuts: Vec<CutPoint>,
     endless: bool,
     most: usize,
     full: bool,
@@ -88,7 +88,7 @@ impl<'a> Page<'a> {
     }
 
     /// The text that was not written, and where it can be cut.
-    pub(super) fn into_text(self) -> (Vec<u8>, Vec<Cut>) {
+    pub(super) fn into_text(self) -> (Vec<u8>, Vec<CutPoint>) {
         (self.text, self.cuts)
     }
 
@@ -103,10 +103,10 @@ impl<'a> Page<'a> {
     }
 
     /// Notes that the result can be cut here.
-    pub(in crate::view) fn cut(&mut self, from: Position, shown: u64, torn: bool) {
+    pub(in crate::view) fn cut(&mut self, from: TextPosition, shown: u64, torn: bool) {
         if !self.endless && !self.full {
             let length = self.text.len();
-            self.cuts.push(Cut { length, artifact: 0, before: 0, from, shown, torn });
+            self.cuts.push(CutPoint { length, artifact: 0, before: 0, from, shown, torn });
         }
     }
 
@@ -149,12 +149,12 @@ impl<'a> Page<'a> {
     }
 
     /// Cuts a result that became too large, to at most `budget` bytes; says where.
-    pub(in crate::view) fn shorten(&mut self, budget: usize) -> Option<Cut> {
+    pub(in crate::view) fn shorten(&mut self, budget: usize) -> Option<CutPoint> {
         if self.full { self.fit(budget) } else { None }
     }
 
     /// Cuts a result of more than `budget` bytes; says where.
-    pub(in crate::view) fn fit(&mut self, budget: usize) -> Option<Cut> {
+    pub(in crate::view) fn fit(&mut self, budget: usize) -> Option<CutPoint> {
         if self.fits(budget) {
             return None;
         }

@@ -8,24 +8,24 @@ use grep_regex::RegexMatcher;
 use grep_regex::RegexMatcherBuilder;
 
 use crate::view::Query;
-use crate::view::grep::ahead;
+use crate::view::grep::read_ahead;
 use crate::view::query::Case;
 use crate::view::query::Options;
 
 /// Memory of a compiled pattern; a larger one is not searched as a pattern.
 const PATTERN_BYTES: usize = 10 << 20;
 /// Memory of the automaton that each thread of a search builds as it goes.
-const AUTOMATON_BYTES: usize = (64 << 20) / ahead::MOST_THREADS;
+const AUTOMATON_BYTES: usize = (64 << 20) / read_ahead::MOST_THREADS;
 
 /// What searches.
-pub(super) struct Pattern {
+pub(super) struct CompiledPattern {
     pub(super) matcher: RegexMatcher,
     /// Why the pattern is searched as text, where it is no regular expression.
     pub(super) fallback: Option<String>,
 }
 
 /// Compiles the pattern of `query`; one that is no regular expression stands for itself.
-pub(super) fn build(query: &Query) -> io::Result<Pattern> {
+pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {
     let builder = builder(query.options());
     let (built, fallback) = match str::from_utf8(query.pattern()) {
         Ok(text) if query.options().fixed => (literals(&builder, text), None),
@@ -35,7 +35,7 @@ pub(super) fn build(query: &Query) -> io::Result<Pattern> {
         },
         Err(_) => (builder.build(&escaped(query.pattern())), Some("not UTF-8".to_owned())),
     };
-    built.map(|matcher| Pattern { matcher, fallback }).map_err(io::Error::other)
+    built.map(|matcher| CompiledPattern { matcher, fallback }).map_err(io::Error::other)
 }
 
 /// Set as ripgrep sets it.

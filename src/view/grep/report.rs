@@ -13,25 +13,25 @@ use grep_searcher::SinkContext;
 use grep_searcher::SinkContextKind;
 use grep_searcher::SinkMatch;
 
+use crate::view::grep::fold::LineMap;
 use crate::view::grep::fold::Piece;
-use crate::view::grep::fold::Trace;
 use crate::view::grep::page::Page;
 use crate::view::grep::window;
+use crate::view::position::TextPosition;
 use crate::view::query::Options;
-use crate::view::query::Position;
 
 /// Writes lines to a page, and counts.
 pub(super) struct Report<'a> {
     matcher: &'a RegexMatcher,
     options: &'a Options,
-    trace: &'a Trace,
+    line_map: &'a LineMap,
     pub(super) page: Page<'a>,
     /// Lines that match.
     pub(super) lines: u64,
     /// Matches, where they are counted.
     matches: u64,
     /// The first line of which only windows are shown.
-    pub(super) windowed: Option<Position>,
+    pub(super) windowed: Option<TextPosition>,
     /// The last line that matched.
     line: u64,
     /// Lines of context that may still follow the last match that was asked for.
@@ -46,14 +46,14 @@ pub(super) struct Report<'a> {
 struct Inverted {
     line: u64,
     pieces: u64,
-    at: Position,
+    at: TextPosition,
     /// What to show of the line.
     start: Vec<u8>,
 }
 
 /// A line as the searcher hands it over.
 #[derive(Clone, Copy)]
-struct Seen<'b> {
+struct SearchedLine<'b> {
     piece: Piece,
     /// With its newline: ripgrep matches up to it.
     bytes: &'b [u8],
@@ -65,13 +65,13 @@ impl<'a> Report<'a> {
     pub(super) fn new(
         matcher: &'a RegexMatcher,
         options: &'a Options,
-        trace: &'a Trace,
+        line_map: &'a LineMap,
         page: Page<'a>,
     ) -> Self {
         Self {
             matcher,
             options,
-            trace,
+            line_map,
             page,
             lines: 0,
             matches: 0,
@@ -84,8 +84,8 @@ impl<'a> Report<'a> {
     }
 
     /// How the searcher's lines are numbered.
-    pub(super) fn trace(&self) -> &'a Trace {
-        self.trace
+    pub(super) fn line_map(&self) -> &'a LineMap {
+        self.line_map
     }
 
     /// The number that `-c` prints.
@@ -123,104 +123,104 @@ impl<'a> Report<'a> {
         left
     }
 
-    fn seen<'b>(&self, number: Option<u64>, bytes: &'b [u8]) -> Seen<'b> {
-        let piece = self.trace.piece(number.unwrap_or(1));
-        Seen { piece, bytes, text: bytes.strip_suffix(b"\n").unwrap_or(bytes) }
+    fn line<'b>(&self, number: Option<u64>, bytes: &'b [u8]) -> SearchedLine<'b> {
+        let piece = self.line_map.piece(number.unwrap_or(1));
+        SearchedLine { piece, bytes, text: bytes.strip_suffix(b"\n").unwrap_or(bytes) }
     }
 
     /// A line, or a piece of one, that matches.
-    fn show(&mut self, seen: Seen<'_>) -> io::Result<()> {
-        let whole = seen.piece.is_line();
-        if !whole && !self.holds_match(seen)? {
+    fn show(&mut self, line: SearchedLine<'_>) -> io::Result<()> {
+        let whole = line.piece.is_line();
+        if !whole && !self.holds_match(line)? {
             return Ok(());
         }
         let shown = self.lines;
-        if !self.admit(seen.piece.line) {
+        if !self.admit(line.piece.line) {
             return Ok(());
         }
         if self.options.count {
-            return self.count_matches(seen);
+            return self.count_matches(line);
         }
         if self.page.is_full() {
             return Ok(());
         }
         if self.options.only_matching && !self.options.invert {
-            self.show_matches(seen, shown)
-        } else if whole && (self.options.invert || !window::is_long(seen.text)) {
-            self.page.cut(seen.piece.position(0), shown, false);
-            self.write_line(seen, b':')
+            self.show_matches(line, shown)
+        } else if whole && (self.options.invert || !window::is_long(line.text)) {
+            self.page.cut(line.piece.position(0), shown, false);
+            self.write_line(line, b':')
         } else {
-            self.show_windows(seen, shown)
+            self.show_windows(line, shown)
         }
     }
 
     /// Whether the piece has a match of its own, rather than one in the overlap.
-    fn holds_match(&self, seen: Seen<'_>) -> io::Result<bool> {
+    fn holds_match(&self, line: SearchedLine<'_>) -> io::Result<bool> {
         let mut holds = false;
-        each_match(self.matcher, seen, |_| {
+        each_match(self.matcher, line, |_| {
             holds = true;
             Ok(false)
         })?;
         Ok(holds)
     }
 
-    fn count_matches(&mut self, seen: Seen<'_>) -> io::Result<()> {
+    fn count_matches(&mut self, line: SearchedLine<'_>) -> io::Result<()> {
         if !self.options.only_matching || self.options.invert {
             return Ok(());
         }
-        each_match(self.matcher, seen, |_| {
+        each_match(self.matcher, line, |_| {
             self.matches += 1;
             Ok(true)
         })
     }
 
     /// `-o`: each match, a line each.
-    fn show_matches(&mut self, seen: Seen<'_>, shown: u64) -> io::Result<()> {
-        let mut before = (seen.piece.is_line().then_some(0), shown);
-        each_match(self.matcher, seen, |found| {
+    fn show_matches(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
+        let mut before = (line.piece.is_line().then_some(0), shown);
+        each_match(self.matcher, line, |found| {
             let (at, shown) = before;
-            self.page.cut(seen.piece.position(at.unwrap_or(found.start)), shown, false);
+            self.page.cut(line.piece.position(at.unwrap_or(found.start)), shown, false);
             before = (None, self.lines);
-            let text = &seen.text[found.start..found.end.min(seen.text.len())];
+            let text = &line.text[found.start..found.end.min(line.text.len())];
             if window::is_long(text) {
                 let shown = window::shown(text, &window::around(text, 0), false, true);
-                self.write_window(seen.piece.position(found.start), b':', &shown)?;
+                self.write_window(line.piece.position(found.start), b':', &shown)?;
             } else {
-                self.write(seen.piece.line, b':', text)?;
+                self.write(line.piece.line, b':', text)?;
             }
             Ok(!self.page.is_full())
         })
     }
 
     /// A long line: a window around each match that is not in the one before.
-    fn show_windows(&mut self, seen: Seen<'_>, shown: u64) -> io::Result<()> {
-        let mut before = (seen.piece.is_line().then_some(0), shown);
+    fn show_windows(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
+        let mut before = (line.piece.is_line().then_some(0), shown);
         let mut end = 0;
-        each_match(self.matcher, seen, |found| {
+        each_match(self.matcher, line, |found| {
             if found.start < end {
                 return Ok(true);
             }
             let (at, shown) = before;
-            self.page.cut(seen.piece.position(at.unwrap_or(found.start)), shown, false);
+            self.page.cut(line.piece.position(at.unwrap_or(found.start)), shown, false);
             before = (None, self.lines);
-            let range = window::around(seen.text, found.start.min(seen.text.len()));
+            let range = window::around(line.text, found.start.min(line.text.len()));
             end = range.end.max(found.start + 1);
-            let text = seen.window(&range);
-            self.write_window(seen.piece.position(found.start), b':', &text)?;
+            let text = line.window(&range);
+            self.write_window(line.piece.position(found.start), b':', &text)?;
             Ok(!self.page.is_full())
         })
     }
 
     /// A line as it is, or its start, where it is long.
-    fn write_line(&mut self, seen: Seen<'_>, mark: u8) -> io::Result<()> {
-        if seen.piece.is_line() && !window::is_long(seen.text) {
-            return self.write(seen.piece.line, mark, seen.text);
+    fn write_line(&mut self, line: SearchedLine<'_>, mark: u8) -> io::Result<()> {
+        if line.piece.is_line() && !window::is_long(line.text) {
+            return self.write(line.piece.line, mark, line.text);
         }
-        let text = seen.window(&window::around(seen.text, 0));
-        self.write_window(seen.piece.position(0), mark, &text)
+        let text = line.window(&window::around(line.text, 0));
+        self.write_window(line.piece.position(0), mark, &text)
     }
 
-    fn write_window(&mut self, at: Position, mark: u8, text: &[u8]) -> io::Result<()> {
+    fn write_window(&mut self, at: TextPosition, mark: u8, text: &[u8]) -> io::Result<()> {
         self.windowed.get_or_insert(at);
         self.write(format_args!("{}@{}", at.line, at.column), mark, text)
     }
@@ -232,17 +232,17 @@ impl<'a> Report<'a> {
         self.page.push_line(number, mark, text)
     }
 
-    /// Under `-v`: a piece that does not match.
-    fn leave_piece(&mut self, seen: Seen<'_>, number: Option<u64>) -> io::Result<()> {
-        let line = seen.piece.line;
-        if seen.piece.is_first() {
-            let start = seen.window(&window::around(seen.text, 0));
-            self.inverted = Inverted { line, pieces: 0, at: seen.piece.position(0), start };
+    /// Takes a piece that does not match, under `-v`.
+    fn leave_piece(&mut self, piece: SearchedLine<'_>, number: Option<u64>) -> io::Result<()> {
+        let line = piece.piece.line;
+        if piece.piece.is_first() {
+            let start = piece.window(&window::around(piece.text, 0));
+            self.inverted = Inverted { line, pieces: 0, at: piece.piece.position(0), start };
         }
         self.inverted.pieces += u64::from(self.inverted.line == line);
-        let pieces = self.trace.pieces(number.unwrap_or(1));
+        let pieces = self.line_map.pieces(number.unwrap_or(1));
         let all = self.inverted.line == line && self.inverted.pieces == pieces;
-        if !seen.piece.is_last() || !all {
+        if !piece.piece.is_last() || !all {
             return Ok(());
         }
         let shown = self.lines;
@@ -254,16 +254,16 @@ impl<'a> Report<'a> {
         self.write_window(at, b':', &start)
     }
 
-    fn show_context(&mut self, seen: Seen<'_>, torn: bool) -> io::Result<()> {
-        if self.page.is_full() || !seen.piece.is_first() {
+    fn show_context(&mut self, line: SearchedLine<'_>, torn: bool) -> io::Result<()> {
+        if self.page.is_full() || !line.piece.is_first() {
             return Ok(());
         }
-        self.page.cut(seen.piece.position(0), self.lines, torn);
-        self.write_line(seen, b'-')
+        self.page.cut(line.piece.position(0), self.lines, torn);
+        self.write_line(line, b'-')
     }
 }
 
-impl Seen<'_> {
+impl SearchedLine<'_> {
     fn window(&self, range: &Range<usize>) -> Vec<u8> {
         window::shown(self.text, range, self.piece.is_inside(), self.piece.is_last())
     }
@@ -272,14 +272,14 @@ impl Seen<'_> {
 /// Calls `each` with the matches that are this piece's, as ripgrep counts them, until it says no.
 fn each_match(
     matcher: &RegexMatcher,
-    seen: Seen<'_>,
+    line: SearchedLine<'_>,
     mut each: impl FnMut(Range<usize>) -> io::Result<bool>,
 ) -> io::Result<()> {
-    let end = seen.bytes.len();
-    let found = matcher.try_find_iter(seen.bytes, |found| {
+    let end = line.bytes.len();
+    let found = matcher.try_find_iter(line.bytes, |found| {
         if found.start() >= end {
             Ok(false)
-        } else if seen.piece.owns(found.start()) {
+        } else if line.piece.owns(found.start()) {
             each(found.start()..found.end())
         } else {
             Ok(true)
@@ -292,11 +292,11 @@ impl Sink for Report<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        let seen = self.seen(found.line_number(), found.bytes());
-        if self.options.invert && !seen.piece.is_line() {
-            self.leave_piece(seen, found.line_number())?;
+        let line = self.line(found.line_number(), found.bytes());
+        if self.options.invert && !line.piece.is_line() {
+            self.leave_piece(line, found.line_number())?;
         } else {
-            self.show(seen)?;
+            self.show(line)?;
         }
         Ok(self.goes_on())
     }
@@ -306,7 +306,7 @@ impl Sink for Report<'_> {
         if self.is_done() && !(follows && self.take_context()) {
             return Ok(false);
         }
-        self.show_context(self.seen(found.line_number(), found.bytes()), follows)?;
+        self.show_context(self.line(found.line_number(), found.bytes()), follows)?;
         Ok(self.goes_on())
     }
 

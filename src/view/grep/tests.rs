@@ -6,9 +6,9 @@ use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::ahead;
 use super::fold;
-use super::survey;
+use super::prefilter;
+use super::read_ahead;
 use crate::model::Limits;
 use crate::view::Query;
 use crate::view::Rendered;
@@ -20,13 +20,21 @@ fn grep(query: &str) -> View {
     ViewDir::Grep.view(OsStr::new(query)).unwrap()
 }
 
-/// Sizes that have short texts read in many stretches, and nearly all lines left out.
-fn small(stretch: usize, block: usize, smallest_gap: usize) -> ahead::Sizes {
-    ahead::Sizes { content: 0, stretch, survey: survey::Sizes { block, smallest_gap } }
+/// ReadAheadSizes that have short texts read in many chunks, and nearly all lines left out.
+fn small(chunk: usize, block: usize, smallest_gap: usize) -> read_ahead::ReadAheadSizes {
+    read_ahead::ReadAheadSizes {
+        content: 0,
+        chunk,
+        prefilter: prefilter::PrefilterSizes { block, smallest_gap },
+    }
 }
 
 /// The search as it is for a text of those sizes.
-fn searched(fixture: &Fixture, query: &Query, sizes: ahead::Sizes) -> (Vec<u8>, Rendered) {
+fn searched(
+    fixture: &Fixture,
+    query: &Query,
+    sizes: read_ahead::ReadAheadSizes,
+) -> (Vec<u8>, Rendered) {
     let mut out = Vec::new();
     let rendered = super::search(query, &fixture.subject(), &|| false, &mut out, sizes).unwrap();
     (out, rendered)
@@ -132,7 +140,7 @@ fn results_are_ripgreps() {
             let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
             assert!(got == want, "text {at}, {query}:\n{}\n{}", text(&got), text(&want));
             let View::Grep(query) = grep(&format!("-m0 {query}")) else { unreachable!() };
-            let whole = searched(&fixture, &query, ahead::Sizes::default()).0;
+            let whole = searched(&fixture, &query, read_ahead::ReadAheadSizes::default()).0;
             for sizes in [small(4096, 512, 1), small(300, 100, 40), small(64, 64, 1)] {
                 let got = searched(&fixture, &query, sizes).0;
                 let (got, want) = (text(&got), text(&whole));
@@ -336,7 +344,7 @@ fn leaving_out_lines_changes_neither_giant_lines_nor_large_results() {
     {
         let View::Grep(query) = grep(query) else { unreachable!() };
         for fixture in [&giants, &large] {
-            let (want, whole) = searched(fixture, &query, ahead::Sizes::default());
+            let (want, whole) = searched(fixture, &query, read_ahead::ReadAheadSizes::default());
             for sizes in sizes {
                 let (got, rendered) = searched(fixture, &query, sizes);
                 assert!(got == want, "{query}, {sizes:?}");
@@ -387,7 +395,7 @@ fn a_search_can_run_out_of_time() {
 fn a_search_that_ran_out_of_time_goes_on_where_lines_were_left_out() {
     let fixture = Fixture::new(log(20_000));
     let View::Grep(query) = grep("-m0 ERROR") else { unreachable!() };
-    let want = searched(&fixture, &query, ahead::Sizes::default()).0;
+    let want = searched(&fixture, &query, read_ahead::ReadAheadSizes::default()).0;
     for most in [3, 40, 41, 42, 43, 44, 200] {
         let asked = Cell::new(0);
         let expired = || asked.replace(asked.get() + 1) >= most;
@@ -474,12 +482,12 @@ proptest! {
         text in lines(),
         options in "(-[iSFwxvco] |-[vco]{2} |-[ABCm][0-4] |--from=[1-9](@[1-9])? ){0,3}",
         pattern in proptest::sample::select(PATTERNS),
-        (stretch, block, smallest_gap) in (16_usize..600, 8_usize..200, 1_usize..40),
+        (chunk, block, smallest_gap) in (16_usize..600, 8_usize..200, 1_usize..40),
     ) {
         let fixture = Fixture::new(text);
         let View::Grep(query) = grep(&format!("{options}{pattern}")) else { unreachable!() };
-        let (got, rendered) = searched(&fixture, &query, small(stretch, block, smallest_gap));
-        let (want, whole) = searched(&fixture, &query, ahead::Sizes::default());
+        let (got, rendered) = searched(&fixture, &query, small(chunk, block, smallest_gap));
+        let (want, whole) = searched(&fixture, &query, read_ahead::ReadAheadSizes::default());
         let (got, want) = (got.escape_ascii().to_string(), want.escape_ascii().to_string());
         prop_assert_eq!(got, want);
         prop_assert_eq!(rendered.notice, whole.notice);

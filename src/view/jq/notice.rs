@@ -4,15 +4,15 @@ use crate::model::Ended;
 use crate::model::Subject;
 use crate::view::Filter;
 use crate::view::jq::MEMORY;
-use crate::view::jq::feed::LARGEST;
-use crate::view::jq::results::Cut;
 use crate::view::jq::results::Results;
+use crate::view::jq::results::ResultsCut;
+use crate::view::jq::sender::LARGEST;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
 
 /// What there is to say about one run.
-pub(super) struct Notices<'a> {
+pub(super) struct FilterNotices<'a> {
     pub(super) filter: &'a Filter,
     pub(super) subject: &'a Subject<'a>,
     pub(super) ended: &'a Ended,
@@ -20,9 +20,9 @@ pub(super) struct Notices<'a> {
     pub(super) read: u64,
 }
 
-impl Notices<'_> {
+impl FilterNotices<'_> {
     /// The lines; none where the results are all there is.
-    pub(super) fn text(&self, results: &Results<'_>, cut: Option<Cut>) -> Option<String> {
+    pub(super) fn text(&self, results: &Results<'_>, cut: Option<ResultsCut>) -> Option<String> {
         if let Some(why) = &results.no_filter {
             return Some(format!("# not a filter: {why}\n"));
         }
@@ -38,14 +38,14 @@ impl Notices<'_> {
         (!text.is_empty()).then_some(text)
     }
 
-    fn cut(&self, results: &Results<'_>, cut: Cut) -> String {
+    fn cut(&self, results: &Results<'_>, cut: ResultsCut) -> String {
         let all = format!("All at once: {}", self.path(&self.filter.at_most(0)));
         match cut {
-            Cut::Bytes(bytes) => format!(
+            ResultsCut::Bytes(bytes) => format!(
                 "the first {} of one result follow; all of it would pass 48 KiB. {all}",
                 counted(bytes, "byte")
             ),
-            Cut::Results(count) => {
+            ResultsCut::Results(count) => {
                 let follow = if count == 1 { "follows" } else { "follow" };
                 let on = self.go_on(results).map(|on| format!("{on}    ")).unwrap_or_default();
                 format!(

@@ -8,21 +8,21 @@ use std::num::ParseIntError;
 
 /// The beginning of a filter, and what is left of it after each step.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Path {
-    pub(super) steps: Vec<Step>,
+pub(super) struct FilterPath {
+    pub(super) steps: Vec<PathStep>,
 }
 
 /// One step of a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) to: To,
+pub(super) struct PathStep {
+    pub(super) to: StepTarget,
     /// The filter that is left for what the step leads to.
     pub(super) rest: String,
 }
 
 /// Where a step leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum To {
+pub(super) enum StepTarget {
     /// `.key`, `["key"]`.
     Key(String),
     /// `[3]`.
@@ -37,20 +37,20 @@ pub(super) enum To {
 }
 
 /// Reads the path of `filter`, as far as it can be followed forwards; no steps, where it has none.
-pub(super) fn leading(filter: &str) -> Path {
-    let mut reader = Reader { filter, at: 0 };
-    let Some(found) = reader.steps() else { return Path::default() };
-    let end = reader.at;
-    reader.space();
-    let tail = match reader.left().strip_prefix('|') {
+pub(super) fn leading(filter: &str) -> FilterPath {
+    let mut parser = PathParser { filter, at: 0 };
+    let Some(found) = parser.steps() else { return FilterPath::default() };
+    let end = parser.at;
+    parser.space();
+    let tail = match parser.left().strip_prefix('|') {
         Some(tail) if !tail.starts_with('=') => Some(tail),
-        None if reader.left().is_empty() => None,
-        _ => return Path::default(),
+        None if parser.left().is_empty() => None,
+        _ => return FilterPath::default(),
     };
     let rest = |at: usize| left(filter[at..end].trim_start(), tail);
-    let forwards = found.into_iter().take_while(|(to, _)| *to != To::FromEnd);
-    let steps = forwards.map(|(to, at)| Step { to, rest: rest(at) }).collect();
-    Path { steps: joined(steps) }
+    let forwards = found.into_iter().take_while(|(to, _)| *to != StepTarget::FromEnd);
+    let steps = forwards.map(|(to, at)| PathStep { to, rest: rest(at) }).collect();
+    FilterPath { steps: joined(steps) }
 }
 
 /// What is left of a filter: of its path, and after its pipe.
@@ -60,13 +60,15 @@ fn left(path: &str, tail: Option<&str>) -> String {
 }
 
 /// A slice and each of its items are one step.
-fn joined(steps: Vec<Step>) -> Vec<Step> {
-    let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
+fn joined(steps: Vec<PathStep>) -> Vec<PathStep> {
+    let mut joined: Vec<PathStep> = Vec::with_capacity(steps.len());
     for step in steps {
         match (joined.last_mut(), &step.to) {
-            (Some(Step { to, rest }), To::Each { range: None }) if matches!(to, To::Slice(..)) => {
-                if let To::Slice(from, upto) = *to {
-                    *to = To::Each { range: Some((from, upto)) };
+            (Some(PathStep { to, rest }), StepTarget::Each { range: None })
+                if matches!(to, StepTarget::Slice(..)) =>
+            {
+                if let StepTarget::Slice(from, upto) = *to {
+                    *to = StepTarget::Each { range: Some((from, upto)) };
                 }
                 *rest = step.rest;
             }
@@ -76,12 +78,12 @@ fn joined(steps: Vec<Step>) -> Vec<Step> {
     joined
 }
 
-struct Reader<'a> {
+struct PathParser<'a> {
     filter: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PathParser<'a> {
     fn left(&self) -> &'a str {
         &self.filter[self.at..]
     }
@@ -98,7 +100,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The steps, and where each ends.
-    fn steps(&mut self) -> Option<Vec<(To, usize)>> {
+    fn steps(&mut self) -> Option<Vec<(StepTarget, usize)>> {
         let mut steps = Vec::new();
         self.space();
         if !self.left().starts_with('.') || self.left().starts_with("..") {
@@ -114,7 +116,7 @@ impl<'a> Reader<'a> {
             let to = if self.take("[") {
                 self.bracket()?
             } else if self.take(".") {
-                To::Key(self.name()?)
+                StepTarget::Key(self.name()?)
             } else {
                 self.at = before;
                 return Some(steps);
@@ -173,10 +175,10 @@ impl<'a> Reader<'a> {
     }
 
     /// What follows `[`, up to `]`; none where that is an expression.
-    fn bracket(&mut self) -> Option<To> {
+    fn bracket(&mut self) -> Option<StepTarget> {
         self.space();
         let to = if self.left().starts_with('"') {
-            To::Key(self.string()?)
+            StepTarget::Key(self.string()?)
         } else {
             let from = self.number().ok()?;
             self.space();
@@ -185,9 +187,9 @@ impl<'a> Reader<'a> {
                 slice(from, self.number().ok()?)
             } else {
                 match from.map(u64::try_from) {
-                    Some(Ok(from)) => To::Item(from),
-                    Some(Err(_)) => To::FromEnd,
-                    None => To::Each { range: None },
+                    Some(Ok(from)) => StepTarget::Item(from),
+                    Some(Err(_)) => StepTarget::FromEnd,
+                    None => StepTarget::Each { range: None },
                 }
             }
         };
@@ -209,10 +211,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn slice(from: Option<i64>, upto: Option<i64>) -> To {
+fn slice(from: Option<i64>, upto: Option<i64>) -> StepTarget {
     match (u64::try_from(from.unwrap_or(0)), upto.map(u64::try_from).transpose()) {
-        (Ok(from), Ok(upto)) => To::Slice(from, upto),
-        _ => To::FromEnd,
+        (Ok(from), Ok(upto)) => StepTarget::Slice(from, upto),
+        _ => StepTarget::FromEnd,
     }
 }
 
@@ -225,27 +227,27 @@ mod tests {
     use super::*;
 
     /// The steps and what is left after each.
-    fn read(filter: &str) -> Vec<(To, String)> {
+    fn read(filter: &str) -> Vec<(StepTarget, String)> {
         leading(filter).steps.into_iter().map(|step| (step.to, step.rest)).collect()
     }
 
-    fn key(name: &str) -> To {
-        To::Key(name.to_owned())
+    fn key(name: &str) -> StepTarget {
+        StepTarget::Key(name.to_owned())
     }
 
     #[test]
     fn paths() {
-        let each = |range| To::Each { range };
-        let cases: Vec<(&str, Vec<(To, &str)>)> = vec![
+        let each = |range| StepTarget::Each { range };
+        let cases: Vec<(&str, Vec<(StepTarget, &str)>)> = vec![
             (".", vec![]),
             (" . | length", vec![]),
             (".a", vec![(key("a"), ".")]),
             (".a.b", vec![(key("a"), ".b"), (key("b"), ".")]),
             (".a[]|.b", vec![(key("a"), ".[] | .b"), (each(None), ". | .b")]),
-            (".[3].x", vec![(To::Item(3), ".x"), (key("x"), ".")]),
+            (".[3].x", vec![(StepTarget::Item(3), ".x"), (key("x"), ".")]),
             (".\"a b\" . [ \"c\" ] ?", vec![(key("a b"), ". [ \"c\" ] ?"), (key("c"), ".")]),
             (".a?[]?.b", vec![(key("a"), ".[]?.b"), (each(None), ".b"), (key("b"), ".")]),
-            (".[2:5] | length", vec![(To::Slice(2, Some(5)), ". | length")]),
+            (".[2:5] | length", vec![(StepTarget::Slice(2, Some(5)), ". | length")]),
             (".[2:][] | .x", vec![(each(Some((2, None))), ". | .x")]),
             (".[:5][].x", vec![(each(Some((0, Some(5)))), ".x"), (key("x"), ".")]),
             (".a[-1].b | c", vec![(key("a"), ".[-1].b | c")]),
@@ -291,7 +293,7 @@ mod tests {
             "",
         ];
         for filter in filters {
-            assert_eq!(leading(filter), Path::default(), "{filter}");
+            assert_eq!(leading(filter), FilterPath::default(), "{filter}");
         }
     }
 }

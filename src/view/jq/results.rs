@@ -4,8 +4,8 @@ use std::io;
 use std::io::Write;
 
 use crate::model::Limits;
-use crate::view::jq::wire;
-use crate::view::jq::wire::Tag;
+use crate::view::jq::protocol;
+use crate::view::jq::protocol::Tag;
 use crate::view::scan;
 
 /// Bytes that are gathered before they are written, where the size has no limit.
@@ -42,7 +42,7 @@ pub(super) struct Results<'a> {
 
 /// How much of the results is left after they were cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum ResultsCut {
     /// So many results.
     Results(u64),
     /// So many bytes of the first, which alone is too large.
@@ -97,7 +97,7 @@ impl<'a> Results<'a> {
                 }
             }
             Tag::Broken => {
-                let numbers = wire::numbers_of(&words()).unwrap_or_default();
+                let numbers = protocol::numbers_of(&words()).unwrap_or_default();
                 self.broken = Some((*numbers.first().unwrap_or(&0), *numbers.last().unwrap_or(&0)));
             }
         }
@@ -142,19 +142,19 @@ impl<'a> Results<'a> {
     }
 
     /// Cuts what does not fit into `budget` bytes; `line` is then that of the first result left out.
-    pub(super) fn shorten(&mut self, budget: usize) -> Cut {
+    pub(super) fn shorten(&mut self, budget: usize) -> ResultsCut {
         let whole = self.ends.partition_point(|(end, _)| *end <= budget);
         self.line = self.ends.get(whole).map_or(self.line, |(_, line)| *line);
         if let Some(last) = whole.checked_sub(1) {
             self.text.truncate(self.ends[last].0);
             self.count = whole as u64;
-            return Cut::Results(self.count);
+            return ResultsCut::Results(self.count);
         }
         let most = scan::char_floor(&self.text, budget.min(self.text.len()));
         let end = memchr::memrchr(b'\n', &self.text[..most]).map_or(most, |at| at + 1);
         self.text.truncate(end);
         self.count = 0;
-        Cut::Bytes(end as u64)
+        ResultsCut::Bytes(end as u64)
     }
 
     /// Writes what is left.
@@ -183,7 +183,7 @@ mod tests {
         let result = format!("{}\n", "x".repeat(9_999));
         let mut results = taken(&mut out, None, &[result.as_str(); 9]);
         assert!(results.full && results.is_crowded(0));
-        assert_eq!((results.count, results.shorten(35_000)), (4, Cut::Results(3)));
+        assert_eq!((results.count, results.shorten(35_000)), (4, ResultsCut::Results(3)));
         results.finish().unwrap();
         assert_eq!(out.len(), 30_000);
     }
@@ -193,10 +193,10 @@ mod tests {
         let result = format!("{}\n", "x".repeat(999)).repeat(60);
         let mut out = Vec::new();
         let mut results = taken(&mut out, None, &[&result]);
-        assert_eq!(results.shorten(40_500), Cut::Bytes(40_000));
+        assert_eq!(results.shorten(40_500), ResultsCut::Bytes(40_000));
         let line = "\u{20ac}".repeat(30_000);
         let mut results = taken(&mut out, None, &[&line]);
-        assert_eq!(results.shorten(40_000), Cut::Bytes(39_999));
+        assert_eq!(results.shorten(40_000), ResultsCut::Bytes(39_999));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::materialize::json::Scanner;
 use crate::materialize::json::Stop;
+use crate::view::position::TextPosition;
 use crate::view::pretty::indent::Indenter;
 
 /// White space before what is not JSON that is kept, in bytes.
@@ -16,7 +17,7 @@ pub(super) struct Values {
     pub(super) indenter: Indenter,
     pub(super) faults: Faults,
     scanner: Scanner,
-    state: State,
+    state: StreamState,
     /// Bytes taken.
     taken: u64,
     /// Newlines taken, but those that the scanner counts.
@@ -28,7 +29,7 @@ pub(super) struct Values {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-enum State {
+enum StreamState {
     /// Nothing but white space so far.
     #[default]
     Before,
@@ -53,7 +54,7 @@ pub(super) struct Faults {
     /// The line from which on nothing was taken for JSON.
     pub(super) rest: Option<u64>,
     /// The stream ended inside a value, with so many brackets open.
-    pub(super) open: Option<(Place, usize)>,
+    pub(super) open: Option<(TextPosition, usize)>,
     /// Offset of the first byte that is not text; nothing is shown from there on.
     pub(super) hidden: Option<u64>,
 }
@@ -61,18 +62,11 @@ pub(super) struct Faults {
 /// Where something is not JSON, and where that stands in the indented text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
-    pub(super) place: Place,
+    pub(super) place: TextPosition,
     /// The line of the indented text.
     pub(super) shown: u64,
     /// It may be JSON, but is nested too deep to be followed.
     pub(super) deep: bool,
-}
-
-/// A line and a byte column of the stream, both from 1.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub(super) line: u64,
-    pub(super) column: u64,
 }
 
 impl Values {
@@ -81,10 +75,10 @@ impl Values {
         let mut at = 0;
         while at < bytes.len() {
             at += match self.state {
-                State::Before | State::Between => self.between(bytes, at),
-                State::Inside { line } => self.inside(bytes, at, line),
-                State::Line | State::Rest => self.plain(bytes, at),
-                State::Hidden => break,
+                StreamState::Before | StreamState::Between => self.between(bytes, at),
+                StreamState::Inside { line } => self.inside(bytes, at, line),
+                StreamState::Line | StreamState::Rest => self.plain(bytes, at),
+                StreamState::Hidden => break,
             };
         }
         if let Some(newline) = memchr::memrchr(b'\n', bytes) {
@@ -95,7 +89,7 @@ impl Values {
 
     /// The stream has ended.
     pub(super) fn finish(&mut self) {
-        if let State::Inside { .. } = self.state {
+        if let StreamState::Inside { .. } = self.state {
             self.faults.open = Some((self.place(&[], 0), self.scanner.depth()));
             self.indenter.end_value();
         }
@@ -113,15 +107,15 @@ impl Values {
                     self.blanks.push(blank);
                 }
             }
-            (b'{' | b'[', _) | (b'"', State::Before) => {
+            (b'{' | b'[', _) | (b'"', StreamState::Before) => {
                 self.blanks.clear();
-                self.state = State::Inside { line: self.line() };
+                self.state = StreamState::Inside { line: self.line() };
                 return 0;
             }
             _ => {
                 self.note(bytes, at);
                 self.indenter.plain(&std::mem::take(&mut self.blanks));
-                self.state = State::Line;
+                self.state = StreamState::Line;
                 return 0;
             }
         }
@@ -134,7 +128,7 @@ impl Values {
             Stop::More => bytes.len() - at,
             Stop::Done(used) => {
                 self.indenter.end_value();
-                self.state = State::Between;
+                self.state = StreamState::Between;
                 used
             }
             Stop::Wrong(used) => {
@@ -143,7 +137,7 @@ impl Values {
                 }
                 self.note(bytes, at + used);
                 let same_line = self.line() == line;
-                self.state = if same_line { State::Line } else { State::Rest };
+                self.state = if same_line { StreamState::Line } else { StreamState::Rest };
                 if !same_line {
                     self.faults.rest = Some(self.line());
                 }
@@ -158,7 +152,7 @@ impl Values {
     fn plain(&mut self, bytes: &[u8], at: usize) -> usize {
         let rest = &bytes[at..];
         let line = match self.state {
-            State::Line => memchr::memchr(b'\n', rest).map(|end| end + 1),
+            StreamState::Line => memchr::memchr(b'\n', rest).map(|end| end + 1),
             _ => None,
         };
         let plain = &rest[..line.unwrap_or(rest.len())];
@@ -166,11 +160,11 @@ impl Values {
         self.indenter.plain(&plain[..shown.unwrap_or(plain.len())]);
         if let Some(shown) = shown {
             self.faults.hidden = Some(self.taken + (at + shown) as u64);
-            self.state = State::Hidden;
+            self.state = StreamState::Hidden;
         } else if line.is_some() {
             self.newlines += 1;
             self.indenter.end_value();
-            self.state = State::Between;
+            self.state = StreamState::Between;
         }
         plain.len()
     }
@@ -191,9 +185,9 @@ impl Values {
     }
 
     /// Where the byte at `at` of the piece `bytes` stands.
-    fn place(&self, bytes: &[u8], at: usize) -> Place {
+    fn place(&self, bytes: &[u8], at: usize) -> TextPosition {
         let newline = memchr::memrchr(b'\n', &bytes[..at]);
         let start = newline.map_or(self.line_start, |newline| self.taken + newline as u64 + 1);
-        Place { line: self.line(), column: self.taken + at as u64 - start + 1 }
+        TextPosition { line: self.line(), column: self.taken + at as u64 - start + 1 }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::view::query::Mark;
+use crate::view::position::TextPosition;
+use crate::view::query::ResumePoint;
 use crate::view::range;
 
 /// Most lines of context on either side: what is asked beyond is more than a result has room for.
@@ -20,30 +21,9 @@ pub(in crate::view) enum Case {
     Smart,
 }
 
-/// A place in a text: a line, and a byte column in it; both from 1.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::view) struct Position {
-    pub(in crate::view) line: u64,
-    pub(in crate::view) column: u64,
-}
-
-impl Position {
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (line, column) = text.split_once('@').unwrap_or((text, "1"));
-        Some(Self { line: range::number(line)?, column: range::number(column)? })
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.line)?;
-        if self.column > 1 { write!(f, "@{}", self.column) } else { Ok(()) }
-    }
-}
-
 /// What is searched: some options make sense for many artifacts only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(in crate::view) enum Scope {
+pub(in crate::view) enum SearchScope {
     /// One artifact.
     #[default]
     One,
@@ -55,7 +35,7 @@ pub(in crate::view) enum Scope {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
 pub(in crate::view) struct Options {
-    pub(in crate::view) scope: Scope,
+    pub(in crate::view) scope: SearchScope,
     pub(in crate::view) case: Case,
     /// `-F`: the pattern is text.
     pub(in crate::view) fixed: bool,
@@ -76,13 +56,13 @@ pub(in crate::view) struct Options {
     /// `-m`: so many matching lines at most; 0 lifts the limit on the size of the result.
     pub(in crate::view) max: Option<u64>,
     /// `--from`: search from there on.
-    pub(in crate::view) from: Option<Position>,
+    pub(in crate::view) from: Option<TextPosition>,
     /// `--from`, of many.
-    pub(in crate::view) mark: Option<Mark>,
+    pub(in crate::view) resume: Option<ResumePoint>,
 }
 
 /// What one word of a query turned out to be.
-enum Word {
+enum OptionWord {
     /// Options, and nothing more.
     Options,
     /// Options whose last one takes the next word as its value.
@@ -93,7 +73,7 @@ enum Word {
 
 impl Options {
     /// Reads the options at the start of `query`; returns them, and the pattern after them.
-    pub(super) fn parse(scope: Scope, query: &[u8]) -> (Self, &[u8]) {
+    pub(super) fn parse(scope: SearchScope, query: &[u8]) -> (Self, &[u8]) {
         let mut options = Self { scope, ..Self::default() };
         let mut rest = query;
         while let Some((more, after, end)) = options.with_word(rest) {
@@ -111,9 +91,9 @@ impl Options {
         let (word, after) = next_word(text)?;
         let mut options = self.clone();
         match options.read(word)? {
-            Word::Options => Some((options, after, false)),
-            Word::End => Some((options, after, true)),
-            Word::Wants(name) => {
+            OptionWord::Options => Some((options, after, false)),
+            OptionWord::End => Some((options, after, true)),
+            OptionWord::Wants(name) => {
                 let (value, after) = next_word(after)?;
                 options.set_number(name, str::from_utf8(value).ok()?)?;
                 Some((options, after, false))
@@ -121,10 +101,10 @@ impl Options {
         }
     }
 
-    fn read(&mut self, word: &[u8]) -> Option<Word> {
+    fn read(&mut self, word: &[u8]) -> Option<OptionWord> {
         let word = str::from_utf8(word).ok()?;
         if word == "--" {
-            return Some(Word::End);
+            return Some(OptionWord::End);
         }
         match word.strip_prefix("--") {
             Some(long) => self.read_long(long),
@@ -132,41 +112,43 @@ impl Options {
         }
     }
 
-    fn read_short(&mut self, flags: &str) -> Option<Word> {
+    fn read_short(&mut self, flags: &str) -> Option<OptionWord> {
         for (at, flag) in flags.bytes().enumerate() {
             let value = flags.get(at + 1..)?;
             match flag {
-                b'A' | b'B' | b'C' | b'm' if value.is_empty() => return Some(Word::Wants(flag)),
-                b'A' | b'B' | b'C' | b'm' => {
-                    return self.set_number(flag, value).map(|()| Word::Options);
+                b'A' | b'B' | b'C' | b'm' if value.is_empty() => {
+                    return Some(OptionWord::Wants(flag));
                 }
-                b'e' => return value.is_empty().then_some(Word::End),
+                b'A' | b'B' | b'C' | b'm' => {
+                    return self.set_number(flag, value).map(|()| OptionWord::Options);
+                }
+                b'e' => return value.is_empty().then_some(OptionWord::End),
                 _ => self.set(flag)?,
             }
         }
-        Some(Word::Options)
+        Some(OptionWord::Options)
     }
 
-    fn read_long(&mut self, long: &str) -> Option<Word> {
+    fn read_long(&mut self, long: &str) -> Option<OptionWord> {
         let (name, value) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (long, None),
         };
         if name == "from" {
             match self.scope {
-                Scope::One => self.from = Some(Position::parse(value?)?),
-                Scope::Many => self.mark = Some(Mark::parse(value?)?),
+                SearchScope::One => self.from = Some(TextPosition::parse(value?)?),
+                SearchScope::Many => self.resume = Some(ResumePoint::parse(value?)?),
             }
-            return Some(Word::Options);
+            return Some(OptionWord::Options);
         }
         let short = short_of(name)?;
         match (short, value) {
-            (b'e', None) => Some(Word::End),
-            (b'A' | b'B' | b'C' | b'm', None) => Some(Word::Wants(short)),
+            (b'e', None) => Some(OptionWord::End),
+            (b'A' | b'B' | b'C' | b'm', None) => Some(OptionWord::Wants(short)),
             (b'A' | b'B' | b'C' | b'm', Some(value)) => {
-                self.set_number(short, value).map(|()| Word::Options)
+                self.set_number(short, value).map(|()| OptionWord::Options)
             }
-            (_, None) => self.set(short).map(|()| Word::Options),
+            (_, None) => self.set(short).map(|()| OptionWord::Options),
             (_, Some(_)) => None,
         }
     }
@@ -182,7 +164,7 @@ impl Options {
             b'v' => self.invert = true,
             b'c' => self.count = true,
             b'o' => self.only_matching = true,
-            b'l' if self.scope == Scope::Many => self.names = true,
+            b'l' if self.scope == SearchScope::Many => self.names = true,
             b'n' => {}
             _ => return None,
         }
@@ -236,7 +218,7 @@ impl fmt::Display for Options {
         if let Some(from) = self.from {
             write!(f, "--from={from} ")?;
         }
-        if let Some(mark) = &self.mark {
+        if let Some(mark) = &self.resume {
             write!(f, "--from={mark} ")?;
         }
         let flags = [
@@ -268,10 +250,10 @@ mod tests {
 
     /// The canonical options, and the pattern.
     fn read(query: &str) -> (String, String) {
-        read_in(Scope::One, query)
+        read_in(SearchScope::One, query)
     }
 
-    fn read_in(scope: Scope, query: &str) -> (String, String) {
+    fn read_in(scope: SearchScope, query: &str) -> (String, String) {
         let (options, pattern) = Options::parse(scope, query.as_bytes());
         (options.to_string(), String::from_utf8(pattern.to_vec()).unwrap())
     }
@@ -346,7 +328,7 @@ mod tests {
         ];
         for (query, options, pattern) in cases {
             let want = (options.to_owned(), pattern.to_owned());
-            assert_eq!(read_in(Scope::Many, query), want, "{query}");
+            assert_eq!(read_in(SearchScope::Many, query), want, "{query}");
         }
     }
 }

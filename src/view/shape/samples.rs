@@ -12,13 +12,13 @@ const CHARS: usize = 40;
 /// The first different values, as written.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
-    kept: Vec<Sample>,
+    kept: Vec<ValueSample>,
     /// Whether there are others.
     more: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sample {
+struct ValueSample {
     /// Its first bytes.
     start: Box<[u8]>,
     /// Bytes in all.
@@ -32,14 +32,14 @@ impl Samples {
         if self.more {
             return;
         }
-        let same = |kept: &Sample| kept.length == length && *kept.start == *start;
+        let same = |kept: &ValueSample| kept.length == length && *kept.start == *start;
         if self.kept.iter().any(same) {
             return;
         }
         if self.kept.len() == MOST {
             self.more = true;
         } else {
-            self.kept.push(Sample { start: start.into(), length, quoted });
+            self.kept.push(ValueSample { start: start.into(), length, quoted });
         }
     }
 
@@ -57,12 +57,12 @@ impl Samples {
 
     /// `"a", "b", ...`
     pub(super) fn shown(&self) -> String {
-        let shown = self.kept.iter().map(Sample::shown).collect::<Vec<String>>().join(", ");
+        let shown = self.kept.iter().map(ValueSample::shown).collect::<Vec<String>>().join(", ");
         if self.more { format!("{shown}, ...") } else { shown }
     }
 }
 
-impl Sample {
+impl ValueSample {
     fn shown(&self) -> String {
         let valid = self.start.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let Cleaned { text, used } = clean::clean(valid.as_bytes(), CHARS, usize::MAX);

@@ -21,23 +21,23 @@ const ERRORS: usize = 8;
 
 /// What an excerpt may take.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct ExcerptBudget {
     pub(super) bytes: usize,
     pub(super) lines: usize,
 }
 
 /// Head, errors and tail of an output.
 pub(super) struct Excerpt {
-    head: Part,
+    head: ExcerptLines,
     errors: Vec<String>,
-    tail: Part,
+    tail: ExcerptLines,
     /// Lines in all, where they were counted.
     lines: Option<u64>,
 }
 
 /// Lines in a row at one end.
 #[derive(Default)]
-struct Part {
+struct ExcerptLines {
     text: Vec<String>,
     /// Whether a line in it is cut.
     cut: bool,
@@ -53,11 +53,13 @@ pub(super) fn cleaned_lines(bytes: &[u8]) -> Vec<String> {
 }
 
 impl Excerpt {
-    pub(super) fn of(subject: &Subject<'_>, room: Room) -> io::Result<Self> {
+    pub(super) fn of(subject: &Subject<'_>, room: ExcerptBudget) -> io::Result<Self> {
         let errors = error_lines(subject, room.bytes / 3)?;
         let taken: usize = errors.iter().map(|(_, text)| text.len() + 1).sum();
-        let left =
-            Room { bytes: room.bytes - taken, lines: room.lines.saturating_sub(errors.len()) };
+        let left = ExcerptBudget {
+            bytes: room.bytes - taken,
+            lines: room.lines.saturating_sub(errors.len()),
+        };
         let (for_head, for_tail) = shares(subject, left);
         let head = head(subject, for_head)?;
         let tail = tail(subject, for_tail, &head)?;
@@ -131,7 +133,7 @@ impl Excerpt {
     }
 }
 
-impl Part {
+impl ExcerptLines {
     fn name(&self, lines: (u64, u64)) -> String {
         match self.columns {
             Some(columns) => format!("line {}, byte columns {}", grouped(lines.0), span(columns)),
@@ -141,19 +143,19 @@ impl Part {
 }
 
 /// What head and tail may take: half each, but a failed call tells more at its end.
-fn shares(subject: &Subject<'_>, room: Room) -> (Room, Room) {
+fn shares(subject: &Subject<'_>, room: ExcerptBudget) -> (ExcerptBudget, ExcerptBudget) {
     let limits = subject.limits;
     let bytes = room.bytes.min(2 * limits.snippet_bytes);
     let lines = room.lines.min(2 * limits.snippet_lines).max(2);
     let failed = subject.record.said.exit_code.is_some_and(|code| code != 0);
     let part = if failed { 4 } else { 2 };
-    let head = Room { bytes: bytes / part, lines: (lines / part).max(1) };
-    (head, Room { bytes: bytes - head.bytes, lines: lines - head.lines })
+    let head = ExcerptBudget { bytes: bytes / part, lines: (lines / part).max(1) };
+    (head, ExcerptBudget { bytes: bytes - head.bytes, lines: lines - head.lines })
 }
 
-fn head(subject: &Subject<'_>, room: Room) -> io::Result<Part> {
+fn head(subject: &Subject<'_>, room: ExcerptBudget) -> io::Result<ExcerptLines> {
     let bytes = subject.content.bytes(0, READ)?;
-    let mut part = Part::default();
+    let mut part = ExcerptLines::default();
     let mut left = room.bytes;
     let mut at = 0;
     while at < bytes.len() && part.text.len() < room.lines {
@@ -195,13 +197,17 @@ fn start_of(line: &[u8], bytes: usize, needed: bool) -> (Option<String>, usize) 
     (Some(text + &mark), used)
 }
 
-fn tail(subject: &Subject<'_>, room: Room, head: &Part) -> io::Result<Part> {
+fn tail(
+    subject: &Subject<'_>,
+    room: ExcerptBudget,
+    head: &ExcerptLines,
+) -> io::Result<ExcerptLines> {
     let length = subject.content.len();
     let from = head.end.max(length.saturating_sub(READ as u64));
     let bytes = subject.content.bytes(from, READ)?;
     let lines = split(&bytes);
     let begins = from == 0 || subject.content.bytes(from - 1, 1)? == b"\n";
-    let mut part = Part::default();
+    let mut part = ExcerptLines::default();
     let mut left = room.bytes;
     for (back, line) in lines.iter().enumerate().rev() {
         let partial = back == 0 && !begins;
@@ -229,7 +235,12 @@ fn tail(subject: &Subject<'_>, room: Room, head: &Part) -> io::Result<Part> {
 }
 
 /// The end of the last line, of which `line` is what was read, with the column where it begins.
-fn end_of(subject: &Subject<'_>, line: &[u8], bytes: usize, part: &mut Part) -> io::Result<String> {
+fn end_of(
+    subject: &Subject<'_>,
+    line: &[u8],
+    bytes: usize,
+    part: &mut ExcerptLines,
+) -> io::Result<String> {
     let room = bytes.saturating_sub(MARK_CHARS);
     let mut chars = Limits::LINE_CHARS - MARK_CHARS;
     let mut start = last_chars(line, chars);

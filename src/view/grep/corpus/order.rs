@@ -1,6 +1,6 @@
 //! Work on several threads whose outcomes come in order.
 //!
-//! There is no thread that only collects: whoever finishes the outcome that is next in line takes
+//! There is no thread that only collects: whoever finishes the outcome that is next in queue takes
 //! it and all that wait behind it. Nothing is woken for each piece of work, which may be small.
 
 use std::collections::VecDeque;
@@ -26,14 +26,17 @@ pub(super) fn in_order<S, T: Send>(
     weight: impl Fn(&T) -> usize + Sync,
     take: impl FnMut(&mut S, usize, T) -> ControlFlow<()> + Send,
 ) {
-    let line = Line { state: Mutex::new(State::new(count, take)), moved: Condvar::new() };
+    let queue = OrderedQueue {
+        state: Mutex::new(PendingOutcomes::new(count, take)),
+        moved: Condvar::new(),
+    };
     let run = || {
-        let _stop = StopOnPanic(&line);
+        let _stop = StopOnPanic(&queue);
         let mut own = start();
-        while let Some(number) = line.claim() {
+        while let Some(number) = queue.claim() {
             let outcome = work(&mut own, number);
             let weight = weight(&outcome);
-            line.done(&mut own, number, (outcome, weight));
+            queue.done(&mut own, number, (outcome, weight));
         }
     };
     thread::scope(|scope| {
@@ -44,13 +47,13 @@ pub(super) fn in_order<S, T: Send>(
     });
 }
 
-struct Line<T, F> {
-    state: Mutex<State<T, F>>,
+struct OrderedQueue<T, F> {
+    state: Mutex<PendingOutcomes<T, F>>,
     /// Somebody may go on: the first outcome has been taken, or all is over.
     moved: Condvar,
 }
 
-struct State<T, F> {
+struct PendingOutcomes<T, F> {
     take: F,
     count: usize,
     /// The number of the first outcome that was not taken.
@@ -64,7 +67,7 @@ struct State<T, F> {
     stopped: bool,
 }
 
-impl<T, F> State<T, F> {
+impl<T, F> PendingOutcomes<T, F> {
     fn new(count: usize, take: F) -> Self {
         let begun = VecDeque::new();
         Self { take, count, first: 0, begun, bytes: 0, waiting: 0, stopped: false }
@@ -76,7 +79,7 @@ impl<T, F> State<T, F> {
     }
 }
 
-impl<T, F> Line<T, F> {
+impl<T, F> OrderedQueue<T, F> {
     /// The next number to be worked on; none, where nothing is left to do.
     fn claim(&self) -> Option<usize> {
         let mut state = self.lock();
@@ -98,12 +101,12 @@ impl<T, F> Line<T, F> {
         self.moved.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T, F>> {
+    fn lock(&self) -> MutexGuard<'_, PendingOutcomes<T, F>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T, F> Line<T, F> {
+impl<T, F> OrderedQueue<T, F> {
     /// Notes an outcome and its weight; takes it, and what waited for it, where it is the first.
     fn done<S>(&self, own: &mut S, number: usize, outcome: (T, usize))
     where
@@ -129,7 +132,7 @@ impl<T, F> Line<T, F> {
 }
 
 /// Lets the other threads end where one panics: its outcome will never come.
-struct StopOnPanic<'a, T, F>(&'a Line<T, F>);
+struct StopOnPanic<'a, T, F>(&'a OrderedQueue<T, F>);
 
 impl<T, F> Drop for StopOnPanic<'_, T, F> {
     fn drop(&mut self) {

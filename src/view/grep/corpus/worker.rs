@@ -14,25 +14,25 @@ use crate::model::Content;
 use crate::redact::Masked;
 use crate::view::grep;
 use crate::view::grep::BOM;
-use crate::view::grep::Start;
-use crate::view::grep::ahead::Seek;
-use crate::view::grep::ahead::Sizes;
+use crate::view::grep::SearchStart;
 use crate::view::grep::corpus::Loaded;
 use crate::view::grep::corpus::START;
 use crate::view::grep::corpus::Search;
-use crate::view::grep::corpus::part::End;
-use crate::view::grep::corpus::part::Outcome;
-use crate::view::grep::corpus::part::Part;
+use crate::view::grep::corpus::matches::ArtifactMatches;
+use crate::view::grep::corpus::matches::ArtifactOutcome;
+use crate::view::grep::corpus::matches::SearchEnd;
 use crate::view::grep::fold;
-use crate::view::grep::fold::Trace;
+use crate::view::grep::fold::LineMap;
 use crate::view::grep::page::Page;
+use crate::view::grep::read_ahead::ReadAheadSizes;
+use crate::view::grep::read_ahead::SearchSpec;
 use crate::view::grep::report::Report;
 use crate::view::query::Options;
 
 /// Bytes of an artifact that is read whole: as many as a line may have that is searched at once.
 const WHOLE: usize = fold::PIECE;
 /// Bytes that are kept of what was found in one artifact, where the result has no limit.
-const KEPT: usize = 1 << 20;
+const MOST_BUFFERED: usize = 1 << 20;
 
 /// Searches artifacts. Each thread has its own.
 pub(super) struct Worker<'a> {
@@ -54,34 +54,37 @@ impl<'a> Worker<'a> {
     }
 
     /// Searches the artifact `number`.
-    pub(super) fn search(&mut self, number: usize) -> Outcome {
+    pub(super) fn search(&mut self, number: usize) -> ArtifactOutcome {
         if (self.search.expired)() {
-            return Outcome::NotBegun;
+            return ArtifactOutcome::NotBegun;
         }
         let mut buffer = mem::take(&mut self.buffer);
-        let outcome = self.load(number, &mut buffer).unwrap_or_else(Outcome::Unreadable);
+        let outcome = self.load(number, &mut buffer).unwrap_or_else(ArtifactOutcome::Unreadable);
         self.buffer = buffer;
         outcome
     }
 
-    fn load(&mut self, number: usize, buffer: &mut [u8]) -> io::Result<Outcome> {
+    fn load(&mut self, number: usize, buffer: &mut [u8]) -> io::Result<ArtifactOutcome> {
         let content: Box<dyn Content> = match self.search.corpus.load(number, buffer)? {
-            Loaded::Gone => return Ok(Outcome::Gone),
-            Loaded::Whole(length) if is_binary(&buffer[..length]) => return Ok(Outcome::Binary),
+            Loaded::Gone => return Ok(ArtifactOutcome::Gone),
+            Loaded::Whole(length) if is_binary(&buffer[..length]) => {
+                return Ok(ArtifactOutcome::Binary);
+            }
             Loaded::Whole(length) if !self.search.first.begins_inside(number) => {
                 self.mask(&mut buffer[..length])?;
                 return self.search_whole(number, &buffer[..length]);
             }
             Loaded::Whole(length) => Box::new(buffer[..length].to_vec()),
             Loaded::Opened(content) if is_binary(&content.bytes(0, SNIFFED)?) => {
-                return Ok(Outcome::Binary);
+                return Ok(ArtifactOutcome::Binary);
             }
             Loaded::Opened(content) => content,
         };
         if self.search.streams() {
-            return Ok(Outcome::Later(content));
+            return Ok(ArtifactOutcome::Later(content));
         }
-        self.search_content(number, &*content, false, &mut io::sink()).map(Outcome::Searched)
+        self.search_content(number, &*content, false, &mut io::sink())
+            .map(ArtifactOutcome::Searched)
     }
 
     /// Masks the secrets in a whole artifact.
@@ -92,24 +95,24 @@ impl<'a> Worker<'a> {
     }
 
     /// Searches all of `bytes`, in which no line is too long to be searched at once.
-    fn search_whole(&mut self, number: usize, bytes: &[u8]) -> io::Result<Outcome> {
-        let mut kept = Kept(Vec::new());
+    fn search_whole(&mut self, number: usize, bytes: &[u8]) -> io::Result<ArtifactOutcome> {
+        let mut kept = BoundedBuffer(Vec::new());
         let page = self.page(number, &mut kept);
         let skipped = if bytes.starts_with(BOM) { BOM.len() } else { 0 };
-        let trace = Trace::new(skipped as u64, START, skipped as u64);
-        let mut report = Report::new(&self.matcher, &self.options, &trace, page);
+        let line_map = LineMap::new(skipped as u64, START, skipped as u64);
+        let mut report = Report::new(&self.matcher, &self.options, &line_map, page);
         let text = &bytes[skipped..];
         let searched = self.searcher.search_slice(&self.matcher, text, &mut report);
         if let Err(error) = searched.and_then(|()| self.flush(&mut report)) {
             let too_much = report.page.failed();
-            let later = || Outcome::Later(Box::new(bytes.to_vec()));
+            let later = || ArtifactOutcome::Later(Box::new(bytes.to_vec()));
             return if too_much { Ok(later()) } else { Err(error) };
         }
-        let mut part = self.part(number, report, End::Whole)?;
+        let mut matches = self.matches(number, report, SearchEnd::Whole)?;
         if self.search.streams() {
-            part.text = kept.0;
+            matches.text = kept.0;
         }
-        Ok(Outcome::Searched(part))
+        Ok(ArtifactOutcome::Searched(matches))
     }
 
     /// Searches a content from where the query says. Where the result has no limit, what is found
@@ -120,40 +123,49 @@ impl<'a> Worker<'a> {
         content: &dyn Content,
         gap: bool,
         out: &mut dyn Write,
-    ) -> io::Result<Part> {
+    ) -> io::Result<ArtifactMatches> {
         let masked = self.search.directory.redacts.map(|rules| Masked::new(content, rules));
         let content = masked.as_ref().map_or(content, |masked| masked as &dyn Content);
         let options = self.search.options_of(Some(number));
         let expired = self.search.expired;
-        let trace = match grep::start(content, options.from, expired)? {
-            Start::At(trace) => trace,
-            Start::Beyond => return Ok(Part::default()),
-            Start::OutOfTime(_) => {
-                let end = End::OutOfTime(options.from.unwrap_or(START));
-                return Ok(Part { end, ..Part::default() });
+        let line_map = match grep::start(content, options.from, expired)? {
+            SearchStart::At(line_map) => line_map,
+            SearchStart::Beyond => return Ok(ArtifactMatches::default()),
+            SearchStart::OutOfTime(_) => {
+                let end = SearchEnd::OutOfTime(options.from.unwrap_or(START));
+                return Ok(ArtifactMatches { end, ..ArtifactMatches::default() });
             }
         };
         let page = self.page(number, out);
-        let mut report = Report::new(&self.matcher, &options, &trace, page);
+        let mut report = Report::new(&self.matcher, &options, &line_map, page);
         report.gap = gap;
-        let seek = Seek { matcher: &self.matcher, options: &options, sizes: Sizes::default() };
-        let _alone = (content.len() >= seek.sizes.content).then(|| self.search.alone());
-        let crowded = grep::report_on(content, seek, expired, &mut report)?;
-        let end = match trace.position() {
-            at if trace.out_of_time() => End::OutOfTime(at),
-            at if crowded => End::Crowded(at.line),
-            _ => End::Whole,
+        let spec = SearchSpec {
+            matcher: &self.matcher,
+            options: &options,
+            sizes: ReadAheadSizes::default(),
+        };
+        let _alone = (content.len() >= spec.sizes.content).then(|| self.search.alone());
+        let crowded = grep::report_on(content, spec, expired, &mut report)?;
+        let end = match line_map.position() {
+            at if line_map.out_of_time() => SearchEnd::OutOfTime(at),
+            at if crowded => SearchEnd::Crowded(at.line),
+            _ => SearchEnd::Whole,
         };
         self.flush(&mut report)?;
-        self.part(number, report, end)
+        self.matches(number, report, end)
     }
 
-    fn part(&self, number: usize, report: Report<'_>, end: End) -> io::Result<Part> {
+    fn matches(
+        &self,
+        number: usize,
+        report: Report<'_>,
+        end: SearchEnd,
+    ) -> io::Result<ArtifactMatches> {
         if self.search.lists_artifacts() {
             let name = self.search.name(number);
-            return Part::listed(name, self.search.options(), &report, end);
+            return ArtifactMatches::listed(name, self.search.options(), &report, end);
         }
-        Ok(Part::of(report, end))
+        Ok(ArtifactMatches::of(report, end))
     }
 
     /// A page for what is found in the artifact; one that takes nothing, where nothing has room.
@@ -177,11 +189,11 @@ impl<'a> Worker<'a> {
 }
 
 /// Keeps what is written, as long as it is not too much.
-struct Kept(Vec<u8>);
+struct BoundedBuffer(Vec<u8>);
 
-impl Write for Kept {
+impl Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > KEPT {
+        if self.0.len() + bytes.len() > MOST_BUFFERED {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.0.extend_from_slice(bytes);

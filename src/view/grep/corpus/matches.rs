@@ -4,16 +4,16 @@ use std::io;
 use std::io::Write as _;
 
 use crate::model::Content;
-use crate::view::grep::page::Cut;
+use crate::view::grep::page::CutPoint;
 use crate::view::grep::report::Report;
+use crate::view::position::TextPosition;
 use crate::view::query::Options;
-use crate::view::query::Position;
 
 /// What an open file weighs beside text that waits: there are fewer of them.
 const OPEN_WEIGHT: usize = 1 << 20;
 
-pub(super) enum Outcome {
-    Searched(Part),
+pub(super) enum ArtifactOutcome {
+    Searched(ArtifactMatches),
     /// What is found in it may be too much to be kept: it is to be searched when its turn comes.
     Later(Box<dyn Content>),
     /// There was no time to begin with it.
@@ -26,41 +26,43 @@ pub(super) enum Outcome {
 
 /// What was found in one artifact.
 #[derive(Default)]
-pub(super) struct Part {
+pub(super) struct ArtifactMatches {
     /// As ripgrep prints it, cut off where a result has no room for more.
     pub(super) text: Vec<u8>,
-    pub(super) cuts: Vec<Cut>,
+    pub(super) cuts: Vec<CutPoint>,
     /// Lines that match.
     pub(super) lines: u64,
     /// The first line of which only windows are shown.
-    pub(super) windowed: Option<Position>,
-    pub(super) end: End,
+    pub(super) windowed: Option<TextPosition>,
+    pub(super) end: SearchEnd,
 }
 
 /// How far the search of an artifact came.
 #[derive(Default)]
-pub(super) enum End {
+pub(super) enum SearchEnd {
     #[default]
     Whole,
-    OutOfTime(Position),
+    OutOfTime(TextPosition),
     /// Lines and context together passed what memory there is, before this line.
     Crowded(u64),
 }
 
-impl Outcome {
+impl ArtifactOutcome {
     /// Bytes that it takes while it waits, about.
     pub(super) fn weight(&self) -> usize {
         match self {
-            Self::Searched(part) => part.text.len() + part.cuts.len() * size_of::<Cut>(),
+            Self::Searched(matches) => {
+                matches.text.len() + matches.cuts.len() * size_of::<CutPoint>()
+            }
             Self::Later(_) => OPEN_WEIGHT,
             Self::NotBegun | Self::Binary | Self::Unreadable(_) | Self::Gone => 0,
         }
     }
 }
 
-impl Part {
+impl ArtifactMatches {
     /// What is left in the page, and what is to be said of it.
-    pub(super) fn of(report: Report<'_>, end: End) -> Self {
+    pub(super) fn of(report: Report<'_>, end: SearchEnd) -> Self {
         let (lines, windowed) = (report.lines, report.windowed);
         let (text, cuts) = report.page.into_text();
         Self { text, cuts, lines, windowed, end }
@@ -72,7 +74,7 @@ impl Part {
         name: &[u8],
         options: &Options,
         report: &Report<'_>,
-        end: End,
+        end: SearchEnd,
     ) -> io::Result<Self> {
         let mut text = Vec::new();
         if report.count() > 0 {

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::view::terms::tally::Tally;
-use crate::view::terms::tally::Term;
+use crate::view::terms::counts::Term;
+use crate::view::terms::counts::WordCounts;
 use crate::view::terms::words;
 
 /// What the words that tell of trouble contain.
@@ -28,10 +28,10 @@ const CANDIDATES: usize = 4;
 const UNIT: f64 = 1000.0;
 
 /// The best `count` terms, best first. A word that hardly occurs but in one of the names is none.
-pub(super) fn best(tally: &Tally, count: usize) -> Vec<Term<'_>> {
-    let terms = tally.terms().filter(|term| !words::is_common(term.text));
+pub(super) fn best(counts: &WordCounts, count: usize) -> Vec<Term<'_>> {
+    let terms = counts.terms().filter(|term| !words::is_common(term.text));
     let mut terms: Vec<(u64, Term<'_>)> =
-        terms.map(|term| (worth(&term, tally.units), term)).collect();
+        terms.map(|term| (worth(&term, counts.units), term)).collect();
     let order = |(worth, term): &(u64, Term<'_>)| (Reverse(*worth), Reverse(term.times), term.line);
     terms.sort_unstable_by(|a, b| (order(a), a.1.text).cmp(&(order(b), b.1.text)));
     terms.truncate(CANDIDATES * count);
@@ -83,9 +83,9 @@ mod tests {
 
     fn order(text: &str) -> Vec<String> {
         let content: Vec<u8> = text.into();
-        let tally = Tally::take(&content, false, &|| false).unwrap();
+        let counts = WordCounts::take(&content, false, &|| false).unwrap();
         let text = |term: &Term<'_>| String::from_utf8(term.text.to_vec()).unwrap();
-        best(&tally, 100).iter().map(text).collect()
+        best(&counts, 100).iter().map(text).collect()
     }
 
     #[test]

@@ -5,64 +5,64 @@ use std::io::Write;
 
 use crate::view::grep::corpus::START;
 use crate::view::grep::corpus::Search;
-use crate::view::grep::corpus::part::End;
-use crate::view::grep::corpus::part::Outcome;
-use crate::view::grep::corpus::part::Part;
+use crate::view::grep::corpus::matches::ArtifactMatches;
+use crate::view::grep::corpus::matches::ArtifactOutcome;
+use crate::view::grep::corpus::matches::SearchEnd;
 use crate::view::grep::corpus::worker::Worker;
 use crate::view::grep::page;
-use crate::view::grep::page::Cut;
+use crate::view::grep::page::CutPoint;
 use crate::view::number::grouped;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
 
 /// Bytes of the names that one notice has at most.
 const NAMES_BYTES: usize = 1000;
 
 /// The result so far. Without a limit it goes out as it comes; with one, what is beyond is dropped.
-pub(super) struct Sheet<'a> {
+pub(super) struct CorpusReport<'a> {
     pub(super) search: &'a Search<'a>,
     out: &'a mut (dyn Write + Send),
     text: Vec<u8>,
-    cuts: Vec<Cut>,
+    cuts: Vec<CutPoint>,
     full: bool,
     /// Whether anything stands in the result.
     begun: bool,
     failed: Option<io::Error>,
-    pub(super) tally: Tally,
+    pub(super) tally: SearchTotals,
 }
 
 /// What there is to say of the artifacts that were searched.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct SearchTotals {
     /// Lines that match; of a list, artifacts.
     pub(super) units: u64,
     /// Artifacts in which something was found.
     pub(super) artifacts: u64,
     /// The first line of which only windows are shown, and its artifact.
-    pub(super) windowed: Option<(usize, Position)>,
+    pub(super) windowed: Option<(usize, TextPosition)>,
     /// Where there was no more time.
-    pub(super) stopped: Option<Stop>,
-    pub(super) binary: Names,
-    pub(super) unreadable: Names,
-    pub(super) crowded: Names,
+    pub(super) stopped: Option<StopPoint>,
+    pub(super) binary: NameList,
+    pub(super) unreadable: NameList,
+    pub(super) crowded: NameList,
 }
 
 /// Where a search ended early.
 #[derive(Clone, Copy)]
-pub(super) struct Stop {
+pub(super) struct StopPoint {
     pub(super) artifact: usize,
-    pub(super) at: Position,
+    pub(super) at: TextPosition,
     /// Matching lines of that artifact before it.
     pub(super) shown: u64,
 }
 
 /// Some artifacts: how many, and the first of their names.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct NameList {
     count: u64,
     shown: Vec<String>,
 }
 
-impl<'a> Sheet<'a> {
+impl<'a> CorpusReport<'a> {
     pub(super) fn new(search: &'a Search<'a>, out: &'a mut (dyn Write + Send)) -> Self {
         Self {
             search,
@@ -72,7 +72,7 @@ impl<'a> Sheet<'a> {
             full: false,
             begun: false,
             failed: None,
-            tally: Tally::default(),
+            tally: SearchTotals::default(),
         }
     }
 
@@ -86,26 +86,26 @@ impl<'a> Sheet<'a> {
         &mut self,
         worker: &mut Worker<'_>,
         number: usize,
-        outcome: Outcome,
+        outcome: ArtifactOutcome,
     ) -> bool {
         let name = || self.search.text(number);
         match outcome {
-            Outcome::Gone => {}
-            Outcome::Binary => self.tally.binary.push(name()),
-            Outcome::Unreadable(error) => {
+            ArtifactOutcome::Gone => {}
+            ArtifactOutcome::Binary => self.tally.binary.push(name()),
+            ArtifactOutcome::Unreadable(error) => {
                 self.tally.unreadable.push(format!("{} ({error})", name()));
             }
-            Outcome::NotBegun => {
+            ArtifactOutcome::NotBegun => {
                 let at = self.search.options_of(Some(number)).from.unwrap_or(START);
-                self.tally.stopped = Some(Stop { artifact: number, at, shown: 0 });
+                self.tally.stopped = Some(StopPoint { artifact: number, at, shown: 0 });
             }
-            Outcome::Searched(part) => self.add(number, &part),
-            Outcome::Later(content) => {
+            ArtifactOutcome::Searched(matches) => self.add(number, &matches),
+            ArtifactOutcome::Later(content) => {
                 let gap = self.begun && self.search.has_context();
                 match worker.search_content(number, &*content, gap, &mut *self.out) {
-                    Ok(part) => {
-                        self.begun |= part.lines > 0;
-                        self.add(number, &part);
+                    Ok(matches) => {
+                        self.begun |= matches.lines > 0;
+                        self.add(number, &matches);
                     }
                     Err(error) => self.failed = Some(error),
                 }
@@ -114,54 +114,54 @@ impl<'a> Sheet<'a> {
         self.tally.stopped.is_none() && self.failed.is_none()
     }
 
-    fn add(&mut self, number: usize, part: &Part) {
-        if let Err(error) = self.add_text(number, part) {
+    fn add(&mut self, number: usize, matches: &ArtifactMatches) {
+        if let Err(error) = self.add_text(number, matches) {
             self.failed = Some(error);
         }
-        self.tally.artifacts += u64::from(part.lines > 0);
+        self.tally.artifacts += u64::from(matches.lines > 0);
         let lists = self.search.lists_artifacts();
-        self.tally.units += if lists { u64::from(part.lines > 0) } else { part.lines };
-        let windowed = part.windowed.map(|at| (number, at));
+        self.tally.units += if lists { u64::from(matches.lines > 0) } else { matches.lines };
+        let windowed = matches.windowed.map(|at| (number, at));
         self.tally.windowed = self.tally.windowed.or(windowed);
-        match part.end {
-            End::Whole => {}
-            End::OutOfTime(at) => {
-                self.tally.stopped = Some(Stop { artifact: number, at, shown: part.lines });
+        match matches.end {
+            SearchEnd::Whole => {}
+            SearchEnd::OutOfTime(at) => {
+                self.tally.stopped = Some(StopPoint { artifact: number, at, shown: matches.lines });
             }
-            End::Crowded(line) => {
+            SearchEnd::Crowded(line) => {
                 let name = self.search.text(number);
                 self.tally.crowded.push(format!("{name} before line {}", grouped(line)));
             }
         }
     }
 
-    fn add_text(&mut self, number: usize, part: &Part) -> io::Result<()> {
+    fn add_text(&mut self, number: usize, matches: &ArtifactMatches) -> io::Result<()> {
         let gap: &[u8] = if self.begun && self.search.has_context() { b"--\n" } else { b"" };
-        self.begun |= !part.text.is_empty();
-        if self.full || part.text.is_empty() {
+        self.begun |= !matches.text.is_empty();
+        if self.full || matches.text.is_empty() {
             return Ok(());
         }
         if self.search.is_endless() {
             self.out.write_all(gap)?;
-            return self.out.write_all(&part.text);
+            return self.out.write_all(&matches.text);
         }
         let (length, units) = (self.text.len(), self.tally.units);
-        self.cuts.push(Cut::before(number, length, units));
-        let inside = part.cuts.iter().filter(|cut| cut.length() > 0);
+        self.cuts.push(CutPoint::before(number, length, units));
+        let inside = matches.cuts.iter().filter(|cut| cut.length() > 0);
         self.cuts.extend(inside.map(|cut| cut.of(number, length + gap.len(), units)));
         self.text.extend_from_slice(gap);
-        self.text.extend_from_slice(&part.text);
+        self.text.extend_from_slice(&matches.text);
         self.full = self.text.len() > self.search.view_bytes();
         Ok(())
     }
 
     /// Where a result that has more than `budget` bytes is cut.
-    pub(super) fn cut(&self, budget: usize) -> Option<Cut> {
+    pub(super) fn cut(&self, budget: usize) -> Option<CutPoint> {
         if self.text.len() > budget { page::latest(&self.cuts, budget) } else { None }
     }
 
     /// Writes what is left, as far as `cut`.
-    pub(super) fn finish(mut self, cut: Option<Cut>) -> io::Result<()> {
+    pub(super) fn finish(mut self, cut: Option<CutPoint>) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -170,7 +170,7 @@ impl<'a> Sheet<'a> {
     }
 }
 
-impl Names {
+impl NameList {
     fn push(&mut self, name: String) {
         self.count += 1;
         let bytes: usize = self.shown.iter().map(String::len).sum();

@@ -2,15 +2,15 @@
 
 /// Both ends, once something was seen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Range<T>(Option<(T, T)>);
+pub(super) struct Extremes<T>(Option<(T, T)>);
 
-impl<T> Default for Range<T> {
+impl<T> Default for Extremes<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T: Copy + PartialOrd> Range<T> {
+impl<T: Copy + PartialOrd> Extremes<T> {
     pub(super) fn push(&mut self, value: T) {
         self.0 = Some(match self.0 {
             None => (value, value),

@@ -22,9 +22,9 @@ const MARK_COUNTS: u64 = 10;
 ///
 /// Lines are kept whole as far as they fit. A line that does not fit alone is cut between two
 /// characters. Bytes that are not UTF-8 are shown as U+FFFD, and take the room of that.
-pub(super) struct Kept {
-    head: Part,
-    tail: Part,
+pub(super) struct EnvelopePreview {
+    head: PreviewEnd,
+    tail: PreviewEnd,
     /// Whether a mark stands between head and tail.
     marked: bool,
     /// Of the output, where they were counted.
@@ -33,7 +33,7 @@ pub(super) struct Kept {
 }
 
 #[derive(Default)]
-struct Part {
+struct PreviewEnd {
     text: String,
     lines: u64,
     /// Bytes of the output that `text` shows.
@@ -43,12 +43,12 @@ struct Part {
 }
 
 #[derive(Clone, Copy)]
-struct Room {
+struct PreviewBudget {
     lines: u64,
     bytes: usize,
 }
 
-impl Kept {
+impl EnvelopePreview {
     /// Most bytes that are shown, whatever the limits say: they are held in memory.
     pub(super) const MOST_BYTES: u64 = 16 << 20;
 
@@ -64,17 +64,17 @@ impl Kept {
         Ok(Self { head, tail, marked, lines, bytes: content.len() })
     }
 
-    /// All of an output of at most [`Kept::MOST_BYTES`].
+    /// All of an output of at most [`EnvelopePreview::MOST_BYTES`].
     pub(super) fn all(content: &dyn Content, lines: u64) -> io::Result<Self> {
         let bytes = content.bytes(0, Self::MOST_BYTES as usize)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let head = Part { text, lines, bytes: bytes.len() as u64, partial: false };
+        let head = PreviewEnd { text, lines, bytes: bytes.len() as u64, partial: false };
         Ok(Self { head, ..Self::none(content, Some(lines)) })
     }
 
     /// Nothing of an output that is not text.
     pub(super) fn none(content: &dyn Content, lines: Option<u64>) -> Self {
-        let (head, tail) = (Part::default(), Part::default());
+        let (head, tail) = (PreviewEnd::default(), PreviewEnd::default());
         Self { head, tail, marked: false, lines, bytes: content.len() }
     }
 
@@ -116,7 +116,7 @@ impl Kept {
     }
 }
 
-impl Part {
+impl PreviewEnd {
     fn told(&self, end: &str) -> String {
         match self.lines {
             _ if self.partial => format!("a part of the {end} line"),
@@ -127,9 +127,9 @@ impl Part {
 }
 
 /// What head and tail may take.
-fn rooms(limits: &Limits) -> (Room, Room) {
-    let bytes = limits.max_bytes.min(Kept::MOST_BYTES);
-    let room = |lines, bytes: u64| Room { lines, bytes: bytes as usize };
+fn rooms(limits: &Limits) -> (PreviewBudget, PreviewBudget) {
+    let bytes = limits.max_bytes.min(EnvelopePreview::MOST_BYTES);
+    let room = |lines, bytes: u64| PreviewBudget { lines, bytes: bytes as usize };
     let none = room(0, 0);
     match limits.direction {
         Direction::Head => (room(limits.max_lines, bytes), none),
@@ -147,40 +147,40 @@ fn less(limit: u64, mark: u64) -> u64 {
 }
 
 /// The first lines that fit.
-fn first(content: &dyn Content, room: Room) -> io::Result<Part> {
+fn first(content: &dyn Content, room: PreviewBudget) -> io::Result<PreviewEnd> {
     let block = block(content, 0, room)?;
-    let mut fitting = Fitting::new(room);
+    let mut builder = PreviewBuilder::new(room);
     for (_, end, c) in block.char_indices() {
-        if !fitting.take(c, end) {
+        if !builder.take(c, end) {
             break;
         }
-        if c == '\n' && !fitting.end_line() {
+        if c == '\n' && !builder.end_line() {
             break;
         }
     }
-    Ok(fitting.finish())
+    Ok(builder.finish())
 }
 
 /// The last lines that fit.
-fn last(content: &dyn Content, room: Room) -> io::Result<Part> {
+fn last(content: &dyn Content, room: PreviewBudget) -> io::Result<PreviewEnd> {
     let from = content.len().saturating_sub((room.bytes + REST_OF_CHAR) as u64);
     let block = block(content, from, room)?;
-    let mut fitting = Fitting::new(room);
+    let mut builder = PreviewBuilder::new(room);
     for (start, end, c) in block.char_indices().rev() {
         // A newline at the very end closes the last line; any other one ends the line before.
-        if c == '\n' && end < block.len() && !fitting.end_line() {
+        if c == '\n' && end < block.len() && !builder.end_line() {
             break;
         }
-        if !fitting.take(c, block.len() - start) {
+        if !builder.take(c, block.len() - start) {
             break;
         }
     }
-    let mut part = fitting.finish();
+    let mut part = builder.finish();
     part.text = part.text.chars().rev().collect();
     Ok(part)
 }
 
-fn block(content: &dyn Content, from: u64, room: Room) -> io::Result<Vec<u8>> {
+fn block(content: &dyn Content, from: u64, room: PreviewBudget) -> io::Result<Vec<u8>> {
     if room.lines == 0 || room.bytes == 0 {
         return Ok(Vec::new());
     }
@@ -188,17 +188,17 @@ fn block(content: &dyn Content, from: u64, room: Room) -> io::Result<Vec<u8>> {
 }
 
 /// Takes characters, in whichever direction, until there is no room.
-struct Fitting {
-    room: Room,
-    part: Part,
+struct PreviewBuilder {
+    room: PreviewBudget,
+    part: PreviewEnd,
     /// Bytes of text and of the output when the last line ended.
     whole: (usize, u64),
     full: bool,
 }
 
-impl Fitting {
-    fn new(room: Room) -> Self {
-        Self { room, part: Part::default(), whole: (0, 0), full: false }
+impl PreviewBuilder {
+    fn new(room: PreviewBudget) -> Self {
+        Self { room, part: PreviewEnd::default(), whole: (0, 0), full: false }
     }
 
     /// Whether there was room for `c`, with which so many bytes of the output are shown.
@@ -219,7 +219,7 @@ impl Fitting {
     }
 
     /// Gives up the beginning of a line that did not fit, unless it is all there is.
-    fn finish(mut self) -> Part {
+    fn finish(mut self) -> PreviewEnd {
         let begun = self.part.text.len() > self.whole.0;
         if begun && self.full && self.part.lines > 0 {
             self.part.text.truncate(self.whole.0);

@@ -1,6 +1,6 @@
 //! What goes to the process that runs a filter, and what comes back.
 //!
-//! To it: a line of JSON, the [`Request`]; then a line of words for each value, `value depth line
+//! StepTarget it: a line of JSON, the [`Request`]; then a line of words for each value, `value depth line
 //! length`, and the value; or for what there is instead, `large line` or `broken offset line`. From
 //! it: frames of a byte that says what it is, the length in four bytes (least first), and a text.
 //! What stands instead of a value comes back when it is read, so that what a view says of it does
@@ -41,7 +41,7 @@ impl Request {
 
 /// What a filter reads next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum FilterInput {
     /// A value.
     Value {
         /// How many steps of the path led to it.
@@ -76,7 +76,7 @@ pub(super) fn break_off(out: &mut dyn Write, offset: u64, line: u64) -> io::Resu
 }
 
 /// What comes next; none at the end.
-pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<Input>> {
+pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<FilterInput>> {
     let mut head = String::new();
     if input.read_line(&mut head)? == 0 {
         return Ok(None);
@@ -87,10 +87,10 @@ pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<Input>> {
             let size = |number: u64| usize::try_from(number).map_err(io::Error::other);
             let mut text = vec![0; size(length)?];
             input.read_exact(&mut text)?;
-            Input::Value { depth: size(depth)?, line, text }
+            FilterInput::Value { depth: size(depth)?, line, text }
         }
-        ("large", Some(&[line])) => Input::Large { line },
-        ("broken", Some(&[offset, line])) => Input::Broken { offset, line },
+        ("large", Some(&[line])) => FilterInput::Large { line },
+        ("broken", Some(&[offset, line])) => FilterInput::Broken { offset, line },
         _ => return Err(io::ErrorKind::InvalidData.into()),
     }))
 }
@@ -194,14 +194,15 @@ mod tests {
         leave_out(&mut sent, 12).unwrap();
         break_off(&mut sent, 900, 13).unwrap();
         let mut input = sent.as_slice();
-        let seen: Vec<Input> = std::iter::from_fn(|| read_input(&mut input).unwrap()).collect();
-        let value = |depth, line, text: &str| Input::Value { depth, line, text: text.into() };
+        let seen: Vec<FilterInput> =
+            std::iter::from_fn(|| read_input(&mut input).unwrap()).collect();
+        let value = |depth, line, text: &str| FilterInput::Value { depth, line, text: text.into() };
         let want = [
             value(0, 1, "{}"),
             value(2, 7, ""),
             value(1, 9, "[\n1]"),
-            Input::Large { line: 12 },
-            Input::Broken { offset: 900, line: 13 },
+            FilterInput::Large { line: 12 },
+            FilterInput::Broken { offset: 900, line: 13 },
         ];
         assert_eq!(seen, want);
         for bad in ["value 1 2\n", "value 1 2 9\nshort", "large x\n", "other 1\n", "\n"] {

@@ -1,4 +1,4 @@
-//! A stretch of a content as it goes to the searcher: without the lines that it need not see.
+//! A chunk of a content as it goes to the searcher: without the lines that it need not see.
 
 use std::io;
 
@@ -7,24 +7,24 @@ use crate::model::Content;
 /// Bytes that follow one another in a content. Of lines that are left out only the place and the
 /// number are known.
 #[derive(Default)]
-pub(super) struct Stretch {
+pub(super) struct Chunk {
     start: u64,
-    parts: Vec<Part>,
-    /// What is kept, room, what was read and is still to be judged, and room for more.
+    regions: Vec<Region>,
+    /// Verdict is kept, room, what was read and is still to be judged, and room for more.
     bytes: Vec<u8>,
     kept: usize,
     pending: usize,
     filled: usize,
 }
 
-struct Part {
+struct Region {
     start: u64,
     length: usize,
-    what: What,
+    verdict: Verdict,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+enum Verdict {
     /// Kept, from this place in the bytes on.
     Kept(usize),
     /// So many whole lines.
@@ -38,13 +38,13 @@ pub(super) struct Gap {
     pub(super) lines: u64,
 }
 
-impl Part {
+impl Region {
     fn end(&self) -> u64 {
         self.start + self.length as u64
     }
 }
 
-impl Stretch {
+impl Chunk {
     /// Begins at `start`; what is in `bytes` is of no use.
     pub(super) fn new(start: u64, bytes: Vec<u8>) -> Self {
         Self { start, bytes, ..Self::default() }
@@ -52,7 +52,7 @@ impl Stretch {
 
     /// Where what is judged ends.
     pub(super) fn end(&self) -> u64 {
-        self.parts.last().map_or(self.start, Part::end)
+        self.regions.last().map_or(self.start, Region::end)
     }
 
     /// The memory, for another one.
@@ -92,10 +92,10 @@ impl Stretch {
 
     /// Whether nothing is judged.
     pub(super) fn is_new(&self) -> bool {
-        self.parts.is_empty()
+        self.regions.is_empty()
     }
 
-    /// What is still to be judged.
+    /// Verdict is still to be judged.
     pub(super) fn pending(&self) -> &[u8] {
         &self.bytes[self.pending..self.filled]
     }
@@ -104,10 +104,10 @@ impl Stretch {
     pub(super) fn keep(&mut self, length: usize) {
         let (start, at) = (self.end(), self.kept);
         self.kept = self.move_back(self.pending + length);
-        match self.parts.last_mut() {
+        match self.regions.last_mut() {
             _ if length == 0 => {}
-            Some(Part { length: before, what: What::Kept(_), .. }) => *before += length,
-            _ => self.parts.push(Part { start, length, what: What::Kept(at) }),
+            Some(Region { length: before, verdict: Verdict::Kept(_), .. }) => *before += length,
+            _ => self.regions.push(Region { start, length, verdict: Verdict::Kept(at) }),
         }
         self.pending += length;
     }
@@ -116,31 +116,31 @@ impl Stretch {
     pub(super) fn leave_out(&mut self, gap: Gap) {
         let Gap { length, lines } = gap;
         let start = self.end();
-        match self.parts.last_mut() {
-            Some(Part { length: before, what: What::LeftOut(more), .. }) => {
+        match self.regions.last_mut() {
+            Some(Region { length: before, verdict: Verdict::LeftOut(more), .. }) => {
                 *before += length;
                 *more += lines;
             }
-            _ => self.parts.push(Part { start, length, what: What::LeftOut(lines) }),
+            _ => self.regions.push(Region { start, length, verdict: Verdict::LeftOut(lines) }),
         }
         self.pending += length;
     }
 
-    fn part(&self, offset: u64) -> Option<&Part> {
-        let at = self.parts.partition_point(|part| part.end() <= offset);
-        self.parts.get(at).filter(|part| part.start <= offset)
+    fn region(&self, offset: u64) -> Option<&Region> {
+        let at = self.regions.partition_point(|region| region.end() <= offset);
+        self.regions.get(at).filter(|region| region.start <= offset)
     }
 
     /// The lines that are left out from exactly `offset` on.
     pub(super) fn gap(&self, offset: u64) -> Option<Gap> {
-        let part = self.part(offset).filter(|part| part.start == offset)?;
-        let What::LeftOut(lines) = part.what else { return None };
-        Some(Gap { length: part.length, lines })
+        let region = self.region(offset).filter(|region| region.start == offset)?;
+        let Verdict::LeftOut(lines) = region.verdict else { return None };
+        Some(Gap { length: region.length, lines })
     }
 
     /// Copies what is kept from `offset` on, up to the next gap; nothing, where nothing is.
     pub(super) fn copy(&self, offset: u64, buffer: &mut [u8]) -> usize {
-        let Some(Part { start, length, what: What::Kept(at) }) = self.part(offset) else {
+        let Some(Region { start, length, verdict: Verdict::Kept(at) }) = self.region(offset) else {
             return 0;
         };
         let skipped = (offset - start) as usize;
