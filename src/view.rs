@@ -1,7 +1,7 @@
 //! The computed files beside an artifact.
 //!
-//! Each is a pure function of its [`Subject`]: bytes in, text out. [`readings`] finds the view that a
-//! name means, [`render`] writes its text.
+//! Each is a pure function of its [`Subject`]: bytes in, text out. [`readings`] finds the view that
+//! a name means, [`render`] writes its text.
 
 mod binary;
 mod catalog;
@@ -82,22 +82,23 @@ pub fn beginning_notice() -> &'static str {
     "# out of time: the beginning follows, and the rest is being computed. Look again in a while\n"
 }
 
-/// What there is to say of a view beside what was written.
+/// The result of rendering a view, besides the text that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// Lines to put before all that was written, each beginning with `# `.
+    /// Lines to put before the text, each of which begins with `# `.
     pub notice: Option<String>,
-    /// Whether the text would be the same with more time: if not, do not keep it.
+    /// True if more time would not change the text. Keep no other text.
     pub whole: bool,
 }
 
 impl Rendered {
-    /// All of it, and nothing to add.
+    /// Returns the result of a complete text without a notice.
     fn plain() -> Self {
         Self { notice: None, whole: true }
     }
 
-    /// The same of a text, at `place`, of which there was time to write the beginning only.
+    /// Returns the same result for the view of a text at `place` whose beginning alone could be
+    /// written in time.
     #[must_use]
     pub fn of_beginning(self, place: &Place) -> Self {
         let notice = format!(
@@ -109,12 +110,12 @@ impl Rendered {
         Self { notice: Some(notice + &self.notice.unwrap_or_default()), whole: false }
     }
 
-    /// All of it, with a notice.
+    /// Returns the result of a complete text with a notice.
     fn noted(notice: String) -> Self {
         Self { notice: Some(notice), whole: true }
     }
 
-    /// The same, and before its notices what `shown` has counted.
+    /// Puts the counts of masked secrets in `shown` before the notices.
     fn redacted(self, shown: &Tally) -> Self {
         match shown.notice() {
             Some(first) => Self { notice: Some(first + &self.notice.unwrap_or_default()), ..self },
@@ -123,10 +124,10 @@ impl Rendered {
     }
 }
 
-/// Why a view has no text.
+/// The reason why a view has no text.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// A range that begins beyond the last line, or a page beyond the last one.
+    /// The range begins beyond the last line, or the page is beyond the last one.
     #[error("the artifact has no such lines or page")]
     NotFound,
     /// Reading the artifact or writing the text failed.
@@ -134,13 +135,14 @@ pub enum RenderError {
     Io(#[from] io::Error),
 }
 
-/// Writes the text of `view` to `out`, the notice apart: it may be known only at the end.
+/// Writes the text of `view` to `out`. Its notice is returned, since it may be known only at the
+/// end.
 ///
-/// `expired` is asked now and then; once it says yes, what was found so far is all. Memory is
-/// bounded whatever the artifact; what goes to `out` is bounded but for `.pretty`, `.wrap`, a search
-/// or filter with `-m0`, and an envelope that asks to be left as it is.
+/// `expired` is called now and then; once it returns true, the text so far is the result. Memory is
+/// bounded for any artifact. The length of the text is bounded, except for `.pretty`, `.wrap`, a
+/// search or filter with `-m0`, and an envelope that asks to be left as it is.
 ///
-/// Secrets that are masked in what is shown are counted, and the first line says so.
+/// Masked secrets in the text are counted, and the first line of the notice tells the numbers.
 pub fn render(
     view: &View,
     subject: &Subject<'_>,
@@ -170,9 +172,9 @@ fn render_unmarked(
     }
 }
 
-/// Lets lines out, unless a NUL byte in them shows that they are none.
+/// Writes lines unless they hold a NUL byte, which text does not.
 ///
-/// The analysis may have seen less than what is shown; this needs nothing but what is shown.
+/// The analysis may have seen less than these lines, so they are searched themselves.
 fn text_only(
     subject: &Subject<'_>,
     out: &mut dyn Write,

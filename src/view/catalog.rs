@@ -1,8 +1,8 @@
 //! The catalog of views: one row for each.
 //!
-//! All that the program knows about a view besides its text is in its row: `View` and `ViewDir`
+//! A row holds all that the program knows about a view besides its text. `View` and `ViewDir`
 //! themselves, names and their parsing, listings, `.ignore`, the table of `README.md` and
-//! [`render`](super::render) follow from it.
+//! [`render`](super::render) are made from it.
 
 use crate::model::Limits;
 use crate::model::Subject;
@@ -122,7 +122,7 @@ views! {
     }, shape::render;
 
     /// `.jq/<filter>`: the output of jq.
-    // Its beginning is never shown early: a filter that does not end would go on for ever.
+    // Its beginning is never shown early: a filter may never end.
     Jq(filter: Filter) in
         /// `.jq/`: its names are filters.
         Jq = ViewType {
@@ -153,21 +153,21 @@ views! {
         ..ViewType::TEXT
     }, pretty::render;
 
-    /// `.meta.json`: all that is known.
+    /// `.meta.json`: all that is known of the artifact.
     Meta = ViewType {
         suffix: ".meta.json",
         readme: "| `X.meta.json` | all that is known: tool, arguments, exit code, type, digest |",
         ..ViewType::FACTS
     }, |subject, _, out| meta::render(subject, out);
 
-    /// `.ref.json`: the `ContextRef`.
+    /// `.ref.json`: its `ContextRef`.
     Ref = ViewType {
         suffix: ".ref.json",
         readme: "| `X.ref.json` | its `ContextRef`: id, kind, size, hint |",
         ..ViewType::FACTS
     }, |subject, _, out| reference::render(subject, out);
 
-    /// `.envelope.json`: the common protocol of tool responses.
+    /// `.envelope.json`: a response in the common protocol of tools.
     Envelope = ViewType {
         suffix: ".envelope.json",
         is_stand_in: true,
@@ -175,7 +175,7 @@ views! {
         ..ViewType::FACTS
     }, envelope::render;
 
-    /// `.handle`: for a host with the `tool_output` tool.
+    /// `.handle`: the stand-in for a host with the `tool_output` tool.
     Handle = ViewType {
         suffix: ".handle",
         is_stand_in: true,
@@ -183,7 +183,7 @@ views! {
         ..ViewType::FACTS
     }, |subject, _, out| handle::render(subject, out);
 
-    /// `.preview`: for the message log.
+    /// `.preview`: the stand-in for the message log.
     Preview = ViewType {
         suffix: ".preview",
         needs_analysis: false,
@@ -194,7 +194,7 @@ views! {
 }
 
 impl View {
-    /// Returns the word that counts and statistics know this sort of view by: `grep`, `meta`.
+    /// Returns the word for this type of view in counts: `grep`, `meta`.
     pub fn kind(&self) -> &'static str {
         self.view_type().kind()
     }
@@ -204,7 +204,7 @@ impl View {
         self.view_type().needs_analysis
     }
 
-    /// Returns true if its text may be kept on disk, beyond the generation: it follows from the bytes.
+    /// Returns true if its text depends only on the bytes, so that it may be kept on disk.
     pub fn may_be_cached(&self) -> bool {
         !self.view_type().needs_analysis
     }

@@ -1,8 +1,8 @@
 //! `.envelope.json`: an output in the common protocol of tool responses.
 //!
-//! `status`, `data`, `text`, `stats`, `context` and `error` stand at the top level (`formats.md`,
-//! section 2). What does not fit is shown in part ([`kept`]); a response of the protocol keeps what
-//! it says of itself ([`response`]); `text` says how to go on ([`words`]).
+//! `status`, `data`, `text`, `stats`, `context` and `error` are at the top level (`formats.md`,
+//! section 2). An output that does not fit is shown in part ([`mod@preview`]), a response of the
+//! protocol keeps its own members ([`response`]), and `text` tells how to go on ([`words`]).
 
 mod preview;
 mod response;
@@ -28,10 +28,10 @@ use response::ResponseStatus;
 
 /// Bytes copied at once.
 const BLOCK: usize = 256 << 10;
-/// Most bytes of a preview, whatever the limits say.
+/// Most bytes of a preview, whatever the limits are.
 pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MOST_BYTES;
 
-/// What stands in the place of an output.
+/// The stand-in for an output.
 pub(super) enum Envelope {
     /// The output itself: a response that fits, or one that asks to be left as it is.
     Untouched,
@@ -39,12 +39,12 @@ pub(super) enum Envelope {
     Wrapped {
         /// Valid JSON, and a newline.
         text: String,
-        /// Whether it would be the same with more time.
+        /// True if more time would not change it.
         whole: bool,
     },
 }
 
-/// The members, in the order they are written.
+/// The members of an envelope, in the order in which they are written.
 #[derive(Serialize)]
 struct EnvelopeJson<'a> {
     status: ResponseStatus,
@@ -63,7 +63,7 @@ struct EnvelopeData<'a> {
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncation: Option<Truncation<'a>>,
-    /// How many secrets are masked in the envelope, by name.
+    /// The number of masked secrets in the envelope, by name.
     #[serde(skip_serializing_if = "Tally::is_empty")]
     redacted: Tally,
     preview: String,
@@ -74,7 +74,7 @@ struct Truncation<'a> {
     direction: Direction,
     max_lines: u64,
     max_bytes: u64,
-    /// `null` where there was no time to count them.
+    /// `null` if there was no time to count them.
     original_lines: Option<u64>,
     original_bytes: u64,
     kept_lines: u64,
@@ -82,13 +82,13 @@ struct Truncation<'a> {
     full_output_path: &'a str,
 }
 
-/// Whether an output passes the limits of the protocol.
+/// Returns true if an output passes the limits of the protocol.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     let limits = subject.limits;
     subject.analysis.lines > limits.max_lines || subject.size() > limits.max_bytes
 }
 
-/// Writes the envelope, for a reader whose tools are not known.
+/// Writes the envelope, for a reader whose tools are unknown.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -103,7 +103,7 @@ pub(super) fn render(
     }
 }
 
-/// The envelope for a reader who has `tools`; where none are declared, they are not known.
+/// Returns the envelope for a reader who has `tools`. If none are declared, they are unknown.
 pub(super) fn of(
     subject: &Subject<'_>,
     tools: &[String],
@@ -173,7 +173,7 @@ fn status(response: Option<&Response>, over: bool) -> ResponseStatus {
     }
 }
 
-/// What is shown: of what is not text, what it is.
+/// Returns the text to show, or the type and size of an output that is not text.
 fn preview(subject: &Subject<'_>, kept: EnvelopePreview) -> String {
     if !subject.analysis.is_binary() {
         return kept.text();
@@ -182,7 +182,7 @@ fn preview(subject: &Subject<'_>, kept: EnvelopePreview) -> String {
     format!("[not text: {}, {bytes}]", kind::brief(subject.analysis))
 }
 
-/// Hands an output on as it is. Half of one would be no JSON, so there is none where time runs out.
+/// Copies an output as it is. Half of one would not be JSON, so it fails if time runs out.
 fn copy(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,

@@ -1,7 +1,8 @@
-//! `.errors`: the lines that look like errors, each with what stands around it.
+//! `.errors`: the lines that look like errors, each with the lines around it.
 //!
-//! Printed as `rg -n -C3` prints matches. A stack trace is shown whole up to a bound. Where not all
-//! fits, of the lines that differ in numbers alone the first is shown, and how many more there are.
+//! They are printed as `rg -n -C3` prints matches. A stack trace is shown whole, up to a limit. If
+//! not everything fits, the first of the lines that differ only in numbers is shown, with the
+//! number of the others.
 
 mod census;
 mod nearby;
@@ -22,7 +23,7 @@ use notice::Coverage;
 use notice::ErrorNotices;
 use print::ParagraphPrinter;
 
-/// Writes what is found.
+/// Writes the error lines.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -55,7 +56,7 @@ pub(super) fn render(
     Ok(rendered(notices.text(cut.map_or(Coverage::Kinds, Coverage::Part), print.windowed)))
 }
 
-/// The first error line of each kind, with those above that it belongs to.
+/// Returns the first error line of each kind, with the error lines above that it belongs to.
 fn first_of_each<'c>(content: &dyn Content, census: &'c Census) -> io::Result<Vec<&'c Seen>> {
     let mut chosen: Vec<&Seen> = Vec::new();
     for (at, seen) in census.kept.iter().enumerate() {

@@ -1,8 +1,9 @@
-//! `.grep/<query>`: what `rg -n <query>` prints.
+//! `.grep/<query>`: the output of `rg -n <query>`.
 //!
-//! The searching is ripgrep's own. What is ours: lines too long for memory or for a reader are
-//! searched in overlapping pieces and shown as windows (`fold`, `window`), a result too large for a
-//! reader is cut where it can be taken up again (`page`), and first lines say so (`notice`).
+//! The searching is ripgrep's own. This module adds three things: lines that are too long for
+//! memory or for a reader are searched in overlapping pieces and shown as windows (`fold`,
+//! `window`); a result that is too large for a reader is cut where a later search can go on
+//! (`page`); and first lines tell the reader so (`notice`).
 
 mod chunk;
 mod corpus;
@@ -45,10 +46,10 @@ use read_ahead::ReadAheadSizes;
 use read_ahead::SearchSpec;
 use report::Report;
 
-/// Memory for lines that a match may still need as context.
+/// Bytes of memory for lines that a match may still need as context.
 const CONTEXT_BYTES: usize = 64 << 20;
 
-/// Writes what the search finds.
+/// Writes the matches of `query` in `subject`.
 pub(super) fn render(
     query: &Query,
     subject: &Subject<'_>,
@@ -74,14 +75,17 @@ fn search(
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
     let mut report = Report::new(&pattern.matcher, query.options(), &line_map, page);
     let spec = SearchSpec { matcher: &pattern.matcher, options: query.options(), sizes };
-    let crowded = report_on(subject.content, spec, expired, &mut report)?;
-    let outcome =
-        SearchOutcome { fallback: pattern.fallback, out_of_time: line_map.out_of_time(), crowded };
+    let out_of_memory = report_on(subject.content, spec, expired, &mut report)?;
+    let outcome = SearchOutcome {
+        fallback: pattern.fallback,
+        out_of_time: line_map.out_of_time(),
+        out_of_memory,
+    };
     Ok(notice::finish(query, subject, &line_map, report, &outcome, expired)?)
 }
 
-/// Searches `content` from where the line_map of `report` begins. Whether it had to stop early because
-/// lines and context together pass what memory there is.
+/// Searches `content` from the start of the line map of `report`. Returns true if the search
+/// stopped early because lines and their context did not fit into memory.
 fn report_on(
     content: &dyn Content,
     spec: SearchSpec<'_>,
@@ -94,16 +98,16 @@ fn report_on(
         let text = FoldedReader::new(content, ahead, line_map, expired);
         searcher(spec.options).search_reader(spec.matcher, text, &mut *report)
     });
-    let crowded = match searched {
+    let out_of_memory = match searched {
         Ok(()) => false,
         Err(error) if line_map.failed() || report.page.failed() => return Err(error),
-        // What else fails is the limit on memory.
+        // Any other failure is the limit on memory.
         Err(_) => true,
     };
-    if line_map.out_of_time() || crowded {
+    if line_map.out_of_time() || out_of_memory {
         line_map.settle(content)?;
     }
-    Ok(crowded)
+    Ok(out_of_memory)
 }
 
 fn searcher(options: &Options) -> Searcher {
@@ -121,7 +125,7 @@ fn searcher(options: &Options) -> Searcher {
         .build()
 }
 
-/// Where a search begins.
+/// The place where a search begins.
 enum SearchStart {
     At(LineMap),
     Beyond,
@@ -147,7 +151,7 @@ fn start(
     })
 }
 
-/// The mark of UTF-8 that some programs put first; ripgrep does not take it for text either.
+/// The byte order mark of UTF-8. Like ripgrep, searches do not treat it as text.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! `.jq/<filter>`: what jq prints.
+//! `.jq/<filter>`: the output of jq.
 //!
 //! The language is jaq's. A filter can run for ever, and one that recurses without end takes its
-//! process with it; jaq has no hook between its steps that could prevent either, and evaluating on
-//! a thread contains neither. So [`run_filter`] runs in a process of its own, with limits, that
-//! [`Filters`](crate::model::Filters) starts; here are the two ends of the pipe to it: `feed` finds
-//! the values and sends them, `results` makes a view of the answers, `wire` is the form of both.
+//! process with it. jaq has no hook between its steps that could prevent either, and evaluating on
+//! a thread contains neither. So [`run_filter`] runs in a process of its own, with limits, which
+//! [`Filters`](crate::model::Filters) starts. This module has both ends of the pipe to it: `sender`
+//! finds the values and sends them, `results` makes a view of the answers, and `protocol` defines
+//! the form of both.
 
 mod compile_error;
 mod notice;
@@ -34,15 +35,15 @@ use sender::ValueSender;
 
 pub use program::run_filter;
 
-/// Memory that the process of a filter may have in bytes, the program itself included.
+/// Bytes of memory that the process of a filter may have, including the program itself.
 pub const MEMORY: u64 = 256 << 20;
-/// Bytes kept free for notices, beside the paths in them.
+/// Bytes kept free for notices, without the paths in them.
 const NOTICE_BYTES: usize = 1600;
-/// How many times the size of the content results may have, where the limit is lifted: what is
-/// indented for a reader grows.
+/// The limit on the size of results as a multiple of the size of the content, if the usual limit is
+/// lifted: indented text grows.
 const GROWTH: u64 = 8;
-/// What they may have anyway.
-const LEAST_ROOM: u64 = 16 << 20;
+/// The least value of that limit.
+const LEAST_LIMIT: u64 = 16 << 20;
 
 /// Writes the results of `filter`.
 pub(super) fn render(
@@ -52,7 +53,7 @@ pub(super) fn render(
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     let options = filter.options();
-    // What all values together make has no path.
+    // A filter on all values together has no path.
     let alone = options.slurp || options.null_input;
     let path = if alone { path::FilterPath::default() } else { path::leading(&filter.program()) };
     let request = request(filter, &path.steps);
@@ -64,8 +65,8 @@ pub(super) fn render(
         read.store(passed, Relaxed);
         sent
     };
-    let room = LEAST_ROOM.saturating_add(subject.content.len().saturating_mul(GROWTH));
-    let mut results = Results::new(out, options.max, room);
+    let limit = LEAST_LIMIT.saturating_add(subject.content.len().saturating_mul(GROWTH));
+    let mut results = Results::new(out, options.max, limit);
     let mut frames = Frames::default();
     let ended = subject.filters.run(&feed, expired, &mut |bytes| {
         frames.push(bytes, |tag, text| results.take(tag, text))
@@ -75,13 +76,13 @@ pub(super) fn render(
     Ok(Rendered { notice, whole: ended != Ended::OutOfTime })
 }
 
-/// Writes what fits, and returns what is to be said.
+/// Writes the results that fit, and returns the notices.
 fn finish(
     notices: &FilterNotices<'_>,
     mut results: Results<'_>,
 ) -> Result<Option<String>, RenderError> {
     let mut notice = notices.text(&results, None);
-    if results.is_crowded(notice.as_ref().map_or(0, String::len)) {
+    if results.overflows(notice.as_ref().map_or(0, String::len)) {
         let paths = 4 * notices.subject.place.file().len() + 2 * notices.filter.to_string().len();
         let cut = results.shorten(Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + paths));
         notice = notices.text(&results, Some(cut));

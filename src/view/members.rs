@@ -1,4 +1,4 @@
-//! The members of a JSON object of any size, by where their values stand.
+//! The members of a JSON object of any size, by the offsets of their values.
 
 use std::io;
 use std::ops::Range;
@@ -7,21 +7,21 @@ use crate::model::Content;
 
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
-/// Bytes of a key that is compared; one with more is none that anybody asks for, even if every
+/// Bytes of a key that are compared. A longer key is none of those asked for, even if every
 /// character of it is escaped.
 const KEY_BYTES: usize = 128;
 
-/// Where the values of some members stand, in the order of the names asked for.
+/// The ranges of the values of some members, in the order of the names asked for.
 pub(super) enum Members {
-    /// Of members that are there twice the last counts, as for other readers.
+    /// If a member occurs twice, the last one counts, as for most parsers.
     Found(Vec<Option<Range<u64>>>),
-    /// The value is no object.
+    /// The value is not an object.
     NotAnObject,
-    /// There was no time to read it all.
+    /// Time ran out before all was read.
     OutOfTime,
 }
 
-/// Finds the members `names` of the value in `range`, which is known to be JSON.
+/// Finds the members `names` of the value in `range`, which must be JSON.
 pub(super) fn members(
     content: &dyn Content,
     range: Range<u64>,
@@ -54,9 +54,9 @@ struct Scan<'a> {
     depth: u64,
     in_text: bool,
     escaped: bool,
-    /// The key that was read last, as it is written.
+    /// The key that was read last, as it is spelled.
     key: Vec<u8>,
-    /// Where the value that is being read begins: after the colon.
+    /// The start of the value that is being read: the byte after the colon.
     value: Option<u64>,
 }
 
@@ -73,7 +73,8 @@ impl Scan<'_> {
         }
     }
 
-    /// A stretch of a string, up to and with its closing quote or an escape.
+    /// Reads a part of a string, up to and including its closing quote or an escape. Returns its
+    /// length.
     fn text(&mut self, rest: &[u8]) -> usize {
         let skipped = usize::from(self.escaped);
         let found = memchr::memchr2(b'"', b'\\', &rest[skipped..]).map(|at| at + skipped);

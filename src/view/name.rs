@@ -9,19 +9,19 @@ use crate::view::View;
 use crate::view::ViewDir;
 use crate::view::catalog::CATALOG;
 
-/// The meaning of a name beside an artifact: a thing that is derived from the artifact, or from the
-/// text that one of its views prints.
+/// The meaning of a name beside an artifact: something derived from the artifact, or from the text
+/// that one of its views prints.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reading {
-    /// The view whose text is looked at; none if that is the artifact itself.
+    /// The view from whose text it is derived; none if that is the artifact itself.
     pub base: Option<View>,
-    /// The thing that is derived from it.
+    /// The file or directory that the name means.
     pub derived: Derived,
 }
 
 impl Reading {
-    /// Returns the same of the text that `base` prints, or none if there is no such thing. Without
-    /// `base` returns it as it is.
+    /// Returns the same derived from the text that `base` prints, or none if that does not exist.
+    /// Without `base` returns it unchanged.
     pub fn below(self, base: Option<&View>) -> Option<Self> {
         match (&self.base, base) {
             (_, None) => Some(self),
@@ -51,11 +51,12 @@ fn unlimited(view: View) -> View {
     }
 }
 
-/// What `name` may mean: files, and what it is derived from each, the longest file name first.
+/// Returns the meanings that `name` may have, each with the name of a file, the longest file name
+/// first.
 ///
-/// `9f3k.json.pretty.tail` is the tail of a file `9f3k.json.pretty`, where there is one, else the
-/// tail of what `.pretty` of `9f3k.json` prints. Whether a file exists is for the caller to find
-/// out; the first that does decides. Scratch names (`model::is_scratch`) have no views.
+/// `9f3k.json.pretty.tail` is the tail of a file `9f3k.json.pretty` if there is one, else the tail
+/// of the text that `.pretty` of `9f3k.json` prints. The caller takes the first meaning whose file
+/// exists. Scratch names (`model::is_scratch`) have no views.
 pub fn readings(name: &OsStr) -> impl Iterator<Item = (&OsStr, Reading)> {
     let of_artifact = split(name);
     let of_view = of_artifact.as_ref().and_then(|(stem, derived)| {
@@ -66,7 +67,8 @@ pub fn readings(name: &OsStr) -> impl Iterator<Item = (&OsStr, Reading)> {
     of_artifact.into_iter().chain(of_view)
 }
 
-/// `9f3k.txt.summary` as `9f3k.txt` and the summary; none where the name is no view's.
+/// Splits `9f3k.txt.summary` into `9f3k.txt` and the summary. Returns none if the name is not a
+/// view's.
 pub(super) fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
     let (stem, derived) = suffixed(name)?;
     let named = !stem.is_empty() && !is_scratch(stem);
@@ -82,12 +84,12 @@ fn suffixed(name: &OsStr) -> Option<(&OsStr, &'static Derived)> {
 }
 
 impl ViewDir {
-    /// What this name means in the directory; nothing, where it is none that it can have.
+    /// Returns the meaning of `name` in the directory, or none if it has none there.
     ///
-    /// A view that has views in turn has its directories here, too: `<filter>.grep` has the searches
-    /// in what the filter prints, as `.lines` and `.pages` have its parts. Other names at the end of a
-    /// filter are keys, and these three are as `["lines"]`: a look-up does not tell whether a file or
-    /// a directory is meant.
+    /// A view that has views in turn has its directories here, too: `<filter>.grep` holds the
+    /// searches in the output of the filter, `.lines` and `.pages` its parts. At the end of a
+    /// filter, other names are keys; these three are written as `["lines"]` if a key is meant,
+    /// because a look-up does not tell whether it wants a file or a directory.
     pub fn child(self, name: &OsStr) -> Option<Reading> {
         let of_view = suffixed(name).and_then(|(stem, derived)| match derived {
             Derived::Dir(_) if !stem.is_empty() => {
@@ -174,15 +176,15 @@ mod tests {
         ] {
             assert_eq!(read(name).len(), 1, "{name}");
         }
-        // Two deep, and no further; nor below scratch.
+        // Two suffixes and no more; none below scratch names.
         assert_eq!(read("x.pretty.tail.tail")[0].0, "x.pretty.tail");
         assert_eq!(read("x.pretty.tail.tail").len(), 1);
         assert_eq!(read("x.tmp.pretty.tail").len(), 1);
         assert!(read("x.txt").is_empty());
     }
 
-    /// What a filter prints can be searched and read in parts; what prints no text to look at has no views, whatever its
-    /// name ends in.
+    /// The output of a filter can be searched and read in parts. Other suffixes belong to the
+    /// argument.
     #[test]
     fn names_in_directories_of_views() {
         let child = |name: &str| ViewDir::Jq.child(OsStr::new(name)).unwrap();

@@ -1,4 +1,4 @@
-//! `.preview`: what the message log holds of a long output.
+//! `.preview`: the text that the message log holds in place of a long output.
 
 use std::io::Write;
 
@@ -14,21 +14,21 @@ use crate::view::cut;
 use crate::view::kind;
 use crate::view::number::counted;
 
-/// Bytes that tell text from what is none. Not the whole: a preview of a long output is cheap, and
-/// the same before and after it is analysed.
+/// Bytes in which text is told from binary. A preview of a long output is cheap, and the same
+/// before and after the analysis.
 const SNIFFED: usize = 64 << 10;
 /// Lines that follow the text: a blank one, and the path.
 const LINES_AFTER: usize = 2;
-/// Bytes of the line that says what is redacted.
+/// Bytes of the line that counts redacted secrets.
 const REDACTED_BYTES: usize = 256;
 
-/// Whether an output is longer than what the message log holds of one itself.
+/// Returns true if an output is longer than those that the message log holds themselves.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     subject.size() > subject.limits.message_threshold
 }
 
-/// Writes the first characters, a blank line and the path (`formats.md`, section 4). Where secrets
-/// are masked in the first characters, a line after them says so.
+/// Writes the first characters, a blank line and the path (`formats.md`, section 4). If secrets are
+/// masked in the first characters, a line after them tells so.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let path = cut::line(&format!("[Full output: {}]", subject.place.file()));
     let start = subject.content.bytes(0, SNIFFED)?;
@@ -53,7 +53,7 @@ struct PreviewLimit {
     lines: usize,
 }
 
-/// The first characters, and what is redacted in them.
+/// Returns the first characters, and the line on secrets that are redacted in them.
 fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
     let chars = subject.limits.message_preview;
     let all = first(start, chars, limit);
@@ -71,8 +71,8 @@ fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
     }
 }
 
-/// The first characters that keep within the limits of a stand-in. Bytes that are not UTF-8 are
-/// shown as U+FFFD.
+/// Returns the first characters within the limits of a stand-in. Bytes that are not UTF-8 are shown
+/// as U+FFFD.
 fn first(bytes: &[u8], chars: usize, limit: PreviewLimit) -> String {
     let mut text = String::new();
     let (mut lines, mut column) = (1, 0);

@@ -3,22 +3,23 @@
 use std::ffi::OsStr;
 use std::fmt;
 
-/// Which lines; lines count from 1.
+/// A range of lines, which count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LineRange {
-    /// `A-B`, `A+N` (N lines from A on) and `A` (one line): both ends included.
+    /// `A-B`, `A+N` (N lines from A on) and `A` (one line). Both ends are included.
     Between {
         /// At least 1.
         first: u64,
         /// At least `first`.
         last: u64,
     },
-    /// `-N`: the last N lines; at least 1.
+    /// `-N`: the last N lines, at least 1.
     Last(u64),
 }
 
 impl LineRange {
-    /// Reads a name. Numbers are canonical (no sign, no leading zero), so a range has one name a form.
+    /// Reads a name. Numbers are canonical (no sign, no leading zero), so each form of a range has
+    /// one name.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         let name = name.to_str()?;
         if let Some(count) = name.strip_prefix('-') {
@@ -45,7 +46,7 @@ impl fmt::Display for LineRange {
     }
 }
 
-/// A canonical decimal of at least 1.
+/// Reads a canonical decimal of at least 1.
 pub(super) fn number(text: &str) -> Option<u64> {
     let canonical = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     canonical.then(|| text.parse().ok())?

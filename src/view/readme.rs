@@ -12,13 +12,13 @@ pub fn readme(root: &Root) -> String {
     text.replace("{prefix}/c7", &root.of("c7"))
 }
 
-/// Returns the `.ignore` of the root and of every artifact directory. It keeps views out of recursive
-/// searches by ripgrep, fd and ag, which would find everything several times.
+/// Returns the `.ignore` of the root and of every artifact directory. It keeps views out of
+/// recursive searches by ripgrep, fd and ag, which would find everything several times.
 pub fn ignore() -> String {
     let mut text = "# Computed views. They repeat what stands beside them.\n".to_owned();
     for derived in CATALOG {
-        let slash = if matches!(derived, Derived::Dir(_)) { "/" } else { "" };
-        text.push_str(&format!("*{}{slash}\n", derived.view_type().suffix));
+        let end = if matches!(derived, Derived::Dir(_)) { "/\n" } else { "\n" };
+        text.extend(["*", derived.view_type().suffix, end]);
     }
     text + "**/history/messages.json\n"
 }

@@ -5,25 +5,25 @@ use std::io;
 use crate::model::Content;
 use crate::model::Subject;
 
-/// Bytes read at once: large enough that the reading costs more than the call.
+/// Bytes read at once: enough for reading to cost more than the call.
 const BLOCK: usize = 1 << 20;
-/// How far back the start of a line is looked for.
+/// Bytes before an offset in which the start of its line is looked for.
 const FARTHEST_BACK: u64 = 64 << 20;
-/// Bytes in which lines are counted: seconds of work.
+/// Most bytes in which lines are counted: seconds of work.
 const MOST_COUNTED: u64 = 8 << 30;
 
-/// A buffer to read `content` in blocks.
+/// Returns a buffer to read `content` in blocks.
 pub(super) fn block(content: &dyn Content) -> Vec<u8> {
     vec![0; usize::try_from(content.len()).unwrap_or(BLOCK).min(BLOCK)]
 }
 
-/// Where a line begins.
+/// The result of looking for the start of a line.
 pub(super) enum LineStart {
-    /// Byte offset of its first byte.
+    /// The offset of its first byte.
     At(u64),
     /// The content has fewer lines.
     Beyond,
-    /// There was no time to go further than so many bytes.
+    /// Time ran out after this many bytes.
     OutOfTime(u64),
 }
 
@@ -51,8 +51,8 @@ pub(super) fn line_start(
     Ok(if offset < content.len() { LineStart::At(offset) } else { LineStart::Beyond })
 }
 
-/// How many lines there are: known, where all is analysed, else counted. None where that would take
-/// too long.
+/// Returns the number of lines, from the analysis if it is complete, else counted. Returns none if
+/// counting would take too long.
 pub(super) fn count_lines(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -60,7 +60,7 @@ pub(super) fn count_lines(
     count_lines_from(subject, NewlineCount::default(), expired)
 }
 
-/// The same, where some are counted.
+/// Returns the number of lines like `count_lines`, but counts on from `counted`.
 pub(super) fn count_lines_from(
     subject: &Subject<'_>,
     counted: NewlineCount,
@@ -89,20 +89,21 @@ pub(super) fn count_lines_from(
     Ok(Some(newlines + u64::from(last.first().is_some_and(|last| *last != b'\n'))))
 }
 
-/// Newlines before some offset.
+/// The newlines before an offset.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct NewlineCount {
     pub(super) offset: u64,
     pub(super) newlines: u64,
 }
 
-/// Bytes of `block` up to and with its `count`th newline, which is there.
+/// Returns the bytes of `block` up to and including its `count`th newline, which must exist.
 fn after_newline(block: &[u8], count: u64) -> u64 {
     let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
     memchr::memchr_iter(b'\n', block).nth(nth).map_or(block.len(), |at| at + 1) as u64
 }
 
-/// The start of the line that holds the byte before `offset`; none where it is very far away.
+/// Returns the start of the line that holds the byte before `offset`, or none if it is very far
+/// away.
 pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
     let mut end = offset;
     while end > 0 && offset - end < FARTHEST_BACK {
@@ -117,25 +118,25 @@ pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Opt
     Ok((end == 0).then_some(0))
 }
 
-/// `count` characters on from `at`; four bytes at most count as one.
+/// Returns the offset `count` characters after `at`. At most four bytes count as one character.
 pub(super) fn forward(line: &[u8], at: usize, count: usize) -> usize {
     let most = line.len().min(at.saturating_add(4 * count));
     let starts = line[at..most].iter().enumerate().filter(|(_, byte)| !continues(**byte));
     starts.map(|(index, _)| at + index).nth(count).unwrap_or(most)
 }
 
-/// Whether a byte of UTF-8 is not the first of its character.
+/// Returns true if a byte of UTF-8 is not the first of its character.
 pub(super) fn continues(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// The last place at or before `at` where a character of `bytes` begins.
+/// Returns the last offset at or before `at` where a character of `bytes` begins.
 pub(super) fn char_floor(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at.saturating_sub(3)..=at).rev().find(|at| !inside(at)).unwrap_or(at)
 }
 
-/// The first place at or after `at` where a character of `bytes` begins.
+/// Returns the first offset at or after `at` where a character of `bytes` begins.
 pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at..=at + 3).find(|at| !inside(at)).unwrap_or(at)

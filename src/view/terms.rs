@@ -1,5 +1,5 @@
-//! `.terms`: the words that tell something of an artifact, for a reader who does not know what to
-//! search for.
+//! `.terms`: the most telling words of an artifact, for a reader who does not know what to search
+//! for.
 
 mod counts;
 mod ranking;
@@ -20,7 +20,7 @@ use counts::WordCounts;
 /// Most terms that are shown.
 const TERMS: usize = 200;
 
-/// Writes the terms, a line each: how often it occurs, the term, the first line it occurs on.
+/// Writes the terms, a line each: its number of occurrences, the term, its first line.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -46,7 +46,7 @@ pub(super) fn render(
     Ok(Rendered { notice, whole })
 }
 
-/// What the lines are, of how much, and how to search for a term.
+/// Describes the lines and the part of the content that they cover, and how to search for a term.
 fn notice(subject: &Subject<'_>, counts: &WordCounts, first: &Term<'_>, shown: usize) -> String {
     let length = subject.content.len();
     let words = match counts.words() {

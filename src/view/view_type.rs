@@ -1,4 +1,5 @@
-//! The facts about a view that hold for every artifact, and the macro that reads a table of them.
+//! The type of a view: the facts that hold for every artifact, and the macro that reads a table of
+//! them.
 
 /// A row of the catalog: the facts about one view.
 #[expect(clippy::struct_excessive_bools, reason = "each is a question that some caller asks")]
@@ -9,15 +10,15 @@ pub(super) struct ViewType {
     pub(super) is_listed: bool,
     /// True if it tells facts about the whole content, which has to be analysed first.
     ///
-    /// The analysis and the record that comes with it belong to a generation, so the text is kept for
-    /// that generation alone. Other views look at the bytes that they show; their texts may be kept
-    /// on disk, by what identifies the bytes.
+    /// The analysis and the record belong to a generation, so the text is kept for that generation
+    /// alone. Other views read only the bytes that they show. Their texts may be kept on disk,
+    /// under a key that identifies the bytes.
     pub(super) needs_analysis: bool,
     /// The part of the artifact's bytes that it prints.
     pub(super) shows: Shows,
     /// The work that rendering takes.
     pub(super) cost: RenderCost,
-    /// True if it counts the masked secrets in its own form, as its first line is not free for a
+    /// True if it counts masked secrets in its own form, because its first line is not free for a
     /// notice.
     pub(super) counts_masks: bool,
     /// True if it is made to be given to a model in place of the artifact.
@@ -37,8 +38,8 @@ pub(super) struct ViewType {
 pub(super) enum Shows {
     /// None as they are: it describes them, in text that is valid for any content.
     Facts,
-    /// A few lines, held back until no NUL byte was found in them: the analysis may have seen less
-    /// than what is shown.
+    /// A few lines, held back until they are known to have no NUL byte: the analysis may have seen
+    /// less than these lines.
     Lines,
     /// Text of any length, which the view itself keeps free of NUL bytes.
     Text,
@@ -51,12 +52,12 @@ pub enum RenderCost {
     Constant,
     /// A pass over the content, or over a part of it.
     Content,
-    /// A program that the reader wrote: it may take long even if the content is short.
+    /// A run of a program that the reader wrote. It may take long even if the content is short.
     Program,
 }
 
 impl ViewType {
-    /// A view that shows text of the artifact, and is no view of views.
+    /// A view that shows text of the artifact, and is not a view of views.
     pub(super) const TEXT: Self = Self {
         suffix: "",
         is_listed: false,
@@ -70,7 +71,7 @@ impl ViewType {
         shows_beginning: false,
         readme: "",
     };
-    /// A view of some lines of the artifact, or of what another view prints.
+    /// A view of some lines of the artifact, or of the text that another view prints.
     pub(super) const LINES: Self = Self { shows: Shows::Lines, is_of_views: true, ..Self::TEXT };
     /// A view that tells facts about the artifact.
     pub(super) const FACTS: Self =
@@ -83,13 +84,12 @@ impl ViewType {
     }
 }
 
-/// Makes [`View`](super::View) and [`ViewDir`](super::ViewDir) of a table of views.
+/// Makes [`View`](super::View) and [`ViewDir`](super::ViewDir) from a table of views.
 ///
-/// A row is `Variant = facts, render`, for a view that is a file, or
-/// `Variant(argument: Type) in Directory = facts, render`, for the files of a directory, whose names
-/// are parsed to `Type` by `Type::parse` and printed by its `Display`. `facts` is a [`ViewType`], and
-/// `render` a function of the argument, if there is one, of the subject, of `expired` and of the
-/// writer. Rows end with `;`.
+/// A row is `Variant = facts, render;` for a view that is a file, or `Variant(argument: Type) in
+/// Directory = facts, render;` for the files of a directory. Their names are parsed by
+/// `Type::parse` and printed by its `Display`. `facts` is a [`ViewType`]. `render` is a function of
+/// the argument, if there is one, the subject, `expired` and the writer.
 macro_rules! views {
     ($(
         $(#[$doc:meta])*
@@ -120,7 +120,7 @@ macro_rules! views {
                 }
             }
 
-            /// Writes its text, whatever the content of `subject` is.
+            /// Writes its text without looking at the content first.
             pub(super) fn write(
                 &self,
                 subject: &Subject<'_>,
@@ -152,7 +152,7 @@ macro_rules! views {
                 }
             }
 
-            /// Returns the view of this name in the directory, or none if the name is no argument.
+            /// Returns the view of this name in the directory, or none if the name does not parse.
             pub(super) fn view(self, name: &std::ffi::OsStr) -> Option<View> {
                 match self {
                     $($(Self::$dir => <$type>::parse(name).map(View::$variant),)?)*

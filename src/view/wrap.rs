@@ -11,22 +11,22 @@ use crate::view::number::portion;
 use crate::view::position::TextPosition;
 use crate::view::scan;
 
-/// Characters of a line that is shown as it is, and of a piece of a longer one.
+/// Most characters of a line that is shown as it is, and of a piece of a longer one.
 const WIDTH: usize = 400;
-/// How far back from its end a piece looks for a good place to fold.
+/// Characters before the end of a piece in which a good place to fold is looked for.
 const SLACK: usize = 100;
-/// Bytes that tell whether a line is long, and where it folds.
+/// Bytes that suffice to tell whether a line is long, and where it folds.
 const ENOUGH: usize = 4 * WIDTH + 4;
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
 /// Bytes gathered before they are written.
 const GATHERED: usize = 64 << 10;
 
-/// Writes all lines, each of those with more than 400 characters in pieces.
+/// Writes all lines, those of more than 400 characters in pieces.
 ///
-/// A piece but the first of a line begins with `line@column:`, where it stands in the artifact.
-/// Without these marks and the newlines before them the text is the artifact, byte for byte; only
-/// NUL bytes are shown as their symbol. Memory does not grow with lines.
+/// Each piece but the first of a line begins with `line@column:`, its place in the artifact.
+/// Without these marks and the newlines before them, the text is the artifact byte for byte, except
+/// that NUL bytes are shown as their symbol. Memory does not grow with the length of lines.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -66,10 +66,10 @@ fn folded(at: TextPosition) -> String {
     )
 }
 
-/// Writes lines, and knows where it is.
+/// Writes lines in pieces.
 struct LineFolder<'a> {
     out: BufWriter<&'a mut dyn Write>,
-    /// Where the next byte stands.
+    /// The place of the next byte.
     at: TextPosition,
     /// The first fold.
     first: Option<TextPosition>,
@@ -81,7 +81,8 @@ impl<'a> LineFolder<'a> {
         Self { out, at: TextPosition { line: 1, column: 1 }, first: None }
     }
 
-    /// Writes what can be told of `text`, all of it if that is the `last`; says how much that was.
+    /// Writes the pieces of `text` that are known to be complete, or all if it is the `last` text.
+    /// Returns the number of bytes written.
     fn push(&mut self, text: &[u8], last: bool) -> io::Result<usize> {
         let mut at = 0;
         loop {
@@ -104,7 +105,7 @@ impl<'a> LineFolder<'a> {
         }
     }
 
-    /// Begins a line of the view: says where it belongs, unless it begins a line of the artifact.
+    /// Begins a line of the view: writes its place in the artifact, unless it begins a line there.
     fn mark(&mut self) -> io::Result<()> {
         if self.at.column == 1 {
             return Ok(());
@@ -133,7 +134,7 @@ impl<'a> LineFolder<'a> {
     }
 }
 
-/// Bytes of the first piece of `line`: all of it, where it is short.
+/// Returns the length of the first piece of `line`, which is all of it if it is short.
 fn fold(line: &[u8]) -> usize {
     let most = scan::forward(line, 0, WIDTH);
     if most == line.len() {
@@ -156,7 +157,7 @@ mod tests {
         Fixture::new(text).bytes(&View::Wrap)
     }
 
-    /// The artifact again: without the notice, and without marks where a fold can be.
+    /// Recovers the artifact: removes the notice, and the marks where a fold can be.
     fn unfolded(view: &[u8]) -> Vec<u8> {
         let notices = view.starts_with(b"# long");
         let mut text: Vec<u8> = Vec::new();
@@ -246,7 +247,7 @@ mod tests {
             end: bool,
         ) {
             let lines = lines.iter().map(|(word, times)| word.repeat(*times));
-            // No binary format begins so.
+            // No binary format begins like this.
             let mut text = b"text\n".to_vec();
             text.extend(lines.collect::<Vec<Vec<u8>>>().join(&b'\n'));
             text.extend(end.then_some(b'\n'));

@@ -1,4 +1,4 @@
-//! Each row of the catalog, followed through all that is made of it.
+//! Follows each row of the catalog through all that is made from it.
 
 use std::ffi::OsStr;
 

@@ -14,11 +14,12 @@ use crate::model::Subject;
 use crate::view::members::Members;
 use crate::view::members::members;
 
-/// Bytes of `stats`, `context` or `error` that are carried over; a larger one is named.
+/// Most bytes of `stats`, `context` or `error` that are carried over. A larger one is named
+/// instead.
 const CARRIED_BYTES: u64 = 16 << 10;
-/// Bytes of a word with its quotes, even if every character is escaped.
+/// Most bytes of a word with its quotes, with every character escaped.
 const WORD_BYTES: u64 = 128;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const BLOCK: usize = 256 << 10;
 
 /// The members of a response. `data` and `text` are replaced, the last three carried over.
@@ -28,7 +29,7 @@ const STATS: usize = 3;
 const CONTEXT: usize = 4;
 const ERROR: usize = 5;
 
-/// How the call went.
+/// The status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ResponseStatus {
@@ -37,28 +38,28 @@ pub(super) enum ResponseStatus {
     Error,
 }
 
-/// What a response brings that its envelope keeps.
+/// The members of a response that its envelope keeps.
 pub(super) struct Response {
     pub(super) status: ResponseStatus,
     pub(super) stats: Option<Box<RawValue>>,
     pub(super) context: Option<Box<RawValue>>,
     pub(super) error: Option<Box<RawValue>>,
-    /// Those of the three that are not carried over, with their bytes.
+    /// Those of the three that are not carried over, with their sizes in bytes.
     pub(super) left_out: Vec<(&'static str, u64)>,
-    /// `context.truncation_skip` is true.
+    /// True if `context.truncation_skip` is true.
     pub(super) skip: bool,
 }
 
-/// What an output is to the protocol.
+/// The result of reading an output as a response.
 pub(super) enum Recognized {
     Response(Response),
     Other,
-    /// There was no time to find out.
+    /// Time ran out before that was known.
     OutOfTime,
 }
 
 /// Reads a response: a JSON object whose `status` is `success`, `partial` or `error`, with `data`,
-/// `text` or `error` beside it. Memory is bounded however large it is.
+/// `text` or `error` beside it. Memory is bounded for any size.
 pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Recognized> {
     let content = subject.content;
     if subject.analysis.bytes != content.len() {
@@ -86,8 +87,8 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
     Ok(Recognized::Response(Response { status, stats, context, error, left_out, skip }))
 }
 
-/// Whether it is JSON as it is shown: a mask may stand for more than a part of a string. None where
-/// there was no time to find out.
+/// Returns true if the content as it is shown is JSON: a mask may replace more than a part of a
+/// string. Returns none if time ran out.
 fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
     let is_document = |json: &Json| matches!(json, Json::Document { .. });
     if subject.redacts.is_empty() || !is_document(&subject.analysis.json) {
@@ -113,7 +114,7 @@ fn word(content: &dyn Content, range: Option<&Range<u64>>) -> io::Result<Option<
     Ok(serde_json::from_slice(&bytes(content, range)?).ok())
 }
 
-/// Whether a response wants to go through untouched; none where there was no time to find out.
+/// Returns true if a response asks to be left as it is, or none if time ran out.
 fn skips(
     content: &dyn Content,
     context: Option<Range<u64>>,
@@ -130,8 +131,8 @@ fn skips(
     Ok(Some(bytes(content, range)?.trim_ascii() == b"true"))
 }
 
-/// The value in `range` as it is written, unless it is too large or no parser of the reader could
-/// take it in: nested too deeply, a number out of range, half of a surrogate pair.
+/// Returns the value in `range` as it is spelled, unless it is too large or unreadable for some
+/// parsers: nested too deeply, a number out of range, half of a surrogate pair.
 fn carried(
     content: &dyn Content,
     index: usize,
@@ -152,7 +153,7 @@ fn carried(
     Ok(value)
 }
 
-/// Whether it can be read also one level further down.
+/// Returns true if it can be parsed one level further down as well.
 fn is_readable(value: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(&format!("[[{value}]]")).is_ok()
 }

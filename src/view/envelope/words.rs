@@ -11,9 +11,9 @@ use crate::view::summary::ended;
 /// The tool that starts a subagent.
 const SUBAGENT: &str = "Task";
 
-/// The sentences, in the order of what matters most.
+/// Returns the sentences, the most important first.
 ///
-/// `tools` are those the reader has; where none are declared, they are not known.
+/// `tools` are the tools that the reader has; if none are declared, they are unknown.
 pub(super) fn text(
     subject: &Subject<'_>,
     response: Option<&Response>,
@@ -53,7 +53,7 @@ fn shown(subject: &Subject<'_>, kept: &EnvelopePreview, over: bool) -> String {
         return "It is not text, so `preview` shows none of it.".to_owned();
     }
     if over {
-        return format!("`preview` has {}.", kept.told());
+        return format!("`preview` has {}.", kept.description());
     }
     "`preview` has all of it.".to_owned()
 }

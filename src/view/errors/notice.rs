@@ -10,10 +10,10 @@ use crate::view::number::grouped;
 use crate::view::number::portion;
 use crate::view::position::TextPosition;
 
-/// Lines that a way to go on names where there is no word to search for.
+/// Lines to go on with if there is no word to search for.
 const ON_LINES: u64 = 200;
 
-/// How much is shown.
+/// The part of the error lines that is shown.
 #[derive(Clone, Copy)]
 pub(super) enum Coverage {
     /// Every error line that was found.
@@ -24,14 +24,14 @@ pub(super) enum Coverage {
     Part(CutPoint),
 }
 
-/// What there is to say of one view.
+/// The notices of one view.
 pub(super) struct ErrorNotices<'a> {
     pub(super) subject: &'a Subject<'a>,
     pub(super) census: &'a Census,
 }
 
 impl ErrorNotices<'_> {
-    /// `windowed` is the first line of which only a window is shown.
+    /// Returns the notices. `windowed` is the first line that is shown only in a window.
     pub(super) fn text(&self, shown: Coverage, windowed: Option<TextPosition>) -> String {
         let (first, windowed) = match shown {
             Coverage::All => (None, windowed),
@@ -45,7 +45,7 @@ impl ErrorNotices<'_> {
         lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
     }
 
-    /// Bytes that the text can have at most where not every error line is shown.
+    /// Returns the most bytes that the notices can have if not every error line is shown.
     pub(super) fn longest(&self, windowed: Option<TextPosition>) -> usize {
         let part = self.part(u64::MAX, self.census.count).len();
         part + self.text(Coverage::Kinds, windowed).len()
@@ -65,7 +65,7 @@ impl ErrorNotices<'_> {
         format!("{}; the first{kinds} {verb}. Go on: {on}", self.found())
     }
 
-    /// `10,412 lines look like errors, of 12 kinds`: kinds differ in more than numbers.
+    /// Returns `10,412 lines look like errors, of 12 kinds`. Kinds differ in more than numbers.
     fn found(&self) -> String {
         let lines = counted(self.census.count, "line");
         let so_far = if self.census.stopped.is_some() { " so far" } else { "" };
@@ -73,11 +73,11 @@ impl ErrorNotices<'_> {
         if kinds == self.census.count {
             return format!("{lines} look like errors{so_far}");
         }
-        let least = if self.census.is_crowded() { "at least " } else { "" };
+        let least = if self.census.is_capped() { "at least " } else { "" };
         format!("{lines} look like errors{so_far}, of {least}{}", counted(kinds, "kind"))
     }
 
-    /// The path that finds the error lines from a line on, or all of them.
+    /// Returns the path that finds the error lines from a line on, or all of them.
     fn path(&self, from: Option<u64>) -> String {
         let file = self.subject.place.file();
         if self.census.words.is_empty() {

@@ -1,4 +1,4 @@
-//! Error lines as ripgrep prints matches in their context.
+//! Error lines, printed as ripgrep prints matches in their context.
 
 use std::io;
 use std::io::Write;
@@ -14,18 +14,19 @@ use crate::view::grep::window;
 use crate::view::number::grouped;
 use crate::view::position::TextPosition;
 
-/// Prints paragraphs to a page: error lines, in order, with what is around them.
+/// Prints paragraphs to a page: error lines, in order, with the lines around them.
 pub(super) struct ParagraphPrinter<'a, 'o> {
     content: &'a dyn Content,
     census: &'a Census,
     pub(super) page: Page<'o>,
-    /// The first line of which only a window is shown.
+    /// The first line that is shown only in a window.
     pub(super) windowed: Option<TextPosition>,
     /// The last line that was printed.
     printed: u64,
     /// Kinds whose first line was shown.
     kinds: u64,
-    /// What the paragraph is to say below: kinds with more lines, and where a trace goes on.
+    /// Remarks for the end of the paragraph: kinds with more lines, and the line at which a trace
+    /// continues.
     alike: Vec<LineKind>,
     next: Option<u64>,
 }
@@ -75,11 +76,11 @@ impl<'a, 'o> ParagraphPrinter<'a, 'o> {
         Ok(())
     }
 
-    /// Says what there is to say of the paragraph that was printed.
+    /// Ends the paragraph with its remarks.
     pub(super) fn end_paragraph(&mut self) -> io::Result<()> {
         let alike = std::mem::take(&mut self.alike);
         for (at, LineKind { count, first, last }) in alike.iter().enumerate() {
-            // The lines of one trace are repeated together: the last is the one that tells.
+            // The lines of one trace are repeated together: the last one describes them best.
             if alike[at + 1..].iter().all(|later| later.count != *count) {
                 let more = grouped(count - 1);
                 let line = format!("# like line {first}: {more} more, the last on line {last}\n");

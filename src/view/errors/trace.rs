@@ -1,14 +1,14 @@
-//! The lines after an error that belong to it: frames of a stack, quoted source, causes.
+//! The lines after an error that belong to it: stack frames, quoted source, causes.
 
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-/// Lines after an error line that are shown as belonging to it.
+/// Most lines that are shown as part of the error line before them.
 pub(super) const LONGEST: usize = 60;
 
-/// How many of `lines`, which follow an error line, belong to it. One blank line is passed where
-/// what follows it goes on with the trace.
+/// Returns how many of `lines`, which follow an error line, belong to it. A blank line belongs to
+/// it if the trace continues after it.
 pub(super) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let mut length = 0;
     let mut blank = false;
@@ -34,12 +34,12 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a pattern of this file")
 }
 
-/// Lines of a trace that are not indented: quoted source, calls of Go, what pytest explains.
+/// Lines of a trace that are not indented: quoted source, calls of Go, explanations of pytest.
 static CONTINUES: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"^(\d+ \||-->|=== |[\w./*()\[\]{}-]+\(.*\)$|\.\.\. \d+ more|[>E|] |[-+] )")
 });
 
-/// Lines that a trace goes on with, also after a blank one.
+/// Lines that continue a trace even after a blank line.
 static RESUMES: LazyLock<Regex> = LazyLock::new(|| {
     regex(
         r"^(Caused by:|goroutine \d+ \[|created by |exit status|stack backtrace:|Stack (backtrace|trace):|note: |help: |The above exception|During handling|Traceback|\s+(Expected|Received|at )|\s+(> )?\d+ \||E {3,}\S)",

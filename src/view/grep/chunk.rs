@@ -1,16 +1,17 @@
-//! A chunk of a content as it goes to the searcher: without the lines that it need not see.
+//! A chunk of a content as the searcher gets it: without the lines that it need not see.
 
 use std::io;
 
 use crate::model::Content;
 
-/// Bytes that follow one another in a content. Of lines that are left out only the place and the
-/// number are known.
+/// Consecutive bytes of a content. Of lines that are left out, only the place and the number are
+/// known.
 #[derive(Default)]
 pub(super) struct Chunk {
     start: u64,
     regions: Vec<Region>,
-    /// Verdict is kept, room, what was read and is still to be judged, and room for more.
+    /// In this order: bytes that are kept, free space up to `pending`, bytes that were read and not
+    /// judged yet, and free space from `filled` on.
     bytes: Vec<u8>,
     kept: usize,
     pending: usize,
@@ -25,9 +26,9 @@ struct Region {
 
 #[derive(Clone, Copy)]
 enum Verdict {
-    /// Kept, from this place in the bytes on.
+    /// Kept, at this offset in `Chunk::bytes`.
     Kept(usize),
-    /// So many whole lines.
+    /// Left out: this many whole lines.
     LeftOut(u64),
 }
 
@@ -45,29 +46,30 @@ impl Region {
 }
 
 impl Chunk {
-    /// Begins at `start`; what is in `bytes` is of no use.
+    /// Returns an empty chunk that begins at `start`. It reuses the memory of `bytes`, whose
+    /// content is ignored.
     pub(super) fn new(start: u64, bytes: Vec<u8>) -> Self {
         Self { start, bytes, ..Self::default() }
     }
 
-    /// Where what is judged ends.
+    /// Returns the offset at which the judged bytes end.
     pub(super) fn end(&self) -> u64 {
         self.regions.last().map_or(self.start, Region::end)
     }
 
-    /// The memory, for another one.
+    /// Returns the memory, for another chunk to reuse.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Reads up to `most` more bytes, of `length` in all; says how many came.
+    /// Reads up to `most` more bytes of a chunk of `length` bytes. Returns their number.
     pub(super) fn read(
         &mut self,
         content: &dyn Content,
         length: usize,
         most: usize,
     ) -> io::Result<usize> {
-        self.filled = self.move_back(self.filled);
+        self.filled = self.compact(self.filled);
         self.pending = self.kept;
         let next = self.end() + self.pending().len() as u64;
         let left = length - (next - self.start) as usize;
@@ -81,8 +83,8 @@ impl Chunk {
         Ok(count)
     }
 
-    /// Moves what is pending, up to `end`, to what is kept; says where it ends then.
-    fn move_back(&mut self, end: usize) -> usize {
+    /// Moves the pending bytes up to `end` next to the kept ones. Returns their new end.
+    fn compact(&mut self, end: usize) -> usize {
         let room = self.pending - self.kept;
         if room > 0 {
             self.bytes.copy_within(self.pending..end, self.kept);
@@ -90,20 +92,20 @@ impl Chunk {
         end - room
     }
 
-    /// Whether nothing is judged.
+    /// Returns true if no byte has been judged yet.
     pub(super) fn is_new(&self) -> bool {
         self.regions.is_empty()
     }
 
-    /// Verdict is still to be judged.
+    /// Returns the bytes that are still to be judged.
     pub(super) fn pending(&self) -> &[u8] {
         &self.bytes[self.pending..self.filled]
     }
 
-    /// Keeps the next `length` bytes of what is pending.
+    /// Keeps the next `length` pending bytes.
     pub(super) fn keep(&mut self, length: usize) {
         let (start, at) = (self.end(), self.kept);
-        self.kept = self.move_back(self.pending + length);
+        self.kept = self.compact(self.pending + length);
         match self.regions.last_mut() {
             _ if length == 0 => {}
             Some(Region { length: before, verdict: Verdict::Kept(_), .. }) => *before += length,
@@ -112,7 +114,7 @@ impl Chunk {
         self.pending += length;
     }
 
-    /// Leaves out the next lines of what is pending.
+    /// Leaves out the lines of `gap`, which are the next pending ones.
     pub(super) fn leave_out(&mut self, gap: Gap) {
         let Gap { length, lines } = gap;
         let start = self.end();
@@ -131,14 +133,15 @@ impl Chunk {
         self.regions.get(at).filter(|region| region.start <= offset)
     }
 
-    /// The lines that are left out from exactly `offset` on.
+    /// Returns the lines that are left out from exactly `offset` on.
     pub(super) fn gap(&self, offset: u64) -> Option<Gap> {
         let region = self.region(offset).filter(|region| region.start == offset)?;
         let Verdict::LeftOut(lines) = region.verdict else { return None };
         Some(Gap { length: region.length, lines })
     }
 
-    /// Copies what is kept from `offset` on, up to the next gap; nothing, where nothing is.
+    /// Copies kept bytes from `offset` on, up to the next gap. Returns their number, which is 0 if
+    /// the byte at `offset` is not kept.
     pub(super) fn copy(&self, offset: u64, buffer: &mut [u8]) -> usize {
         let Some(Region { start, length, verdict: Verdict::Kept(at) }) = self.region(offset) else {
             return 0;

@@ -1,7 +1,8 @@
-//! `.grep/<query>` of a directory: what `rg -n <query>` prints in it, newest artifact first.
+//! `.grep/<query>` of a directory: the output of `rg -n <query>` in it, newest artifact first.
 //!
-//! Several threads search an artifact each (`worker`, `order`); what is found in one (`matches`) is put
-//! behind what was found in those before (`report`), under the first lines that it needs (`notice`).
+//! Several threads search one artifact each (`worker`, `order`). The matches in one (`matches`) are
+//! appended to those in earlier ones (`report`), below the notices that the result needs
+//! (`notice`).
 
 mod matches;
 mod notice;
@@ -38,32 +39,32 @@ use crate::view::query::Options;
 
 /// Threads that search at once.
 const MOST_THREADS: usize = 4;
-/// Where an artifact begins.
+/// The start of an artifact.
 const START: TextPosition = TextPosition { line: 1, column: 1 };
 
-/// The artifacts below a directory, in the order in which they are to be shown. They are opened one
-/// by one, from several threads.
+/// The artifacts below a directory, in the order in which they are shown. They are opened one by
+/// one, from several threads.
 pub trait Corpus: Sync {
-    /// How many there are.
+    /// Returns the number of artifacts.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The path of one from the directory on; no other one has it.
+    /// Returns the path of an artifact relative to the directory. No two are equal.
     fn path(&self, number: usize) -> &RelPath;
 
-    /// Reads one that is shorter than `buffer` into it; opens one that is not.
+    /// Reads an artifact into `buffer` if it is shorter than that, else opens it.
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded>;
 }
 
-/// An artifact, ready to be searched.
+/// An artifact that is ready to be searched.
 pub enum Loaded {
-    /// It has been removed meanwhile.
+    /// It has been removed since it was listed.
     Gone,
-    /// So many bytes, all in the buffer.
+    /// All of it is in the buffer: this many bytes.
     Whole(usize),
     /// Its content.
     Opened(Box<dyn Content>),
@@ -79,14 +80,14 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-/// All that a search of a directory is made from.
+/// A directory that is searched.
 #[derive(Clone, Copy)]
 pub struct Directory<'a> {
-    /// As its reader names it: `/ctx/c7/artifacts/tool`.
+    /// Its path as a reader names it: `/ctx/c7/artifacts/tool`.
     pub path: &'a str,
-    /// The artifacts.
+    /// The artifacts below it.
     pub corpus: &'a dyn Corpus,
-    /// What is masked in them; none, where secrets are shown.
+    /// The secrets to mask in them. None if secrets are shown.
     pub redacts: Option<&'a Rules>,
 }
 
@@ -104,29 +105,30 @@ struct Search<'a> {
     expired: &'a (dyn Fn() -> bool + Sync),
     pattern: CompiledPattern,
     first: SearchFrom,
-    /// The result has all the text that it has room for: what is still found is only counted.
+    /// True once the result is full: further matches are only counted.
     full: AtomicBool,
-    /// Held while a large artifact is searched: several threads work on one by themselves.
+    /// Held while a large artifact is searched: several threads work on that one alone.
     alone: Mutex<()>,
 }
 
-/// Where a search begins.
+/// The place where a search begins.
 struct SearchFrom {
     artifact: usize,
-    /// Where in it, unless at its start.
+    /// The place in the artifact, unless that is its start.
     at: Option<TextPosition>,
     /// Matching lines of that artifact that were shown before.
     shown: u64,
-    /// The artifact that the query names is not there.
+    /// True if the artifact that the query names does not exist.
     missing: bool,
 }
 
-/// Writes what the search of all artifacts in `directory` finds, the notice apart.
+/// Searches all artifacts in `directory` and writes the matches to `out`, without the notice.
 ///
-/// `expired` is asked now and then; once it says yes, what was found so far is all. Memory is
-/// bounded whatever the artifacts; what goes to `out` is bounded but for a search with `-m0`.
+/// `expired` is called now and then; once it returns true, the matches so far are the result.
+/// Memory is bounded for any artifacts. The length of the output is bounded, except for a search
+/// with `-m0`.
 ///
-/// Secrets that are masked in what is shown are counted, and the first line says so.
+/// Masked secrets in the output are counted, and the first line of the notice tells the numbers.
 pub fn render(
     query: &Query,
     directory: &Directory<'_>,
@@ -183,7 +185,7 @@ impl SearchFrom {
         }
     }
 
-    /// Whether something of the artifact `number` has been shown before.
+    /// Returns true if part of the artifact `number` has been shown before.
     fn begins_inside(&self, number: usize) -> bool {
         number == self.artifact && (self.at.is_some() || self.shown > 0)
     }
@@ -194,32 +196,32 @@ impl Search<'_> {
         self.query.options()
     }
 
-    /// Bytes of the result, its first lines included but for the one on redaction.
+    /// Returns the most bytes of the result and its notices, without the one on redaction.
     fn view_bytes(&self) -> usize {
         view_bytes(self.directory.redacts.is_some())
     }
 
-    /// Whether the result has no limit.
+    /// Returns true if the size of the result has no limit.
     fn is_endless(&self) -> bool {
         self.options().max == Some(0)
     }
 
-    /// Whether what is found in a large artifact is written as it is found.
+    /// Returns true if matches in a large artifact are written as they are found.
     fn streams(&self) -> bool {
         self.is_endless() && !self.lists_artifacts()
     }
 
-    /// Whether the result has a line for each artifact, and not for each match.
+    /// Returns true if the result has one line for each artifact instead of one for each match.
     fn lists_artifacts(&self) -> bool {
         self.options().count || self.options().names
     }
 
-    /// Whether `--` stands between what was found in one artifact and in the next.
+    /// Returns true if `--` separates the matches in two artifacts.
     fn has_context(&self) -> bool {
         !self.lists_artifacts() && self.options().before + self.options().after > 0
     }
 
-    /// How an artifact is searched; by its number, where it may be the first.
+    /// Returns the options to search an artifact with. With `number`, they may begin inside it.
     fn options_of(&self, number: Option<usize>) -> Options {
         let mut options = Options { resume: None, ..self.options().clone() };
         if number == Some(self.first.artifact) {
@@ -231,7 +233,7 @@ impl Search<'_> {
             options.max = Some(1);
             options.only_matching = false;
         }
-        // Nothing is shown of what is listed.
+        // Artifacts in a list show no lines.
         options.count = self.lists_artifacts();
         options
     }
@@ -241,12 +243,12 @@ impl Search<'_> {
         self.alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As lines begin.
+    /// Returns the name of an artifact as matching lines begin with it.
     fn name(&self, number: usize) -> &[u8] {
         self.corpus.path(number).as_os_str().as_bytes()
     }
 
-    /// As first lines name it.
+    /// Returns the name of an artifact as notices show it.
     fn text(&self, number: usize) -> String {
         self.corpus.path(number).to_text()
     }

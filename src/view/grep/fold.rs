@@ -1,10 +1,10 @@
-//! Content as a reader gives it to the searcher: very long lines come in pieces.
+//! A content as the searcher reads it: very long lines come in pieces.
 //!
-//! The searcher holds whole lines in memory. So a line of more than [`PIECE`] bytes is handed over as
-//! several lines, each of which repeats the last [`OVERLAP`] bytes of the one before; [`LineMap`] knows
-//! which line and column each really is. A match belongs to the piece that first holds its start with
-//! room after it; one that is longer than the overlap and crosses the end of a piece is missed or
-//! comes shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
+//! The searcher holds whole lines in memory. So a line of more than [`PIECE`] bytes is passed as
+//! several lines, each of which repeats the last [`OVERLAP`] bytes of the one before; [`LineMap`]
+//! maps them back to lines and columns. A match belongs to the first piece that holds its start
+//! with room after it. A match that is longer than the overlap and crosses the end of a piece is
+//! missed or shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
 
 use std::cell::Cell;
 use std::cell::RefCell;
@@ -25,12 +25,13 @@ pub(super) const OVERLAP: usize = 64 << 10;
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
 
-/// Folds that lines may need which are read and not yet searched. The searcher searches what it has
-/// before it reads on, except that it wants three bytes at first, which is where a byte order mark
-/// would be.
+/// Folds to keep for lines that were read and not searched yet. The searcher searches all that it
+/// has before it reads on, except at the start, where it wants three bytes to look for a byte order
+/// mark.
 const UNSEARCHED: usize = 4;
 
-/// What reader and report share: how the searcher's lines are numbered, and how far reading came.
+/// The state that reader and report share: the mapping from the searcher's lines to those of the
+/// content, and how far reading came.
 pub(super) struct LineMap {
     folds: RefCell<Vec<Fold>>,
     now: Cell<ReadPosition>,
@@ -38,7 +39,7 @@ pub(super) struct LineMap {
     failed: Cell<bool>,
 }
 
-/// The searcher's line `seen` is really `line`, from byte `column` (from 0) on; the lines after it
+/// Maps the searcher's line `seen` to `line`, from byte `column` (from 0) on. The lines after it
 /// follow one by one.
 #[derive(Clone, Copy)]
 struct Fold {
@@ -50,28 +51,28 @@ struct Fold {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PieceStart {
-    /// Of a line.
+    /// At the start of a line.
     Line,
-    /// Inside a line, because the query says so.
+    /// Inside a line, because the query begins there.
     Asked,
     /// Inside a line that is searched in pieces.
     Piece,
 }
 
-/// Where the reader is.
+/// The state of reading.
 #[derive(Clone, Copy)]
 struct ReadPosition {
     offset: u64,
     seen: u64,
     line: u64,
     column: u64,
-    /// Up to which offset newlines are counted in `seen` and `line`. The searcher counts for
-    /// itself, so most searches never need to know more.
+    /// The offset up to which newlines are counted in `seen` and `line`. The searcher counts for
+    /// itself, so most searches need no more.
     counted: u64,
 }
 
 impl ReadPosition {
-    /// Counts the lines of `block`, the next that is read.
+    /// Counts the lines of `block`, the next bytes that are read.
     fn count(&mut self, block: &[u8]) {
         let newlines = memchr::memchr_iter(b'\n', block).count() as u64;
         self.counted += block.len() as u64;
@@ -80,23 +81,23 @@ impl ReadPosition {
     }
 }
 
-/// One line as the searcher sees it.
+/// A line of the searcher: a line of the content, or a piece of one.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
     pub(super) line: u64,
     column: u64,
     start: PieceStart,
-    /// Where in this piece the next one of the same line begins.
+    /// The offset in this piece at which the next piece of the same line begins.
     next: Option<usize>,
 }
 
 impl Piece {
-    /// Whether it is all of its line.
+    /// Returns true if it is a whole line.
     pub(super) fn is_line(&self) -> bool {
         self.start == PieceStart::Line && self.next.is_none()
     }
 
-    /// Whether it is the first of its line that is searched.
+    /// Returns true if it is the first piece of its line that is searched.
     pub(super) fn is_first(&self) -> bool {
         self.start != PieceStart::Piece
     }
@@ -105,25 +106,26 @@ impl Piece {
         self.next.is_none()
     }
 
-    /// Whether the line goes on before it.
+    /// Returns true if its line begins before it.
     pub(super) fn is_inside(&self) -> bool {
         self.start != PieceStart::Line
     }
 
-    /// Whether a match that starts at `at` is this piece's: overlaps show it twice.
+    /// Returns true if a match that starts at `at` belongs to this piece: the overlap shows it
+    /// twice.
     pub(super) fn owns(&self, at: usize) -> bool {
         (at > 0 || self.is_first()) && self.next.is_none_or(|next| at <= next)
     }
 
-    /// Where byte `at` of the piece really is.
+    /// Returns the place in the content of byte `at` of the piece.
     pub(super) fn position(&self, at: usize) -> TextPosition {
         TextPosition { line: self.line, column: self.column + at as u64 + 1 }
     }
 }
 
 impl LineMap {
-    /// Reading begins at byte `offset`, which is at `from`; the first `skipped` bytes of that line
-    /// are no text.
+    /// Returns the map of a search that begins at byte `offset`, which is at `from`. The first
+    /// `skipped` bytes of that line are not text.
     pub(super) fn new(offset: u64, from: TextPosition, skipped: u64) -> Self {
         let start = if from.column == 1 { PieceStart::Line } else { PieceStart::Asked };
         let column = from.column - 1 + skipped;
@@ -142,7 +144,7 @@ impl LineMap {
         }
     }
 
-    /// What the searcher's line `seen` is.
+    /// Returns the piece that the searcher's line `seen` is.
     pub(super) fn piece(&self, seen: u64) -> Piece {
         let folds = self.folds.borrow();
         let after = match folds.as_slice() {
@@ -160,7 +162,7 @@ impl LineMap {
         Piece { line, column, start, next }
     }
 
-    /// In how many pieces the line that `seen` ends was searched.
+    /// Returns the number of pieces in which the line that ends with `seen` was searched.
     pub(super) fn pieces(&self, seen: u64) -> u64 {
         let folds = self.folds.borrow();
         let last = folds.partition_point(|fold| fold.seen <= seen);
@@ -170,9 +172,9 @@ impl LineMap {
         of_line.count() as u64 + 1
     }
 
-    /// Notes that reading goes on behind `gap`, which begins where a line does; lines that were read
-    /// are counted. The folds of lines that are searched, and are context of none behind the gap,
-    /// are of no more use.
+    /// Moves the reading position behind `gap`, which begins at the start of a line; all lines
+    /// before it must be counted. Drops the folds of lines that were searched and are no context of
+    /// lines behind the gap.
     fn skip(&self, gap: Gap) {
         let mut now = self.now.get();
         now.offset += gap.length as u64;
@@ -185,7 +187,7 @@ impl LineMap {
         folds.push(Fold { seen: now.seen, line: now.line, column: 0, start: PieceStart::Line });
     }
 
-    /// Counts the lines that were read and not yet counted.
+    /// Counts the lines that were read and not counted yet.
     pub(super) fn settle(&self, content: &dyn Content) -> io::Result<()> {
         let mut now = self.now.get();
         while now.counted < now.offset {
@@ -200,18 +202,18 @@ impl LineMap {
         Ok(())
     }
 
-    /// Bytes that were read.
+    /// Returns the number of bytes that were read.
     pub(super) fn offset(&self) -> u64 {
         self.now.get().offset
     }
 
-    /// The newlines that are counted.
+    /// Returns the newlines that are counted.
     pub(super) fn counted(&self) -> NewlineCount {
         let now = self.now.get();
         NewlineCount { offset: now.counted, newlines: now.line - 1 }
     }
 
-    /// The start of the line, or of the piece of a line, that was read last; once settled.
+    /// Returns the start of the line, or piece of a line, that was read last. Call `settle` before.
     pub(super) fn position(&self) -> TextPosition {
         let now = self.now.get();
         TextPosition { line: now.line, column: now.column + 1 }
@@ -221,21 +223,21 @@ impl LineMap {
         self.out_of_time.get()
     }
 
-    /// Whether reading the content failed.
+    /// Returns true if reading the content failed.
     pub(super) fn failed(&self) -> bool {
         self.failed.get()
     }
 }
 
-/// The reader. It ends early, as if at the end of the content, once there is no more time.
+/// The reader that the searcher gets. When time runs out it ends, as if at the end of the content.
 pub(super) struct FoldedReader<'a> {
     content: &'a dyn Content,
     ahead: ReadAhead<'a>,
     line_map: &'a LineMap,
     expired: &'a dyn Fn() -> bool,
-    /// Bytes of the current piece that were handed over.
+    /// Bytes of the current piece that were passed on.
     length: usize,
-    /// Whether the piece is to end here.
+    /// True if the piece is to end here.
     ending: bool,
 }
 
@@ -249,13 +251,13 @@ impl<'a> FoldedReader<'a> {
         Self { content, ahead, line_map, expired, length: 0, ending: false }
     }
 
-    /// Goes past lines that the searcher need not see; says whether there were any.
+    /// Skips lines that the searcher need not see. Returns true if there were any.
     fn skip(&mut self) -> bool {
         let gap = self.ahead.gap(self.line_map.offset()).filter(|_| self.length == 0);
         gap.inspect(|gap| self.line_map.skip(*gap)).is_some()
     }
 
-    /// Notes what `chunk` holds, which fits: no line in it is too long.
+    /// Updates the position for `chunk`, none of whose lines is too long.
     fn pass(&mut self, chunk: &[u8]) {
         let mut now = self.line_map.now.get();
         now.offset += chunk.len() as u64;
@@ -272,14 +274,15 @@ impl<'a> FoldedReader<'a> {
         self.line_map.now.set(now);
     }
 
-    /// How much of `chunk` fits into the current piece, where not all of its first line does.
+    /// Returns how much of `chunk` fits into the current piece if its first line does not fit
+    /// whole.
     fn room(&self, chunk: &[u8]) -> Option<usize> {
         let room = PIECE - self.length;
         let long = chunk.len() > room && memchr::memchr(b'\n', &chunk[..=room]).is_none();
         long.then(|| scan::char_floor(chunk, room))
     }
 
-    /// Ends the piece, and goes back to where the next one begins.
+    /// Ends the piece, and moves back to the start of the next one.
     fn fold(&mut self) -> io::Result<()> {
         self.line_map.settle(self.content)?;
         let mut now = self.line_map.now.get();

@@ -1,4 +1,4 @@
-//! The first lines of a result that is not the whole truth.
+//! The first lines of a result that is incomplete.
 
 use std::io;
 
@@ -14,13 +14,13 @@ use crate::view::number::portion;
 use crate::view::position::TextPosition;
 use crate::view::scan;
 
-/// How a search ended.
+/// The way a search ended.
 pub(super) struct SearchOutcome {
-    /// Why the pattern was searched as text.
+    /// The reason why the pattern was searched as text.
     pub(super) fallback: Option<String>,
     pub(super) out_of_time: bool,
-    /// Whether lines and context together passed what memory there is.
-    pub(super) crowded: bool,
+    /// True if lines and their context did not fit into memory.
+    pub(super) out_of_memory: bool,
 }
 
 /// The notices of one search.
@@ -30,12 +30,12 @@ struct SearchNotices<'a> {
     line_map: &'a LineMap,
     outcome: &'a SearchOutcome,
     lines: u64,
-    /// Lines in all, where that matters and is known.
+    /// Lines of the content, if they are needed and could be counted.
     all_lines: Option<u64>,
     windowed: Option<TextPosition>,
 }
 
-/// Writes what is left of the report, cut where it is too large; says what has to be said.
+/// Writes the rest of the report, cut if it is too large, and returns its notices.
 pub(super) fn finish(
     query: &Query,
     subject: &Subject<'_>,
@@ -57,7 +57,7 @@ pub(super) fn finish(
     Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole: !outcome.out_of_time })
 }
 
-/// There was no time to find where the search begins.
+/// Returns the notice of a search that ran out of time before it found its start.
 pub(super) fn no_start(query: &Query, subject: &Subject<'_>, offset: u64) -> Rendered {
     let notice = format!(
         "# out of time after {}, before the search began. Again: {}.grep/{query}\n",
@@ -77,13 +77,13 @@ impl SearchNotices<'_> {
                 .as_ref()
                 .map(|why| format!("not a regex ({why}): searched as text")),
             self.outcome.out_of_time.then(|| self.out_of_time(cut.is_some())),
-            self.outcome.crowded.then(|| self.crowded()),
+            self.outcome.out_of_memory.then(|| self.out_of_memory()),
             windowed.map(long_lines),
         ];
         lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
     }
 
-    /// Bytes that the notices of a cut result can have at most.
+    /// Returns the most bytes that the notices of a cut result can have.
     fn longest(&self) -> usize {
         let far = TextPosition { line: u64::MAX, column: u64::MAX };
         let cut = self.cut(far, self.lines).len() + 64;
@@ -113,7 +113,7 @@ impl SearchNotices<'_> {
         )
     }
 
-    /// ` of 8,112 lines`.
+    /// Returns ` of 8,112 lines`.
     fn among(&self) -> String {
         let from = self.query.options().from.map_or(1, |from| from.line);
         match self.all_lines {
@@ -136,7 +136,7 @@ impl SearchNotices<'_> {
         format!("out of time after {portion}; what was found follows. Go on: {}", self.path(&on))
     }
 
-    fn crowded(&self) -> String {
+    fn out_of_memory(&self) -> String {
         let at = self.line_map.position();
         format!("lines too long for so much context: stopped before line {}", grouped(at.line))
     }

@@ -1,9 +1,9 @@
-//! Looking ahead for lines that the searcher need not see.
+//! A first pass that finds lines which the searcher need not see.
 //!
-//! Most lines of a large content do not match. Here a searcher that is set as the one that reports
-//! says which ones, a block at a time while its bytes are in the processor's cache, and many at once
-//! are left out, with their number. What is found is only taken for a hint of what to keep, so that
-//! all rules of what is shown stay in one place.
+//! Most lines of a large content do not match. Here a second searcher with the same settings finds
+//! those that do, block by block while the bytes are in the processor's cache. Long runs of other
+//! lines are left out, and their number is noted. The matches found here are only a hint of what to
+//! keep, so that all rules on what is shown stay in one place.
 
 use std::io;
 
@@ -19,16 +19,15 @@ use crate::view::grep::chunk::Chunk;
 use crate::view::grep::chunk::Gap;
 use crate::view::query::Options;
 
-/// Bytes that are looked through at once.
+/// Bytes that are searched at once.
 const BLOCK: usize = 64 << 10;
-/// Fewer bytes are not worth leaving out.
+/// Shorter runs of lines are not worth leaving out.
 const SMALLEST_GAP: usize = 4 << 10;
-/// With more lines of context than this, everything is shown to the searcher. So many lines fit
-/// into its memory whatever their length, which is why leaving out lines cannot change how a
-/// search ends.
+/// With more lines of context than this, nothing is left out. This many lines fit into the
+/// searcher's memory at any length, so leaving out lines cannot change how a search ends.
 const MOST_CONTEXT: u64 = 30;
 
-/// Reads chunks of a content.
+/// Reads chunks of a content and leaves out lines.
 pub(super) struct Prefilter<'a> {
     content: &'a dyn Content,
     sizes: PrefilterSizes,
@@ -36,7 +35,7 @@ pub(super) struct Prefilter<'a> {
     gaps: Vec<(usize, Gap)>,
 }
 
-/// What is worth what, in bytes.
+/// Sizes in bytes. Tests make them small.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrefilterSizes {
     pub(super) block: usize,
@@ -49,12 +48,12 @@ impl Default for PrefilterSizes {
     }
 }
 
-/// What gaps_between the lines.
+/// The searcher that finds matching lines.
 struct MatchFinder<'a> {
     matcher: &'a RegexMatcher,
     searcher: Searcher,
-    /// Lines that are kept on both sides of a gap: those that may be context, and one, so that it
-    /// shows that they do not follow each other.
+    /// Lines to keep on both sides of a gap: the possible context, and one more to show that the
+    /// lines around the gap are not adjacent.
     margin: usize,
 }
 
@@ -86,13 +85,12 @@ impl<'a> Prefilter<'a> {
         Self { content, sizes, finder: MatchFinder::new(matcher, options), gaps: Vec::new() }
     }
 
-    /// Whether lines may be left out.
+    /// Returns true if lines may be left out.
     pub(super) fn has_gaps(&self) -> bool {
         self.finder.is_some()
     }
 
-    /// Reads the `length` bytes of `chunk`; fewer, where not all can be read or nobody wants them
-    /// any more.
+    /// Reads the `length` bytes of `chunk`, or fewer if reading fails or `stop` returns true.
     pub(super) fn fill(&mut self, chunk: &mut Chunk, length: usize, stop: &dyn Fn() -> bool) {
         let mut sparse = true;
         while !stop()
@@ -103,24 +101,24 @@ impl<'a> Prefilter<'a> {
         chunk.keep(chunk.pending().len());
     }
 
-    /// Judges the whole lines that are pending, the last of which ends in the last `count` bytes;
-    /// says whether it was worth it.
+    /// Judges the whole lines that are pending, the last of which ends in the last `count` bytes.
+    /// Returns true if that was worth it.
     fn judge(&mut self, chunk: &mut Chunk, count: usize) -> bool {
         let pending = chunk.pending();
         let old = pending.len() - count;
         let Some(last) = memchr::memrchr(b'\n', &pending[old..]) else { return true };
         let mut length = old + last + 1;
         if chunk.is_new() {
-            // It begins inside a line, as far as is known here.
+            // The chunk may begin inside a line.
             let first = memchr::memchr(b'\n', pending).map_or(length, |at| at + 1);
             chunk.keep(first);
             length -= first;
         }
-        self.thin(chunk, length)
+        self.leave_out_gaps(chunk, length)
     }
 
-    /// Judges the next `length` bytes, which are whole lines.
-    fn thin(&mut self, chunk: &mut Chunk, length: usize) -> bool {
+    /// Judges the next `length` bytes, which are whole lines. Returns true if few of them match.
+    fn leave_out_gaps(&mut self, chunk: &mut Chunk, length: usize) -> bool {
         let Some(finder) = &mut self.finder else { return false };
         let lines = &chunk.pending()[..length];
         self.gaps.clear();
@@ -147,21 +145,21 @@ impl<'a> Prefilter<'a> {
     }
 }
 
-/// Takes what is found in some lines, and notes the gaps between.
+/// Takes the matches in some lines, and notes the gaps between them.
 struct GapFinder<'a> {
     lines: &'a [u8],
     margin: usize,
     smallest: usize,
-    /// Where each begins.
+    /// The gaps, with their offsets.
     gaps: &'a mut Vec<(usize, Gap)>,
-    /// Where the last find ends.
+    /// The end of the last match.
     end: usize,
-    /// How many more gaps_between there may be before it is not worth it.
+    /// Matches that may still come before leaving out lines is not worth it.
     left: usize,
 }
 
 impl GapFinder<'_> {
-    /// Nothing is found before `start`.
+    /// Notes the gap between the last match and `start`.
     fn note(&mut self, start: usize) {
         let between = &self.lines[self.end..start];
         if between.len() < self.smallest {

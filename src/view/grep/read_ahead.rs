@@ -1,8 +1,8 @@
-//! Reading ahead: while one chunk is searched, other threads read the next ones and look for what
-//! need not be searched.
+//! Reading ahead: while one chunk is searched, other threads read the next ones and find the lines
+//! in them that need not be searched.
 //!
-//! Who waits for a chunk reads one as well, so that all processors have work, and none has to
-//! wait for a thread to wake up.
+//! A thread that waits for a chunk reads one as well, so that all processors have work and none has
+//! to wait for a thread to wake up.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,19 +26,19 @@ use crate::view::query::Options;
 
 /// Bytes of a chunk.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Stretches that are read and not yet wanted, or being read.
+/// Chunks that are being read, or read and not taken yet.
 const WAITING: u64 = 4;
-/// Contents that are smaller are not worth a thread.
+/// Smaller contents are not worth a thread.
 const SMALLEST: u64 = 8 << 20;
 /// Threads that work on one search. Each has an automaton of its own.
 pub(super) const MOST_THREADS: usize = 4;
 
-/// How long the one that searches waits before it looks whether there is time left.
+/// The interval at which a waiting search checks for its deadline.
 const MOMENT: Duration = Duration::from_millis(10);
 /// The name of the threads.
 const NAME: &str = "ctxfs-scout";
 
-/// What is worth what, in bytes.
+/// Sizes in bytes. Tests make them small.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReadAheadSizes {
     pub(super) content: u64,
@@ -56,7 +56,7 @@ impl Default for ReadAheadSizes {
     }
 }
 
-/// What is looked for.
+/// The pattern to search for, and how.
 #[derive(Clone, Copy)]
 pub(super) struct SearchSpec<'a> {
     pub(super) matcher: &'a RegexMatcher,
@@ -68,7 +68,7 @@ pub(super) struct SearchSpec<'a> {
 pub(super) struct ReadAhead<'a> {
     content: &'a dyn Content,
     expired: &'a dyn Fn() -> bool,
-    /// None, where reading ahead is not worth it.
+    /// None if reading ahead is not worth it.
     queue: Option<(Arc<ChunkQueue>, Prefilter<'a>)>,
     chunk: Chunk,
 }
@@ -80,7 +80,8 @@ impl<'a> SearchSpec<'a> {
 }
 
 impl<'a> ReadAhead<'a> {
-    /// Begins to read at `offset`. The threads end with the content, or when this is dropped.
+    /// Begins to read at `offset`. The threads end at the end of the content, or when this is
+    /// dropped.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         content: &'a dyn Content,
@@ -103,24 +104,24 @@ impl<'a> ReadAhead<'a> {
                 let matcher = spec.matcher.clone();
                 queue.work(&mut SearchSpec { matcher: &matcher, ..spec }.prefilter(content));
             };
-            // One that cannot be started is not needed.
+            // The search works without a thread that cannot be started.
             drop(thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work));
         }
         Self { content, expired, queue: Some((queue, spec.prefilter(content))), chunk }
     }
 
-    /// Whether there may be lines that the searcher need not see.
+    /// Returns true if there may be lines that the searcher need not see.
     pub(super) fn has_gaps(&self) -> bool {
         self.queue.as_ref().is_some_and(|(_, prefilter)| prefilter.has_gaps())
     }
 
-    /// The lines from `offset` on that the searcher need not see.
+    /// Returns the lines from `offset` on that the searcher need not see.
     pub(super) fn gap(&mut self, offset: u64) -> Option<Gap> {
         self.advance(offset);
         self.chunk.gap(offset)
     }
 
-    /// Reads from `offset` on, as the content does, but at most to the next gap.
+    /// Reads from `offset` on, at most to the next gap.
     pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.advance(offset);
         match self.chunk.copy(offset, buffer) {
@@ -148,13 +149,13 @@ impl Drop for ReadAhead<'_> {
     }
 }
 
-/// How many threads work on one search, the one that searches included.
+/// Returns the number of threads that work on one search, including the one that searches.
 fn threads() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     processors.clamp(2, MOST_THREADS)
 }
 
-/// What is to be read, and what was.
+/// The chunks of a content: those to read, being read and read.
 struct ChunkQueue {
     end: u64,
     length: usize,
@@ -163,18 +164,18 @@ struct ChunkQueue {
 }
 
 struct ChunkSchedule {
-    /// Where the first chunk begins that nobody reads yet.
+    /// The offset of the first chunk that no thread reads yet.
     next: u64,
-    /// Where the one begins that is searched next.
+    /// The offset of the chunk that is searched next.
     wanted: u64,
     ready: BTreeMap<u64, Chunk>,
-    /// Memory to be used again.
+    /// Memory to reuse.
     spare: Vec<Vec<u8>>,
     closed: bool,
 }
 
-/// A chunk that is being read. What is read of it is ready when this is dropped, however that
-/// comes about: who wants what is missing reads it again, and meets the error.
+/// A chunk that is being read. When it is dropped, even by a panic, the bytes that were read are
+/// ready: the searcher reads the missing ones itself and meets the error.
 struct ChunkClaim<'a> {
     queue: &'a ChunkQueue,
     start: u64,
@@ -212,17 +213,16 @@ impl ChunkQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what there is to read, until there is no more or nobody wants it.
+    /// Reads chunks until there are no more or the queue is closed.
     fn work(&self, prefilter: &mut Prefilter<'_>) {
         let mut state = self.lock();
         while !state.closed && state.next < self.end {
-            state = self.help(state, prefilter, &|| self.lock().closed);
+            state = self.read_one(state, prefilter, &|| self.lock().closed);
         }
     }
 
-    /// Reads one more chunk; where there is no room for it, waits until something changes, or for
-    /// a moment.
-    fn help<'a>(
+    /// Reads one more chunk. If no chunk may be read now, waits a moment for that to change.
+    fn read_one<'a>(
         &'a self,
         mut state: MutexGuard<'a, ChunkSchedule>,
         prefilter: &mut Prefilter<'_>,
@@ -237,7 +237,7 @@ impl ChunkQueue {
         self.lock()
     }
 
-    /// The next chunk to read, where there is room for it.
+    /// Returns the next chunk to read, or none if enough chunks wait.
     fn claim(&self, state: &mut ChunkSchedule) -> Option<ChunkClaim<'_>> {
         let start = state.next;
         let far = state.wanted + WAITING * self.length as u64;
@@ -250,12 +250,12 @@ impl ChunkQueue {
         Some(ChunkClaim { queue: self, start, length, chunk: Chunk::new(start, bytes) })
     }
 
-    /// Where the chunk ends that begins at `start`.
+    /// Returns the end of the chunk that begins at `start`.
     fn after(&self, start: u64) -> u64 {
         self.end.min(start + self.length as u64)
     }
 
-    /// The chunk that is searched next; none at the end, or when there is no more time.
+    /// Returns the chunk that is searched next, or none at the end or when time runs out.
     fn next(&self, prefilter: &mut Prefilter<'_>, expired: &dyn Fn() -> bool) -> Option<Chunk> {
         let mut state = self.lock();
         loop {
@@ -268,7 +268,7 @@ impl ChunkQueue {
             if wanted >= self.end || expired() {
                 return None;
             }
-            state = self.help(state, prefilter, expired);
+            state = self.read_one(state, prefilter, expired);
         }
     }
 
@@ -285,10 +285,10 @@ mod tests {
 
     use super::*;
 
-    /// Where reading begins: at the second line.
+    /// The start of reading: the second line.
     const START: u64 = 8;
 
-    /// Lines of 8 bytes, every 64th of which has an `x`.
+    /// Lines of 8 bytes, every 64th with an `x`.
     fn text(lines: usize) -> Vec<u8> {
         let line = |line: usize| if line.is_multiple_of(64) { b"fooxbar\n" } else { b"foo bar\n" };
         (0..lines).flat_map(line).copied().collect()
@@ -302,7 +302,8 @@ mod tests {
         }
     }
 
-    /// What is read, with `#` in place of each byte that is left out, and how many lines those are.
+    /// Returns the bytes that were read, with `#` for each byte that is left out, and the number of
+    /// lines left out.
     fn read(ahead: &mut ReadAhead<'_>, mut at: u64, stop: usize) -> io::Result<(Vec<u8>, u64)> {
         let (mut read, mut lines, mut buffer) = (Vec::new(), 0, vec![0; 777]);
         while read.len() < stop {

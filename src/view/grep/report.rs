@@ -1,4 +1,4 @@
-//! What the searcher finds, as ripgrep prints it.
+//! The matches that the searcher finds, printed as ripgrep prints them.
 
 use std::fmt;
 use std::io;
@@ -20,44 +20,45 @@ use crate::view::grep::window;
 use crate::view::position::TextPosition;
 use crate::view::query::Options;
 
-/// Writes lines to a page, and counts.
+/// Writes lines to a page, and counts them.
 pub(super) struct Report<'a> {
     matcher: &'a RegexMatcher,
     options: &'a Options,
     line_map: &'a LineMap,
     pub(super) page: Page<'a>,
-    /// Lines that match.
+    /// Matching lines.
     pub(super) lines: u64,
-    /// Matches, where they are counted.
+    /// Matches, if the options count them.
     matches: u64,
-    /// The first line of which only windows are shown.
+    /// The first line that is shown only in windows.
     pub(super) windowed: Option<TextPosition>,
     /// The last line that matched.
     line: u64,
     /// Lines of context that may still follow the last match that was asked for.
     after: u64,
-    /// Whether `--` goes before the next line.
+    /// True if `--` goes before the next line.
     pub(super) gap: bool,
     inverted: Inverted,
 }
 
-/// Under `-v`, a line in pieces is left only if every piece is: what was left of it so far.
+/// The pieces of a line that do not match. Under `-v`, a line in pieces is shown if none of them
+/// matches.
 #[derive(Default)]
 struct Inverted {
     line: u64,
     pieces: u64,
     at: TextPosition,
-    /// What to show of the line.
+    /// The text to show of the line.
     start: Vec<u8>,
 }
 
-/// A line as the searcher hands it over.
+/// A line as the searcher passes it.
 #[derive(Clone, Copy)]
 struct SearchedLine<'b> {
     piece: Piece,
-    /// With its newline: ripgrep matches up to it.
+    /// The text with its newline, which ripgrep includes in its search.
     bytes: &'b [u8],
-    /// Without.
+    /// The text without its newline.
     text: &'b [u8],
 }
 
@@ -83,33 +84,33 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// How the searcher's lines are numbered.
+    /// Returns the mapping of the searcher's lines to those of the content.
     pub(super) fn line_map(&self) -> &'a LineMap {
         self.line_map
     }
 
-    /// The number that `-c` prints.
+    /// Returns the number that `-c` prints.
     pub(super) fn count(&self) -> u64 {
         if self.options.only_matching && !self.options.invert { self.matches } else { self.lines }
     }
 
-    /// Whether as many lines matched as were asked for.
+    /// Returns true if as many lines matched as were asked for.
     fn is_done(&self) -> bool {
         self.options.max.is_some_and(|max| max > 0 && self.lines >= max)
     }
 
-    /// Whether anything may still come.
-    fn goes_on(&self) -> bool {
+    /// Returns true if more lines may be printed.
+    fn wants_more(&self) -> bool {
         !self.is_done() || self.after > 0
     }
 
-    /// Counts `line`, once; says whether it is to be shown.
+    /// Counts `line` once. Returns true if it is to be shown.
     fn admit(&mut self, line: u64) -> bool {
         if self.line == line {
             return true;
         }
         if self.is_done() {
-            // A match in the context of the last one asked for is shown as a match.
+            // A match in the context of the last one that was asked for is shown as a match.
             return self.take_context();
         }
         self.line = line;
@@ -128,7 +129,7 @@ impl<'a> Report<'a> {
         SearchedLine { piece, bytes, text: bytes.strip_suffix(b"\n").unwrap_or(bytes) }
     }
 
-    /// A line, or a piece of one, that matches.
+    /// Shows a line, or a piece of one, that matches.
     fn show(&mut self, line: SearchedLine<'_>) -> io::Result<()> {
         let whole = line.piece.is_line();
         if !whole && !self.holds_match(line)? {
@@ -154,7 +155,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Whether the piece has a match of its own, rather than one in the overlap.
+    /// Returns true if the piece has a match of its own, outside of the overlap.
     fn holds_match(&self, line: SearchedLine<'_>) -> io::Result<bool> {
         let mut holds = false;
         each_match(self.matcher, line, |_| {
@@ -174,7 +175,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// `-o`: each match, a line each.
+    /// Shows each match on a line of its own, as `-o` does.
     fn show_matches(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
         let mut before = (line.piece.is_line().then_some(0), shown);
         each_match(self.matcher, line, |found| {
@@ -192,7 +193,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// A long line: a window around each match that is not in the one before.
+    /// Shows a long line: a window around each match that is not in the window before.
     fn show_windows(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
         let mut before = (line.piece.is_line().then_some(0), shown);
         let mut end = 0;
@@ -211,7 +212,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// A line as it is, or its start, where it is long.
+    /// Writes a line as it is, or its start if it is long.
     fn write_line(&mut self, line: SearchedLine<'_>, mark: u8) -> io::Result<()> {
         if line.piece.is_line() && !window::is_long(line.text) {
             return self.write(line.piece.line, mark, line.text);
@@ -233,7 +234,11 @@ impl<'a> Report<'a> {
     }
 
     /// Takes a piece that does not match, under `-v`.
-    fn leave_piece(&mut self, piece: SearchedLine<'_>, number: Option<u64>) -> io::Result<()> {
+    fn take_unmatched_piece(
+        &mut self,
+        piece: SearchedLine<'_>,
+        number: Option<u64>,
+    ) -> io::Result<()> {
         let line = piece.piece.line;
         if piece.piece.is_first() {
             let start = piece.window(&window::around(piece.text, 0));
@@ -269,7 +274,8 @@ impl SearchedLine<'_> {
     }
 }
 
-/// Calls `each` with the matches that are this piece's, as ripgrep counts them, until it says no.
+/// Calls `each` with the matches that belong to this piece, counted as ripgrep counts them, until
+/// it returns false.
 fn each_match(
     matcher: &RegexMatcher,
     line: SearchedLine<'_>,
@@ -294,11 +300,11 @@ impl Sink for Report<'_> {
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let line = self.line(found.line_number(), found.bytes());
         if self.options.invert && !line.piece.is_line() {
-            self.leave_piece(line, found.line_number())?;
+            self.take_unmatched_piece(line, found.line_number())?;
         } else {
             self.show(line)?;
         }
-        Ok(self.goes_on())
+        Ok(self.wants_more())
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
@@ -307,7 +313,7 @@ impl Sink for Report<'_> {
             return Ok(false);
         }
         self.show_context(self.line(found.line_number(), found.bytes()), follows)?;
-        Ok(self.goes_on())
+        Ok(self.wants_more())
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {

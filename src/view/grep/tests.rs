@@ -20,7 +20,7 @@ fn grep(query: &str) -> View {
     ViewDir::Grep.view(OsStr::new(query)).unwrap()
 }
 
-/// ReadAheadSizes that have short texts read in many chunks, and nearly all lines left out.
+/// Sizes with which short texts are read in many chunks, and nearly all lines left out.
 fn small(chunk: usize, block: usize, smallest_gap: usize) -> read_ahead::ReadAheadSizes {
     read_ahead::ReadAheadSizes {
         content: 0,
@@ -29,7 +29,7 @@ fn small(chunk: usize, block: usize, smallest_gap: usize) -> read_ahead::ReadAhe
     }
 }
 
-/// The search as it is for a text of those sizes.
+/// Searches with these sizes.
 fn searched(
     fixture: &Fixture,
     query: &Query,
@@ -186,7 +186,7 @@ pub(super) fn split_notice(text: &str) -> (String, String) {
     (text[..text.len() - body.len()].to_owned(), body)
 }
 
-/// What one gets by following every `Go on`.
+/// Follows every `Go on` and joins the results.
 fn followed(fixture: &Fixture, query: &str) -> String {
     let mut all = String::new();
     let mut next = Some(query.to_owned());
@@ -337,7 +337,7 @@ fn leaving_out_lines_changes_neither_giant_lines_nor_large_results() {
     let (line, _) = giant();
     let giants = Fixture::new(format!("{}{line}\n{}{line}", log(9000), log(2000)));
     let mut large = Fixture::new(log(200_000));
-    // So that lines have to be counted.
+    // Forces lines to be counted.
     large.analysis.bytes = 0;
     let sizes = [small(50_000, 4096, 100), small(1 << 20, 128 << 10, 8 << 10)];
     for query in ["needle", "-v needle", "-c -o needle", "-C2 needle", "ERROR", "-B1 ERROR", "REQ"]
@@ -426,7 +426,7 @@ fn what_is_not_text_is_named() {
     assert_eq!(fixture.text(&grep("foo")), want);
 }
 
-/// Lines in which something may be found, seldom or often.
+/// Lines that match seldom or often.
 fn lines() -> impl Strategy<Value = Vec<u8>> {
     const SPECIAL: &[&str] =
         &["foo", "a foo", "foos b", "-foo-", "FOO", "caf\u{e9} foo", "foo\r", "\r", "\u{feff}foo"];
@@ -439,9 +439,10 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(lines, end)| [lines.join(&b'\n'), end.into_bytes()].concat())
 }
 
-/// A line that begins with the rest of a character is the only one where a match depends on the line
-/// before, and so on what else is in the searcher's buffer: to find a word's boundary behind it, the
-/// regex engine takes both for one character.
+/// Makes the first byte of a line the start of a character. Only in a line that begins with the
+/// rest of a character does a match depend on the line before, and so on what else is in the
+/// searcher's buffer: to find the boundary of a word behind it, the regex engine takes both for one
+/// character.
 fn with_start(mut line: Vec<u8>) -> Vec<u8> {
     if let Some(first @ 0x80..0xc0) = line.first_mut() {
         *first |= 0x40;
@@ -449,7 +450,7 @@ fn with_start(mut line: Vec<u8>) -> Vec<u8> {
     line
 }
 
-/// Patterns that look at what is beside a match, or match nothing at all.
+/// Patterns that look at the text beside a match, or match nothing at all.
 const PATTERNS: &[&str] = &[
     "foo",
     "^foo",

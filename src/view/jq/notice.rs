@@ -1,4 +1,4 @@
-//! The first lines of a result that is not the whole truth.
+//! The first lines of a result that is incomplete.
 
 use crate::model::Ended;
 use crate::model::Subject;
@@ -11,7 +11,7 @@ use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
 
-/// What there is to say about one run.
+/// The notices of one run.
 pub(super) struct FilterNotices<'a> {
     pub(super) filter: &'a Filter,
     pub(super) subject: &'a Subject<'a>,
@@ -21,7 +21,7 @@ pub(super) struct FilterNotices<'a> {
 }
 
 impl FilterNotices<'_> {
-    /// The lines; none where the results are all there is.
+    /// Returns the notices, or none if the result is complete.
     pub(super) fn text(&self, results: &Results<'_>, cut: Option<ResultsCut>) -> Option<String> {
         if let Some(why) = &results.no_filter {
             return Some(format!("# not a filter: {why}\n"));
@@ -56,12 +56,12 @@ impl FilterNotices<'_> {
         }
     }
 
-    /// How a run that did not end by itself ended.
+    /// Describes the end of a run that did not end by itself.
     fn ended(&self, results: &Results<'_>, any: bool) -> Option<String> {
         let follows = if any { "; what was found before follows" } else { "" };
         Some(match self.ended {
             Ended::Enough if results.full && results.is_endless() => {
-                let bytes = counted(results.room(), "byte");
+                let bytes = counted(results.limit(), "byte");
                 format!(
                     "stopped: the results pass {bytes}, far more than they are made from{follows}"
                 )
@@ -116,7 +116,8 @@ impl FilterNotices<'_> {
         ))
     }
 
-    /// Where the values go on that were not all seen; none where that would begin where this did.
+    /// Returns the way to the values that were not all seen, or none if that would begin where this
+    /// run did.
     fn go_on(&self, results: &Results<'_>) -> Option<String> {
         let options = self.filter.options();
         let first = options.from.unwrap_or(1);

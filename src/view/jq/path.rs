@@ -1,12 +1,12 @@
-//! The path that a filter begins with, so that it can be followed without loading a document.
+//! The path that a filter begins with. It can be followed without loading a document.
 //!
-//! Of `.items[10:20] | .[] | select(.ok)` that is `.items[10:20]`: what comes after the first pipe is
-//! all that the rest sees. A filter in which anything but a pipe follows its path, as in
-//! `.items[0] + .total`, has no path in this sense, for the rest sees the document.
+//! In `.items[10:20] | .[] | select(.ok)` that is `.items[10:20]`: everything after the first pipe
+//! sees only what the path leads to. If anything but a pipe follows the path, as in `.items[0] +
+//! .total`, the filter has no path in this sense, since its rest sees the document.
 
 use std::num::ParseIntError;
 
-/// The beginning of a filter, and what is left of it after each step.
+/// The steps at the beginning of a filter, each with the rest of the filter after it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FilterPath {
     pub(super) steps: Vec<PathStep>,
@@ -16,27 +16,28 @@ pub(super) struct FilterPath {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PathStep {
     pub(super) to: StepTarget,
-    /// The filter that is left for what the step leads to.
+    /// The filter to apply to the values that the step leads to.
     pub(super) rest: String,
 }
 
-/// Where a step leads.
+/// The target of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StepTarget {
     /// `.key`, `["key"]`.
     Key(String),
     /// `[3]`.
     Item(u64),
-    /// `[]`, and `[10:20][]`: from one item on, and up to another; without them also each value of an
-    /// object.
+    /// `[]`, and `[10:20][]`: from one item on, and up to another. Without a range it is also each
+    /// value of an object.
     Each { range: Option<(u64, Option<u64>)> },
     /// `[10:20]`, `[10:]`, `[:20]`.
     Slice(u64, Option<u64>),
-    /// Counted from the end, as `[-1]`: no path goes on there.
+    /// Counted from the end, as in `[-1]`: a path cannot be followed there.
     FromEnd,
 }
 
-/// Reads the path of `filter`, as far as it can be followed forwards; no steps, where it has none.
+/// Reads the path of `filter`, as far as it can be followed forwards. It has no steps if the filter
+/// does not begin with a path.
 pub(super) fn leading(filter: &str) -> FilterPath {
     let mut parser = PathParser { filter, at: 0 };
     let Some(found) = parser.steps() else { return FilterPath::default() };
@@ -53,13 +54,13 @@ pub(super) fn leading(filter: &str) -> FilterPath {
     FilterPath { steps: joined(steps) }
 }
 
-/// What is left of a filter: of its path, and after its pipe.
+/// Returns the rest of a filter: the rest of its path, and the part after its pipe.
 fn left(path: &str, tail: Option<&str>) -> String {
     let dot = if path.starts_with('.') { "" } else { "." };
     tail.map_or_else(|| format!("{dot}{path}"), |tail| format!("{dot}{path} | {}", tail.trim()))
 }
 
-/// A slice and each of its items are one step.
+/// Merges a slice and the step to each of its items.
 fn joined(steps: Vec<PathStep>) -> Vec<PathStep> {
     let mut joined: Vec<PathStep> = Vec::with_capacity(steps.len());
     for step in steps {
@@ -92,14 +93,14 @@ impl<'a> PathParser<'a> {
         self.at = self.filter.len() - self.left().trim_start().len();
     }
 
-    /// Takes `what`, if that comes next.
+    /// Consumes `what` if it comes next. Returns true if it did.
     fn take(&mut self, what: &str) -> bool {
         let is_next = self.left().starts_with(what);
         self.at += if is_next { what.len() } else { 0 };
         is_next
     }
 
-    /// The steps, and where each ends.
+    /// Returns the steps, and the offset at which each ends.
     fn steps(&mut self) -> Option<Vec<(StepTarget, usize)>> {
         let mut steps = Vec::new();
         self.space();
@@ -126,7 +127,7 @@ impl<'a> PathParser<'a> {
         }
     }
 
-    /// Takes a dot that no key follows, in `.` and `.[`.
+    /// Consumes a dot that no key follows, as in `.` and `.[`.
     fn bare_dot(&mut self) {
         let is_bare =
             |after: &str| !after.starts_with(|c: char| is_word(c) || matches!(c, '"' | '.'));
@@ -146,7 +147,7 @@ impl<'a> PathParser<'a> {
         self.at = before;
     }
 
-    /// `key` or `"key"`, after a dot.
+    /// Reads `key` or `"key"`, after a dot.
     fn name(&mut self) -> Option<String> {
         if self.left().starts_with('"') {
             return self.string();
@@ -160,7 +161,7 @@ impl<'a> PathParser<'a> {
         Some(name.to_owned())
     }
 
-    /// A string without interpolation.
+    /// Reads a string without interpolation.
     fn string(&mut self) -> Option<String> {
         let mut escaped = false;
         let end = self.left()[1..].find(|c| {
@@ -174,7 +175,7 @@ impl<'a> PathParser<'a> {
         Some(decoded)
     }
 
-    /// What follows `[`, up to `]`; none where that is an expression.
+    /// Reads from behind `[` through `]`. Returns none if that is an expression.
     fn bracket(&mut self) -> Option<StepTarget> {
         self.space();
         let to = if self.left().starts_with('"') {
@@ -197,7 +198,7 @@ impl<'a> PathParser<'a> {
         self.take("]").then_some(to)
     }
 
-    /// A whole number, if one comes next.
+    /// Reads a whole number, if one comes next.
     fn number(&mut self) -> Result<Option<i64>, ParseIntError> {
         let digits = self.left().trim_start_matches('-');
         let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -226,7 +227,7 @@ fn is_word(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// The steps and what is left after each.
+    /// Returns the steps and the rest after each.
     fn read(filter: &str) -> Vec<(StepTarget, String)> {
         leading(filter).steps.into_iter().map(|step| (step.to, step.rest)).collect()
     }

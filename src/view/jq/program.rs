@@ -1,4 +1,4 @@
-//! The filter itself, in the process that is there for it.
+//! The filter itself, in a process of its own.
 
 use std::cell::Cell;
 use std::cell::OnceCell;
@@ -32,16 +32,16 @@ use crate::view::jq::protocol::FilterInput;
 use crate::view::jq::protocol::Request;
 use crate::view::jq::protocol::Tag;
 
-/// Named filters that are not there: a view depends on its artifact alone.
+/// Named filters that are not available, since a view depends on its artifact alone.
 const MISSING: [&str; 2] = ["env", "now"];
 /// Bytes of a result that are sent at once.
 const PART: usize = 64 << 10;
 /// Characters of an error, which may quote a value.
 const ERROR_CHARS: usize = 300;
 
-/// Reads a request and values from `input`, and answers on `out`; returns at the end of either.
+/// Reads a request and values from `input`, and answers on `out`. Returns at the end of either.
 ///
-/// StepTarget be called in a process that has limits, and nothing that it could lose.
+/// Call it in a process that has limits and nothing to lose.
 pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
     let request = Request::read(input)?;
     let out = AnswerWriter::new(out);
@@ -85,7 +85,7 @@ struct InputValue {
     text: Vec<u8>,
 }
 
-/// The next value, and an answer to what there is instead of values before it.
+/// Returns the next value, and answers the messages before it that announce other things.
 fn next_value(
     input: &mut dyn BufRead,
     out: &RefCell<&mut dyn Write>,
@@ -103,7 +103,7 @@ fn next_value(
     }
 }
 
-/// What an error says; what `error` was given, where that is a text.
+/// Returns the message of an error: the argument of `error`, if that is a string.
 fn reason(error: jaq_json::Error) -> String {
     match error.into_val() {
         Val::TStr(text) => String::from_utf8_lossy(&text).into_owned(),
@@ -111,7 +111,7 @@ fn reason(error: jaq_json::Error) -> String {
     }
 }
 
-/// The data that filters see beside their input.
+/// The kind of data that filters see besides their input.
 struct FilterData;
 
 #[derive(Clone)]
@@ -139,7 +139,7 @@ impl<'a> HasInputs<'a, Val> for FilterGlobals<'a> {
 
 type CompiledFilter = jaq_core::Filter<FilterData>;
 
-/// The filter that is left after `depth` steps, compiled when it is first needed.
+/// Returns the filter that is left after `depth` steps, compiled when it is first needed.
 fn compiled<'a>(
     filters: &'a [OnceCell<CompiledFilter>],
     request: &Request,
@@ -176,7 +176,7 @@ fn compile(program: &str) -> Result<CompiledFilter, String> {
         .map_err(|errors| compile_error::of_names(program, &errors))
 }
 
-/// Where answers go: those of results, and those of what was read.
+/// The writer of answers, shared by results and messages about the input.
 type AnswerWriter<'w> = RefCell<&'w mut dyn Write>;
 
 /// Prints results as they come.
@@ -191,7 +191,8 @@ impl Answers<'_, '_> {
         protocol::write_frame(*self.out.borrow_mut(), tag, text)
     }
 
-    /// Runs `filter` on one input to its end or its first error; says whether others are to follow.
+    /// Runs `filter` on one input to its end or its first error. Returns false if no other input is
+    /// to follow.
     fn run<'a>(
         &mut self,
         filter: Result<&'a CompiledFilter, String>,
@@ -249,7 +250,7 @@ impl Answers<'_, '_> {
     }
 }
 
-/// The text of a result; sent in parts, where it is long.
+/// Takes the text of a result. A long one is sent in parts.
 impl Write for Answers<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = bytes.len().min(PART);

@@ -5,7 +5,7 @@ use crate::materialize::json::Scalar;
 use crate::view::jq::path::PathStep;
 use crate::view::jq::path::StepTarget;
 
-/// SelectedRange a path leads to.
+/// A value that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Selection {
     /// Steps that led to it.
@@ -13,46 +13,46 @@ pub(super) struct Selection {
     pub(super) range: SelectedRange,
 }
 
-/// Offsets of the content.
+/// Offsets in the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SelectedRange {
-    /// The value from the one up to the other.
+    /// The value between the two.
     Value(u64, u64),
-    /// An array of the items from the one up to the other, which may be none.
+    /// An array of the items between the two, which may be none.
     Items(u64, u64),
     /// Null: there is no such key or item.
     Null,
 }
 
-/// Finds what the steps lead to.
+/// Finds the values that the steps lead to.
 ///
-/// A value that a step cannot be taken from, say a number under `.key`, is found as it is: the rest
-/// of the filter says what jq says to that. Of a key that an object has twice, the first counts: the
-/// last, which jq takes, is known only at the end.
+/// A value that a step cannot be taken from, such as a number under `.key`, is selected as it is:
+/// the rest of the filter fails on it as jq does. If an object has a key twice, the first one
+/// counts: the last, which jq takes, is known only at the end.
 pub(super) struct PathSelector<'a> {
     steps: &'a [PathStep],
-    /// Offset of the bytes that the scanner is being given.
+    /// The offset of the bytes that the scanner is being given.
     base: u64,
     /// The objects and arrays on the path, outermost first.
     open: Vec<PathContainer>,
-    /// Open brackets inside of what is found or passed over.
+    /// Open brackets inside of a selected or skipped value.
     below: u64,
-    /// The value that has begun: steps to it, and where.
+    /// The value that has begun: the steps to it, and its offset.
     begun: Option<(usize, u64)>,
     found: Vec<Selection>,
 }
 
 /// An object or array on the path.
 struct PathContainer {
-    /// Steps that led to it; one more leads on.
+    /// Steps that led to it. One more leads on.
     depth: usize,
     /// Items so far.
     items: u64,
-    /// Whether the last key is the one.
+    /// True if the last key is the wanted one.
     is_key: bool,
-    /// Whether the step has led somewhere.
+    /// True if the step has led to a value.
     taken: bool,
-    /// Of a slice.
+    /// The range of the items of a slice.
     items_at: Option<(u64, u64)>,
 }
 
@@ -61,17 +61,18 @@ impl<'a> PathSelector<'a> {
         Self { steps, base: 0, open: Vec::new(), below: 0, begun: None, found: Vec::new() }
     }
 
-    /// The scanner's next bytes begin at `base`.
+    /// Sets the offset of the scanner's next bytes.
     pub(super) fn at(&mut self, base: u64) {
         self.base = base;
     }
 
-    /// SelectedRange was found since this was last asked.
+    /// Returns the selections since the last call.
     pub(super) fn found(&mut self) -> std::vec::Drain<'_, Selection> {
         self.found.drain(..)
     }
 
-    /// Whether the value that begins now is on the path, and how many steps led to it.
+    /// Returns the number of steps to the value that begins at `at`, or none if it is not on the
+    /// path.
     fn next(&mut self, at: u64) -> Option<usize> {
         let Some(level) = self.open.last_mut() else { return Some(0) };
         let item = level.items;
@@ -130,7 +131,7 @@ fn is_in(item: u64, (from, upto): (u64, Option<u64>)) -> bool {
 }
 
 impl Events for PathSelector<'_> {
-    /// As long as a key in a filter can be, with each character escaped.
+    /// The length of the longest key that a filter can name, with each character escaped.
     const KEY_BYTES: usize = 32 << 10;
 
     fn begins(&mut self, at: usize) {
@@ -188,7 +189,7 @@ impl Events for PathSelector<'_> {
     }
 }
 
-/// Whether `written` is `wanted`, as JSON writes it.
+/// Returns true if `written`, as spelled in JSON, is `wanted`.
 fn is_key(written: &[u8], wanted: &str) -> bool {
     if !written.contains(&b'\\') {
         return written == wanted.as_bytes();
@@ -203,7 +204,7 @@ mod tests {
     use crate::materialize::json::Scanner;
     use crate::view::jq::path::leading;
 
-    /// SelectedRange a path finds in `text`, wherever the text is cut.
+    /// Returns what a path finds in `text`, wherever the text is cut.
     fn find(path: &str, text: &str) -> Vec<String> {
         let steps = leading(path).steps;
         let found = (1..=text.len()).map(|step| {

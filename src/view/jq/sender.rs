@@ -1,7 +1,7 @@
-//! Finds the values that a filter is to read, and sends them.
+//! Finds the values for a filter to read, and sends them.
 //!
-//! Values are passed by the scanner, which sees to it that they are JSON, and sent one by one. One
-//! that is long is not sent whole where the filter begins with a path: what the path leads to is.
+//! The scanner passes over each value, which makes sure that it is JSON; then the value is sent. If
+//! the filter begins with a path, only the part of a long value that the path leads to is sent.
 
 use std::io;
 use std::io::Write;
@@ -18,9 +18,9 @@ use crate::view::jq::select::SelectedRange;
 use crate::view::jq::select::Selection;
 use crate::view::scan;
 
-/// Most bytes of a value that is sent: in memory it can be thirty times as large.
+/// Most bytes of a value that is sent. In memory it can be thirty times as large.
 pub(super) const LARGEST: u64 = 16 << 20;
-/// Bytes from which on a value is not sent whole, if there is a path to follow.
+/// Longer values are not sent whole if there is a path to follow.
 const LONG: u64 = 1 << 20;
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
@@ -32,19 +32,19 @@ pub(super) struct ValueSender<'a> {
     stop: &'a dyn Fn() -> bool,
     out: &'a mut dyn Write,
     block: Vec<u8>,
-    /// Offset of the block.
+    /// The offset of the block.
     base: u64,
     at: u64,
     line: u64,
 }
 
-/// How a value ended.
+/// The end of a value that the scanner passed over.
 enum PassedValue {
-    /// Before this byte.
+    /// It ends before this byte.
     Whole(u64),
-    /// It is longer than asked.
+    /// It is longer than allowed.
     Long,
-    /// It is no JSON from this byte on.
+    /// It is not JSON from this byte on.
     Broken(u64),
     Stopped,
 }
@@ -59,7 +59,8 @@ impl<'a> ValueSender<'a> {
         Self { content, steps, stop, out, block: Vec::new(), base: 0, at: 0, line: 1 }
     }
 
-    /// Sends all values from `line` on; says how many bytes were passed, also where it failed.
+    /// Sends all values from `line` on. Returns the number of bytes that were read, also on
+    /// failure.
     pub(super) fn run(mut self, line: u64) -> (u64, io::Result<()>) {
         let sent = self.values(line).and_then(|()| self.out.flush());
         (self.at, sent)
@@ -105,7 +106,7 @@ impl<'a> ValueSender<'a> {
         Ok(())
     }
 
-    /// Passes one value and sends what the path leads to.
+    /// Passes one value and sends the parts that the path leads to.
     fn select(&mut self, line: u64) -> io::Result<PassedValue> {
         let mut select = PathSelector::new(self.steps);
         self.pass(&mut select, u64::MAX, |sender, select| {
@@ -113,8 +114,8 @@ impl<'a> ValueSender<'a> {
         })
     }
 
-    /// Passes the value that begins here, if it has at most `most` bytes. After each block calls
-    /// `after`.
+    /// Passes the value that begins here, if it has at most `most` bytes. Calls `after` after each
+    /// block.
     fn pass<E: Positioned>(
         &mut self,
         events: &mut E,
@@ -151,7 +152,7 @@ impl<'a> ValueSender<'a> {
         }
     }
 
-    /// Goes on to the next value; says whether there is one.
+    /// Skips to the next value. Returns true if there is one.
     fn skip_space(&mut self) -> io::Result<bool> {
         while !self.is_at_end()? {
             if (self.stop)() {
@@ -170,7 +171,7 @@ impl<'a> ValueSender<'a> {
         Ok(false)
     }
 
-    /// Sees to it that the block holds the byte that comes next; says whether there is none.
+    /// Makes sure that the block holds the next byte. Returns true if there is none.
     fn is_at_end(&mut self) -> io::Result<bool> {
         let inside = self.at.checked_sub(self.base).is_some_and(|at| at < self.block.len() as u64);
         if !inside {
@@ -182,7 +183,7 @@ impl<'a> ValueSender<'a> {
         Ok(self.block.is_empty())
     }
 
-    /// Where in the block the next byte is.
+    /// Returns the offset of the next byte in the block.
     fn inside(&self) -> usize {
         usize::try_from(self.at - self.base).unwrap_or(usize::MAX)
     }
@@ -204,7 +205,7 @@ impl<'a> ValueSender<'a> {
         self.out.write_all(behind.as_bytes())
     }
 
-    /// Writes bytes of the content: of the block, where it has them.
+    /// Writes bytes of the content, from the block if it has them.
     fn copy(&mut self, start: u64, end: u64) -> io::Result<()> {
         let place = |at: u64| usize::try_from(at.checked_sub(self.base)?).ok();
         let range = place(start).zip(place(end)).map(|(start, end)| start..end);
@@ -229,7 +230,7 @@ fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Events that want to know where they are in the content.
+/// Events that need their place in the content.
 trait Positioned: Events {
     fn stand_at(&mut self, offset: u64);
 }
@@ -240,7 +241,7 @@ impl Positioned for PathSelector<'_> {
     }
 }
 
-/// Nobody is told.
+/// Ignores all events.
 struct IgnoredEvents;
 
 impl Positioned for IgnoredEvents {
@@ -264,7 +265,7 @@ mod tests {
     use crate::view::jq::path::leading;
     use crate::view::jq::protocol::FilterInput;
 
-    /// SelectedRange is sent for `filter`, from `line` on.
+    /// Returns what is sent for `filter`, from `line` on.
     fn feed(filter: &str, text: &str, line: u64) -> Vec<FilterInput> {
         let content = text.as_bytes().to_vec();
         let steps = leading(filter).steps;

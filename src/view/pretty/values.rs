@@ -1,17 +1,18 @@
-//! A stream as a sequence of JSON values, and of lines that are none.
+//! A stream as a sequence of JSON values, with lines between them that are not JSON.
 
 use crate::materialize::json::Scanner;
 use crate::materialize::json::Stop;
 use crate::view::position::TextPosition;
 use crate::view::pretty::indent::Indenter;
 
-/// White space before what is not JSON that is kept, in bytes.
+/// Most bytes of white space that are kept for text that is not JSON.
 const MOST_BLANKS: usize = 4096;
 
 /// Indents the values of a stream that comes in pieces of any size.
 ///
-/// What is not JSON stands as it is: to the end of its line, where the value that went wrong began
-/// in that line, so that one bad line among JSON Lines spoils no other; else to the end.
+/// Text that is not JSON stays as it is. It extends to the end of its line if the broken value
+/// began in that line, so that one bad line among JSON Lines spoils no other; otherwise to the end
+/// of the stream.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     pub(super) indenter: Indenter,
@@ -20,57 +21,57 @@ pub(super) struct Values {
     state: StreamState,
     /// Bytes taken.
     taken: u64,
-    /// Newlines taken, but those that the scanner counts.
+    /// Newlines taken, without those that the scanner counts.
     newlines: u64,
-    /// Where the last line begins.
+    /// The start of the last line.
     line_start: u64,
-    /// White space since the line began or the last value ended.
+    /// White space since the start of the line or the end of the last value.
     blanks: Vec<u8>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 enum StreamState {
-    /// Nothing but white space so far.
+    /// Only white space so far.
     #[default]
     Before,
     /// Between two values.
     Between,
     /// In a value that began in this line.
     Inside { line: u64 },
-    /// In what is not JSON, to the end of its line.
+    /// In text that is not JSON, up to the end of its line.
     Line,
-    /// In what is not JSON, to the end of the stream.
+    /// In text that is not JSON, up to the end of the stream.
     Rest,
-    /// What comes is not shown.
+    /// In bytes that are not shown, up to the end of the stream.
     Hidden,
 }
 
-/// What was not JSON.
+/// The parts of a stream that are not JSON.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Stretches that are not JSON.
+    /// The number of these parts.
     pub(super) count: u64,
     pub(super) first: Option<Fault>,
     /// The line from which on nothing was taken for JSON.
     pub(super) rest: Option<u64>,
-    /// The stream ended inside a value, with so many brackets open.
+    /// The place where the stream ended inside a value, and the number of open brackets.
     pub(super) open: Option<(TextPosition, usize)>,
-    /// Offset of the first byte that is not text; nothing is shown from there on.
+    /// The offset of the first byte that is not text. Nothing is shown from there on.
     pub(super) hidden: Option<u64>,
 }
 
-/// Where something is not JSON, and where that stands in the indented text.
+/// The start of a part that is not JSON, in the stream and in the indented text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
     pub(super) place: TextPosition,
     /// The line of the indented text.
     pub(super) shown: u64,
-    /// It may be JSON, but is nested too deep to be followed.
+    /// True if it may be JSON, but is nested too deep to be followed.
     pub(super) deep: bool,
 }
 
 impl Values {
-    /// Goes on with `bytes`.
+    /// Takes the next bytes of the stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let mut at = 0;
         while at < bytes.len() {
@@ -87,7 +88,7 @@ impl Values {
         self.taken += bytes.len() as u64;
     }
 
-    /// The stream has ended.
+    /// Ends the stream.
     pub(super) fn finish(&mut self) {
         if let StreamState::Inside { .. } = self.state {
             self.faults.open = Some((self.place(&[], 0), self.scanner.depth()));
@@ -95,7 +96,7 @@ impl Values {
         }
     }
 
-    /// A byte between two values: white space, or the first of what comes.
+    /// Takes a byte between two values: white space, or the first byte of the next part.
     fn between(&mut self, bytes: &[u8], at: usize) -> usize {
         match (bytes[at], self.state) {
             (b'\n', _) => {
@@ -122,7 +123,7 @@ impl Values {
         1
     }
 
-    /// As much of a value as there is.
+    /// Takes the bytes of a value.
     fn inside(&mut self, bytes: &[u8], at: usize, line: u64) -> usize {
         match self.scanner.push(&bytes[at..], &mut self.indenter) {
             Stop::More => bytes.len() - at,
@@ -148,7 +149,7 @@ impl Values {
         }
     }
 
-    /// What is not JSON, as far as it is text.
+    /// Takes bytes that are not JSON, and shows them as far as they are text.
     fn plain(&mut self, bytes: &[u8], at: usize) -> usize {
         let rest = &bytes[at..];
         let line = match self.state {
@@ -179,12 +180,12 @@ impl Values {
         self.faults.first.get_or_insert(fault);
     }
 
-    /// The line that is being read, from 1.
+    /// Returns the number, from 1, of the line that is being read.
     fn line(&self) -> u64 {
         self.newlines + self.scanner.newlines() + 1
     }
 
-    /// Where the byte at `at` of the piece `bytes` stands.
+    /// Returns the place in the stream of the byte at `at` of the piece `bytes`.
     fn place(&self, bytes: &[u8], at: usize) -> TextPosition {
         let newline = memchr::memrchr(b'\n', &bytes[..at]);
         let start = newline.map_or(self.line_start, |newline| self.taken + newline as u64 + 1);

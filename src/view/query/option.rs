@@ -1,4 +1,4 @@
-//! The options of a search: ripgrep's names and meanings.
+//! The options of a search, with ripgrep's names and meanings.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use crate::view::position::TextPosition;
 use crate::view::query::ResumePoint;
 use crate::view::range;
 
-/// Most lines of context on either side: what is asked beyond is more than a result has room for.
+/// Most lines of context on either side. A result has no room for more.
 const MOST_CONTEXT: u64 = 10_000;
 
-/// How upper and lower case compare.
+/// The comparison of upper and lower case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(in crate::view) enum Case {
-    /// `-s`: as written.
+    /// `-s`: distinguish them.
     #[default]
     Sensitive,
-    /// `-i`: alike.
+    /// `-i`: ignore case.
     Insensitive,
-    /// `-S`: alike, unless the pattern has an upper-case letter.
+    /// `-S`: ignore case, unless the pattern has an upper-case letter.
     Smart,
 }
 
-/// What is searched: some options make sense for many artifacts only.
+/// The scope of a search. Some options make sense for many artifacts only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(in crate::view) enum SearchScope {
     /// One artifact.
@@ -31,48 +31,48 @@ pub(in crate::view) enum SearchScope {
     Many,
 }
 
-/// What ripgrep's options say.
+/// ripgrep's options, as parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
 pub(in crate::view) struct Options {
     pub(in crate::view) scope: SearchScope,
     pub(in crate::view) case: Case,
-    /// `-F`: the pattern is text.
+    /// `-F`: the pattern is plain text.
     pub(in crate::view) fixed: bool,
-    /// `-w`: whole words.
+    /// `-w`: match whole words.
     pub(in crate::view) word: bool,
-    /// `-x`: whole lines.
+    /// `-x`: match whole lines.
     pub(in crate::view) line: bool,
-    /// `-v`: the lines that do not match.
+    /// `-v`: show the lines that do not match.
     pub(in crate::view) invert: bool,
-    /// `-c`: how many.
+    /// `-c`: show the number of matching lines.
     pub(in crate::view) count: bool,
-    /// `-l`: which artifacts have a match; of many.
+    /// `-l`: show the names of the artifacts with a match. For many artifacts only.
     pub(in crate::view) names: bool,
-    /// `-o`: only what matched.
+    /// `-o`: show only the matching text.
     pub(in crate::view) only_matching: bool,
     pub(in crate::view) before: u64,
     pub(in crate::view) after: u64,
-    /// `-m`: so many matching lines at most; 0 lifts the limit on the size of the result.
+    /// `-m`: stop after this many matching lines. 0 lifts the limit on the size of the result.
     pub(in crate::view) max: Option<u64>,
-    /// `--from`: search from there on.
+    /// `--from`: search from this place on. For one artifact.
     pub(in crate::view) from: Option<TextPosition>,
-    /// `--from`, of many.
+    /// `--from`: search from this place on. For many artifacts.
     pub(in crate::view) resume: Option<ResumePoint>,
 }
 
-/// What one word of a query turned out to be.
+/// The meaning of one word of a query.
 enum OptionWord {
-    /// Options, and nothing more.
+    /// Options, and nothing else.
     Options,
-    /// Options whose last one takes the next word as its value.
+    /// Options, of which the last takes the next word as its value.
     Wants(u8),
-    /// The options end here: `--`, `-e`.
+    /// The end of the options: `--`, `-e`.
     End,
 }
 
 impl Options {
-    /// Reads the options at the start of `query`; returns them, and the pattern after them.
+    /// Reads the options at the start of `query`. Returns them, and the pattern after them.
     pub(super) fn parse(scope: SearchScope, query: &[u8]) -> (Self, &[u8]) {
         let mut options = Self { scope, ..Self::default() };
         let mut rest = query;
@@ -86,7 +86,8 @@ impl Options {
         (options, rest)
     }
 
-    /// Takes one word, where it is an option and something follows; says whether it ends them.
+    /// Takes one word if it is an option and followed by more. Returns the new options, the rest,
+    /// and true if the word ends the options.
     fn with_word<'a>(&self, text: &'a [u8]) -> Option<(Self, &'a [u8], bool)> {
         let (word, after) = next_word(text)?;
         let mut options = self.clone();
@@ -206,13 +207,13 @@ fn short_of(long: &str) -> Option<u8> {
     })
 }
 
-/// The text up to the first space, and what comes after that one space.
+/// Returns the text up to the first space, and the text after that space.
 pub(in crate::view) fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', text)?;
     Some((&text[..space], &text[space + 1..]))
 }
 
-/// As a query begins: each option with a space after it.
+/// Prints options as a query begins: each with a space after it.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(from) = self.from {
@@ -248,7 +249,7 @@ impl fmt::Display for Options {
 mod tests {
     use super::*;
 
-    /// The canonical options, and the pattern.
+    /// Returns the canonical options, and the pattern.
     fn read(query: &str) -> (String, String) {
         read_in(SearchScope::One, query)
     }

@@ -1,4 +1,4 @@
-//! Where a search of many artifacts goes on.
+//! The place where a search of many artifacts goes on.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::view::range;
 /// The path is the text of a `RelPath`, with `%20` for a blank and `%25` for `%`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::view) struct ResumePoint {
-    /// Its path from the directory that is searched.
+    /// The path from the directory that is searched.
     pub(in crate::view) artifact: RelPath,
     pub(in crate::view) at: TextPosition,
-    /// How many of its matching lines were shown before and count for `-m`: `x.txt:5821+3`.
+    /// Matching lines of the artifact that were shown before and count for `-m`: `x.txt:5821+3`.
     pub(in crate::view) shown: u64,
 }
 
@@ -25,7 +25,7 @@ impl ResumePoint {
             Some((at, shown)) => (at, range::number(shown)?),
             None => (at, 0),
         };
-        // In this order, since what `%25` stands for begins no escape.
+        // In this order, because the `%` of `%25` begins no other escape.
         let artifact = artifact.replace("%20", " ").replace("%25", "%");
         Some(Self {
             artifact: RelPath::from_text(&artifact).ok()?,

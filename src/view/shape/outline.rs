@@ -1,57 +1,59 @@
-//! The structure of JSON values with counts and samples, merged as they pass.
+//! The structure of JSON values with counts and samples, merged as they are read.
 //!
 //! The tree has a node for each path: the root, each key of an object, the items of an array.
-//! Memory is bounded by the constants here, whatever the values.
+//! Memory is bounded by the constants here, for any values.
 
 use crate::materialize::json::Events;
 use crate::materialize::json::Scalar;
 use crate::view::shape::extremes::Extremes;
 use crate::view::shape::samples::Samples;
 
-/// Levels that have nodes; what lies deeper is left out.
+/// Levels that have nodes. Deeper values are left out.
 pub(super) const LEVELS: usize = 16;
-/// From so many different keys on, an object is looked at as a possible map.
+/// The number of different keys at which an object is first considered as a map.
 const MANY_KEYS: usize = 64;
-/// Keys of an object that have nodes of their own: one with more is a map whatever it holds.
+/// Most keys of an object that have nodes of their own. An object with more is a map, whatever it
+/// holds.
 const MOST_KEYS: usize = 512;
 /// Fewest keys of a map.
 const FEWEST_KEYS: usize = 8;
-/// Nodes in all, of at most some 600 bytes each.
+/// Most nodes in all, of at most about 600 bytes each.
 const MOST_NODES: usize = 4096;
 
-/// What was seen at one path.
+/// The values at one path.
 #[derive(Debug, Default)]
 pub(super) struct PathNode {
-    /// Values.
+    /// Values in all.
     pub(super) seen: u64,
     pub(super) nulls: u64,
     pub(super) bools: u64,
     pub(super) ints: u64,
     pub(super) floats: u64,
-    /// Numbers that are whole, and those that are not or are too large.
+    /// The extremes of numbers that are integers, and of those that are not or are too large.
     pub(super) whole: Extremes<i128>,
     pub(super) numbers: Extremes<f64>,
     pub(super) texts: u64,
-    /// Bytes of strings, as written.
+    /// Bytes of strings, as spelled.
     pub(super) lengths: Extremes<u64>,
-    /// Numbers and strings; keys, of a map.
+    /// Samples of numbers and strings, and of the keys of maps.
     pub(super) samples: Samples,
     pub(super) arrays: u64,
-    /// Items of arrays.
+    /// Items of an array.
     pub(super) items: Extremes<u64>,
     pub(super) objects: u64,
-    /// Keys of objects.
+    /// Keys of an object.
     pub(super) keys: Extremes<u64>,
     pub(super) fields: Vec<ObjectField>,
-    /// Whether its objects are maps: keys are data, and all values stand at one node.
+    /// True if its objects are maps: their keys are data, and all their values share one node.
     pub(super) map: bool,
-    /// Where the items of arrays and the values of maps stand: what `[]` means.
+    /// The node of the items of arrays and of the values of maps, which `[]` leads to.
     pub(super) each: Option<usize>,
-    /// Something here was too deep, or there were too many paths.
+    /// True if values were left out here because they were too deep, or paths because there were
+    /// too many.
     pub(super) hidden: bool,
 }
 
-/// A key, as written, and the node of its values.
+/// A key, as spelled, and the node of its values.
 #[derive(Debug)]
 pub(super) struct ObjectField {
     pub(super) key: Box<[u8]>,
@@ -62,10 +64,10 @@ pub(super) struct ObjectField {
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     nodes: Vec<PathNode>,
-    /// Nodes that merging left unused.
+    /// Nodes that became unused by merging.
     unused: Vec<usize>,
     open: Vec<OpenContainer>,
-    /// OpenContainer brackets without a node.
+    /// Open brackets that have no node.
     below: u64,
 }
 
@@ -76,9 +78,10 @@ struct OpenContainer {
     array: bool,
     /// Items or keys so far.
     count: u64,
-    /// The field expected next: objects of one kind have their keys in one order.
+    /// The index of the field that is expected next: objects of one kind have their keys in one
+    /// order.
     next: usize,
-    /// Where the value of the last key goes.
+    /// The node of the value of the last key.
     value: Option<usize>,
 }
 
@@ -91,7 +94,7 @@ impl Outline {
         &self.nodes[index]
     }
 
-    /// Tells maps from records now that all is seen.
+    /// Tells maps from records. Call it at the end.
     pub(super) fn settle(&mut self) {
         for index in 0..self.nodes.len() {
             let node = &self.nodes[index];
@@ -114,8 +117,8 @@ impl Outline {
         }
     }
 
-    /// The node of the value that begins here.
-    fn here(&mut self) -> Option<usize> {
+    /// Returns the node of the value that begins here.
+    fn begin_value(&mut self) -> Option<usize> {
         if self.below > 0 {
             return None;
         }
@@ -142,7 +145,8 @@ impl Outline {
         self.nodes[node].each
     }
 
-    /// Where the values of `key` go; `next` is where the key would be in order.
+    /// Returns the node of the values of `key`, and the index of the field expected after it.
+    /// `next` is the index at which the key is expected.
     fn value_of(&mut self, node: usize, key: &[u8], next: usize) -> (Option<usize>, usize) {
         if self.nodes[node].map {
             self.nodes[node].samples.push(key, key.len() as u64, true);
@@ -176,8 +180,8 @@ impl Outline {
         Some(value)
     }
 
-    /// Whether an object with many keys is a map: the values of its keys are alike, or each
-    /// object has others.
+    /// Returns true if an object with many keys is a map: the values of its keys are alike, or its
+    /// objects have few keys in common.
     fn is_map(&self, node: usize) -> bool {
         let PathNode { fields, objects, .. } = &self.nodes[node];
         let seen: u64 = fields.iter().map(|field| self.nodes[field.node].seen).sum();
@@ -186,7 +190,7 @@ impl Outline {
         sparse || (*objects == 1 && fields.iter().all(|field| kind(field) == kind(&fields[0])))
     }
 
-    /// Whether the values of all keys are objects with the same keys.
+    /// Returns true if the values of all keys are objects with the same keys.
     fn alike(&self, node: usize) -> bool {
         let fields = &self.nodes[node].fields;
         let keys = |field: &ObjectField| {
@@ -211,7 +215,7 @@ impl Outline {
         }
     }
 
-    /// Takes what was seen at `from` as seen at `into`; `from` is unused then.
+    /// Adds the values at `from` to those at `into`, and frees `from`.
     fn merge(&mut self, into: usize, from: usize) {
         let other = std::mem::take(&mut self.nodes[from]);
         self.unused.push(from);
@@ -246,14 +250,14 @@ impl Outline {
 }
 
 impl PathNode {
-    /// Which types there are.
+    /// Returns the types that occur.
     fn kind(&self) -> [bool; 6] {
         let Self { nulls, bools, ints, floats, texts, arrays, objects, .. } = *self;
         [nulls, bools, ints + floats, texts, arrays, objects].map(|count| count > 0)
     }
 
     fn add_number(&mut self, written: &[u8]) {
-        // One that may have been cut has lost its magnitude.
+        // A number that may have been cut has lost its magnitude.
         let whole = Some(written).filter(|written| written.len() < super::SAMPLE_BYTES);
         let Some(text) = whole.and_then(|written| str::from_utf8(written).ok()) else { return };
         if let Ok(number) = text.parse::<i128>() {
@@ -287,7 +291,7 @@ impl Events for Outline {
     const TEXT_BYTES: usize = super::SAMPLE_BYTES;
 
     fn scalar(&mut self, scalar: Scalar, written: &[u8]) {
-        let Some(node) = self.here() else { return };
+        let Some(node) = self.begin_value() else { return };
         let node = &mut self.nodes[node];
         match scalar {
             Scalar::Null => node.nulls += 1,
@@ -302,7 +306,7 @@ impl Events for Outline {
     }
 
     fn text(&mut self, start: &[u8], length: u64) {
-        let Some(node) = self.here() else { return };
+        let Some(node) = self.begin_value() else { return };
         let node = &mut self.nodes[node];
         node.texts += 1;
         node.lengths.push(length);
@@ -310,7 +314,7 @@ impl Events for Outline {
     }
 
     fn begin_object(&mut self) {
-        let node = self.here();
+        let node = self.begin_value();
         if let Some(node) = node {
             self.nodes[node].objects += 1;
         }
@@ -318,7 +322,7 @@ impl Events for Outline {
     }
 
     fn begin_array(&mut self) {
-        let node = self.here();
+        let node = self.begin_value();
         if let Some(node) = node {
             self.nodes[node].arrays += 1;
         }

@@ -1,4 +1,4 @@
-//! The outline as text: a line a path.
+//! The outline as text: one line for each path.
 
 use crate::view::number::grouped;
 use crate::view::shape::KEY_BYTES;
@@ -6,21 +6,21 @@ use crate::view::shape::outline::LEVELS;
 use crate::view::shape::outline::Outline;
 use crate::view::shape::outline::PathNode;
 
-/// Columns that paths are padded to, at most.
+/// Most columns that paths are padded to.
 const PATH_COLUMN: usize = 48;
-/// Columns that types and counts are padded to, at most.
+/// Most columns that types and counts are padded to.
 const WORD_COLUMN: usize = 16;
 
-/// The lines that fit, and what is left out.
+/// The lines that fit, and a summary of those that are left out.
 pub(super) struct PrintedShape {
     pub(super) text: String,
     /// Lines of `text`.
     pub(super) lines: usize,
-    /// The deepest level that is shown, where deeper ones were left out to make room.
+    /// The deepest level that is shown, if deeper ones were left out to save space.
     pub(super) levels: Option<usize>,
-    /// Lines that were left out at the end, because even the upper levels do not fit.
+    /// Lines that were left out at the end, because not even the upper levels fit.
     pub(super) missing: usize,
-    /// Whether there are paths that the outline did not keep.
+    /// True if there are paths that the outline did not keep.
     pub(super) hidden: bool,
 }
 
@@ -32,7 +32,7 @@ struct ShapeRow {
     values: String,
 }
 
-/// Prints as many levels as fit into `budget` bytes; of the first alone, as many lines.
+/// Prints as many levels as fit into `budget` bytes, or as many lines of the first level.
 pub(super) fn print(outline: &Outline, budget: usize) -> PrintedShape {
     let mut printed = print_levels(outline, LEVELS, budget);
     for levels in (1..LEVELS).rev() {
@@ -93,7 +93,7 @@ struct ShapeRows<'a> {
 }
 
 impl ShapeRows<'_> {
-    /// The row of a node, and those of what it holds. `path` begins with `.`.
+    /// Adds the row of a node, and those of the nodes below it. `path` begins with `.`.
     fn add(&mut self, index: usize, path: &str, count: &str, level: usize) {
         let node = self.outline.node(index);
         self.all.push(ShapeRow {
@@ -122,19 +122,19 @@ impl ShapeRows<'_> {
     }
 }
 
-/// `.a` and `.b` as `.a.b`, `.` and `.b` as `.b`, `.` and `[]` as `.[]`.
+/// Joins `.a` and `.b` to `.a.b`, `.` and `.b` to `.b`, `.` and `[]` to `.[]`.
 fn joined(path: &str, step: &str) -> String {
     let path = if path == "." && step.starts_with('.') { "" } else { path };
     format!("{path}{step}")
 }
 
-/// The step to a key, in jq's syntax: `.name`, `."two words"`.
+/// Returns the step to a key in jq's syntax: `.name`, `."two words"`.
 fn key(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
     if written.len() == KEY_BYTES {
         return format!(".\"{text}...\"");
     }
-    // jq's strings do not know the surrogates of JSON's, so what is escaped is decoded.
+    // jq's strings do not have the surrogate escapes of JSON, so escapes are decoded.
     let decoded = serde_json::from_str(&format!("\"{text}\"")).unwrap_or(text.into_owned());
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if decoded.bytes().all(bare) && decoded.starts_with(|c: char| !c.is_ascii_digit()) {
@@ -143,7 +143,7 @@ fn key(written: &[u8]) -> String {
     format!(".{}", serde_json::Value::String(decoded))
 }
 
-/// `str`; `str 12|null 3` where there are several.
+/// Returns `str`, or `str 12|null 3` if there are several types.
 fn types(node: &PathNode) -> String {
     let number = if node.floats > 0 { "float" } else { "int" };
     let all = [
@@ -164,7 +164,7 @@ fn types(node: &PathNode) -> String {
     }
 }
 
-/// Ranges and samples.
+/// Returns ranges and samples.
 fn values(node: &PathNode) -> String {
     let sizes = [
         numbers(node).filter(|_| !node.samples.are_all()),
@@ -177,7 +177,7 @@ fn values(node: &PathNode) -> String {
     sizes.into_iter().flatten().collect::<Vec<String>>().join("  ")
 }
 
-/// `1..5000`; exact where all are whole.
+/// Returns `1..5000`. The numbers are exact if all are integers.
 fn numbers(node: &PathNode) -> Option<String> {
     let mut all = node.numbers;
     match (all.ends(), node.whole.ends()) {
@@ -190,7 +190,7 @@ fn numbers(node: &PathNode) -> Option<String> {
     }
 }
 
-/// `3..18 items`, `1 item`.
+/// Returns `3..18 items`, `1 item`.
 fn unit(range: &str, unit: &str) -> String {
     let plural = if range == "1" { "" } else { "s" };
     format!("{range} {unit}{plural}")

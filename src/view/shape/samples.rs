@@ -1,19 +1,19 @@
-//! A few of the values that were seen.
+//! A few of the values at a path.
 
 use crate::view::clean;
 use crate::view::clean::Cleaned;
 use crate::view::scan;
 
-/// Samples of a place.
+/// Most samples at a path.
 const MOST: usize = 3;
-/// Characters that are shown of one.
+/// Characters that are shown of a sample.
 const CHARS: usize = 40;
 
-/// The first different values, as written.
+/// The first distinct values, as spelled.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     kept: Vec<ValueSample>,
-    /// Whether there are others.
+    /// True if there are others.
     more: bool,
 }
 
@@ -27,7 +27,7 @@ struct ValueSample {
 }
 
 impl Samples {
-    /// `start` are the first of the value's `length` bytes; a string is `quoted`.
+    /// Adds a value of `length` bytes that begins with `start`. A string is `quoted`.
     pub(super) fn push(&mut self, start: &[u8], length: u64, quoted: bool) {
         if self.more {
             return;
@@ -50,12 +50,12 @@ impl Samples {
         self.more |= other.more;
     }
 
-    /// Whether those shown are all there are.
+    /// Returns true if there are no other values.
     pub(super) fn are_all(&self) -> bool {
         !self.more
     }
 
-    /// `"a", "b", ...`
+    /// Returns `"a", "b", ...`
     pub(super) fn shown(&self) -> String {
         let shown = self.kept.iter().map(ValueSample::shown).collect::<Vec<String>>().join(", ");
         if self.more { format!("{shown}, ...") } else { shown }
@@ -74,7 +74,7 @@ impl ValueSample {
     }
 }
 
-/// Without an escape at the end that may lack its own end.
+/// Removes an escape at the end that may be incomplete.
 fn without_cut_escape(text: &str) -> &str {
     let near = scan::char_floor(text.as_bytes(), text.len().saturating_sub(6));
     text[near..].rfind('\\').map_or(text, |at| &text[..near + at])

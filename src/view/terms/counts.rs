@@ -6,37 +6,37 @@ use crate::materialize::frequent::Frequent;
 use crate::model::Content;
 use crate::view::terms::words;
 
-/// Words that are counted at a time: some 10 MB.
+/// Most words that are counted at a time: about 10 MB.
 pub(super) const MOST_WORDS: usize = 1 << 16;
-/// Bytes that are looked at: a second or so. Of a larger artifact, samples of [`SAMPLE_BYTES`] bytes
-/// are, as far from each other as they fill it.
+/// Most bytes that are read: a second or so. Of a larger artifact, evenly spaced samples of
+/// [`SAMPLE_BYTES`] bytes are read.
 pub(super) const MOST_BYTES: u64 = 32 << 20;
 const SAMPLE_BYTES: u64 = 256 << 10;
-/// A sample begins and ends between two words where there are any in so many bytes.
+/// A sample begins and ends between two words if there is a gap in this many bytes.
 const MARGIN: usize = 512;
-/// In a longer line, so many bytes are like a line.
+/// Longer lines are divided into units of this many bytes.
 const UNIT: usize = 512;
 
-/// What was counted.
+/// The words of an artifact, with their counts.
 pub(super) struct WordCounts {
     words: Frequent<Vec<u8>, WordStats>,
-    /// Lines, or pieces of longer ones.
+    /// Lines, or parts of longer ones.
     pub(super) units: u64,
-    /// Lines that were looked at.
+    /// Lines that were read.
     pub(super) lines: u64,
-    /// Bytes that were looked at.
+    /// Bytes that were read.
     pub(super) bytes: u64,
     /// The byte where time ran out.
     pub(super) stopped: Option<u64>,
     escaped: bool,
 }
 
-/// What is known of a word.
+/// The counts of a word.
 #[derive(Debug, Clone, Copy)]
 struct WordStats {
-    /// The line where it was first seen, where lines are counted.
+    /// The line of its first occurrence, if lines are counted.
     line: Option<u64>,
-    /// In how many units it occurs, and the last of them.
+    /// The number of units with the word, and the last of them.
     units: u64,
     unit: u64,
 }
@@ -51,7 +51,7 @@ pub(super) struct Term<'a> {
 }
 
 impl WordCounts {
-    /// Reads `content`, or samples of it, for as long as there is time.
+    /// Reads `content`, or samples of it, until time runs out.
     pub(super) fn take(
         content: &dyn Content,
         escaped: bool,
@@ -67,12 +67,12 @@ impl WordCounts {
         Ok(counts)
     }
 
-    /// How many words there are, names included; none where there are more than [`MOST_WORDS`].
+    /// Returns the number of words, including names, or none if there are more than [`MOST_WORDS`].
     pub(super) fn words(&self) -> Option<u64> {
         self.words.is_complete().then_some(self.words.len() as u64)
     }
 
-    /// All that are counted, in no order.
+    /// Returns all that are counted, in no order.
     pub(super) fn terms(&self) -> impl Iterator<Item = Term<'_>> {
         self.words.iter().map(|(text, count)| Term {
             text,
@@ -120,7 +120,7 @@ impl WordCounts {
         Ok(())
     }
 
-    /// Counts the words of a sample; `numbered` says that lines are counted from the start on.
+    /// Counts the words of a sample. If `numbered`, all lines before it were counted.
     fn add(&mut self, sample: &[u8], numbered: bool) {
         let mut lines = 0;
         for line in sample.split(|byte| *byte == b'\n') {
@@ -140,19 +140,21 @@ impl WordCounts {
     }
 }
 
-/// Whether a content of this length is looked at in part.
+/// Returns true if only samples of a content of this length are read.
 pub(super) fn is_sampled(length: u64) -> bool {
     length > MOST_BYTES
 }
 
-/// After the last byte near the end that is of no word; the end, where there is none.
+/// Returns the offset after the last byte near the end that is part of no word, or the end if there
+/// is none.
 fn last_gap(bytes: &[u8]) -> usize {
     let from = bytes.len().saturating_sub(MARGIN);
     let gap = bytes[from..].iter().rposition(|byte| words::is_gap(*byte));
     gap.map_or(bytes.len(), |at| from + at + 1)
 }
 
-/// After the first byte near the start that is of no word; the start, where there is none.
+/// Returns the offset after the first byte near the start that is part of no word, or the start if
+/// there is none.
 fn first_gap(bytes: &[u8]) -> usize {
     bytes.iter().take(MARGIN).position(|byte| words::is_gap(*byte)).map_or(0, |at| at + 1)
 }

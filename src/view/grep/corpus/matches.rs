@@ -1,4 +1,4 @@
-//! What became of one of many artifacts.
+//! The outcome of searching one of many artifacts.
 
 use std::io;
 use std::io::Write as _;
@@ -9,46 +9,46 @@ use crate::view::grep::report::Report;
 use crate::view::position::TextPosition;
 use crate::view::query::Options;
 
-/// What an open file weighs beside text that waits: there are fewer of them.
+/// The weight of an open file, in bytes of waiting text. It is high, so that few files are open.
 const OPEN_WEIGHT: usize = 1 << 20;
 
 pub(super) enum ArtifactOutcome {
     Searched(ArtifactMatches),
-    /// What is found in it may be too much to be kept: it is to be searched when its turn comes.
+    /// Its matches may be too many to hold in memory: it is searched once its turn comes.
     Later(Box<dyn Content>),
-    /// There was no time to begin with it.
+    /// Time ran out before its search began.
     NotBegun,
     Binary,
     Unreadable(io::Error),
-    /// It was removed meanwhile.
+    /// It has been removed since the search began.
     Gone,
 }
 
-/// What was found in one artifact.
+/// The matches in one artifact.
 #[derive(Default)]
 pub(super) struct ArtifactMatches {
-    /// As ripgrep prints it, cut off where a result has no room for more.
+    /// The matches as ripgrep prints them, cut off once the result is full.
     pub(super) text: Vec<u8>,
     pub(super) cuts: Vec<CutPoint>,
-    /// Lines that match.
+    /// The number of matching lines.
     pub(super) lines: u64,
-    /// The first line of which only windows are shown.
+    /// The first line that is shown only in windows.
     pub(super) windowed: Option<TextPosition>,
     pub(super) end: SearchEnd,
 }
 
-/// How far the search of an artifact came.
+/// The extent to which an artifact was searched.
 #[derive(Default)]
 pub(super) enum SearchEnd {
     #[default]
     Whole,
     OutOfTime(TextPosition),
-    /// Lines and context together passed what memory there is, before this line.
-    Crowded(u64),
+    /// Lines and their context did not fit into memory: the search stopped before this line.
+    OutOfMemory(u64),
 }
 
 impl ArtifactOutcome {
-    /// Bytes that it takes while it waits, about.
+    /// Returns about how many bytes of memory it takes while it waits.
     pub(super) fn weight(&self) -> usize {
         match self {
             Self::Searched(matches) => {
@@ -61,15 +61,15 @@ impl ArtifactOutcome {
 }
 
 impl ArtifactMatches {
-    /// What is left in the page, and what is to be said of it.
+    /// Returns the text that is left in the page of `report`, with its totals.
     pub(super) fn of(report: Report<'_>, end: SearchEnd) -> Self {
         let (lines, windowed) = (report.lines, report.windowed);
         let (text, cuts) = report.page.into_text();
         Self { text, cuts, lines, windowed, end }
     }
 
-    /// The line of an artifact in a list: `x.txt:3` for `-c`, `x.txt` for `-l`; none where nothing
-    /// was found.
+    /// Returns the line of an artifact in a list: `x.txt:3` for `-c`, `x.txt` for `-l`, nothing if
+    /// there is no match.
     pub(super) fn listed(
         name: &[u8],
         options: &Options,

@@ -1,4 +1,4 @@
-//! The first lines of a result that is not the whole truth.
+//! The first lines of a result that is incomplete.
 
 use std::io;
 
@@ -21,7 +21,7 @@ struct CorpusNotices<'a> {
     tally: SearchTotals,
 }
 
-/// Writes what is left of the result, cut where it is too large; says what has to be said.
+/// Writes the rest of the result, cut if it is too large, and returns its notices.
 pub(super) fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
     let notices = CorpusNotices { search: report.search, tally: std::mem::take(&mut report.tally) };
     let most = report.search.view_bytes();
@@ -52,7 +52,7 @@ impl CorpusNotices<'_> {
             fallback.map(|why| format!("not a regex ({why}): searched as text")),
             self.tally.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
             self.tally.windowed.filter(shown).map(|(artifact, at)| self.long_lines(artifact, at)),
-            self.crowded(),
+            self.out_of_memory(),
             self.binary(),
             self.unreadable(),
         ];
@@ -67,7 +67,7 @@ impl CorpusNotices<'_> {
         ))
     }
 
-    /// `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`.
+    /// Returns `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`.
     fn cut(&self, cut: CutPoint) -> String {
         let units = self.tally.units;
         let verb = if units == 1 { "matches" } else { "match" };
@@ -96,7 +96,7 @@ impl CorpusNotices<'_> {
         )
     }
 
-    /// `12 of 10,000 artifacts`.
+    /// Returns `12 of 10,000 artifacts`.
     fn artifacts(&self, found: u64) -> String {
         let first = &self.search.first;
         let all = (self.search.corpus.len() - first.artifact) as u64;
@@ -128,8 +128,8 @@ impl CorpusNotices<'_> {
         )
     }
 
-    fn crowded(&self) -> Option<String> {
-        let names = some(&self.tally.crowded)?;
+    fn out_of_memory(&self) -> Option<String> {
+        let names = some(&self.tally.out_of_memory)?;
         let text = names.text();
         Some(format!("lines too long for so much context: searched in part only, {text}"))
     }
@@ -147,7 +147,7 @@ impl CorpusNotices<'_> {
         Some(format!("{artifacts} could not be read: {}", names.text()))
     }
 
-    /// The query that goes on where this one stopped.
+    /// Returns the query that goes on where this one stopped.
     fn on(&self, stop: StopPoint) -> Query {
         let Search { query, corpus, first, .. } = self.search;
         let before = if stop.artifact == first.artifact { first.shown } else { 0 };

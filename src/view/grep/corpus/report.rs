@@ -1,4 +1,4 @@
-//! What was found in many artifacts, put together in their order.
+//! The matches in many artifacts, put together in order.
 
 use std::io;
 use std::io::Write;
@@ -14,48 +14,49 @@ use crate::view::grep::page::CutPoint;
 use crate::view::number::grouped;
 use crate::view::position::TextPosition;
 
-/// Bytes of the names that one notice has at most.
+/// Most bytes of artifact names in one notice.
 const NAMES_BYTES: usize = 1000;
 
-/// The result so far. Without a limit it goes out as it comes; with one, what is beyond is dropped.
+/// The result so far. Without a limit it is written as it comes; with one, everything beyond the
+/// limit is dropped.
 pub(super) struct CorpusReport<'a> {
     pub(super) search: &'a Search<'a>,
     out: &'a mut (dyn Write + Send),
     text: Vec<u8>,
     cuts: Vec<CutPoint>,
     full: bool,
-    /// Whether anything stands in the result.
+    /// True if the result holds any text.
     begun: bool,
     failed: Option<io::Error>,
     pub(super) tally: SearchTotals,
 }
 
-/// What there is to say of the artifacts that were searched.
+/// Totals over all artifacts that were searched.
 #[derive(Default)]
 pub(super) struct SearchTotals {
-    /// Lines that match; of a list, artifacts.
+    /// Matching lines, or matching artifacts if the result lists artifacts.
     pub(super) units: u64,
-    /// Artifacts in which something was found.
+    /// Artifacts with a match.
     pub(super) artifacts: u64,
-    /// The first line of which only windows are shown, and its artifact.
+    /// The first line that is shown only in windows, and the number of its artifact.
     pub(super) windowed: Option<(usize, TextPosition)>,
-    /// Where there was no more time.
+    /// The place where time ran out.
     pub(super) stopped: Option<StopPoint>,
     pub(super) binary: NameList,
     pub(super) unreadable: NameList,
-    pub(super) crowded: NameList,
+    pub(super) out_of_memory: NameList,
 }
 
-/// Where a search ended early.
+/// A place where a search ended early.
 #[derive(Clone, Copy)]
 pub(super) struct StopPoint {
     pub(super) artifact: usize,
     pub(super) at: TextPosition,
-    /// Matching lines of that artifact before it.
+    /// Matching lines of that artifact before the place.
     pub(super) shown: u64,
 }
 
-/// Some artifacts: how many, and the first of their names.
+/// A list of artifacts: their number, and the first of their names.
 #[derive(Default)]
 pub(super) struct NameList {
     count: u64,
@@ -76,12 +77,13 @@ impl<'a> CorpusReport<'a> {
         }
     }
 
-    /// Whether there is room for nothing more.
+    /// Returns true if the result takes no more text.
     pub(super) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Takes what became of the artifact `number`, the next one; says whether to go on.
+    /// Adds the outcome of the artifact `number`, which must be the next one. Returns false if the
+    /// search is to stop.
     pub(super) fn take(
         &mut self,
         worker: &mut Worker<'_>,
@@ -128,9 +130,9 @@ impl<'a> CorpusReport<'a> {
             SearchEnd::OutOfTime(at) => {
                 self.tally.stopped = Some(StopPoint { artifact: number, at, shown: matches.lines });
             }
-            SearchEnd::Crowded(line) => {
+            SearchEnd::OutOfMemory(line) => {
                 let name = self.search.text(number);
-                self.tally.crowded.push(format!("{name} before line {}", grouped(line)));
+                self.tally.out_of_memory.push(format!("{name} before line {}", grouped(line)));
             }
         }
     }
@@ -155,12 +157,12 @@ impl<'a> CorpusReport<'a> {
         Ok(())
     }
 
-    /// Where a result that has more than `budget` bytes is cut.
+    /// Returns the place to cut a result of more than `budget` bytes.
     pub(super) fn cut(&self, budget: usize) -> Option<CutPoint> {
         if self.text.len() > budget { page::latest(&self.cuts, budget) } else { None }
     }
 
-    /// Writes what is left, as far as `cut`.
+    /// Writes the rest of the result, up to `cut`.
     pub(super) fn finish(mut self, cut: Option<CutPoint>) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -183,7 +185,7 @@ impl NameList {
         self.count
     }
 
-    /// `a, b and 3 more`.
+    /// Returns `a, b and 3 more`.
     pub(super) fn text(&self) -> String {
         let shown = self.shown.join(", ");
         match self.count - self.shown.len() as u64 {

@@ -1,4 +1,4 @@
-//! The search of one artifact after the other.
+//! The search of artifacts one by one.
 
 use std::io;
 use std::io::Write;
@@ -29,17 +29,17 @@ use crate::view::grep::read_ahead::SearchSpec;
 use crate::view::grep::report::Report;
 use crate::view::query::Options;
 
-/// Bytes of an artifact that is read whole: as many as a line may have that is searched at once.
+/// Artifacts below this many bytes are read whole: no line of theirs has to be searched in pieces.
 const WHOLE: usize = fold::PIECE;
-/// Bytes that are kept of what was found in one artifact, where the result has no limit.
+/// Most bytes of matches in one artifact that wait for their turn, if the result has no limit.
 const MOST_BUFFERED: usize = 1 << 20;
 
 /// Searches artifacts. Each thread has its own.
 pub(super) struct Worker<'a> {
     search: &'a Search<'a>,
-    /// A clone, which has memory of its own to search in.
+    /// A clone: threads that share a matcher wait for its memory.
     matcher: RegexMatcher,
-    /// Of all artifacts but, maybe, the first.
+    /// The options for all artifacts except possibly the first.
     options: Options,
     searcher: Searcher,
     buffer: Vec<u8>,
@@ -94,7 +94,7 @@ impl<'a> Worker<'a> {
         Masked::new(&content, rules).read_at(0, bytes).map(|_| ())
     }
 
-    /// Searches all of `bytes`, in which no line is too long to be searched at once.
+    /// Searches all of `bytes`, none of whose lines has to be searched in pieces.
     fn search_whole(&mut self, number: usize, bytes: &[u8]) -> io::Result<ArtifactOutcome> {
         let mut kept = BoundedBuffer(Vec::new());
         let page = self.page(number, &mut kept);
@@ -115,8 +115,8 @@ impl<'a> Worker<'a> {
         Ok(ArtifactOutcome::Searched(matches))
     }
 
-    /// Searches a content from where the query says. Where the result has no limit, what is found
-    /// goes to `out` as it is found, after a `--` where `gap` says so.
+    /// Searches a content from the place where the query begins. If the result has no limit, writes
+    /// matches to `out` as they are found, after a `--` if `gap` is true.
     pub(super) fn search_content(
         &self,
         number: usize,
@@ -145,10 +145,10 @@ impl<'a> Worker<'a> {
             sizes: ReadAheadSizes::default(),
         };
         let _alone = (content.len() >= spec.sizes.content).then(|| self.search.alone());
-        let crowded = grep::report_on(content, spec, expired, &mut report)?;
+        let out_of_memory = grep::report_on(content, spec, expired, &mut report)?;
         let end = match line_map.position() {
             at if line_map.out_of_time() => SearchEnd::OutOfTime(at),
-            at if crowded => SearchEnd::Crowded(at.line),
+            at if out_of_memory => SearchEnd::OutOfMemory(at.line),
             _ => SearchEnd::Whole,
         };
         self.flush(&mut report)?;
@@ -168,7 +168,8 @@ impl<'a> Worker<'a> {
         Ok(ArtifactMatches::of(report, end))
     }
 
-    /// A page for what is found in the artifact; one that takes nothing, where nothing has room.
+    /// Returns a page for the matches in the artifact. The page takes nothing if the result is
+    /// full.
     fn page<'p>(&self, number: usize, out: &'p mut dyn Write) -> Page<'p>
     where
         'a: 'p,
@@ -182,13 +183,13 @@ impl<'a> Worker<'a> {
         page
     }
 
-    /// Without a limit, nothing stays in the page.
+    /// Writes the page if the result has no limit.
     fn flush(&self, report: &mut Report<'_>) -> io::Result<()> {
         if self.search.streams() { report.page.flush() } else { Ok(()) }
     }
 }
 
-/// Keeps what is written, as long as it is not too much.
+/// A buffer that fails once it would hold too much.
 struct BoundedBuffer(Vec<u8>);
 
 impl Write for BoundedBuffer {
