@@ -68,8 +68,8 @@ views! {
 
     /// `.grep/<query>`: the output of ripgrep.
     Grep(query: Query) in
-        /// `.grep/`: its names are searches.
-        Grep = ViewType {
+    /// `.grep/`: its names are searches.
+    Grep = ViewType {
         suffix: ".grep",
         is_listed: true,
         is_of_views: true,
@@ -82,8 +82,8 @@ views! {
 
     /// `.lines/<range>`: some lines.
     Lines(range: LineRange) in
-        /// `.lines/`: its names are ranges of lines.
-        Lines = ViewType {
+    /// `.lines/`: its names are ranges of lines.
+    Lines = ViewType {
         suffix: ".lines",
         readme: "| `X.lines/400-450`, `X.lines/400+50`, `X.lines/-50` | lines 400 to 450; 50 lines from 400 on; the last 50 |",
         ..ViewType::LINES
@@ -124,8 +124,8 @@ views! {
     /// `.jq/<filter>`: the output of jq.
     // Its beginning is never shown early: a filter may never end.
     Jq(filter: Filter) in
-        /// `.jq/`: its names are filters.
-        Jq = ViewType {
+    /// `.jq/`: its names are filters.
+    Jq = ViewType {
         suffix: ".jq",
         cost: RenderCost::Program,
         has_views: true,
@@ -135,8 +135,8 @@ views! {
 
     /// `.pages/<number>`: a part that a reader with a size gate can fetch.
     Page(page: PageNumber) in
-        /// `.pages/`: its names are the numbers of pages, and it lists them.
-        Pages = ViewType {
+    /// `.pages/`: its names are the numbers of pages, and it lists them.
+    Pages = ViewType {
         suffix: ".pages",
         cost: RenderCost::Constant,
         readme: "| `X.pages/0001` ... | all of it in parts of at most 6 KB, for tools that cannot read more at once |",

@@ -70,8 +70,8 @@ impl<'a> MatchFinder<'a> {
         (context <= MOST_CONTEXT).then_some(Self { matcher, searcher, margin })
     }
 
-    fn find(&mut self, lines: &[u8], gaps_between: &mut GapFinder<'_>) -> io::Result<()> {
-        self.searcher.search_slice(self.matcher, lines, gaps_between)
+    fn find(&mut self, lines: &[u8], gap_finder: &mut GapFinder<'_>) -> io::Result<()> {
+        self.searcher.search_slice(self.matcher, lines, gap_finder)
     }
 }
 
@@ -122,7 +122,7 @@ impl<'a> Prefilter<'a> {
         let Some(finder) = &mut self.finder else { return false };
         let lines = &chunk.pending()[..length];
         self.gaps.clear();
-        let mut gaps_between = GapFinder {
+        let mut gap_finder = GapFinder {
             lines,
             margin: finder.margin,
             smallest: self.sizes.smallest_gap,
@@ -130,9 +130,9 @@ impl<'a> Prefilter<'a> {
             end: 0,
             left: length / self.sizes.smallest_gap + 1,
         };
-        let sparse = finder.find(lines, &mut gaps_between).is_ok() && gaps_between.left > 0;
+        let sparse = finder.find(lines, &mut gap_finder).is_ok() && gap_finder.left > 0;
         if sparse {
-            gaps_between.note(length);
+            gap_finder.note(length);
         }
         let mut at = 0;
         for (start, gap) in &self.gaps {

@@ -7,8 +7,8 @@ use std::process::Command;
 use proptest::prelude::*;
 
 use super::fold;
-use super::prefilter;
-use super::read_ahead;
+use super::prefilter::PrefilterSizes;
+use super::read_ahead::ReadAheadSizes;
 use crate::model::Limits;
 use crate::view::Query;
 use crate::view::Rendered;
@@ -21,20 +21,12 @@ fn grep(query: &str) -> View {
 }
 
 /// Sizes with which short texts are read in many chunks, and nearly all lines left out.
-fn small(chunk: usize, block: usize, smallest_gap: usize) -> read_ahead::ReadAheadSizes {
-    read_ahead::ReadAheadSizes {
-        content: 0,
-        chunk,
-        prefilter: prefilter::PrefilterSizes { block, smallest_gap },
-    }
+fn small(chunk: usize, block: usize, smallest_gap: usize) -> ReadAheadSizes {
+    ReadAheadSizes { content: 0, chunk, prefilter: PrefilterSizes { block, smallest_gap } }
 }
 
 /// Searches with these sizes.
-fn searched(
-    fixture: &Fixture,
-    query: &Query,
-    sizes: read_ahead::ReadAheadSizes,
-) -> (Vec<u8>, Rendered) {
+fn searched(fixture: &Fixture, query: &Query, sizes: ReadAheadSizes) -> (Vec<u8>, Rendered) {
     let mut out = Vec::new();
     let rendered = super::search(query, &fixture.subject(), &|| false, &mut out, sizes).unwrap();
     (out, rendered)
@@ -140,7 +132,7 @@ fn results_are_ripgreps() {
             let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
             assert!(got == want, "text {at}, {query}:\n{}\n{}", text(&got), text(&want));
             let View::Grep(query) = grep(&format!("-m0 {query}")) else { unreachable!() };
-            let whole = searched(&fixture, &query, read_ahead::ReadAheadSizes::default()).0;
+            let whole = searched(&fixture, &query, ReadAheadSizes::default()).0;
             for sizes in [small(4096, 512, 1), small(300, 100, 40), small(64, 64, 1)] {
                 let got = searched(&fixture, &query, sizes).0;
                 let (got, want) = (text(&got), text(&whole));
@@ -344,7 +336,7 @@ fn leaving_out_lines_changes_neither_giant_lines_nor_large_results() {
     {
         let View::Grep(query) = grep(query) else { unreachable!() };
         for fixture in [&giants, &large] {
-            let (want, whole) = searched(fixture, &query, read_ahead::ReadAheadSizes::default());
+            let (want, whole) = searched(fixture, &query, ReadAheadSizes::default());
             for sizes in sizes {
                 let (got, rendered) = searched(fixture, &query, sizes);
                 assert!(got == want, "{query}, {sizes:?}");
@@ -395,7 +387,7 @@ fn a_search_can_run_out_of_time() {
 fn a_search_that_ran_out_of_time_goes_on_where_lines_were_left_out() {
     let fixture = Fixture::new(log(20_000));
     let View::Grep(query) = grep("-m0 ERROR") else { unreachable!() };
-    let want = searched(&fixture, &query, read_ahead::ReadAheadSizes::default()).0;
+    let want = searched(&fixture, &query, ReadAheadSizes::default()).0;
     for most in [3, 40, 41, 42, 43, 44, 200] {
         let asked = Cell::new(0);
         let expired = || asked.replace(asked.get() + 1) >= most;
@@ -439,10 +431,9 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(lines, end)| [lines.join(&b'\n'), end.into_bytes()].concat())
 }
 
-/// Makes the first byte of a line the start of a character. Only in a line that begins with the
-/// rest of a character does a match depend on the line before, and so on what else is in the
-/// searcher's buffer: to find the boundary of a word behind it, the regex engine takes both for one
-/// character.
+/// Makes the first byte of a line begin a character. Only in a line that begins inside a character
+/// does a match depend on what else is in the searcher's buffer: to find the boundary of a word,
+/// the regex engine joins it with the end of the line before.
 fn with_start(mut line: Vec<u8>) -> Vec<u8> {
     if let Some(first @ 0x80..0xc0) = line.first_mut() {
         *first |= 0x40;
@@ -488,7 +479,7 @@ proptest! {
         let fixture = Fixture::new(text);
         let View::Grep(query) = grep(&format!("{options}{pattern}")) else { unreachable!() };
         let (got, rendered) = searched(&fixture, &query, small(chunk, block, smallest_gap));
-        let (want, whole) = searched(&fixture, &query, read_ahead::ReadAheadSizes::default());
+        let (want, whole) = searched(&fixture, &query, ReadAheadSizes::default());
         let (got, want) = (got.escape_ascii().to_string(), want.escape_ascii().to_string());
         prop_assert_eq!(got, want);
         prop_assert_eq!(rendered.notice, whole.notice);
