@@ -163,7 +163,7 @@ views! {
     /// `.ref.json`: its `ContextRef`.
     Ref = ViewType {
         suffix: ".ref.json",
-        readme: "| `X.ref.json` | its `ContextRef`: id, kind, size, hint |",
+        readme: "| `X.ref.json` | the reference to `X` that a model can keep: id, kind, size, hint |",
         ..ViewType::FACTS
     }, |subject, _, out| reference::render(subject, out);
 

@@ -44,7 +44,7 @@ use page::Page;
 use read_ahead::ReadAhead;
 use read_ahead::ReadAheadSizes;
 use read_ahead::SearchSpec;
-use report::Report;
+use report::MatchReport;
 
 /// Bytes of memory for lines that a match may still need as context.
 const CONTEXT_BYTES: usize = 64 << 20;
@@ -73,7 +73,7 @@ fn search(
         SearchStart::OutOfTime(offset) => return Ok(notice::no_start(query, subject, offset)),
     };
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
-    let mut report = Report::new(&pattern.matcher, query.options(), &line_map, page);
+    let mut report = MatchReport::new(&pattern.matcher, query.options(), &line_map, page);
     let spec = SearchSpec { matcher: &pattern.matcher, options: query.options(), sizes };
     let out_of_memory = report_on(subject.content, spec, expired, &mut report)?;
     let outcome = SearchOutcome {
@@ -90,7 +90,7 @@ fn report_on(
     content: &dyn Content,
     spec: SearchSpec<'_>,
     expired: &dyn Fn() -> bool,
-    report: &mut Report<'_>,
+    report: &mut MatchReport<'_>,
 ) -> io::Result<bool> {
     let line_map = report.line_map();
     let searched = std::thread::scope(|scope| {

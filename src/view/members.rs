@@ -12,7 +12,7 @@ const BLOCK: usize = 256 << 10;
 const KEY_BYTES: usize = 128;
 
 /// The ranges of the values of some members, in the order of the names asked for.
-pub(super) enum Members {
+pub(super) enum MemberRanges {
     /// If a member occurs twice, the last one counts, as for most parsers.
     Found(Vec<Option<Range<u64>>>),
     /// The value is not an object.
@@ -27,12 +27,12 @@ pub(super) fn members(
     range: Range<u64>,
     names: &[&str],
     expired: &dyn Fn() -> bool,
-) -> io::Result<Members> {
+) -> io::Result<MemberRanges> {
     let mut scan = Scan { found: vec![None; names.len()], names, ..Scan::default() };
     let mut offset = range.start;
     while offset < range.end && !scan.not_an_object {
         if expired() {
-            return Ok(Members::OutOfTime);
+            return Ok(MemberRanges::OutOfTime);
         }
         let length = usize::try_from(range.end - offset).unwrap_or(BLOCK).min(BLOCK);
         let block = content.bytes(offset, length)?;
@@ -42,7 +42,7 @@ pub(super) fn members(
         scan.push(&block, offset);
         offset += block.len() as u64;
     }
-    Ok(if scan.not_an_object { Members::NotAnObject } else { Members::Found(scan.found) })
+    Ok(if scan.not_an_object { MemberRanges::NotAnObject } else { MemberRanges::Found(scan.found) })
 }
 
 #[derive(Default)]
@@ -139,13 +139,13 @@ mod tests {
     fn found(text: &str) -> Vec<Option<String>> {
         let content: Vec<u8> = text.into();
         match members(&content, 0..content.len() as u64, &NAMES, &|| false).unwrap() {
-            Members::Found(found) => {
+            MemberRanges::Found(found) => {
                 let text =
                     |range: Range<u64>| text[range.start as usize..range.end as usize].trim();
                 found.into_iter().map(|range| range.map(|range| text(range).to_owned())).collect()
             }
-            Members::NotAnObject => Vec::new(),
-            Members::OutOfTime => unreachable!(),
+            MemberRanges::NotAnObject => Vec::new(),
+            MemberRanges::OutOfTime => unreachable!(),
         }
     }
 
@@ -181,14 +181,14 @@ mod tests {
         let content: Vec<u8> = text.clone().into();
         let range = 1..text.len() as u64 - 1;
         let found = members(&content, range, &["a"], &|| false).unwrap();
-        let Members::Found(found) = found else { unreachable!() };
+        let MemberRanges::Found(found) = found else { unreachable!() };
         assert_eq!(found, [Some(6..text.len() as u64 - 2)]);
     }
 
     #[test]
     fn time_can_run_out() {
         let out = members(&b"{}".to_vec(), 0..2, &NAMES, &|| true).unwrap();
-        assert!(matches!(out, Members::OutOfTime));
+        assert!(matches!(out, MemberRanges::OutOfTime));
     }
 
     fn value() -> impl Strategy<Value = Value> {

@@ -11,7 +11,7 @@ use crate::materialize::Analyzer;
 use crate::model::Content;
 use crate::model::Json;
 use crate::model::Subject;
-use crate::view::members::Members;
+use crate::view::members::MemberRanges;
 use crate::view::members::members;
 
 /// Most bytes of `stats`, `context` or `error` that are carried over. A larger one is named
@@ -71,9 +71,9 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
         None => return Ok(Recognized::OutOfTime),
     }
     let found = match members(content, 0..content.len(), &NAMES, expired)? {
-        Members::Found(found) => found,
-        Members::NotAnObject => return Ok(Recognized::Other),
-        Members::OutOfTime => return Ok(Recognized::OutOfTime),
+        MemberRanges::Found(found) => found,
+        MemberRanges::NotAnObject => return Ok(Recognized::Other),
+        MemberRanges::OutOfTime => return Ok(Recognized::OutOfTime),
     };
     let others = [1, 2, ERROR].into_iter().any(|index| found[index].is_some());
     let status = word(content, found[STATUS].as_ref())?.filter(|_| others);
@@ -122,9 +122,9 @@ fn skips(
 ) -> io::Result<Option<bool>> {
     let Some(context) = context else { return Ok(Some(false)) };
     let found = match members(content, context, &["truncation_skip"], expired)? {
-        Members::Found(found) => found,
-        Members::NotAnObject => return Ok(Some(false)),
-        Members::OutOfTime => return Ok(None),
+        MemberRanges::Found(found) => found,
+        MemberRanges::NotAnObject => return Ok(Some(false)),
+        MemberRanges::OutOfTime => return Ok(None),
     };
     let short = found[0].as_ref().filter(|range| range.end - range.start <= WORD_BYTES);
     let Some(range) = short else { return Ok(Some(false)) };

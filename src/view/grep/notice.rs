@@ -7,7 +7,7 @@ use crate::view::Query;
 use crate::view::Rendered;
 use crate::view::grep::fold::LineMap;
 use crate::view::grep::page::CutPoint;
-use crate::view::grep::report::Report;
+use crate::view::grep::report::MatchReport;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
@@ -40,7 +40,7 @@ pub(super) fn finish(
     query: &Query,
     subject: &Subject<'_>,
     line_map: &LineMap,
-    mut report: Report<'_>,
+    mut report: MatchReport<'_>,
     outcome: &SearchOutcome,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Rendered> {

@@ -21,7 +21,7 @@ use crate::view::position::TextPosition;
 use crate::view::query::Options;
 
 /// Writes lines to a page, and counts them.
-pub(super) struct Report<'a> {
+pub(super) struct MatchReport<'a> {
     matcher: &'a RegexMatcher,
     options: &'a Options,
     line_map: &'a LineMap,
@@ -62,7 +62,7 @@ struct SearchedLine<'b> {
     text: &'b [u8],
 }
 
-impl<'a> Report<'a> {
+impl<'a> MatchReport<'a> {
     pub(super) fn new(
         matcher: &'a RegexMatcher,
         options: &'a Options,
@@ -294,7 +294,7 @@ fn each_match(
     found.map_err(io::Error::other)?
 }
 
-impl Sink for Report<'_> {
+impl Sink for MatchReport<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

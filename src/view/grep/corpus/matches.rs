@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use crate::model::Content;
 use crate::view::grep::page::CutPoint;
-use crate::view::grep::report::Report;
+use crate::view::grep::report::MatchReport;
 use crate::view::position::TextPosition;
 use crate::view::query::Options;
 
@@ -62,7 +62,7 @@ impl ArtifactOutcome {
 
 impl ArtifactMatches {
     /// Returns the text that is left in the page of `report`, with its totals.
-    pub(super) fn of(report: Report<'_>, end: SearchEnd) -> Self {
+    pub(super) fn of(report: MatchReport<'_>, end: SearchEnd) -> Self {
         let (lines, windowed) = (report.lines, report.windowed);
         let (text, cuts) = report.page.into_text();
         Self { text, cuts, lines, windowed, end }
@@ -73,7 +73,7 @@ impl ArtifactMatches {
     pub(super) fn listed(
         name: &[u8],
         options: &Options,
-        report: &Report<'_>,
+        report: &MatchReport<'_>,
         end: SearchEnd,
     ) -> io::Result<Self> {
         let mut text = Vec::new();

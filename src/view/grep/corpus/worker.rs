@@ -26,7 +26,7 @@ use crate::view::grep::fold::LineMap;
 use crate::view::grep::page::Page;
 use crate::view::grep::read_ahead::ReadAheadSizes;
 use crate::view::grep::read_ahead::SearchSpec;
-use crate::view::grep::report::Report;
+use crate::view::grep::report::MatchReport;
 use crate::view::query::Options;
 
 /// Artifacts below this many bytes are read whole: no line of theirs has to be searched in pieces.
@@ -100,7 +100,7 @@ impl<'a> Worker<'a> {
         let page = self.page(number, &mut kept);
         let skipped = if bytes.starts_with(BOM) { BOM.len() } else { 0 };
         let line_map = LineMap::new(skipped as u64, START, skipped as u64);
-        let mut report = Report::new(&self.matcher, &self.options, &line_map, page);
+        let mut report = MatchReport::new(&self.matcher, &self.options, &line_map, page);
         let text = &bytes[skipped..];
         let searched = self.searcher.search_slice(&self.matcher, text, &mut report);
         if let Err(error) = searched.and_then(|()| self.flush(&mut report)) {
@@ -137,7 +137,7 @@ impl<'a> Worker<'a> {
             }
         };
         let page = self.page(number, out);
-        let mut report = Report::new(&self.matcher, &options, &line_map, page);
+        let mut report = MatchReport::new(&self.matcher, &options, &line_map, page);
         report.gap = gap;
         let spec = SearchSpec {
             matcher: &self.matcher,
@@ -158,7 +158,7 @@ impl<'a> Worker<'a> {
     fn matches(
         &self,
         number: usize,
-        report: Report<'_>,
+        report: MatchReport<'_>,
         end: SearchEnd,
     ) -> io::Result<ArtifactMatches> {
         if self.search.lists_artifacts() {
@@ -184,7 +184,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Writes the page if the result has no limit.
-    fn flush(&self, report: &mut Report<'_>) -> io::Result<()> {
+    fn flush(&self, report: &mut MatchReport<'_>) -> io::Result<()> {
         if self.search.streams() { report.page.flush() } else { Ok(()) }
     }
 }
