@@ -97,8 +97,8 @@ impl Rendered {
         Self { notice: None, whole: true }
     }
 
-    /// Returns the same result for the view of a text at `place` whose beginning alone could be
-    /// written in time.
+    /// Returns the result of a view of a text at `place` if time sufficed only for the beginning of
+    /// that text.
     #[must_use]
     pub fn of_beginning(self, place: &Place) -> Self {
         let notice = format!(

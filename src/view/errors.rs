@@ -4,7 +4,7 @@
 //! not everything fits, the first of the lines that differ only in numbers is shown, with the
 //! number of the others.
 
-mod census;
+mod index;
 mod nearby;
 mod notice;
 mod print;
@@ -18,7 +18,7 @@ use crate::model::Content;
 use crate::model::Subject;
 use crate::view::RenderError;
 use crate::view::Rendered;
-use census::Census;
+use index::ErrorIndex;
 use notice::Coverage;
 use notice::ErrorNotices;
 use print::ParagraphPrinter;
@@ -29,15 +29,15 @@ pub(super) fn render(
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    let census = Census::take(subject.content, expired)?;
-    let notices = ErrorNotices { subject, census: &census };
+    let index = ErrorIndex::build(subject.content, expired)?;
+    let notices = ErrorNotices { subject, index: &index };
     let rendered = |notice: String| Rendered {
         notice: (!notice.is_empty()).then_some(notice),
-        whole: census.stopped.is_none(),
+        whole: index.stopped.is_none(),
     };
-    if census.has_all() {
-        let mut print = ParagraphPrinter::new(subject.content, &census, out);
-        census.kept.iter().try_for_each(|seen| print.show(seen, None))?;
+    if index.has_all() {
+        let mut print = ParagraphPrinter::new(subject.content, &index, out);
+        index.kept.iter().try_for_each(|seen| print.show(seen, None))?;
         print.end_paragraph()?;
         let notice = notices.text(Coverage::All, print.windowed);
         if print.page.fits(subject.view_bytes().saturating_sub(notice.len())) {
@@ -45,9 +45,9 @@ pub(super) fn render(
             return Ok(rendered(notice));
         }
     }
-    let mut print = ParagraphPrinter::new(subject.content, &census, out);
-    for seen in first_of_each(subject.content, &census)? {
-        print.show(seen, census.begins(seen))?;
+    let mut print = ParagraphPrinter::new(subject.content, &index, out);
+    for seen in first_of_each(subject.content, &index)? {
+        print.show(seen, index.begins(seen))?;
     }
     print.end_paragraph()?;
     let longest = notices.longest(print.windowed);
@@ -57,15 +57,15 @@ pub(super) fn render(
 }
 
 /// Returns the first error line of each kind, with the error lines above that it belongs to.
-fn first_of_each<'c>(content: &dyn Content, census: &'c Census) -> io::Result<Vec<&'c Seen>> {
+fn first_of_each<'c>(content: &dyn Content, index: &'c ErrorIndex) -> io::Result<Vec<&'c Seen>> {
     let mut chosen: Vec<&Seen> = Vec::new();
-    for (at, seen) in census.kept.iter().enumerate() {
-        if census.begins(seen).is_none() {
+    for (at, seen) in index.kept.iter().enumerate() {
+        if index.begins(seen).is_none() {
             continue;
         }
         let done = chosen.last().map_or(0, |last| last.at.line);
         let mut above = vec![seen];
-        for before in census.kept[..at].iter().rev().take_while(|before| before.at.line > done) {
+        for before in index.kept[..at].iter().rev().take_while(|before| before.at.line > done) {
             let too_far = seen.at.line - before.at.line > trace::LONGEST as u64;
             let below = above[above.len() - 1];
             if too_far || !nearby::belong_together(content, before, below)? {

@@ -69,7 +69,7 @@ pub fn readings(name: &OsStr) -> impl Iterator<Item = (&OsStr, Reading)> {
 
 /// Splits `9f3k.txt.summary` into `9f3k.txt` and the summary. Returns none if the name is not a
 /// view's.
-pub(super) fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
+fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
     let (stem, derived) = suffixed(name)?;
     let named = !stem.is_empty() && !is_scratch(stem);
     named.then(|| (stem, derived.clone()))

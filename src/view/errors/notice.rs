@@ -2,7 +2,7 @@
 
 use crate::model::Subject;
 use crate::view::Query;
-use crate::view::errors::census::Census;
+use crate::view::errors::index::ErrorIndex;
 use crate::view::grep::notice::long_lines;
 use crate::view::grep::page::CutPoint;
 use crate::view::number::counted;
@@ -27,7 +27,7 @@ pub(super) enum Coverage {
 /// The notices of one view.
 pub(super) struct ErrorNotices<'a> {
     pub(super) subject: &'a Subject<'a>,
-    pub(super) census: &'a Census,
+    pub(super) index: &'a ErrorIndex,
 }
 
 impl ErrorNotices<'_> {
@@ -40,14 +40,14 @@ impl ErrorNotices<'_> {
                 (Some(self.part(cut.from.line, cut.shown)), windowed.filter(|at| *at < cut.from))
             }
         };
-        let out_of_time = self.census.stopped.map(|(offset, line)| self.out_of_time(offset, line));
+        let out_of_time = self.index.stopped.map(|(offset, line)| self.out_of_time(offset, line));
         let lines = [first, out_of_time, windowed.map(long_lines)];
         lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
     }
 
     /// Returns the most bytes that the notices can have if not every error line is shown.
     pub(super) fn longest(&self, windowed: Option<TextPosition>) -> usize {
-        let part = self.part(u64::MAX, self.census.count).len();
+        let part = self.part(u64::MAX, self.index.count).len();
         part + self.text(Coverage::Kinds, windowed).len()
     }
 
@@ -67,23 +67,23 @@ impl ErrorNotices<'_> {
 
     /// Returns `10,412 lines look like errors, of 12 kinds`. Kinds differ in more than numbers.
     fn found(&self) -> String {
-        let lines = counted(self.census.count, "line");
-        let so_far = if self.census.stopped.is_some() { " so far" } else { "" };
-        let kinds = self.census.kinds() as u64;
-        if kinds == self.census.count {
+        let lines = counted(self.index.count, "line");
+        let so_far = if self.index.stopped.is_some() { " so far" } else { "" };
+        let kinds = self.index.kinds() as u64;
+        if kinds == self.index.count {
             return format!("{lines} look like errors{so_far}");
         }
-        let least = if self.census.is_capped() { "at least " } else { "" };
+        let least = if self.index.is_capped() { "at least " } else { "" };
         format!("{lines} look like errors{so_far}, of {least}{}", counted(kinds, "kind"))
     }
 
     /// Returns the path that finds the error lines from a line on, or all of them.
     fn path(&self, from: Option<u64>) -> String {
         let file = self.subject.place.file();
-        if self.census.words.is_empty() {
+        if self.index.words.is_empty() {
             return format!("{file}.lines/{}+{ON_LINES}", from.unwrap_or(1));
         }
-        let query = Query::of(&self.census.words.join("|"));
+        let query = Query::of(&self.index.words.join("|"));
         let query = match from {
             Some(line) => query.from(TextPosition { line, column: 1 }),
             None => query.at_most(0),

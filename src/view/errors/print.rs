@@ -5,8 +5,8 @@ use std::io::Write;
 
 use crate::materialize::Seen;
 use crate::model::Content;
-use crate::view::errors::census::Census;
-use crate::view::errors::census::LineKind;
+use crate::view::errors::index::ErrorIndex;
+use crate::view::errors::index::LineKind;
 use crate::view::errors::nearby;
 use crate::view::errors::nearby::NearbyLine;
 use crate::view::grep::page::Page;
@@ -17,7 +17,7 @@ use crate::view::position::TextPosition;
 /// Prints paragraphs to a page: error lines, in order, with the lines around them.
 pub(super) struct ParagraphPrinter<'a, 'o> {
     content: &'a dyn Content,
-    census: &'a Census,
+    index: &'a ErrorIndex,
     pub(super) page: Page<'o>,
     /// The first line that is shown only in a window.
     pub(super) windowed: Option<TextPosition>,
@@ -34,12 +34,12 @@ pub(super) struct ParagraphPrinter<'a, 'o> {
 impl<'a, 'o> ParagraphPrinter<'a, 'o> {
     pub(super) fn new(
         content: &'a dyn Content,
-        census: &'a Census,
+        index: &'a ErrorIndex,
         out: &'o mut dyn Write,
     ) -> Self {
         Self {
             content,
-            census,
+            index,
             page: Page::new(out, false),
             windowed: None,
             printed: 0,
@@ -101,7 +101,7 @@ impl<'a, 'o> ParagraphPrinter<'a, 'o> {
             return Ok(());
         }
         self.printed = line.number;
-        let mark = if self.census.knows(line.number) { b':' } else { b'-' };
+        let mark = if self.index.knows(line.number) { b':' } else { b'-' };
         if line.ends && !window::is_long(&line.text) {
             return self.page.push_line(line.number, mark, &line.text);
         }

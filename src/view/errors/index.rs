@@ -20,7 +20,7 @@ const NEAR: u64 = 2 * trace::LONGEST as u64;
 
 /// The error lines of an artifact.
 #[derive(Default)]
-pub(super) struct Census {
+pub(super) struct ErrorIndex {
     /// Error lines in all.
     pub(super) count: u64,
     /// Words that find them in a search.
@@ -45,28 +45,28 @@ pub(super) struct LineKind {
     pub(super) last: u64,
 }
 
-impl Census {
+impl ErrorIndex {
     /// Reads `content` to its end, or until time runs out.
-    pub(super) fn take(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<Self> {
-        let mut census = Self::default();
+    pub(super) fn build(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<Self> {
+        let mut index = Self::default();
         let mut errors = ErrorLines::new();
         let mut offset = 0;
         let mut block = scan::block(content);
         loop {
             if expired() {
-                census.stopped = Some((offset, errors.lines() + 1));
+                index.stopped = Some((offset, errors.lines() + 1));
                 break;
             }
             let got = content.read_at(offset, &mut block)?;
             if got == 0 {
-                errors.end().into_iter().for_each(|seen| census.add(seen));
+                errors.end().into_iter().for_each(|seen| index.add(seen));
                 break;
             }
-            errors.push(&block[..got]).into_iter().for_each(|seen| census.add(seen));
+            errors.push(&block[..got]).into_iter().for_each(|seen| index.add(seen));
             offset += got as u64;
         }
-        census.words = errors.words();
-        Ok(census)
+        index.words = errors.words();
+        Ok(index)
     }
 
     /// Returns true if all error lines are kept.
