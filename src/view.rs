@@ -1,9 +1,10 @@
 //! The computed files beside an artifact.
 //!
-//! Each is a pure function of its [`Subject`]: bytes in, text out. [`readings`] finds the view that a
-//! name means, [`render`] writes its text.
+//! Each is a pure function of its [`Subject`]: bytes in, text out. [`readings`] finds the view that
+//! a name means, [`render`] writes its text.
 
 mod binary;
+mod catalog;
 mod clean;
 mod cut;
 mod envelope;
@@ -21,6 +22,7 @@ mod name;
 mod number;
 mod origin;
 mod pages;
+mod position;
 mod pretty;
 mod preview;
 mod probe;
@@ -34,11 +36,16 @@ mod shape;
 mod stand_in;
 mod summary;
 mod terms;
+mod view_type;
 mod wrap;
 
 use std::io;
 use std::io::Write;
 
+pub use catalog::Derived;
+pub use catalog::View;
+pub use catalog::ViewDir;
+pub use catalog::listed;
 pub use clean::line as cleaned;
 pub use filter::Filter;
 pub use grep::Corpus;
@@ -47,7 +54,7 @@ pub use grep::Loaded;
 pub use grep::render_many;
 pub use jq::MEMORY as FILTER_MEMORY;
 pub use jq::run_filter;
-pub use name::LISTED;
+pub use name::Reading;
 pub use name::readings;
 pub use pages::PageNumber;
 pub use query::Query;
@@ -62,203 +69,36 @@ pub use stand_in::Form;
 pub use stand_in::StandIn;
 pub use stand_in::stand_in;
 pub use stand_in::stand_in_always;
+pub use view_type::RenderCost;
 
-use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Subject;
 use crate::redact::Shown;
 use crate::redact::Tally;
+use view_type::Shows;
 
-/// One computed file.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum View {
-    /// `.summary`: what to hand the model in place of the artifact.
-    Summary,
-    /// `.tail`: the last lines.
-    Tail,
-    /// `.head`: the first lines.
-    Head,
-    /// `.lines/<range>`: some lines.
-    Lines(LineRange),
-    /// `.pages/<number>`: a part that a reader with a size gate can fetch.
-    Page(PageNumber),
-    /// `.grep/<query>`: what ripgrep prints.
-    Grep(Query),
-    /// `.errors`: the lines that look like errors, with what stands around them.
-    Errors,
-    /// `.terms`: the words that tell something, with their counts.
-    Terms,
-    /// `.wrap`: all of it, long lines folded.
-    Wrap,
-    /// `.shape`: the structure of JSON.
-    Shape,
-    /// `.jq/<filter>`: what jq prints.
-    Jq(Filter),
-    /// `.pretty`: JSON and JSON Lines, indented.
-    Pretty,
-    /// `.meta.json`: all that is known.
-    Meta,
-    /// `.ref.json`: the `ContextRef`.
-    Ref,
-    /// `.envelope.json`: the common protocol of tool responses.
-    Envelope,
-    /// `.handle`: for a host with the `tool_output` tool.
-    Handle,
-    /// `.preview`: for the message log.
-    Preview,
-}
-
-/// A directory of views that are named by what they are asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ViewDir {
-    /// `.grep/`: a search a name.
-    Grep,
-    /// `.lines/`: a range of lines a name.
-    Lines,
-    /// `.jq/`: a filter a name.
-    Jq,
-    /// `.pages/`: a part a name; it lists them.
-    Pages,
-}
-
-/// What a name beside an artifact means.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Derived {
-    /// A view.
-    File(View),
-    /// A directory of views.
-    Dir(ViewDir),
-}
-
-/// What a name beside an artifact means: something derived from the artifact, or from what one of
-/// its views prints.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Reading {
-    /// The view whose text is looked at; none, where that is the artifact itself.
-    pub base: Option<View>,
-    /// What is derived from it.
-    pub derived: Derived,
-}
-
-impl View {
-    /// What sort of view it is, in a word.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Summary => "summary",
-            Self::Tail => "tail",
-            Self::Head => "head",
-            Self::Lines(_) => "lines",
-            Self::Page(_) => "pages",
-            Self::Grep(_) => "grep",
-            Self::Errors => "errors",
-            Self::Terms => "terms",
-            Self::Wrap => "wrap",
-            Self::Shape => "shape",
-            Self::Jq(_) => "jq",
-            Self::Pretty => "pretty",
-            Self::Meta => "meta",
-            Self::Ref => "ref",
-            Self::Envelope => "envelope",
-            Self::Handle => "handle",
-            Self::Preview => "preview",
-        }
-    }
-
-    /// Whether what it prints has views in turn.
-    pub fn has_views(&self) -> bool {
-        matches!(self, Self::Pretty | Self::Wrap | Self::Jq(_))
-    }
-
-    /// Whether its beginning may be shown while the rest is computed: no filter that never ends may
-    /// go on for ever.
-    pub fn goes_on(&self) -> bool {
-        matches!(self, Self::Pretty | Self::Wrap)
-    }
-
-    /// The same as others look into it: nothing is left out for its length.
-    fn uncut(self) -> Self {
-        match self {
-            Self::Jq(filter) if filter.is_cut() => Self::Jq(filter.at_most(0)),
-            other => other,
-        }
-    }
-}
-
-impl Derived {
-    /// Whether there is such a thing of what a view prints.
-    fn is_of_views(&self) -> bool {
-        match self {
-            Self::File(
-                View::Tail
-                | View::Head
-                | View::Lines(_)
-                | View::Page(_)
-                | View::Grep(_)
-                | View::Wrap,
-            )
-            | Self::Dir(ViewDir::Grep | ViewDir::Lines | ViewDir::Pages) => true,
-            Self::File(
-                View::Summary
-                | View::Errors
-                | View::Terms
-                | View::Pretty
-                | View::Shape
-                | View::Jq(_)
-                | View::Meta
-                | View::Ref
-                | View::Envelope
-                | View::Handle
-                | View::Preview,
-            )
-            | Self::Dir(ViewDir::Jq) => false,
-        }
-    }
-}
-
-impl Reading {
-    /// The same of what `base` prints, where that is given; none, where there is no such thing.
-    pub fn below(self, base: Option<&View>) -> Option<Self> {
-        match (&self.base, base) {
-            (_, None) => Some(self),
-            (None, Some(base)) => Self::of_view(base.clone(), self.derived),
-            (Some(_), Some(_)) => None,
-        }
-    }
-
-    /// Derived from the artifact itself.
-    fn of_artifact(derived: Derived) -> Self {
-        Self { base: None, derived }
-    }
-
-    /// Derived from what `base` prints; none, where there is no such thing.
-    fn of_view(base: View, derived: Derived) -> Option<Self> {
-        let exists =
-            base.has_views() && derived.is_of_views() && derived != Derived::File(base.clone());
-        exists.then(|| Self { base: Some(base.uncut()), derived })
-    }
-}
-
-/// The first line of the beginning of a view whose rest is still being computed.
-pub fn goes_on() -> &'static str {
+/// Returns the first line of the beginning of a view whose rest is still being computed.
+pub fn beginning_notice() -> &'static str {
     "# out of time: the beginning follows, and the rest is being computed. Look again in a while\n"
 }
 
-/// What there is to say of a view beside what was written.
+/// The result of rendering a view, besides the text that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// Lines to put before all that was written, each beginning with `# `.
+    /// Lines to put before the text, each of which begins with `# `.
     pub notice: Option<String>,
-    /// Whether the text would be the same with more time: if not, do not keep it.
+    /// True if more time would not change the text. Keep no other text.
     pub whole: bool,
 }
 
 impl Rendered {
-    /// All of it, and nothing to add.
+    /// Returns the result of a complete text without a notice.
     fn plain() -> Self {
         Self { notice: None, whole: true }
     }
 
-    /// The same of a text, at `place`, of which there was time to write the beginning only.
+    /// Returns the result of a view of a text at `place` if time sufficed only for the beginning of
+    /// that text.
     #[must_use]
     pub fn of_beginning(self, place: &Place) -> Self {
         let notice = format!(
@@ -270,12 +110,12 @@ impl Rendered {
         Self { notice: Some(notice + &self.notice.unwrap_or_default()), whole: false }
     }
 
-    /// All of it, with a notice.
+    /// Returns the result of a complete text with a notice.
     fn noted(notice: String) -> Self {
         Self { notice: Some(notice), whole: true }
     }
 
-    /// The same, and before its notices what `shown` has counted.
+    /// Puts the counts of masked secrets in `shown` before the notices.
     fn redacted(self, shown: &Tally) -> Self {
         match shown.notice() {
             Some(first) => Self { notice: Some(first + &self.notice.unwrap_or_default()), ..self },
@@ -284,10 +124,10 @@ impl Rendered {
     }
 }
 
-/// Why a view has no text.
+/// The reason why a view has no text.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// A range that begins beyond the last line, or a page beyond the last one.
+    /// The range begins beyond the last line, or the page is beyond the last one.
     #[error("the artifact has no such lines or page")]
     NotFound,
     /// Reading the artifact or writing the text failed.
@@ -295,20 +135,21 @@ pub enum RenderError {
     Io(#[from] io::Error),
 }
 
-/// Writes the text of `view` to `out`, the notice apart: it may be known only at the end.
+/// Writes the text of `view` to `out`. Its notice is returned, since it may be known only at the
+/// end.
 ///
-/// `expired` is asked now and then; once it says yes, what was found so far is all. Memory is
-/// bounded whatever the artifact; what goes to `out` is bounded but for `.pretty`, `.wrap`, a search
-/// or filter with `-m0`, and an envelope that asks to be left as it is.
+/// `expired` is called now and then; once it returns true, the text so far is the result. Memory is
+/// bounded for any artifact. The length of the text is bounded, except for `.pretty`, `.wrap`, a
+/// search or filter with `-m0`, and an envelope that asks to be left as it is.
 ///
-/// Secrets that are masked in what is shown are counted, and the first line says so.
+/// Masked secrets in the text are counted, and the first line of the notice tells the numbers.
 pub fn render(
     view: &View,
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    if subject.redacts.is_empty() || counts_itself(view) {
+    if subject.redacts.is_empty() || view.view_type().counts_masks {
         return render_unmarked(view, subject, expired, out);
     }
     let mut shown = Shown::new(out, subject.redacts);
@@ -322,35 +163,18 @@ fn render_unmarked(
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    if prints_content(view) && subject.analysis.is_binary() {
-        return Ok(Rendered::noted(binary::notice(subject)));
-    }
-    match view {
-        View::Summary => summary::render(subject, out),
-        View::Tail => text_only(subject, out, |out| lines::last(subject, Limits::TAIL_LINES, out)),
-        View::Head => text_only(subject, out, |out| lines::first(subject, Limits::TAIL_LINES, out)),
-        View::Lines(range) => {
-            text_only(subject, out, |out| lines::range(subject, *range, expired, out))
+    match view.view_type().shows {
+        Shows::Lines | Shows::Text if subject.analysis.is_binary() => {
+            Ok(Rendered::noted(binary::notice(subject)))
         }
-        View::Page(page) => text_only(subject, out, |out| pages::render(subject, *page, out)),
-        View::Grep(query) => grep::render(query, subject, expired, out),
-        View::Errors => text_only(subject, out, |out| errors::render(subject, expired, out)),
-        View::Terms => terms::render(subject, expired, out),
-        View::Wrap => wrap::render(subject, expired, out),
-        View::Shape => shape::render(subject, expired, out),
-        View::Jq(filter) => jq::render(filter, subject, expired, out),
-        View::Pretty => pretty::render(subject, expired, out),
-        View::Meta => meta::render(subject, out),
-        View::Ref => reference::render(subject, out),
-        View::Envelope => envelope::render(subject, expired, out),
-        View::Handle => handle::render(subject, out),
-        View::Preview => preview::render(subject, out),
+        Shows::Lines => text_only(subject, out, |out| view.write(subject, expired, out)),
+        Shows::Facts | Shows::Text => view.write(subject, expired, out),
     }
 }
 
-/// Lets lines out, unless a NUL byte in them shows that they are none.
+/// Writes lines unless they hold a NUL byte, which text does not.
 ///
-/// The analysis may have seen less than what is shown; this needs nothing but what is shown.
+/// The analysis may have seen less than these lines, so they are searched themselves.
 fn text_only(
     subject: &Subject<'_>,
     out: &mut dyn Write,
@@ -363,28 +187,6 @@ fn text_only(
     }
     out.write_all(&text)?;
     Ok(rendered)
-}
-
-/// Whether a view says in its own form what is redacted in it: its first line is not free.
-fn counts_itself(view: &View) -> bool {
-    matches!(
-        view,
-        View::Summary
-            | View::Pretty
-            | View::Meta
-            | View::Ref
-            | View::Envelope
-            | View::Handle
-            | View::Preview
-    )
-}
-
-/// Whether bytes of the artifact go out as they are.
-fn prints_content(view: &View) -> bool {
-    !matches!(
-        view,
-        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle | View::Preview
-    )
 }
 
 #[cfg(test)]

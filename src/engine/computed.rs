@@ -21,6 +21,7 @@ use crate::engine::sync::atomic::AtomicU64;
 use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::model::Component;
 use crate::view::Query;
+use crate::view::RenderCost;
 use crate::view::View;
 
 /// The input of which any view takes less time than waking another thread is worth, in bytes.
@@ -63,14 +64,14 @@ impl Recipe {
 
     /// Returns true if a program of its reader's is run: however small the input, it may take long.
     fn runs_filter(&self) -> bool {
-        matches!(self, Self::View(view) if matches!(**view, View::Jq(_)))
+        matches!(self, Self::View(view) if view.cost() == RenderCost::Program)
     }
 
     /// Returns true if computing it from `input` bytes takes less time than waking another thread
     /// is worth.
     fn is_quick(&self, input: u64) -> bool {
         match self {
-            Self::View(view) => input <= QUICK || matches!(**view, View::Page(_)),
+            Self::View(view) => input <= QUICK || view.cost() == RenderCost::Constant,
             Self::Manifest
             | Self::Messages
             | Self::Ignore

@@ -23,7 +23,6 @@ use crate::model::Component;
 use crate::model::Counts;
 use crate::model::Record;
 use crate::store::Store;
-use crate::view::View;
 
 /// How long counts stay in memory alone.
 const UNSAVED: Duration = Duration::from_secs(5);
@@ -176,7 +175,7 @@ struct CountedAs {
 
 fn counted_as(of: &Computed) -> Option<CountedAs> {
     let (view, stands_in) = match &of.recipe {
-        Recipe::View(view) => (view.kind(), stands_in(view)),
+        Recipe::View(view) => (view.kind(), view.is_stand_in()),
         Recipe::Search(_) => ("search", false),
         _ => return None,
     };
@@ -201,9 +200,4 @@ fn tokens_of(open: &OpenText, seen: u64) -> u64 {
 fn share(tokens: u64, part: u64, whole: u64) -> u64 {
     let share = u128::from(tokens) * u128::from(part) / u128::from(whole.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)
-}
-
-/// Returns true for views that are made to go to a model in place of the output.
-fn stands_in(view: &View) -> bool {
-    matches!(view, View::Summary | View::Envelope | View::Handle | View::Preview)
 }

@@ -73,7 +73,7 @@ impl Engine {
             },
             Recipe::Search(query) => self.search(of, query, again),
             Recipe::Readme => Ok(ViewText::of(view::readme(&self.options.root()).into_bytes())),
-            Recipe::Ignore => Ok(ViewText::of(view::ignore().as_bytes().to_vec())),
+            Recipe::Ignore => Ok(ViewText::of(view::ignore().into_bytes())),
             Recipe::Manifest => self.show_manifest(of.base.dir()?),
             Recipe::Removed(name) => self.show_removed(of.base.dir()?, name),
             Recipe::Messages => self.show_messages(of.base.dir()?, &of.version),
@@ -95,12 +95,12 @@ impl Engine {
         if again && of.version != file.version(self, &snapshot)? {
             return Err(EngineError::Stale);
         }
-        let may_go_on = !again && view.goes_on();
+        let may_go_on = !again && view.shows_beginning();
         let mut shown =
             FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
         let mut facts = self.facts(&shown.snapshot)?;
         of.tool.get_or_init(|| facts.record.said.tool_name().map(String::into_boxed_str));
-        if !needs_analysis(view) {
+        if view.may_be_cached() {
             shown.key = self.cache_key(&shown.snapshot, &facts.limits, view);
         }
         if let Some(cached) = shown.key.as_ref().and_then(|key| ViewText::cached(&self.cache, key))
@@ -129,7 +129,7 @@ impl Engine {
         facts: &mut Facts,
     ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
         let expired = deadline(self.options.view_deadline);
-        let (needs_all, is_log) = (needs_analysis(shown.view), shown.file.is_log());
+        let (needs_all, is_log) = (shown.view.needs_analysis(), shown.file.is_log());
         let (file, size) = (Arc::clone(&shown.snapshot.file), shown.snapshot.length);
         let mut known = if needs_all || is_log {
             self.analysis(shown.file, &file, Some(&facts.record), &expired)?
@@ -212,7 +212,7 @@ impl Engine {
             }
             let permit = self.late.take()?;
             Counters::add(&self.counters.views_out_of_time, 1);
-            of.give_beginning(spool.beginning(view::goes_on().to_owned()));
+            of.give_beginning(spool.beginning(view::beginning_notice().to_owned()));
             Some(permit)
         };
         let goes_on = || {
@@ -284,24 +284,5 @@ fn without_places(analysis: &Analysis) -> Analysis {
         repeated: Vec::new(),
         sections: Sections::default(),
         ..analysis.clone()
-    }
-}
-
-/// Returns true for views that speak of the whole content; the others look at what they show.
-fn needs_analysis(view: &View) -> bool {
-    match view {
-        View::Summary | View::Meta | View::Ref | View::Envelope | View::Handle => true,
-        View::Tail
-        | View::Head
-        | View::Lines(_)
-        | View::Page(_)
-        | View::Grep(_)
-        | View::Errors
-        | View::Terms
-        | View::Pretty
-        | View::Wrap
-        | View::Shape
-        | View::Jq(_)
-        | View::Preview => false,
     }
 }

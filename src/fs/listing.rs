@@ -25,11 +25,11 @@ use crate::store::DirEntry;
 use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::view::Derived;
-use crate::view::LISTED;
 use crate::view::PageNumber;
 use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
+use crate::view::listed;
 use crate::view::readings;
 
 /// One name of a listing, and where the next one begins.
@@ -159,7 +159,7 @@ fn names_that_hide_views(entries: &[DirEntry]) -> Vec<OsString> {
 
 /// Lists the views of `name` that no real file hides.
 fn list_views(name: &OsStr, taken: &[OsString], names: &mut Vec<ListedName>) {
-    for (suffix, derived) in LISTED {
+    for (suffix, derived) in listed() {
         let mut view = name.to_owned();
         view.push(suffix);
         if taken.binary_search(&view).is_err() {

@@ -29,7 +29,7 @@ pub fn names(data: &[u8]) {
     }
     let artifact = Artifact::new(content);
     beside(name);
-    for dir in [ViewDir::Grep, ViewDir::Lines, ViewDir::Jq, ViewDir::Pages] {
+    for dir in ViewDir::ALL.iter().copied() {
         if let Some(reading) = dir.child(name) {
             inside(dir, &reading, &artifact, content);
         }

@@ -1,9 +1,10 @@
-//! What stands in for bytes that are not text.
+//! The replacement for bytes that are not text.
 
 use crate::model::Subject;
 use crate::view::number::counted;
 
-/// The line that a view of lines shows: what the artifact is, and where.
+/// Returns the line that views of lines show instead: the type, the size and the path of the
+/// artifact.
 pub(super) fn notice(subject: &Subject<'_>) -> String {
     format!(
         "# not text ({}, {}), so nothing follows. The bytes: {}\n",

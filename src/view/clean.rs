@@ -1,17 +1,17 @@
-//! Text of a program as a reader can be shown it: no control characters, no endless lines.
+//! Text of a program, made safe to show: no control characters, no endless lines.
 
 use bstr::ByteSlice as _;
 
-/// One line, or as much of it as fits.
+/// A line, or as much of it as fits.
 pub(super) struct Cleaned {
     pub(super) text: String,
-    /// Bytes of the original that `text` stands for.
+    /// Bytes of the original that `text` shows.
     pub(super) used: usize,
 }
 
 /// Cleans `raw` until `chars` characters or `bytes` bytes are reached.
 ///
-/// Terminal escapes are left out, other control characters shown as their symbols (U+2400 and
+/// Terminal escapes are left out. Other control characters are shown as their symbols (U+2400 and
 /// following), bytes that are not UTF-8 as U+FFFD. Tabs stay.
 pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     let mut text = String::new();
@@ -35,8 +35,8 @@ pub(super) fn clean(raw: &[u8], chars: usize, bytes: usize) -> Cleaned {
     Cleaned { text, used }
 }
 
-/// `raw` as a reader can be shown it in one line: without terminal escapes, control characters as
-/// their symbols; the first `chars` characters of that.
+/// Returns `raw` in one line that is safe to show: without terminal escapes, with control
+/// characters as their symbols, and at most `chars` characters of that.
 pub fn line(raw: &str, chars: usize) -> String {
     clean(raw.as_bytes(), chars, usize::MAX).text
 }
@@ -51,7 +51,8 @@ fn symbol(c: char) -> char {
     }
 }
 
-/// Bytes of the terminal escape that `raw` begins with: a colour, a cursor movement, a title.
+/// Returns the length of the terminal escape that `raw` begins with: a colour, a cursor movement, a
+/// title.
 fn escape_length(raw: &[u8]) -> usize {
     match raw {
         [0x1b, b'[', rest @ ..] => {
@@ -64,7 +65,7 @@ fn escape_length(raw: &[u8]) -> usize {
     }
 }
 
-/// Up to BEL or ESC `\`; nothing where neither comes.
+/// Returns the length up to and including BEL or ESC `\`, or 0 if neither comes.
 fn title_length(rest: &[u8]) -> usize {
     let end = rest.iter().position(|byte| matches!(byte, 0x07 | 0x1b));
     match end.map(|end| (end, &rest[end..])) {

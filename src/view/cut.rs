@@ -1,13 +1,13 @@
-//! Lines of a stand-in that would be too long.
+//! Long lines of a stand-in.
 
 use crate::model::Limits;
 use crate::view::clean::clean;
 use crate::view::number::grouped;
 
-/// Characters kept for the words that name a cut.
+/// Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;
 
-/// `line`, cut where it has too many characters; then it says at which column.
+/// Returns `line`, cut if it has too many characters. A cut names its column.
 pub(super) fn line(line: &str) -> String {
     let whole = clean(line.as_bytes(), Limits::LINE_CHARS, usize::MAX);
     if whole.used == line.len() {

@@ -1,10 +1,10 @@
 //! `.envelope.json`: an output in the common protocol of tool responses.
 //!
-//! `status`, `data`, `text`, `stats`, `context` and `error` stand at the top level (`formats.md`,
-//! section 2). What does not fit is shown in part ([`kept`]); a response of the protocol keeps what
-//! it says of itself ([`response`]); `text` says how to go on ([`words`]).
+//! `status`, `data`, `text`, `stats`, `context` and `error` are at the top level (`formats.md`,
+//! section 2). An output that does not fit is shown in part ([`mod@preview`]), a response of the
+//! protocol keeps its own members ([`response`]), and `text` tells how to go on ([`words`]).
 
-mod kept;
+mod preview;
 mod response;
 mod words;
 
@@ -21,17 +21,17 @@ use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::kind;
 use crate::view::number::counted;
-use kept::Kept;
-use response::Found;
+use preview::EnvelopePreview;
+use response::Recognized;
 use response::Response;
-use response::Status;
+use response::ResponseStatus;
 
 /// Bytes copied at once.
 const BLOCK: usize = 256 << 10;
-/// Most bytes of a preview, whatever the limits say.
-pub(super) const PREVIEW_BYTES: u64 = Kept::MOST_BYTES;
+/// Most bytes of a preview, whatever the limits are.
+pub(super) const PREVIEW_BYTES: u64 = EnvelopePreview::MOST_BYTES;
 
-/// What stands in the place of an output.
+/// The stand-in for an output.
 pub(super) enum Envelope {
     /// The output itself: a response that fits, or one that asks to be left as it is.
     Untouched,
@@ -39,16 +39,16 @@ pub(super) enum Envelope {
     Wrapped {
         /// Valid JSON, and a newline.
         text: String,
-        /// Whether it would be the same with more time.
+        /// True if more time would not change it.
         whole: bool,
     },
 }
 
-/// The members, in the order they are written.
+/// The members of an envelope, in the order in which they are written.
 #[derive(Serialize)]
-struct Written<'a> {
-    status: Status,
-    data: Data<'a>,
+struct EnvelopeJson<'a> {
+    status: ResponseStatus,
+    data: EnvelopeData<'a>,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<&'a RawValue>,
@@ -59,11 +59,11 @@ struct Written<'a> {
 }
 
 #[derive(Serialize)]
-struct Data<'a> {
+struct EnvelopeData<'a> {
     truncated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncation: Option<Truncation<'a>>,
-    /// How many secrets are masked in the envelope, by name.
+    /// The number of masked secrets in the envelope, by name.
     #[serde(skip_serializing_if = "Tally::is_empty")]
     redacted: Tally,
     preview: String,
@@ -74,7 +74,7 @@ struct Truncation<'a> {
     direction: Direction,
     max_lines: u64,
     max_bytes: u64,
-    /// `null` where there was no time to count them.
+    /// `null` if there was no time to count them.
     original_lines: Option<u64>,
     original_bytes: u64,
     kept_lines: u64,
@@ -82,13 +82,13 @@ struct Truncation<'a> {
     full_output_path: &'a str,
 }
 
-/// Whether an output passes the limits of the protocol.
+/// Returns true if an output passes the limits of the protocol.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     let limits = subject.limits;
     subject.analysis.lines > limits.max_lines || subject.size() > limits.max_bytes
 }
 
-/// Writes the envelope, for a reader whose tools are not known.
+/// Writes the envelope, for a reader whose tools are unknown.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -103,19 +103,19 @@ pub(super) fn render(
     }
 }
 
-/// The envelope for a reader who has `tools`; where none are declared, they are not known.
+/// Returns the envelope for a reader who has `tools`. If none are declared, they are unknown.
 pub(super) fn of(
     subject: &Subject<'_>,
     tools: &[String],
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Envelope> {
     let counted = subject.analysis.bytes == subject.content.len();
-    let over = is_over(subject) || !counted || subject.content.len() > Kept::MOST_BYTES;
+    let over = is_over(subject) || !counted || subject.content.len() > EnvelopePreview::MOST_BYTES;
     let (response, whole) = match response::read(subject, expired)? {
-        Found::Response(response) if response.skip || !over => return Ok(Envelope::Untouched),
-        Found::Response(response) => (Some(response), true),
-        Found::Other => (None, true),
-        Found::OutOfTime => (None, false),
+        Recognized::Response(response) if response.skip || !over => return Ok(Envelope::Untouched),
+        Recognized::Response(response) => (Some(response), true),
+        Recognized::Other => (None, true),
+        Recognized::OutOfTime => (None, false),
     };
     let text = written(subject, response.as_ref(), tools, over)?;
     Ok(Envelope::Wrapped { text, whole })
@@ -130,9 +130,9 @@ fn written(
     let (content, limits, path) = (subject.content, subject.limits, subject.place.file());
     let lines = Some(subject.analysis.lines).filter(|_| subject.analysis.bytes == content.len());
     let kept = match lines {
-        _ if subject.analysis.is_binary() => Kept::none(content, lines),
-        Some(lines) if !over => Kept::all(content, lines)?,
-        _ => Kept::some(content, lines, limits)?,
+        _ if subject.analysis.is_binary() => EnvelopePreview::none(content, lines),
+        Some(lines) if !over => EnvelopePreview::all(content, lines)?,
+        _ => EnvelopePreview::some(content, lines, limits)?,
     };
     let truncation = over.then(|| Truncation {
         direction: limits.direction,
@@ -145,10 +145,15 @@ fn written(
         full_output_path: &path,
     });
     let redacted = Tally::default();
-    let mut written = Written {
+    let mut written = EnvelopeJson {
         status: status(response, over),
         text: words::text(subject, response, &kept, tools, over),
-        data: Data { truncated: over, truncation, redacted, preview: preview(subject, kept) },
+        data: EnvelopeData {
+            truncated: over,
+            truncation,
+            redacted,
+            preview: preview(subject, kept),
+        },
         stats: response.and_then(|response| response.stats.as_deref()),
         context: response.and_then(|response| response.context.as_deref()),
         error: response.and_then(|response| response.error.as_deref()),
@@ -159,17 +164,17 @@ fn written(
     Ok(serde_json::to_string(&written)? + "\n")
 }
 
-fn status(response: Option<&Response>, over: bool) -> Status {
+fn status(response: Option<&Response>, over: bool) -> ResponseStatus {
     match response.map(|response| response.status) {
-        Some(Status::Error) => Status::Error,
-        _ if over => Status::Partial,
+        Some(ResponseStatus::Error) => ResponseStatus::Error,
+        _ if over => ResponseStatus::Partial,
         Some(status) => status,
-        None => Status::Success,
+        None => ResponseStatus::Success,
     }
 }
 
-/// What is shown: of what is not text, what it is.
-fn preview(subject: &Subject<'_>, kept: Kept) -> String {
+/// Returns the text to show, or the type and size of an output that is not text.
+fn preview(subject: &Subject<'_>, kept: EnvelopePreview) -> String {
     if !subject.analysis.is_binary() {
         return kept.text();
     }
@@ -177,7 +182,7 @@ fn preview(subject: &Subject<'_>, kept: Kept) -> String {
     format!("[not text: {}, {bytes}]", kind::brief(subject.analysis))
 }
 
-/// Hands an output on as it is. Half of one would be no JSON, so there is none where time runs out.
+/// Copies an output as it is. Half of one would not be JSON, so it fails if time runs out.
 fn copy(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,

@@ -1,9 +1,10 @@
-//! `.errors`: the lines that look like errors, each with what stands around it.
+//! `.errors`: the lines that look like errors, each with the lines around it.
 //!
-//! Printed as `rg -n -C3` prints matches. A stack trace is shown whole up to a bound. Where not all
-//! fits, of the lines that differ in numbers alone the first is shown, and how many more there are.
+//! They are printed as `rg -n -C3` prints matches. A stack trace is shown whole, up to a limit. If
+//! not everything fits, the first of the lines that differ only in numbers is shown, with the
+//! number of the others.
 
-mod census;
+mod index;
 mod nearby;
 mod notice;
 mod print;
@@ -17,54 +18,54 @@ use crate::model::Content;
 use crate::model::Subject;
 use crate::view::RenderError;
 use crate::view::Rendered;
-use census::Census;
-use notice::Notices;
-use notice::Shown;
-use print::Print;
+use index::ErrorIndex;
+use notice::Coverage;
+use notice::ErrorNotices;
+use print::ParagraphPrinter;
 
-/// Writes what is found.
+/// Writes the error lines.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    let census = Census::take(subject.content, expired)?;
-    let notices = Notices { subject, census: &census };
+    let index = ErrorIndex::build(subject.content, expired)?;
+    let notices = ErrorNotices { subject, index: &index };
     let rendered = |notice: String| Rendered {
         notice: (!notice.is_empty()).then_some(notice),
-        whole: census.stopped.is_none(),
+        whole: index.stopped.is_none(),
     };
-    if census.has_all() {
-        let mut print = Print::new(subject.content, &census, out);
-        census.kept.iter().try_for_each(|seen| print.show(seen, None))?;
+    if index.has_all() {
+        let mut print = ParagraphPrinter::new(subject.content, &index, out);
+        index.kept.iter().try_for_each(|seen| print.show(seen, None))?;
         print.end_paragraph()?;
-        let notice = notices.text(Shown::All, print.windowed);
+        let notice = notices.text(Coverage::All, print.windowed);
         if print.page.fits(subject.view_bytes().saturating_sub(notice.len())) {
             print.page.flush()?;
             return Ok(rendered(notice));
         }
     }
-    let mut print = Print::new(subject.content, &census, out);
-    for seen in first_of_each(subject.content, &census)? {
-        print.show(seen, census.begins(seen))?;
+    let mut print = ParagraphPrinter::new(subject.content, &index, out);
+    for seen in first_of_each(subject.content, &index)? {
+        print.show(seen, index.begins(seen))?;
     }
     print.end_paragraph()?;
     let longest = notices.longest(print.windowed);
     let cut = print.page.fit(subject.view_bytes().saturating_sub(longest));
     print.page.flush()?;
-    Ok(rendered(notices.text(cut.map_or(Shown::Kinds, Shown::Part), print.windowed)))
+    Ok(rendered(notices.text(cut.map_or(Coverage::Kinds, Coverage::Part), print.windowed)))
 }
 
-/// The first error line of each kind, with those above that it belongs to.
-fn first_of_each<'c>(content: &dyn Content, census: &'c Census) -> io::Result<Vec<&'c Seen>> {
+/// Returns the first error line of each kind, with the error lines above that it belongs to.
+fn first_of_each<'c>(content: &dyn Content, index: &'c ErrorIndex) -> io::Result<Vec<&'c Seen>> {
     let mut chosen: Vec<&Seen> = Vec::new();
-    for (at, seen) in census.kept.iter().enumerate() {
-        if census.begins(seen).is_none() {
+    for (at, seen) in index.kept.iter().enumerate() {
+        if index.begins(seen).is_none() {
             continue;
         }
         let done = chosen.last().map_or(0, |last| last.at.line);
         let mut above = vec![seen];
-        for before in census.kept[..at].iter().rev().take_while(|before| before.at.line > done) {
+        for before in index.kept[..at].iter().rev().take_while(|before| before.at.line > done) {
             let too_far = seen.at.line - before.at.line > trace::LONGEST as u64;
             let below = above[above.len() - 1];
             if too_far || !nearby::belong_together(content, before, below)? {

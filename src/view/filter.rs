@@ -13,36 +13,37 @@ use crate::view::range;
 
 /// A filter: some of jq's options, and a program.
 ///
-/// Options come first, each followed by a space. Whatever is no option begins the program; `--` ends
-/// the options where that would go wrong. Names are decoded as those of a [`Query`](super::Query).
+/// Options come first, each followed by a space. The program begins with the first word that is not
+/// an option; `--` ends the options for a program that looks like one. Names are decoded as those
+/// of a [`Query`](super::Query).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Filter {
     options: FilterOptions,
     program: Vec<u8>,
 }
 
-/// What is said of a filter before it.
+/// The options of a filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
 pub(super) struct FilterOptions {
-    /// `-r`: strings as they are, not as JSON.
+    /// `-r`: print strings as they are, not as JSON.
     pub(super) raw: bool,
-    /// `-c`: each result on one line.
+    /// `-c`: print each result on one line.
     pub(super) compact: bool,
-    /// `-s`: all values in one array.
+    /// `-s`: read all values into one array.
     pub(super) slurp: bool,
-    /// `-n`: the input is null; `inputs` has the values.
+    /// `-n`: use null as the input; `inputs` has the values.
     pub(super) null_input: bool,
-    /// `-S`: keys in order.
+    /// `-S`: sort keys.
     pub(super) sorted: bool,
-    /// `-m`: so many results at most; 0 lifts the limit on their size.
+    /// `-m`: stop after this many results. 0 lifts the limit on their size.
     pub(super) max: Option<u64>,
-    /// `--from`: the values from this line on.
+    /// `--from`: read the values from this line on.
     pub(super) from: Option<u64>,
 }
 
 impl Filter {
-    /// Reads a name; none where it is one that programs look up by themselves.
+    /// Reads a name. Returns none if programs look it up by themselves.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
         let bytes = name.as_bytes();
         if bytes.is_empty() || bytes.len() > LONGEST || probe::is_probe(bytes) {
@@ -62,7 +63,7 @@ impl Filter {
         Some(Self { options, program: rest.to_vec() })
     }
 
-    /// What a path says after `X.jq/` for `program`.
+    /// Returns the name of a filter that is `program` without options.
     pub(super) fn name_of(program: &str) -> String {
         let options = FilterOptions::default();
         Self { options, program: program.as_bytes().to_vec() }.to_string()
@@ -72,23 +73,23 @@ impl Filter {
         &self.options
     }
 
-    /// The program; empty, it is jq's `.`.
+    /// Returns the program. An empty one is jq's `.`.
     pub(super) fn program(&self) -> String {
         let program = String::from_utf8_lossy(&self.program);
         if program.trim().is_empty() { ".".to_owned() } else { program.into_owned() }
     }
 
-    /// The same filter on the values from `line` on.
+    /// Returns the same filter on the values from `line` on.
     pub(super) fn from(&self, line: u64) -> Self {
         Self { options: FilterOptions { from: Some(line), ..self.options.clone() }, ..self.clone() }
     }
 
-    /// Whether the size of all results together has a limit.
+    /// Returns true if the total size of the results has a limit.
     pub(super) fn is_cut(&self) -> bool {
         self.options.max.is_none()
     }
 
-    /// The same filter for at most `max` results; 0 lifts the limit on their size too.
+    /// Returns the same filter for at most `max` results. 0 also lifts the limit on their size.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: FilterOptions { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }
@@ -100,7 +101,7 @@ impl Filter {
         if is_taken { self.spelled(true, b"%/.") } else { plain }
     }
 
-    /// `marked`: the options end with `--`.
+    /// Returns the name, with the bytes `which` escaped. If `marked`, the options end with `--`.
     fn spelled(&self, marked: bool, which: &[u8]) -> Vec<u8> {
         let mut name = self.options.to_string().into_bytes();
         name.extend_from_slice(if marked { b"-- " } else { b"" });
@@ -116,7 +117,7 @@ impl fmt::Display for Filter {
 }
 
 impl FilterOptions {
-    /// Takes one word, where it is an option; says whether it ends them.
+    /// Takes one word if it is an option. Returns the new options, and true if the word ends them.
     fn with_word(&self, word: &[u8]) -> Option<(Self, bool)> {
         let word = str::from_utf8(word).ok()?;
         let mut options = self.clone();
@@ -170,7 +171,7 @@ fn count(text: &str) -> Option<u64> {
     if text == "0" { Some(0) } else { range::number(text) }
 }
 
-/// As a name begins: each option with a space after it.
+/// Prints options as a name begins: each with a space after it.
 impl fmt::Display for FilterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(from) = self.from {
@@ -194,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// The canonical name, and the program.
+    /// Returns the canonical name, and the program.
     fn read(name: &str) -> (String, String) {
         let filter = Filter::parse(OsStr::new(name)).unwrap();
         (filter.to_string(), filter.program())

@@ -22,7 +22,7 @@ use crate::view::View;
 use crate::view::render;
 use crate::view::run_filter;
 
-/// Runs filters right here: those of tests do no harm.
+/// Runs filters in this process: those of tests do no harm.
 struct InProcess;
 
 impl Filters for InProcess {
@@ -47,7 +47,7 @@ impl Filters for InProcess {
     }
 }
 
-/// An artifact, `/ctx/c7/artifacts/tool/9f3k.txt` unless said otherwise.
+/// An artifact, by default at `/ctx/c7/artifacts/tool/9f3k.txt`.
 pub(super) struct Fixture {
     pub(super) bytes: Vec<u8>,
     pub(super) analysis: Analysis,
@@ -58,7 +58,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// Analyses `bytes` in the plainest way: no JSON, no errors.
+    /// Analyses `bytes` in the simplest way: no JSON, no errors.
     pub(super) fn new(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let analysis = analysis(&bytes);
@@ -97,7 +97,7 @@ impl Fixture {
         }
     }
 
-    /// What was written, and what was said of it.
+    /// Returns the text that was written, and the result of rendering.
     pub(super) fn render(&self, view: &View) -> Result<(Vec<u8>, Rendered), RenderError> {
         self.render_until(view, &|| false)
     }
@@ -112,7 +112,7 @@ impl Fixture {
         Ok((out, rendered))
     }
 
-    /// The whole view as a reader sees it.
+    /// Returns the whole view as a reader sees it.
     pub(super) fn bytes(&self, view: &View) -> Vec<u8> {
         let (body, rendered) = self.render(view).unwrap();
         [rendered.notice.unwrap_or_default().into_bytes(), body].concat()

@@ -1,18 +1,19 @@
-//! `.grep/<query>`: what `rg -n <query>` prints.
+//! `.grep/<query>`: the output of `rg -n <query>`.
 //!
-//! The searching is ripgrep's own. What is ours: lines too long for memory or for a reader are
-//! searched in overlapping pieces and shown as windows (`fold`, `window`), a result too large for a
-//! reader is cut where it can be taken up again (`page`), and first lines say so (`notice`).
+//! The searching is ripgrep's own. This module adds three things: lines that are too long for
+//! memory or for a reader are searched in overlapping pieces and shown as windows (`fold`,
+//! `window`); a result that is too large for a reader is cut where a later search can go on
+//! (`page`); and first lines tell the reader so (`notice`).
 
-mod ahead;
+mod chunk;
 mod corpus;
 mod fold;
 pub(super) mod notice;
 pub(super) mod page;
 mod pattern;
+mod prefilter;
+mod read_ahead;
 mod report;
-mod stretch;
-mod survey;
 pub(super) mod window;
 
 use std::io;
@@ -27,35 +28,35 @@ use crate::model::Subject;
 use crate::view::Query;
 use crate::view::RenderError;
 use crate::view::Rendered;
+use crate::view::position::TextPosition;
 use crate::view::query::Options;
-use crate::view::query::Position;
 use crate::view::scan;
-use crate::view::scan::Found;
+use crate::view::scan::LineStart;
 pub use corpus::Corpus;
 pub use corpus::Directory;
 pub use corpus::Loaded;
 pub use corpus::render as render_many;
 
-use ahead::Ahead;
-use ahead::Seek;
-use ahead::Sizes;
-use fold::Folded;
-use fold::Trace;
-use notice::Ending;
+use fold::FoldedReader;
+use fold::LineMap;
+use notice::SearchOutcome;
 use page::Page;
-use report::Report;
+use read_ahead::ReadAhead;
+use read_ahead::ReadAheadSizes;
+use read_ahead::SearchSpec;
+use report::MatchReport;
 
-/// Memory for lines that a match may still need as context.
+/// Bytes of memory for lines that a match may still need as context.
 const CONTEXT_BYTES: usize = 64 << 20;
 
-/// Writes what the search finds.
+/// Writes the matches of `query` in `subject`.
 pub(super) fn render(
     query: &Query,
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    search(query, subject, expired, out, Sizes::default())
+    search(query, subject, expired, out, ReadAheadSizes::default())
 }
 
 fn search(
@@ -63,46 +64,50 @@ fn search(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
-    sizes: Sizes,
+    sizes: ReadAheadSizes,
 ) -> Result<Rendered, RenderError> {
     let pattern = pattern::build(query)?;
-    let trace = match start(subject.content, query.options().from, expired)? {
-        Start::At(trace) => trace,
-        Start::Beyond => return Ok(Rendered::plain()),
-        Start::OutOfTime(offset) => return Ok(notice::no_start(query, subject, offset)),
+    let line_map = match start(subject.content, query.options().from, expired)? {
+        SearchStart::At(line_map) => line_map,
+        SearchStart::Beyond => return Ok(Rendered::plain()),
+        SearchStart::OutOfTime(offset) => return Ok(notice::no_start(query, subject, offset)),
     };
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
-    let mut report = Report::new(&pattern.matcher, query.options(), &trace, page);
-    let seek = Seek { matcher: &pattern.matcher, options: query.options(), sizes };
-    let crowded = report_on(subject.content, seek, expired, &mut report)?;
-    let ending = Ending { fallback: pattern.fallback, out_of_time: trace.out_of_time(), crowded };
-    Ok(notice::finish(query, subject, &trace, report, &ending, expired)?)
+    let mut report = MatchReport::new(&pattern.matcher, query.options(), &line_map, page);
+    let spec = SearchSpec { matcher: &pattern.matcher, options: query.options(), sizes };
+    let out_of_memory = report_on(subject.content, spec, expired, &mut report)?;
+    let outcome = SearchOutcome {
+        fallback: pattern.fallback,
+        out_of_time: line_map.out_of_time(),
+        out_of_memory,
+    };
+    Ok(notice::finish(query, subject, &line_map, report, &outcome, expired)?)
 }
 
-/// Searches `content` from where the trace of `report` begins. Whether it had to stop early because
-/// lines and context together pass what memory there is.
+/// Searches `content` from the start of the line map of `report`. Returns true if the search
+/// stopped early because lines and their context did not fit into memory.
 fn report_on(
     content: &dyn Content,
-    seek: Seek<'_>,
+    spec: SearchSpec<'_>,
     expired: &dyn Fn() -> bool,
-    report: &mut Report<'_>,
+    report: &mut MatchReport<'_>,
 ) -> io::Result<bool> {
-    let trace = report.trace();
+    let line_map = report.line_map();
     let searched = std::thread::scope(|scope| {
-        let ahead = Ahead::start(scope, content, trace.offset(), seek, expired);
-        let text = Folded::new(content, ahead, trace, expired);
-        searcher(seek.options).search_reader(seek.matcher, text, &mut *report)
+        let ahead = ReadAhead::start(scope, content, line_map.offset(), spec, expired);
+        let text = FoldedReader::new(content, ahead, line_map, expired);
+        searcher(spec.options).search_reader(spec.matcher, text, &mut *report)
     });
-    let crowded = match searched {
+    let out_of_memory = match searched {
         Ok(()) => false,
-        Err(error) if trace.failed() || report.page.failed() => return Err(error),
-        // What else fails is the limit on memory.
+        Err(error) if line_map.failed() || report.page.failed() => return Err(error),
+        // Any other failure is the limit on memory.
         Err(_) => true,
     };
-    if trace.out_of_time() || crowded {
-        trace.settle(content)?;
+    if line_map.out_of_time() || out_of_memory {
+        line_map.settle(content)?;
     }
-    Ok(crowded)
+    Ok(out_of_memory)
 }
 
 fn searcher(options: &Options) -> Searcher {
@@ -120,33 +125,33 @@ fn searcher(options: &Options) -> Searcher {
         .build()
 }
 
-/// Where a search begins.
-enum Start {
-    At(Trace),
+/// The place where a search begins.
+enum SearchStart {
+    At(LineMap),
     Beyond,
     OutOfTime(u64),
 }
 
 fn start(
     content: &dyn Content,
-    from: Option<Position>,
+    from: Option<TextPosition>,
     expired: &dyn Fn() -> bool,
-) -> io::Result<Start> {
-    let from = from.unwrap_or(Position { line: 1, column: 1 });
+) -> io::Result<SearchStart> {
+    let from = from.unwrap_or(TextPosition { line: 1, column: 1 });
     Ok(match scan::line_start(content, from.line, expired)? {
-        Found::At(0) if from.column == 1 && content.bytes(0, 3)? == BOM => {
-            Start::At(Trace::new(3, from, 3))
+        LineStart::At(0) if from.column == 1 && content.bytes(0, 3)? == BOM => {
+            SearchStart::At(LineMap::new(3, from, 3))
         }
-        Found::At(offset) => {
+        LineStart::At(offset) => {
             let column = from.column - 1;
-            Start::At(Trace::new(offset.saturating_add(column), from, 0))
+            SearchStart::At(LineMap::new(offset.saturating_add(column), from, 0))
         }
-        Found::Beyond => Start::Beyond,
-        Found::OutOfTime(offset) => Start::OutOfTime(offset),
+        LineStart::Beyond => SearchStart::Beyond,
+        LineStart::OutOfTime(offset) => SearchStart::OutOfTime(offset),
     })
 }
 
-/// The mark of UTF-8 that some programs put first; ripgrep does not take it for text either.
+/// The byte order mark of UTF-8. Like ripgrep, searches do not treat it as text.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 #[cfg(test)]

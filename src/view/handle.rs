@@ -1,4 +1,4 @@
-//! `.handle`: what a host with the `tool_output` tool hands the model.
+//! `.handle`: the stand-in that a host with the `tool_output` tool hands the model.
 
 use std::io;
 use std::io::Write;
@@ -9,15 +9,14 @@ use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::cut;
 
-/// Whether an output passes the limits of such a host.
+/// Returns true if an output passes the limits of such a host.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     let (limits, tokens) = (subject.limits, subject.analysis.tokens);
     subject.size() > limits.tool_response_max_bytes
         || limits.token_budget.is_some_and(|budget| tokens > budget)
 }
 
-/// Writes the text of `formats.md`, section 3. Of an output that is not too large it does not say
-/// that it is.
+/// Writes the text of `formats.md`, section 3. It calls an output too large only if it is.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let analysis = subject.analysis;
     let whole = analysis.bytes == subject.content.len();

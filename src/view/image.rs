@@ -1,13 +1,13 @@
-//! How large an image is.
+//! The dimensions of images.
 
 use std::io;
 
 use crate::model::Subject;
 
-/// Bytes in which the size of an image is looked for: previews and colour profiles may stand before it.
+/// Bytes in which the dimensions are looked for. Previews and colour profiles may come before them.
 const HEAD_BYTES: usize = 256 << 10;
 
-/// `800 x 600`, in pixels; none where the artifact is no image, or does not say.
+/// Returns `800 x 600`, in pixels, or none if the artifact is not an image or does not tell.
 pub(super) fn dimensions(subject: &Subject<'_>) -> io::Result<Option<String>> {
     if !subject.analysis.mime.starts_with("image/") {
         return Ok(None);

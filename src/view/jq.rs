@@ -1,19 +1,20 @@
-//! `.jq/<filter>`: what jq prints.
+//! `.jq/<filter>`: the output of jq.
 //!
 //! The language is jaq's. A filter can run for ever, and one that recurses without end takes its
-//! process with it; jaq has no hook between its steps that could prevent either, and evaluating on
-//! a thread contains neither. So [`run_filter`] runs in a process of its own, with limits, that
-//! [`Filters`](crate::model::Filters) starts; here are the two ends of the pipe to it: `feed` finds
-//! the values and sends them, `results` makes a view of the answers, `wire` is the form of both.
+//! process with it. jaq has no hook between its steps that could prevent either, and evaluating on
+//! a thread contains neither. So [`run_filter`] runs in a process of its own, with limits, which
+//! [`Filters`](crate::model::Filters) starts. This module has both ends of the pipe to it: `sender`
+//! finds the values and sends them, `results` makes a view of the answers, and `protocol` defines
+//! the form of both.
 
 mod compile_error;
-mod feed;
 mod notice;
 mod path;
 mod program;
+mod protocol;
 mod results;
 mod select;
-mod wire;
+mod sender;
 
 use std::io::Write;
 use std::sync::atomic::AtomicU64;
@@ -25,24 +26,24 @@ use crate::model::Subject;
 use crate::view::Filter;
 use crate::view::RenderError;
 use crate::view::Rendered;
-use feed::Feeder;
-use notice::Notices;
-use path::Step;
+use notice::FilterNotices;
+use path::PathStep;
+use protocol::Frames;
+use protocol::Request;
 use results::Results;
-use wire::Frames;
-use wire::Request;
+use sender::ValueSender;
 
 pub use program::run_filter;
 
-/// Memory that the process of a filter may have in bytes, the program itself included.
+/// Bytes of memory that the process of a filter may have, including the program itself.
 pub const MEMORY: u64 = 256 << 20;
-/// Bytes kept free for notices, beside the paths in them.
+/// Bytes kept free for notices, without the paths in them.
 const NOTICE_BYTES: usize = 1600;
-/// How many times the size of the content results may have, where the limit is lifted: what is
-/// indented for a reader grows.
+/// The limit on the size of results as a multiple of the size of the content, if the usual limit is
+/// lifted: indented text grows.
 const GROWTH: u64 = 8;
-/// What they may have anyway.
-const LEAST_ROOM: u64 = 16 << 20;
+/// The least value of that limit.
+const LEAST_LIMIT: u64 = 16 << 20;
 
 /// Writes the results of `filter`.
 pub(super) fn render(
@@ -52,33 +53,36 @@ pub(super) fn render(
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     let options = filter.options();
-    // What all values together make has no path.
+    // A filter on all values together has no path.
     let alone = options.slurp || options.null_input;
-    let path = if alone { path::Path::default() } else { path::leading(&filter.program()) };
+    let path = if alone { path::FilterPath::default() } else { path::leading(&filter.program()) };
     let request = request(filter, &path.steps);
     let read = AtomicU64::new(0);
     let feed = |input: &mut dyn Write, stop: &dyn Fn() -> bool| {
         request.write(input)?;
-        let feeder = Feeder::new(subject.content, &path.steps, stop, input);
-        let (passed, sent) = feeder.run(options.from.unwrap_or(1));
+        let sender = ValueSender::new(subject.content, &path.steps, stop, input);
+        let (passed, sent) = sender.run(options.from.unwrap_or(1));
         read.store(passed, Relaxed);
         sent
     };
-    let room = LEAST_ROOM.saturating_add(subject.content.len().saturating_mul(GROWTH));
-    let mut results = Results::new(out, options.max, room);
+    let limit = LEAST_LIMIT.saturating_add(subject.content.len().saturating_mul(GROWTH));
+    let mut results = Results::new(out, options.max, limit);
     let mut frames = Frames::default();
     let ended = subject.filters.run(&feed, expired, &mut |bytes| {
         frames.push(bytes, |tag, text| results.take(tag, text))
     })?;
-    let notices = Notices { filter, subject, ended: &ended, read: read.into_inner() };
+    let notices = FilterNotices { filter, subject, ended: &ended, read: read.into_inner() };
     let notice = finish(&notices, results)?;
     Ok(Rendered { notice, whole: ended != Ended::OutOfTime })
 }
 
-/// Writes what fits, and returns what is to be said.
-fn finish(notices: &Notices<'_>, mut results: Results<'_>) -> Result<Option<String>, RenderError> {
+/// Writes the results that fit, and returns the notices.
+fn finish(
+    notices: &FilterNotices<'_>,
+    mut results: Results<'_>,
+) -> Result<Option<String>, RenderError> {
     let mut notice = notices.text(&results, None);
-    if results.is_crowded(notice.as_ref().map_or(0, String::len)) {
+    if results.overflows(notice.as_ref().map_or(0, String::len)) {
         let paths = 4 * notices.subject.place.file().len() + 2 * notices.filter.to_string().len();
         let cut = results.shorten(Limits::VIEW_BYTES.saturating_sub(NOTICE_BYTES + paths));
         notice = notices.text(&results, Some(cut));
@@ -87,7 +91,7 @@ fn finish(notices: &Notices<'_>, mut results: Results<'_>) -> Result<Option<Stri
     Ok(notice)
 }
 
-fn request(filter: &Filter, steps: &[Step]) -> Request {
+fn request(filter: &Filter, steps: &[PathStep]) -> Request {
     let options = filter.options();
     let rests = steps.iter().map(|step| step.rest.clone());
     Request {

@@ -1,4 +1,4 @@
-//! What an output is, in a word.
+//! The type of an output, in words.
 
 use crate::model::Analysis;
 use crate::model::Encoding;
@@ -6,7 +6,7 @@ use crate::model::Json;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 
-/// `text`, `JSON`, `text/html`, `image/png`.
+/// Returns `text`, `JSON`, `text/html`, `image/png`.
 pub(super) fn brief(analysis: &Analysis) -> &str {
     match analysis.json {
         Json::Document { .. } => "JSON",
@@ -17,7 +17,7 @@ pub(super) fn brief(analysis: &Analysis) -> &str {
     }
 }
 
-/// As `brief`, and what there is to know about it.
+/// Returns the same with details on JSON and encoding.
 pub(super) fn full(analysis: &Analysis) -> String {
     let kind = match &analysis.json {
         Json::Document { .. } => "JSON, valid".to_owned(),

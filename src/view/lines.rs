@@ -12,11 +12,11 @@ use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
 use crate::view::scan;
-use crate::view::scan::Found;
+use crate::view::scan::LineStart;
 
-/// Bytes kept free for a notice, beside the two paths in it.
+/// Bytes kept free for a notice, without the two paths in it.
 const NOTICE_BYTES: usize = 400;
-/// Characters of a long line in one line of a search that shows all of it in parts.
+/// Characters in one line of a search that shows all of a long line in parts.
 const PART_CHARS: usize = 400;
 
 /// Some lines, as many as fit.
@@ -26,11 +26,11 @@ struct Fitted {
 }
 
 enum Extent {
-    /// All that was asked.
+    /// All lines that were asked for.
     All,
-    /// So many whole lines of it.
+    /// The first of them, this many whole lines.
     Lines(u64),
-    /// Part of one line: it alone is too large.
+    /// A part of one line, which alone is too large.
     Part,
 }
 
@@ -54,9 +54,9 @@ pub(super) fn range(
         LineRange::Last(count) => last(subject, count, out),
         LineRange::Between { first, last } => {
             match scan::line_start(subject.content, first, expired)? {
-                Found::At(offset) => forward(subject, offset, (first, last), out),
-                Found::Beyond => Err(RenderError::NotFound),
-                Found::OutOfTime(offset) => Ok(out_of_time(subject, first, offset)),
+                LineStart::At(offset) => forward(subject, offset, (first, last), out),
+                LineStart::Beyond => Err(RenderError::NotFound),
+                LineStart::OutOfTime(offset) => Ok(out_of_time(subject, first, offset)),
             }
         }
     }
@@ -118,7 +118,7 @@ fn fit_first(content: &dyn Content, offset: u64, count: u64, budget: usize) -> i
 fn fit_last(content: &dyn Content, count: u64, budget: usize) -> io::Result<Fitted> {
     let from = content.len().saturating_sub(budget as u64 + 1);
     let mut bytes = content.bytes(from, budget + 1)?;
-    // A newline at the very end closes the last line; it begins none.
+    // A newline at the very end closes the last line and begins none.
     let inner = &bytes[..bytes.len().saturating_sub(1)];
     let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
     let start = memchr::memrchr_iter(b'\n', inner).nth(nth).map(|at| at + 1);
@@ -138,7 +138,7 @@ fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// What fits beside a notice.
+/// Returns the bytes that fit beside a notice.
 fn budget(subject: &Subject<'_>) -> usize {
     subject.view_bytes().saturating_sub(NOTICE_BYTES + 2 * subject.place.file().len())
 }
@@ -222,7 +222,7 @@ fn out_of_time(subject: &Subject<'_>, first: u64, offset: u64) -> Rendered {
     Rendered { notice: Some(notice), whole: false }
 }
 
-/// `lines 8,090-8,112 follow`, `line 7 follows`.
+/// Returns `lines 8,090-8,112 follow`, `line 7 follows`.
 fn following(first: u64, last: u64) -> String {
     if first == last {
         format!("line {} follows", grouped(first))

@@ -1,4 +1,4 @@
-//! The members of a JSON object of any size, by where their values stand.
+//! The members of a JSON object of any size, by the offsets of their values.
 
 use std::io;
 use std::ops::Range;
@@ -7,32 +7,32 @@ use crate::model::Content;
 
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
-/// Bytes of a key that is compared; one with more is none that anybody asks for, even if every
+/// Bytes of a key that are compared. A longer key is none of those asked for, even if every
 /// character of it is escaped.
 const KEY_BYTES: usize = 128;
 
-/// Where the values of some members stand, in the order of the names asked for.
-pub(super) enum Members {
-    /// Of members that are there twice the last counts, as for other readers.
+/// The ranges of the values of some members, in the order of the names asked for.
+pub(super) enum MemberRanges {
+    /// If a member occurs twice, the last one counts, as for most parsers.
     Found(Vec<Option<Range<u64>>>),
-    /// The value is no object.
+    /// The value is not an object.
     NotAnObject,
-    /// There was no time to read it all.
+    /// Time ran out before all was read.
     OutOfTime,
 }
 
-/// Finds the members `names` of the value in `range`, which is known to be JSON.
+/// Finds the members `names` of the value in `range`, which must be JSON.
 pub(super) fn members(
     content: &dyn Content,
     range: Range<u64>,
     names: &[&str],
     expired: &dyn Fn() -> bool,
-) -> io::Result<Members> {
+) -> io::Result<MemberRanges> {
     let mut scan = Scan { found: vec![None; names.len()], names, ..Scan::default() };
     let mut offset = range.start;
     while offset < range.end && !scan.not_an_object {
         if expired() {
-            return Ok(Members::OutOfTime);
+            return Ok(MemberRanges::OutOfTime);
         }
         let length = usize::try_from(range.end - offset).unwrap_or(BLOCK).min(BLOCK);
         let block = content.bytes(offset, length)?;
@@ -42,7 +42,7 @@ pub(super) fn members(
         scan.push(&block, offset);
         offset += block.len() as u64;
     }
-    Ok(if scan.not_an_object { Members::NotAnObject } else { Members::Found(scan.found) })
+    Ok(if scan.not_an_object { MemberRanges::NotAnObject } else { MemberRanges::Found(scan.found) })
 }
 
 #[derive(Default)]
@@ -54,9 +54,9 @@ struct Scan<'a> {
     depth: u64,
     in_text: bool,
     escaped: bool,
-    /// The key that was read last, as it is written.
+    /// The key that was read last, as it is spelled.
     key: Vec<u8>,
-    /// Where the value that is being read begins: after the colon.
+    /// The start of the value that is being read: the byte after the colon.
     value: Option<u64>,
 }
 
@@ -73,7 +73,8 @@ impl Scan<'_> {
         }
     }
 
-    /// A stretch of a string, up to and with its closing quote or an escape.
+    /// Reads a part of a string, up to and including its closing quote or an escape. Returns its
+    /// length.
     fn text(&mut self, rest: &[u8]) -> usize {
         let skipped = usize::from(self.escaped);
         let found = memchr::memchr2(b'"', b'\\', &rest[skipped..]).map(|at| at + skipped);
@@ -138,13 +139,13 @@ mod tests {
     fn found(text: &str) -> Vec<Option<String>> {
         let content: Vec<u8> = text.into();
         match members(&content, 0..content.len() as u64, &NAMES, &|| false).unwrap() {
-            Members::Found(found) => {
+            MemberRanges::Found(found) => {
                 let text =
                     |range: Range<u64>| text[range.start as usize..range.end as usize].trim();
                 found.into_iter().map(|range| range.map(|range| text(range).to_owned())).collect()
             }
-            Members::NotAnObject => Vec::new(),
-            Members::OutOfTime => unreachable!(),
+            MemberRanges::NotAnObject => Vec::new(),
+            MemberRanges::OutOfTime => unreachable!(),
         }
     }
 
@@ -180,14 +181,14 @@ mod tests {
         let content: Vec<u8> = text.clone().into();
         let range = 1..text.len() as u64 - 1;
         let found = members(&content, range, &["a"], &|| false).unwrap();
-        let Members::Found(found) = found else { unreachable!() };
+        let MemberRanges::Found(found) = found else { unreachable!() };
         assert_eq!(found, [Some(6..text.len() as u64 - 2)]);
     }
 
     #[test]
     fn time_can_run_out() {
         let out = members(&b"{}".to_vec(), 0..2, &NAMES, &|| true).unwrap();
-        assert!(matches!(out, Members::OutOfTime));
+        assert!(matches!(out, MemberRanges::OutOfTime));
     }
 
     fn value() -> impl Strategy<Value = Value> {

@@ -10,16 +10,16 @@ use crate::redact::Tally;
 use crate::view::RenderError;
 use crate::view::Rendered;
 
-/// The fields, in the order they are written.
+/// The fields, in the order in which they are written.
 #[derive(Serialize)]
 struct Meta<'a> {
     reference: String,
     file: String,
     path: &'a str,
     generation: u64,
-    /// Bytes.
+    /// In bytes.
     size: u64,
-    /// Milliseconds since the epoch.
+    /// In milliseconds since the epoch.
     created: i64,
     call: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,14 +35,14 @@ struct Meta<'a> {
     mime: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     incomplete: Option<&'a str>,
-    /// How many secrets are masked in the fields, by name.
+    /// The number of masked secrets in the fields, by name.
     #[serde(skip_serializing_if = "Tally::is_empty")]
     redacted: Tally,
-    /// Speaks of its first `bytes` bytes.
+    /// It covers the first `bytes` bytes.
     analysis: &'a Analysis,
 }
 
-/// Writes it, indented.
+/// Writes the fields, indented.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let said = &subject.record.said;
     let mut meta = Meta {

@@ -1,49 +1,62 @@
 //! The names of views: `9f3k.txt.summary` and the rest.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::model::is_scratch;
 use crate::view::Derived;
-use crate::view::Filter;
-use crate::view::LineRange;
-use crate::view::PageNumber;
-use crate::view::Query;
-use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
+use crate::view::catalog::CATALOG;
 
-/// The views that directories list beside an artifact, in this order.
-pub const LISTED: &[(&str, Derived)] = &[
-    (".summary", Derived::File(View::Summary)),
-    (".tail", Derived::File(View::Tail)),
-    (".grep", Derived::Dir(ViewDir::Grep)),
-];
+/// The meaning of a name beside an artifact: something derived from the artifact, or from the text
+/// that one of its views prints.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reading {
+    /// The view from whose text it is derived; none if that is the artifact itself.
+    pub base: Option<View>,
+    /// The file or directory that the name means.
+    pub derived: Derived,
+}
 
-/// The views that are found by name only.
-const UNLISTED: &[(&str, Derived)] = &[
-    (".head", Derived::File(View::Head)),
-    (".lines", Derived::Dir(ViewDir::Lines)),
-    (".errors", Derived::File(View::Errors)),
-    (".terms", Derived::File(View::Terms)),
-    (".wrap", Derived::File(View::Wrap)),
-    (".shape", Derived::File(View::Shape)),
-    (".jq", Derived::Dir(ViewDir::Jq)),
-    (".pages", Derived::Dir(ViewDir::Pages)),
-    (".pretty", Derived::File(View::Pretty)),
-    (".meta.json", Derived::File(View::Meta)),
-    (".ref.json", Derived::File(View::Ref)),
-    (".envelope.json", Derived::File(View::Envelope)),
-    (".handle", Derived::File(View::Handle)),
-    (".preview", Derived::File(View::Preview)),
-];
+impl Reading {
+    /// Returns the same derived from the text that `base` prints, or none if that does not exist.
+    /// Without `base` returns it unchanged.
+    pub fn below(self, base: Option<&View>) -> Option<Self> {
+        match (&self.base, base) {
+            (_, None) => Some(self),
+            (None, Some(base)) => Self::of_view(base.clone(), self.derived),
+            (Some(_), Some(_)) => None,
+        }
+    }
 
-/// What `name` may mean: files, and what it is derived from each, the longest file name first.
+    fn of_artifact(derived: Derived) -> Self {
+        Self { base: None, derived }
+    }
+
+    /// Returns `derived` of the text that `base` prints, or none if there is no such thing.
+    fn of_view(base: View, derived: Derived) -> Option<Self> {
+        let exists = base.has_views()
+            && derived.view_type().is_of_views
+            && derived != Derived::File(base.clone());
+        exists.then(|| Self { base: Some(unlimited(base)), derived })
+    }
+}
+
+/// Returns `view` as other views look into it: nothing is left out for its length.
+fn unlimited(view: View) -> View {
+    match view {
+        View::Jq(filter) if filter.is_cut() => View::Jq(filter.at_most(0)),
+        other => other,
+    }
+}
+
+/// Returns the meanings that `name` may have, each with the name of a file, the longest file name
+/// first.
 ///
-/// `9f3k.json.pretty.tail` is the tail of a file `9f3k.json.pretty`, where there is one, else the
-/// tail of what `.pretty` of `9f3k.json` prints. Whether a file exists is for the caller to find
-/// out; the first that does decides. Scratch names (`model::is_scratch`) have no views.
+/// `9f3k.json.pretty.tail` is the tail of a file `9f3k.json.pretty` if there is one, else the tail
+/// of the text that `.pretty` of `9f3k.json` prints. The caller takes the first meaning whose file
+/// exists. Scratch names (`model::is_scratch`) have no views.
 pub fn readings(name: &OsStr) -> impl Iterator<Item = (&OsStr, Reading)> {
     let of_artifact = split(name);
     let of_view = of_artifact.as_ref().and_then(|(stem, derived)| {
@@ -54,27 +67,29 @@ pub fn readings(name: &OsStr) -> impl Iterator<Item = (&OsStr, Reading)> {
     of_artifact.into_iter().chain(of_view)
 }
 
-/// `9f3k.txt.summary` as `9f3k.txt` and the summary; none where the name is no view's.
-pub(super) fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
+/// Splits `9f3k.txt.summary` into `9f3k.txt` and the summary. Returns none if the name is not a
+/// view's.
+fn split(name: &OsStr) -> Option<(&OsStr, Derived)> {
     let (stem, derived) = suffixed(name)?;
     let named = !stem.is_empty() && !is_scratch(stem);
     named.then(|| (stem, derived.clone()))
 }
 
 fn suffixed(name: &OsStr) -> Option<(&OsStr, &'static Derived)> {
-    LISTED.iter().chain(UNLISTED).find_map(|(suffix, derived)| {
-        let stem = name.as_bytes().strip_suffix(suffix.as_bytes())?;
+    CATALOG.iter().find_map(|derived| {
+        let suffix = derived.view_type().suffix.as_bytes();
+        let stem = name.as_bytes().strip_suffix(suffix)?;
         Some((OsStr::from_bytes(stem), derived))
     })
 }
 
 impl ViewDir {
-    /// What this name means in the directory; nothing, where it is none that it can have.
+    /// Returns the meaning of `name` in the directory, or none if it has none there.
     ///
-    /// A view that has views in turn has its directories here, too: `<filter>.grep` has the searches
-    /// in what the filter prints, as `.lines` and `.pages` have its parts. Other names at the end of a
-    /// filter are keys, and these three are as `["lines"]`: a look-up does not tell whether a file or
-    /// a directory is meant.
+    /// A view that has views in turn has its directories here, too: `<filter>.grep` holds the
+    /// searches in the output of the filter, `.lines` and `.pages` its parts. At the end of a
+    /// filter, other names are keys; these three are written as `["lines"]` if a key is meant,
+    /// because a look-up does not tell whether it wants a file or a directory.
     pub fn child(self, name: &OsStr) -> Option<Reading> {
         let of_view = suffixed(name).and_then(|(stem, derived)| match derived {
             Derived::Dir(_) if !stem.is_empty() => {
@@ -83,42 +98,6 @@ impl ViewDir {
             Derived::Dir(_) | Derived::File(_) => None,
         });
         of_view.or_else(|| self.view(name).map(|view| Reading::of_artifact(Derived::File(view))))
-    }
-
-    /// The view of this name in the directory; none where the name is no query, range, number or
-    /// filter.
-    pub(super) fn view(self, name: &OsStr) -> Option<View> {
-        match self {
-            Self::Grep => Query::parse(name).map(View::Grep),
-            Self::Lines => LineRange::parse(name.as_bytes()).map(View::Lines),
-            Self::Jq => Filter::parse(name).map(View::Jq),
-            Self::Pages => PageNumber::parse(name.as_bytes()).map(View::Page),
-        }
-    }
-}
-
-/// What follows the artifact's path: `.summary`, `.grep/-i timeout`.
-impl fmt::Display for View {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Summary => f.write_str(".summary"),
-            Self::Tail => f.write_str(".tail"),
-            Self::Head => f.write_str(".head"),
-            Self::Lines(range) => write!(f, ".lines/{range}"),
-            Self::Page(page) => write!(f, ".pages/{page}"),
-            Self::Grep(query) => write!(f, ".grep/{query}"),
-            Self::Errors => f.write_str(".errors"),
-            Self::Terms => f.write_str(".terms"),
-            Self::Wrap => f.write_str(".wrap"),
-            Self::Shape => f.write_str(".shape"),
-            Self::Jq(filter) => write!(f, ".jq/{filter}"),
-            Self::Pretty => f.write_str(".pretty"),
-            Self::Meta => f.write_str(".meta.json"),
-            Self::Ref => f.write_str(".ref.json"),
-            Self::Envelope => f.write_str(".envelope.json"),
-            Self::Handle => f.write_str(".handle"),
-            Self::Preview => f.write_str(".preview"),
-        }
     }
 }
 
@@ -197,15 +176,15 @@ mod tests {
         ] {
             assert_eq!(read(name).len(), 1, "{name}");
         }
-        // Two deep, and no further; nor below scratch.
+        // Two suffixes and no more; none below scratch names.
         assert_eq!(read("x.pretty.tail.tail")[0].0, "x.pretty.tail");
         assert_eq!(read("x.pretty.tail.tail").len(), 1);
         assert_eq!(read("x.tmp.pretty.tail").len(), 1);
         assert!(read("x.txt").is_empty());
     }
 
-    /// What a filter prints can be searched and read in parts; what prints no text to look at has no views, whatever its
-    /// name ends in.
+    /// The output of a filter can be searched and read in parts. Other suffixes belong to the
+    /// argument.
     #[test]
     fn names_in_directories_of_views() {
         let child = |name: &str| ViewDir::Jq.child(OsStr::new(name)).unwrap();
@@ -226,18 +205,5 @@ mod tests {
         assert_eq!(view.to_string(), ".grep/x.grep");
         assert_eq!(ViewDir::Lines.child(OsStr::new("7.grep")), None);
         assert_eq!(ViewDir::Pages.child(OsStr::new("0007.pages")), None);
-    }
-
-    #[test]
-    fn every_view_prints_the_name_that_finds_it() {
-        for (suffix, derived) in LISTED.iter().chain(UNLISTED) {
-            match derived {
-                Derived::File(view) => assert_eq!(view.to_string(), *suffix),
-                Derived::Dir(dir) => {
-                    let view = dir.view(OsStr::new("7777")).unwrap();
-                    assert!(view.to_string().starts_with(&format!("{suffix}/7777")));
-                }
-            }
-        }
     }
 }

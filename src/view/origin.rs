@@ -1,4 +1,4 @@
-//! What a stand-in that comes back stands for.
+//! The outputs that a stand-in may refer to, if it comes back as an output itself.
 
 use std::io;
 
@@ -8,32 +8,32 @@ use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::envelope::PREVIEW_BYTES;
 
-/// Bytes of an envelope beside its preview.
+/// Bytes of an envelope besides its preview.
 const ENVELOPE_REST: u64 = 128 << 10;
 /// Bytes that one byte of a preview may take in JSON.
 const ESCAPED: u64 = 6;
-/// The line of a summary that names its output; one later where a notice comes first.
+/// The line of a summary that names its output. It is the second one below a notice.
 const IDENTITY_LINES: [usize; 2] = [1, 2];
 
-/// The parts of an envelope that say where the whole is.
+/// The members of an envelope that lead to the path of the whole.
 #[derive(Deserialize)]
-struct Envelope {
-    data: Data,
+struct ReturnedEnvelope {
+    data: ReturnedData,
 }
 
 #[derive(Deserialize)]
-struct Data {
-    truncation: Truncation,
+struct ReturnedData {
+    truncation: ReturnedTruncation,
 }
 
 #[derive(Deserialize)]
-struct Truncation {
+struct ReturnedTruncation {
     full_output_path: String,
 }
 
-/// What `subject` would refer to if it were a stand-in: a reference, a handle or a path, from the
-/// place where each form has it. Whether that leads to anything is for the caller to find out;
-/// only then it is one. Nothing that is larger than a stand-in can be is looked at.
+/// Returns what `subject` would refer to if it were a stand-in: a reference, a handle or a path,
+/// from the place where each form has it. It is a stand-in only if one of these leads to an output,
+/// which the caller finds out. Content that is larger than any stand-in is not read.
 pub(super) fn references(subject: &Subject<'_>) -> io::Result<Vec<String>> {
     let length = subject.content.len();
     if length > most(subject.limits) {
@@ -51,30 +51,30 @@ pub(super) fn references(subject: &Subject<'_>) -> io::Result<Vec<String>> {
     Ok(of_summary(text).chain(found).collect())
 }
 
-/// Bytes of the largest stand-in.
+/// Returns the most bytes that a stand-in can have.
 fn most(limits: &Limits) -> u64 {
     limits.max_bytes.min(PREVIEW_BYTES) * ESCAPED + ENVELOPE_REST
 }
 
 fn of_envelope(text: &str) -> Option<String> {
-    let envelope: Envelope = serde_json::from_str(text).ok()?;
+    let envelope: ReturnedEnvelope = serde_json::from_str(text).ok()?;
     Some(envelope.data.truncation.full_output_path)
 }
 
-/// `tool: ...    call: ...    ref: ctx://c7/artifacts/tool/9f3k.txt`
+/// Reads `tool: ...    call: ...    ref: ctx://c7/artifacts/tool/9f3k.txt`.
 fn of_summary(text: &str) -> impl Iterator<Item = String> {
     let reference =
         |line: &str| Some(line[line.rfind("ref: ctx://")?..]["ref: ".len()..].to_owned());
     IDENTITY_LINES.into_iter().filter_map(move |line| reference(text.lines().nth(line)?))
 }
 
-/// `Call tool_output(handle = "c7/9f3k.txt", extract = "what to extract").`
+/// Reads `Call tool_output(handle = "c7/9f3k.txt", extract = "what to extract").`
 fn of_handle(text: &str) -> Option<String> {
     let (_, rest) = text.lines().nth(1)?.split_once("(handle = ")?;
     serde_json::Deserializer::from_str(rest).into_iter().next()?.ok()
 }
 
-/// `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`
+/// Reads `[Full output: /ctx/c7/artifacts/tool/9f3k.txt]`.
 fn of_preview(text: &str) -> Option<String> {
     let last = text.lines().next_back()?.strip_prefix("[Full output: ")?;
     Some(last.strip_suffix(']')?.to_owned())

@@ -1,9 +1,10 @@
 //! `.pages/<number>`: the whole, in parts that a reader with a size gate can fetch one by one.
 //!
-//! A page ends near a multiple of [`STEP`], whatever stands before: so each is found by two small
-//! reads, and how many there are follows from the size alone. In order they are the artifact, byte
+//! A page ends near a multiple of [`STEP`], whatever comes before. So each is found with two small
+//! reads, and their number follows from the size alone. Joined in order they are the artifact, byte
 //! for byte.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::io::Write;
@@ -16,33 +17,34 @@ use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::scan;
 
-/// Bytes of a page on average.
+/// Average bytes of a page.
 const STEP: u64 = 5000;
-/// How far before a multiple of [`STEP`] the end of a line is looked for: a line of at most so many
-/// bytes is never torn, and no page passes the limit, also below a line that counts secrets.
+/// Bytes before a multiple of [`STEP`] in which the end of a line is looked for. A line of at most
+/// this many bytes is never torn, and no page passes the limit, even below a line that counts
+/// secrets.
 const BACK: u64 = (Limits::STAND_IN_BYTES - REDACTION_BYTES) as u64 - STEP;
-/// Digits of a name, at least.
+/// Fewest digits of a name.
 const DIGITS: usize = 4;
 
-/// The number of a page, from 1; its name has four digits or more: `0001`.
+/// The number of a page, from 1. Its name has four digits or more: `0001`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageNumber(u64);
 
 impl PageNumber {
-    /// The page after so many others.
+    /// Returns the page after `pages` others.
     pub fn after(pages: u64) -> Self {
         Self(pages + 1)
     }
 
-    /// How many pages `length` bytes have; none have none.
+    /// Returns the number of pages of `length` bytes, which is 0 for none.
     pub fn count(length: u64) -> u64 {
         length.div_ceil(STEP)
     }
 
-    /// Reads a name. A number has one name only.
-    pub(super) fn parse(name: &[u8]) -> Option<Self> {
-        let number = Self(str::from_utf8(name).ok()?.parse().ok()?);
-        (number.0 > 0 && number.to_string().as_bytes() == name).then_some(number)
+    /// Reads a name. A number has only one name.
+    pub(super) fn parse(name: &OsStr) -> Option<Self> {
+        let number = Self(name.to_str()?.parse().ok()?);
+        (number.0 > 0 && name == number.to_string().as_str()).then_some(number)
     }
 }
 
@@ -68,15 +70,16 @@ pub(super) fn render(
     Ok(Rendered::plain())
 }
 
-/// Where the page after so many others begins: behind the last newline that is near enough, else
-/// between two characters.
+/// Returns the offset at which the page after `pages` others begins: behind the last newline that
+/// is near enough, else between two characters.
 fn boundary(content: &dyn Content, pages: u64) -> io::Result<u64> {
     let near = pages * STEP;
     if near == 0 || near >= content.len() {
         return Ok(near.min(content.len()));
     }
     let from = near - BACK;
-    // From the byte that may be a newline before the earliest boundary to that after the latest.
+    // The first byte may be a newline before the earliest boundary, the last one follows the
+    // latest.
     let bytes = content.bytes(from - 1, BACK as usize + 2)?;
     let before = &bytes[..bytes.len().min(BACK as usize + 1)];
     let at = match memchr::memrchr(b'\n', before) {
@@ -94,7 +97,7 @@ mod tests {
     use crate::view::View;
     use crate::view::fixture::Fixture;
 
-    /// All pages, as a reader fetches them.
+    /// Returns all pages, as a reader fetches them.
     fn pages(bytes: impl Into<Vec<u8>>) -> Vec<Vec<u8>> {
         let fixture = Fixture::new(bytes);
         let count = PageNumber::count(fixture.bytes.len() as u64);
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn names() {
-        let parse = |name: &str| PageNumber::parse(name.as_bytes()).map(|page| page.0);
+        let parse = |name: &str| PageNumber::parse(OsStr::new(name)).map(|page| page.0);
         assert_eq!(parse("0001"), Some(1));
         assert_eq!(parse("9999"), Some(9999));
         assert_eq!(parse("10000"), Some(10_000));
@@ -133,7 +136,7 @@ mod tests {
         let pages = pages(text.as_str());
         assert!(pages.iter().all(|page| page.ends_with(b"\n")), "{:?}", sizes(&pages));
         assert_eq!(pages.concat(), text.as_bytes());
-        // As long as a line can be that is never torn.
+        // The longest line that is never torn.
         let line = format!("{}\n", "x".repeat(BACK as usize - 1));
         assert!(self::pages(line.repeat(100)).iter().all(|page| page.ends_with(b"\n")));
     }
@@ -161,7 +164,7 @@ mod tests {
         }
     }
 
-    /// The largest page there can be: a line ends as early as it may before, none behind.
+    /// The largest possible page: a line ends as early as it may before it, none in it.
     #[test]
     fn no_page_passes_the_limit() {
         let mut text = vec![b'x'; 20_000];
@@ -177,7 +180,7 @@ mod tests {
         let mut text = vec![b'x'; 200_000];
         text[150_001] = 0;
         let mut fixture = Fixture::new(text);
-        // What the first bytes alone tell.
+        // The first bytes alone tell this.
         fixture.analysis.encoding = crate::model::Encoding::Ascii;
         let page = |number| fixture.text(&View::Page(PageNumber(number)));
         assert_eq!(page(30).len(), 5000);

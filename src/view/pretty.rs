@@ -1,9 +1,9 @@
 //! `.pretty`: JSON and JSON Lines, indented.
 //!
 //! Only white space between tokens changes: numbers and strings keep their spelling, keys their
-//! order and their doubles. So nothing of a value is held in memory, and what is not JSON is passed
-//! on as it is. No library does this: those that parse change `1.0`, large numbers or escapes on
-//! the way, or recurse.
+//! order and their duplicates. So nothing of a value is held in memory, and text that is not JSON
+//! is passed on as it is. No library does this: those that parse change `1.0`, large numbers or
+//! escapes, or recurse.
 
 mod indent;
 mod values;
@@ -19,11 +19,11 @@ use crate::view::Rendered;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
+use crate::view::position::TextPosition;
 use values::Faults;
-use values::Place;
 use values::Values;
 
-/// Bytes read at once: what they become stays in the cache of a processor until it is written.
+/// Bytes read at once. Their indented text stays in the processor's cache until it is written.
 const BLOCK: usize = 64 << 10;
 
 /// Writes the indented text.
@@ -57,16 +57,16 @@ pub(super) fn render(
     }
     let late = (!whole).then(|| out_of_time(subject, offset));
     let shown = out.tally().notice();
-    // What is said counts its own lines.
+    // Line numbers in a notice include the lines of the notice.
     let first = u64::from(shown.is_some());
     let rest = notice(subject, &values, late.as_deref(), first);
     Ok(Rendered { notice: [shown, rest].into_iter().flatten().reduce(|a, b| a + &b), whole })
 }
 
-/// Whether the analysis, which may be of the first bytes alone, leaves room for JSON.
+/// Returns true unless the analysis, which may be of the first bytes alone, rules out JSON.
 fn may_be_json(subject: &Subject<'_>) -> io::Result<bool> {
     let Subject { content, analysis, .. } = subject;
-    // A string is JSON only as a whole, so that its beginning is not called so.
+    // The analysis takes a string for JSON only as a whole, so it does not call its beginning JSON.
     let begins_a_string = || {
         let start = content.bytes(0, BLOCK)?;
         let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -83,7 +83,7 @@ fn not_json(subject: &Subject<'_>) -> io::Result<String> {
     let mut values = Values::default();
     values.push(&subject.content.bytes(0, BLOCK)?);
     let wrong = values.faults.first.map(|fault| fault.place);
-    // Where the first byte is not JSON there is nothing to point at.
+    // There is nothing to point at if the first byte is not JSON.
     let from = wrong.filter(|place| (place.line, place.column) > (1, 1)).map(|place| {
         format!(" from line {}, byte column {} on", grouped(place.line), grouped(place.column))
     });
@@ -104,7 +104,8 @@ fn out_of_time(subject: &Subject<'_>, offset: u64) -> String {
     )
 }
 
-/// What there is to say, a line each; line numbers count these lines too, and `first` before them.
+/// Returns the notices, a line each. Line numbers in them include these lines, and `first` lines
+/// before them.
 fn notice(
     subject: &Subject<'_>,
     values: &Values,
@@ -133,7 +134,7 @@ fn notice(
 
 fn wrong(faults: &Faults, before: u64) -> Option<String> {
     let fault = faults.first?;
-    let Place { line, column } = fault.place;
+    let TextPosition { line, column } = fault.place;
     let shown = grouped(fault.shown + before);
     let what = if fault.deep { "nested too deep to be followed" } else { "not JSON" };
     let from = format!("line {} is {what} from byte column {} on", grouped(line), grouped(column));
@@ -151,7 +152,7 @@ fn rest(faults: &Faults) -> Option<String> {
 }
 
 fn open(faults: &Faults) -> Option<String> {
-    let (Place { line, column }, open) = faults.open?;
+    let (TextPosition { line, column }, open) = faults.open?;
     Some(format!(
         "the JSON breaks off at its end, line {}, byte column {}, with {} open",
         grouped(line),

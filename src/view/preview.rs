@@ -1,4 +1,4 @@
-//! `.preview`: what the message log holds of a long output.
+//! `.preview`: the text that the message log holds in place of a long output.
 
 use std::io::Write;
 
@@ -14,21 +14,21 @@ use crate::view::cut;
 use crate::view::kind;
 use crate::view::number::counted;
 
-/// Bytes that tell text from what is none. Not the whole: a preview of a long output is cheap, and
-/// the same before and after it is analysed.
+/// Bytes in which text is told from binary. A preview of a long output is cheap, and the same
+/// before and after the analysis.
 const SNIFFED: usize = 64 << 10;
 /// Lines that follow the text: a blank one, and the path.
 const LINES_AFTER: usize = 2;
-/// Bytes of the line that says what is redacted.
+/// Bytes of the line that counts redacted secrets.
 const REDACTED_BYTES: usize = 256;
 
-/// Whether an output is longer than what the message log holds of one itself.
+/// Returns true if an output is longer than those that the message log holds themselves.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     subject.size() > subject.limits.message_threshold
 }
 
-/// Writes the first characters, a blank line and the path (`formats.md`, section 4). Where secrets
-/// are masked in the first characters, a line after them says so.
+/// Writes the first characters, a blank line and the path (`formats.md`, section 4). If secrets are
+/// masked in the first characters, a line after them tells so.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let path = cut::line(&format!("[Full output: {}]", subject.place.file()));
     let start = subject.content.bytes(0, SNIFFED)?;
@@ -41,26 +41,26 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     } else {
         let bytes = Limits::STAND_IN_BYTES - path.len() - "\n\n\n".len();
         let lines = Limits::STAND_IN_LINES - LINES_AFTER;
-        out.write_all(text(subject, &start, Room { bytes, lines }).as_bytes())?;
+        out.write_all(text(subject, &start, PreviewLimit { bytes, lines }).as_bytes())?;
     }
     write!(out, "\n\n{path}\n")?;
     Ok(Rendered::plain())
 }
 
 #[derive(Clone, Copy)]
-struct Room {
+struct PreviewLimit {
     bytes: usize,
     lines: usize,
 }
 
-/// The first characters, and what is redacted in them.
-fn text(subject: &Subject<'_>, start: &[u8], room: Room) -> String {
+/// Returns the first characters, and the line on secrets that are redacted in them.
+fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
     let chars = subject.limits.message_preview;
-    let all = first(start, chars, room);
+    let all = first(start, chars, limit);
     if Tally::of(&all, subject.redacts).is_empty() {
         return all;
     }
-    let less = Room { bytes: room.bytes - REDACTED_BYTES, lines: room.lines - 1 };
+    let less = PreviewLimit { bytes: limit.bytes - REDACTED_BYTES, lines: limit.lines - 1 };
     let less = first(start, chars, less);
     let newline = if less.ends_with('\n') { "" } else { "\n" };
     let redacted = Tally::of(&less, subject.redacts);
@@ -71,15 +71,15 @@ fn text(subject: &Subject<'_>, start: &[u8], room: Room) -> String {
     }
 }
 
-/// The first characters that keep within the limits of a stand-in. Bytes that are not UTF-8 are
-/// shown as U+FFFD.
-fn first(bytes: &[u8], chars: usize, room: Room) -> String {
+/// Returns the first characters within the limits of a stand-in. Bytes that are not UTF-8 are shown
+/// as U+FFFD.
+fn first(bytes: &[u8], chars: usize, limit: PreviewLimit) -> String {
     let mut text = String::new();
     let (mut lines, mut column) = (1, 0);
     for (_, _, c) in bytes.char_indices().take(chars) {
         (lines, column) = if c == '\n' { (lines + 1, 0) } else { (lines, column + 1) };
-        let full = text.len() + c.len_utf8() > room.bytes
-            || lines > room.lines
+        let full = text.len() + c.len_utf8() > limit.bytes
+            || lines > limit.lines
             || column > Limits::LINE_CHARS;
         if full {
             break;

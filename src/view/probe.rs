@@ -1,6 +1,6 @@
 //! Names that programs look up by themselves in any directory they meet.
 
-/// Looked for by ripgrep, fd, git, npm, cargo, rustup, pyenv, editors and file managers.
+/// Names that ripgrep, fd, git, npm, cargo, rustup, pyenv, editors and file managers look up.
 const NAMES: &[&[u8]] = &[
     b".git",
     b".gitignore",
@@ -21,8 +21,8 @@ const NAMES: &[&[u8]] = &[
     b"4913",
 ];
 
-/// Whether a directory of queries says that there is no such name: an empty result under it would
-/// be taken for a configuration file.
+/// Returns true if directories of queries do not have this name: an empty result under it would be
+/// taken for a configuration file.
 pub(super) fn is_probe(name: &[u8]) -> bool {
     NAMES.contains(&name)
         || is_swap(name)
@@ -31,7 +31,7 @@ pub(super) fn is_probe(name: &[u8]) -> bool {
         || is_temporary(name)
 }
 
-/// `.x.swp` and its kin: the swap files of vim and nano.
+/// Recognizes `.x.swp` and the like: the swap files of vim and nano.
 fn is_swap(name: &[u8]) -> bool {
     name.first() == Some(&b'.')
         && name.len() > 5
@@ -39,7 +39,8 @@ fn is_swap(name: &[u8]) -> bool {
         && name[name.len() - 1].is_ascii_lowercase()
 }
 
-/// `x.<32 hexadecimal digits>.tmp`: what a file server writes before it renames.
+/// Recognizes `x.<32 hexadecimal digits>.tmp`: a file that a file server writes before it renames
+/// it.
 fn is_temporary(name: &[u8]) -> bool {
     let stem = name.strip_suffix(b".tmp").unwrap_or_default();
     stem.len() > 33 && {

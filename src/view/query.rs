@@ -1,29 +1,30 @@
 //! The names under `X.grep/` and `.grep/`: ripgrep's options, and a pattern.
 
-mod mark;
 mod option;
+mod resume;
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 
-pub(super) use mark::Mark;
 pub(super) use option::Case;
 pub(super) use option::Options;
-pub(super) use option::Position;
-use option::Scope;
+use option::SearchScope;
 pub(super) use option::next_word;
+pub(super) use resume::ResumePoint;
 
+use crate::view::position::TextPosition;
 use crate::view::probe;
 
-/// Longest query that is taken: as much as a path has room for.
+/// Most bytes of a query: as many as fit into a path.
 pub(super) const LONGEST: usize = 4095;
 
-/// A search: options as ripgrep has them, and a pattern of any bytes.
+/// A search: options as in ripgrep, and a pattern of any bytes.
 ///
-/// Options come first, each followed by a space. Whatever is no option begins the pattern, so that
-/// `-n` alone searches for `-n`; `--` or `-e` ends the options where that would go wrong. In a
-/// name, `%2F` is `/`, `%25` is `%` and `%2E` is `.`; every other byte stands for itself.
+/// Options come first, each followed by a space. The pattern begins with the first word that is not
+/// an option, so `-n` alone searches for `-n`; `--` or `-e` ends the options for a pattern that
+/// looks like one. In a name, `%2F` is `/`, `%25` is `%` and `%2E` is `.`; every other byte stands
+/// for itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
     options: Options,
@@ -31,18 +32,18 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads a name; none where it is one that programs look up by themselves.
+    /// Reads a name. Returns none if programs look it up by themselves.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
-        Self::parse_in(Scope::One, name)
+        Self::parse_in(SearchScope::One, name)
     }
 
-    /// As a name under the `.grep/` of a directory, which has options of its own: `-l`, and
-    /// `--from` with the name of an artifact.
+    /// Reads a name under the `.grep/` of a directory, which has more options: `-l`, and `--from`
+    /// with the name of an artifact.
     pub fn of_many(name: &OsStr) -> Option<Self> {
-        Self::parse_in(Scope::Many, name)
+        Self::parse_in(SearchScope::Many, name)
     }
 
-    fn parse_in(scope: Scope, name: &OsStr) -> Option<Self> {
+    fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
         let bytes = name.as_bytes();
         if bytes.is_empty() || bytes.len() > LONGEST || probe::is_probe(bytes) {
             return None;
@@ -52,7 +53,7 @@ impl Query {
         Some(Self { options, pattern: pattern.to_vec() })
     }
 
-    /// A search for a pattern, without options.
+    /// Returns a search for a pattern, without options.
     pub(super) fn of(pattern: &str) -> Self {
         Self { options: Options::default(), pattern: pattern.as_bytes().to_vec() }
     }
@@ -65,22 +66,23 @@ impl Query {
         &self.pattern
     }
 
-    /// The same pattern from a line and column on.
-    pub(super) fn from(&self, from: Position) -> Self {
+    /// Returns the same search from a line and column on.
+    pub(super) fn from(&self, from: TextPosition) -> Self {
         Self { options: Options { from: Some(from), ..self.options.clone() }, ..self.clone() }
     }
 
-    /// The same pattern from a place in one of many artifacts on.
-    pub(super) fn on(&self, mark: Mark) -> Self {
-        Self { options: Options { mark: Some(mark), ..self.options.clone() }, ..self.clone() }
+    /// Returns the same search from a place in one of many artifacts on.
+    pub(super) fn on(&self, mark: ResumePoint) -> Self {
+        Self { options: Options { resume: Some(mark), ..self.options.clone() }, ..self.clone() }
     }
 
-    /// The same search for at most `max` lines; 0 lifts the limit on the result's size too.
+    /// Returns the same search for at most `max` lines. 0 also lifts the limit on the size of the
+    /// result.
     pub(super) fn at_most(&self, max: u64) -> Self {
         Self { options: Options { max: Some(max), ..self.options.clone() }, ..self.clone() }
     }
 
-    /// The name of this query.
+    /// Returns the name of this query.
     pub(super) fn name(&self) -> Vec<u8> {
         let mut name = self.options.to_string().into_bytes();
         if self.pattern.is_empty() || self.pattern.starts_with(b"-") {
@@ -101,7 +103,7 @@ impl fmt::Display for Query {
     }
 }
 
-/// Text as a query name has it: what a path says after `X.grep/` to search for `pattern`.
+/// Returns the name of a search for `pattern`: the part of its path after `X.grep/`.
 pub(super) fn name_of(pattern: &str) -> String {
     Query::of(pattern).to_string()
 }
@@ -169,7 +171,7 @@ mod tests {
     fn names_of_queries() {
         let query = parse("-i time/out 5%");
         assert_eq!(query.to_string(), "-i time%2Fout 5%25");
-        let on = query.from(Position { line: 5821, column: 1 });
+        let on = query.from(TextPosition { line: 5821, column: 1 });
         assert_eq!(on.to_string(), "--from=5821 -i time%2Fout 5%25");
         assert_eq!(query.at_most(0).to_string(), "-i -m0 time%2Fout 5%25");
         assert_eq!(name_of("HEAD"), "-- HEAD");

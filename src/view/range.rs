@@ -1,25 +1,27 @@
 //! The names under `X.lines/`.
 
+use std::ffi::OsStr;
 use std::fmt;
 
-/// Which lines; lines count from 1.
+/// A range of lines, which count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LineRange {
-    /// `A-B`, `A+N` (N lines from A on) and `A` (one line): both ends included.
+    /// `A-B`, `A+N` (N lines from A on) and `A` (one line). Both ends are included.
     Between {
         /// At least 1.
         first: u64,
         /// At least `first`.
         last: u64,
     },
-    /// `-N`: the last N lines; at least 1.
+    /// `-N`: the last N lines, at least 1.
     Last(u64),
 }
 
 impl LineRange {
-    /// Reads a name. Numbers are canonical (no sign, no leading zero), so a range has one name a form.
-    pub(super) fn parse(name: &[u8]) -> Option<Self> {
-        let name = str::from_utf8(name).ok()?;
+    /// Reads a name. Numbers are canonical (no sign, no leading zero), so each form of a range has
+    /// one name.
+    pub(super) fn parse(name: &OsStr) -> Option<Self> {
+        let name = name.to_str()?;
         if let Some(count) = name.strip_prefix('-') {
             return number(count).map(Self::Last);
         }
@@ -44,7 +46,7 @@ impl fmt::Display for LineRange {
     }
 }
 
-/// A canonical decimal of at least 1.
+/// Reads a canonical decimal of at least 1.
 pub(super) fn number(text: &str) -> Option<u64> {
     let canonical = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     canonical.then(|| text.parse().ok())?
@@ -52,9 +54,15 @@ pub(super) fn number(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use proptest::prelude::*;
 
     use super::*;
+
+    fn parse(name: &str) -> Option<LineRange> {
+        LineRange::parse(OsStr::new(name))
+    }
 
     fn between(first: u64, last: u64) -> LineRange {
         LineRange::Between { first, last }
@@ -62,12 +70,12 @@ mod tests {
 
     #[test]
     fn forms() {
-        assert_eq!(LineRange::parse(b"10-20"), Some(between(10, 20)));
-        assert_eq!(LineRange::parse(b"10+5"), Some(between(10, 14)));
-        assert_eq!(LineRange::parse(b"10+1"), Some(between(10, 10)));
-        assert_eq!(LineRange::parse(b"7"), Some(between(7, 7)));
-        assert_eq!(LineRange::parse(b"-5"), Some(LineRange::Last(5)));
-        assert_eq!(LineRange::parse(b"1-18446744073709551615"), Some(between(1, u64::MAX)));
+        assert_eq!(parse("10-20"), Some(between(10, 20)));
+        assert_eq!(parse("10+5"), Some(between(10, 14)));
+        assert_eq!(parse("10+1"), Some(between(10, 10)));
+        assert_eq!(parse("7"), Some(between(7, 7)));
+        assert_eq!(parse("-5"), Some(LineRange::Last(5)));
+        assert_eq!(parse("1-18446744073709551615"), Some(between(1, u64::MAX)));
     }
 
     #[test]
@@ -96,9 +104,9 @@ mod tests {
             ".git",
         ];
         for name in names {
-            assert_eq!(LineRange::parse(name.as_bytes()), None, "{name}");
+            assert_eq!(parse(name), None, "{name}");
         }
-        assert_eq!(LineRange::parse(b"\xff"), None);
+        assert_eq!(LineRange::parse(OsStr::from_bytes(b"\xff")), None);
     }
 
     proptest! {
@@ -106,7 +114,7 @@ mod tests {
         fn names_come_back(first in 1u64.., more in 0u64..1000) {
             let last = first.saturating_add(more);
             for range in [LineRange::Between { first, last }, LineRange::Last(first)] {
-                prop_assert_eq!(LineRange::parse(range.to_string().as_bytes()), Some(range));
+                prop_assert_eq!(parse(&range.to_string()), Some(range));
             }
         }
     }

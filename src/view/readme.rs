@@ -1,44 +1,31 @@
 //! The files that explain a tree to those that walk it.
 
 use crate::model::Root;
+use crate::view::Derived;
+use crate::view::catalog::CATALOG;
 
-/// The root's `README.md`, for an agent that lands there cold.
+/// Returns the root's `README.md`, for an agent that lands there cold.
 pub fn readme(root: &Root) -> String {
-    let conversation = root.of("<conversation>");
-    let text = include_str!("readme.md").replace("{prefix}/<conversation>", &conversation);
+    let views: Vec<&str> = CATALOG.iter().map(|derived| derived.view_type().readme).collect();
+    let text = include_str!("readme.md").replace("{views}", &views.join("\n"));
+    let text = text.replace("{prefix}/<conversation>", &root.of("<conversation>"));
     text.replace("{prefix}/c7", &root.of("c7"))
 }
 
-/// `.ignore` of the root and of every artifact directory: keeps views out of recursive searches by
-/// ripgrep, fd and ag, which would find everything several times.
-pub fn ignore() -> &'static str {
-    "# Computed views. They repeat what stands beside them.\n\
-     *.summary\n\
-     *.tail\n\
-     *.head\n\
-     *.grep/\n\
-     *.lines/\n\
-     *.errors\n\
-     *.terms\n\
-     *.wrap\n\
-     *.shape\n\
-     *.jq/\n\
-     *.pages/\n\
-     *.pretty\n\
-     *.meta.json\n\
-     *.ref.json\n\
-     *.envelope.json\n\
-     *.handle\n\
-     *.preview\n\
-     **/history/messages.json\n"
+/// Returns the `.ignore` of the root and of every artifact directory. It keeps views out of
+/// recursive searches by ripgrep, fd and ag, which would find everything several times.
+pub fn ignore() -> String {
+    let mut text = "# Computed views. They repeat what stands beside them.\n".to_owned();
+    for derived in CATALOG {
+        let end = if matches!(derived, Derived::Dir(_)) { "/\n" } else { "\n" };
+        text.extend(["*", derived.view_type().suffix, end]);
+    }
+    text + "**/history/messages.json\n"
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-
     use super::*;
-    use crate::view::name::split;
 
     #[test]
     fn a_readme_is_short_and_names_the_tree() {
@@ -54,10 +41,10 @@ mod tests {
 
     #[test]
     fn every_view_is_ignored() {
-        for line in ignore().lines().filter(|line| line.starts_with("*.")) {
-            let name = line.replace('*', "x").replace('/', "");
-            assert!(split(OsStr::new(&name)).is_some(), "{line}");
-        }
-        assert_eq!(ignore().lines().count(), 19);
+        let want = "# Computed views. They repeat what stands beside them.\n\
+             *.summary\n*.tail\n*.head\n*.grep/\n*.lines/\n*.errors\n*.terms\n*.wrap\n*.shape\n\
+             *.jq/\n*.pages/\n*.pretty\n*.meta.json\n*.ref.json\n*.envelope.json\n*.handle\n\
+             *.preview\n**/history/messages.json\n";
+        assert_eq!(ignore(), want);
     }
 }

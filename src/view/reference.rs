@@ -1,4 +1,4 @@
-//! `.ref.json` and `manifest.json`: what a model remembers of artifacts.
+//! `.ref.json` and `manifest.json`: references to artifacts, for a model to remember.
 
 use std::io;
 use std::io::Write;
@@ -14,10 +14,11 @@ use crate::view::clean;
 use crate::view::kind;
 use crate::view::number::counted;
 
-/// Characters of a hint at most.
+/// Most characters of a hint.
 const HINT_CHARS: usize = 300;
 
-/// The reference to an artifact of `size` bytes. What `analysis` does not know, the hint leaves out.
+/// Returns the reference to an artifact of `size` bytes. The hint tells only facts that `analysis`
+/// has.
 pub fn context_ref(
     record: &Record,
     place: &Place,
@@ -44,7 +45,8 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     Ok(Rendered { notice: None, whole: subject.analysis.bytes == subject.content.len() })
 }
 
-/// Writes the references of many artifacts, in the order they come: a JSON array, one a line.
+/// Writes the references of many artifacts in the given order, as a JSON array with one on each
+/// line.
 pub fn manifest(
     records: &mut dyn Iterator<Item = (Record, Place)>,
     out: &mut dyn Write,
@@ -68,7 +70,7 @@ fn kind_of(path: &str) -> &'static str {
     }
 }
 
-/// `shell/exec 9f3k: 412,908 bytes of text, 8,112 lines, exit 0`.
+/// Returns `shell/exec 9f3k: 412,908 bytes of text, 8,112 lines, exit 0`.
 fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
     let tool = record.said.tool_name().map(|tool| format!("{tool} ")).unwrap_or_default();
     let of = analysis.map(|found| format!(" of {}", kind::brief(found))).unwrap_or_default();

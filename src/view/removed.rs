@@ -1,4 +1,4 @@
-//! `.summary` of an output whose content was removed to make room: what is left to say of it.
+//! `.summary` of an output whose content was removed to free space.
 
 use crate::model::Analysis;
 use crate::model::Limits;
@@ -11,7 +11,7 @@ use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::rounded;
 
-/// Says when and why the content of `record` went, which call made it, and what it was.
+/// Describes a removed output: when and why it was removed, the call that made it, and what it was.
 pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     let (at, why) = (moment(removal.at), &removal.why);
     let tool = record.said.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     lines.into_iter().flatten().map(|line| capped(&line) + "\n").collect()
 }
 
-/// `412,908 bytes, 8,112 lines, about 103,000 tokens; text`.
+/// Returns `412,908 bytes, 8,112 lines, about 103,000 tokens; text`.
 fn size(bytes: u64, found: Option<&Analysis>) -> String {
     let bytes = counted(bytes, "byte");
     match found {
@@ -42,7 +42,7 @@ fn size(bytes: u64, found: Option<&Analysis>) -> String {
     }
 }
 
-/// `2026-01-13 15:30:45 UTC`, of milliseconds since the epoch.
+/// Returns `2026-01-13 15:30:45 UTC` for milliseconds since the epoch.
 fn moment(millis: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
     time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()

@@ -5,25 +5,25 @@ use std::io;
 use crate::model::Content;
 use crate::model::Subject;
 
-/// Bytes read at once: large enough that the reading costs more than the call.
+/// Bytes read at once: enough for reading to cost more than the call.
 const BLOCK: usize = 1 << 20;
-/// How far back the start of a line is looked for.
+/// Bytes before an offset in which the start of its line is looked for.
 const FARTHEST_BACK: u64 = 64 << 20;
-/// Bytes in which lines are counted: seconds of work.
+/// Most bytes in which lines are counted: seconds of work.
 const MOST_COUNTED: u64 = 8 << 30;
 
-/// A buffer to read `content` in blocks.
+/// Returns a buffer to read `content` in blocks.
 pub(super) fn block(content: &dyn Content) -> Vec<u8> {
     vec![0; usize::try_from(content.len()).unwrap_or(BLOCK).min(BLOCK)]
 }
 
-/// Where a line begins.
-pub(super) enum Found {
-    /// Byte offset of its first byte.
+/// The result of looking for the start of a line.
+pub(super) enum LineStart {
+    /// The offset of its first byte.
     At(u64),
     /// The content has fewer lines.
     Beyond,
-    /// There was no time to go further than so many bytes.
+    /// Time ran out after this many bytes.
     OutOfTime(u64),
 }
 
@@ -32,45 +32,45 @@ pub(super) fn line_start(
     content: &dyn Content,
     line: u64,
     expired: &dyn Fn() -> bool,
-) -> io::Result<Found> {
+) -> io::Result<LineStart> {
     let mut block = vec![0; if line > 1 { BLOCK } else { 0 }];
     let mut missing = line - 1;
     let mut offset = 0;
     while missing > 0 {
         if expired() {
-            return Ok(Found::OutOfTime(offset));
+            return Ok(LineStart::OutOfTime(offset));
         }
         let got = content.read_at(offset, &mut block)?;
         if got == 0 {
-            return Ok(Found::Beyond);
+            return Ok(LineStart::Beyond);
         }
         let newlines = memchr::memchr_iter(b'\n', &block[..got]).count() as u64;
         offset += if newlines < missing { got as u64 } else { after_newline(&block, missing) };
         missing = missing.saturating_sub(newlines);
     }
-    Ok(if offset < content.len() { Found::At(offset) } else { Found::Beyond })
+    Ok(if offset < content.len() { LineStart::At(offset) } else { LineStart::Beyond })
 }
 
-/// How many lines there are: known, where all is analysed, else counted. None where that would take
-/// too long.
+/// Returns the number of lines, from the analysis if it is complete, else counted. Returns none if
+/// counting would take too long.
 pub(super) fn count_lines(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Option<u64>> {
-    count_lines_from(subject, Counted::default(), expired)
+    count_lines_from(subject, NewlineCount::default(), expired)
 }
 
-/// The same, where some are counted.
+/// Returns the number of lines like `count_lines`, but counts on from `counted`.
 pub(super) fn count_lines_from(
     subject: &Subject<'_>,
-    counted: Counted,
+    counted: NewlineCount,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Option<u64>> {
     let (content, analysis) = (subject.content, subject.analysis);
     if analysis.bytes == content.len() {
         return Ok(Some(analysis.lines));
     }
-    let Counted { mut offset, mut newlines } = counted;
+    let NewlineCount { mut offset, mut newlines } = counted;
     let most = content.len().min(offset.saturating_add(MOST_COUNTED));
     let mut block =
         vec![0; BLOCK.min(usize::try_from(most.saturating_sub(offset)).unwrap_or(BLOCK))];
@@ -89,20 +89,21 @@ pub(super) fn count_lines_from(
     Ok(Some(newlines + u64::from(last.first().is_some_and(|last| *last != b'\n'))))
 }
 
-/// Newlines before some offset.
+/// The newlines before an offset.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counted {
+pub(super) struct NewlineCount {
     pub(super) offset: u64,
     pub(super) newlines: u64,
 }
 
-/// Bytes of `block` up to and with its `count`th newline, which is there.
+/// Returns the bytes of `block` up to and including its `count`th newline, which must exist.
 fn after_newline(block: &[u8], count: u64) -> u64 {
     let nth = usize::try_from(count - 1).unwrap_or(usize::MAX);
     memchr::memchr_iter(b'\n', block).nth(nth).map_or(block.len(), |at| at + 1) as u64
 }
 
-/// The start of the line that holds the byte before `offset`; none where it is very far away.
+/// Returns the start of the line that holds the byte before `offset`, or none if it is very far
+/// away.
 pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Option<u64>> {
     let mut end = offset;
     while end > 0 && offset - end < FARTHEST_BACK {
@@ -117,25 +118,25 @@ pub(super) fn start_before(content: &dyn Content, offset: u64) -> io::Result<Opt
     Ok((end == 0).then_some(0))
 }
 
-/// `count` characters on from `at`; four bytes at most count as one.
+/// Returns the offset `count` characters after `at`. At most four bytes count as one character.
 pub(super) fn forward(line: &[u8], at: usize, count: usize) -> usize {
     let most = line.len().min(at.saturating_add(4 * count));
     let starts = line[at..most].iter().enumerate().filter(|(_, byte)| !continues(**byte));
     starts.map(|(index, _)| at + index).nth(count).unwrap_or(most)
 }
 
-/// Whether a byte of UTF-8 is not the first of its character.
+/// Returns true if a byte of UTF-8 is not the first of its character.
 pub(super) fn continues(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// The last place at or before `at` where a character of `bytes` begins.
+/// Returns the last offset at or before `at` where a character of `bytes` begins.
 pub(super) fn char_floor(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at.saturating_sub(3)..=at).rev().find(|at| !inside(at)).unwrap_or(at)
 }
 
-/// The first place at or after `at` where a character of `bytes` begins.
+/// Returns the first offset at or after `at` where a character of `bytes` begins.
 pub(super) fn char_ceiling(bytes: &[u8], at: usize) -> usize {
     let inside = |at: &usize| bytes.get(*at).is_some_and(|byte| continues(*byte));
     (at..=at + 3).find(|at| !inside(at)).unwrap_or(at)
@@ -148,9 +149,9 @@ mod tests {
 
     fn at(text: &str, line: u64) -> Option<u64> {
         match line_start(&Vec::from(text), line, &|| false).unwrap() {
-            Found::At(offset) => Some(offset),
-            Found::Beyond => None,
-            Found::OutOfTime(_) => unreachable!(),
+            LineStart::At(offset) => Some(offset),
+            LineStart::Beyond => None,
+            LineStart::OutOfTime(_) => unreachable!(),
         }
     }
 
@@ -176,7 +177,7 @@ mod tests {
     #[test]
     fn time_can_run_out() {
         let found = line_start(&b"a\nb\n".to_vec(), 2, &|| true).unwrap();
-        assert!(matches!(found, Found::OutOfTime(0)));
+        assert!(matches!(found, LineStart::OutOfTime(0)));
     }
 
     #[test]
@@ -188,13 +189,13 @@ mod tests {
         };
         let text = format!("{}\nend", "x\n".repeat(BLOCK));
         let lines = BLOCK as u64 + 2;
-        let some = |offset| Counted { offset, newlines: offset / 2 };
+        let some = |offset| NewlineCount { offset, newlines: offset / 2 };
         for offset in [0, 2, BLOCK as u64, 2 * BLOCK as u64] {
             assert_eq!(count(&text, some(offset), false), Some(lines));
             assert_eq!(count(&text, some(offset), true), None);
         }
         assert_eq!(count("a\nb\n", some(4), true), Some(2));
-        assert_eq!(count("a\nb\nc", Counted { offset: 5, newlines: 2 }, true), Some(3));
+        assert_eq!(count("a\nb\nc", NewlineCount { offset: 5, newlines: 2 }, true), Some(3));
         assert_eq!(count("", some(0), false), Some(0));
     }
 

@@ -1,11 +1,11 @@
-//! `.shape`: the structure of JSON, a line a path.
+//! `.shape`: the structure of JSON, one line for each path.
 //!
-//! It is read off the content, not kept by the analysis: a record would grow by kilobytes for
-//! a view that few ask for, and the scanner passes a gigabyte in a second or two.
+//! It is read from the content and not kept by the analysis: records would grow by kilobytes for a
+//! view that few ask for, and the scanner reads a gigabyte in a second or two.
 
+mod extremes;
 mod outline;
 mod print;
-mod range;
 mod samples;
 
 use std::io;
@@ -21,27 +21,27 @@ use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
 use outline::Outline;
-use print::Printed;
+use print::PrintedShape;
 
-/// Bytes of a key that are known, as written: a path through a longer one cannot be named.
+/// Bytes of a key, as spelled, that are known. A path through a longer one cannot be named.
 const KEY_BYTES: usize = 256;
-/// Bytes of strings and numbers that are known, as written.
+/// Bytes of strings and numbers, as spelled, that are known.
 const SAMPLE_BYTES: usize = 128;
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
-/// Bytes kept free for notices, beside the paths in them.
+/// Bytes kept free for notices, without the paths in them.
 const NOTICE_BYTES: usize = 600;
 
 /// Writes the shape.
 ///
-/// Each line is a path in jq's syntax, the types of what stands there, how often it does, and
-/// ranges and samples, two spaces or more between them.
+/// Each line has a path in jq's syntax, the types of the values there, their number, and ranges and
+/// samples, separated by two spaces or more.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    let (read, kind, mut outline) = follow(subject, expired)?;
+    let (read, kind, mut outline) = read_outline(subject, expired)?;
     let whole = read.is_none();
     if kind == Kind::No && whole {
         return Ok(Rendered::noted(no_shape(subject)));
@@ -60,8 +60,8 @@ pub(super) fn render(
     Ok(Rendered { notice: Some(notice), whole })
 }
 
-/// Reads the content, up to the byte where there was no more time, if there was not.
-fn follow(
+/// Reads the content. If time runs out, returns the bytes that were read.
+fn read_outline(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<(Option<u64>, Kind, Outline)> {
@@ -112,7 +112,7 @@ fn paths(subject: &Subject<'_>) -> String {
     format!("A path is a filter: {}.jq/PATH", subject.place.file())
 }
 
-fn left_out(printed: &Printed) -> Option<String> {
+fn left_out(printed: &PrintedShape) -> Option<String> {
     let deeper =
         printed.levels.map(|levels| format!("deeper than {}", counted(levels as u64, "level")));
     let missing = (printed.missing > 0).then(|| {

@@ -1,4 +1,4 @@
-//! What goes to the model in place of an output: one analysis, four forms (`formats.md`).
+//! The text that goes to the model in place of an output: one analysis, four forms (`formats.md`).
 
 use std::io;
 
@@ -13,12 +13,12 @@ use crate::view::preview;
 use crate::view::render;
 use crate::view::summary;
 
-/// The form of a stand-in: four kinds of host want four.
+/// The form of a stand-in. Each kind of host has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Facts, head and tail, errors, where to read on.
     Summary,
-    /// The common protocol of tool responses.
+    /// A response in the common protocol of tools.
     Envelope,
     /// For a host with the `tool_output` tool.
     Handle,
@@ -26,12 +26,12 @@ pub enum Form {
     Preview,
 }
 
-/// For whom a stand-in is made.
+/// The reader of a stand-in.
 #[derive(Clone, Copy)]
 pub struct Audience<'a> {
-    /// The tools that the model has; none, where nobody declared them.
+    /// The tools that the model has. Empty if nobody declared them.
     pub tools: &'a [String],
-    /// Whether a reference, a handle or a path leads to an output that is stored.
+    /// Returns true if a reference, a handle or a path leads to a stored output.
     pub is_stored: &'a dyn Fn(&str) -> bool,
 }
 
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Audience<'_> {
     }
 }
 
-/// What to hand to the model.
+/// The answer to hand to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StandIn {
     /// The output itself, byte for byte.
@@ -50,11 +50,11 @@ pub enum StandIn {
     Replaced(String),
 }
 
-/// What goes to the model in place of `subject`.
+/// Returns the answer that goes to the model in place of `subject`.
 ///
-/// The output itself, where it is within the limits of the form, where it asks to be left as it is,
-/// and where it is a stand-in already. An incomplete output never goes as if it were complete,
-/// where the form can say so. The text depends on the subject and `audience.tools` alone.
+/// That is the output itself if it is within the limits of the form, asks to be left as it is, or
+/// is a stand-in already. An incomplete output never passes for a complete one, if the form can
+/// tell. The text depends on the subject and `audience.tools` alone.
 pub fn stand_in(
     form: Form,
     subject: &Subject<'_>,
@@ -66,7 +66,7 @@ pub fn stand_in(
     stand_in_always(form, subject, audience)
 }
 
-/// As [`stand_in`], also of an output that is within the limits: the text of the form's view.
+/// Returns the text of the form's view, even for an output that is within the limits.
 pub fn stand_in_always(
     form: Form,
     subject: &Subject<'_>,
@@ -90,7 +90,7 @@ pub fn stand_in_always(
     Ok(StandIn::Replaced(text))
 }
 
-/// Whether `subject` is a stand-in of something that is stored. Its reference decides, never its
+/// Returns true if `subject` is a stand-in for a stored output. Its reference decides, not its
 /// wording.
 fn is_stand_in(subject: &Subject<'_>, audience: &Audience<'_>) -> io::Result<bool> {
     let references = origin::references(subject)?;

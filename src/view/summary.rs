@@ -1,7 +1,7 @@
-//! `.summary`: what to hand the model in place of an output.
+//! `.summary`: the text to hand the model in place of an output.
 //!
-//! The facts come first, a line each ([`facts`]), then an excerpt ([`excerpt`]). Its bytes depend on
-//! the subject alone.
+//! The facts come first, a line each ([`facts`]), then an excerpt ([`excerpt`]). Its bytes depend
+//! on the subject alone.
 
 mod excerpt;
 mod facts;
@@ -19,16 +19,16 @@ use crate::view::Rendered;
 use crate::view::clean;
 use crate::view::number::portion;
 use excerpt::Excerpt;
-use excerpt::Room;
+use excerpt::ExcerptBudget;
 
 pub(super) use facts::ended;
 
-/// Bytes kept for the lines that are known only with the excerpt, and for a notice.
+/// Bytes kept free for a notice, and for the lines that are known only with the excerpt.
 const RESERVE: usize = 600;
-/// Lines kept for the same.
+/// Lines kept free for these lines.
 const RESERVED_LINES: usize = 6;
 
-/// Whether an output passes what a conversation takes in as it is.
+/// Returns true if an output passes the limits up to which a conversation takes one in as it is.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
     let (limits, analysis) = (subject.limits, subject.analysis);
     analysis.chars > limits.max_inline_chars || subject.size() > limits.max_inline_bytes
@@ -53,7 +53,7 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     Ok(Rendered { notice, whole: false })
 }
 
-/// The facts and all of the output, where that is little.
+/// Returns the facts and all of the output, if it is small.
 fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
     let Limits { max_inline_chars, max_inline_bytes, .. } = *subject.limits;
     let analysis = subject.analysis;
@@ -73,14 +73,14 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
     Ok(fits(&text).then_some(text))
 }
 
-/// The facts, and what is most worth seeing of the output.
+/// Returns the facts, and the parts of the output that are most worth seeing.
 fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
     let mut facts = facts::with_excerpt(subject)?;
-    let room = Room {
+    let budget = ExcerptBudget {
         bytes: Limits::STAND_IN_BYTES.saturating_sub(facts.size() + RESERVE),
         lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),
     };
-    let excerpt = Excerpt::of(subject, room)?;
+    let excerpt = Excerpt::of(subject, budget)?;
     let shown = excerpt.shown();
     let excerpt = excerpt.into_lines();
     facts.set_shown(shown, redacted(subject, &excerpt));
@@ -89,7 +89,7 @@ fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
     Ok(lines(&all))
 }
 
-/// `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`.
+/// Returns `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`.
 fn redacted(subject: &Subject<'_>, shown: &[String]) -> Option<String> {
     let tally = Tally::of(&lines(shown), subject.redacts);
     let line = || format!("redacted: {} in what is shown", tally.text());
@@ -108,7 +108,7 @@ fn lines(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
 
-/// A line of facts, cut where a name in it is endless.
+/// Returns a line of facts, cut if a name in it is endless.
 fn capped(line: &str) -> String {
     clean::clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
 }

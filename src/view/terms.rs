@@ -1,9 +1,9 @@
-//! `.terms`: the words that tell something of an artifact, for a reader who does not know what to
-//! search for.
+//! `.terms`: the most telling words of an artifact, for a reader who does not know what to search
+//! for.
 
-mod tally;
+mod counts;
+mod ranking;
 mod words;
-mod worth;
 
 use std::io::Write;
 
@@ -14,21 +14,21 @@ use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::number::counted;
 use crate::view::number::portion;
-use tally::Tally;
-use tally::Term;
+use counts::Term;
+use counts::WordCounts;
 
 /// Most terms that are shown.
 const TERMS: usize = 200;
 
-/// Writes the terms, a line each: how often it occurs, the term, the first line it occurs on.
+/// Writes the terms, a line each: its number of occurrences, the term, its first line.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
     let escaped = subject.analysis.json != Json::No;
-    let tally = Tally::take(subject.content, escaped, expired)?;
-    let terms = worth::best(&tally, TERMS);
+    let counts = WordCounts::take(subject.content, escaped, expired)?;
+    let terms = ranking::best(&counts, TERMS);
     for Term { text, times, line, .. } in &terms {
         write!(out, "{times}\t")?;
         out.write_all(text)?;
@@ -37,28 +37,28 @@ pub(super) fn render(
             None => writeln!(out, "\t-")?,
         }
     }
-    let whole = tally.stopped.is_none();
+    let whole = counts.stopped.is_none();
     let notice = match terms.first() {
-        Some(first) => Some(notice(subject, &tally, first, terms.len())),
+        Some(first) => Some(notice(subject, &counts, first, terms.len())),
         None if whole => None,
         None => Some("# out of time before a word was counted\n".to_owned()),
     };
     Ok(Rendered { notice, whole })
 }
 
-/// What the lines are, of how much, and how to search for a term.
-fn notice(subject: &Subject<'_>, tally: &Tally, first: &Term<'_>, shown: usize) -> String {
+/// Describes the lines and the part of the content that they cover, and how to search for a term.
+fn notice(subject: &Subject<'_>, counts: &WordCounts, first: &Term<'_>, shown: usize) -> String {
     let length = subject.content.len();
-    let words = match tally.words() {
+    let words = match counts.words() {
         Some(words) => counted(words, "word"),
-        None => format!("more than {}", counted(tally::ROOM as u64, "word")),
+        None => format!("more than {}", counted(counts::MOST_WORDS as u64, "word")),
     };
-    let among = match tally.stopped {
+    let among = match counts.stopped {
         Some(offset) => format!("{} (out of time)", portion(offset, length)),
-        None if tally::is_sampled(length) => {
-            format!("{}, in stretches all over it", portion(tally.bytes, length))
+        None if counts::is_sampled(length) => {
+            format!("{}, in stretches all over it", portion(counts.bytes, length))
         }
-        None => counted(tally.lines, "line"),
+        None => counted(counts.lines, "line"),
     };
     let most = match shown {
         1 => "the most telling follows".to_owned(),

@@ -1,4 +1,4 @@
-//! What views say of masks in what they show.
+//! The counts of masks that views show.
 
 use std::ffi::OsStr;
 

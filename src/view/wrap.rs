@@ -8,31 +8,31 @@ use crate::model::Subject;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::number::portion;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
 use crate::view::scan;
 
-/// Characters of a line that is shown as it is, and of a piece of a longer one.
+/// Most characters of a line that is shown as it is, and of a piece of a longer one.
 const WIDTH: usize = 400;
-/// How far back from its end a piece looks for a good place to fold.
+/// Characters before the end of a piece in which a good place to fold is looked for.
 const SLACK: usize = 100;
-/// Bytes that tell whether a line is long, and where it folds.
+/// Bytes that suffice to tell whether a line is long, and where it folds.
 const ENOUGH: usize = 4 * WIDTH + 4;
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
 /// Bytes gathered before they are written.
 const GATHERED: usize = 64 << 10;
 
-/// Writes all lines, each of those with more than 400 characters in pieces.
+/// Writes all lines, those of more than 400 characters in pieces.
 ///
-/// A piece but the first of a line begins with `line@column:`, where it stands in the artifact.
-/// Without these marks and the newlines before them the text is the artifact, byte for byte; only
-/// NUL bytes are shown as their symbol. Memory does not grow with lines.
+/// Each piece but the first of a line begins with `line@column:`, its place in the artifact.
+/// Without these marks and the newlines before them, the text is the artifact byte for byte, except
+/// that NUL bytes are shown as their symbol. Memory does not grow with the length of lines.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    let mut folder = Folder::new(out);
+    let mut folder = LineFolder::new(out);
     let mut text = Vec::new();
     let mut read = 0;
     let mut whole = true;
@@ -59,29 +59,30 @@ pub(super) fn render(
     Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
 }
 
-fn folded(at: Position) -> String {
-    let Position { line, column } = at;
+fn folded(at: TextPosition) -> String {
+    let TextPosition { line, column } = at;
     format!(
         "# long lines are folded: `{at}:` begins what line {line} has from byte column {column} on\n"
     )
 }
 
-/// Writes lines, and knows where it is.
-struct Folder<'a> {
+/// Writes lines in pieces.
+struct LineFolder<'a> {
     out: BufWriter<&'a mut dyn Write>,
-    /// Where the next byte stands.
-    at: Position,
+    /// The place of the next byte.
+    at: TextPosition,
     /// The first fold.
-    first: Option<Position>,
+    first: Option<TextPosition>,
 }
 
-impl<'a> Folder<'a> {
+impl<'a> LineFolder<'a> {
     fn new(out: &'a mut dyn Write) -> Self {
         let out = BufWriter::with_capacity(GATHERED, out);
-        Self { out, at: Position { line: 1, column: 1 }, first: None }
+        Self { out, at: TextPosition { line: 1, column: 1 }, first: None }
     }
 
-    /// Writes what can be told of `text`, all of it if that is the `last`; says how much that was.
+    /// Writes the pieces of `text` that are known to be complete, or all if it is the `last` text.
+    /// Returns the number of bytes written.
     fn push(&mut self, text: &[u8], last: bool) -> io::Result<usize> {
         let mut at = 0;
         loop {
@@ -97,14 +98,14 @@ impl<'a> Folder<'a> {
             self.write(&near[..piece + usize::from(ends)])?;
             at += piece + usize::from(ends);
             if ends {
-                self.at = Position { line: self.at.line + 1, column: 1 };
+                self.at = TextPosition { line: self.at.line + 1, column: 1 };
             } else {
                 self.at.column += piece as u64;
             }
         }
     }
 
-    /// Begins a line of the view: says where it belongs, unless it begins a line of the artifact.
+    /// Begins a line of the view: writes its place in the artifact, unless it begins a line there.
     fn mark(&mut self) -> io::Result<()> {
         if self.at.column == 1 {
             return Ok(());
@@ -133,7 +134,7 @@ impl<'a> Folder<'a> {
     }
 }
 
-/// Bytes of the first piece of `line`: all of it, where it is short.
+/// Returns the length of the first piece of `line`, which is all of it if it is short.
 fn fold(line: &[u8]) -> usize {
     let most = scan::forward(line, 0, WIDTH);
     if most == line.len() {
@@ -156,18 +157,18 @@ mod tests {
         Fixture::new(text).bytes(&View::Wrap)
     }
 
-    /// The artifact again: without the notice, and without marks where a fold can be.
+    /// Recovers the artifact: removes the notice, and the marks where a fold can be.
     fn unfolded(view: &[u8]) -> Vec<u8> {
         let notices = view.starts_with(b"# long");
         let mut text: Vec<u8> = Vec::new();
-        let mut at = Position { line: 0, column: 1 };
+        let mut at = TextPosition { line: 0, column: 1 };
         for line in view.split_inclusive(|byte| *byte == b'\n').skip(usize::from(notices)) {
             let mark = format!("{at}:");
             let rest = line.strip_prefix(mark.as_bytes()).filter(|_| at.column > 1);
             if rest.is_some() {
                 text.pop();
             } else {
-                at = Position { line: at.line + 1, column: 1 };
+                at = TextPosition { line: at.line + 1, column: 1 };
             }
             let rest = rest.unwrap_or(line);
             text.extend_from_slice(rest);
@@ -246,7 +247,7 @@ mod tests {
             end: bool,
         ) {
             let lines = lines.iter().map(|(word, times)| word.repeat(*times));
-            // No binary format begins so.
+            // No binary format begins like this.
             let mut text = b"text\n".to_vec();
             text.extend(lines.collect::<Vec<Vec<u8>>>().join(&b'\n'));
             text.extend(end.then_some(b'\n'));

@@ -11,14 +11,15 @@ use crate::materialize::Analyzer;
 use crate::model::Content;
 use crate::model::Json;
 use crate::model::Subject;
-use crate::view::members::Members;
+use crate::view::members::MemberRanges;
 use crate::view::members::members;
 
-/// Bytes of `stats`, `context` or `error` that are carried over; a larger one is named.
+/// Most bytes of `stats`, `context` or `error` that are carried over. A larger one is named
+/// instead.
 const CARRIED_BYTES: u64 = 16 << 10;
-/// Bytes of a word with its quotes, even if every character is escaped.
+/// Most bytes of a word with its quotes, with every character escaped.
 const WORD_BYTES: u64 = 128;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const BLOCK: usize = 256 << 10;
 
 /// The members of a response. `data` and `text` are replaced, the last three carried over.
@@ -28,66 +29,66 @@ const STATS: usize = 3;
 const CONTEXT: usize = 4;
 const ERROR: usize = 5;
 
-/// How the call went.
+/// The status of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
+pub(super) enum ResponseStatus {
     Success,
     Partial,
     Error,
 }
 
-/// What a response brings that its envelope keeps.
+/// The members of a response that its envelope keeps.
 pub(super) struct Response {
-    pub(super) status: Status,
+    pub(super) status: ResponseStatus,
     pub(super) stats: Option<Box<RawValue>>,
     pub(super) context: Option<Box<RawValue>>,
     pub(super) error: Option<Box<RawValue>>,
-    /// Those of the three that are not carried over, with their bytes.
+    /// Those of the three that are not carried over, with their sizes in bytes.
     pub(super) left_out: Vec<(&'static str, u64)>,
-    /// `context.truncation_skip` is true.
+    /// True if `context.truncation_skip` is true.
     pub(super) skip: bool,
 }
 
-/// What an output is to the protocol.
-pub(super) enum Found {
+/// The result of reading an output as a response.
+pub(super) enum Recognized {
     Response(Response),
     Other,
-    /// There was no time to find out.
+    /// Time ran out before that was known.
     OutOfTime,
 }
 
 /// Reads a response: a JSON object whose `status` is `success`, `partial` or `error`, with `data`,
-/// `text` or `error` beside it. Memory is bounded however large it is.
-pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Found> {
+/// `text` or `error` beside it. Memory is bounded for any size.
+pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Recognized> {
     let content = subject.content;
     if subject.analysis.bytes != content.len() {
-        return Ok(Found::OutOfTime);
+        return Ok(Recognized::OutOfTime);
     }
     match is_json(subject, expired)? {
         Some(true) => {}
-        Some(false) => return Ok(Found::Other),
-        None => return Ok(Found::OutOfTime),
+        Some(false) => return Ok(Recognized::Other),
+        None => return Ok(Recognized::OutOfTime),
     }
     let found = match members(content, 0..content.len(), &NAMES, expired)? {
-        Members::Found(found) => found,
-        Members::NotAnObject => return Ok(Found::Other),
-        Members::OutOfTime => return Ok(Found::OutOfTime),
+        MemberRanges::Found(found) => found,
+        MemberRanges::NotAnObject => return Ok(Recognized::Other),
+        MemberRanges::OutOfTime => return Ok(Recognized::OutOfTime),
     };
     let others = [1, 2, ERROR].into_iter().any(|index| found[index].is_some());
     let status = word(content, found[STATUS].as_ref())?.filter(|_| others);
-    let Some(status) = status else { return Ok(Found::Other) };
+    let Some(status) = status else { return Ok(Recognized::Other) };
     let Some(skip) = skips(content, found[CONTEXT].clone(), expired)? else {
-        return Ok(Found::OutOfTime);
+        return Ok(Recognized::OutOfTime);
     };
     let mut left_out = Vec::new();
     let mut carry = |index: usize| carried(content, index, found[index].clone(), &mut left_out);
     let (stats, context, error) = (carry(STATS)?, carry(CONTEXT)?, carry(ERROR)?);
-    Ok(Found::Response(Response { status, stats, context, error, left_out, skip }))
+    Ok(Recognized::Response(Response { status, stats, context, error, left_out, skip }))
 }
 
-/// Whether it is JSON as it is shown: a mask may stand for more than a part of a string. None where
-/// there was no time to find out.
+/// Returns true if the content as it is shown is JSON: a mask may replace more than a part of a
+/// string. Returns none if time ran out.
 fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
     let is_document = |json: &Json| matches!(json, Json::Document { .. });
     if subject.redacts.is_empty() || !is_document(&subject.analysis.json) {
@@ -106,14 +107,14 @@ fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Opti
     }
 }
 
-fn word(content: &dyn Content, range: Option<&Range<u64>>) -> io::Result<Option<Status>> {
+fn word(content: &dyn Content, range: Option<&Range<u64>>) -> io::Result<Option<ResponseStatus>> {
     let Some(range) = range.filter(|range| range.end - range.start <= WORD_BYTES) else {
         return Ok(None);
     };
     Ok(serde_json::from_slice(&bytes(content, range)?).ok())
 }
 
-/// Whether a response wants to go through untouched; none where there was no time to find out.
+/// Returns true if a response asks to be left as it is, or none if time ran out.
 fn skips(
     content: &dyn Content,
     context: Option<Range<u64>>,
@@ -121,17 +122,17 @@ fn skips(
 ) -> io::Result<Option<bool>> {
     let Some(context) = context else { return Ok(Some(false)) };
     let found = match members(content, context, &["truncation_skip"], expired)? {
-        Members::Found(found) => found,
-        Members::NotAnObject => return Ok(Some(false)),
-        Members::OutOfTime => return Ok(None),
+        MemberRanges::Found(found) => found,
+        MemberRanges::NotAnObject => return Ok(Some(false)),
+        MemberRanges::OutOfTime => return Ok(None),
     };
     let short = found[0].as_ref().filter(|range| range.end - range.start <= WORD_BYTES);
     let Some(range) = short else { return Ok(Some(false)) };
     Ok(Some(bytes(content, range)?.trim_ascii() == b"true"))
 }
 
-/// The value in `range` as it is written, unless it is too large or no parser of the reader could
-/// take it in: nested too deeply, a number out of range, half of a surrogate pair.
+/// Returns the value in `range` as it is spelled, unless it is too large or unreadable for some
+/// parsers: nested too deeply, a number out of range, half of a surrogate pair.
 fn carried(
     content: &dyn Content,
     index: usize,
@@ -152,7 +153,7 @@ fn carried(
     Ok(value)
 }
 
-/// Whether it can be read also one level further down.
+/// Returns true if it can be parsed one level further down as well.
 fn is_readable(value: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(&format!("[[{value}]]")).is_ok()
 }

@@ -27,7 +27,7 @@ fn parsed(fixture: &Fixture) -> Value {
     serde_json::from_str(&fixture.text(&View::Envelope)).unwrap()
 }
 
-/// The preview, and the lines and bytes that it is said to show.
+/// Returns the preview, and the lines and bytes that it claims to show.
 fn kept(fixture: &Fixture) -> (String, u64, u64) {
     let value = parsed(fixture);
     let truncation = &value["data"]["truncation"];
@@ -47,7 +47,7 @@ fn with_tools(fixture: &Fixture, tools: &[&str]) -> String {
     }
 }
 
-/// `count` lines of `length` bytes each, their newlines among them.
+/// `count` lines of `length` bytes each, including their newlines.
 fn lines(count: usize, length: usize) -> String {
     format!("{}\n", "x".repeat(length - 1)).repeat(count)
 }
@@ -189,7 +189,7 @@ fn a_line_that_is_too_long_is_cut_inside() {
     assert_eq!(kept(&ended), (part(33), 1, 99));
     let ended = limited(format!("first\n{text}\n"), Direction::Tail, 9, 100);
     assert_eq!(kept(&ended), (part(33) + "\n", 1, 100));
-    // After whole lines, none is begun.
+    // A line that does not fit is not begun after whole lines.
     let later = limited(format!("first\n{text}\n"), Direction::Head, 9, 100);
     assert_eq!(kept(&later), ("first\n".to_owned(), 1, 6));
 }
@@ -220,7 +220,7 @@ fn a_huge_single_line_is_read_at_its_ends_only() {
     }
 }
 
-/// A response of the protocol, with `data` of so many bytes.
+/// A response of the protocol, with `data` of `size` bytes.
 fn response(status: &str, size: usize) -> Value {
     json!({
         "status": status,
@@ -318,7 +318,7 @@ fn one_that_asks_for_it_goes_through_untouched() {
     }
     value["context"] = json!([{"truncation_skip": true}]);
     assert!(!untouched(&value));
-    // Elsewhere the word means nothing.
+    // The word has no meaning elsewhere.
     value["context"] = json!({"params_input": {"truncation_skip": true}});
     assert!(!untouched(&value));
 }
@@ -414,7 +414,7 @@ fn half_of_an_untouched_one_is_never_shown() {
         .replace("\"cwd\"", "\"truncation_skip\":true,\"cwd\"");
     let fixture = fixture(text.clone());
     let asked = std::cell::Cell::new(0);
-    // There is time to read it, not to copy it.
+    // Time runs out after reading, before copying.
     let expired = || asked.replace(asked.get() + 1) > 4;
     assert!(fixture.render_until(&View::Envelope, &expired).is_err());
     assert_eq!(fixture.text(&View::Envelope), text);
@@ -429,7 +429,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
             text += if ends { "\n" } else { "" };
             text.into_bytes()
         });
-    // No binary format begins so.
+    // No binary format begins like this.
     let any = proptest::collection::vec(1u8.., 0..3000)
         .prop_map(|bytes| [b"text", bytes.as_slice()].concat());
     prop_oneof![4 => valid, 1 => any]

@@ -1,9 +1,9 @@
 //! The `text` of an envelope: what is shown, where the whole is, how to go on.
 
 use crate::model::Subject;
-use crate::view::envelope::kept::Kept;
+use crate::view::envelope::preview::EnvelopePreview;
 use crate::view::envelope::response::Response;
-use crate::view::envelope::response::Status;
+use crate::view::envelope::response::ResponseStatus;
 use crate::view::number::counted;
 use crate::view::number::portion;
 use crate::view::summary::ended;
@@ -11,13 +11,13 @@ use crate::view::summary::ended;
 /// The tool that starts a subagent.
 const SUBAGENT: &str = "Task";
 
-/// The sentences, in the order of what matters most.
+/// Returns the sentences, the most important first.
 ///
-/// `tools` are those the reader has; where none are declared, they are not known.
+/// `tools` are the tools that the reader has; if none are declared, they are unknown.
 pub(super) fn text(
     subject: &Subject<'_>,
     response: Option<&Response>,
-    kept: &Kept,
+    kept: &EnvelopePreview,
     tools: &[String],
     over: bool,
 ) -> String {
@@ -34,7 +34,7 @@ pub(super) fn text(
 }
 
 fn reported(response: &Response) -> Option<String> {
-    (response.status == Status::Error).then(|| "It reports an error.".to_owned())
+    (response.status == ResponseStatus::Error).then(|| "It reports an error.".to_owned())
 }
 
 fn unread(subject: &Subject<'_>) -> Option<String> {
@@ -48,12 +48,12 @@ fn unread(subject: &Subject<'_>) -> Option<String> {
     })
 }
 
-fn shown(subject: &Subject<'_>, kept: &Kept, over: bool) -> String {
+fn shown(subject: &Subject<'_>, kept: &EnvelopePreview, over: bool) -> String {
     if subject.analysis.is_binary() {
         return "It is not text, so `preview` shows none of it.".to_owned();
     }
     if over {
-        return format!("`preview` has {}.", kept.told());
+        return format!("`preview` has {}.", kept.description());
     }
     "`preview` has all of it.".to_owned()
 }

@@ -1,44 +1,45 @@
-//! Error lines as ripgrep prints matches in their context.
+//! Error lines, printed as ripgrep prints matches in their context.
 
 use std::io;
 use std::io::Write;
 
 use crate::materialize::Seen;
 use crate::model::Content;
-use crate::view::errors::census::Census;
-use crate::view::errors::census::Kind;
+use crate::view::errors::index::ErrorIndex;
+use crate::view::errors::index::LineKind;
 use crate::view::errors::nearby;
-use crate::view::errors::nearby::Line;
+use crate::view::errors::nearby::NearbyLine;
 use crate::view::grep::page::Page;
 use crate::view::grep::window;
 use crate::view::number::grouped;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
 
-/// Prints paragraphs to a page: error lines, in order, with what is around them.
-pub(super) struct Print<'a, 'o> {
+/// Prints paragraphs to a page: error lines, in order, with the lines around them.
+pub(super) struct ParagraphPrinter<'a, 'o> {
     content: &'a dyn Content,
-    census: &'a Census,
+    index: &'a ErrorIndex,
     pub(super) page: Page<'o>,
-    /// The first line of which only a window is shown.
-    pub(super) windowed: Option<Position>,
+    /// The first line that is shown only in a window.
+    pub(super) windowed: Option<TextPosition>,
     /// The last line that was printed.
     printed: u64,
     /// Kinds whose first line was shown.
     kinds: u64,
-    /// What the paragraph is to say below: kinds with more lines, and where a trace goes on.
-    alike: Vec<Kind>,
+    /// Remarks for the end of the paragraph: kinds with more lines, and the line at which a trace
+    /// continues.
+    alike: Vec<LineKind>,
     next: Option<u64>,
 }
 
-impl<'a, 'o> Print<'a, 'o> {
+impl<'a, 'o> ParagraphPrinter<'a, 'o> {
     pub(super) fn new(
         content: &'a dyn Content,
-        census: &'a Census,
+        index: &'a ErrorIndex,
         out: &'o mut dyn Write,
     ) -> Self {
         Self {
             content,
-            census,
+            index,
             page: Page::new(out, false),
             windowed: None,
             printed: 0,
@@ -49,7 +50,7 @@ impl<'a, 'o> Print<'a, 'o> {
     }
 
     /// Prints an error line, which stands for a kind or for itself.
-    pub(super) fn show(&mut self, seen: &Seen, kind: Option<Kind>) -> io::Result<()> {
+    pub(super) fn show(&mut self, seen: &Seen, kind: Option<LineKind>) -> io::Result<()> {
         if self.page.is_full() {
             return Ok(());
         }
@@ -60,7 +61,7 @@ impl<'a, 'o> Print<'a, 'o> {
             self.end_paragraph()?;
         }
         if seen.at.line > self.printed {
-            let from = Position { line: seen.at.line, column: 1 };
+            let from = TextPosition { line: seen.at.line, column: 1 };
             self.page.cut(from, self.kinds, first <= self.printed);
         }
         if apart {
@@ -71,15 +72,15 @@ impl<'a, 'o> Print<'a, 'o> {
         }
         self.kinds += u64::from(kind.is_some());
         self.alike.extend(kind.filter(|kind| kind.count > 1));
-        self.next = nearby.goes_on.then_some(self.printed + 1).or(self.next);
+        self.next = nearby.continues.then_some(self.printed + 1).or(self.next);
         Ok(())
     }
 
-    /// Says what there is to say of the paragraph that was printed.
+    /// Ends the paragraph with its remarks.
     pub(super) fn end_paragraph(&mut self) -> io::Result<()> {
         let alike = std::mem::take(&mut self.alike);
-        for (at, Kind { count, first, last }) in alike.iter().enumerate() {
-            // The lines of one trace are repeated together: the last is the one that tells.
+        for (at, LineKind { count, first, last }) in alike.iter().enumerate() {
+            // The lines of one trace are repeated together: the last one describes them best.
             if alike[at + 1..].iter().all(|later| later.count != *count) {
                 let more = grouped(count - 1);
                 let line = format!("# like line {first}: {more} more, the last on line {last}\n");
@@ -95,18 +96,18 @@ impl<'a, 'o> Print<'a, 'o> {
     }
 
     /// Prints a line, once.
-    fn print(&mut self, line: &Line, seen: &Seen) -> io::Result<()> {
+    fn print(&mut self, line: &NearbyLine, seen: &Seen) -> io::Result<()> {
         if line.number <= self.printed {
             return Ok(());
         }
         self.printed = line.number;
-        let mark = if self.census.knows(line.number) { b':' } else { b'-' };
+        let mark = if self.index.knows(line.number) { b':' } else { b'-' };
         if line.ends && !window::is_long(&line.text) {
             return self.page.push_line(line.number, mark, &line.text);
         }
         let at = if line.number == seen.at.line { seen.place } else { 0 };
         let text = window::shown(&line.text, &window::around(&line.text, at), false, line.ends);
-        let position = Position { line: line.number, column: at as u64 + 1 };
+        let position = TextPosition { line: line.number, column: at as u64 + 1 };
         self.windowed.get_or_insert(position);
         self.page.push_line(format_args!("{}@{}", position.line, position.column), mark, &text)
     }

@@ -1,14 +1,14 @@
-//! The lines after an error that belong to it: frames of a stack, quoted source, causes.
+//! The lines after an error that belong to it: stack frames, quoted source, causes.
 
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-/// Lines after an error line that are shown as belonging to it.
+/// Most lines that are shown as part of the error line before them.
 pub(super) const LONGEST: usize = 60;
 
-/// How many of `lines`, which follow an error line, belong to it. One blank line is passed where
-/// what follows it goes on with the trace.
+/// Returns how many of `lines`, which follow an error line, belong to it. A blank line belongs to
+/// it if the trace continues after it.
 pub(super) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let mut length = 0;
     let mut blank = false;
@@ -16,7 +16,7 @@ pub(super) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() && !blank {
             blank = true;
-        } else if !line.is_empty() && (RESUMES.is_match(line) || (!blank && goes_on(line))) {
+        } else if !line.is_empty() && (RESUMES.is_match(line) || (!blank && continues(line))) {
             blank = false;
             length = count;
         } else {
@@ -26,20 +26,20 @@ pub(super) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
     length
 }
 
-fn goes_on(line: &[u8]) -> bool {
-    line.first().is_some_and(|first| matches!(first, b' ' | b'\t')) || GOES_ON.is_match(line)
+fn continues(line: &[u8]) -> bool {
+    line.first().is_some_and(|first| matches!(first, b' ' | b'\t')) || CONTINUES.is_match(line)
 }
 
 fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a pattern of this file")
 }
 
-/// Lines of a trace that are not indented: quoted source, calls of Go, what pytest explains.
-static GOES_ON: LazyLock<Regex> = LazyLock::new(|| {
+/// Lines of a trace that are not indented: quoted source, calls of Go, explanations of pytest.
+static CONTINUES: LazyLock<Regex> = LazyLock::new(|| {
     regex(r"^(\d+ \||-->|=== |[\w./*()\[\]{}-]+\(.*\)$|\.\.\. \d+ more|[>E|] |[-+] )")
 });
 
-/// Lines that a trace goes on with, also after a blank one.
+/// Lines that continue a trace even after a blank line.
 static RESUMES: LazyLock<Regex> = LazyLock::new(|| {
     regex(
         r"^(Caused by:|goroutine \d+ \[|created by |exit status|stack backtrace:|Stack (backtrace|trace):|note: |help: |The above exception|During handling|Traceback|\s+(Expected|Received|at )|\s+(> )?\d+ \||E {3,}\S)",

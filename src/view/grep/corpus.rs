@@ -1,12 +1,13 @@
-//! `.grep/<query>` of a directory: what `rg -n <query>` prints in it, newest artifact first.
+//! `.grep/<query>` of a directory: the output of `rg -n <query>` in it, newest artifact first.
 //!
-//! Several threads search an artifact each (`worker`, `order`); what is found in one (`part`) is put
-//! behind what was found in those before (`sheet`), under the first lines that it needs (`notice`).
+//! Several threads search one artifact each (`worker`, `order`). The matches in one (`matches`) are
+//! appended to those in earlier ones (`report`), below the notices that the result needs
+//! (`notice`).
 
+mod matches;
 mod notice;
 mod order;
-mod part;
-mod sheet;
+mod report;
 mod worker;
 
 use std::io;
@@ -28,42 +29,42 @@ use crate::redact::Shown;
 use crate::view::Query;
 use crate::view::RenderError;
 use crate::view::Rendered;
-use crate::view::grep::corpus::part::Outcome;
-use crate::view::grep::corpus::sheet::Sheet;
+use crate::view::grep::corpus::matches::ArtifactOutcome;
+use crate::view::grep::corpus::report::CorpusReport;
 use crate::view::grep::corpus::worker::Worker;
 use crate::view::grep::pattern;
-use crate::view::grep::pattern::Pattern;
+use crate::view::grep::pattern::CompiledPattern;
+use crate::view::position::TextPosition;
 use crate::view::query::Options;
-use crate::view::query::Position;
 
 /// Threads that search at once.
 const MOST_THREADS: usize = 4;
-/// Where an artifact begins.
-const START: Position = Position { line: 1, column: 1 };
+/// The start of an artifact.
+const START: TextPosition = TextPosition { line: 1, column: 1 };
 
-/// The artifacts below a directory, in the order in which they are to be shown. They are opened one
-/// by one, from several threads.
+/// The artifacts below a directory, in the order in which they are shown. They are opened one by
+/// one, from several threads.
 pub trait Corpus: Sync {
-    /// How many there are.
+    /// Returns the number of artifacts.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The path of one from the directory on; no other one has it.
+    /// Returns the path of an artifact relative to the directory. No two are equal.
     fn path(&self, number: usize) -> &RelPath;
 
-    /// Reads one that is shorter than `buffer` into it; opens one that is not.
+    /// Reads an artifact into `buffer` if it is shorter than that, else opens it.
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded>;
 }
 
-/// An artifact, ready to be searched.
+/// An artifact that is ready to be searched.
 pub enum Loaded {
-    /// It has been removed meanwhile.
+    /// It has been removed since it was listed.
     Gone,
-    /// So many bytes, all in the buffer.
+    /// All of it is in the buffer: this many bytes.
     Whole(usize),
     /// Its content.
     Opened(Box<dyn Content>),
@@ -79,14 +80,14 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-/// All that a search of a directory is made from.
+/// A directory that is searched.
 #[derive(Clone, Copy)]
 pub struct Directory<'a> {
-    /// As its reader names it: `/ctx/c7/artifacts/tool`.
+    /// Its path as a reader names it: `/ctx/c7/artifacts/tool`.
     pub path: &'a str,
-    /// The artifacts.
+    /// The artifacts below it.
     pub corpus: &'a dyn Corpus,
-    /// What is masked in them; none, where secrets are shown.
+    /// The secrets to mask in them. None if secrets are shown.
     pub redacts: Option<&'a Rules>,
 }
 
@@ -102,31 +103,32 @@ struct Search<'a> {
     directory: Directory<'a>,
     corpus: &'a dyn Corpus,
     expired: &'a (dyn Fn() -> bool + Sync),
-    pattern: Pattern,
-    first: First,
-    /// The result has all the text that it has room for: what is still found is only counted.
+    pattern: CompiledPattern,
+    first: SearchFrom,
+    /// True once the result is full: further matches are only counted.
     full: AtomicBool,
-    /// Held while a large artifact is searched: several threads work on one by themselves.
+    /// Held while a large artifact is searched: several threads work on that one alone.
     alone: Mutex<()>,
 }
 
-/// Where a search begins.
-struct First {
+/// The place where a search begins.
+struct SearchFrom {
     artifact: usize,
-    /// Where in it, unless at its start.
-    at: Option<Position>,
+    /// The place in the artifact, unless that is its start.
+    at: Option<TextPosition>,
     /// Matching lines of that artifact that were shown before.
     shown: u64,
-    /// The artifact that the query names is not there.
+    /// True if the artifact that the query names does not exist.
     missing: bool,
 }
 
-/// Writes what the search of all artifacts in `directory` finds, the notice apart.
+/// Searches all artifacts in `directory` and writes the matches to `out`, without the notice.
 ///
-/// `expired` is asked now and then; once it says yes, what was found so far is all. Memory is
-/// bounded whatever the artifacts; what goes to `out` is bounded but for a search with `-m0`.
+/// `expired` is called now and then; once it returns true, the matches so far are the result.
+/// Memory is bounded for any artifacts. The length of the output is bounded, except for a search
+/// with `-m0`.
 ///
-/// Secrets that are masked in what is shown are counted, and the first line says so.
+/// Masked secrets in the output are counted, and the first line of the notice tells the numbers.
 pub fn render(
     query: &Query,
     directory: &Directory<'_>,
@@ -149,29 +151,29 @@ fn search(
 ) -> Result<Rendered, RenderError> {
     let (directory, corpus) = (*directory, directory.corpus);
     let pattern = pattern::build(query)?;
-    let (first, full) = (First::of(query.options(), corpus), AtomicBool::new(false));
+    let (first, full) = (SearchFrom::of(query.options(), corpus), AtomicBool::new(false));
     let alone = Mutex::default();
     let search = Search { query, directory, corpus, expired, pattern, first, full, alone };
-    let mut sheet = Sheet::new(&search, out);
+    let mut report = CorpusReport::new(&search, out);
     let first = search.first.artifact;
     order::in_order(
         corpus.len() - first,
         thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
         || Worker::new(&search),
         |worker, number| worker.search(first + number),
-        Outcome::weight,
+        ArtifactOutcome::weight,
         |worker, number, outcome| {
-            let goes_on = sheet.take(worker, first + number, outcome);
-            search.full.store(sheet.is_full(), Relaxed);
+            let goes_on = report.take(worker, first + number, outcome);
+            search.full.store(report.is_full(), Relaxed);
             if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         },
     );
-    Ok(notice::finish(sheet)?)
+    Ok(notice::finish(report)?)
 }
 
-impl First {
+impl SearchFrom {
     fn of(options: &Options, corpus: &dyn Corpus) -> Self {
-        let Some(mark) = &options.mark else {
+        let Some(mark) = &options.resume else {
             return Self { artifact: 0, at: None, shown: 0, missing: false };
         };
         match (0..corpus.len()).find(|number| *corpus.path(*number) == mark.artifact) {
@@ -183,7 +185,7 @@ impl First {
         }
     }
 
-    /// Whether something of the artifact `number` has been shown before.
+    /// Returns true if part of the artifact `number` has been shown before.
     fn begins_inside(&self, number: usize) -> bool {
         number == self.artifact && (self.at.is_some() || self.shown > 0)
     }
@@ -194,34 +196,34 @@ impl Search<'_> {
         self.query.options()
     }
 
-    /// Bytes of the result, its first lines included but for the one on redaction.
+    /// Returns the most bytes of the result and its notices, without the one on redaction.
     fn view_bytes(&self) -> usize {
         view_bytes(self.directory.redacts.is_some())
     }
 
-    /// Whether the result has no limit.
+    /// Returns true if the size of the result has no limit.
     fn is_endless(&self) -> bool {
         self.options().max == Some(0)
     }
 
-    /// Whether what is found in a large artifact is written as it is found.
+    /// Returns true if matches in a large artifact are written as they are found.
     fn streams(&self) -> bool {
         self.is_endless() && !self.lists_artifacts()
     }
 
-    /// Whether the result has a line for each artifact, and not for each match.
+    /// Returns true if the result has one line for each artifact instead of one for each match.
     fn lists_artifacts(&self) -> bool {
         self.options().count || self.options().names
     }
 
-    /// Whether `--` stands between what was found in one artifact and in the next.
+    /// Returns true if `--` separates the matches in two artifacts.
     fn has_context(&self) -> bool {
         !self.lists_artifacts() && self.options().before + self.options().after > 0
     }
 
-    /// How an artifact is searched; by its number, where it may be the first.
+    /// Returns the options to search an artifact with. With `number`, they may begin inside it.
     fn options_of(&self, number: Option<usize>) -> Options {
-        let mut options = Options { mark: None, ..self.options().clone() };
+        let mut options = Options { resume: None, ..self.options().clone() };
         if number == Some(self.first.artifact) {
             options.from = self.first.at;
             let left = |max: u64| max.saturating_sub(self.first.shown).max(1);
@@ -231,7 +233,7 @@ impl Search<'_> {
             options.max = Some(1);
             options.only_matching = false;
         }
-        // Nothing is shown of what is listed.
+        // Artifacts in a list show no lines.
         options.count = self.lists_artifacts();
         options
     }
@@ -241,12 +243,12 @@ impl Search<'_> {
         self.alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As lines begin.
+    /// Returns the name of an artifact as matching lines begin with it.
     fn name(&self, number: usize) -> &[u8] {
         self.corpus.path(number).as_os_str().as_bytes()
     }
 
-    /// As first lines name it.
+    /// Returns the name of an artifact as notices show it.
     fn text(&self, number: usize) -> String {
         self.corpus.path(number).to_text()
     }

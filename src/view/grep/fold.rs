@@ -1,10 +1,10 @@
-//! Content as a reader gives it to the searcher: very long lines come in pieces.
+//! A content as the searcher reads it: very long lines come in pieces.
 //!
-//! The searcher holds whole lines in memory. So a line of more than [`PIECE`] bytes is handed over as
-//! several lines, each of which repeats the last [`OVERLAP`] bytes of the one before; [`Trace`] knows
-//! which line and column each really is. A match belongs to the piece that first holds its start with
-//! room after it; one that is longer than the overlap and crosses the end of a piece is missed or
-//! comes shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
+//! The searcher holds whole lines in memory. So a line of more than [`PIECE`] bytes is passed as
+//! several lines, each of which repeats the last [`OVERLAP`] bytes of the one before; [`LineMap`]
+//! maps them back to lines and columns. A match belongs to the first piece that holds its start
+//! with room after it. A match that is longer than the overlap and crosses the end of a piece is
+//! missed or shortened. `^` and `$` can match inside a folded line, where a piece begins or ends.
 
 use std::cell::Cell;
 use std::cell::RefCell;
@@ -12,11 +12,11 @@ use std::io;
 use std::io::Read;
 
 use crate::model::Content;
-use crate::view::grep::ahead::Ahead;
-use crate::view::grep::stretch::Gap;
-use crate::view::query::Position;
+use crate::view::grep::chunk::Gap;
+use crate::view::grep::read_ahead::ReadAhead;
+use crate::view::position::TextPosition;
 use crate::view::scan;
-use crate::view::scan::Counted;
+use crate::view::scan::NewlineCount;
 
 /// Bytes of a line that are searched at once.
 pub(super) const PIECE: usize = 1 << 20;
@@ -25,53 +25,54 @@ pub(super) const OVERLAP: usize = 64 << 10;
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
 
-/// Folds that lines may need which are read and not yet searched. The searcher searches what it has
-/// before it reads on, except that it wants three bytes at first, which is where a byte order mark
-/// would be.
+/// Folds to keep for lines that were read and not searched yet. The searcher searches all that it
+/// has before it reads on, except at the start, where it wants three bytes to look for a byte order
+/// mark.
 const UNSEARCHED: usize = 4;
 
-/// What reader and report share: how the searcher's lines are numbered, and how far reading came.
-pub(super) struct Trace {
+/// The state that reader and report share: the mapping from the searcher's lines to those of the
+/// content, and how far reading came.
+pub(super) struct LineMap {
     folds: RefCell<Vec<Fold>>,
-    now: Cell<Now>,
+    now: Cell<ReadPosition>,
     out_of_time: Cell<bool>,
     failed: Cell<bool>,
 }
 
-/// The searcher's line `seen` is really `line`, from byte `column` (from 0) on; the lines after it
+/// Maps the searcher's line `seen` to `line`, from byte `column` (from 0) on. The lines after it
 /// follow one by one.
 #[derive(Clone, Copy)]
 struct Fold {
     seen: u64,
     line: u64,
     column: u64,
-    start: Beginning,
+    start: PieceStart,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Beginning {
-    /// Of a line.
+enum PieceStart {
+    /// At the start of a line.
     Line,
-    /// Inside a line, because the query says so.
+    /// Inside a line, because the query begins there.
     Asked,
     /// Inside a line that is searched in pieces.
     Piece,
 }
 
-/// Where the reader is.
+/// The state of reading.
 #[derive(Clone, Copy)]
-struct Now {
+struct ReadPosition {
     offset: u64,
     seen: u64,
     line: u64,
     column: u64,
-    /// Up to which offset newlines are counted in `seen` and `line`. The searcher counts for
-    /// itself, so most searches never need to know more.
+    /// The offset up to which newlines are counted in `seen` and `line`. The searcher counts for
+    /// itself, so most searches need no more.
     counted: u64,
 }
 
-impl Now {
-    /// Counts the lines of `block`, the next that is read.
+impl ReadPosition {
+    /// Counts the lines of `block`, the next bytes that are read.
     fn count(&mut self, block: &[u8]) {
         let newlines = memchr::memchr_iter(b'\n', block).count() as u64;
         self.counted += block.len() as u64;
@@ -80,63 +81,70 @@ impl Now {
     }
 }
 
-/// One line as the searcher sees it.
+/// A line of the searcher: a line of the content, or a piece of one.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
     pub(super) line: u64,
     column: u64,
-    start: Beginning,
-    /// Where in this piece the next one of the same line begins.
+    start: PieceStart,
+    /// The offset in this piece at which the next piece of the same line begins.
     next: Option<usize>,
 }
 
 impl Piece {
-    /// Whether it is all of its line.
+    /// Returns true if it is a whole line.
     pub(super) fn is_line(&self) -> bool {
-        self.start == Beginning::Line && self.next.is_none()
+        self.start == PieceStart::Line && self.next.is_none()
     }
 
-    /// Whether it is the first of its line that is searched.
+    /// Returns true if it is the first piece of its line that is searched.
     pub(super) fn is_first(&self) -> bool {
-        self.start != Beginning::Piece
+        self.start != PieceStart::Piece
     }
 
     pub(super) fn is_last(&self) -> bool {
         self.next.is_none()
     }
 
-    /// Whether the line goes on before it.
+    /// Returns true if its line begins before it.
     pub(super) fn is_inside(&self) -> bool {
-        self.start != Beginning::Line
+        self.start != PieceStart::Line
     }
 
-    /// Whether a match that starts at `at` is this piece's: overlaps show it twice.
+    /// Returns true if a match that starts at `at` belongs to this piece: the overlap shows it
+    /// twice.
     pub(super) fn owns(&self, at: usize) -> bool {
         (at > 0 || self.is_first()) && self.next.is_none_or(|next| at <= next)
     }
 
-    /// Where byte `at` of the piece really is.
-    pub(super) fn position(&self, at: usize) -> Position {
-        Position { line: self.line, column: self.column + at as u64 + 1 }
+    /// Returns the place in the content of byte `at` of the piece.
+    pub(super) fn position(&self, at: usize) -> TextPosition {
+        TextPosition { line: self.line, column: self.column + at as u64 + 1 }
     }
 }
 
-impl Trace {
-    /// Reading begins at byte `offset`, which is at `from`; the first `skipped` bytes of that line
-    /// are no text.
-    pub(super) fn new(offset: u64, from: Position, skipped: u64) -> Self {
-        let start = if from.column == 1 { Beginning::Line } else { Beginning::Asked };
+impl LineMap {
+    /// Returns the map of a search that begins at byte `offset`, which is at `from`. The first
+    /// `skipped` bytes of that line are not text.
+    pub(super) fn new(offset: u64, from: TextPosition, skipped: u64) -> Self {
+        let start = if from.column == 1 { PieceStart::Line } else { PieceStart::Asked };
         let column = from.column - 1 + skipped;
         let fold = Fold { seen: 1, line: from.line, column, start };
         Self {
             folds: RefCell::new(vec![fold]),
-            now: Cell::new(Now { offset, seen: 1, line: from.line, column, counted: offset }),
+            now: Cell::new(ReadPosition {
+                offset,
+                seen: 1,
+                line: from.line,
+                column,
+                counted: offset,
+            }),
             out_of_time: Cell::new(false),
             failed: Cell::new(false),
         }
     }
 
-    /// What the searcher's line `seen` is.
+    /// Returns the piece that the searcher's line `seen` is.
     pub(super) fn piece(&self, seen: u64) -> Piece {
         let folds = self.folds.borrow();
         let after = match folds.as_slice() {
@@ -144,29 +152,29 @@ impl Trace {
             more => more.partition_point(|fold| fold.seen <= seen),
         };
         let fold = folds[after - 1];
-        let follows = |next: &&Fold| next.seen == seen + 1 && next.start == Beginning::Piece;
+        let follows = |next: &&Fold| next.seen == seen + 1 && next.start == PieceStart::Piece;
         let next = folds.get(after).filter(follows);
         let (line, column, start) = match seen - fold.seen {
             0 => (fold.line, fold.column, fold.start),
-            further => (fold.line + further, 0, Beginning::Line),
+            further => (fold.line + further, 0, PieceStart::Line),
         };
         let next = next.map(|next| usize::try_from(next.column - column).unwrap_or(usize::MAX));
         Piece { line, column, start, next }
     }
 
-    /// In how many pieces the line that `seen` ends was searched.
+    /// Returns the number of pieces in which the line that ends with `seen` was searched.
     pub(super) fn pieces(&self, seen: u64) -> u64 {
         let folds = self.folds.borrow();
         let last = folds.partition_point(|fold| fold.seen <= seen);
         let back = folds[..last].iter().rev().zip(0..);
         let of_line = back
-            .take_while(|(fold, back)| fold.start == Beginning::Piece && fold.seen + back == seen);
+            .take_while(|(fold, back)| fold.start == PieceStart::Piece && fold.seen + back == seen);
         of_line.count() as u64 + 1
     }
 
-    /// Notes that reading goes on behind `gap`, which begins where a line does; lines that were read
-    /// are counted. The folds of lines that are searched, and are context of none behind the gap,
-    /// are of no more use.
+    /// Moves the reading position behind `gap`, which begins at the start of a line; all lines
+    /// before it must be counted. Drops the folds of lines that were searched and are no context of
+    /// lines behind the gap.
     fn skip(&self, gap: Gap) {
         let mut now = self.now.get();
         now.offset += gap.length as u64;
@@ -176,10 +184,10 @@ impl Trace {
         let mut folds = self.folds.borrow_mut();
         let old = folds.len().saturating_sub(UNSEARCHED);
         folds.drain(..old);
-        folds.push(Fold { seen: now.seen, line: now.line, column: 0, start: Beginning::Line });
+        folds.push(Fold { seen: now.seen, line: now.line, column: 0, start: PieceStart::Line });
     }
 
-    /// Counts the lines that were read and not yet counted.
+    /// Counts the lines that were read and not counted yet.
     pub(super) fn settle(&self, content: &dyn Content) -> io::Result<()> {
         let mut now = self.now.get();
         while now.counted < now.offset {
@@ -194,64 +202,64 @@ impl Trace {
         Ok(())
     }
 
-    /// Bytes that were read.
+    /// Returns the number of bytes that were read.
     pub(super) fn offset(&self) -> u64 {
         self.now.get().offset
     }
 
-    /// The newlines that are counted.
-    pub(super) fn counted(&self) -> Counted {
+    /// Returns the newlines that are counted.
+    pub(super) fn counted(&self) -> NewlineCount {
         let now = self.now.get();
-        Counted { offset: now.counted, newlines: now.line - 1 }
+        NewlineCount { offset: now.counted, newlines: now.line - 1 }
     }
 
-    /// The start of the line, or of the piece of a line, that was read last; once settled.
-    pub(super) fn position(&self) -> Position {
+    /// Returns the start of the line, or piece of a line, that was read last. Call `settle` before.
+    pub(super) fn position(&self) -> TextPosition {
         let now = self.now.get();
-        Position { line: now.line, column: now.column + 1 }
+        TextPosition { line: now.line, column: now.column + 1 }
     }
 
     pub(super) fn out_of_time(&self) -> bool {
         self.out_of_time.get()
     }
 
-    /// Whether reading the content failed.
+    /// Returns true if reading the content failed.
     pub(super) fn failed(&self) -> bool {
         self.failed.get()
     }
 }
 
-/// The reader. It ends early, as if at the end of the content, once there is no more time.
-pub(super) struct Folded<'a> {
+/// The reader that the searcher gets. When time runs out it ends, as if at the end of the content.
+pub(super) struct FoldedReader<'a> {
     content: &'a dyn Content,
-    ahead: Ahead<'a>,
-    trace: &'a Trace,
+    ahead: ReadAhead<'a>,
+    line_map: &'a LineMap,
     expired: &'a dyn Fn() -> bool,
-    /// Bytes of the current piece that were handed over.
+    /// Bytes of the current piece that were passed on.
     length: usize,
-    /// Whether the piece is to end here.
+    /// True if the piece is to end here.
     ending: bool,
 }
 
-impl<'a> Folded<'a> {
+impl<'a> FoldedReader<'a> {
     pub(super) fn new(
         content: &'a dyn Content,
-        ahead: Ahead<'a>,
-        trace: &'a Trace,
+        ahead: ReadAhead<'a>,
+        line_map: &'a LineMap,
         expired: &'a dyn Fn() -> bool,
     ) -> Self {
-        Self { content, ahead, trace, expired, length: 0, ending: false }
+        Self { content, ahead, line_map, expired, length: 0, ending: false }
     }
 
-    /// Goes past lines that the searcher need not see; says whether there were any.
+    /// Skips lines that the searcher need not see. Returns true if there were any.
     fn skip(&mut self) -> bool {
-        let gap = self.ahead.gap(self.trace.offset()).filter(|_| self.length == 0);
-        gap.inspect(|gap| self.trace.skip(*gap)).is_some()
+        let gap = self.ahead.gap(self.line_map.offset()).filter(|_| self.length == 0);
+        gap.inspect(|gap| self.line_map.skip(*gap)).is_some()
     }
 
-    /// Notes what `chunk` holds, which fits: no line in it is too long.
+    /// Updates the position for `chunk`, none of whose lines is too long.
     fn pass(&mut self, chunk: &[u8]) {
-        let mut now = self.trace.now.get();
+        let mut now = self.line_map.now.get();
         now.offset += chunk.len() as u64;
         match memchr::memrchr(b'\n', chunk) {
             None => self.length += chunk.len(),
@@ -263,20 +271,21 @@ impl<'a> Folded<'a> {
         if self.ahead.has_gaps() {
             now.count(chunk);
         }
-        self.trace.now.set(now);
+        self.line_map.now.set(now);
     }
 
-    /// How much of `chunk` fits into the current piece, where not all of its first line does.
+    /// Returns how much of `chunk` fits into the current piece if its first line does not fit
+    /// whole.
     fn room(&self, chunk: &[u8]) -> Option<usize> {
         let room = PIECE - self.length;
         let long = chunk.len() > room && memchr::memchr(b'\n', &chunk[..=room]).is_none();
         long.then(|| scan::char_floor(chunk, room))
     }
 
-    /// Ends the piece, and goes back to where the next one begins.
+    /// Ends the piece, and moves back to the start of the next one.
     fn fold(&mut self) -> io::Result<()> {
-        self.trace.settle(self.content)?;
-        let mut now = self.trace.now.get();
+        self.line_map.settle(self.content)?;
+        let mut now = self.line_map.now.get();
         let back = now.offset - OVERLAP as u64;
         let inside = scan::char_ceiling(&self.content.bytes(back, 4)?, 0) as u64;
         let overlap = OVERLAP as u64 - inside;
@@ -284,12 +293,12 @@ impl<'a> Folded<'a> {
         now.offset -= overlap;
         now.counted = now.offset;
         now.seen += 1;
-        self.trace.now.set(now);
-        self.trace.folds.borrow_mut().push(Fold {
+        self.line_map.now.set(now);
+        self.line_map.folds.borrow_mut().push(Fold {
             seen: now.seen,
             line: now.line,
             column: now.column,
-            start: Beginning::Piece,
+            start: PieceStart::Piece,
         });
         self.length = 0;
         self.ending = true;
@@ -298,7 +307,7 @@ impl<'a> Folded<'a> {
 
     fn next(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(BLOCK);
-        let got = self.ahead.read_at(self.trace.offset(), &mut buffer[..most])?;
+        let got = self.ahead.read_at(self.line_map.offset(), &mut buffer[..most])?;
         let Some(keep) = self.room(&buffer[..got]) else {
             self.pass(&buffer[..got]);
             return Ok(got);
@@ -315,7 +324,7 @@ impl<'a> Folded<'a> {
     }
 }
 
-impl Read for Folded<'_> {
+impl Read for FoldedReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -326,12 +335,12 @@ impl Read for Folded<'_> {
         let mut skipped = true;
         while skipped {
             if (self.expired)() {
-                self.trace.out_of_time.set(true);
+                self.line_map.out_of_time.set(true);
                 return Ok(0);
             }
             skipped = self.skip();
         }
-        self.next(buffer).inspect_err(|_| self.trace.failed.set(true))
+        self.next(buffer).inspect_err(|_| self.line_map.failed.set(true))
     }
 }
 
@@ -340,31 +349,31 @@ mod tests {
     use grep_regex::RegexMatcher;
 
     use super::*;
-    use crate::view::grep::ahead::Seek;
-    use crate::view::grep::ahead::Sizes;
-    use crate::view::grep::survey;
+    use crate::view::grep::prefilter;
+    use crate::view::grep::read_ahead::ReadAheadSizes;
+    use crate::view::grep::read_ahead::SearchSpec;
     use crate::view::query::Options;
 
     #[test]
     fn few_folds_are_kept_however_much_is_left_out() {
         let content = "fine\nfine\nfine\nbad\n".repeat(9000).into_bytes();
-        let from = Position { line: 1, column: 1 };
-        let trace = Trace::new(0, from, 0);
+        let from = TextPosition { line: 1, column: 1 };
+        let line_map = LineMap::new(0, from, 0);
         let (matcher, options) =
             (RegexMatcher::new_line_matcher("bad").unwrap(), Options::default());
-        let survey = survey::Sizes { block: 1000, smallest_gap: 10 };
-        let sizes = Sizes { content: 0, stretch: 10_000, survey };
+        let prefilter = prefilter::PrefilterSizes { block: 1000, smallest_gap: 10 };
+        let sizes = ReadAheadSizes { content: 0, chunk: 10_000, prefilter };
         let mut read = 0;
         std::thread::scope(|scope| {
-            let seek = Seek { matcher: &matcher, options: &options, sizes };
-            let ahead = Ahead::start(scope, &content, 0, seek, &|| false);
-            let mut folded = Folded::new(&content, ahead, &trace, &|| false);
+            let spec = SearchSpec { matcher: &matcher, options: &options, sizes };
+            let ahead = ReadAhead::start(scope, &content, 0, spec, &|| false);
+            let mut folded = FoldedReader::new(&content, ahead, &line_map, &|| false);
             while let count @ 1.. = folded.read(&mut [0; 4096]).unwrap() {
                 read += count;
-                assert!(trace.folds.borrow().len() <= UNSEARCHED + 1);
+                assert!(line_map.folds.borrow().len() <= UNSEARCHED + 1);
             }
         });
         assert!(read < content.len() / 2, "{read}");
-        assert_eq!(trace.position(), Position { line: 36_001, column: 1 });
+        assert_eq!(line_map.position(), TextPosition { line: 36_001, column: 1 });
     }
 }

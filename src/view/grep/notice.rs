@@ -1,63 +1,63 @@
-//! The first lines of a result that is not the whole truth.
+//! The first lines of a result that is incomplete.
 
 use std::io;
 
 use crate::model::Subject;
 use crate::view::Query;
 use crate::view::Rendered;
-use crate::view::grep::fold::Trace;
-use crate::view::grep::page::Cut;
-use crate::view::grep::report::Report;
+use crate::view::grep::fold::LineMap;
+use crate::view::grep::page::CutPoint;
+use crate::view::grep::report::MatchReport;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
 use crate::view::scan;
 
-/// How a search ended.
-pub(super) struct Ending {
-    /// Why the pattern was searched as text.
+/// The way a search ended.
+pub(super) struct SearchOutcome {
+    /// The reason why the pattern was searched as text.
     pub(super) fallback: Option<String>,
     pub(super) out_of_time: bool,
-    /// Whether lines and context together passed what memory there is.
-    pub(super) crowded: bool,
+    /// True if lines and their context did not fit into memory.
+    pub(super) out_of_memory: bool,
 }
 
 /// The notices of one search.
-struct Notices<'a> {
+struct SearchNotices<'a> {
     query: &'a Query,
     subject: &'a Subject<'a>,
-    trace: &'a Trace,
-    ending: &'a Ending,
+    line_map: &'a LineMap,
+    outcome: &'a SearchOutcome,
     lines: u64,
-    /// Lines in all, where that matters and is known.
+    /// Lines of the content, if they are needed and could be counted.
     all_lines: Option<u64>,
-    windowed: Option<Position>,
+    windowed: Option<TextPosition>,
 }
 
-/// Writes what is left of the report, cut where it is too large; says what has to be said.
+/// Writes the rest of the report, cut if it is too large, and returns its notices.
 pub(super) fn finish(
     query: &Query,
     subject: &Subject<'_>,
-    trace: &Trace,
-    mut report: Report<'_>,
-    ending: &Ending,
+    line_map: &LineMap,
+    mut report: MatchReport<'_>,
+    outcome: &SearchOutcome,
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Rendered> {
     if query.options().count && report.count() > 0 {
         report.page.push(format!("{}\n", report.count()).as_bytes())?;
     }
     let (lines, windowed) = (report.lines, report.windowed);
-    let count = || scan::count_lines_from(subject, trace.counted(), expired);
+    let count = || scan::count_lines_from(subject, line_map.counted(), expired);
     let all_lines = if report.page.is_full() { count()? } else { None };
-    let notices = Notices { query, subject, trace, ending, lines, all_lines, windowed };
+    let notices = SearchNotices { query, subject, line_map, outcome, lines, all_lines, windowed };
     let cut = report.page.shorten(subject.view_bytes().saturating_sub(notices.longest()));
     report.page.flush()?;
     let text = notices.text(cut);
-    Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole: !ending.out_of_time })
+    Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole: !outcome.out_of_time })
 }
 
-/// There was no time to find where the search begins.
+/// Returns the notice of a search that ran out of time before it found its start.
 pub(super) fn no_start(query: &Query, subject: &Subject<'_>, offset: u64) -> Rendered {
     let notice = format!(
         "# out of time after {}, before the search began. Again: {}.grep/{query}\n",
@@ -67,30 +67,30 @@ pub(super) fn no_start(query: &Query, subject: &Subject<'_>, offset: u64) -> Ren
     Rendered { notice: Some(notice), whole: false }
 }
 
-impl Notices<'_> {
-    fn text(&self, cut: Option<Cut>) -> String {
+impl SearchNotices<'_> {
+    fn text(&self, cut: Option<CutPoint>) -> String {
         let windowed = self.windowed.filter(|at| cut.is_none_or(|cut| *at < cut.from));
         let lines = [
             cut.map(|cut| self.cut(cut.from, cut.shown)),
-            self.ending
+            self.outcome
                 .fallback
                 .as_ref()
                 .map(|why| format!("not a regex ({why}): searched as text")),
-            self.ending.out_of_time.then(|| self.out_of_time(cut.is_some())),
-            self.ending.crowded.then(|| self.crowded()),
+            self.outcome.out_of_time.then(|| self.out_of_time(cut.is_some())),
+            self.outcome.out_of_memory.then(|| self.out_of_memory()),
             windowed.map(long_lines),
         ];
         lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
     }
 
-    /// Bytes that the notices of a cut result can have at most.
+    /// Returns the most bytes that the notices of a cut result can have.
     fn longest(&self) -> usize {
-        let far = Position { line: u64::MAX, column: u64::MAX };
+        let far = TextPosition { line: u64::MAX, column: u64::MAX };
         let cut = self.cut(far, self.lines).len() + 64;
         cut + self.text(None).len()
     }
 
-    fn cut(&self, from: Position, shown: u64) -> String {
+    fn cut(&self, from: TextPosition, shown: u64) -> String {
         let left = self.query.options().max.map(|max| max.saturating_sub(shown).max(1));
         let on =
             left.map_or_else(|| self.query.clone(), |left| self.query.at_most(left)).from(from);
@@ -113,11 +113,11 @@ impl Notices<'_> {
         )
     }
 
-    /// ` of 8,112 lines`.
+    /// Returns ` of 8,112 lines`.
     fn among(&self) -> String {
         let from = self.query.options().from.map_or(1, |from| from.line);
         match self.all_lines {
-            _ if self.ending.out_of_time => " lines so far".to_owned(),
+            _ if self.outcome.out_of_time => " lines so far".to_owned(),
             None => format!(" line{}", if self.lines == 1 { "" } else { "s" }),
             Some(lines) if from == 1 => format!(" of {}", counted(lines, "line")),
             Some(lines) => {
@@ -128,16 +128,16 @@ impl Notices<'_> {
     }
 
     fn out_of_time(&self, cut: bool) -> String {
-        let portion = portion(self.trace.offset(), self.subject.content.len());
+        let portion = portion(self.line_map.offset(), self.subject.content.len());
         if cut {
             return format!("out of time after {portion}");
         }
-        let on = self.query.from(self.trace.position());
+        let on = self.query.from(self.line_map.position());
         format!("out of time after {portion}; what was found follows. Go on: {}", self.path(&on))
     }
 
-    fn crowded(&self) -> String {
-        let at = self.trace.position();
+    fn out_of_memory(&self) -> String {
+        let at = self.line_map.position();
         format!("lines too long for so much context: stopped before line {}", grouped(at.line))
     }
 
@@ -146,7 +146,7 @@ impl Notices<'_> {
     }
 }
 
-pub(in crate::view) fn long_lines(at: Position) -> String {
-    let Position { line, column } = at;
+pub(in crate::view) fn long_lines(at: TextPosition) -> String {
+    let TextPosition { line, column } = at;
     format!("some lines are long: {line}@{column} is line {line} at byte column {column}")
 }

@@ -1,65 +1,68 @@
-//! The text of a result, and where it can be cut.
+//! The text of a result, and the places where it can be cut.
 
 use std::fmt::Display;
 use std::io;
 use std::io::Write;
 
 use crate::model::Limits;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
 
-/// Bytes that are gathered before they are written, where the size has no limit.
+/// Bytes to gather before they are written, if the size has no limit.
 const CHUNK: usize = 64 << 10;
 
 /// A place where a result can end and another search can go on.
 #[derive(Clone, Copy)]
-pub(in crate::view) struct Cut {
+pub(in crate::view) struct CutPoint {
     /// Bytes of the result before it.
     length: usize,
-    /// Which one of many artifacts it is in.
+    /// The number of the artifact that holds it, of many.
     pub(super) artifact: usize,
     /// Matching lines of the artifacts before that one.
     pub(super) before: u64,
-    /// Where a search goes on.
-    pub(in crate::view) from: Position,
-    /// Matching lines of its artifact before it, one that is shown in part included.
+    /// The place where a search goes on.
+    pub(in crate::view) from: TextPosition,
+    /// Matching lines of its artifact before it, including one that is shown in part.
     pub(in crate::view) shown: u64,
-    /// Whether a match before it lacks some of its context.
+    /// True if a match before it lacks some of its context.
     torn: bool,
 }
 
-impl Cut {
-    /// Before one of many artifacts.
+impl CutPoint {
+    /// Returns the place before an artifact, of many.
     pub(super) fn before(artifact: usize, length: usize, lines: u64) -> Self {
-        let from = Position { line: 1, column: 1 };
+        let from = TextPosition { line: 1, column: 1 };
         Self { length, artifact, before: lines, from, shown: 0, torn: false }
     }
 
-    /// The same place in one of many artifacts, where so many bytes and lines stand before it.
+    /// Returns the same place as part of a result on many artifacts, behind `length` bytes and
+    /// `lines` matching lines of earlier ones.
     pub(super) fn of(self, artifact: usize, length: usize, lines: u64) -> Self {
         Self { length: self.length + length, artifact, before: lines, ..self }
     }
 
-    /// Bytes of the result before it.
+    /// Returns the bytes of the result before it.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 }
 
-/// The last place within `budget` where a result can well be cut; in need, any.
-pub(super) fn latest(cuts: &[Cut], budget: usize) -> Option<Cut> {
-    let fits = |cut: &&Cut| 0 < cut.length && cut.length <= budget;
+/// Returns the last place within `budget` bytes that tears no match from its context, or if there
+/// is none, any place within the budget, or the first one.
+pub(super) fn latest(cuts: &[CutPoint], budget: usize) -> Option<CutPoint> {
+    let fits = |cut: &&CutPoint| 0 < cut.length && cut.length <= budget;
     let mut latest = cuts.iter().rev().filter(fits);
     let cut = latest.clone().find(|cut| !cut.torn).or_else(|| latest.next());
     cut.or(cuts.first()).copied()
 }
 
-/// The result so far. Without a limit it goes out as it comes; with one, what is beyond is dropped.
+/// The result so far. Without a limit it is written as it comes; with one, everything beyond the
+/// limit is dropped.
 pub(in crate::view) struct Page<'a> {
     out: &'a mut dyn Write,
-    /// What each line begins with, if anything: the artifact's path.
+    /// The prefix of each line: the path of the artifact, or nothing.
     name: &'a [u8],
     text: Vec<u8>,
-    cuts: Vec<Cut>,
+    cuts: Vec<CutPoint>,
     endless: bool,
     most: usize,
     full: bool,
@@ -72,41 +75,41 @@ impl<'a> Page<'a> {
         Self { out, name: b"", text, cuts, endless, most, full: false, failed: false }
     }
 
-    /// Takes so many bytes, where it has a limit.
+    /// Limits it to this many bytes, unless it has no limit.
     pub(super) fn at_most(self, bytes: usize) -> Self {
         Self { most: bytes, ..self }
     }
 
-    /// The same for one of many artifacts.
+    /// Sets the path of the artifact, one of many, that each line begins with.
     pub(super) fn of(self, name: &'a [u8]) -> Self {
         Self { name, ..self }
     }
 
-    /// Takes nothing any more.
+    /// Drops everything from now on.
     pub(super) fn close(&mut self) {
         self.full = true;
     }
 
-    /// The text that was not written, and where it can be cut.
-    pub(super) fn into_text(self) -> (Vec<u8>, Vec<Cut>) {
+    /// Returns the text that was not written, and the places where it can be cut.
+    pub(super) fn into_text(self) -> (Vec<u8>, Vec<CutPoint>) {
         (self.text, self.cuts)
     }
 
-    /// Whether no more is taken.
+    /// Returns true if it drops everything from now on.
     pub(in crate::view) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Whether writing failed.
+    /// Returns true if writing failed.
     pub(super) fn failed(&self) -> bool {
         self.failed
     }
 
     /// Notes that the result can be cut here.
-    pub(in crate::view) fn cut(&mut self, from: Position, shown: u64, torn: bool) {
+    pub(in crate::view) fn cut(&mut self, from: TextPosition, shown: u64, torn: bool) {
         if !self.endless && !self.full {
             let length = self.text.len();
-            self.cuts.push(Cut { length, artifact: 0, before: 0, from, shown, torn });
+            self.cuts.push(CutPoint { length, artifact: 0, before: 0, from, shown, torn });
         }
     }
 
@@ -143,18 +146,18 @@ impl<'a> Page<'a> {
         Ok(())
     }
 
-    /// Whether it has at most `budget` bytes.
+    /// Returns true if it has at most `budget` bytes.
     pub(in crate::view) fn fits(&self, budget: usize) -> bool {
         self.text.len() <= budget
     }
 
-    /// Cuts a result that became too large, to at most `budget` bytes; says where.
-    pub(in crate::view) fn shorten(&mut self, budget: usize) -> Option<Cut> {
+    /// Cuts a result that became too large to at most `budget` bytes. Returns the place of the cut.
+    pub(in crate::view) fn shorten(&mut self, budget: usize) -> Option<CutPoint> {
         if self.full { self.fit(budget) } else { None }
     }
 
-    /// Cuts a result of more than `budget` bytes; says where.
-    pub(in crate::view) fn fit(&mut self, budget: usize) -> Option<Cut> {
+    /// Cuts a result of more than `budget` bytes. Returns the place of the cut.
+    pub(in crate::view) fn fit(&mut self, budget: usize) -> Option<CutPoint> {
         if self.fits(budget) {
             return None;
         }
@@ -163,7 +166,7 @@ impl<'a> Page<'a> {
         Some(cut)
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub(in crate::view) fn flush(&mut self) -> io::Result<()> {
         self.out.write_all(&self.text).inspect_err(|_| self.failed = true)?;
         self.text.clear();

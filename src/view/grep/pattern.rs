@@ -1,4 +1,4 @@
-//! A query's pattern as a matcher.
+//! The pattern of a query as a matcher.
 
 use std::io;
 use std::str::Utf8Chunk;
@@ -8,24 +8,24 @@ use grep_regex::RegexMatcher;
 use grep_regex::RegexMatcherBuilder;
 
 use crate::view::Query;
-use crate::view::grep::ahead;
+use crate::view::grep::read_ahead;
 use crate::view::query::Case;
 use crate::view::query::Options;
 
-/// Memory of a compiled pattern; a larger one is not searched as a pattern.
+/// Most bytes of a compiled pattern. A larger one is searched as text.
 const PATTERN_BYTES: usize = 10 << 20;
-/// Memory of the automaton that each thread of a search builds as it goes.
-const AUTOMATON_BYTES: usize = (64 << 20) / ahead::MOST_THREADS;
+/// Bytes of the automaton that each thread of a search builds as it goes.
+const AUTOMATON_BYTES: usize = (64 << 20) / read_ahead::MOST_THREADS;
 
-/// What searches.
-pub(super) struct Pattern {
+/// A pattern that is ready to be searched.
+pub(super) struct CompiledPattern {
     pub(super) matcher: RegexMatcher,
-    /// Why the pattern is searched as text, where it is no regular expression.
+    /// The reason why the pattern is searched as text, if it is not a regular expression.
     pub(super) fallback: Option<String>,
 }
 
-/// Compiles the pattern of `query`; one that is no regular expression stands for itself.
-pub(super) fn build(query: &Query) -> io::Result<Pattern> {
+/// Compiles the pattern of `query`. One that is not a regular expression is searched as text.
+pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {
     let builder = builder(query.options());
     let (built, fallback) = match str::from_utf8(query.pattern()) {
         Ok(text) if query.options().fixed => (literals(&builder, text), None),
@@ -35,10 +35,10 @@ pub(super) fn build(query: &Query) -> io::Result<Pattern> {
         },
         Err(_) => (builder.build(&escaped(query.pattern())), Some("not UTF-8".to_owned())),
     };
-    built.map(|matcher| Pattern { matcher, fallback }).map_err(io::Error::other)
+    built.map(|matcher| CompiledPattern { matcher, fallback }).map_err(io::Error::other)
 }
 
-/// Set as ripgrep sets it.
+/// Returns a builder with the settings that ripgrep uses.
 fn builder(options: &Options) -> RegexMatcherBuilder {
     let mut builder = RegexMatcherBuilder::new();
     builder
@@ -55,7 +55,7 @@ fn builder(options: &Options) -> RegexMatcherBuilder {
     builder
 }
 
-/// Searches for `text` itself. No match spans lines, so each line of `text` is searched for.
+/// Compiles `text` as plain text. No match spans lines, so each line of `text` is searched for.
 fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, Error> {
     let mut lines: Vec<&str> = text.split('\n').filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
@@ -64,7 +64,7 @@ fn literals(builder: &RegexMatcherBuilder, text: &str) -> Result<RegexMatcher, E
     builder.clone().fixed_strings(true).build_many(&lines)
 }
 
-/// A regular expression for bytes that are not all UTF-8.
+/// Returns a regular expression for bytes that are not all UTF-8.
 fn escaped(bytes: &[u8]) -> String {
     let chunk = |chunk: Utf8Chunk<'_>| {
         let invalid = chunk.invalid().iter().map(|byte| format!("(?-u:\\x{byte:02x})"));
@@ -73,7 +73,7 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.utf8_chunks().map(chunk).collect::<String>().replace('\n', "|")
 }
 
-/// `unclosed group`: the last line of a message that shows the pattern first.
+/// Returns `unclosed group`: the last line of a message that shows the pattern first.
 fn reason(error: &Error) -> String {
     let message = error.to_string();
     let last = message.lines().last().unwrap_or_default();

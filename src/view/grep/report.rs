@@ -1,4 +1,4 @@
-//! What the searcher finds, as ripgrep prints it.
+//! The matches that the searcher finds, printed as ripgrep prints them.
 
 use std::fmt;
 use std::io;
@@ -13,65 +13,66 @@ use grep_searcher::SinkContext;
 use grep_searcher::SinkContextKind;
 use grep_searcher::SinkMatch;
 
+use crate::view::grep::fold::LineMap;
 use crate::view::grep::fold::Piece;
-use crate::view::grep::fold::Trace;
 use crate::view::grep::page::Page;
 use crate::view::grep::window;
+use crate::view::position::TextPosition;
 use crate::view::query::Options;
-use crate::view::query::Position;
 
-/// Writes lines to a page, and counts.
-pub(super) struct Report<'a> {
+/// Writes lines to a page, and counts them.
+pub(super) struct MatchReport<'a> {
     matcher: &'a RegexMatcher,
     options: &'a Options,
-    trace: &'a Trace,
+    line_map: &'a LineMap,
     pub(super) page: Page<'a>,
-    /// Lines that match.
+    /// Matching lines.
     pub(super) lines: u64,
-    /// Matches, where they are counted.
+    /// Matches, if the options count them.
     matches: u64,
-    /// The first line of which only windows are shown.
-    pub(super) windowed: Option<Position>,
+    /// The first line that is shown only in windows.
+    pub(super) windowed: Option<TextPosition>,
     /// The last line that matched.
     line: u64,
     /// Lines of context that may still follow the last match that was asked for.
     after: u64,
-    /// Whether `--` goes before the next line.
+    /// True if `--` goes before the next line.
     pub(super) gap: bool,
     inverted: Inverted,
 }
 
-/// Under `-v`, a line in pieces is left only if every piece is: what was left of it so far.
+/// The pieces of a line that do not match. Under `-v`, a line in pieces is shown if none of them
+/// matches.
 #[derive(Default)]
 struct Inverted {
     line: u64,
     pieces: u64,
-    at: Position,
-    /// What to show of the line.
+    at: TextPosition,
+    /// The text to show of the line.
     start: Vec<u8>,
 }
 
-/// A line as the searcher hands it over.
+/// A line as the searcher passes it.
 #[derive(Clone, Copy)]
-struct Seen<'b> {
+struct SearchedLine<'b> {
     piece: Piece,
-    /// With its newline: ripgrep matches up to it.
+    /// The text with its newline, which ripgrep includes in its search.
     bytes: &'b [u8],
-    /// Without.
+    /// The text without its newline.
     text: &'b [u8],
 }
 
-impl<'a> Report<'a> {
+impl<'a> MatchReport<'a> {
     pub(super) fn new(
         matcher: &'a RegexMatcher,
         options: &'a Options,
-        trace: &'a Trace,
+        line_map: &'a LineMap,
         page: Page<'a>,
     ) -> Self {
         Self {
             matcher,
             options,
-            trace,
+            line_map,
             page,
             lines: 0,
             matches: 0,
@@ -83,33 +84,33 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// How the searcher's lines are numbered.
-    pub(super) fn trace(&self) -> &'a Trace {
-        self.trace
+    /// Returns the mapping of the searcher's lines to those of the content.
+    pub(super) fn line_map(&self) -> &'a LineMap {
+        self.line_map
     }
 
-    /// The number that `-c` prints.
+    /// Returns the number that `-c` prints.
     pub(super) fn count(&self) -> u64 {
         if self.options.only_matching && !self.options.invert { self.matches } else { self.lines }
     }
 
-    /// Whether as many lines matched as were asked for.
+    /// Returns true if as many lines matched as were asked for.
     fn is_done(&self) -> bool {
         self.options.max.is_some_and(|max| max > 0 && self.lines >= max)
     }
 
-    /// Whether anything may still come.
-    fn goes_on(&self) -> bool {
+    /// Returns true if more lines may be printed.
+    fn wants_more(&self) -> bool {
         !self.is_done() || self.after > 0
     }
 
-    /// Counts `line`, once; says whether it is to be shown.
+    /// Counts `line` once. Returns true if it is to be shown.
     fn admit(&mut self, line: u64) -> bool {
         if self.line == line {
             return true;
         }
         if self.is_done() {
-            // A match in the context of the last one asked for is shown as a match.
+            // A match in the context of the last one that was asked for is shown as a match.
             return self.take_context();
         }
         self.line = line;
@@ -123,104 +124,104 @@ impl<'a> Report<'a> {
         left
     }
 
-    fn seen<'b>(&self, number: Option<u64>, bytes: &'b [u8]) -> Seen<'b> {
-        let piece = self.trace.piece(number.unwrap_or(1));
-        Seen { piece, bytes, text: bytes.strip_suffix(b"\n").unwrap_or(bytes) }
+    fn line<'b>(&self, number: Option<u64>, bytes: &'b [u8]) -> SearchedLine<'b> {
+        let piece = self.line_map.piece(number.unwrap_or(1));
+        SearchedLine { piece, bytes, text: bytes.strip_suffix(b"\n").unwrap_or(bytes) }
     }
 
-    /// A line, or a piece of one, that matches.
-    fn show(&mut self, seen: Seen<'_>) -> io::Result<()> {
-        let whole = seen.piece.is_line();
-        if !whole && !self.holds_match(seen)? {
+    /// Shows a line, or a piece of one, that matches.
+    fn show(&mut self, line: SearchedLine<'_>) -> io::Result<()> {
+        let whole = line.piece.is_line();
+        if !whole && !self.holds_match(line)? {
             return Ok(());
         }
         let shown = self.lines;
-        if !self.admit(seen.piece.line) {
+        if !self.admit(line.piece.line) {
             return Ok(());
         }
         if self.options.count {
-            return self.count_matches(seen);
+            return self.count_matches(line);
         }
         if self.page.is_full() {
             return Ok(());
         }
         if self.options.only_matching && !self.options.invert {
-            self.show_matches(seen, shown)
-        } else if whole && (self.options.invert || !window::is_long(seen.text)) {
-            self.page.cut(seen.piece.position(0), shown, false);
-            self.write_line(seen, b':')
+            self.show_matches(line, shown)
+        } else if whole && (self.options.invert || !window::is_long(line.text)) {
+            self.page.cut(line.piece.position(0), shown, false);
+            self.write_line(line, b':')
         } else {
-            self.show_windows(seen, shown)
+            self.show_windows(line, shown)
         }
     }
 
-    /// Whether the piece has a match of its own, rather than one in the overlap.
-    fn holds_match(&self, seen: Seen<'_>) -> io::Result<bool> {
+    /// Returns true if the piece has a match of its own, outside of the overlap.
+    fn holds_match(&self, line: SearchedLine<'_>) -> io::Result<bool> {
         let mut holds = false;
-        each_match(self.matcher, seen, |_| {
+        each_match(self.matcher, line, |_| {
             holds = true;
             Ok(false)
         })?;
         Ok(holds)
     }
 
-    fn count_matches(&mut self, seen: Seen<'_>) -> io::Result<()> {
+    fn count_matches(&mut self, line: SearchedLine<'_>) -> io::Result<()> {
         if !self.options.only_matching || self.options.invert {
             return Ok(());
         }
-        each_match(self.matcher, seen, |_| {
+        each_match(self.matcher, line, |_| {
             self.matches += 1;
             Ok(true)
         })
     }
 
-    /// `-o`: each match, a line each.
-    fn show_matches(&mut self, seen: Seen<'_>, shown: u64) -> io::Result<()> {
-        let mut before = (seen.piece.is_line().then_some(0), shown);
-        each_match(self.matcher, seen, |found| {
+    /// Shows each match on a line of its own, as `-o` does.
+    fn show_matches(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
+        let mut before = (line.piece.is_line().then_some(0), shown);
+        each_match(self.matcher, line, |found| {
             let (at, shown) = before;
-            self.page.cut(seen.piece.position(at.unwrap_or(found.start)), shown, false);
+            self.page.cut(line.piece.position(at.unwrap_or(found.start)), shown, false);
             before = (None, self.lines);
-            let text = &seen.text[found.start..found.end.min(seen.text.len())];
+            let text = &line.text[found.start..found.end.min(line.text.len())];
             if window::is_long(text) {
                 let shown = window::shown(text, &window::around(text, 0), false, true);
-                self.write_window(seen.piece.position(found.start), b':', &shown)?;
+                self.write_window(line.piece.position(found.start), b':', &shown)?;
             } else {
-                self.write(seen.piece.line, b':', text)?;
+                self.write(line.piece.line, b':', text)?;
             }
             Ok(!self.page.is_full())
         })
     }
 
-    /// A long line: a window around each match that is not in the one before.
-    fn show_windows(&mut self, seen: Seen<'_>, shown: u64) -> io::Result<()> {
-        let mut before = (seen.piece.is_line().then_some(0), shown);
+    /// Shows a long line: a window around each match that is not in the window before.
+    fn show_windows(&mut self, line: SearchedLine<'_>, shown: u64) -> io::Result<()> {
+        let mut before = (line.piece.is_line().then_some(0), shown);
         let mut end = 0;
-        each_match(self.matcher, seen, |found| {
+        each_match(self.matcher, line, |found| {
             if found.start < end {
                 return Ok(true);
             }
             let (at, shown) = before;
-            self.page.cut(seen.piece.position(at.unwrap_or(found.start)), shown, false);
+            self.page.cut(line.piece.position(at.unwrap_or(found.start)), shown, false);
             before = (None, self.lines);
-            let range = window::around(seen.text, found.start.min(seen.text.len()));
+            let range = window::around(line.text, found.start.min(line.text.len()));
             end = range.end.max(found.start + 1);
-            let text = seen.window(&range);
-            self.write_window(seen.piece.position(found.start), b':', &text)?;
+            let text = line.window(&range);
+            self.write_window(line.piece.position(found.start), b':', &text)?;
             Ok(!self.page.is_full())
         })
     }
 
-    /// A line as it is, or its start, where it is long.
-    fn write_line(&mut self, seen: Seen<'_>, mark: u8) -> io::Result<()> {
-        if seen.piece.is_line() && !window::is_long(seen.text) {
-            return self.write(seen.piece.line, mark, seen.text);
+    /// Writes a line as it is, or its start if it is long.
+    fn write_line(&mut self, line: SearchedLine<'_>, mark: u8) -> io::Result<()> {
+        if line.piece.is_line() && !window::is_long(line.text) {
+            return self.write(line.piece.line, mark, line.text);
         }
-        let text = seen.window(&window::around(seen.text, 0));
-        self.write_window(seen.piece.position(0), mark, &text)
+        let text = line.window(&window::around(line.text, 0));
+        self.write_window(line.piece.position(0), mark, &text)
     }
 
-    fn write_window(&mut self, at: Position, mark: u8, text: &[u8]) -> io::Result<()> {
+    fn write_window(&mut self, at: TextPosition, mark: u8, text: &[u8]) -> io::Result<()> {
         self.windowed.get_or_insert(at);
         self.write(format_args!("{}@{}", at.line, at.column), mark, text)
     }
@@ -232,17 +233,21 @@ impl<'a> Report<'a> {
         self.page.push_line(number, mark, text)
     }
 
-    /// Under `-v`: a piece that does not match.
-    fn leave_piece(&mut self, seen: Seen<'_>, number: Option<u64>) -> io::Result<()> {
-        let line = seen.piece.line;
-        if seen.piece.is_first() {
-            let start = seen.window(&window::around(seen.text, 0));
-            self.inverted = Inverted { line, pieces: 0, at: seen.piece.position(0), start };
+    /// Takes a piece that does not match, under `-v`.
+    fn take_unmatched_piece(
+        &mut self,
+        piece: SearchedLine<'_>,
+        number: Option<u64>,
+    ) -> io::Result<()> {
+        let line = piece.piece.line;
+        if piece.piece.is_first() {
+            let start = piece.window(&window::around(piece.text, 0));
+            self.inverted = Inverted { line, pieces: 0, at: piece.piece.position(0), start };
         }
         self.inverted.pieces += u64::from(self.inverted.line == line);
-        let pieces = self.trace.pieces(number.unwrap_or(1));
+        let pieces = self.line_map.pieces(number.unwrap_or(1));
         let all = self.inverted.line == line && self.inverted.pieces == pieces;
-        if !seen.piece.is_last() || !all {
+        if !piece.piece.is_last() || !all {
             return Ok(());
         }
         let shown = self.lines;
@@ -254,32 +259,33 @@ impl<'a> Report<'a> {
         self.write_window(at, b':', &start)
     }
 
-    fn show_context(&mut self, seen: Seen<'_>, torn: bool) -> io::Result<()> {
-        if self.page.is_full() || !seen.piece.is_first() {
+    fn show_context(&mut self, line: SearchedLine<'_>, torn: bool) -> io::Result<()> {
+        if self.page.is_full() || !line.piece.is_first() {
             return Ok(());
         }
-        self.page.cut(seen.piece.position(0), self.lines, torn);
-        self.write_line(seen, b'-')
+        self.page.cut(line.piece.position(0), self.lines, torn);
+        self.write_line(line, b'-')
     }
 }
 
-impl Seen<'_> {
+impl SearchedLine<'_> {
     fn window(&self, range: &Range<usize>) -> Vec<u8> {
         window::shown(self.text, range, self.piece.is_inside(), self.piece.is_last())
     }
 }
 
-/// Calls `each` with the matches that are this piece's, as ripgrep counts them, until it says no.
+/// Calls `each` with the matches that belong to this piece, counted as ripgrep counts them, until
+/// it returns false.
 fn each_match(
     matcher: &RegexMatcher,
-    seen: Seen<'_>,
+    line: SearchedLine<'_>,
     mut each: impl FnMut(Range<usize>) -> io::Result<bool>,
 ) -> io::Result<()> {
-    let end = seen.bytes.len();
-    let found = matcher.try_find_iter(seen.bytes, |found| {
+    let end = line.bytes.len();
+    let found = matcher.try_find_iter(line.bytes, |found| {
         if found.start() >= end {
             Ok(false)
-        } else if seen.piece.owns(found.start()) {
+        } else if line.piece.owns(found.start()) {
             each(found.start()..found.end())
         } else {
             Ok(true)
@@ -288,17 +294,17 @@ fn each_match(
     found.map_err(io::Error::other)?
 }
 
-impl Sink for Report<'_> {
+impl Sink for MatchReport<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        let seen = self.seen(found.line_number(), found.bytes());
-        if self.options.invert && !seen.piece.is_line() {
-            self.leave_piece(seen, found.line_number())?;
+        let line = self.line(found.line_number(), found.bytes());
+        if self.options.invert && !line.piece.is_line() {
+            self.take_unmatched_piece(line, found.line_number())?;
         } else {
-            self.show(seen)?;
+            self.show(line)?;
         }
-        Ok(self.goes_on())
+        Ok(self.wants_more())
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
@@ -306,8 +312,8 @@ impl Sink for Report<'_> {
         if self.is_done() && !(follows && self.take_context()) {
             return Ok(false);
         }
-        self.show_context(self.seen(found.line_number(), found.bytes()), follows)?;
-        Ok(self.goes_on())
+        self.show_context(self.line(found.line_number(), found.bytes()), follows)?;
+        Ok(self.wants_more())
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {

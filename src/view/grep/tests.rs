@@ -6,9 +6,9 @@ use std::process::Command;
 
 use proptest::prelude::*;
 
-use super::ahead;
 use super::fold;
-use super::survey;
+use super::prefilter::PrefilterSizes;
+use super::read_ahead::ReadAheadSizes;
 use crate::model::Limits;
 use crate::view::Query;
 use crate::view::Rendered;
@@ -20,13 +20,13 @@ fn grep(query: &str) -> View {
     ViewDir::Grep.view(OsStr::new(query)).unwrap()
 }
 
-/// Sizes that have short texts read in many stretches, and nearly all lines left out.
-fn small(stretch: usize, block: usize, smallest_gap: usize) -> ahead::Sizes {
-    ahead::Sizes { content: 0, stretch, survey: survey::Sizes { block, smallest_gap } }
+/// Sizes with which short texts are read in many chunks, and nearly all lines left out.
+fn small(chunk: usize, block: usize, smallest_gap: usize) -> ReadAheadSizes {
+    ReadAheadSizes { content: 0, chunk, prefilter: PrefilterSizes { block, smallest_gap } }
 }
 
-/// The search as it is for a text of those sizes.
-fn searched(fixture: &Fixture, query: &Query, sizes: ahead::Sizes) -> (Vec<u8>, Rendered) {
+/// Searches with these sizes.
+fn searched(fixture: &Fixture, query: &Query, sizes: ReadAheadSizes) -> (Vec<u8>, Rendered) {
     let mut out = Vec::new();
     let rendered = super::search(query, &fixture.subject(), &|| false, &mut out, sizes).unwrap();
     (out, rendered)
@@ -132,7 +132,7 @@ fn results_are_ripgreps() {
             let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
             assert!(got == want, "text {at}, {query}:\n{}\n{}", text(&got), text(&want));
             let View::Grep(query) = grep(&format!("-m0 {query}")) else { unreachable!() };
-            let whole = searched(&fixture, &query, ahead::Sizes::default()).0;
+            let whole = searched(&fixture, &query, ReadAheadSizes::default()).0;
             for sizes in [small(4096, 512, 1), small(300, 100, 40), small(64, 64, 1)] {
                 let got = searched(&fixture, &query, sizes).0;
                 let (got, want) = (text(&got), text(&whole));
@@ -178,7 +178,7 @@ pub(super) fn split_notice(text: &str) -> (String, String) {
     (text[..text.len() - body.len()].to_owned(), body)
 }
 
-/// What one gets by following every `Go on`.
+/// Follows every `Go on` and joins the results.
 fn followed(fixture: &Fixture, query: &str) -> String {
     let mut all = String::new();
     let mut next = Some(query.to_owned());
@@ -329,14 +329,14 @@ fn leaving_out_lines_changes_neither_giant_lines_nor_large_results() {
     let (line, _) = giant();
     let giants = Fixture::new(format!("{}{line}\n{}{line}", log(9000), log(2000)));
     let mut large = Fixture::new(log(200_000));
-    // So that lines have to be counted.
+    // Forces lines to be counted.
     large.analysis.bytes = 0;
     let sizes = [small(50_000, 4096, 100), small(1 << 20, 128 << 10, 8 << 10)];
     for query in ["needle", "-v needle", "-c -o needle", "-C2 needle", "ERROR", "-B1 ERROR", "REQ"]
     {
         let View::Grep(query) = grep(query) else { unreachable!() };
         for fixture in [&giants, &large] {
-            let (want, whole) = searched(fixture, &query, ahead::Sizes::default());
+            let (want, whole) = searched(fixture, &query, ReadAheadSizes::default());
             for sizes in sizes {
                 let (got, rendered) = searched(fixture, &query, sizes);
                 assert!(got == want, "{query}, {sizes:?}");
@@ -387,7 +387,7 @@ fn a_search_can_run_out_of_time() {
 fn a_search_that_ran_out_of_time_goes_on_where_lines_were_left_out() {
     let fixture = Fixture::new(log(20_000));
     let View::Grep(query) = grep("-m0 ERROR") else { unreachable!() };
-    let want = searched(&fixture, &query, ahead::Sizes::default()).0;
+    let want = searched(&fixture, &query, ReadAheadSizes::default()).0;
     for most in [3, 40, 41, 42, 43, 44, 200] {
         let asked = Cell::new(0);
         let expired = || asked.replace(asked.get() + 1) >= most;
@@ -418,7 +418,7 @@ fn what_is_not_text_is_named() {
     assert_eq!(fixture.text(&grep("foo")), want);
 }
 
-/// Lines in which something may be found, seldom or often.
+/// Lines that match seldom or often.
 fn lines() -> impl Strategy<Value = Vec<u8>> {
     const SPECIAL: &[&str] =
         &["foo", "a foo", "foos b", "-foo-", "FOO", "caf\u{e9} foo", "foo\r", "\r", "\u{feff}foo"];
@@ -431,9 +431,9 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(lines, end)| [lines.join(&b'\n'), end.into_bytes()].concat())
 }
 
-/// A line that begins with the rest of a character is the only one where a match depends on the line
-/// before, and so on what else is in the searcher's buffer: to find a word's boundary behind it, the
-/// regex engine takes both for one character.
+/// Makes the first byte of a line begin a character. Only in a line that begins inside a character
+/// does a match depend on what else is in the searcher's buffer: to find the boundary of a word,
+/// the regex engine joins it with the end of the line before.
 fn with_start(mut line: Vec<u8>) -> Vec<u8> {
     if let Some(first @ 0x80..0xc0) = line.first_mut() {
         *first |= 0x40;
@@ -441,7 +441,7 @@ fn with_start(mut line: Vec<u8>) -> Vec<u8> {
     line
 }
 
-/// Patterns that look at what is beside a match, or match nothing at all.
+/// Patterns that look at the text beside a match, or match nothing at all.
 const PATTERNS: &[&str] = &[
     "foo",
     "^foo",
@@ -474,12 +474,12 @@ proptest! {
         text in lines(),
         options in "(-[iSFwxvco] |-[vco]{2} |-[ABCm][0-4] |--from=[1-9](@[1-9])? ){0,3}",
         pattern in proptest::sample::select(PATTERNS),
-        (stretch, block, smallest_gap) in (16_usize..600, 8_usize..200, 1_usize..40),
+        (chunk, block, smallest_gap) in (16_usize..600, 8_usize..200, 1_usize..40),
     ) {
         let fixture = Fixture::new(text);
         let View::Grep(query) = grep(&format!("{options}{pattern}")) else { unreachable!() };
-        let (got, rendered) = searched(&fixture, &query, small(stretch, block, smallest_gap));
-        let (want, whole) = searched(&fixture, &query, ahead::Sizes::default());
+        let (got, rendered) = searched(&fixture, &query, small(chunk, block, smallest_gap));
+        let (want, whole) = searched(&fixture, &query, ReadAheadSizes::default());
         let (got, want) = (got.escape_ascii().to_string(), want.escape_ascii().to_string());
         prop_assert_eq!(got, want);
         prop_assert_eq!(rendered.notice, whole.notice);

@@ -1,4 +1,4 @@
-//! What is shown of a long line: a window around each match.
+//! The parts of a long line that are shown: a window around each match.
 
 use std::ops::Range;
 
@@ -6,26 +6,26 @@ use crate::model::Limits;
 use crate::view::scan::continues;
 use crate::view::scan::forward;
 
-/// Where text was left out.
+/// Marks text that was left out.
 const CUT: &[u8] = b"...";
 /// Characters shown before a match.
 const BEFORE: usize = 120;
-/// Characters of a window, the marks of its cuts not counted.
+/// Characters of a window, without the marks of its cuts.
 const WIDTH: usize = Limits::LINE_CHARS - 2 * CUT.len();
 
-/// Whether `line` is too long to be shown whole.
+/// Returns true if `line` is too long to be shown whole.
 pub(in crate::view) fn is_long(line: &[u8]) -> bool {
     line.len() > Limits::LINE_CHARS && forward(line, 0, Limits::LINE_CHARS) < line.len()
 }
 
-/// The bytes to show around a match at `at`.
+/// Returns the bytes to show around a match at `at`.
 pub(in crate::view) fn around(line: &[u8], at: usize) -> Range<usize> {
     let start = back(line, at, BEFORE);
     let end = forward(line, start, WIDTH);
     if end < line.len() { start..end } else { back(line, line.len(), WIDTH).min(start)..line.len() }
 }
 
-/// `range` of `line`, with a mark where the line goes on.
+/// Returns `range` of `line`, with a mark where the line continues.
 pub(in crate::view) fn shown(
     line: &[u8],
     range: &Range<usize>,
@@ -43,7 +43,7 @@ pub(in crate::view) fn shown(
     text
 }
 
-/// `count` characters back from `at`.
+/// Returns the offset `count` characters before `at`.
 fn back(line: &[u8], at: usize, count: usize) -> usize {
     let least = at.saturating_sub(4 * count);
     let starts = line[least..at].iter().enumerate().rev().filter(|(_, byte)| !continues(**byte));

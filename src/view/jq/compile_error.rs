@@ -1,4 +1,4 @@
-//! Why a text is no filter, in words.
+//! The errors of a filter that does not compile, in words.
 
 use jaq_core::compile;
 use jaq_core::compile::Undefined;
@@ -7,7 +7,7 @@ use jaq_core::load;
 /// Characters of the filter that are quoted.
 const QUOTED: usize = 40;
 
-/// The first of the errors of a text.
+/// Describes the first syntax error.
 pub(super) fn of_text(program: &str, errors: &load::Errors<&str, ()>) -> String {
     let first = errors.iter().map(|(_, error)| error).next();
     let (expected, found) = match first {
@@ -25,7 +25,7 @@ pub(super) fn of_text(program: &str, errors: &load::Errors<&str, ()>) -> String 
     format!("expected {expected} {}", place(program, found))
 }
 
-/// The first name that is not defined.
+/// Describes the first name that is not defined.
 pub(super) fn of_names<'a>(program: &'a str, errors: &compile::Errors<&'a str, ()>) -> String {
     let Some((name, what)) = errors.iter().flat_map(|(_, names)| names).next() else {
         return "something in it is not defined".to_owned();
@@ -38,7 +38,8 @@ pub(super) fn of_names<'a>(program: &'a str, errors: &compile::Errors<&'a str, (
     format!("there is no {what} `{name}` {}", place(program, name))
 }
 
-/// Where in the program `found` is: `at character 7`, and what follows there.
+/// Describes the place of `found` in the program: `at character 7`, and the text that follows
+/// there.
 fn place(program: &str, found: &str) -> String {
     let (start, end) = (program.as_ptr() as usize, program.as_ptr() as usize + program.len());
     let at = found.as_ptr() as usize;

@@ -1,18 +1,18 @@
-//! The first lines of a result that is not the whole truth.
+//! The first lines of a result that is incomplete.
 
 use crate::model::Ended;
 use crate::model::Subject;
 use crate::view::Filter;
 use crate::view::jq::MEMORY;
-use crate::view::jq::feed::LARGEST;
-use crate::view::jq::results::Cut;
 use crate::view::jq::results::Results;
+use crate::view::jq::results::ResultsCut;
+use crate::view::jq::sender::LARGEST;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::portion;
 
-/// What there is to say about one run.
-pub(super) struct Notices<'a> {
+/// The notices of one run.
+pub(super) struct FilterNotices<'a> {
     pub(super) filter: &'a Filter,
     pub(super) subject: &'a Subject<'a>,
     pub(super) ended: &'a Ended,
@@ -20,9 +20,9 @@ pub(super) struct Notices<'a> {
     pub(super) read: u64,
 }
 
-impl Notices<'_> {
-    /// The lines; none where the results are all there is.
-    pub(super) fn text(&self, results: &Results<'_>, cut: Option<Cut>) -> Option<String> {
+impl FilterNotices<'_> {
+    /// Returns the notices, or none if the result is complete.
+    pub(super) fn text(&self, results: &Results<'_>, cut: Option<ResultsCut>) -> Option<String> {
         if let Some(why) = &results.no_filter {
             return Some(format!("# not a filter: {why}\n"));
         }
@@ -38,14 +38,14 @@ impl Notices<'_> {
         (!text.is_empty()).then_some(text)
     }
 
-    fn cut(&self, results: &Results<'_>, cut: Cut) -> String {
+    fn cut(&self, results: &Results<'_>, cut: ResultsCut) -> String {
         let all = format!("All at once: {}", self.path(&self.filter.at_most(0)));
         match cut {
-            Cut::Bytes(bytes) => format!(
+            ResultsCut::Bytes(bytes) => format!(
                 "the first {} of one result follow; all of it would pass 48 KiB. {all}",
                 counted(bytes, "byte")
             ),
-            Cut::Results(count) => {
+            ResultsCut::Results(count) => {
                 let follow = if count == 1 { "follows" } else { "follow" };
                 let on = self.go_on(results).map(|on| format!("{on}    ")).unwrap_or_default();
                 format!(
@@ -56,12 +56,12 @@ impl Notices<'_> {
         }
     }
 
-    /// How a run that did not end by itself ended.
+    /// Describes the end of a run that did not end by itself.
     fn ended(&self, results: &Results<'_>, any: bool) -> Option<String> {
         let follows = if any { "; what was found before follows" } else { "" };
         Some(match self.ended {
             Ended::Enough if results.full && results.is_endless() => {
-                let bytes = counted(results.room(), "byte");
+                let bytes = counted(results.limit(), "byte");
                 format!(
                     "stopped: the results pass {bytes}, far more than they are made from{follows}"
                 )
@@ -116,7 +116,8 @@ impl Notices<'_> {
         ))
     }
 
-    /// Where the values go on that were not all seen; none where that would begin where this did.
+    /// Returns the way to the values that were not all seen, or none if that would begin where this
+    /// run did.
     fn go_on(&self, results: &Results<'_>) -> Option<String> {
         let options = self.filter.options();
         let first = options.from.unwrap_or(1);

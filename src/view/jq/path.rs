@@ -1,72 +1,75 @@
-//! The path that a filter begins with, so that it can be followed without loading a document.
+//! The path that a filter begins with. It can be followed without loading a document.
 //!
-//! Of `.items[10:20] | .[] | select(.ok)` that is `.items[10:20]`: what comes after the first pipe is
-//! all that the rest sees. A filter in which anything but a pipe follows its path, as in
-//! `.items[0] + .total`, has no path in this sense, for the rest sees the document.
+//! In `.items[10:20] | .[] | select(.ok)` that is `.items[10:20]`: everything after the first pipe
+//! sees only what the path leads to. If anything but a pipe follows the path, as in `.items[0] +
+//! .total`, the filter has no path in this sense, since its rest sees the document.
 
 use std::num::ParseIntError;
 
-/// The beginning of a filter, and what is left of it after each step.
+/// The steps at the beginning of a filter, each with the rest of the filter after it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Path {
-    pub(super) steps: Vec<Step>,
+pub(super) struct FilterPath {
+    pub(super) steps: Vec<PathStep>,
 }
 
 /// One step of a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) to: To,
-    /// The filter that is left for what the step leads to.
+pub(super) struct PathStep {
+    pub(super) to: StepTarget,
+    /// The filter to apply to the values that the step leads to.
     pub(super) rest: String,
 }
 
-/// Where a step leads.
+/// The target of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum To {
+pub(super) enum StepTarget {
     /// `.key`, `["key"]`.
     Key(String),
     /// `[3]`.
     Item(u64),
-    /// `[]`, and `[10:20][]`: from one item on, and up to another; without them also each value of an
-    /// object.
+    /// `[]`, and `[10:20][]`: from one item on, and up to another. Without a range it is also each
+    /// value of an object.
     Each { range: Option<(u64, Option<u64>)> },
     /// `[10:20]`, `[10:]`, `[:20]`.
     Slice(u64, Option<u64>),
-    /// Counted from the end, as `[-1]`: no path goes on there.
+    /// Counted from the end, as in `[-1]`: a path cannot be followed there.
     FromEnd,
 }
 
-/// Reads the path of `filter`, as far as it can be followed forwards; no steps, where it has none.
-pub(super) fn leading(filter: &str) -> Path {
-    let mut reader = Reader { filter, at: 0 };
-    let Some(found) = reader.steps() else { return Path::default() };
-    let end = reader.at;
-    reader.space();
-    let tail = match reader.left().strip_prefix('|') {
+/// Reads the path of `filter`, as far as it can be followed forwards. It has no steps if the filter
+/// does not begin with a path.
+pub(super) fn leading(filter: &str) -> FilterPath {
+    let mut parser = PathParser { filter, at: 0 };
+    let Some(found) = parser.steps() else { return FilterPath::default() };
+    let end = parser.at;
+    parser.space();
+    let tail = match parser.left().strip_prefix('|') {
         Some(tail) if !tail.starts_with('=') => Some(tail),
-        None if reader.left().is_empty() => None,
-        _ => return Path::default(),
+        None if parser.left().is_empty() => None,
+        _ => return FilterPath::default(),
     };
     let rest = |at: usize| left(filter[at..end].trim_start(), tail);
-    let forwards = found.into_iter().take_while(|(to, _)| *to != To::FromEnd);
-    let steps = forwards.map(|(to, at)| Step { to, rest: rest(at) }).collect();
-    Path { steps: joined(steps) }
+    let forwards = found.into_iter().take_while(|(to, _)| *to != StepTarget::FromEnd);
+    let steps = forwards.map(|(to, at)| PathStep { to, rest: rest(at) }).collect();
+    FilterPath { steps: joined(steps) }
 }
 
-/// What is left of a filter: of its path, and after its pipe.
+/// Returns the rest of a filter: the rest of its path, and the part after its pipe.
 fn left(path: &str, tail: Option<&str>) -> String {
     let dot = if path.starts_with('.') { "" } else { "." };
     tail.map_or_else(|| format!("{dot}{path}"), |tail| format!("{dot}{path} | {}", tail.trim()))
 }
 
-/// A slice and each of its items are one step.
-fn joined(steps: Vec<Step>) -> Vec<Step> {
-    let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
+/// Merges a slice and the step to each of its items.
+fn joined(steps: Vec<PathStep>) -> Vec<PathStep> {
+    let mut joined: Vec<PathStep> = Vec::with_capacity(steps.len());
     for step in steps {
         match (joined.last_mut(), &step.to) {
-            (Some(Step { to, rest }), To::Each { range: None }) if matches!(to, To::Slice(..)) => {
-                if let To::Slice(from, upto) = *to {
-                    *to = To::Each { range: Some((from, upto)) };
+            (Some(PathStep { to, rest }), StepTarget::Each { range: None })
+                if matches!(to, StepTarget::Slice(..)) =>
+            {
+                if let StepTarget::Slice(from, upto) = *to {
+                    *to = StepTarget::Each { range: Some((from, upto)) };
                 }
                 *rest = step.rest;
             }
@@ -76,12 +79,12 @@ fn joined(steps: Vec<Step>) -> Vec<Step> {
     joined
 }
 
-struct Reader<'a> {
+struct PathParser<'a> {
     filter: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PathParser<'a> {
     fn left(&self) -> &'a str {
         &self.filter[self.at..]
     }
@@ -90,15 +93,15 @@ impl<'a> Reader<'a> {
         self.at = self.filter.len() - self.left().trim_start().len();
     }
 
-    /// Takes `what`, if that comes next.
+    /// Consumes `what` if it comes next. Returns true if it did.
     fn take(&mut self, what: &str) -> bool {
         let is_next = self.left().starts_with(what);
         self.at += if is_next { what.len() } else { 0 };
         is_next
     }
 
-    /// The steps, and where each ends.
-    fn steps(&mut self) -> Option<Vec<(To, usize)>> {
+    /// Returns the steps, and the offset at which each ends.
+    fn steps(&mut self) -> Option<Vec<(StepTarget, usize)>> {
         let mut steps = Vec::new();
         self.space();
         if !self.left().starts_with('.') || self.left().starts_with("..") {
@@ -114,7 +117,7 @@ impl<'a> Reader<'a> {
             let to = if self.take("[") {
                 self.bracket()?
             } else if self.take(".") {
-                To::Key(self.name()?)
+                StepTarget::Key(self.name()?)
             } else {
                 self.at = before;
                 return Some(steps);
@@ -124,7 +127,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes a dot that no key follows, in `.` and `.[`.
+    /// Consumes a dot that no key follows, as in `.` and `.[`.
     fn bare_dot(&mut self) {
         let is_bare =
             |after: &str| !after.starts_with(|c: char| is_word(c) || matches!(c, '"' | '.'));
@@ -144,7 +147,7 @@ impl<'a> Reader<'a> {
         self.at = before;
     }
 
-    /// `key` or `"key"`, after a dot.
+    /// Reads `key` or `"key"`, after a dot.
     fn name(&mut self) -> Option<String> {
         if self.left().starts_with('"') {
             return self.string();
@@ -158,7 +161,7 @@ impl<'a> Reader<'a> {
         Some(name.to_owned())
     }
 
-    /// A string without interpolation.
+    /// Reads a string without interpolation.
     fn string(&mut self) -> Option<String> {
         let mut escaped = false;
         let end = self.left()[1..].find(|c| {
@@ -172,11 +175,11 @@ impl<'a> Reader<'a> {
         Some(decoded)
     }
 
-    /// What follows `[`, up to `]`; none where that is an expression.
-    fn bracket(&mut self) -> Option<To> {
+    /// Reads from behind `[` through `]`. Returns none if that is an expression.
+    fn bracket(&mut self) -> Option<StepTarget> {
         self.space();
         let to = if self.left().starts_with('"') {
-            To::Key(self.string()?)
+            StepTarget::Key(self.string()?)
         } else {
             let from = self.number().ok()?;
             self.space();
@@ -185,9 +188,9 @@ impl<'a> Reader<'a> {
                 slice(from, self.number().ok()?)
             } else {
                 match from.map(u64::try_from) {
-                    Some(Ok(from)) => To::Item(from),
-                    Some(Err(_)) => To::FromEnd,
-                    None => To::Each { range: None },
+                    Some(Ok(from)) => StepTarget::Item(from),
+                    Some(Err(_)) => StepTarget::FromEnd,
+                    None => StepTarget::Each { range: None },
                 }
             }
         };
@@ -195,7 +198,7 @@ impl<'a> Reader<'a> {
         self.take("]").then_some(to)
     }
 
-    /// A whole number, if one comes next.
+    /// Reads a whole number, if one comes next.
     fn number(&mut self) -> Result<Option<i64>, ParseIntError> {
         let digits = self.left().trim_start_matches('-');
         let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -209,10 +212,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn slice(from: Option<i64>, upto: Option<i64>) -> To {
+fn slice(from: Option<i64>, upto: Option<i64>) -> StepTarget {
     match (u64::try_from(from.unwrap_or(0)), upto.map(u64::try_from).transpose()) {
-        (Ok(from), Ok(upto)) => To::Slice(from, upto),
-        _ => To::FromEnd,
+        (Ok(from), Ok(upto)) => StepTarget::Slice(from, upto),
+        _ => StepTarget::FromEnd,
     }
 }
 
@@ -224,28 +227,28 @@ fn is_word(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// The steps and what is left after each.
-    fn read(filter: &str) -> Vec<(To, String)> {
+    /// Returns the steps and the rest after each.
+    fn read(filter: &str) -> Vec<(StepTarget, String)> {
         leading(filter).steps.into_iter().map(|step| (step.to, step.rest)).collect()
     }
 
-    fn key(name: &str) -> To {
-        To::Key(name.to_owned())
+    fn key(name: &str) -> StepTarget {
+        StepTarget::Key(name.to_owned())
     }
 
     #[test]
     fn paths() {
-        let each = |range| To::Each { range };
-        let cases: Vec<(&str, Vec<(To, &str)>)> = vec![
+        let each = |range| StepTarget::Each { range };
+        let cases: Vec<(&str, Vec<(StepTarget, &str)>)> = vec![
             (".", vec![]),
             (" . | length", vec![]),
             (".a", vec![(key("a"), ".")]),
             (".a.b", vec![(key("a"), ".b"), (key("b"), ".")]),
             (".a[]|.b", vec![(key("a"), ".[] | .b"), (each(None), ". | .b")]),
-            (".[3].x", vec![(To::Item(3), ".x"), (key("x"), ".")]),
+            (".[3].x", vec![(StepTarget::Item(3), ".x"), (key("x"), ".")]),
             (".\"a b\" . [ \"c\" ] ?", vec![(key("a b"), ". [ \"c\" ] ?"), (key("c"), ".")]),
             (".a?[]?.b", vec![(key("a"), ".[]?.b"), (each(None), ".b"), (key("b"), ".")]),
-            (".[2:5] | length", vec![(To::Slice(2, Some(5)), ". | length")]),
+            (".[2:5] | length", vec![(StepTarget::Slice(2, Some(5)), ". | length")]),
             (".[2:][] | .x", vec![(each(Some((2, None))), ". | .x")]),
             (".[:5][].x", vec![(each(Some((0, Some(5)))), ".x"), (key("x"), ".")]),
             (".a[-1].b | c", vec![(key("a"), ".[-1].b | c")]),
@@ -291,7 +294,7 @@ mod tests {
             "",
         ];
         for filter in filters {
-            assert_eq!(leading(filter), Path::default(), "{filter}");
+            assert_eq!(leading(filter), FilterPath::default(), "{filter}");
         }
     }
 }

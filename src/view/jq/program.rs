@@ -1,4 +1,4 @@
-//! The filter itself, in the process that is there for it.
+//! The filter itself, in a process of its own.
 
 use std::cell::Cell;
 use std::cell::OnceCell;
@@ -27,26 +27,27 @@ use jaq_std::input::RcIter;
 
 use crate::view::clean;
 use crate::view::jq::compile_error;
-use crate::view::jq::wire;
-use crate::view::jq::wire::Input;
-use crate::view::jq::wire::Request;
-use crate::view::jq::wire::Tag;
+use crate::view::jq::protocol;
+use crate::view::jq::protocol::FilterInput;
+use crate::view::jq::protocol::Request;
+use crate::view::jq::protocol::Tag;
 
-/// Named filters that are not there: a view depends on its artifact alone.
+/// Named filters that are not available, since a view depends on its artifact alone.
 const MISSING: [&str; 2] = ["env", "now"];
 /// Bytes of a result that are sent at once.
 const PART: usize = 64 << 10;
 /// Characters of an error, which may quote a value.
 const ERROR_CHARS: usize = 300;
 
-/// Reads a request and values from `input`, and answers on `out`; returns at the end of either.
+/// Reads a request and values from `input`, and answers on `out`. Returns at the end of either.
 ///
-/// To be called in a process that has limits, and nothing that it could lose.
+/// Call it in a process that has limits and nothing to lose.
 pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()> {
     let request = Request::read(input)?;
-    let out = Output::new(out);
+    let out = AnswerWriter::new(out);
     let mut answers = Answers { out: &out, request: &request, text: Vec::new() };
-    let filters: Vec<OnceCell<Filter>> = request.programs.iter().map(|_| OnceCell::new()).collect();
+    let filters: Vec<OnceCell<CompiledFilter>> =
+        request.programs.iter().map(|_| OnceCell::new()).collect();
     if let Err(why) = compiled(&filters, &request, 0) {
         return answers.send(Tag::NoFilter, why.as_bytes());
     }
@@ -78,28 +79,31 @@ pub fn run_filter(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<()
 }
 
 /// A value that a filter reads.
-struct Value {
+struct InputValue {
     depth: usize,
     line: u64,
     text: Vec<u8>,
 }
 
-/// The next value, and an answer to what there is instead of values before it.
-fn next_value(input: &mut dyn BufRead, out: &RefCell<&mut dyn Write>) -> io::Result<Option<Value>> {
+/// Returns the next value, and answers the messages before it that announce other things.
+fn next_value(
+    input: &mut dyn BufRead,
+    out: &RefCell<&mut dyn Write>,
+) -> io::Result<Option<InputValue>> {
     loop {
-        let (tag, words) = match wire::read_input(input)? {
+        let (tag, words) = match protocol::read_input(input)? {
             None => return Ok(None),
-            Some(Input::Value { depth, line, text }) => {
-                return Ok(Some(Value { depth, line, text }));
+            Some(FilterInput::Value { depth, line, text }) => {
+                return Ok(Some(InputValue { depth, line, text }));
             }
-            Some(Input::Large { line }) => (Tag::Large, line.to_string()),
-            Some(Input::Broken { offset, line }) => (Tag::Broken, format!("{offset} {line}")),
+            Some(FilterInput::Large { line }) => (Tag::Large, line.to_string()),
+            Some(FilterInput::Broken { offset, line }) => (Tag::Broken, format!("{offset} {line}")),
         };
-        wire::write_frame(*out.borrow_mut(), tag, words.as_bytes())?;
+        protocol::write_frame(*out.borrow_mut(), tag, words.as_bytes())?;
     }
 }
 
-/// What an error says; what `error` was given, where that is a text.
+/// Returns the message of an error: the argument of `error`, if that is a string.
 fn reason(error: jaq_json::Error) -> String {
     match error.into_val() {
         Val::TStr(text) => String::from_utf8_lossy(&text).into_owned(),
@@ -107,40 +111,40 @@ fn reason(error: jaq_json::Error) -> String {
     }
 }
 
-/// The data that filters see beside their input.
-struct Kind;
+/// The kind of data that filters see besides their input.
+struct FilterData;
 
 #[derive(Clone)]
-struct Data<'a> {
-    lut: &'a Lut<Kind>,
+struct FilterGlobals<'a> {
+    lut: &'a Lut<FilterData>,
     inputs: Inputs<'a, Val>,
 }
 
-impl DataT for Kind {
+impl DataT for FilterData {
     type V<'a> = Val;
-    type Data<'a> = Data<'a>;
+    type Data<'a> = FilterGlobals<'a>;
 }
 
-impl<'a> HasLut<'a, Kind> for Data<'a> {
-    fn lut(&self) -> &'a Lut<Kind> {
+impl<'a> HasLut<'a, FilterData> for FilterGlobals<'a> {
+    fn lut(&self) -> &'a Lut<FilterData> {
         self.lut
     }
 }
 
-impl<'a> HasInputs<'a, Val> for Data<'a> {
+impl<'a> HasInputs<'a, Val> for FilterGlobals<'a> {
     fn inputs(&self) -> Inputs<'a, Val> {
         self.inputs
     }
 }
 
-type Filter = jaq_core::Filter<Kind>;
+type CompiledFilter = jaq_core::Filter<FilterData>;
 
-/// The filter that is left after `depth` steps, compiled when it is first needed.
+/// Returns the filter that is left after `depth` steps, compiled when it is first needed.
 fn compiled<'a>(
-    filters: &'a [OnceCell<Filter>],
+    filters: &'a [OnceCell<CompiledFilter>],
     request: &Request,
     depth: usize,
-) -> Result<&'a Filter, String> {
+) -> Result<&'a CompiledFilter, String> {
     let (Some(cell), Some(program)) = (filters.get(depth), request.programs.get(depth)) else {
         return Err(format!("there is no step {depth}"));
     };
@@ -151,15 +155,16 @@ fn compiled<'a>(
     Ok(cell.get_or_init(|| filter))
 }
 
-fn compile(program: &str) -> Result<Filter, String> {
+fn compile(program: &str) -> Result<CompiledFilter, String> {
     let prelude = load::parse(include_str!("prelude.jq"), |parser| parser.defs())
         .expect("the prelude parses");
     let defs = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
-    let is_there = |fun: &native::Fun<Kind>| !MISSING.contains(&fun.0);
-    let inputs = jaq_std::input::funs::<Kind>().into_vec().into_iter().map(native::run::<Kind>);
-    let funs = jaq_core::funs::<Kind>()
-        .chain(jaq_std::funs::<Kind>().filter(is_there))
-        .chain(jaq_json::funs::<Kind>())
+    let is_there = |fun: &native::Fun<FilterData>| !MISSING.contains(&fun.0);
+    let inputs =
+        jaq_std::input::funs::<FilterData>().into_vec().into_iter().map(native::run::<FilterData>);
+    let funs = jaq_core::funs::<FilterData>()
+        .chain(jaq_std::funs::<FilterData>().filter(is_there))
+        .chain(jaq_json::funs::<FilterData>())
         .chain(inputs);
     let arena = Arena::default();
     let modules = Loader::new(defs.chain(prelude))
@@ -171,25 +176,26 @@ fn compile(program: &str) -> Result<Filter, String> {
         .map_err(|errors| compile_error::of_names(program, &errors))
 }
 
-/// Where answers go: those of results, and those of what was read.
-type Output<'w> = RefCell<&'w mut dyn Write>;
+/// The writer of answers, shared by results and messages about the input.
+type AnswerWriter<'w> = RefCell<&'w mut dyn Write>;
 
 /// Prints results as they come.
 struct Answers<'a, 'w> {
-    out: &'a Output<'w>,
+    out: &'a AnswerWriter<'w>,
     request: &'a Request,
     text: Vec<u8>,
 }
 
 impl Answers<'_, '_> {
     fn send(&self, tag: Tag, text: &[u8]) -> io::Result<()> {
-        wire::write_frame(*self.out.borrow_mut(), tag, text)
+        protocol::write_frame(*self.out.borrow_mut(), tag, text)
     }
 
-    /// Runs `filter` on one input to its end or its first error; says whether others are to follow.
+    /// Runs `filter` on one input to its end or its first error. Returns false if no other input is
+    /// to follow.
     fn run<'a>(
         &mut self,
-        filter: Result<&'a Filter, String>,
+        filter: Result<&'a CompiledFilter, String>,
         input: Result<Val, String>,
         inputs: Inputs<'a, Val>,
     ) -> io::Result<bool> {
@@ -197,7 +203,8 @@ impl Answers<'_, '_> {
             (Ok(filter), Ok(input)) => (filter, input),
             (Err(why), _) | (_, Err(why)) => return self.failed(&why),
         };
-        let context = Ctx::<Kind>::new(Data { lut: &filter.lut, inputs }, Vars::new([]));
+        let context =
+            Ctx::<FilterData>::new(FilterGlobals { lut: &filter.lut, inputs }, Vars::new([]));
         for result in filter.id.run((context, input)) {
             match result.map_err(Exn::get_err) {
                 Ok(value) => self.result(&value)?,
@@ -243,7 +250,7 @@ impl Answers<'_, '_> {
     }
 }
 
-/// The text of a result; sent in parts, where it is long.
+/// Takes the text of a result. A long one is sent in parts.
 impl Write for Answers<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = bytes.len().min(PART);

@@ -1,30 +1,31 @@
-//! What a filter answers, as the text of a view.
+//! The answers of a filter as the text of a view.
 
 use std::io;
 use std::io::Write;
 
 use crate::model::Limits;
-use crate::view::jq::wire;
-use crate::view::jq::wire::Tag;
+use crate::view::jq::protocol;
+use crate::view::jq::protocol::Tag;
 use crate::view::scan;
 
-/// Bytes that are gathered before they are written, where the size has no limit.
+/// Bytes to gather before they are written, if the size has no limit.
 const CHUNK: usize = 64 << 10;
 
 /// The results so far.
 pub(super) struct Results<'a> {
     out: &'a mut dyn Write,
     text: Vec<u8>,
-    /// Where results in `text` end, and the lines of their values.
+    /// The ends of the results in `text`, and the lines of their values.
     ends: Vec<(usize, u64)>,
-    /// Most results; 0 lifts the limit on their size.
+    /// Most results. 0 lifts the limit on their size.
     max: Option<u64>,
     /// Most bytes.
-    room: u64,
+    limit: u64,
     written: u64,
-    /// The line of the value that is at work, or whose results were cut; 0 before the first.
+    /// The line of the value that is being filtered, or from which on results were cut. 0 before
+    /// the first.
     pub(super) line: u64,
-    /// Whole results.
+    /// Complete results.
     pub(super) count: u64,
     pub(super) failures: u64,
     /// The line and the reason of the first failure.
@@ -32,33 +33,33 @@ pub(super) struct Results<'a> {
     /// Values that were too large to be read, and the line of the first.
     pub(super) large: u64,
     pub(super) first_large: u64,
-    /// Byte and line at which there was no more JSON.
+    /// The byte and line from which on there was no JSON.
     pub(super) broken: Option<(u64, u64)>,
-    /// Why the filter is none.
+    /// The reason why the filter does not compile.
     pub(super) no_filter: Option<String>,
-    /// Whether there was no room for more.
+    /// True if the results passed their limit.
     pub(super) full: bool,
 }
 
-/// How much of the results is left after they were cut.
+/// The part of the results that is left after a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
-    /// So many results.
+pub(super) enum ResultsCut {
+    /// This many results.
     Results(u64),
-    /// So many bytes of the first, which alone is too large.
+    /// This many bytes of the first result, which alone is too large.
     Bytes(u64),
 }
 
 impl<'a> Results<'a> {
-    /// `room` is how large the text may become where `max` lifts the usual limit.
-    pub(super) fn new(out: &'a mut dyn Write, max: Option<u64>, room: u64) -> Self {
-        let room = if max == Some(0) { room } else { Limits::VIEW_BYTES as u64 };
+    /// `limit` is the limit on the size of the text if `max` lifts the usual one.
+    pub(super) fn new(out: &'a mut dyn Write, max: Option<u64>, limit: u64) -> Self {
+        let limit = if max == Some(0) { limit } else { Limits::VIEW_BYTES as u64 };
         Self {
             out,
             text: Vec::new(),
             ends: Vec::new(),
             max,
-            room,
+            limit,
             written: 0,
             line: 0,
             count: 0,
@@ -72,7 +73,7 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// Takes one answer; says whether there is a use for more.
+    /// Takes one answer. Returns false if no more are needed.
     pub(super) fn take(&mut self, tag: Tag, text: &[u8]) -> io::Result<bool> {
         let words = || String::from_utf8_lossy(text).into_owned();
         match tag {
@@ -97,7 +98,7 @@ impl<'a> Results<'a> {
                 }
             }
             Tag::Broken => {
-                let numbers = wire::numbers_of(&words()).unwrap_or_default();
+                let numbers = protocol::numbers_of(&words()).unwrap_or_default();
                 self.broken = Some((*numbers.first().unwrap_or(&0), *numbers.last().unwrap_or(&0)));
             }
         }
@@ -105,28 +106,28 @@ impl<'a> Results<'a> {
         Ok(!self.full && !enough)
     }
 
-    /// Whether the usual limit on their size is lifted.
+    /// Returns true if the usual limit on their size is lifted.
     pub(super) fn is_endless(&self) -> bool {
         self.max == Some(0)
     }
 
     fn push(&mut self, text: &[u8]) -> io::Result<()> {
         self.written += text.len() as u64;
-        if self.is_endless() && self.written > self.room {
+        if self.is_endless() && self.written > self.limit {
             self.full = true;
             return Ok(());
         }
         self.text.extend_from_slice(text);
-        self.full = self.written > self.room;
+        self.full = self.written > self.limit;
         if self.is_endless() && self.text.len() >= CHUNK {
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Most bytes that they may have.
-    pub(super) fn room(&self) -> u64 {
-        self.room
+    /// Returns the most bytes that they may have.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -136,28 +137,29 @@ impl<'a> Results<'a> {
         Ok(())
     }
 
-    /// Whether what is left to be written and a notice are too much for a view.
-    pub(super) fn is_crowded(&self, notice: usize) -> bool {
+    /// Returns true if the unwritten results and a notice of this size are too much for a view.
+    pub(super) fn overflows(&self, notice: usize) -> bool {
         !self.is_endless() && self.text.len() + notice > Limits::VIEW_BYTES
     }
 
-    /// Cuts what does not fit into `budget` bytes; `line` is then that of the first result left out.
-    pub(super) fn shorten(&mut self, budget: usize) -> Cut {
+    /// Cuts the results to `budget` bytes. `line` becomes that of the first result that is left
+    /// out.
+    pub(super) fn shorten(&mut self, budget: usize) -> ResultsCut {
         let whole = self.ends.partition_point(|(end, _)| *end <= budget);
         self.line = self.ends.get(whole).map_or(self.line, |(_, line)| *line);
         if let Some(last) = whole.checked_sub(1) {
             self.text.truncate(self.ends[last].0);
             self.count = whole as u64;
-            return Cut::Results(self.count);
+            return ResultsCut::Results(self.count);
         }
         let most = scan::char_floor(&self.text, budget.min(self.text.len()));
         let end = memchr::memrchr(b'\n', &self.text[..most]).map_or(most, |at| at + 1);
         self.text.truncate(end);
         self.count = 0;
-        Cut::Bytes(end as u64)
+        ResultsCut::Bytes(end as u64)
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.flush()
     }
@@ -182,8 +184,8 @@ mod tests {
         let mut out = Vec::new();
         let result = format!("{}\n", "x".repeat(9_999));
         let mut results = taken(&mut out, None, &[result.as_str(); 9]);
-        assert!(results.full && results.is_crowded(0));
-        assert_eq!((results.count, results.shorten(35_000)), (4, Cut::Results(3)));
+        assert!(results.full && results.overflows(0));
+        assert_eq!((results.count, results.shorten(35_000)), (4, ResultsCut::Results(3)));
         results.finish().unwrap();
         assert_eq!(out.len(), 30_000);
     }
@@ -193,10 +195,10 @@ mod tests {
         let result = format!("{}\n", "x".repeat(999)).repeat(60);
         let mut out = Vec::new();
         let mut results = taken(&mut out, None, &[&result]);
-        assert_eq!(results.shorten(40_500), Cut::Bytes(40_000));
+        assert_eq!(results.shorten(40_500), ResultsCut::Bytes(40_000));
         let line = "\u{20ac}".repeat(30_000);
         let mut results = taken(&mut out, None, &[&line]);
-        assert_eq!(results.shorten(40_000), Cut::Bytes(39_999));
+        assert_eq!(results.shorten(40_000), ResultsCut::Bytes(39_999));
     }
 
     #[test]
@@ -204,7 +206,7 @@ mod tests {
         let mut out = Vec::new();
         let result = format!("{}\n", "x".repeat(9_999));
         let results = taken(&mut out, Some(0), &[result.as_str(); 12]);
-        assert!(results.full && !results.is_crowded(1_000));
+        assert!(results.full && !results.overflows(1_000));
         assert_eq!(results.count, 10);
         results.finish().unwrap();
         assert_eq!(out.len(), 100_000);

@@ -2,86 +2,87 @@
 
 use crate::materialize::json::Events;
 use crate::materialize::json::Scalar;
-use crate::view::jq::path::Step;
-use crate::view::jq::path::To;
+use crate::view::jq::path::PathStep;
+use crate::view::jq::path::StepTarget;
 
-/// What a path leads to.
+/// A value that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Selection {
     /// Steps that led to it.
     pub(super) depth: usize,
-    pub(super) what: What,
+    pub(super) range: SelectedRange,
 }
 
-/// Offsets of the content.
+/// Offsets in the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
-    /// The value from the one up to the other.
+pub(super) enum SelectedRange {
+    /// The value between the two.
     Value(u64, u64),
-    /// An array of the items from the one up to the other, which may be none.
+    /// An array of the items between the two, which may be none.
     Items(u64, u64),
     /// Null: there is no such key or item.
     Null,
 }
 
-/// Finds what the steps lead to.
+/// Finds the values that the steps lead to.
 ///
-/// A value that a step cannot be taken from, say a number under `.key`, is found as it is: the rest
-/// of the filter says what jq says to that. Of a key that an object has twice, the first counts: the
-/// last, which jq takes, is known only at the end.
-pub(super) struct Select<'a> {
-    steps: &'a [Step],
-    /// Offset of the bytes that the scanner is being given.
+/// A value that a step cannot be taken from, such as a number under `.key`, is selected as it is:
+/// the rest of the filter fails on it as jq does. If an object has a key twice, the first one
+/// counts: the last, which jq takes, is known only at the end.
+pub(super) struct PathSelector<'a> {
+    steps: &'a [PathStep],
+    /// The offset of the bytes that the scanner is being given.
     base: u64,
     /// The objects and arrays on the path, outermost first.
-    open: Vec<Level>,
-    /// Open brackets inside of what is found or passed over.
+    open: Vec<PathContainer>,
+    /// Open brackets inside of a selected or skipped value.
     below: u64,
-    /// The value that has begun: steps to it, and where.
+    /// The value that has begun: the steps to it, and its offset.
     begun: Option<(usize, u64)>,
-    found: Vec<Found>,
+    found: Vec<Selection>,
 }
 
 /// An object or array on the path.
-struct Level {
-    /// Steps that led to it; one more leads on.
+struct PathContainer {
+    /// Steps that led to it. One more leads on.
     depth: usize,
     /// Items so far.
     items: u64,
-    /// Whether the last key is the one.
+    /// True if the last key is the wanted one.
     is_key: bool,
-    /// Whether the step has led somewhere.
+    /// True if the step has led to a value.
     taken: bool,
-    /// Of a slice.
+    /// The range of the items of a slice.
     items_at: Option<(u64, u64)>,
 }
 
-impl<'a> Select<'a> {
-    pub(super) fn new(steps: &'a [Step]) -> Self {
+impl<'a> PathSelector<'a> {
+    pub(super) fn new(steps: &'a [PathStep]) -> Self {
         Self { steps, base: 0, open: Vec::new(), below: 0, begun: None, found: Vec::new() }
     }
 
-    /// The scanner's next bytes begin at `base`.
+    /// Sets the offset of the scanner's next bytes.
     pub(super) fn at(&mut self, base: u64) {
         self.base = base;
     }
 
-    /// What was found since this was last asked.
-    pub(super) fn found(&mut self) -> std::vec::Drain<'_, Found> {
+    /// Returns the selections since the last call.
+    pub(super) fn found(&mut self) -> std::vec::Drain<'_, Selection> {
         self.found.drain(..)
     }
 
-    /// Whether the value that begins now is on the path, and how many steps led to it.
+    /// Returns the number of steps to the value that begins at `at`, or none if it is not on the
+    /// path.
     fn next(&mut self, at: u64) -> Option<usize> {
         let Some(level) = self.open.last_mut() else { return Some(0) };
         let item = level.items;
         level.items += 1;
         let leads = match &self.steps[level.depth].to {
-            To::Key(_) => level.is_key && !level.taken,
-            To::Item(wanted) => item == *wanted,
-            To::Each { range } => range.is_none_or(|range| is_in(item, range)),
-            To::FromEnd => false,
-            To::Slice(from, upto) => {
+            StepTarget::Key(_) => level.is_key && !level.taken,
+            StepTarget::Item(wanted) => item == *wanted,
+            StepTarget::Each { range } => range.is_none_or(|range| is_in(item, range)),
+            StepTarget::FromEnd => false,
+            StepTarget::Slice(from, upto) => {
                 if is_in(item, (*from, *upto)) {
                     level.items_at.get_or_insert((at, at));
                 }
@@ -96,30 +97,32 @@ impl<'a> Select<'a> {
     fn enter(&mut self, array: bool) {
         let depth = self.begun.map_or(self.steps.len(), |(depth, _)| depth);
         let leads = match self.steps.get(depth).map(|step| &step.to) {
-            Some(To::Key(_)) => !array,
-            Some(To::Item(_) | To::Slice(..) | To::Each { range: Some(_) }) => array,
-            Some(To::Each { range: None }) => true,
-            Some(To::FromEnd) | None => false,
+            Some(StepTarget::Key(_)) => !array,
+            Some(
+                StepTarget::Item(_) | StepTarget::Slice(..) | StepTarget::Each { range: Some(_) },
+            ) => array,
+            Some(StepTarget::Each { range: None }) => true,
+            Some(StepTarget::FromEnd) | None => false,
         };
         if self.below > 0 || !leads {
             self.below += 1;
             return;
         }
         self.begun = None;
-        let level = Level { depth, items: 0, is_key: false, taken: false, items_at: None };
+        let level = PathContainer { depth, items: 0, is_key: false, taken: false, items_at: None };
         self.open.push(level);
     }
 
-    fn leave(&mut self, Level { depth, taken, items_at, .. }: &Level) {
-        let what = match self.steps[*depth].to {
-            To::Key(_) | To::Item(_) if !taken => What::Null,
-            To::Slice(..) => {
+    fn leave(&mut self, PathContainer { depth, taken, items_at, .. }: &PathContainer) {
+        let range = match self.steps[*depth].to {
+            StepTarget::Key(_) | StepTarget::Item(_) if !taken => SelectedRange::Null,
+            StepTarget::Slice(..) => {
                 let (start, end) = items_at.unwrap_or_default();
-                What::Items(start, end)
+                SelectedRange::Items(start, end)
             }
             _ => return,
         };
-        self.found.push(Found { depth: depth + 1, what });
+        self.found.push(Selection { depth: depth + 1, range });
     }
 }
 
@@ -127,8 +130,8 @@ fn is_in(item: u64, (from, upto): (u64, Option<u64>)) -> bool {
     from <= item && upto.is_none_or(|upto| item < upto)
 }
 
-impl Events for Select<'_> {
-    /// As long as a key in a filter can be, with each character escaped.
+impl Events for PathSelector<'_> {
+    /// The length of the longest key that a filter can name, with each character escaped.
     const KEY_BYTES: usize = 32 << 10;
 
     fn begins(&mut self, at: usize) {
@@ -155,7 +158,7 @@ impl Events for Select<'_> {
             return;
         }
         let Some(level) = self.open.last_mut() else { return };
-        if let To::Key(wanted) = &self.steps[level.depth].to {
+        if let StepTarget::Key(wanted) = &self.steps[level.depth].to {
             level.is_key = is_key(key, wanted);
         }
     }
@@ -174,10 +177,10 @@ impl Events for Select<'_> {
         }
         let end = self.base + at as u64;
         if let Some((depth, start)) = self.begun.take() {
-            self.found.push(Found { depth, what: What::Value(start, end) });
+            self.found.push(Selection { depth, range: SelectedRange::Value(start, end) });
         }
         let Some(level) = self.open.last_mut() else { return };
-        if let (To::Slice(from, upto), Some(items)) =
+        if let (StepTarget::Slice(from, upto), Some(items)) =
             (&self.steps[level.depth].to, &mut level.items_at)
             && is_in(level.items - 1, (*from, *upto))
         {
@@ -186,7 +189,7 @@ impl Events for Select<'_> {
     }
 }
 
-/// Whether `written` is `wanted`, as JSON writes it.
+/// Returns true if `written`, as spelled in JSON, is `wanted`.
 fn is_key(written: &[u8], wanted: &str) -> bool {
     if !written.contains(&b'\\') {
         return written == wanted.as_bytes();
@@ -201,11 +204,11 @@ mod tests {
     use crate::materialize::json::Scanner;
     use crate::view::jq::path::leading;
 
-    /// What a path finds in `text`, wherever the text is cut.
+    /// Returns what a path finds in `text`, wherever the text is cut.
     fn find(path: &str, text: &str) -> Vec<String> {
         let steps = leading(path).steps;
         let found = (1..=text.len()).map(|step| {
-            let mut select = Select::new(&steps);
+            let mut select = PathSelector::new(&steps);
             let mut scanner = Scanner::default();
             let mut found = Vec::new();
             for (at, piece) in (0..).step_by(step).zip(text.as_bytes().chunks(step)) {
@@ -215,15 +218,15 @@ mod tests {
             }
             found
         });
-        let mut all: Vec<Vec<Found>> = found.collect();
+        let mut all: Vec<Vec<Selection>> = found.collect();
         all.dedup();
         assert_eq!(all.len(), 1, "{path} in {text} depends on the cuts");
         let cut =
             |start, end| &text[usize::try_from(start).unwrap()..usize::try_from(end).unwrap()];
-        let shown = all[0].iter().map(|Found { depth, what }| match *what {
-            What::Value(start, end) => format!("{depth} {}", cut(start, end)),
-            What::Items(start, end) => format!("{depth} [{}]", cut(start, end)),
-            What::Null => format!("{depth} null"),
+        let shown = all[0].iter().map(|Selection { depth, range }| match *range {
+            SelectedRange::Value(start, end) => format!("{depth} {}", cut(start, end)),
+            SelectedRange::Items(start, end) => format!("{depth} [{}]", cut(start, end)),
+            SelectedRange::Null => format!("{depth} null"),
         });
         shown.collect()
     }

@@ -18,7 +18,7 @@ fn text(name: &str, json: &str) -> String {
     view
 }
 
-/// What jq prints, and nothing where it fails.
+/// Returns the output of jq, or nothing if it fails.
 fn real(arguments: &[&str], json: &str) -> String {
     let mut child = Command::new("jq")
         .args(arguments)
@@ -28,7 +28,7 @@ fn real(arguments: &[&str], json: &str) -> String {
         .spawn()
         .expect("scripts/packages installs jq");
     let mut input = child.stdin.take().unwrap();
-    // It may end before it has read all.
+    // jq may end before it has read everything.
     input.write_all(json.as_bytes()).ok();
     drop(input);
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()

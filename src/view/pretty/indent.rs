@@ -2,29 +2,30 @@
 
 use crate::materialize::json::Events;
 
-/// Levels to which lines are indented: deeper, brackets alone would make a text that grows with the
-/// square of its depth.
+/// Levels to which lines are indented. Beyond them, deeply nested brackets alone would make a text
+/// that grows with the square of their depth.
 pub(super) const LEVELS: usize = 64;
-/// The indentation of the deepest level, two blanks a level.
+/// The indentation of the deepest level: two blanks for each level.
 const BLANKS: [u8; 2 * LEVELS] = [b' '; 2 * LEVELS];
 
-/// Writes tokens as they stand, each key and each item on a line of its own.
+/// Writes tokens as they are spelled, each key and each item on a line of its own.
 #[derive(Debug, Default)]
 pub(super) struct Indenter {
     text: Vec<u8>,
     depth: usize,
-    /// A line ends before what comes next: it is the first in its brackets, or follows a comma.
+    /// True if a line ends before the next token, which is the first in its brackets or follows a
+    /// comma.
     due: bool,
     /// Newlines written.
     newlines: u64,
-    /// Whether the text that was taken ended in the middle of a line.
+    /// True if the text that was taken ended in the middle of a line.
     inside_line: bool,
-    /// Whether some value was nested deeper than [`LEVELS`].
+    /// True if some value was nested deeper than [`LEVELS`].
     capped: bool,
 }
 
 impl Indenter {
-    /// The text so far, which is then forgotten.
+    /// Passes the text so far to `with`, and forgets it.
     pub(super) fn take(
         &mut self,
         with: impl FnOnce(&[u8]) -> std::io::Result<()>,
@@ -35,17 +36,17 @@ impl Indenter {
         Ok(())
     }
 
-    /// The line that comes next, or is being written, from 1.
+    /// Returns the number, from 1, of the line that is being written or comes next.
     pub(super) fn line(&self) -> u64 {
         self.newlines + 1
     }
 
-    /// Whether some value was nested too deep to be indented to its level.
+    /// Returns true if some value was nested too deep to be indented to its level.
     pub(super) fn is_capped(&self) -> bool {
         self.capped
     }
 
-    /// Ends a value, whole or not, and with it its line.
+    /// Ends a value, complete or not, and its line.
     pub(super) fn end_value(&mut self) {
         self.depth = 0;
         self.due = false;
@@ -84,7 +85,7 @@ impl Indenter {
     #[inline]
     fn close(&mut self, bracket: u8) {
         self.depth -= 1;
-        // What is due here was due behind the opening bracket: there is nothing in between.
+        // A line that is due was due behind the opening bracket: the brackets are empty.
         if !std::mem::take(&mut self.due) {
             self.begin_line();
         }

@@ -6,7 +6,7 @@ use crate::materialize::analyze;
 use crate::view::View;
 use crate::view::fixture::Fixture;
 
-/// Analysed for real, as what is JSON decides here.
+/// Uses the real analysis, since its verdict on JSON decides here.
 fn fixture(bytes: impl Into<Vec<u8>>) -> Fixture {
     let mut fixture = Fixture::new(bytes);
     fixture.analysis = analyze(&fixture.bytes).unwrap();
@@ -17,7 +17,7 @@ fn pretty(text: &str) -> String {
     fixture(text).text(&View::Pretty)
 }
 
-/// The indented bytes when the stream comes in pieces of `step` bytes.
+/// Returns the indented bytes and the notice when the stream comes in pieces of `step` bytes.
 fn in_pieces(bytes: &[u8], step: usize) -> (Vec<u8>, String) {
     let mut values = Values::default();
     let mut text = Vec::new();
@@ -41,7 +41,7 @@ fn in_pieces(bytes: &[u8], step: usize) -> (Vec<u8>, String) {
     (text, notice)
 }
 
-/// JSON without the white space between its tokens.
+/// Removes the white space between the tokens of JSON.
 fn stripped(json: &str) -> String {
     let (mut inside, mut escaped) = (false, false);
     let keep = |c: &char| {
@@ -71,7 +71,7 @@ fn a_document_is_indented_as_everybody_does() {
     for text in texts {
         let value: Value = serde_json::from_str(text).unwrap();
         let expected = serde_json::to_string_pretty(&value).unwrap() + "\n";
-        // The keys of these are in the order in which a map has them, or one a map.
+        // The keys of these are in the order of a map, or there is one in each map.
         if !text.starts_with('{') {
             assert_eq!(pretty(text), expected);
         }
@@ -170,7 +170,7 @@ fn what_is_not_json_is_said_to_be_none() {
     assert!(pretty("{\"a\": \0}").starts_with("# not text (application/octet-stream"));
 }
 
-/// The first bytes alone are analysed of what is large.
+/// Only the first bytes of a large content are analysed.
 #[test]
 fn a_long_string_is_json() {
     let text = format!("  \"{}\"\n", "x".repeat(200_000));
@@ -230,7 +230,7 @@ fn time_can_run_out() {
     assert_eq!(without_space(&body), text.as_bytes()[..3 * BLOCK]);
 }
 
-/// Any JSON text, with white space wherever it may be.
+/// Any JSON text, with white space wherever it is allowed.
 fn json() -> impl Strategy<Value = String> {
     let space = "[ \\n\\t\\r]{0,3}";
     let number = "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,4})?([eE][+-]?[0-9]{1,2})?";

@@ -1,90 +1,85 @@
-//! A stream as a sequence of JSON values, and of lines that are none.
+//! A stream as a sequence of JSON values, with lines between them that are not JSON.
 
 use crate::materialize::json::Scanner;
 use crate::materialize::json::Stop;
+use crate::view::position::TextPosition;
 use crate::view::pretty::indent::Indenter;
 
-/// White space before what is not JSON that is kept, in bytes.
+/// Most bytes of white space that are kept for text that is not JSON.
 const MOST_BLANKS: usize = 4096;
 
 /// Indents the values of a stream that comes in pieces of any size.
 ///
-/// What is not JSON stands as it is: to the end of its line, where the value that went wrong began
-/// in that line, so that one bad line among JSON Lines spoils no other; else to the end.
+/// Text that is not JSON stays as it is. It extends to the end of its line if the broken value
+/// began in that line, so that one bad line among JSON Lines spoils no other; otherwise to the end
+/// of the stream.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     pub(super) indenter: Indenter,
     pub(super) faults: Faults,
     scanner: Scanner,
-    state: State,
+    state: StreamState,
     /// Bytes taken.
     taken: u64,
-    /// Newlines taken, but those that the scanner counts.
+    /// Newlines taken, without those that the scanner counts.
     newlines: u64,
-    /// Where the last line begins.
+    /// The start of the last line.
     line_start: u64,
-    /// White space since the line began or the last value ended.
+    /// White space since the start of the line or the end of the last value.
     blanks: Vec<u8>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-enum State {
-    /// Nothing but white space so far.
+enum StreamState {
+    /// Only white space so far.
     #[default]
     Before,
     /// Between two values.
     Between,
     /// In a value that began in this line.
     Inside { line: u64 },
-    /// In what is not JSON, to the end of its line.
+    /// In text that is not JSON, up to the end of its line.
     Line,
-    /// In what is not JSON, to the end of the stream.
+    /// In text that is not JSON, up to the end of the stream.
     Rest,
-    /// What comes is not shown.
+    /// In bytes that are not shown, up to the end of the stream.
     Hidden,
 }
 
-/// What was not JSON.
+/// The parts of a stream that are not JSON.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Stretches that are not JSON.
+    /// The number of these parts.
     pub(super) count: u64,
     pub(super) first: Option<Fault>,
     /// The line from which on nothing was taken for JSON.
     pub(super) rest: Option<u64>,
-    /// The stream ended inside a value, with so many brackets open.
-    pub(super) open: Option<(Place, usize)>,
-    /// Offset of the first byte that is not text; nothing is shown from there on.
+    /// The place where the stream ended inside a value, and the number of open brackets.
+    pub(super) open: Option<(TextPosition, usize)>,
+    /// The offset of the first byte that is not text. Nothing is shown from there on.
     pub(super) hidden: Option<u64>,
 }
 
-/// Where something is not JSON, and where that stands in the indented text.
+/// The start of a part that is not JSON, in the stream and in the indented text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fault {
-    pub(super) place: Place,
+    pub(super) place: TextPosition,
     /// The line of the indented text.
     pub(super) shown: u64,
-    /// It may be JSON, but is nested too deep to be followed.
+    /// True if it may be JSON, but is nested too deep to be followed.
     pub(super) deep: bool,
 }
 
-/// A line and a byte column of the stream, both from 1.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub(super) line: u64,
-    pub(super) column: u64,
-}
-
 impl Values {
-    /// Goes on with `bytes`.
+    /// Takes the next bytes of the stream.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let mut at = 0;
         while at < bytes.len() {
             at += match self.state {
-                State::Before | State::Between => self.between(bytes, at),
-                State::Inside { line } => self.inside(bytes, at, line),
-                State::Line | State::Rest => self.plain(bytes, at),
-                State::Hidden => break,
+                StreamState::Before | StreamState::Between => self.between(bytes, at),
+                StreamState::Inside { line } => self.inside(bytes, at, line),
+                StreamState::Line | StreamState::Rest => self.plain(bytes, at),
+                StreamState::Hidden => break,
             };
         }
         if let Some(newline) = memchr::memrchr(b'\n', bytes) {
@@ -93,15 +88,15 @@ impl Values {
         self.taken += bytes.len() as u64;
     }
 
-    /// The stream has ended.
+    /// Ends the stream.
     pub(super) fn finish(&mut self) {
-        if let State::Inside { .. } = self.state {
+        if let StreamState::Inside { .. } = self.state {
             self.faults.open = Some((self.place(&[], 0), self.scanner.depth()));
             self.indenter.end_value();
         }
     }
 
-    /// A byte between two values: white space, or the first of what comes.
+    /// Takes a byte between two values: white space, or the first byte of the next part.
     fn between(&mut self, bytes: &[u8], at: usize) -> usize {
         match (bytes[at], self.state) {
             (b'\n', _) => {
@@ -113,28 +108,28 @@ impl Values {
                     self.blanks.push(blank);
                 }
             }
-            (b'{' | b'[', _) | (b'"', State::Before) => {
+            (b'{' | b'[', _) | (b'"', StreamState::Before) => {
                 self.blanks.clear();
-                self.state = State::Inside { line: self.line() };
+                self.state = StreamState::Inside { line: self.line() };
                 return 0;
             }
             _ => {
                 self.note(bytes, at);
                 self.indenter.plain(&std::mem::take(&mut self.blanks));
-                self.state = State::Line;
+                self.state = StreamState::Line;
                 return 0;
             }
         }
         1
     }
 
-    /// As much of a value as there is.
+    /// Takes the bytes of a value.
     fn inside(&mut self, bytes: &[u8], at: usize, line: u64) -> usize {
         match self.scanner.push(&bytes[at..], &mut self.indenter) {
             Stop::More => bytes.len() - at,
             Stop::Done(used) => {
                 self.indenter.end_value();
-                self.state = State::Between;
+                self.state = StreamState::Between;
                 used
             }
             Stop::Wrong(used) => {
@@ -143,7 +138,7 @@ impl Values {
                 }
                 self.note(bytes, at + used);
                 let same_line = self.line() == line;
-                self.state = if same_line { State::Line } else { State::Rest };
+                self.state = if same_line { StreamState::Line } else { StreamState::Rest };
                 if !same_line {
                     self.faults.rest = Some(self.line());
                 }
@@ -154,11 +149,11 @@ impl Values {
         }
     }
 
-    /// What is not JSON, as far as it is text.
+    /// Takes bytes that are not JSON, and shows them as far as they are text.
     fn plain(&mut self, bytes: &[u8], at: usize) -> usize {
         let rest = &bytes[at..];
         let line = match self.state {
-            State::Line => memchr::memchr(b'\n', rest).map(|end| end + 1),
+            StreamState::Line => memchr::memchr(b'\n', rest).map(|end| end + 1),
             _ => None,
         };
         let plain = &rest[..line.unwrap_or(rest.len())];
@@ -166,11 +161,11 @@ impl Values {
         self.indenter.plain(&plain[..shown.unwrap_or(plain.len())]);
         if let Some(shown) = shown {
             self.faults.hidden = Some(self.taken + (at + shown) as u64);
-            self.state = State::Hidden;
+            self.state = StreamState::Hidden;
         } else if line.is_some() {
             self.newlines += 1;
             self.indenter.end_value();
-            self.state = State::Between;
+            self.state = StreamState::Between;
         }
         plain.len()
     }
@@ -185,15 +180,15 @@ impl Values {
         self.faults.first.get_or_insert(fault);
     }
 
-    /// The line that is being read, from 1.
+    /// Returns the number, from 1, of the line that is being read.
     fn line(&self) -> u64 {
         self.newlines + self.scanner.newlines() + 1
     }
 
-    /// Where the byte at `at` of the piece `bytes` stands.
-    fn place(&self, bytes: &[u8], at: usize) -> Place {
+    /// Returns the place in the stream of the byte at `at` of the piece `bytes`.
+    fn place(&self, bytes: &[u8], at: usize) -> TextPosition {
         let newline = memchr::memrchr(b'\n', &bytes[..at]);
         let start = newline.map_or(self.line_start, |newline| self.taken + newline as u64 + 1);
-        Place { line: self.line(), column: self.taken + at as u64 - start + 1 }
+        TextPosition { line: self.line(), column: self.taken + at as u64 - start + 1 }
     }
 }

@@ -1,49 +1,29 @@
-//! The options of a search: ripgrep's names and meanings.
+//! The options of a search, with ripgrep's names and meanings.
 
 use std::fmt;
 
-use crate::view::query::Mark;
+use crate::view::position::TextPosition;
+use crate::view::query::ResumePoint;
 use crate::view::range;
 
-/// Most lines of context on either side: what is asked beyond is more than a result has room for.
+/// Most lines of context on either side. A result has no room for more.
 const MOST_CONTEXT: u64 = 10_000;
 
-/// How upper and lower case compare.
+/// The comparison of upper and lower case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(in crate::view) enum Case {
-    /// `-s`: as written.
+    /// `-s`: distinguish them.
     #[default]
     Sensitive,
-    /// `-i`: alike.
+    /// `-i`: ignore case.
     Insensitive,
-    /// `-S`: alike, unless the pattern has an upper-case letter.
+    /// `-S`: ignore case, unless the pattern has an upper-case letter.
     Smart,
 }
 
-/// A place in a text: a line, and a byte column in it; both from 1.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(in crate::view) struct Position {
-    pub(in crate::view) line: u64,
-    pub(in crate::view) column: u64,
-}
-
-impl Position {
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (line, column) = text.split_once('@').unwrap_or((text, "1"));
-        Some(Self { line: range::number(line)?, column: range::number(column)? })
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.line)?;
-        if self.column > 1 { write!(f, "@{}", self.column) } else { Ok(()) }
-    }
-}
-
-/// What is searched: some options make sense for many artifacts only.
+/// The scope of a search. Some options make sense for many artifacts only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(in crate::view) enum Scope {
+pub(in crate::view) enum SearchScope {
     /// One artifact.
     #[default]
     One,
@@ -51,49 +31,49 @@ pub(in crate::view) enum Scope {
     Many,
 }
 
-/// What ripgrep's options say.
+/// ripgrep's options, as parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of ripgrep's switches")]
 pub(in crate::view) struct Options {
-    pub(in crate::view) scope: Scope,
+    pub(in crate::view) scope: SearchScope,
     pub(in crate::view) case: Case,
-    /// `-F`: the pattern is text.
+    /// `-F`: the pattern is plain text.
     pub(in crate::view) fixed: bool,
-    /// `-w`: whole words.
+    /// `-w`: match whole words.
     pub(in crate::view) word: bool,
-    /// `-x`: whole lines.
+    /// `-x`: match whole lines.
     pub(in crate::view) line: bool,
-    /// `-v`: the lines that do not match.
+    /// `-v`: show the lines that do not match.
     pub(in crate::view) invert: bool,
-    /// `-c`: how many.
+    /// `-c`: show the number of matching lines.
     pub(in crate::view) count: bool,
-    /// `-l`: which artifacts have a match; of many.
+    /// `-l`: show the names of the artifacts with a match. For many artifacts only.
     pub(in crate::view) names: bool,
-    /// `-o`: only what matched.
+    /// `-o`: show only the matching text.
     pub(in crate::view) only_matching: bool,
     pub(in crate::view) before: u64,
     pub(in crate::view) after: u64,
-    /// `-m`: so many matching lines at most; 0 lifts the limit on the size of the result.
+    /// `-m`: stop after this many matching lines. 0 lifts the limit on the size of the result.
     pub(in crate::view) max: Option<u64>,
-    /// `--from`: search from there on.
-    pub(in crate::view) from: Option<Position>,
-    /// `--from`, of many.
-    pub(in crate::view) mark: Option<Mark>,
+    /// `--from`: search from this place on. For one artifact.
+    pub(in crate::view) from: Option<TextPosition>,
+    /// `--from`: search from this place on. For many artifacts.
+    pub(in crate::view) resume: Option<ResumePoint>,
 }
 
-/// What one word of a query turned out to be.
-enum Word {
-    /// Options, and nothing more.
+/// The meaning of one word of a query.
+enum OptionWord {
+    /// Options, and nothing else.
     Options,
-    /// Options whose last one takes the next word as its value.
+    /// Options, of which the last takes the next word as its value.
     Wants(u8),
-    /// The options end here: `--`, `-e`.
+    /// The end of the options: `--`, `-e`.
     End,
 }
 
 impl Options {
-    /// Reads the options at the start of `query`; returns them, and the pattern after them.
-    pub(super) fn parse(scope: Scope, query: &[u8]) -> (Self, &[u8]) {
+    /// Reads the options at the start of `query`. Returns them, and the pattern after them.
+    pub(super) fn parse(scope: SearchScope, query: &[u8]) -> (Self, &[u8]) {
         let mut options = Self { scope, ..Self::default() };
         let mut rest = query;
         while let Some((more, after, end)) = options.with_word(rest) {
@@ -106,14 +86,15 @@ impl Options {
         (options, rest)
     }
 
-    /// Takes one word, where it is an option and something follows; says whether it ends them.
+    /// Takes one word if it is an option and followed by more. Returns the new options, the rest,
+    /// and true if the word ends the options.
     fn with_word<'a>(&self, text: &'a [u8]) -> Option<(Self, &'a [u8], bool)> {
         let (word, after) = next_word(text)?;
         let mut options = self.clone();
         match options.read(word)? {
-            Word::Options => Some((options, after, false)),
-            Word::End => Some((options, after, true)),
-            Word::Wants(name) => {
+            OptionWord::Options => Some((options, after, false)),
+            OptionWord::End => Some((options, after, true)),
+            OptionWord::Wants(name) => {
                 let (value, after) = next_word(after)?;
                 options.set_number(name, str::from_utf8(value).ok()?)?;
                 Some((options, after, false))
@@ -121,10 +102,10 @@ impl Options {
         }
     }
 
-    fn read(&mut self, word: &[u8]) -> Option<Word> {
+    fn read(&mut self, word: &[u8]) -> Option<OptionWord> {
         let word = str::from_utf8(word).ok()?;
         if word == "--" {
-            return Some(Word::End);
+            return Some(OptionWord::End);
         }
         match word.strip_prefix("--") {
             Some(long) => self.read_long(long),
@@ -132,41 +113,43 @@ impl Options {
         }
     }
 
-    fn read_short(&mut self, flags: &str) -> Option<Word> {
+    fn read_short(&mut self, flags: &str) -> Option<OptionWord> {
         for (at, flag) in flags.bytes().enumerate() {
             let value = flags.get(at + 1..)?;
             match flag {
-                b'A' | b'B' | b'C' | b'm' if value.is_empty() => return Some(Word::Wants(flag)),
-                b'A' | b'B' | b'C' | b'm' => {
-                    return self.set_number(flag, value).map(|()| Word::Options);
+                b'A' | b'B' | b'C' | b'm' if value.is_empty() => {
+                    return Some(OptionWord::Wants(flag));
                 }
-                b'e' => return value.is_empty().then_some(Word::End),
+                b'A' | b'B' | b'C' | b'm' => {
+                    return self.set_number(flag, value).map(|()| OptionWord::Options);
+                }
+                b'e' => return value.is_empty().then_some(OptionWord::End),
                 _ => self.set(flag)?,
             }
         }
-        Some(Word::Options)
+        Some(OptionWord::Options)
     }
 
-    fn read_long(&mut self, long: &str) -> Option<Word> {
+    fn read_long(&mut self, long: &str) -> Option<OptionWord> {
         let (name, value) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (long, None),
         };
         if name == "from" {
             match self.scope {
-                Scope::One => self.from = Some(Position::parse(value?)?),
-                Scope::Many => self.mark = Some(Mark::parse(value?)?),
+                SearchScope::One => self.from = Some(TextPosition::parse(value?)?),
+                SearchScope::Many => self.resume = Some(ResumePoint::parse(value?)?),
             }
-            return Some(Word::Options);
+            return Some(OptionWord::Options);
         }
         let short = short_of(name)?;
         match (short, value) {
-            (b'e', None) => Some(Word::End),
-            (b'A' | b'B' | b'C' | b'm', None) => Some(Word::Wants(short)),
+            (b'e', None) => Some(OptionWord::End),
+            (b'A' | b'B' | b'C' | b'm', None) => Some(OptionWord::Wants(short)),
             (b'A' | b'B' | b'C' | b'm', Some(value)) => {
-                self.set_number(short, value).map(|()| Word::Options)
+                self.set_number(short, value).map(|()| OptionWord::Options)
             }
-            (_, None) => self.set(short).map(|()| Word::Options),
+            (_, None) => self.set(short).map(|()| OptionWord::Options),
             (_, Some(_)) => None,
         }
     }
@@ -182,7 +165,7 @@ impl Options {
             b'v' => self.invert = true,
             b'c' => self.count = true,
             b'o' => self.only_matching = true,
-            b'l' if self.scope == Scope::Many => self.names = true,
+            b'l' if self.scope == SearchScope::Many => self.names = true,
             b'n' => {}
             _ => return None,
         }
@@ -224,19 +207,19 @@ fn short_of(long: &str) -> Option<u8> {
     })
 }
 
-/// The text up to the first space, and what comes after that one space.
+/// Returns the text up to the first space, and the text after that space.
 pub(in crate::view) fn next_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let space = memchr::memchr(b' ', text)?;
     Some((&text[..space], &text[space + 1..]))
 }
 
-/// As a query begins: each option with a space after it.
+/// Prints options as a query begins: each with a space after it.
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(from) = self.from {
             write!(f, "--from={from} ")?;
         }
-        if let Some(mark) = &self.mark {
+        if let Some(mark) = &self.resume {
             write!(f, "--from={mark} ")?;
         }
         let flags = [
@@ -266,12 +249,12 @@ impl fmt::Display for Options {
 mod tests {
     use super::*;
 
-    /// The canonical options, and the pattern.
+    /// Returns the canonical options, and the pattern.
     fn read(query: &str) -> (String, String) {
-        read_in(Scope::One, query)
+        read_in(SearchScope::One, query)
     }
 
-    fn read_in(scope: Scope, query: &str) -> (String, String) {
+    fn read_in(scope: SearchScope, query: &str) -> (String, String) {
         let (options, pattern) = Options::parse(scope, query.as_bytes());
         (options.to_string(), String::from_utf8(pattern.to_vec()).unwrap())
     }
@@ -346,7 +329,7 @@ mod tests {
         ];
         for (query, options, pattern) in cases {
             let want = (options.to_owned(), pattern.to_owned());
-            assert_eq!(read_in(Scope::Many, query), want, "{query}");
+            assert_eq!(read_in(SearchScope::Many, query), want, "{query}");
         }
     }
 }

@@ -1,196 +1,200 @@
-//! The structure of JSON values with counts and samples, merged as they pass.
+//! The structure of JSON values with counts and samples, merged as they are read.
 //!
-//! The tree has a place for each path: the root, each key of an object, the items of an array.
-//! Memory is bounded by the constants here, whatever the values.
+//! The tree has a node for each path: the root, each key of an object, the items of an array.
+//! Memory is bounded by the constants here, for any values.
 
 use crate::materialize::json::Events;
 use crate::materialize::json::Scalar;
-use crate::view::shape::range::Range;
+use crate::view::shape::extremes::Extremes;
 use crate::view::shape::samples::Samples;
 
-/// Levels that have places; what lies deeper is left out.
+/// Levels that have nodes. Deeper values are left out.
 pub(super) const LEVELS: usize = 16;
-/// From so many different keys on, an object is looked at as a possible map.
+/// The number of different keys at which an object is first considered as a map.
 const MANY_KEYS: usize = 64;
-/// Keys of an object that have places of their own: one with more is a map whatever it holds.
+/// Most keys of an object that have nodes of their own. An object with more is a map, whatever it
+/// holds.
 const MOST_KEYS: usize = 512;
 /// Fewest keys of a map.
 const FEWEST_KEYS: usize = 8;
-/// Places in all, of at most some 600 bytes each.
-const PLACES: usize = 4096;
+/// Most nodes in all, of at most about 600 bytes each.
+const MOST_NODES: usize = 4096;
 
-/// What was seen at one path.
+/// The values at one path.
 #[derive(Debug, Default)]
-pub(super) struct Place {
-    /// Values.
+pub(super) struct PathNode {
+    /// Values in all.
     pub(super) seen: u64,
     pub(super) nulls: u64,
     pub(super) bools: u64,
     pub(super) ints: u64,
     pub(super) floats: u64,
-    /// Numbers that are whole, and those that are not or are too large.
-    pub(super) whole: Range<i128>,
-    pub(super) numbers: Range<f64>,
+    /// The extremes of numbers that are integers, and of those that are not or are too large.
+    pub(super) whole: Extremes<i128>,
+    pub(super) numbers: Extremes<f64>,
     pub(super) texts: u64,
-    /// Bytes of strings, as written.
-    pub(super) lengths: Range<u64>,
-    /// Numbers and strings; keys, of a map.
+    /// Bytes of strings, as spelled.
+    pub(super) lengths: Extremes<u64>,
+    /// Samples of numbers and strings, and of the keys of maps.
     pub(super) samples: Samples,
     pub(super) arrays: u64,
-    /// Items of arrays.
-    pub(super) items: Range<u64>,
+    /// Items of an array.
+    pub(super) items: Extremes<u64>,
     pub(super) objects: u64,
-    /// Keys of objects.
-    pub(super) keys: Range<u64>,
-    pub(super) fields: Vec<Field>,
-    /// Whether its objects are maps: keys are data, and all values stand at one place.
+    /// Keys of an object.
+    pub(super) keys: Extremes<u64>,
+    pub(super) fields: Vec<ObjectField>,
+    /// True if its objects are maps: their keys are data, and all their values share one node.
     pub(super) map: bool,
-    /// Where the items of arrays and the values of maps stand: what `[]` means.
+    /// The node of the items of arrays and of the values of maps, which `[]` leads to.
     pub(super) each: Option<usize>,
-    /// Something here was too deep, or there were too many paths.
+    /// True if values were left out here because they were too deep, or paths because there were
+    /// too many.
     pub(super) hidden: bool,
 }
 
-/// A key, as written, and the place of its values.
+/// A key, as spelled, and the node of its values.
 #[derive(Debug)]
-pub(super) struct Field {
+pub(super) struct ObjectField {
     pub(super) key: Box<[u8]>,
-    pub(super) place: usize,
+    pub(super) node: usize,
 }
 
 /// The tree.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
-    places: Vec<Place>,
-    /// Places that merging left unused.
+    nodes: Vec<PathNode>,
+    /// Nodes that became unused by merging.
     unused: Vec<usize>,
-    open: Vec<Open>,
-    /// Open brackets without a place.
+    open: Vec<OpenContainer>,
+    /// Open brackets that have no node.
     below: u64,
 }
 
 /// An array or object that has not ended.
 #[derive(Debug)]
-struct Open {
-    place: usize,
+struct OpenContainer {
+    node: usize,
     array: bool,
     /// Items or keys so far.
     count: u64,
-    /// The field expected next: objects of one kind have their keys in one order.
+    /// The index of the field that is expected next: objects of one kind have their keys in one
+    /// order.
     next: usize,
-    /// Where the value of the last key goes.
+    /// The node of the value of the last key.
     value: Option<usize>,
 }
 
 impl Outline {
     pub(super) fn root(&self) -> Option<usize> {
-        (!self.places.is_empty()).then_some(0)
+        (!self.nodes.is_empty()).then_some(0)
     }
 
-    pub(super) fn place(&self, index: usize) -> &Place {
-        &self.places[index]
+    pub(super) fn node(&self, index: usize) -> &PathNode {
+        &self.nodes[index]
     }
 
-    /// Tells maps from records now that all is seen.
+    /// Tells maps from records. Call it at the end.
     pub(super) fn settle(&mut self) {
-        for index in 0..self.places.len() {
-            let place = &self.places[index];
-            if !place.map && place.fields.len() >= FEWEST_KEYS && self.alike(index) {
+        for index in 0..self.nodes.len() {
+            let node = &self.nodes[index];
+            if !node.map && node.fields.len() >= FEWEST_KEYS && self.alike(index) {
                 self.make_map(index);
             }
         }
     }
 
-    fn begin(&mut self, place: Option<usize>, array: bool) {
-        match place {
-            Some(place) if self.open.len() < LEVELS => {
-                self.open.push(Open { place, array, count: 0, next: 0, value: None });
+    fn begin(&mut self, node: Option<usize>, array: bool) {
+        match node {
+            Some(node) if self.open.len() < LEVELS => {
+                self.open.push(OpenContainer { node, array, count: 0, next: 0, value: None });
             }
-            Some(place) => {
-                self.places[place].hidden = true;
+            Some(node) => {
+                self.nodes[node].hidden = true;
                 self.below += 1;
             }
             None => self.below += 1,
         }
     }
 
-    /// The place of the value that begins here.
-    fn here(&mut self) -> Option<usize> {
+    /// Returns the node of the value that begins here.
+    fn begin_value(&mut self) -> Option<usize> {
         if self.below > 0 {
             return None;
         }
-        let place = match self.open.last_mut() {
-            None if self.places.is_empty() => self.new_place(),
+        let node = match self.open.last_mut() {
+            None if self.nodes.is_empty() => self.new_node(),
             None => Some(0),
-            Some(Open { array: false, value, .. }) => *value,
-            Some(Open { place, count, .. }) => {
+            Some(OpenContainer { array: false, value, .. }) => *value,
+            Some(OpenContainer { node, count, .. }) => {
                 *count += 1;
-                let place = *place;
-                self.each_of(place)
+                let node = *node;
+                self.each_of(node)
             }
         }?;
-        self.places[place].seen += 1;
-        Some(place)
+        self.nodes[node].seen += 1;
+        Some(node)
     }
 
-    fn each_of(&mut self, place: usize) -> Option<usize> {
-        if self.places[place].each.is_none() {
-            let each = self.new_place();
-            self.places[place].hidden |= each.is_none();
-            self.places[place].each = each;
+    fn each_of(&mut self, node: usize) -> Option<usize> {
+        if self.nodes[node].each.is_none() {
+            let each = self.new_node();
+            self.nodes[node].hidden |= each.is_none();
+            self.nodes[node].each = each;
         }
-        self.places[place].each
+        self.nodes[node].each
     }
 
-    /// Where the values of `key` go; `next` is where the key would be in order.
-    fn value_of(&mut self, place: usize, key: &[u8], next: usize) -> (Option<usize>, usize) {
-        if self.places[place].map {
-            self.places[place].samples.push(key, key.len() as u64, true);
-            return (self.each_of(place), next);
+    /// Returns the node of the values of `key`, and the index of the field expected after it.
+    /// `next` is the index at which the key is expected.
+    fn value_of(&mut self, node: usize, key: &[u8], next: usize) -> (Option<usize>, usize) {
+        if self.nodes[node].map {
+            self.nodes[node].samples.push(key, key.len() as u64, true);
+            return (self.each_of(node), next);
         }
-        let fields = &self.places[place].fields;
-        let is_it = |field: &Field| *field.key == *key;
+        let fields = &self.nodes[node].fields;
+        let is_it = |field: &ObjectField| *field.key == *key;
         let found = if fields.get(next).is_some_and(is_it) {
             Some(next)
         } else {
             fields.iter().position(is_it)
         };
         match found {
-            Some(index) => (Some(fields[index].place), index + 1),
-            None => (self.new_field(place, key), next + 1),
+            Some(index) => (Some(fields[index].node), index + 1),
+            None => (self.new_field(node, key), next + 1),
         }
     }
 
-    fn new_field(&mut self, place: usize, key: &[u8]) -> Option<usize> {
-        let count = self.places[place].fields.len();
-        let as_map = count >= MOST_KEYS || (count == MANY_KEYS && self.is_map(place));
+    fn new_field(&mut self, node: usize, key: &[u8]) -> Option<usize> {
+        let count = self.nodes[node].fields.len();
+        let as_map = count >= MOST_KEYS || (count == MANY_KEYS && self.is_map(node));
         if as_map {
-            self.make_map(place);
-            return self.value_of(place, key, 0).0;
+            self.make_map(node);
+            return self.value_of(node, key, 0).0;
         }
-        let Some(value) = self.new_place() else {
-            self.places[place].hidden = true;
+        let Some(value) = self.new_node() else {
+            self.nodes[node].hidden = true;
             return None;
         };
-        self.places[place].fields.push(Field { key: key.into(), place: value });
+        self.nodes[node].fields.push(ObjectField { key: key.into(), node: value });
         Some(value)
     }
 
-    /// Whether an object with many keys is a map: the values of its keys are alike, or each
-    /// object has others.
-    fn is_map(&self, place: usize) -> bool {
-        let Place { fields, objects, .. } = &self.places[place];
-        let seen: u64 = fields.iter().map(|field| self.places[field.place].seen).sum();
+    /// Returns true if an object with many keys is a map: the values of its keys are alike, or its
+    /// objects have few keys in common.
+    fn is_map(&self, node: usize) -> bool {
+        let PathNode { fields, objects, .. } = &self.nodes[node];
+        let seen: u64 = fields.iter().map(|field| self.nodes[field.node].seen).sum();
         let sparse = *objects > 1 && seen * 2 < fields.len() as u64 * objects;
-        let kind = |field: &Field| self.places[field.place].kind();
+        let kind = |field: &ObjectField| self.nodes[field.node].kind();
         sparse || (*objects == 1 && fields.iter().all(|field| kind(field) == kind(&fields[0])))
     }
 
-    /// Whether the values of all keys are objects with the same keys.
-    fn alike(&self, place: usize) -> bool {
-        let fields = &self.places[place].fields;
-        let keys = |field: &Field| {
-            let value = &self.places[field.place];
+    /// Returns true if the values of all keys are objects with the same keys.
+    fn alike(&self, node: usize) -> bool {
+        let fields = &self.nodes[node].fields;
+        let keys = |field: &ObjectField| {
+            let value = &self.nodes[field.node];
             let mut keys: Vec<&[u8]> = value.fields.iter().map(|field| &*field.key).collect();
             keys.sort_unstable();
             (value.kind(), keys)
@@ -199,61 +203,61 @@ impl Outline {
         !first.1.is_empty() && fields.iter().all(|field| keys(field) == first)
     }
 
-    fn make_map(&mut self, place: usize) {
-        let fields = std::mem::take(&mut self.places[place].fields);
-        self.places[place].map = true;
-        for Field { key, place: value } in fields {
-            self.places[place].samples.push(&key, key.len() as u64, true);
-            match self.places[place].each {
+    fn make_map(&mut self, node: usize) {
+        let fields = std::mem::take(&mut self.nodes[node].fields);
+        self.nodes[node].map = true;
+        for ObjectField { key, node: value } in fields {
+            self.nodes[node].samples.push(&key, key.len() as u64, true);
+            match self.nodes[node].each {
                 Some(each) => self.merge(each, value),
-                None => self.places[place].each = Some(value),
+                None => self.nodes[node].each = Some(value),
             }
         }
     }
 
-    /// Takes what was seen at `from` as seen at `into`; `from` is unused then.
+    /// Adds the values at `from` to those at `into`, and frees `from`.
     fn merge(&mut self, into: usize, from: usize) {
-        let other = std::mem::take(&mut self.places[from]);
+        let other = std::mem::take(&mut self.nodes[from]);
         self.unused.push(from);
-        self.places[into].add(&other);
-        if other.map && !self.places[into].map {
+        self.nodes[into].add(&other);
+        if other.map && !self.nodes[into].map {
             self.make_map(into);
         }
-        for Field { key, place: value } in other.fields {
+        for ObjectField { key, node: value } in other.fields {
             let (target, _) = self.value_of(into, &key, 0);
             match target {
                 Some(target) => self.merge(target, value),
-                None => self.places[into].hidden = true,
+                None => self.nodes[into].hidden = true,
             }
         }
-        match (other.each, self.places[into].each) {
+        match (other.each, self.nodes[into].each) {
             (Some(value), Some(each)) => self.merge(each, value),
-            (each, None) => self.places[into].each = each,
+            (each, None) => self.nodes[into].each = each,
             (None, Some(_)) => {}
         }
     }
 
-    fn new_place(&mut self) -> Option<usize> {
+    fn new_node(&mut self) -> Option<usize> {
         if let Some(unused) = self.unused.pop() {
             return Some(unused);
         }
-        if self.places.len() == PLACES {
+        if self.nodes.len() == MOST_NODES {
             return None;
         }
-        self.places.push(Place::default());
-        Some(self.places.len() - 1)
+        self.nodes.push(PathNode::default());
+        Some(self.nodes.len() - 1)
     }
 }
 
-impl Place {
-    /// Which types there are.
+impl PathNode {
+    /// Returns the types that occur.
     fn kind(&self) -> [bool; 6] {
         let Self { nulls, bools, ints, floats, texts, arrays, objects, .. } = *self;
         [nulls, bools, ints + floats, texts, arrays, objects].map(|count| count > 0)
     }
 
     fn add_number(&mut self, written: &[u8]) {
-        // One that may have been cut has lost its magnitude.
+        // A number that may have been cut has lost its magnitude.
         let whole = Some(written).filter(|written| written.len() < super::SAMPLE_BYTES);
         let Some(text) = whole.and_then(|written| str::from_utf8(written).ok()) else { return };
         if let Ok(number) = text.parse::<i128>() {
@@ -287,50 +291,50 @@ impl Events for Outline {
     const TEXT_BYTES: usize = super::SAMPLE_BYTES;
 
     fn scalar(&mut self, scalar: Scalar, written: &[u8]) {
-        let Some(place) = self.here() else { return };
-        let place = &mut self.places[place];
+        let Some(node) = self.begin_value() else { return };
+        let node = &mut self.nodes[node];
         match scalar {
-            Scalar::Null => place.nulls += 1,
-            Scalar::Bool => place.bools += 1,
-            Scalar::Int => place.ints += 1,
-            Scalar::Float => place.floats += 1,
+            Scalar::Null => node.nulls += 1,
+            Scalar::Bool => node.bools += 1,
+            Scalar::Int => node.ints += 1,
+            Scalar::Float => node.floats += 1,
         }
         if matches!(scalar, Scalar::Int | Scalar::Float) {
-            place.samples.push(written, written.len() as u64, false);
-            place.add_number(written);
+            node.samples.push(written, written.len() as u64, false);
+            node.add_number(written);
         }
     }
 
     fn text(&mut self, start: &[u8], length: u64) {
-        let Some(place) = self.here() else { return };
-        let place = &mut self.places[place];
-        place.texts += 1;
-        place.lengths.push(length);
-        place.samples.push(start, length, true);
+        let Some(node) = self.begin_value() else { return };
+        let node = &mut self.nodes[node];
+        node.texts += 1;
+        node.lengths.push(length);
+        node.samples.push(start, length, true);
     }
 
     fn begin_object(&mut self) {
-        let place = self.here();
-        if let Some(place) = place {
-            self.places[place].objects += 1;
+        let node = self.begin_value();
+        if let Some(node) = node {
+            self.nodes[node].objects += 1;
         }
-        self.begin(place, false);
+        self.begin(node, false);
     }
 
     fn begin_array(&mut self) {
-        let place = self.here();
-        if let Some(place) = place {
-            self.places[place].arrays += 1;
+        let node = self.begin_value();
+        if let Some(node) = node {
+            self.nodes[node].arrays += 1;
         }
-        self.begin(place, true);
+        self.begin(node, true);
     }
 
     fn key(&mut self, key: &[u8]) {
         if self.below > 0 {
             return;
         }
-        let Some(&Open { place, next, .. }) = self.open.last() else { return };
-        let (value, next) = self.value_of(place, key, next);
+        let Some(&OpenContainer { node, next, .. }) = self.open.last() else { return };
+        let (value, next) = self.value_of(node, key, next);
         if let Some(open) = self.open.last_mut() {
             open.count += 1;
             open.value = value;
@@ -343,9 +347,9 @@ impl Events for Outline {
             self.below -= 1;
             return;
         }
-        let Some(Open { place, array, count, .. }) = self.open.pop() else { return };
-        let place = &mut self.places[place];
-        if array { place.items.push(count) } else { place.keys.push(count) }
+        let Some(OpenContainer { node, array, count, .. }) = self.open.pop() else { return };
+        let node = &mut self.nodes[node];
+        if array { node.items.push(count) } else { node.keys.push(count) }
     }
 }
 
@@ -369,23 +373,23 @@ mod tests {
             write!(text, "{{\"a{index}\":{{\"b{index}\":{{\"c{index}\":1}}}}}},").unwrap();
         }
         let found = outline(&text);
-        assert!(found.places.len() <= PLACES);
-        let fields: usize = found.places.iter().map(|place| place.fields.len()).sum();
-        assert!(fields <= PLACES);
+        assert!(found.nodes.len() <= MOST_NODES);
+        let fields: usize = found.nodes.iter().map(|node| node.fields.len()).sum();
+        assert!(fields <= MOST_NODES);
     }
 
     #[test]
     fn merged_places_are_used_again() {
         let values = (0..5_000).map(|n| format!("\"k{n}\":{{\"a\":{n},\"b\":[{n}],\"c\":{{}}}}"));
         let found = outline(&format!("{{{}}}", values.collect::<Vec<String>>().join(",")));
-        assert!(found.places.len() < 5 * MANY_KEYS + 10, "{}", found.places.len());
-        let root = found.place(0);
+        assert!(found.nodes.len() < 5 * MANY_KEYS + 10, "{}", found.nodes.len());
+        let root = found.node(0);
         assert!(root.map && root.fields.is_empty() && !root.hidden);
-        let each = found.place(root.each.unwrap());
+        let each = found.node(root.each.unwrap());
         assert_eq!((each.seen, each.objects, each.fields.len()), (5_000, 5_000, 3));
-        let [a, b, c] = [0, 1, 2].map(|field: usize| found.place(each.fields[field].place));
+        let [a, b, c] = [0, 1, 2].map(|field: usize| found.node(each.fields[field].node));
         assert_eq!((a.ints, a.whole.ends()), (5_000, Some((0, 4_999))));
-        assert_eq!((b.arrays, found.place(b.each.unwrap()).ints), (5_000, 5_000));
+        assert_eq!((b.arrays, found.node(b.each.unwrap()).ints), (5_000, 5_000));
         assert_eq!(c.objects, 5_000);
     }
 }

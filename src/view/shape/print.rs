@@ -1,51 +1,51 @@
-//! The outline as text: a line a path.
+//! The outline as text: one line for each path.
 
 use crate::view::number::grouped;
 use crate::view::shape::KEY_BYTES;
 use crate::view::shape::outline::LEVELS;
 use crate::view::shape::outline::Outline;
-use crate::view::shape::outline::Place;
+use crate::view::shape::outline::PathNode;
 
-/// Columns that paths are padded to, at most.
+/// Most columns that paths are padded to.
 const PATH_COLUMN: usize = 48;
-/// Columns that types and counts are padded to, at most.
+/// Most columns that types and counts are padded to.
 const WORD_COLUMN: usize = 16;
 
-/// The lines that fit, and what is left out.
-pub(super) struct Printed {
+/// The lines that fit, and a summary of those that are left out.
+pub(super) struct PrintedShape {
     pub(super) text: String,
     /// Lines of `text`.
     pub(super) lines: usize,
-    /// The deepest level that is shown, where deeper ones were left out to make room.
+    /// The deepest level that is shown, if deeper ones were left out to save space.
     pub(super) levels: Option<usize>,
-    /// Lines that were left out at the end, because even the upper levels do not fit.
+    /// Lines that were left out at the end, because not even the upper levels fit.
     pub(super) missing: usize,
-    /// Whether there are paths that the outline did not keep.
+    /// True if there are paths that the outline did not keep.
     pub(super) hidden: bool,
 }
 
 /// One line in columns.
-struct Row {
+struct ShapeRow {
     path: String,
     types: String,
     count: String,
     values: String,
 }
 
-/// Prints as many levels as fit into `budget` bytes; of the first alone, as many lines.
-pub(super) fn print(outline: &Outline, budget: usize) -> Printed {
+/// Prints as many levels as fit into `budget` bytes, or as many lines of the first level.
+pub(super) fn print(outline: &Outline, budget: usize) -> PrintedShape {
     let mut printed = print_levels(outline, LEVELS, budget);
     for levels in (1..LEVELS).rev() {
         if printed.missing == 0 {
             break;
         }
-        printed = Printed { levels: Some(levels), ..print_levels(outline, levels, budget) };
+        printed = PrintedShape { levels: Some(levels), ..print_levels(outline, levels, budget) };
     }
     printed
 }
 
-fn print_levels(outline: &Outline, levels: usize, budget: usize) -> Printed {
-    let mut rows = Rows { outline, levels, all: Vec::new(), hidden: false };
+fn print_levels(outline: &Outline, levels: usize, budget: usize) -> PrintedShape {
+    let mut rows = ShapeRows { outline, levels, all: Vec::new(), hidden: false };
     if let Some(root) = outline.root() {
         rows.add(root, ".", "", 0);
     }
@@ -66,10 +66,10 @@ fn print_levels(outline: &Outline, levels: usize, budget: usize) -> Printed {
         lines += 1;
     }
     let missing = rows.all.len() - lines;
-    Printed { text, lines, levels: None, missing, hidden: rows.hidden }
+    PrintedShape { text, lines, levels: None, missing, hidden: rows.hidden }
 }
 
-fn widest(rows: &[Row], most: usize, column: impl Fn(&Row) -> &String) -> usize {
+fn widest(rows: &[ShapeRow], most: usize, column: impl Fn(&ShapeRow) -> &String) -> usize {
     rows.iter()
         .map(|row| column(row).chars().count())
         .filter(|width| *width <= most)
@@ -77,7 +77,7 @@ fn widest(rows: &[Row], most: usize, column: impl Fn(&Row) -> &String) -> usize 
         .unwrap_or(0)
 }
 
-impl Row {
+impl ShapeRow {
     fn line(&self, [path, types, count]: [usize; 3]) -> String {
         let Self { path: at, types: what, count: often, values } = self;
         let line = format!("{at:path$}  {what:types$}  {often:count$}  {values}");
@@ -85,56 +85,56 @@ impl Row {
     }
 }
 
-struct Rows<'a> {
+struct ShapeRows<'a> {
     outline: &'a Outline,
     levels: usize,
-    all: Vec<Row>,
+    all: Vec<ShapeRow>,
     hidden: bool,
 }
 
-impl Rows<'_> {
-    /// The row of a place, and those of what it holds. `path` begins with `.`.
+impl ShapeRows<'_> {
+    /// Adds the row of a node, and those of the nodes below it. `path` begins with `.`.
     fn add(&mut self, index: usize, path: &str, count: &str, level: usize) {
-        let place = self.outline.place(index);
-        self.all.push(Row {
+        let node = self.outline.node(index);
+        self.all.push(ShapeRow {
             path: path.to_owned(),
-            types: types(place),
+            types: types(node),
             count: count.to_owned(),
-            values: values(place),
+            values: values(node),
         });
-        self.hidden |= place.hidden;
+        self.hidden |= node.hidden;
         if level == self.levels {
             return;
         }
-        for field in &place.fields {
-            let value = self.outline.place(field.place);
-            let often = if place.objects == 1 {
+        for field in &node.fields {
+            let value = self.outline.node(field.node);
+            let often = if node.objects == 1 {
                 String::new()
             } else {
-                format!("{} of {}", grouped(value.seen), grouped(place.objects))
+                format!("{} of {}", grouped(value.seen), grouped(node.objects))
             };
-            self.add(field.place, &joined(path, &key(&field.key)), &often, level + 1);
+            self.add(field.node, &joined(path, &key(&field.key)), &often, level + 1);
         }
-        if let Some(each) = place.each {
-            let seen = grouped(self.outline.place(each).seen);
+        if let Some(each) = node.each {
+            let seen = grouped(self.outline.node(each).seen);
             self.add(each, &joined(path, "[]"), &seen, level + 1);
         }
     }
 }
 
-/// `.a` and `.b` as `.a.b`, `.` and `.b` as `.b`, `.` and `[]` as `.[]`.
+/// Joins `.a` and `.b` to `.a.b`, `.` and `.b` to `.b`, `.` and `[]` to `.[]`.
 fn joined(path: &str, step: &str) -> String {
     let path = if path == "." && step.starts_with('.') { "" } else { path };
     format!("{path}{step}")
 }
 
-/// The step to a key, in jq's syntax: `.name`, `."two words"`.
+/// Returns the step to a key in jq's syntax: `.name`, `."two words"`.
 fn key(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
     if written.len() == KEY_BYTES {
         return format!(".\"{text}...\"");
     }
-    // jq's strings do not know the surrogates of JSON's, so what is escaped is decoded.
+    // jq's strings do not have the surrogate escapes of JSON, so escapes are decoded.
     let decoded = serde_json::from_str(&format!("\"{text}\"")).unwrap_or(text.into_owned());
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if decoded.bytes().all(bare) && decoded.starts_with(|c: char| !c.is_ascii_digit()) {
@@ -143,16 +143,16 @@ fn key(written: &[u8]) -> String {
     format!(".{}", serde_json::Value::String(decoded))
 }
 
-/// `str`; `str 12|null 3` where there are several.
-fn types(place: &Place) -> String {
-    let number = if place.floats > 0 { "float" } else { "int" };
+/// Returns `str`, or `str 12|null 3` if there are several types.
+fn types(node: &PathNode) -> String {
+    let number = if node.floats > 0 { "float" } else { "int" };
     let all = [
-        ("bool", place.bools),
-        (number, place.ints + place.floats),
-        ("str", place.texts),
-        ("array", place.arrays),
-        ("object", place.objects),
-        ("null", place.nulls),
+        ("bool", node.bools),
+        (number, node.ints + node.floats),
+        ("str", node.texts),
+        ("array", node.arrays),
+        ("object", node.objects),
+        ("null", node.nulls),
     ];
     let there: Vec<(&str, u64)> = all.into_iter().filter(|(_, count)| *count > 0).collect();
     match there.as_slice() {
@@ -164,24 +164,24 @@ fn types(place: &Place) -> String {
     }
 }
 
-/// Ranges and samples.
-fn values(place: &Place) -> String {
+/// Returns ranges and samples.
+fn values(node: &PathNode) -> String {
     let sizes = [
-        numbers(place).filter(|_| !place.samples.are_all()),
-        place.lengths.shown(grouped).map(|range| unit(&range, "byte")),
-        place.items.shown(grouped).map(|range| unit(&range, "item")),
-        place.keys.shown(grouped).map(|range| unit(&range, "key")),
-        place.hidden.then(|| "...".to_owned()),
-        Some(place.samples.shown()).filter(|shown| !shown.is_empty()),
+        numbers(node).filter(|_| !node.samples.are_all()),
+        node.lengths.shown(grouped).map(|range| unit(&range, "byte")),
+        node.items.shown(grouped).map(|range| unit(&range, "item")),
+        node.keys.shown(grouped).map(|range| unit(&range, "key")),
+        node.hidden.then(|| "...".to_owned()),
+        Some(node.samples.shown()).filter(|shown| !shown.is_empty()),
     ];
     sizes.into_iter().flatten().collect::<Vec<String>>().join("  ")
 }
 
-/// `1..5000`; exact where all are whole.
-fn numbers(place: &Place) -> Option<String> {
-    let mut all = place.numbers;
-    match (all.ends(), place.whole.ends()) {
-        (None, _) => place.whole.shown(|number| number.to_string()),
+/// Returns `1..5000`. The numbers are exact if all are integers.
+fn numbers(node: &PathNode) -> Option<String> {
+    let mut all = node.numbers;
+    match (all.ends(), node.whole.ends()) {
+        (None, _) => node.whole.shown(|number| number.to_string()),
         (Some(_), whole) => {
             let (least, most) = whole.unzip();
             [least, most].into_iter().flatten().for_each(|end| all.push(end as f64));
@@ -190,7 +190,7 @@ fn numbers(place: &Place) -> Option<String> {
     }
 }
 
-/// `3..18 items`, `1 item`.
+/// Returns `3..18 items`, `1 item`.
 fn unit(range: &str, unit: &str) -> String {
     let plural = if range == "1" { "" } else { "s" };
     format!("{range} {unit}{plural}")

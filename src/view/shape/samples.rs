@@ -1,24 +1,24 @@
-//! A few of the values that were seen.
+//! A few of the values at a path.
 
 use crate::view::clean;
 use crate::view::clean::Cleaned;
 use crate::view::scan;
 
-/// Samples of a place.
+/// Most samples at a path.
 const MOST: usize = 3;
-/// Characters that are shown of one.
+/// Characters that are shown of a sample.
 const CHARS: usize = 40;
 
-/// The first different values, as written.
+/// The first distinct values, as spelled.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
-    kept: Vec<Sample>,
-    /// Whether there are others.
+    kept: Vec<ValueSample>,
+    /// True if there are others.
     more: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Sample {
+struct ValueSample {
     /// Its first bytes.
     start: Box<[u8]>,
     /// Bytes in all.
@@ -27,19 +27,19 @@ struct Sample {
 }
 
 impl Samples {
-    /// `start` are the first of the value's `length` bytes; a string is `quoted`.
+    /// Adds a value of `length` bytes that begins with `start`. A string is `quoted`.
     pub(super) fn push(&mut self, start: &[u8], length: u64, quoted: bool) {
         if self.more {
             return;
         }
-        let same = |kept: &Sample| kept.length == length && *kept.start == *start;
+        let same = |kept: &ValueSample| kept.length == length && *kept.start == *start;
         if self.kept.iter().any(same) {
             return;
         }
         if self.kept.len() == MOST {
             self.more = true;
         } else {
-            self.kept.push(Sample { start: start.into(), length, quoted });
+            self.kept.push(ValueSample { start: start.into(), length, quoted });
         }
     }
 
@@ -50,19 +50,19 @@ impl Samples {
         self.more |= other.more;
     }
 
-    /// Whether those shown are all there are.
+    /// Returns true if there are no other values.
     pub(super) fn are_all(&self) -> bool {
         !self.more
     }
 
-    /// `"a", "b", ...`
+    /// Returns `"a", "b", ...`
     pub(super) fn shown(&self) -> String {
-        let shown = self.kept.iter().map(Sample::shown).collect::<Vec<String>>().join(", ");
+        let shown = self.kept.iter().map(ValueSample::shown).collect::<Vec<String>>().join(", ");
         if self.more { format!("{shown}, ...") } else { shown }
     }
 }
 
-impl Sample {
+impl ValueSample {
     fn shown(&self) -> String {
         let valid = self.start.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let Cleaned { text, used } = clean::clean(valid.as_bytes(), CHARS, usize::MAX);
@@ -74,7 +74,7 @@ impl Sample {
     }
 }
 
-/// Without an escape at the end that may lack its own end.
+/// Removes an escape at the end that may be incomplete.
 fn without_cut_escape(text: &str) -> &str {
     let near = scan::char_floor(text.as_bytes(), text.len().saturating_sub(6));
     text[near..].rfind('\\').map_or(text, |at| &text[..near + at])

@@ -14,12 +14,12 @@ fn shape(text: &str) -> String {
     view
 }
 
-/// The lines after the notices.
+/// Returns the lines after the notices.
 fn lines(text: &str) -> Vec<String> {
     shape(text).lines().filter(|line| !line.starts_with("# ")).map(str::to_owned).collect()
 }
 
-/// The columns of a line.
+/// Splits a line into its columns.
 fn columns(line: &str) -> Vec<&str> {
     line.split("  ").map(str::trim).filter(|column| !column.is_empty()).collect()
 }
@@ -172,7 +172,7 @@ fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Adds the paths of what `value` holds.
+/// Adds the paths inside of `value`.
 fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     found.insert(path.to_owned());
     for item in value.as_array().into_iter().flatten() {

@@ -16,7 +16,7 @@ fn fixture(bytes: impl Into<Vec<u8>>) -> Fixture {
     fixture
 }
 
-/// For whom nothing is stored.
+/// An audience for which nothing is stored.
 const NOBODY: Audience<'static> = Audience { tools: &[], is_stored: &|_| false };
 
 fn made(form: Form, fixture: &Fixture) -> StandIn {
@@ -169,12 +169,13 @@ fn what_is_not_text_is_never_printed() {
     }
 }
 
-/// A stand-in of `original`, put under another call, in an audience that stores `original` alone.
+/// Returns a stand-in of `original`, and the answer when it is put under another call, for an
+/// audience that stores only `stored`.
 fn comes_back(form: Form, original: &Fixture, stored: &str) -> (String, StandIn) {
     let text = replaced(form, original);
     let mut back = fixture(text.clone());
     back.at("artifacts/tool/back.txt");
-    // Every form is over its limits, so that only its reference can save it.
+    // Every form is over its limits, so only its reference can make it pass.
     back.limits = Limits {
         max_inline_chars: 10,
         max_bytes: 51_200,
@@ -197,7 +198,7 @@ fn a_stand_in_that_comes_back_is_left_as_it_is() {
     for form in FORMS {
         let (text, back) = comes_back(form, &original, "c7/artifacts/tool/9f3k.txt");
         assert_eq!(back, StandIn::Unchanged, "{form:?}: {text}");
-        // What it refers to is what counts: gone, or never there, it is an output like any other.
+        // Only its reference counts: if that leads to nothing, it is an output like any other.
         let (text, back) = comes_back(form, &original, "c7/artifacts/tool/other.txt");
         assert_ne!(back, StandIn::Unchanged, "{form:?}: {text}");
     }

@@ -9,55 +9,57 @@ use crate::view::clean::clean;
 use crate::view::number::grouped;
 use crate::view::scan;
 
-/// Bytes read at either end: more than an excerpt has room for, however much cleaning leaves out.
+/// Bytes read at either end: more than fit into an excerpt, however much cleaning leaves out.
 const READ: usize = 64 << 10;
-/// Characters kept for the words that name a cut.
+/// Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;
-/// Bytes of one error line at most, and of all.
+/// Most bytes of one error line, and of all.
 const ERROR_BYTES: usize = 600;
 const ERRORS_BYTES: usize = 1200;
-/// Error lines shown at most.
+/// Most error lines that are shown.
 const ERRORS: usize = 8;
 
-/// What an excerpt may take.
+/// The space that an excerpt may take.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct ExcerptBudget {
     pub(super) bytes: usize,
     pub(super) lines: usize,
 }
 
 /// Head, errors and tail of an output.
 pub(super) struct Excerpt {
-    head: Part,
+    head: ExcerptLines,
     errors: Vec<String>,
-    tail: Part,
-    /// Lines in all, where they were counted.
+    tail: ExcerptLines,
+    /// Lines of the output, if they were counted.
     lines: Option<u64>,
 }
 
-/// Lines in a row at one end.
+/// Consecutive lines at one end.
 #[derive(Default)]
-struct Part {
+struct ExcerptLines {
     text: Vec<String>,
-    /// Whether a line in it is cut.
+    /// True if one of the lines is cut.
     cut: bool,
-    /// Byte columns of the only line of the output, where this is part of one line.
+    /// The byte columns that are shown of the only line of the output, if that is not all of it.
     columns: Option<(u64, u64)>,
-    /// Byte offset after the part, for a head.
+    /// The offset of the byte after a head.
     end: u64,
 }
 
-/// The lines of `bytes` as a reader can be shown them.
+/// Returns the lines of `bytes`, cleaned so that they are safe to show.
 pub(super) fn cleaned_lines(bytes: &[u8]) -> Vec<String> {
     split(bytes).into_iter().map(|line| clean(line, usize::MAX, usize::MAX).text).collect()
 }
 
 impl Excerpt {
-    pub(super) fn of(subject: &Subject<'_>, room: Room) -> io::Result<Self> {
-        let errors = error_lines(subject, room.bytes / 3)?;
+    pub(super) fn of(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<Self> {
+        let errors = error_lines(subject, budget.bytes / 3)?;
         let taken: usize = errors.iter().map(|(_, text)| text.len() + 1).sum();
-        let left =
-            Room { bytes: room.bytes - taken, lines: room.lines.saturating_sub(errors.len()) };
+        let left = ExcerptBudget {
+            bytes: budget.bytes - taken,
+            lines: budget.lines.saturating_sub(errors.len()),
+        };
         let (for_head, for_tail) = shares(subject, left);
         let head = head(subject, for_head)?;
         let tail = tail(subject, for_tail, &head)?;
@@ -74,7 +76,7 @@ impl Excerpt {
         self.head.text.len() as u64
     }
 
-    /// The first line of the tail, where lines were counted.
+    /// Returns the number of the first line of the tail, if lines were counted.
     fn tail_start(&self) -> Option<u64> {
         self.lines.map(|lines| (lines + 1).saturating_sub(self.tail.text.len() as u64))
     }
@@ -83,7 +85,7 @@ impl Excerpt {
         line <= self.head_lines() || self.tail_start().is_some_and(|start| line >= start)
     }
 
-    /// `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
+    /// Returns `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
     pub(super) fn shown(&self) -> String {
         if let Some(first) = self.head.columns.filter(|_| self.lines == Some(1)) {
             let last = self.tail.columns.map(|columns| format!(" and {}", span(columns)));
@@ -131,7 +133,7 @@ impl Excerpt {
     }
 }
 
-impl Part {
+impl ExcerptLines {
     fn name(&self, lines: (u64, u64)) -> String {
         match self.columns {
             Some(columns) => format!("line {}, byte columns {}", grouped(lines.0), span(columns)),
@@ -140,23 +142,24 @@ impl Part {
     }
 }
 
-/// What head and tail may take: half each, but a failed call tells more at its end.
-fn shares(subject: &Subject<'_>, room: Room) -> (Room, Room) {
+/// Returns the budgets of head and tail: half each, except that a failed call tells more at its
+/// end.
+fn shares(subject: &Subject<'_>, budget: ExcerptBudget) -> (ExcerptBudget, ExcerptBudget) {
     let limits = subject.limits;
-    let bytes = room.bytes.min(2 * limits.snippet_bytes);
-    let lines = room.lines.min(2 * limits.snippet_lines).max(2);
+    let bytes = budget.bytes.min(2 * limits.snippet_bytes);
+    let lines = budget.lines.min(2 * limits.snippet_lines).max(2);
     let failed = subject.record.said.exit_code.is_some_and(|code| code != 0);
     let part = if failed { 4 } else { 2 };
-    let head = Room { bytes: bytes / part, lines: (lines / part).max(1) };
-    (head, Room { bytes: bytes - head.bytes, lines: lines - head.lines })
+    let head = ExcerptBudget { bytes: bytes / part, lines: (lines / part).max(1) };
+    (head, ExcerptBudget { bytes: bytes - head.bytes, lines: lines - head.lines })
 }
 
-fn head(subject: &Subject<'_>, room: Room) -> io::Result<Part> {
+fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines> {
     let bytes = subject.content.bytes(0, READ)?;
-    let mut part = Part::default();
-    let mut left = room.bytes;
+    let mut part = ExcerptLines::default();
+    let mut left = budget.bytes;
     let mut at = 0;
-    while at < bytes.len() && part.text.len() < room.lines {
+    while at < bytes.len() && part.text.len() < budget.lines {
         let line = &bytes[at..];
         let end = memchr::memchr(b'\n', line).map(|end| at + end + 1);
         let line = without_return(&line[..end.map_or(line.len(), |end| end - at - 1)]);
@@ -178,16 +181,16 @@ fn head(subject: &Subject<'_>, room: Room) -> io::Result<Part> {
     Ok(part)
 }
 
-/// As much of the start of `line` as fits, its cut named, and how much that is. A line that need not
-/// be shown is shown only if its usual start fits.
+/// Returns as much of the start of `line` as fits with a mark for its cut, and the number of its
+/// bytes. A line that is not `needed` is shown only if its usual start fits.
 fn start_of(line: &[u8], bytes: usize, needed: bool) -> (Option<String>, usize) {
     let whole = clean(line, Limits::LINE_CHARS, bytes.saturating_sub(1));
     if whole.used == line.len() {
         return (Some(whole.text), whole.used);
     }
     let chars = Limits::LINE_CHARS - MARK_CHARS;
-    let room = bytes.saturating_sub(MARK_CHARS);
-    let Cleaned { text, used } = clean(line, chars, room);
+    let budget = bytes.saturating_sub(MARK_CHARS);
+    let Cleaned { text, used } = clean(line, chars, budget);
     if !needed && text.chars().count() < chars {
         return (None, 0);
     }
@@ -195,18 +198,22 @@ fn start_of(line: &[u8], bytes: usize, needed: bool) -> (Option<String>, usize) 
     (Some(text + &mark), used)
 }
 
-fn tail(subject: &Subject<'_>, room: Room, head: &Part) -> io::Result<Part> {
+fn tail(
+    subject: &Subject<'_>,
+    budget: ExcerptBudget,
+    head: &ExcerptLines,
+) -> io::Result<ExcerptLines> {
     let length = subject.content.len();
     let from = head.end.max(length.saturating_sub(READ as u64));
     let bytes = subject.content.bytes(from, READ)?;
     let lines = split(&bytes);
     let begins = from == 0 || subject.content.bytes(from - 1, 1)? == b"\n";
-    let mut part = Part::default();
-    let mut left = room.bytes;
+    let mut part = ExcerptLines::default();
+    let mut left = budget.bytes;
     for (back, line) in lines.iter().enumerate().rev() {
         let partial = back == 0 && !begins;
         let is_last = back + 1 == lines.len();
-        if part.text.len() == room.lines || (partial && !is_last) {
+        if part.text.len() == budget.lines || (partial && !is_last) {
             break;
         }
         let whole = clean(line, Limits::LINE_CHARS, left.saturating_sub(1));
@@ -228,16 +235,22 @@ fn tail(subject: &Subject<'_>, room: Room, head: &Part) -> io::Result<Part> {
     Ok(part)
 }
 
-/// The end of the last line, of which `line` is what was read, with the column where it begins.
-fn end_of(subject: &Subject<'_>, line: &[u8], bytes: usize, part: &mut Part) -> io::Result<String> {
-    let room = bytes.saturating_sub(MARK_CHARS);
+/// Returns the end of the last line, with the column where it begins. `line` is the part of the
+/// last line that was read.
+fn end_of(
+    subject: &Subject<'_>,
+    line: &[u8],
+    bytes: usize,
+    part: &mut ExcerptLines,
+) -> io::Result<String> {
+    let budget = bytes.saturating_sub(MARK_CHARS);
     let mut chars = Limits::LINE_CHARS - MARK_CHARS;
     let mut start = last_chars(line, chars);
-    while clean(&line[start..], chars, room).used < line.len() - start && chars > 1 {
+    while clean(&line[start..], chars, budget).used < line.len() - start && chars > 1 {
         chars /= 2;
         start = last_chars(line, chars);
     }
-    let text = clean(&line[start..], chars, room).text;
+    let text = clean(&line[start..], chars, budget).text;
     let end = subject.content.len();
     let newline = u64::from(subject.content.bytes(end - 1, 1)? == b"\n");
     let shown = (line.len() - start) as u64;
@@ -250,23 +263,23 @@ fn end_of(subject: &Subject<'_>, line: &[u8], bytes: usize, part: &mut Part) -> 
     Ok(format!("[from byte column {} on] {text}", grouped(column)))
 }
 
-/// Where the last `chars` characters of `line` begin.
+/// Returns the offset of the last `chars` characters of `line`.
 fn last_chars(line: &[u8], chars: usize) -> usize {
     let from = line.len().saturating_sub(4 * chars);
     let starts = (from..line.len()).rev().filter(|at| line[*at] & 0xc0 != 0x80);
     starts.take(chars).last().unwrap_or(from)
 }
 
-/// The most telling error lines with their numbers, as far as there is room.
+/// Returns the most telling error lines with their numbers, as many as fit.
 fn error_lines(subject: &Subject<'_>, bytes: usize) -> io::Result<Vec<(u64, String)>> {
     let mut left = bytes.min(ERRORS_BYTES);
     let mut lines = Vec::new();
     for error in subject.analysis.errors.shown.iter().take(ERRORS) {
         let line = subject.content.bytes(error.offset, error.length as usize)?;
         let number = format!("{}: ", error.line);
-        let room = left.saturating_sub(number.len()).min(ERROR_BYTES);
+        let budget = left.saturating_sub(number.len()).min(ERROR_BYTES);
         let chars = Limits::LINE_CHARS - MARK_CHARS - number.len();
-        let whole = clean(without_return(&line), chars, room.saturating_sub(MARK_CHARS));
+        let whole = clean(without_return(&line), chars, budget.saturating_sub(MARK_CHARS));
         if whole.text.trim().is_empty() {
             continue;
         }
@@ -279,7 +292,7 @@ fn error_lines(subject: &Subject<'_>, bytes: usize) -> io::Result<Vec<(u64, Stri
     Ok(lines)
 }
 
-/// Lines without their ends.
+/// Splits bytes into lines without their ends.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     if bytes.is_empty() {
         return Vec::new();
@@ -292,17 +305,17 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// `8,090-8,112`, `7`.
+/// Returns `8,090-8,112`, `7`.
 pub(super) fn span((first, last): (u64, u64)) -> String {
     if first == last { grouped(first) } else { format!("{}-{}", grouped(first), grouped(last)) }
 }
 
-/// `the last 12`, `the last one`.
+/// Returns `the last 12`, `the last one`.
 fn last(lines: usize) -> String {
     if lines == 1 { "the last one".to_owned() } else { format!("the last {lines}") }
 }
 
-/// `lines 8,090-8,112`, `line 7`.
+/// Returns `lines 8,090-8,112`, `line 7`.
 fn named(lines: (u64, u64)) -> String {
     format!("{} {}", if lines.0 == lines.1 { "line" } else { "lines" }, span(lines))
 }

@@ -16,14 +16,14 @@ use crate::view::summary::capped;
 use crate::view::summary::parts;
 use crate::view::summary::search;
 
-/// Bytes that the facts may take; beyond, lines that can be missed are.
+/// Bytes that the facts may take. Beyond them, less important lines are left out.
 const MOST_BYTES: usize = 3400;
-/// Error lines that are named by number.
+/// Most error lines that are named by number.
 const NAMED_ERRORS: usize = 8;
-/// Lines on either side of the line that a part is shown around.
+/// Lines to show on either side of the line that a part is shown around.
 const PART_LINES: u64 = 10;
 
-/// The facts, with a place for the line that says what is shown.
+/// The facts, with a place for the line that tells which lines are shown.
 pub(super) struct Facts {
     before: Vec<String>,
     shown: Vec<String>,
@@ -31,17 +31,17 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Bytes, newlines included.
+    /// Returns their size in bytes, including newlines.
     pub(super) fn size(&self) -> usize {
         self.before.iter().chain(&self.after).map(|line| line.len() + 1).sum()
     }
 
-    /// Lines.
+    /// Returns the number of lines.
     pub(super) fn count(&self) -> usize {
         self.before.len() + self.after.len()
     }
 
-    /// What is shown, and what is redacted in it.
+    /// Sets the lines on what is shown, and on what is redacted in it.
     pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>) {
         self.shown = [shown].into_iter().chain(redacted).collect();
     }
@@ -50,8 +50,8 @@ impl Facts {
         self.before.into_iter().chain(self.shown).chain(self.after).collect()
     }
 
-    /// Leaves out what the output consists of and ways to read on, but the last, which is the
-    /// artifact itself, until the rest fits.
+    /// Leaves out lines on the contents of the output and on ways to read on until the rest fits.
+    /// Keeps the last one, the artifact itself.
     fn fitted(mut self) -> Self {
         while self.size() > MOST_BYTES && self.after.len() > 1 {
             self.after.remove(0);
@@ -60,7 +60,7 @@ impl Facts {
     }
 }
 
-/// For an output of which nothing is shown: it is empty, or not text.
+/// Returns the facts on an output of which nothing is shown: it is empty, or not text.
 pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> {
     let dimensions = image::dimensions(subject)?.map(|size| format!(", {size}"));
     let size = size(subject) + &dimensions.unwrap_or_default();
@@ -75,7 +75,7 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
     Ok(capped_lines(&lines))
 }
 
-/// For an output that is shown whole.
+/// Returns the facts on an output that is shown whole.
 pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<String> {
     let lines = subject.analysis.lines;
     let range =
@@ -92,7 +92,7 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
     capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
 }
 
-/// For an output of which a part is shown.
+/// Returns the facts on an output that is shown in part.
 pub(super) fn with_excerpt(subject: &Subject<'_>) -> io::Result<Facts> {
     let before =
         [Some(opening(subject)), Some(identity(subject)), Some(size(subject)), shape(subject)];
@@ -125,7 +125,7 @@ fn opening(subject: &Subject<'_>) -> String {
     format!("[ctxfs] {}", ended(subject))
 }
 
-/// How the call ended, and that it need not be repeated.
+/// Tells how the call ended, and that it need not be repeated.
 pub(in crate::view) fn ended(subject: &Subject<'_>) -> String {
     let exit = subject.record.said.exit_code;
     let ended = exit.map(|code| {
@@ -198,8 +198,8 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
     }
 }
 
-/// The readable form of JSON, with its lines where they were counted, and a filter that finds
-/// something: on one line, if that has room for both.
+/// Returns the path of the readable form of JSON, with its lines if they were counted, and a filter
+/// that has results. They are on one line if both fit.
 fn read(subject: &Subject<'_>) -> [Option<String>; 2] {
     let (lines, example) = match &subject.analysis.json {
         Json::Document { pretty_lines, example, .. } => {
@@ -235,14 +235,16 @@ fn errors(subject: &Subject<'_>) -> Option<String> {
         .then(|| format!("errors: {lines} {verb}: {}{more}; {context}", named.join(", ")))
 }
 
-/// Where lines are too long for many readers. JSON has a better form.
+/// Returns the path of a view with shorter lines if lines are too long for many readers. JSON has a
+/// better form.
 fn long(subject: &Subject<'_>) -> Option<String> {
     let is_json = matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. });
     let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;
     long.then(|| format!("long:   {}.wrap", subject.place.file()))
 }
 
-/// The artifact itself, and its pages, where one is not all of it and their path has room.
+/// Returns the path of the artifact itself, and that of its pages if there are several and their
+/// path fits.
 fn all(subject: &Subject<'_>) -> String {
     let file = subject.place.file();
     let pages = PageNumber::count(subject.content.len());
@@ -254,7 +256,7 @@ fn all(subject: &Subject<'_>) -> String {
     format!("all:    {file}")
 }
 
-/// Around the most telling error line, or in the middle.
+/// Returns the path of the lines around the most telling error, or in the middle.
 fn part(subject: &Subject<'_>) -> Option<String> {
     let file = subject.place.file();
     let analysis = subject.analysis;

@@ -1,4 +1,4 @@
-//! What an output consists of: its sections, and the lines that it repeats.
+//! The contents of an output: its sections, and the lines that it repeats.
 
 use std::io;
 
@@ -12,16 +12,16 @@ use crate::view::number::grouped;
 use crate::view::number::rounded;
 use crate::view::summary::excerpt::span;
 
-/// Characters of all sections that are named, and of the name of one.
+/// Most characters of all sections that are named, and of the name of one.
 const SECTIONS_CHARS: usize = 360;
 const NAME_CHARS: usize = 60;
-/// Lines that are named as repeated, and characters of one.
+/// Most repeated lines that are named, and most characters of one.
 const REPEATED: usize = 3;
 const LINE_CHARS: usize = 80;
-/// Where something was left out.
+/// Marks text that was left out.
 const CUT: &str = "...";
 
-/// `sections: 1-80 src/a.rs; 81-140 src/b.rs`; of many, the first and the largest.
+/// Returns `sections: 1-80 src/a.rs; 81-140 src/b.rs`. Of many, it names the first and the largest.
 pub(super) fn sections(subject: &Subject<'_>) -> io::Result<Option<String>> {
     let Sections { count, shown } = &subject.analysis.sections;
     if shown.is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn sections(subject: &Subject<'_>) -> io::Result<Option<String>> {
     )))
 }
 
-/// The sections with their names, as many as fit.
+/// Returns the sections with their names, as many as fit.
 fn named(subject: &Subject<'_>, sections: &[Section], chars: usize) -> io::Result<Vec<String>> {
     let mut left = chars;
     let mut named = Vec::new();
@@ -60,9 +60,9 @@ fn named(subject: &Subject<'_>, sections: &[Section], chars: usize) -> io::Resul
     Ok(named)
 }
 
-/// `repeated: 812 x "GET /health 200" (lines 3-8,110)`.
+/// Returns `repeated: 812 x "GET /health 200" (lines 3-8,110)`.
 pub(super) fn repeated(subject: &Subject<'_>) -> io::Result<Option<String>> {
-    // The shape says what a document repeats.
+    // The shape tells about repetitions in a document.
     if matches!(subject.analysis.json, Json::Document { .. }) {
         return Ok(None);
     }
@@ -82,7 +82,7 @@ fn told(subject: &Subject<'_>, line: &Repeated) -> io::Result<String> {
     })
 }
 
-/// The text at a place, cut with a mark where it is long.
+/// Returns the text at a place, cut with a mark if it is long.
 fn text(subject: &Subject<'_>, (offset, length): (u64, u32), chars: usize) -> io::Result<String> {
     let raw = subject.content.bytes(offset, length as usize)?;
     let whole = clean::clean(&raw, chars, usize::MAX);

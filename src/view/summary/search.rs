@@ -1,16 +1,16 @@
-//! The search that a summary offers.
+//! The search that a summary suggests.
 
 use crate::model::Errors;
 use crate::model::Subject;
 use crate::view::query;
 
-/// From so many error lines on, a search for them is limited.
+/// The number of error lines from which on a search for them is limited.
 const MANY_ERRORS: u64 = 200;
-/// Words that do not tell what went wrong: the lines around them do.
+/// Words that do not tell the cause of an error: the lines around them do.
 const EXPLAINED: [&str; 7] =
     ["Caused by", "panicked", "Traceback", "FAILED", "FAIL", "assert", "Expected:"];
 
-/// `search: X.grep/-i error|timeout`: the words that occur, with the options that help.
+/// Returns `search: X.grep/-i error|timeout`: the words that occur, with suitable options.
 pub(super) fn line(subject: &Subject<'_>) -> String {
     let file = subject.place.file();
     let errors = &subject.analysis.errors;
@@ -31,7 +31,7 @@ fn query_of(errors: &Errors) -> String {
     options + &query::name_of(&words.join("|"))
 }
 
-/// The words, with one in lower case for those that differ in case alone; and whether there are such.
+/// Merges words that differ only in case into one in lower case. Returns true if there were any.
 fn folded(words: &[String]) -> (Vec<String>, bool) {
     let mut kept: Vec<String> = Vec::new();
     for word in words {

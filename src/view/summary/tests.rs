@@ -45,7 +45,7 @@ fn print(fixture: &Fixture) -> String {
     text
 }
 
-/// As it is really analysed.
+/// Uses the real analysis.
 fn analysed(text: impl Into<Vec<u8>>) -> Fixture {
     let mut fixture = Fixture::new(text);
     fixture.analysis = analyze(&fixture.bytes).unwrap();
@@ -61,7 +61,7 @@ fn check(text: &str) {
     assert!(!text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
 }
 
-/// Lines `range` of `fixture`, joined.
+/// Returns the lines from `first` to `last` of `fixture`, joined.
 fn lines(fixture: &Fixture, first: usize, last: usize) -> String {
     let text = String::from_utf8(fixture.bytes.clone()).unwrap();
     text.split_inclusive('\n').take(last).skip(first - 1).collect()
@@ -255,7 +255,7 @@ fn long_lines_are_cut_with_their_column() {
     assert!(print.ends_with(&want), "{print}");
 }
 
-/// The line that begins so.
+/// Returns the line that begins with `name`.
 fn fact(summary: &str, name: &str) -> Option<String> {
     summary.lines().find(|line| line.starts_with(name)).map(str::to_owned)
 }

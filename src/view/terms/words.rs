@@ -1,22 +1,23 @@
-//! The words of a text: what ripgrep takes for one, and names that are made of several.
+//! The words of a text as ripgrep delimits them, and names that are made of several.
 
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-/// Longest word that is counted, in bytes: what is longer is data.
+/// Most bytes of a word that is counted. Anything longer is data.
 const WORD_BYTES: usize = 64;
-/// Longest name that is made of several.
+/// Most bytes of a name that is made of several words.
 const NAME_BYTES: usize = 100;
-/// Shortest word, in characters.
+/// Fewest characters of a word.
 const SHORTEST: usize = 3;
-/// Digits of a number that is no part of a name, whatever is before it.
+/// Digits from which on a number is not part of a name, whatever is before it.
 const LONG_NUMBER: usize = 4;
-/// Between the words of a name: `com.shop.Cart`, `src/main.rs`, `db-1:5432`, `std::io`.
+/// Characters that join the words of a name: `com.shop.Cart`, `src/main.rs`, `db-1:5432`,
+/// `std::io`.
 const JOINTS: &[u8] = b"-./:@";
 
-/// Calls `each` with every word of `line` that may tell something, with every name that is made of
-/// words, and with where they begin. With `escaped`, a backslash and what it escapes are no part of
+/// Calls `each` with every word of `line` that may be telling and every name that is made of words,
+/// with their offsets. If `escaped`, a backslash and the character that it escapes are not part of
 /// a word, as in JSON.
 pub(super) fn each<'l>(line: &'l [u8], escaped: bool, mut each: impl FnMut(usize, &'l [u8])) {
     let pattern = if escaped { &*ESCAPED } else { &*PLAIN };
@@ -35,7 +36,7 @@ pub(super) fn each<'l>(line: &'l [u8], escaped: bool, mut each: impl FnMut(usize
     }
 }
 
-/// A name up to a number in it that differs from one to the next: `api/items` of
+/// Returns a name up to a number in it that differs from one to the next: `api/items` of
 /// `api/items/17/tags`, `db-1` of `db-1:5432`, `job` of `job-54053`.
 fn without_number(name: &[u8]) -> &[u8] {
     let mut start = 0usize;
@@ -52,23 +53,24 @@ fn without_number(name: &[u8]) -> &[u8] {
     &name[..kept]
 }
 
-/// Whether `name` is made of several words.
+/// Returns true if `name` is made of several words.
 pub(super) fn is_name(name: &[u8]) -> bool {
     name.iter().any(|byte| JOINTS.contains(byte))
 }
 
-/// The words of `name` that may tell something.
+/// Returns the words of `name` that may be telling.
 pub(super) fn of_name(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     name.split(|byte| JOINTS.contains(byte)).filter(|word| tells(word))
 }
 
-/// Whether a byte is of no word, no name and no escape.
+/// Returns true if a byte is not part of a word, a name or an escape.
 pub(super) fn is_gap(byte: u8) -> bool {
     let of_word = byte.is_ascii_alphanumeric() || !byte.is_ascii();
     !of_word && byte != b'_' && byte != b'\\' && !JOINTS.contains(&byte)
 }
 
-/// Whether a word may tell something: it has letters, does not begin with a digit, and is not short.
+/// Returns true if a word may be telling: it has letters, does not begin with a digit, and is not
+/// short.
 fn tells(word: &[u8]) -> bool {
     let begins = word.first().is_some_and(|first| !first.is_ascii_digit());
     let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || !byte.is_ascii();
@@ -76,13 +78,13 @@ fn tells(word: &[u8]) -> bool {
     begins && word.iter().any(is_letter) && word.len() <= WORD_BYTES && chars() == SHORTEST
 }
 
-/// Four numbers with dots between them.
+/// Returns true for four numbers with dots between them.
 fn is_address(name: &[u8]) -> bool {
     let numbers = name.split(|byte| *byte == b'.');
     name.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') && numbers.count() == 4
 }
 
-/// Whether `word` tells nothing in whatever text.
+/// Returns true if `word` tells nothing in any text.
 pub(super) fn is_common(word: &[u8]) -> bool {
     let mut lower = [0; 8];
     let Some(lower) = lower.get_mut(..word.len()) else { return false };
@@ -91,7 +93,7 @@ pub(super) fn is_common(word: &[u8]) -> bool {
     COMMON.binary_search_by(|common| common.as_bytes().cmp(lower)).is_ok()
 }
 
-/// English words that tell nothing, in order; shorter ones than [`SHORTEST`] are none.
+/// English words that tell nothing, in order, without words shorter than [`SHORTEST`].
 const COMMON: [&str; 96] = [
     "about", "after", "again", "all", "also", "and", "any", "are", "because", "been", "before",
     "being", "between", "both", "but", "can", "could", "did", "does", "doing", "down", "during",
@@ -104,7 +106,7 @@ const COMMON: [&str; 96] = [
     "with", "would", "you", "your",
 ];
 
-/// A word or a name; what colours a terminal is matched so that it is passed.
+/// A word or a name. Colours of a terminal are matched so that they are skipped.
 const NAME: &str = r"\x1b\[[0-9;?]*[A-Za-z]|\w+(?:(?:::|://|[-./:@])\w+)*";
 
 static PLAIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(NAME).expect("a pattern of this file"));

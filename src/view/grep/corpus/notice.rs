@@ -1,57 +1,58 @@
-//! The first lines of a result that is not the whole truth.
+//! The first lines of a result that is incomplete.
 
 use std::io;
 
 use crate::view::Query;
 use crate::view::Rendered;
 use crate::view::grep::corpus::Search;
-use crate::view::grep::corpus::sheet::Names;
-use crate::view::grep::corpus::sheet::Sheet;
-use crate::view::grep::corpus::sheet::Stop;
-use crate::view::grep::corpus::sheet::Tally;
-use crate::view::grep::page::Cut;
+use crate::view::grep::corpus::report::CorpusReport;
+use crate::view::grep::corpus::report::NameList;
+use crate::view::grep::corpus::report::SearchTotals;
+use crate::view::grep::corpus::report::StopPoint;
+use crate::view::grep::page::CutPoint;
 use crate::view::number::counted;
 use crate::view::number::grouped;
-use crate::view::query::Mark;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
+use crate::view::query::ResumePoint;
 
 /// The notices of one search.
-struct Notices<'a> {
+struct CorpusNotices<'a> {
     search: &'a Search<'a>,
-    tally: Tally,
+    tally: SearchTotals,
 }
 
-/// Writes what is left of the result, cut where it is too large; says what has to be said.
-pub(super) fn finish(mut sheet: Sheet<'_>) -> io::Result<Rendered> {
-    let notices = Notices { search: sheet.search, tally: std::mem::take(&mut sheet.tally) };
-    let most = sheet.search.view_bytes();
+/// Writes the rest of the result, cut if it is too large, and returns its notices.
+pub(super) fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
+    let notices = CorpusNotices { search: report.search, tally: std::mem::take(&mut report.tally) };
+    let most = report.search.view_bytes();
     let room = |text: &str| most.saturating_sub(text.len());
     let mut text = notices.text(None);
-    let mut cut = if notices.search.is_endless() { None } else { sheet.cut(room(&text)) };
+    let mut cut = if notices.search.is_endless() { None } else { report.cut(room(&text)) };
     while let Some(at) = cut {
         text = notices.text(cut);
         if at.length() <= room(&text) {
             break;
         }
-        cut = sheet.cut(room(&text).min(at.length() - 1));
+        cut = report.cut(room(&text).min(at.length() - 1));
     }
-    sheet.finish(cut)?;
+    report.finish(cut)?;
     let tally = &notices.tally;
     let whole = tally.stopped.is_none() && tally.unreadable.count() == 0;
     Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole })
 }
 
-impl Notices<'_> {
-    fn text(&self, cut: Option<Cut>) -> String {
+impl CorpusNotices<'_> {
+    fn text(&self, cut: Option<CutPoint>) -> String {
         let fallback = self.search.pattern.fallback.as_ref();
-        let shown = |at: &(usize, Position)| cut.is_none_or(|cut| *at < (cut.artifact, cut.from));
+        let shown =
+            |at: &(usize, TextPosition)| cut.is_none_or(|cut| *at < (cut.artifact, cut.from));
         let lines = [
             self.missing(),
             cut.map(|cut| self.cut(cut)),
             fallback.map(|why| format!("not a regex ({why}): searched as text")),
             self.tally.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
             self.tally.windowed.filter(shown).map(|(artifact, at)| self.long_lines(artifact, at)),
-            self.crowded(),
+            self.out_of_memory(),
             self.binary(),
             self.unreadable(),
         ];
@@ -59,15 +60,15 @@ impl Notices<'_> {
     }
 
     fn missing(&self) -> Option<String> {
-        let mark = self.search.options().mark.as_ref().filter(|_| self.search.first.missing)?;
+        let mark = self.search.options().resume.as_ref().filter(|_| self.search.first.missing)?;
         Some(format!(
             "{} is not here any more: searched from the newest artifact on",
             mark.artifact
         ))
     }
 
-    /// `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`.
-    fn cut(&self, cut: Cut) -> String {
+    /// Returns `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`.
+    fn cut(&self, cut: CutPoint) -> String {
         let units = self.tally.units;
         let verb = if units == 1 { "matches" } else { "match" };
         let found = if self.search.lists_artifacts() {
@@ -80,14 +81,14 @@ impl Notices<'_> {
             1 => "the first follows".to_owned(),
             more => format!("the first {} follow", grouped(more)),
         };
-        let Position { line, column } = cut.from;
+        let TextPosition { line, column } = cut.from;
         let inside = if column > 1 {
             let (name, line) = (self.search.text(cut.artifact), grouped(line));
             format!(", line {line} of {name} up to byte column {}", grouped(column - 1))
         } else {
             String::new()
         };
-        let stop = Stop { artifact: cut.artifact, at: cut.from, shown: cut.shown };
+        let stop = StopPoint { artifact: cut.artifact, at: cut.from, shown: cut.shown };
         format!(
             "{found}; {follow}{inside}. Go on: {}    All at once: {}",
             self.path(&self.on(stop)),
@@ -95,7 +96,7 @@ impl Notices<'_> {
         )
     }
 
-    /// `12 of 10,000 artifacts`.
+    /// Returns `12 of 10,000 artifacts`.
     fn artifacts(&self, found: u64) -> String {
         let first = &self.search.first;
         let all = (self.search.corpus.len() - first.artifact) as u64;
@@ -109,7 +110,7 @@ impl Notices<'_> {
         }
     }
 
-    fn out_of_time(&self, stop: Stop, cut: bool) -> String {
+    fn out_of_time(&self, stop: StopPoint, cut: bool) -> String {
         let first = self.search.first.artifact;
         let all = (self.search.corpus.len() - first) as u64;
         let done = grouped((stop.artifact - first) as u64);
@@ -120,15 +121,15 @@ impl Notices<'_> {
         format!("{after}; what was found follows. Go on: {}", self.path(&self.on(stop)))
     }
 
-    fn long_lines(&self, artifact: usize, at: Position) -> String {
-        let (name, Position { line, column }) = (self.search.text(artifact), at);
+    fn long_lines(&self, artifact: usize, at: TextPosition) -> String {
+        let (name, TextPosition { line, column }) = (self.search.text(artifact), at);
         format!(
             "some lines are long: {name}:{line}@{column} is line {line} at byte column {column}"
         )
     }
 
-    fn crowded(&self) -> Option<String> {
-        let names = some(&self.tally.crowded)?;
+    fn out_of_memory(&self) -> Option<String> {
+        let names = some(&self.tally.out_of_memory)?;
         let text = names.text();
         Some(format!("lines too long for so much context: searched in part only, {text}"))
     }
@@ -146,13 +147,13 @@ impl Notices<'_> {
         Some(format!("{artifacts} could not be read: {}", names.text()))
     }
 
-    /// The query that goes on where this one stopped.
-    fn on(&self, stop: Stop) -> Query {
+    /// Returns the query that goes on where this one stopped.
+    fn on(&self, stop: StopPoint) -> Query {
         let Search { query, corpus, first, .. } = self.search;
         let before = if stop.artifact == first.artifact { first.shown } else { 0 };
         let counts = query.options().max.is_some_and(|max| max > 0);
         let shown = if counts { before + stop.shown } else { 0 };
-        query.on(Mark { artifact: corpus.path(stop.artifact).clone(), at: stop.at, shown })
+        query.on(ResumePoint { artifact: corpus.path(stop.artifact).clone(), at: stop.at, shown })
     }
 
     fn path(&self, query: &Query) -> String {
@@ -160,6 +161,6 @@ impl Notices<'_> {
     }
 }
 
-fn some(names: &Names) -> Option<&Names> {
+fn some(names: &NameList) -> Option<&NameList> {
     Some(names).filter(|names| names.count() > 0)
 }

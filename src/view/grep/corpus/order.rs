@@ -1,7 +1,8 @@
-//! Work on several threads whose outcomes come in order.
+//! Work on several threads whose outcomes are taken in order.
 //!
-//! There is no thread that only collects: whoever finishes the outcome that is next in line takes
-//! it and all that wait behind it. Nothing is woken for each piece of work, which may be small.
+//! No thread only collects outcomes: the thread that finishes the next one in order takes it, and
+//! all that wait behind it. So no thread has to be woken for each piece of work, which may be
+//! small.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -11,13 +12,13 @@ use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::thread;
 
-/// Outcomes that may wait for one before them.
+/// Outcomes that may wait for an earlier one.
 const WAITING: usize = 16 << 10;
-/// Bytes that they may take together, those of one outcome for each thread not counted.
+/// Bytes that waiting outcomes may take together. One outcome for each thread comes on top.
 const WAITING_BYTES: usize = 16 << 20;
 
-/// Does `work` for each number below `count`, on `threads` threads with a state of their own each,
-/// and hands the outcomes to `take` in order, until that says to stop.
+/// Does `work` for each number below `count` on `threads` threads, each with a state of its own
+/// from `start`, and hands the outcomes to `take` in order, until that breaks.
 pub(super) fn in_order<S, T: Send>(
     count: usize,
     threads: usize,
@@ -26,14 +27,17 @@ pub(super) fn in_order<S, T: Send>(
     weight: impl Fn(&T) -> usize + Sync,
     take: impl FnMut(&mut S, usize, T) -> ControlFlow<()> + Send,
 ) {
-    let line = Line { state: Mutex::new(State::new(count, take)), moved: Condvar::new() };
+    let queue = OrderedQueue {
+        state: Mutex::new(PendingOutcomes::new(count, take)),
+        moved: Condvar::new(),
+    };
     let run = || {
-        let _stop = StopOnPanic(&line);
+        let _stop = StopOnPanic(&queue);
         let mut own = start();
-        while let Some(number) = line.claim() {
+        while let Some(number) = queue.claim() {
             let outcome = work(&mut own, number);
             let weight = weight(&outcome);
-            line.done(&mut own, number, (outcome, weight));
+            queue.done(&mut own, number, (outcome, weight));
         }
     };
     thread::scope(|scope| {
@@ -44,43 +48,43 @@ pub(super) fn in_order<S, T: Send>(
     });
 }
 
-struct Line<T, F> {
-    state: Mutex<State<T, F>>,
-    /// Somebody may go on: the first outcome has been taken, or all is over.
+struct OrderedQueue<T, F> {
+    state: Mutex<PendingOutcomes<T, F>>,
+    /// Signalled when waiting threads may go on: the first outcome was taken, or the work stopped.
     moved: Condvar,
 }
 
-struct State<T, F> {
+struct PendingOutcomes<T, F> {
     take: F,
     count: usize,
-    /// The number of the first outcome that was not taken.
+    /// The number of the first outcome that was not taken yet.
     first: usize,
-    /// That one and the following, as far as they have been begun.
+    /// The outcomes from `first` on that were begun, with their weights. None if unfinished.
     begun: VecDeque<Option<(T, usize)>>,
-    /// What they weigh.
+    /// The sum of their weights.
     bytes: usize,
-    /// Threads that wait until something moves.
+    /// Threads that wait for `moved`.
     waiting: usize,
     stopped: bool,
 }
 
-impl<T, F> State<T, F> {
+impl<T, F> PendingOutcomes<T, F> {
     fn new(count: usize, take: F) -> Self {
         let begun = VecDeque::new();
         Self { take, count, first: 0, begun, bytes: 0, waiting: 0, stopped: false }
     }
 
-    /// Whether enough waits for the first outcome.
-    fn is_crowded(&self) -> bool {
+    /// Returns true if too much waits for the first outcome.
+    fn is_full(&self) -> bool {
         self.begun.len() >= WAITING || self.bytes > WAITING_BYTES
     }
 }
 
-impl<T, F> Line<T, F> {
-    /// The next number to be worked on; none, where nothing is left to do.
+impl<T, F> OrderedQueue<T, F> {
+    /// Returns the next number to work on, or none if nothing is left to do.
     fn claim(&self) -> Option<usize> {
         let mut state = self.lock();
-        while !state.stopped && state.is_crowded() {
+        while !state.stopped && state.is_full() {
             state.waiting += 1;
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
@@ -98,13 +102,13 @@ impl<T, F> Line<T, F> {
         self.moved.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T, F>> {
+    fn lock(&self) -> MutexGuard<'_, PendingOutcomes<T, F>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T, F> Line<T, F> {
-    /// Notes an outcome and its weight; takes it, and what waited for it, where it is the first.
+impl<T, F> OrderedQueue<T, F> {
+    /// Stores an outcome with its weight. If it is the first, takes it and all that waited for it.
     fn done<S>(&self, own: &mut S, number: usize, outcome: (T, usize))
     where
         F: FnMut(&mut S, usize, T) -> ControlFlow<()>,
@@ -128,8 +132,8 @@ impl<T, F> Line<T, F> {
     }
 }
 
-/// Lets the other threads end where one panics: its outcome will never come.
-struct StopOnPanic<'a, T, F>(&'a Line<T, F>);
+/// Stops the other threads if one panics, since its outcome would never come.
+struct StopOnPanic<'a, T, F>(&'a OrderedQueue<T, F>);
 
 impl<T, F> Drop for StopOnPanic<'_, T, F> {
     fn drop(&mut self) {

@@ -17,7 +17,7 @@ use crate::view::grep::tests::split_notice;
 #[derive(Default)]
 struct Memory {
     artifacts: Vec<(RelPath, Vec<u8>)>,
-    /// Treat all as too large to be read whole.
+    /// Treats all as too large to be read whole.
     large: bool,
 }
 
@@ -53,7 +53,7 @@ impl Memory {
         String::from_utf8(self.bytes(query)).unwrap()
     }
 
-    /// What a search of each artifact alone gives.
+    /// Searches each artifact alone and joins the results.
     fn one_by_one(&self, query: &str) -> String {
         let lifted = if query.starts_with("-m") { "" } else { "-m0 " };
         let query = &format!("{lifted}{query}");
@@ -65,7 +65,7 @@ impl Memory {
         self.artifacts.iter().map(alone).collect()
     }
 
-    /// What one gets by following every `Go on`.
+    /// Follows every `Go on` and joins the results.
     fn followed(&self, query: &str) -> String {
         let mut all = String::new();
         let mut next = Some(query.to_owned());
@@ -109,8 +109,8 @@ impl Corpus for Memory {
     }
 }
 
-/// The texts of the searches of one artifact, many times and in several folders, as ripgrep sorts
-/// their paths.
+/// The texts of the searches of one artifact, many times and in several folders, in the order in
+/// which ripgrep sorts their paths.
 fn library() -> Memory {
     let mut artifacts = Vec::new();
     for folder in ["", "artifacts/terminal/", "artifacts/tool/", "artifacts/tool/a b/"] {
@@ -286,7 +286,7 @@ fn long_lines_and_literals_are_named_once() {
     assert_eq!(memory.text("timeout("), want);
 }
 
-/// More than may wait in memory, of artifacts that are read whole and of others.
+/// More than may wait in memory, both of artifacts that are read whole and of larger ones.
 #[test]
 fn results_without_limit_are_whole() {
     let text = "x\n".repeat(100_000);

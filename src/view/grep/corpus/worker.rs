@@ -1,4 +1,4 @@
-//! The search of one artifact after the other.
+//! The search of artifacts one by one.
 
 use std::io;
 use std::io::Write;
@@ -14,32 +14,32 @@ use crate::model::Content;
 use crate::redact::Masked;
 use crate::view::grep;
 use crate::view::grep::BOM;
-use crate::view::grep::Start;
-use crate::view::grep::ahead::Seek;
-use crate::view::grep::ahead::Sizes;
+use crate::view::grep::SearchStart;
 use crate::view::grep::corpus::Loaded;
 use crate::view::grep::corpus::START;
 use crate::view::grep::corpus::Search;
-use crate::view::grep::corpus::part::End;
-use crate::view::grep::corpus::part::Outcome;
-use crate::view::grep::corpus::part::Part;
+use crate::view::grep::corpus::matches::ArtifactMatches;
+use crate::view::grep::corpus::matches::ArtifactOutcome;
+use crate::view::grep::corpus::matches::SearchEnd;
 use crate::view::grep::fold;
-use crate::view::grep::fold::Trace;
+use crate::view::grep::fold::LineMap;
 use crate::view::grep::page::Page;
-use crate::view::grep::report::Report;
+use crate::view::grep::read_ahead::ReadAheadSizes;
+use crate::view::grep::read_ahead::SearchSpec;
+use crate::view::grep::report::MatchReport;
 use crate::view::query::Options;
 
-/// Bytes of an artifact that is read whole: as many as a line may have that is searched at once.
+/// Artifacts below this many bytes are read whole: no line of theirs has to be searched in pieces.
 const WHOLE: usize = fold::PIECE;
-/// Bytes that are kept of what was found in one artifact, where the result has no limit.
-const KEPT: usize = 1 << 20;
+/// Most bytes of matches in one artifact that wait for their turn, if the result has no limit.
+const MOST_BUFFERED: usize = 1 << 20;
 
 /// Searches artifacts. Each thread has its own.
 pub(super) struct Worker<'a> {
     search: &'a Search<'a>,
-    /// A clone, which has memory of its own to search in.
+    /// A clone: threads that share a matcher wait for its memory.
     matcher: RegexMatcher,
-    /// Of all artifacts but, maybe, the first.
+    /// The options for all artifacts except possibly the first.
     options: Options,
     searcher: Searcher,
     buffer: Vec<u8>,
@@ -54,34 +54,37 @@ impl<'a> Worker<'a> {
     }
 
     /// Searches the artifact `number`.
-    pub(super) fn search(&mut self, number: usize) -> Outcome {
+    pub(super) fn search(&mut self, number: usize) -> ArtifactOutcome {
         if (self.search.expired)() {
-            return Outcome::NotBegun;
+            return ArtifactOutcome::NotBegun;
         }
         let mut buffer = mem::take(&mut self.buffer);
-        let outcome = self.load(number, &mut buffer).unwrap_or_else(Outcome::Unreadable);
+        let outcome = self.load(number, &mut buffer).unwrap_or_else(ArtifactOutcome::Unreadable);
         self.buffer = buffer;
         outcome
     }
 
-    fn load(&mut self, number: usize, buffer: &mut [u8]) -> io::Result<Outcome> {
+    fn load(&mut self, number: usize, buffer: &mut [u8]) -> io::Result<ArtifactOutcome> {
         let content: Box<dyn Content> = match self.search.corpus.load(number, buffer)? {
-            Loaded::Gone => return Ok(Outcome::Gone),
-            Loaded::Whole(length) if is_binary(&buffer[..length]) => return Ok(Outcome::Binary),
+            Loaded::Gone => return Ok(ArtifactOutcome::Gone),
+            Loaded::Whole(length) if is_binary(&buffer[..length]) => {
+                return Ok(ArtifactOutcome::Binary);
+            }
             Loaded::Whole(length) if !self.search.first.begins_inside(number) => {
                 self.mask(&mut buffer[..length])?;
                 return self.search_whole(number, &buffer[..length]);
             }
             Loaded::Whole(length) => Box::new(buffer[..length].to_vec()),
             Loaded::Opened(content) if is_binary(&content.bytes(0, SNIFFED)?) => {
-                return Ok(Outcome::Binary);
+                return Ok(ArtifactOutcome::Binary);
             }
             Loaded::Opened(content) => content,
         };
         if self.search.streams() {
-            return Ok(Outcome::Later(content));
+            return Ok(ArtifactOutcome::Later(content));
         }
-        self.search_content(number, &*content, false, &mut io::sink()).map(Outcome::Searched)
+        self.search_content(number, &*content, false, &mut io::sink())
+            .map(ArtifactOutcome::Searched)
     }
 
     /// Masks the secrets in a whole artifact.
@@ -91,72 +94,82 @@ impl<'a> Worker<'a> {
         Masked::new(&content, rules).read_at(0, bytes).map(|_| ())
     }
 
-    /// Searches all of `bytes`, in which no line is too long to be searched at once.
-    fn search_whole(&mut self, number: usize, bytes: &[u8]) -> io::Result<Outcome> {
-        let mut kept = Kept(Vec::new());
+    /// Searches all of `bytes`, none of whose lines has to be searched in pieces.
+    fn search_whole(&mut self, number: usize, bytes: &[u8]) -> io::Result<ArtifactOutcome> {
+        let mut kept = BoundedBuffer(Vec::new());
         let page = self.page(number, &mut kept);
         let skipped = if bytes.starts_with(BOM) { BOM.len() } else { 0 };
-        let trace = Trace::new(skipped as u64, START, skipped as u64);
-        let mut report = Report::new(&self.matcher, &self.options, &trace, page);
+        let line_map = LineMap::new(skipped as u64, START, skipped as u64);
+        let mut report = MatchReport::new(&self.matcher, &self.options, &line_map, page);
         let text = &bytes[skipped..];
         let searched = self.searcher.search_slice(&self.matcher, text, &mut report);
         if let Err(error) = searched.and_then(|()| self.flush(&mut report)) {
             let too_much = report.page.failed();
-            let later = || Outcome::Later(Box::new(bytes.to_vec()));
+            let later = || ArtifactOutcome::Later(Box::new(bytes.to_vec()));
             return if too_much { Ok(later()) } else { Err(error) };
         }
-        let mut part = self.part(number, report, End::Whole)?;
+        let mut matches = self.matches(number, report, SearchEnd::Whole)?;
         if self.search.streams() {
-            part.text = kept.0;
+            matches.text = kept.0;
         }
-        Ok(Outcome::Searched(part))
+        Ok(ArtifactOutcome::Searched(matches))
     }
 
-    /// Searches a content from where the query says. Where the result has no limit, what is found
-    /// goes to `out` as it is found, after a `--` where `gap` says so.
+    /// Searches a content from the place where the query begins. If the result has no limit, writes
+    /// matches to `out` as they are found, after a `--` if `gap` is true.
     pub(super) fn search_content(
         &self,
         number: usize,
         content: &dyn Content,
         gap: bool,
         out: &mut dyn Write,
-    ) -> io::Result<Part> {
+    ) -> io::Result<ArtifactMatches> {
         let masked = self.search.directory.redacts.map(|rules| Masked::new(content, rules));
         let content = masked.as_ref().map_or(content, |masked| masked as &dyn Content);
         let options = self.search.options_of(Some(number));
         let expired = self.search.expired;
-        let trace = match grep::start(content, options.from, expired)? {
-            Start::At(trace) => trace,
-            Start::Beyond => return Ok(Part::default()),
-            Start::OutOfTime(_) => {
-                let end = End::OutOfTime(options.from.unwrap_or(START));
-                return Ok(Part { end, ..Part::default() });
+        let line_map = match grep::start(content, options.from, expired)? {
+            SearchStart::At(line_map) => line_map,
+            SearchStart::Beyond => return Ok(ArtifactMatches::default()),
+            SearchStart::OutOfTime(_) => {
+                let end = SearchEnd::OutOfTime(options.from.unwrap_or(START));
+                return Ok(ArtifactMatches { end, ..ArtifactMatches::default() });
             }
         };
         let page = self.page(number, out);
-        let mut report = Report::new(&self.matcher, &options, &trace, page);
+        let mut report = MatchReport::new(&self.matcher, &options, &line_map, page);
         report.gap = gap;
-        let seek = Seek { matcher: &self.matcher, options: &options, sizes: Sizes::default() };
-        let _alone = (content.len() >= seek.sizes.content).then(|| self.search.alone());
-        let crowded = grep::report_on(content, seek, expired, &mut report)?;
-        let end = match trace.position() {
-            at if trace.out_of_time() => End::OutOfTime(at),
-            at if crowded => End::Crowded(at.line),
-            _ => End::Whole,
+        let spec = SearchSpec {
+            matcher: &self.matcher,
+            options: &options,
+            sizes: ReadAheadSizes::default(),
+        };
+        let _alone = (content.len() >= spec.sizes.content).then(|| self.search.alone());
+        let out_of_memory = grep::report_on(content, spec, expired, &mut report)?;
+        let end = match line_map.position() {
+            at if line_map.out_of_time() => SearchEnd::OutOfTime(at),
+            at if out_of_memory => SearchEnd::OutOfMemory(at.line),
+            _ => SearchEnd::Whole,
         };
         self.flush(&mut report)?;
-        self.part(number, report, end)
+        self.matches(number, report, end)
     }
 
-    fn part(&self, number: usize, report: Report<'_>, end: End) -> io::Result<Part> {
+    fn matches(
+        &self,
+        number: usize,
+        report: MatchReport<'_>,
+        end: SearchEnd,
+    ) -> io::Result<ArtifactMatches> {
         if self.search.lists_artifacts() {
             let name = self.search.name(number);
-            return Part::listed(name, self.search.options(), &report, end);
+            return ArtifactMatches::listed(name, self.search.options(), &report, end);
         }
-        Ok(Part::of(report, end))
+        Ok(ArtifactMatches::of(report, end))
     }
 
-    /// A page for what is found in the artifact; one that takes nothing, where nothing has room.
+    /// Returns a page for the matches in the artifact. The page takes nothing if the result is
+    /// full.
     fn page<'p>(&self, number: usize, out: &'p mut dyn Write) -> Page<'p>
     where
         'a: 'p,
@@ -170,18 +183,18 @@ impl<'a> Worker<'a> {
         page
     }
 
-    /// Without a limit, nothing stays in the page.
-    fn flush(&self, report: &mut Report<'_>) -> io::Result<()> {
+    /// Writes the page if the result has no limit.
+    fn flush(&self, report: &mut MatchReport<'_>) -> io::Result<()> {
         if self.search.streams() { report.page.flush() } else { Ok(()) }
     }
 }
 
-/// Keeps what is written, as long as it is not too much.
-struct Kept(Vec<u8>);
+/// A buffer that fails once it would hold too much.
+struct BoundedBuffer(Vec<u8>);
 
-impl Write for Kept {
+impl Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > KEPT {
+        if self.0.len() + bytes.len() > MOST_BUFFERED {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.0.extend_from_slice(bytes);

@@ -1,8 +1,8 @@
-//! Reading ahead: while one stretch is searched, other threads read the next ones and look for what
-//! need not be searched.
+//! Reading ahead: while one chunk is searched, other threads read the next ones and find the lines
+//! in them that need not be searched.
 //!
-//! Who waits for a stretch reads one as well, so that all processors have work, and none has to
-//! wait for a thread to wake up.
+//! A thread that waits for a chunk reads one as well, so that all processors have work and none has
+//! to wait for a thread to wake up.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,124 +18,129 @@ use std::time::Duration;
 use grep_regex::RegexMatcher;
 
 use crate::model::Content;
-use crate::view::grep::stretch::Gap;
-use crate::view::grep::stretch::Stretch;
-use crate::view::grep::survey;
-use crate::view::grep::survey::Survey;
+use crate::view::grep::chunk::Chunk;
+use crate::view::grep::chunk::Gap;
+use crate::view::grep::prefilter;
+use crate::view::grep::prefilter::Prefilter;
 use crate::view::query::Options;
 
-/// Bytes of a stretch.
-const STRETCH: usize = 1 << 20;
-/// Stretches that are read and not yet wanted, or being read.
+/// Bytes of a chunk.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Chunks that are being read, or read and not taken yet.
 const WAITING: u64 = 4;
-/// Contents that are smaller are not worth a thread.
+/// Smaller contents are not worth a thread.
 const SMALLEST: u64 = 8 << 20;
 /// Threads that work on one search. Each has an automaton of its own.
 pub(super) const MOST_THREADS: usize = 4;
 
-/// How long the one that searches waits before it looks whether there is time left.
+/// The interval at which a waiting search checks for its deadline.
 const MOMENT: Duration = Duration::from_millis(10);
 /// The name of the threads.
 const NAME: &str = "ctxfs-scout";
 
-/// What is worth what, in bytes.
+/// Sizes in bytes. Tests make them small.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
+pub(super) struct ReadAheadSizes {
     pub(super) content: u64,
-    pub(super) stretch: usize,
-    pub(super) survey: survey::Sizes,
+    pub(super) chunk: usize,
+    pub(super) prefilter: prefilter::PrefilterSizes,
 }
 
-impl Default for Sizes {
+impl Default for ReadAheadSizes {
     fn default() -> Self {
-        Self { content: SMALLEST, stretch: STRETCH, survey: survey::Sizes::default() }
+        Self {
+            content: SMALLEST,
+            chunk: CHUNK_BYTES,
+            prefilter: prefilter::PrefilterSizes::default(),
+        }
     }
 }
 
-/// What is looked for.
+/// The pattern to search for, and how.
 #[derive(Clone, Copy)]
-pub(super) struct Seek<'a> {
+pub(super) struct SearchSpec<'a> {
     pub(super) matcher: &'a RegexMatcher,
     pub(super) options: &'a Options,
-    pub(super) sizes: Sizes,
+    pub(super) sizes: ReadAheadSizes,
 }
 
 /// A content that is read from one place on.
-pub(super) struct Ahead<'a> {
+pub(super) struct ReadAhead<'a> {
     content: &'a dyn Content,
     expired: &'a dyn Fn() -> bool,
-    /// None, where reading ahead is not worth it.
-    queue: Option<(Arc<Queue>, Survey<'a>)>,
-    stretch: Stretch,
+    /// None if reading ahead is not worth it.
+    queue: Option<(Arc<ChunkQueue>, Prefilter<'a>)>,
+    chunk: Chunk,
 }
 
-impl<'a> Seek<'a> {
-    fn survey(&self, content: &'a dyn Content) -> Survey<'a> {
-        Survey::new(content, self.matcher, self.options, self.sizes.survey)
+impl<'a> SearchSpec<'a> {
+    fn prefilter(&self, content: &'a dyn Content) -> Prefilter<'a> {
+        Prefilter::new(content, self.matcher, self.options, self.sizes.prefilter)
     }
 }
 
-impl<'a> Ahead<'a> {
-    /// Begins to read at `offset`. The threads end with the content, or when this is dropped.
+impl<'a> ReadAhead<'a> {
+    /// Begins to read at `offset`. The threads end at the end of the content, or when this is
+    /// dropped.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         content: &'a dyn Content,
         offset: u64,
-        seek: Seek<'a>,
+        spec: SearchSpec<'a>,
         expired: &'a dyn Fn() -> bool,
     ) -> Self
     where
         'a: 'scope,
     {
-        let stretch = Stretch::new(offset, Vec::new());
-        if content.len().saturating_sub(offset) < seek.sizes.content {
-            return Self { content, expired, queue: None, stretch };
+        let chunk = Chunk::new(offset, Vec::new());
+        if content.len().saturating_sub(offset) < spec.sizes.content {
+            return Self { content, expired, queue: None, chunk };
         }
-        let queue = Arc::new(Queue::new(offset, content.len(), seek.sizes.stretch));
+        let queue = Arc::new(ChunkQueue::new(offset, content.len(), spec.sizes.chunk));
         for _ in 1..threads() {
             let queue = Arc::clone(&queue);
             let work = move || {
                 // Threads that share a matcher wait for each other.
-                let matcher = seek.matcher.clone();
-                queue.work(&mut Seek { matcher: &matcher, ..seek }.survey(content));
+                let matcher = spec.matcher.clone();
+                queue.work(&mut SearchSpec { matcher: &matcher, ..spec }.prefilter(content));
             };
-            // One that cannot be started is not needed.
+            // The search works without a thread that cannot be started.
             drop(thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work));
         }
-        Self { content, expired, queue: Some((queue, seek.survey(content))), stretch }
+        Self { content, expired, queue: Some((queue, spec.prefilter(content))), chunk }
     }
 
-    /// Whether there may be lines that the searcher need not see.
+    /// Returns true if there may be lines that the searcher need not see.
     pub(super) fn has_gaps(&self) -> bool {
-        self.queue.as_ref().is_some_and(|(_, survey)| survey.has_gaps())
+        self.queue.as_ref().is_some_and(|(_, prefilter)| prefilter.has_gaps())
     }
 
-    /// The lines from `offset` on that the searcher need not see.
+    /// Returns the lines from `offset` on that the searcher need not see.
     pub(super) fn gap(&mut self, offset: u64) -> Option<Gap> {
         self.advance(offset);
-        self.stretch.gap(offset)
+        self.chunk.gap(offset)
     }
 
-    /// Reads from `offset` on, as the content does, but at most to the next gap.
+    /// Reads from `offset` on, at most to the next gap.
     pub(super) fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.advance(offset);
-        match self.stretch.copy(offset, buffer) {
+        match self.chunk.copy(offset, buffer) {
             0 => self.content.read_at(offset, buffer),
             count => Ok(count),
         }
     }
 
     fn advance(&mut self, offset: u64) {
-        let Some((queue, survey)) = &mut self.queue else { return };
-        while offset >= self.stretch.end()
-            && let Some(next) = queue.next(survey, self.expired)
+        let Some((queue, prefilter)) = &mut self.queue else { return };
+        while offset >= self.chunk.end()
+            && let Some(next) = queue.next(prefilter, self.expired)
         {
-            queue.reuse(std::mem::replace(&mut self.stretch, next));
+            queue.reuse(std::mem::replace(&mut self.chunk, next));
         }
     }
 }
 
-impl Drop for Ahead<'_> {
+impl Drop for ReadAhead<'_> {
     fn drop(&mut self) {
         if let Some((queue, _)) = &self.queue {
             queue.lock().closed = true;
@@ -144,57 +149,57 @@ impl Drop for Ahead<'_> {
     }
 }
 
-/// How many threads work on one search, the one that searches included.
+/// Returns the number of threads that work on one search, including the one that searches.
 fn threads() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     processors.clamp(2, MOST_THREADS)
 }
 
-/// What is to be read, and what was.
-struct Queue {
+/// The chunks of a content: those to read, being read and read.
+struct ChunkQueue {
     end: u64,
     length: usize,
-    state: Mutex<State>,
+    state: Mutex<ChunkSchedule>,
     changed: Condvar,
 }
 
-struct State {
-    /// Where the first stretch begins that nobody reads yet.
+struct ChunkSchedule {
+    /// The offset of the first chunk that no thread reads yet.
     next: u64,
-    /// Where the one begins that is searched next.
+    /// The offset of the chunk that is searched next.
     wanted: u64,
-    ready: BTreeMap<u64, Stretch>,
-    /// Memory to be used again.
+    ready: BTreeMap<u64, Chunk>,
+    /// Memory to reuse.
     spare: Vec<Vec<u8>>,
     closed: bool,
 }
 
-/// A stretch that is being read. What is read of it is ready when this is dropped, however that
-/// comes about: who wants what is missing reads it again, and meets the error.
-struct Claim<'a> {
-    queue: &'a Queue,
+/// A chunk that is being read. When it is dropped, even by a panic, the bytes that were read are
+/// ready: the searcher reads the missing ones itself and meets the error.
+struct ChunkClaim<'a> {
+    queue: &'a ChunkQueue,
     start: u64,
     length: usize,
-    stretch: Stretch,
+    chunk: Chunk,
 }
 
-impl Claim<'_> {
-    fn fill(mut self, survey: &mut Survey<'_>, stop: &dyn Fn() -> bool) {
-        survey.fill(&mut self.stretch, self.length, stop);
+impl ChunkClaim<'_> {
+    fn fill(mut self, prefilter: &mut Prefilter<'_>, stop: &dyn Fn() -> bool) {
+        prefilter.fill(&mut self.chunk, self.length, stop);
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for ChunkClaim<'_> {
     fn drop(&mut self) {
-        let stretch = std::mem::take(&mut self.stretch);
-        self.queue.lock().ready.insert(self.start, stretch);
+        let chunk = std::mem::take(&mut self.chunk);
+        self.queue.lock().ready.insert(self.start, chunk);
         self.queue.changed.notify_all();
     }
 }
 
-impl Queue {
+impl ChunkQueue {
     fn new(offset: u64, end: u64, length: usize) -> Self {
-        let state = State {
+        let state = ChunkSchedule {
             next: offset,
             wanted: offset,
             ready: BTreeMap::new(),
@@ -204,37 +209,36 @@ impl Queue {
         Self { end, length, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ChunkSchedule> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what there is to read, until there is no more or nobody wants it.
-    fn work(&self, survey: &mut Survey<'_>) {
+    /// Reads chunks until there are no more or the queue is closed.
+    fn work(&self, prefilter: &mut Prefilter<'_>) {
         let mut state = self.lock();
         while !state.closed && state.next < self.end {
-            state = self.help(state, survey, &|| self.lock().closed);
+            state = self.read_one(state, prefilter, &|| self.lock().closed);
         }
     }
 
-    /// Reads one more stretch; where there is no room for it, waits until something changes, or for
-    /// a moment.
-    fn help<'a>(
+    /// Reads one more chunk. If no chunk may be read now, waits a moment for that to change.
+    fn read_one<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
-        survey: &mut Survey<'_>,
+        mut state: MutexGuard<'a, ChunkSchedule>,
+        prefilter: &mut Prefilter<'_>,
         stop: &dyn Fn() -> bool,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, ChunkSchedule> {
         let Some(claim) = self.claim(&mut state) else {
             let waited = self.changed.wait_timeout(state, MOMENT);
             return waited.unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(state);
-        claim.fill(survey, stop);
+        claim.fill(prefilter, stop);
         self.lock()
     }
 
-    /// The next stretch to read, where there is room for it.
-    fn claim(&self, state: &mut State) -> Option<Claim<'_>> {
+    /// Returns the next chunk to read, or none if enough chunks wait.
+    fn claim(&self, state: &mut ChunkSchedule) -> Option<ChunkClaim<'_>> {
         let start = state.next;
         let far = state.wanted + WAITING * self.length as u64;
         if start >= self.end.min(far) {
@@ -243,33 +247,33 @@ impl Queue {
         state.next = self.after(start);
         let bytes = state.spare.pop().unwrap_or_default();
         let length = (state.next - start) as usize;
-        Some(Claim { queue: self, start, length, stretch: Stretch::new(start, bytes) })
+        Some(ChunkClaim { queue: self, start, length, chunk: Chunk::new(start, bytes) })
     }
 
-    /// Where the stretch ends that begins at `start`.
+    /// Returns the end of the chunk that begins at `start`.
     fn after(&self, start: u64) -> u64 {
         self.end.min(start + self.length as u64)
     }
 
-    /// The stretch that is searched next; none at the end, or when there is no more time.
-    fn next(&self, survey: &mut Survey<'_>, expired: &dyn Fn() -> bool) -> Option<Stretch> {
+    /// Returns the chunk that is searched next, or none at the end or when time runs out.
+    fn next(&self, prefilter: &mut Prefilter<'_>, expired: &dyn Fn() -> bool) -> Option<Chunk> {
         let mut state = self.lock();
         loop {
             let wanted = state.wanted;
-            if let Some(stretch) = state.ready.remove(&wanted) {
+            if let Some(chunk) = state.ready.remove(&wanted) {
                 state.wanted = self.after(wanted);
                 self.changed.notify_all();
-                return Some(stretch);
+                return Some(chunk);
             }
             if wanted >= self.end || expired() {
                 return None;
             }
-            state = self.help(state, survey, expired);
+            state = self.read_one(state, prefilter, expired);
         }
     }
 
-    fn reuse(&self, stretch: Stretch) {
-        self.lock().spare.push(stretch.into_bytes());
+    fn reuse(&self, chunk: Chunk) {
+        self.lock().spare.push(chunk.into_bytes());
     }
 }
 
@@ -281,21 +285,26 @@ mod tests {
 
     use super::*;
 
-    /// Where reading begins: at the second line.
+    /// The start of reading: the second line.
     const START: u64 = 8;
 
-    /// Lines of 8 bytes, every 64th of which has an `x`.
+    /// Lines of 8 bytes, every 64th with an `x`.
     fn text(lines: usize) -> Vec<u8> {
         let line = |line: usize| if line.is_multiple_of(64) { b"fooxbar\n" } else { b"foo bar\n" };
         (0..lines).flat_map(line).copied().collect()
     }
 
-    fn sizes(content: u64, stretch: usize) -> Sizes {
-        Sizes { content, stretch, survey: survey::Sizes { block: 1000, smallest_gap: 100 } }
+    fn sizes(content: u64, chunk: usize) -> ReadAheadSizes {
+        ReadAheadSizes {
+            content,
+            chunk,
+            prefilter: prefilter::PrefilterSizes { block: 1000, smallest_gap: 100 },
+        }
     }
 
-    /// What is read, with `#` in place of each byte that is left out, and how many lines those are.
-    fn read(ahead: &mut Ahead<'_>, mut at: u64, stop: usize) -> io::Result<(Vec<u8>, u64)> {
+    /// Returns the bytes that were read, with `#` for each byte that is left out, and the number of
+    /// lines left out.
+    fn read(ahead: &mut ReadAhead<'_>, mut at: u64, stop: usize) -> io::Result<(Vec<u8>, u64)> {
         let (mut read, mut lines, mut buffer) = (Vec::new(), 0, vec![0; 777]);
         while read.len() < stop {
             if let Some(gap) = ahead.gap(at) {
@@ -318,13 +327,13 @@ mod tests {
     fn with_ahead<T>(
         content: &dyn Content,
         options: &Options,
-        sizes: Sizes,
-        test: impl FnOnce(&mut Ahead<'_>) -> T,
+        sizes: ReadAheadSizes,
+        test: impl FnOnce(&mut ReadAhead<'_>) -> T,
     ) -> T {
         let matcher = RegexMatcher::new_line_matcher("x").unwrap();
         thread::scope(|scope| {
-            let seek = Seek { matcher: &matcher, options, sizes };
-            test(&mut Ahead::start(scope, content, START, seek, &|| false))
+            let spec = SearchSpec { matcher: &matcher, options, sizes };
+            test(&mut ReadAhead::start(scope, content, START, spec, &|| false))
         })
     }
 
@@ -371,7 +380,7 @@ mod tests {
 
     #[test]
     fn only_so_much_is_read_ahead() {
-        let queue = Queue::new(5, 1_000_000, 1000);
+        let queue = ChunkQueue::new(5, 1_000_000, 1000);
         let mut claims = Vec::new();
         while let Some(claim) = queue.claim(&mut queue.lock()) {
             claims.push(claim);
@@ -466,9 +475,9 @@ mod tests {
         let (matcher, asked) = (RegexMatcher::new_line_matcher("x").unwrap(), Cell::new(0));
         let expired = || asked.replace(asked.get() + 1) > 200;
         let (options, sizes) = (Options::default(), sizes(0, 10_000));
-        let seek = Seek { matcher: &matcher, options: &options, sizes };
+        let spec = SearchSpec { matcher: &matcher, options: &options, sizes };
         thread::scope(|scope| {
-            let mut ahead = Ahead::start(scope, &content, START, seek, &expired);
+            let mut ahead = ReadAhead::start(scope, &content, START, spec, &expired);
             let (read, _) = read(&mut ahead, START, usize::MAX).unwrap();
             assert_eq!(read.len(), content.bytes.len() - 8);
             content.allowed.store(true, Ordering::Relaxed);

@@ -10,85 +10,86 @@ use crate::model::Content;
 use crate::view::errors::trace;
 use crate::view::scan;
 
-/// Error lines that are kept whatever they say: where there are more, they fill a view even alone.
+/// Error lines that are all kept. More than these fill a view even on their own.
 const KEPT: u64 = 4096;
-/// Kinds of error lines that are told apart: where there are more, the first of each fill a view.
+/// Kinds of error lines that are distinguished. The first lines of more kinds than these fill a
+/// view.
 const KINDS: usize = 1024;
-/// Lines around the first of its kind whose errors are kept, so that they can be marked.
+/// Error lines this near to the first of a kind are kept, so that they can be marked.
 const NEAR: u64 = 2 * trace::LONGEST as u64;
 
-/// What there is to show.
+/// The error lines of an artifact.
 #[derive(Default)]
-pub(super) struct Census {
+pub(super) struct ErrorIndex {
     /// Error lines in all.
     pub(super) count: u64,
-    /// Words to search for them.
+    /// Words that find them in a search.
     pub(super) words: Vec<String>,
-    /// All of them, where they are few; else those near the first of a kind. In order.
+    /// All of them if they are few, else those near the first of a kind. In order.
     pub(super) kept: Vec<Seen>,
-    /// The error lines of each kind: those that are alike.
-    kinds: HashMap<u64, Kind>,
-    /// Those after the last that was kept.
+    /// The kinds of error lines, by their likeness.
+    kinds: HashMap<u64, LineKind>,
+    /// Error lines after the last that was kept.
     recent: VecDeque<Seen>,
     /// The line up to which all are kept.
     near: u64,
-    /// Byte and line where time ran out.
+    /// The byte and line where time ran out.
     pub(super) stopped: Option<(u64, u64)>,
 }
 
-/// Error lines that differ in numbers alone.
+/// Error lines that differ only in numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kind {
+pub(super) struct LineKind {
     pub(super) count: u64,
     pub(super) first: u64,
     pub(super) last: u64,
 }
 
-impl Census {
-    /// Reads `content` to its end, or for as long as there is time.
-    pub(super) fn take(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<Self> {
-        let mut census = Self::default();
+impl ErrorIndex {
+    /// Reads `content` to its end, or until time runs out.
+    pub(super) fn build(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<Self> {
+        let mut index = Self::default();
         let mut errors = ErrorLines::new();
         let mut offset = 0;
         let mut block = scan::block(content);
         loop {
             if expired() {
-                census.stopped = Some((offset, errors.lines() + 1));
+                index.stopped = Some((offset, errors.lines() + 1));
                 break;
             }
             let got = content.read_at(offset, &mut block)?;
             if got == 0 {
-                errors.end().into_iter().for_each(|seen| census.add(seen));
+                errors.end().into_iter().for_each(|seen| index.add(seen));
                 break;
             }
-            errors.push(&block[..got]).into_iter().for_each(|seen| census.add(seen));
+            errors.push(&block[..got]).into_iter().for_each(|seen| index.add(seen));
             offset += got as u64;
         }
-        census.words = errors.words();
-        Ok(census)
+        index.words = errors.words();
+        Ok(index)
     }
 
-    /// Whether all error lines are kept.
+    /// Returns true if all error lines are kept.
     pub(super) fn has_all(&self) -> bool {
         self.count <= KEPT
     }
 
-    /// How many kinds there are; at least, where that is not known.
+    /// Returns the number of kinds. It is a lower bound if `is_capped`.
     pub(super) fn kinds(&self) -> usize {
         self.kinds.len()
     }
 
-    /// Whether there may be more kinds than were told apart.
-    pub(super) fn is_crowded(&self) -> bool {
+    /// Returns true if there may be more kinds than were distinguished.
+    pub(super) fn is_capped(&self) -> bool {
         self.kinds.len() >= KINDS
     }
 
-    /// The kind of an error line, if it is the first of it.
-    pub(super) fn begins(&self, seen: &Seen) -> Option<Kind> {
+    /// Returns the kind that an error line is the first of, if any.
+    pub(super) fn begins(&self, seen: &Seen) -> Option<LineKind> {
         self.kinds.get(&seen.likeness).copied().filter(|kind| kind.first == seen.at.line)
     }
 
-    /// Whether a line, near one that is shown, is an error.
+    /// Returns true if a line near one that is shown is an error.
     pub(super) fn knows(&self, line: u64) -> bool {
         self.kept.binary_search_by_key(&line, |seen| seen.at.line).is_ok()
     }
@@ -112,7 +113,7 @@ impl Census {
         self.recent.push_back(seen);
     }
 
-    /// Whether it is the first of its kind.
+    /// Counts an error line. Returns true if it is the first of its kind.
     fn classify(&mut self, seen: &Seen) -> bool {
         let line = seen.at.line;
         if let Some(kind) = self.kinds.get_mut(&seen.likeness) {
@@ -122,7 +123,7 @@ impl Census {
         }
         let has_room = self.kinds.len() < KINDS;
         if has_room {
-            self.kinds.insert(seen.likeness, Kind { count: 1, first: line, last: line });
+            self.kinds.insert(seen.likeness, LineKind { count: 1, first: line, last: line });
         }
         has_room
     }

@@ -10,89 +10,91 @@ use crate::model::Limits;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 
-/// Bytes that a character may take beyond the place where it begins.
+/// Bytes that a character may take after its first one.
 const REST_OF_CHAR: usize = 3;
-/// Bytes and lines that the mark between head and tail takes at most.
+/// Most bytes and lines of the mark between head and tail.
 const MARK_BYTES: u64 = 100;
 const MARK_LINES: u64 = 1;
-/// The mark counts where the limit is so many times what it takes; below, it comes on top.
+/// The mark counts towards a limit that is at least this many times as large. Otherwise it comes on
+/// top.
 const MARK_COUNTS: u64 = 10;
 
-/// What is kept of an output, from one end or both.
+/// The part of an output that is shown, from one end or both.
 ///
-/// Lines are kept whole as far as they fit. A line that does not fit alone is cut between two
-/// characters. Bytes that are not UTF-8 are shown as U+FFFD, and take the room of that.
-pub(super) struct Kept {
-    head: Part,
-    tail: Part,
-    /// Whether a mark stands between head and tail.
+/// Lines are kept whole as far as they fit. A line that alone does not fit is cut between two
+/// characters. Bytes that are not UTF-8 are shown as U+FFFD, and take as much space as that does.
+pub(super) struct EnvelopePreview {
+    head: PreviewEnd,
+    tail: PreviewEnd,
+    /// True if a mark separates head and tail.
     marked: bool,
-    /// Of the output, where they were counted.
+    /// Lines of the output, if they were counted.
     lines: Option<u64>,
     bytes: u64,
 }
 
 #[derive(Default)]
-struct Part {
+struct PreviewEnd {
     text: String,
     lines: u64,
     /// Bytes of the output that `text` shows.
     bytes: u64,
-    /// The only line in it is cut.
+    /// True if its only line is cut.
     partial: bool,
 }
 
 #[derive(Clone, Copy)]
-struct Room {
+struct PreviewBudget {
     lines: u64,
     bytes: usize,
 }
 
-impl Kept {
-    /// Most bytes that are shown, whatever the limits say: they are held in memory.
+impl EnvelopePreview {
+    /// Most bytes that are shown, whatever the limits are: they are held in memory.
     pub(super) const MOST_BYTES: u64 = 16 << 20;
 
-    /// As much as fits of an output of so many lines, where they were counted.
+    /// Returns as much as fits of an output of `lines` lines, if they were counted.
     pub(super) fn some(
         content: &dyn Content,
         lines: Option<u64>,
         limits: &Limits,
     ) -> io::Result<Self> {
-        let (head, tail) = rooms(limits);
+        let (head, tail) = budgets(limits);
         let (head, tail) = (first(content, head)?, last(content, tail)?);
         let marked = limits.direction == Direction::HeadTail;
         Ok(Self { head, tail, marked, lines, bytes: content.len() })
     }
 
-    /// All of an output of at most [`Kept::MOST_BYTES`].
+    /// Returns all of an output of at most [`EnvelopePreview::MOST_BYTES`].
     pub(super) fn all(content: &dyn Content, lines: u64) -> io::Result<Self> {
         let bytes = content.bytes(0, Self::MOST_BYTES as usize)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let head = Part { text, lines, bytes: bytes.len() as u64, partial: false };
+        let head = PreviewEnd { text, lines, bytes: bytes.len() as u64, partial: false };
         Ok(Self { head, ..Self::none(content, Some(lines)) })
     }
 
-    /// Nothing of an output that is not text.
+    /// Returns nothing of an output, as for one that is not text.
     pub(super) fn none(content: &dyn Content, lines: Option<u64>) -> Self {
-        let (head, tail) = (Part::default(), Part::default());
+        let (head, tail) = (PreviewEnd::default(), PreviewEnd::default());
         Self { head, tail, marked: false, lines, bytes: content.len() }
     }
 
-    /// Lines of the output that are shown, cut ones too.
+    /// Returns the number of lines that are shown, including those in part.
     pub(super) fn lines(&self) -> u64 {
         let same = self.lines == Some(1) && self.head.lines + self.tail.lines == 2;
         self.head.lines + self.tail.lines - u64::from(same)
     }
 
-    /// Bytes of the output that are shown.
+    /// Returns the number of bytes of the output that are shown.
     pub(super) fn bytes(&self) -> u64 {
         self.head.bytes + self.tail.bytes
     }
 
-    /// `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of 5,234 lines`.
-    pub(super) fn told(&self) -> String {
+    /// Returns `the first 10 lines and the last 9 lines: 872 of 182,345 bytes, 19 of 5,234 lines`.
+    pub(super) fn description(&self) -> String {
         let parts = [("first", &self.head), ("last", &self.tail)].into_iter();
-        let parts = parts.filter(|(_, part)| part.bytes > 0).map(|(end, part)| part.told(end));
+        let parts =
+            parts.filter(|(_, part)| part.bytes > 0).map(|(end, part)| part.description(end));
         let parts = parts.collect::<Vec<String>>().join(" and ");
         let bytes = format!("{} of {}", grouped(self.bytes()), counted(self.bytes, "byte"));
         let partial = self.head.partial || self.tail.partial;
@@ -103,7 +105,7 @@ impl Kept {
         format!("{parts}: {bytes}{}", lines.unwrap_or_default())
     }
 
-    /// Head and tail, with a mark between them where there may be both.
+    /// Returns head and tail, with a mark between them if there may be both.
     pub(super) fn text(self) -> String {
         if !self.marked {
             return self.head.text + &self.tail.text;
@@ -116,8 +118,8 @@ impl Kept {
     }
 }
 
-impl Part {
-    fn told(&self, end: &str) -> String {
+impl PreviewEnd {
+    fn description(&self, end: &str) -> String {
         match self.lines {
             _ if self.partial => format!("a part of the {end} line"),
             1 => format!("the {end} line"),
@@ -126,18 +128,18 @@ impl Part {
     }
 }
 
-/// What head and tail may take.
-fn rooms(limits: &Limits) -> (Room, Room) {
-    let bytes = limits.max_bytes.min(Kept::MOST_BYTES);
-    let room = |lines, bytes: u64| Room { lines, bytes: bytes as usize };
-    let none = room(0, 0);
+/// Returns the budgets of head and tail.
+fn budgets(limits: &Limits) -> (PreviewBudget, PreviewBudget) {
+    let bytes = limits.max_bytes.min(EnvelopePreview::MOST_BYTES);
+    let budget = |lines, bytes: u64| PreviewBudget { lines, bytes: bytes as usize };
+    let none = budget(0, 0);
     match limits.direction {
-        Direction::Head => (room(limits.max_lines, bytes), none),
-        Direction::Tail => (none, room(limits.max_lines, bytes)),
+        Direction::Head => (budget(limits.max_lines, bytes), none),
+        Direction::Tail => (none, budget(limits.max_lines, bytes)),
         Direction::HeadTail => {
             let lines = less(limits.max_lines, MARK_LINES);
             let bytes = less(bytes, MARK_BYTES);
-            (room(lines.div_ceil(2), bytes.div_ceil(2)), room(lines / 2, bytes / 2))
+            (budget(lines.div_ceil(2), bytes.div_ceil(2)), budget(lines / 2, bytes / 2))
         }
     }
 }
@@ -146,64 +148,65 @@ fn less(limit: u64, mark: u64) -> u64 {
     if limit >= MARK_COUNTS * mark { limit - mark } else { limit }
 }
 
-/// The first lines that fit.
-fn first(content: &dyn Content, room: Room) -> io::Result<Part> {
-    let block = block(content, 0, room)?;
-    let mut fitting = Fitting::new(room);
+/// Returns the first lines that fit.
+fn first(content: &dyn Content, budget: PreviewBudget) -> io::Result<PreviewEnd> {
+    let block = block(content, 0, budget)?;
+    let mut builder = PreviewBuilder::new(budget);
     for (_, end, c) in block.char_indices() {
-        if !fitting.take(c, end) {
+        if !builder.take(c, end) {
             break;
         }
-        if c == '\n' && !fitting.end_line() {
+        if c == '\n' && !builder.end_line() {
             break;
         }
     }
-    Ok(fitting.finish())
+    Ok(builder.finish())
 }
 
-/// The last lines that fit.
-fn last(content: &dyn Content, room: Room) -> io::Result<Part> {
-    let from = content.len().saturating_sub((room.bytes + REST_OF_CHAR) as u64);
-    let block = block(content, from, room)?;
-    let mut fitting = Fitting::new(room);
+/// Returns the last lines that fit.
+fn last(content: &dyn Content, budget: PreviewBudget) -> io::Result<PreviewEnd> {
+    let from = content.len().saturating_sub((budget.bytes + REST_OF_CHAR) as u64);
+    let block = block(content, from, budget)?;
+    let mut builder = PreviewBuilder::new(budget);
     for (start, end, c) in block.char_indices().rev() {
-        // A newline at the very end closes the last line; any other one ends the line before.
-        if c == '\n' && end < block.len() && !fitting.end_line() {
+        // A newline at the very end closes the last line. Any other one ends the line before.
+        if c == '\n' && end < block.len() && !builder.end_line() {
             break;
         }
-        if !fitting.take(c, block.len() - start) {
+        if !builder.take(c, block.len() - start) {
             break;
         }
     }
-    let mut part = fitting.finish();
+    let mut part = builder.finish();
     part.text = part.text.chars().rev().collect();
     Ok(part)
 }
 
-fn block(content: &dyn Content, from: u64, room: Room) -> io::Result<Vec<u8>> {
-    if room.lines == 0 || room.bytes == 0 {
+fn block(content: &dyn Content, from: u64, budget: PreviewBudget) -> io::Result<Vec<u8>> {
+    if budget.lines == 0 || budget.bytes == 0 {
         return Ok(Vec::new());
     }
-    content.bytes(from, room.bytes + REST_OF_CHAR)
+    content.bytes(from, budget.bytes + REST_OF_CHAR)
 }
 
-/// Takes characters, in whichever direction, until there is no room.
-struct Fitting {
-    room: Room,
-    part: Part,
-    /// Bytes of text and of the output when the last line ended.
+/// Takes characters, in either direction, as long as they fit.
+struct PreviewBuilder {
+    budget: PreviewBudget,
+    part: PreviewEnd,
+    /// Bytes of text, and of the output, at the end of the last line.
     whole: (usize, u64),
     full: bool,
 }
 
-impl Fitting {
-    fn new(room: Room) -> Self {
-        Self { room, part: Part::default(), whole: (0, 0), full: false }
+impl PreviewBuilder {
+    fn new(budget: PreviewBudget) -> Self {
+        Self { budget, part: PreviewEnd::default(), whole: (0, 0), full: false }
     }
 
-    /// Whether there was room for `c`, with which so many bytes of the output are shown.
+    /// Takes `c`, with which `bytes` bytes of the output are shown. Returns false if it does not
+    /// fit.
     fn take(&mut self, c: char, bytes: usize) -> bool {
-        self.full = self.part.text.len() + c.len_utf8() > self.room.bytes;
+        self.full = self.part.text.len() + c.len_utf8() > self.budget.bytes;
         if !self.full {
             self.part.text.push(c);
             self.part.bytes = bytes as u64;
@@ -211,15 +214,15 @@ impl Fitting {
         !self.full
     }
 
-    /// Whether there is room for another line.
+    /// Ends a line. Returns true if another one fits.
     fn end_line(&mut self) -> bool {
         self.part.lines += 1;
         self.whole = (self.part.text.len(), self.part.bytes);
-        self.part.lines < self.room.lines
+        self.part.lines < self.budget.lines
     }
 
-    /// Gives up the beginning of a line that did not fit, unless it is all there is.
-    fn finish(mut self) -> Part {
+    /// Drops the beginning of a line that did not fit, unless there is nothing else.
+    fn finish(mut self) -> PreviewEnd {
         let begun = self.part.text.len() > self.whole.0;
         if begun && self.full && self.part.lines > 0 {
             self.part.text.truncate(self.whole.0);

@@ -1,9 +1,9 @@
-//! Looking ahead for lines that the searcher need not see.
+//! A first pass that finds lines which the searcher need not see.
 //!
-//! Most lines of a large content do not match. Here a searcher that is set as the one that reports
-//! says which ones, a block at a time while its bytes are in the processor's cache, and many at once
-//! are left out, with their number. What is found is only taken for a hint of what to keep, so that
-//! all rules of what is shown stay in one place.
+//! Most lines of a large content do not match. Here a second searcher with the same settings finds
+//! those that do, block by block while the bytes are in the processor's cache. Long runs of other
+//! lines are left out, and their number is noted. The matches found here are only a hint of what to
+//! keep, so that all rules on what is shown stay in one place.
 
 use std::io;
 
@@ -15,50 +15,49 @@ use grep_searcher::Sink;
 use grep_searcher::SinkMatch;
 
 use crate::model::Content;
-use crate::view::grep::stretch::Gap;
-use crate::view::grep::stretch::Stretch;
+use crate::view::grep::chunk::Chunk;
+use crate::view::grep::chunk::Gap;
 use crate::view::query::Options;
 
-/// Bytes that are looked through at once.
+/// Bytes that are searched at once.
 const BLOCK: usize = 64 << 10;
-/// Fewer bytes are not worth leaving out.
+/// Shorter runs of lines are not worth leaving out.
 const SMALLEST_GAP: usize = 4 << 10;
-/// With more lines of context than this, everything is shown to the searcher. So many lines fit
-/// into its memory whatever their length, which is why leaving out lines cannot change how a
-/// search ends.
+/// With more lines of context than this, nothing is left out. This many lines fit into the
+/// searcher's memory at any length, so leaving out lines cannot change how a search ends.
 const MOST_CONTEXT: u64 = 30;
 
-/// Reads stretches of a content.
-pub(super) struct Survey<'a> {
+/// Reads chunks of a content and leaves out lines.
+pub(super) struct Prefilter<'a> {
     content: &'a dyn Content,
-    sizes: Sizes,
-    scout: Option<Scout<'a>>,
+    sizes: PrefilterSizes,
+    finder: Option<MatchFinder<'a>>,
     gaps: Vec<(usize, Gap)>,
 }
 
-/// What is worth what, in bytes.
+/// Sizes in bytes. Tests make them small.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
+pub(super) struct PrefilterSizes {
     pub(super) block: usize,
     pub(super) smallest_gap: usize,
 }
 
-impl Default for Sizes {
+impl Default for PrefilterSizes {
     fn default() -> Self {
         Self { block: BLOCK, smallest_gap: SMALLEST_GAP }
     }
 }
 
-/// What finds the lines.
-struct Scout<'a> {
+/// The searcher that finds matching lines.
+struct MatchFinder<'a> {
     matcher: &'a RegexMatcher,
     searcher: Searcher,
-    /// Lines that are kept on both sides of a gap: those that may be context, and one, so that it
-    /// shows that they do not follow each other.
+    /// Lines to keep on both sides of a gap: the possible context, and one more to show that the
+    /// lines around the gap are not adjacent.
     margin: usize,
 }
 
-impl<'a> Scout<'a> {
+impl<'a> MatchFinder<'a> {
     fn new(matcher: &'a RegexMatcher, options: &Options) -> Option<Self> {
         let context = if options.count { 0 } else { options.before.max(options.after) };
         let searcher = SearcherBuilder::new()
@@ -71,97 +70,96 @@ impl<'a> Scout<'a> {
         (context <= MOST_CONTEXT).then_some(Self { matcher, searcher, margin })
     }
 
-    fn find(&mut self, lines: &[u8], finds: &mut Finds<'_>) -> io::Result<()> {
-        self.searcher.search_slice(self.matcher, lines, finds)
+    fn find(&mut self, lines: &[u8], gap_finder: &mut GapFinder<'_>) -> io::Result<()> {
+        self.searcher.search_slice(self.matcher, lines, gap_finder)
     }
 }
 
-impl<'a> Survey<'a> {
+impl<'a> Prefilter<'a> {
     pub(super) fn new(
         content: &'a dyn Content,
         matcher: &'a RegexMatcher,
         options: &Options,
-        sizes: Sizes,
+        sizes: PrefilterSizes,
     ) -> Self {
-        Self { content, sizes, scout: Scout::new(matcher, options), gaps: Vec::new() }
+        Self { content, sizes, finder: MatchFinder::new(matcher, options), gaps: Vec::new() }
     }
 
-    /// Whether lines may be left out.
+    /// Returns true if lines may be left out.
     pub(super) fn has_gaps(&self) -> bool {
-        self.scout.is_some()
+        self.finder.is_some()
     }
 
-    /// Reads the `length` bytes of `stretch`; fewer, where not all can be read or nobody wants them
-    /// any more.
-    pub(super) fn fill(&mut self, stretch: &mut Stretch, length: usize, stop: &dyn Fn() -> bool) {
+    /// Reads the `length` bytes of `chunk`, or fewer if reading fails or `stop` returns true.
+    pub(super) fn fill(&mut self, chunk: &mut Chunk, length: usize, stop: &dyn Fn() -> bool) {
         let mut sparse = true;
         while !stop()
-            && let Ok(count @ 1..) = stretch.read(self.content, length, self.sizes.block)
+            && let Ok(count @ 1..) = chunk.read(self.content, length, self.sizes.block)
         {
-            sparse = sparse && self.judge(stretch, count);
+            sparse = sparse && self.judge(chunk, count);
         }
-        stretch.keep(stretch.pending().len());
+        chunk.keep(chunk.pending().len());
     }
 
-    /// Judges the whole lines that are pending, the last of which ends in the last `count` bytes;
-    /// says whether it was worth it.
-    fn judge(&mut self, stretch: &mut Stretch, count: usize) -> bool {
-        let pending = stretch.pending();
+    /// Judges the whole lines that are pending, the last of which ends in the last `count` bytes.
+    /// Returns true if that was worth it.
+    fn judge(&mut self, chunk: &mut Chunk, count: usize) -> bool {
+        let pending = chunk.pending();
         let old = pending.len() - count;
         let Some(last) = memchr::memrchr(b'\n', &pending[old..]) else { return true };
         let mut length = old + last + 1;
-        if stretch.is_new() {
-            // It begins inside a line, as far as is known here.
+        if chunk.is_new() {
+            // The chunk may begin inside a line.
             let first = memchr::memchr(b'\n', pending).map_or(length, |at| at + 1);
-            stretch.keep(first);
+            chunk.keep(first);
             length -= first;
         }
-        self.thin(stretch, length)
+        self.leave_out_gaps(chunk, length)
     }
 
-    /// Judges the next `length` bytes, which are whole lines.
-    fn thin(&mut self, stretch: &mut Stretch, length: usize) -> bool {
-        let Some(scout) = &mut self.scout else { return false };
-        let lines = &stretch.pending()[..length];
+    /// Judges the next `length` bytes, which are whole lines. Returns true if few of them match.
+    fn leave_out_gaps(&mut self, chunk: &mut Chunk, length: usize) -> bool {
+        let Some(finder) = &mut self.finder else { return false };
+        let lines = &chunk.pending()[..length];
         self.gaps.clear();
-        let mut finds = Finds {
+        let mut gap_finder = GapFinder {
             lines,
-            margin: scout.margin,
+            margin: finder.margin,
             smallest: self.sizes.smallest_gap,
             gaps: &mut self.gaps,
             end: 0,
             left: length / self.sizes.smallest_gap + 1,
         };
-        let sparse = scout.find(lines, &mut finds).is_ok() && finds.left > 0;
+        let sparse = finder.find(lines, &mut gap_finder).is_ok() && gap_finder.left > 0;
         if sparse {
-            finds.note(length);
+            gap_finder.note(length);
         }
         let mut at = 0;
         for (start, gap) in &self.gaps {
-            stretch.keep(start - at);
-            stretch.leave_out(*gap);
+            chunk.keep(start - at);
+            chunk.leave_out(*gap);
             at = start + gap.length;
         }
-        stretch.keep(length - at);
+        chunk.keep(length - at);
         sparse
     }
 }
 
-/// Takes what is found in some lines, and notes the gaps between.
-struct Finds<'a> {
+/// Takes the matches in some lines, and notes the gaps between them.
+struct GapFinder<'a> {
     lines: &'a [u8],
     margin: usize,
     smallest: usize,
-    /// Where each begins.
+    /// The gaps, with their offsets.
     gaps: &'a mut Vec<(usize, Gap)>,
-    /// Where the last find ends.
+    /// The end of the last match.
     end: usize,
-    /// How many more finds there may be before it is not worth it.
+    /// Matches that may still come before leaving out lines is not worth it.
     left: usize,
 }
 
-impl Finds<'_> {
-    /// Nothing is found before `start`.
+impl GapFinder<'_> {
+    /// Notes the gap between the last match and `start`.
     fn note(&mut self, start: usize) {
         let between = &self.lines[self.end..start];
         if between.len() < self.smallest {
@@ -180,7 +178,7 @@ impl Finds<'_> {
     }
 }
 
-impl Sink for Finds<'_> {
+impl Sink for GapFinder<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

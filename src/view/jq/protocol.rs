@@ -1,10 +1,10 @@
-//! What goes to the process that runs a filter, and what comes back.
+//! The protocol between a view and the process that runs its filter.
 //!
-//! To it: a line of JSON, the [`Request`]; then a line of words for each value, `value depth line
-//! length`, and the value; or for what there is instead, `large line` or `broken offset line`. From
-//! it: frames of a byte that says what it is, the length in four bytes (least first), and a text.
-//! What stands instead of a value comes back when it is read, so that what a view says of it does
-//! not depend on how far ahead the sender was.
+//! The process receives a line of JSON, the [`Request`]; then for each value a line of words,
+//! `value depth line length`, and the value itself, or instead of those `large line` or `broken
+//! offset line`. It sends frames: a byte for the type, the length in four bytes (least first), and
+//! a text. The messages `large` and `broken` come back when they are read, so that notices do not
+//! depend on how far ahead the sender was.
 
 use std::io;
 use std::io::BufRead;
@@ -13,11 +13,11 @@ use std::io::Write;
 use serde::Deserialize;
 use serde::Serialize;
 
-/// What is asked.
+/// The filter to run, and its options.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one of jq's switches")]
 pub(super) struct Request {
-    /// The filter, and what is left of it after each step of its path.
+    /// The filter, and the rest of it after each step of its path.
     pub(super) programs: Vec<String>,
     pub(super) raw: bool,
     pub(super) compact: bool,
@@ -39,14 +39,14 @@ impl Request {
     }
 }
 
-/// What a filter reads next.
+/// The next input of a filter.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum FilterInput {
     /// A value.
     Value {
-        /// How many steps of the path led to it.
+        /// Steps of the path that led to it.
         depth: usize,
-        /// The line on which it stands, or the value that it is part of.
+        /// The line of the value, or of the value that it is part of.
         line: u64,
         text: Vec<u8>,
     },
@@ -56,7 +56,7 @@ pub(super) enum Input {
     Broken { offset: u64, line: u64 },
 }
 
-/// Announces a value of `length` bytes, which are to follow.
+/// Announces a value of `length` bytes, which must follow.
 pub(super) fn announce(
     out: &mut dyn Write,
     (depth, line): (usize, u64),
@@ -65,18 +65,18 @@ pub(super) fn announce(
     writeln!(out, "value {depth} {line} {length}")
 }
 
-/// Says that a value is left out.
+/// Reports that a value is left out.
 pub(super) fn leave_out(out: &mut dyn Write, line: u64) -> io::Result<()> {
     writeln!(out, "large {line}")
 }
 
-/// Says that there is no more JSON.
+/// Reports that there is no more JSON.
 pub(super) fn break_off(out: &mut dyn Write, offset: u64, line: u64) -> io::Result<()> {
     writeln!(out, "broken {offset} {line}")
 }
 
-/// What comes next; none at the end.
-pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<Input>> {
+/// Reads the next input, or none at the end.
+pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<FilterInput>> {
     let mut head = String::new();
     if input.read_line(&mut head)? == 0 {
         return Ok(None);
@@ -87,20 +87,20 @@ pub(super) fn read_input(input: &mut dyn BufRead) -> io::Result<Option<Input>> {
             let size = |number: u64| usize::try_from(number).map_err(io::Error::other);
             let mut text = vec![0; size(length)?];
             input.read_exact(&mut text)?;
-            Input::Value { depth: size(depth)?, line, text }
+            FilterInput::Value { depth: size(depth)?, line, text }
         }
-        ("large", Some(&[line])) => Input::Large { line },
-        ("broken", Some(&[offset, line])) => Input::Broken { offset, line },
+        ("large", Some(&[line])) => FilterInput::Large { line },
+        ("broken", Some(&[offset, line])) => FilterInput::Broken { offset, line },
         _ => return Err(io::ErrorKind::InvalidData.into()),
     }))
 }
 
-/// The numbers of a line of words.
+/// Reads numbers that are separated by spaces.
 pub(super) fn numbers_of(words: &str) -> Option<Vec<u64>> {
     words.split(' ').map(|word| word.parse().ok()).collect()
 }
 
-/// What a frame holds.
+/// The type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
     /// The filter begins with the value on the line that the text names.
@@ -109,13 +109,13 @@ pub(super) enum Tag {
     Part,
     /// The last part of a result.
     Last,
-    /// The value failed; why.
+    /// The value failed for the reason in the text.
     Failed,
-    /// The filter is none; why.
+    /// The filter does not compile for the reason in the text.
     NoFilter,
-    /// A value was left out; its line.
+    /// The value on the line that the text names was left out.
     Large,
-    /// There is no more JSON; byte and line.
+    /// There is no more JSON from the byte and line on that the text names.
     Broken,
 }
 
@@ -130,7 +130,7 @@ const TAGS: [(u8, Tag); 7] = [
 ];
 /// Bytes before the text of a frame.
 const HEAD: usize = 5;
-/// Most bytes of a text: whoever sends longer ones sends something else.
+/// Most bytes of a text. A sender of longer ones does not speak this protocol.
 const TEXT: usize = 1 << 20;
 
 /// Writes one frame.
@@ -151,7 +151,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Hands the frames that `bytes` complete on to `take`, until it says no; returns what it said.
+    /// Calls `take` with the frames that `bytes` complete, until it returns false. Returns its last
+    /// answer.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],
@@ -170,7 +171,7 @@ impl Frames {
     }
 }
 
-/// The frame that `bytes` begin with, if it is whole.
+/// Returns the frame that `bytes` begin with, if it is complete.
 fn frame(bytes: &[u8]) -> io::Result<Option<(Tag, &[u8])>> {
     let Some((&[mark, a, b, c, d], rest)) = bytes.split_first_chunk() else { return Ok(None) };
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -194,14 +195,15 @@ mod tests {
         leave_out(&mut sent, 12).unwrap();
         break_off(&mut sent, 900, 13).unwrap();
         let mut input = sent.as_slice();
-        let seen: Vec<Input> = std::iter::from_fn(|| read_input(&mut input).unwrap()).collect();
-        let value = |depth, line, text: &str| Input::Value { depth, line, text: text.into() };
+        let seen: Vec<FilterInput> =
+            std::iter::from_fn(|| read_input(&mut input).unwrap()).collect();
+        let value = |depth, line, text: &str| FilterInput::Value { depth, line, text: text.into() };
         let want = [
             value(0, 1, "{}"),
             value(2, 7, ""),
             value(1, 9, "[\n1]"),
-            Input::Large { line: 12 },
-            Input::Broken { offset: 900, line: 13 },
+            FilterInput::Large { line: 12 },
+            FilterInput::Broken { offset: 900, line: 13 },
         ];
         assert_eq!(seen, want);
         for bad in ["value 1 2\n", "value 1 2 9\nshort", "large x\n", "other 1\n", "\n"] {

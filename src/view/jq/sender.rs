@@ -1,7 +1,7 @@
-//! Finds the values that a filter is to read, and sends them.
+//! Finds the values for a filter to read, and sends them.
 //!
-//! Values are passed by the scanner, which sees to it that they are JSON, and sent one by one. One
-//! that is long is not sent whole where the filter begins with a path: what the path leads to is.
+//! The scanner passes over each value, which makes sure that it is JSON; then the value is sent. If
+//! the filter begins with a path, only the part of a long value that the path leads to is sent.
 
 use std::io;
 use std::io::Write;
@@ -11,55 +11,56 @@ use crate::materialize::json::Scalar;
 use crate::materialize::json::Scanner;
 use crate::materialize::json::Stop;
 use crate::model::Content;
-use crate::view::jq::path::Step;
-use crate::view::jq::select::Found;
-use crate::view::jq::select::Select;
-use crate::view::jq::select::What;
-use crate::view::jq::wire;
+use crate::view::jq::path::PathStep;
+use crate::view::jq::protocol;
+use crate::view::jq::select::PathSelector;
+use crate::view::jq::select::SelectedRange;
+use crate::view::jq::select::Selection;
 use crate::view::scan;
 
-/// Most bytes of a value that is sent: in memory it can be thirty times as large.
+/// Most bytes of a value that is sent. In memory it can be thirty times as large.
 pub(super) const LARGEST: u64 = 16 << 20;
-/// Bytes from which on a value is not sent whole, if there is a path to follow.
+/// Longer values are not sent whole if there is a path to follow.
 const LONG: u64 = 1 << 20;
 /// Bytes read at once.
 const BLOCK: usize = 256 << 10;
 
 /// Reads values and sends them on.
-pub(super) struct Feeder<'a> {
+pub(super) struct ValueSender<'a> {
     content: &'a dyn Content,
-    steps: &'a [Step],
+    steps: &'a [PathStep],
     stop: &'a dyn Fn() -> bool,
     out: &'a mut dyn Write,
     block: Vec<u8>,
-    /// Offset of the block.
+    /// The offset of the block.
     base: u64,
     at: u64,
     line: u64,
 }
 
-/// How a value ended.
-enum Passed {
-    /// Before this byte.
+/// The end of a value that the scanner passed over.
+enum PassedValue {
+    /// It ends before this byte.
     Whole(u64),
-    /// It is longer than asked.
+    /// It is longer than allowed.
     Long,
-    /// It is no JSON from this byte on.
+    /// It is not JSON from this byte on.
     Broken(u64),
     Stopped,
 }
 
-impl<'a> Feeder<'a> {
+impl<'a> ValueSender<'a> {
     pub(super) fn new(
         content: &'a dyn Content,
-        steps: &'a [Step],
+        steps: &'a [PathStep],
         stop: &'a dyn Fn() -> bool,
         out: &'a mut dyn Write,
     ) -> Self {
         Self { content, steps, stop, out, block: Vec::new(), base: 0, at: 0, line: 1 }
     }
 
-    /// Sends all values from `line` on; says how many bytes were passed, also where it failed.
+    /// Sends all values from `line` on. Returns the number of bytes that were read, also on
+    /// failure.
     pub(super) fn run(mut self, line: u64) -> (u64, io::Result<()>) {
         let sent = self.values(line).and_then(|()| self.out.flush());
         (self.at, sent)
@@ -67,9 +68,9 @@ impl<'a> Feeder<'a> {
 
     fn values(&mut self, line: u64) -> io::Result<()> {
         match scan::line_start(self.content, line, self.stop)? {
-            scan::Found::At(start) => (self.at, self.line) = (start, line),
-            scan::Found::Beyond => return Ok(()),
-            scan::Found::OutOfTime(offset) => {
+            scan::LineStart::At(start) => (self.at, self.line) = (start, line),
+            scan::LineStart::Beyond => return Ok(()),
+            scan::LineStart::OutOfTime(offset) => {
                 self.at = offset;
                 return Ok(());
             }
@@ -77,78 +78,81 @@ impl<'a> Feeder<'a> {
         while self.skip_space()? {
             let (start, line) = (self.at, self.line);
             let whole = if self.steps.is_empty() { LARGEST } else { LONG };
-            let passed = match self.pass(&mut Unheard, whole, |_, _| Ok(()))? {
-                Passed::Whole(end) => {
-                    self.send(Found { depth: 0, what: What::Value(start, end) }, line)?;
+            let passed = match self.pass(&mut IgnoredEvents, whole, |_, _| Ok(()))? {
+                PassedValue::Whole(end) => {
+                    self.send(
+                        Selection { depth: 0, range: SelectedRange::Value(start, end) },
+                        line,
+                    )?;
                     continue;
                 }
-                Passed::Long if self.steps.is_empty() => {
-                    wire::leave_out(self.out, line)?;
+                PassedValue::Long if self.steps.is_empty() => {
+                    protocol::leave_out(self.out, line)?;
                     (self.at, self.line) = (start, line);
-                    self.pass(&mut Unheard, u64::MAX, |_, _| Ok(()))?
+                    self.pass(&mut IgnoredEvents, u64::MAX, |_, _| Ok(()))?
                 }
-                Passed::Long => {
+                PassedValue::Long => {
                     (self.at, self.line) = (start, line);
                     self.select(line)?
                 }
                 other => other,
             };
             match passed {
-                Passed::Whole(_) | Passed::Long => {}
-                Passed::Broken(at) => return wire::break_off(self.out, at, self.line),
-                Passed::Stopped => return Ok(()),
+                PassedValue::Whole(_) | PassedValue::Long => {}
+                PassedValue::Broken(at) => return protocol::break_off(self.out, at, self.line),
+                PassedValue::Stopped => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// Passes one value and sends what the path leads to.
-    fn select(&mut self, line: u64) -> io::Result<Passed> {
-        let mut select = Select::new(self.steps);
-        self.pass(&mut select, u64::MAX, |feeder, select| {
-            select.found().try_for_each(|found| feeder.send(found, line))
+    /// Passes one value and sends the parts that the path leads to.
+    fn select(&mut self, line: u64) -> io::Result<PassedValue> {
+        let mut select = PathSelector::new(self.steps);
+        self.pass(&mut select, u64::MAX, |sender, select| {
+            select.found().try_for_each(|found| sender.send(found, line))
         })
     }
 
-    /// Passes the value that begins here, if it has at most `most` bytes. After each block calls
-    /// `after`.
+    /// Passes the value that begins here, if it has at most `most` bytes. Calls `after` after each
+    /// block.
     fn pass<E: Positioned>(
         &mut self,
         events: &mut E,
         most: u64,
         mut after: impl FnMut(&mut Self, &mut E) -> io::Result<()>,
-    ) -> io::Result<Passed> {
+    ) -> io::Result<PassedValue> {
         let start = self.at;
         let mut scanner = Scanner::default();
         loop {
             if (self.stop)() {
-                return Ok(Passed::Stopped);
+                return Ok(PassedValue::Stopped);
             }
             let ended = self.is_at_end()?;
             events.stand_at(self.at);
             let bytes = if ended { b"\n" } else { &self.block[self.inside()..] };
             let stop = scanner.push(bytes, events);
             let used = match stop {
-                Stop::More if ended => return Ok(Passed::Broken(self.at)),
+                Stop::More if ended => return Ok(PassedValue::Broken(self.at)),
                 Stop::More => bytes.len(),
                 Stop::Done(used) | Stop::Wrong(used) => used,
             };
             self.line += newlines(&bytes[..used]);
             self.at += if ended { 0 } else { used as u64 };
             if matches!(stop, Stop::Wrong(_)) {
-                return Ok(Passed::Broken(self.at));
+                return Ok(PassedValue::Broken(self.at));
             }
             after(self, events)?;
             match stop {
-                Stop::Done(_) if self.at - start > most => return Ok(Passed::Long),
-                Stop::Done(_) => return Ok(Passed::Whole(self.at)),
-                _ if self.at - start > most => return Ok(Passed::Long),
+                Stop::Done(_) if self.at - start > most => return Ok(PassedValue::Long),
+                Stop::Done(_) => return Ok(PassedValue::Whole(self.at)),
+                _ if self.at - start > most => return Ok(PassedValue::Long),
                 _ => {}
             }
         }
     }
 
-    /// Goes on to the next value; says whether there is one.
+    /// Skips to the next value. Returns true if there is one.
     fn skip_space(&mut self) -> io::Result<bool> {
         while !self.is_at_end()? {
             if (self.stop)() {
@@ -167,7 +171,7 @@ impl<'a> Feeder<'a> {
         Ok(false)
     }
 
-    /// Sees to it that the block holds the byte that comes next; says whether there is none.
+    /// Makes sure that the block holds the next byte. Returns true if there is none.
     fn is_at_end(&mut self) -> io::Result<bool> {
         let inside = self.at.checked_sub(self.base).is_some_and(|at| at < self.block.len() as u64);
         if !inside {
@@ -179,29 +183,29 @@ impl<'a> Feeder<'a> {
         Ok(self.block.is_empty())
     }
 
-    /// Where in the block the next byte is.
+    /// Returns the offset of the next byte in the block.
     fn inside(&self) -> usize {
         usize::try_from(self.at - self.base).unwrap_or(usize::MAX)
     }
 
-    fn send(&mut self, Found { depth, what }: Found, line: u64) -> io::Result<()> {
-        let (start, end, around) = match what {
-            What::Value(start, end) => (start, end, ["", ""]),
-            What::Items(start, end) => (start, end, ["[", "]"]),
-            What::Null => (0, 0, ["null", ""]),
+    fn send(&mut self, Selection { depth, range }: Selection, line: u64) -> io::Result<()> {
+        let (start, end, around) = match range {
+            SelectedRange::Value(start, end) => (start, end, ["", ""]),
+            SelectedRange::Items(start, end) => (start, end, ["[", "]"]),
+            SelectedRange::Null => (0, 0, ["null", ""]),
         };
         if end - start > LARGEST {
-            return wire::leave_out(self.out, line);
+            return protocol::leave_out(self.out, line);
         }
         let [before, behind] = around;
         let length = end - start + (before.len() + behind.len()) as u64;
-        wire::announce(self.out, (depth, line), length)?;
+        protocol::announce(self.out, (depth, line), length)?;
         self.out.write_all(before.as_bytes())?;
         self.copy(start, end)?;
         self.out.write_all(behind.as_bytes())
     }
 
-    /// Writes bytes of the content: of the block, where it has them.
+    /// Writes bytes of the content, from the block if it has them.
     fn copy(&mut self, start: u64, end: u64) -> io::Result<()> {
         let place = |at: u64| usize::try_from(at.checked_sub(self.base)?).ok();
         let range = place(start).zip(place(end)).map(|(start, end)| start..end);
@@ -226,25 +230,25 @@ fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Events that want to know where they are in the content.
+/// Events that need their place in the content.
 trait Positioned: Events {
     fn stand_at(&mut self, offset: u64);
 }
 
-impl Positioned for Select<'_> {
+impl Positioned for PathSelector<'_> {
     fn stand_at(&mut self, offset: u64) {
         self.at(offset);
     }
 }
 
-/// Nobody is told.
-struct Unheard;
+/// Ignores all events.
+struct IgnoredEvents;
 
-impl Positioned for Unheard {
+impl Positioned for IgnoredEvents {
     fn stand_at(&mut self, _: u64) {}
 }
 
-impl Events for Unheard {
+impl Events for IgnoredEvents {
     const KEY_BYTES: usize = 0;
 
     fn scalar(&mut self, _: Scalar, _: &[u8]) {}
@@ -259,21 +263,21 @@ impl Events for Unheard {
 mod tests {
     use super::*;
     use crate::view::jq::path::leading;
-    use crate::view::jq::wire::Input;
+    use crate::view::jq::protocol::FilterInput;
 
-    /// What is sent for `filter`, from `line` on.
-    fn feed(filter: &str, text: &str, line: u64) -> Vec<Input> {
+    /// Returns what is sent for `filter`, from `line` on.
+    fn feed(filter: &str, text: &str, line: u64) -> Vec<FilterInput> {
         let content = text.as_bytes().to_vec();
         let steps = leading(filter).steps;
         let mut sent = Vec::new();
-        let (_, done) = Feeder::new(&content, &steps, &|| false, &mut sent).run(line);
+        let (_, done) = ValueSender::new(&content, &steps, &|| false, &mut sent).run(line);
         done.unwrap();
         let mut input = sent.as_slice();
-        std::iter::from_fn(|| wire::read_input(&mut input).unwrap()).collect()
+        std::iter::from_fn(|| protocol::read_input(&mut input).unwrap()).collect()
     }
 
-    fn value(depth: usize, line: u64, text: &str) -> Input {
-        Input::Value { depth, line, text: text.into() }
+    fn value(depth: usize, line: u64, text: &str) -> FilterInput {
+        FilterInput::Value { depth, line, text: text.into() }
     }
 
     #[test]
@@ -295,7 +299,7 @@ mod tests {
 
     #[test]
     fn what_is_not_json_ends_it() {
-        let broken = |offset, line| Input::Broken { offset, line };
+        let broken = |offset, line| FilterInput::Broken { offset, line };
         assert_eq!(feed(".", "[1]\n[2,\n 3}\n[4]", 1), [value(0, 1, "[1]"), broken(10, 3)]);
         assert_eq!(feed(".", "plain text", 1), [broken(0, 1)]);
         assert_eq!(feed(".", "[1, 2", 1), [broken(5, 1)]);
@@ -327,7 +331,7 @@ mod tests {
     fn what_is_too_large_is_passed_over() {
         let large = format!("[\"{}\"]", "x".repeat(17 << 20));
         let text = format!("1\n{large}\n2\n{large}\n");
-        let large = |line| Input::Large { line };
+        let large = |line| FilterInput::Large { line };
         for filter in ["length", ".[0]"] {
             let sent = feed(filter, &text, 1);
             assert_eq!(sent, [value(0, 1, "1"), large(2), value(0, 3, "2"), large(4)]);
@@ -338,7 +342,7 @@ mod tests {
     fn it_can_be_stopped() {
         let content = b"[1]\n".repeat(10);
         let mut sent = Vec::new();
-        let (passed, done) = Feeder::new(&content, &[], &|| true, &mut sent).run(1);
+        let (passed, done) = ValueSender::new(&content, &[], &|| true, &mut sent).run(1);
         done.unwrap();
         assert_eq!((sent.len(), passed), (0, 0));
     }

@@ -1,13 +1,13 @@
-//! Which words are worth knowing.
+//! The ranking of words: those most worth knowing.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use crate::view::terms::tally::Tally;
-use crate::view::terms::tally::Term;
+use crate::view::terms::counts::Term;
+use crate::view::terms::counts::WordCounts;
 use crate::view::terms::words;
 
-/// What the words that tell of trouble contain.
+/// Parts of words that suggest trouble.
 const TROUBLE: [&[u8]; 12] = [
     b"abort",
     b"corrupt",
@@ -22,17 +22,18 @@ const TROUBLE: [&[u8]; 12] = [
     b"refused",
     b"timeout",
 ];
-/// For each term that is shown, so many are looked at for names that it is part of.
+/// Candidates for each term that is shown. They are searched for names that contain them.
 const CANDIDATES: usize = 4;
-/// The unit of what a word is worth.
+/// The unit of a score.
 const UNIT: f64 = 1000.0;
 
-/// The best `count` terms, best first. A word that hardly occurs but in one of the names is none.
-pub(super) fn best(tally: &Tally, count: usize) -> Vec<Term<'_>> {
-    let terms = tally.terms().filter(|term| !words::is_common(term.text));
+/// Returns the best `count` terms, best first, without words that hardly occur outside of one of
+/// the names.
+pub(super) fn best(counts: &WordCounts, count: usize) -> Vec<Term<'_>> {
+    let terms = counts.terms().filter(|term| !words::is_common(term.text));
     let mut terms: Vec<(u64, Term<'_>)> =
-        terms.map(|term| (worth(&term, tally.units), term)).collect();
-    let order = |(worth, term): &(u64, Term<'_>)| (Reverse(*worth), Reverse(term.times), term.line);
+        terms.map(|term| (score(&term, counts.units), term)).collect();
+    let order = |(score, term): &(u64, Term<'_>)| (Reverse(*score), Reverse(term.times), term.line);
     terms.sort_unstable_by(|a, b| (order(a), a.1.text).cmp(&(order(b), b.1.text)));
     terms.truncate(CANDIDATES * count);
     let mut in_name: HashMap<&[u8], u64> = HashMap::new();
@@ -50,9 +51,10 @@ pub(super) fn best(tally: &Tally, count: usize) -> Vec<Term<'_>> {
     terms.filter(|term| !is_part(term)).take(count).collect()
 }
 
-/// Highest for what occurs in the square root of all lines: what occurs in most tells as little as
-/// what occurs once. Names tell more than words, and names of trouble most.
-fn worth(term: &Term<'_>, units: u64) -> u64 {
+/// Scores a term. The score is highest for a term that occurs in the square root of all lines: one
+/// that occurs in most tells as little as one that occurs once. Names score higher than words, and
+/// names that suggest trouble highest.
+fn score(term: &Term<'_>, units: u64) -> u64 {
     let (some, all) = (term.units as f64, units as f64);
     let spread = some.ln_1p() * (all / some).ln_1p();
     (spread * weight(term.text) * UNIT) as u64
@@ -72,7 +74,7 @@ fn tells_of_trouble(text: &[u8]) -> bool {
     TROUBLE.iter().any(|trouble| memchr::memmem::find(&lower, trouble).is_some())
 }
 
-/// Whether an upper-case letter follows a lower-case one.
+/// Returns true if an upper-case letter follows a lower-case one.
 fn is_camel(text: &[u8]) -> bool {
     text.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
 }
@@ -83,9 +85,9 @@ mod tests {
 
     fn order(text: &str) -> Vec<String> {
         let content: Vec<u8> = text.into();
-        let tally = Tally::take(&content, false, &|| false).unwrap();
+        let counts = WordCounts::take(&content, false, &|| false).unwrap();
         let text = |term: &Term<'_>| String::from_utf8(term.text.to_vec()).unwrap();
-        best(&tally, 100).iter().map(text).collect()
+        best(&counts, 100).iter().map(text).collect()
     }
 
     #[test]

@@ -1,41 +1,41 @@
-//! Where a search of many artifacts goes on.
+//! The place where a search of many artifacts goes on.
 
 use std::fmt;
 
 use crate::model::RelPath;
-use crate::view::query::Position;
+use crate::view::position::TextPosition;
 use crate::view::range;
 
 /// A place in one of many artifacts: `x.txt:5821`, `x.txt:5821@77`.
 ///
 /// The path is the text of a `RelPath`, with `%20` for a blank and `%25` for `%`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::view) struct Mark {
-    /// Its path from the directory that is searched.
+pub(in crate::view) struct ResumePoint {
+    /// The path from the directory that is searched.
     pub(in crate::view) artifact: RelPath,
-    pub(in crate::view) at: Position,
-    /// How many of its matching lines were shown before and count for `-m`: `x.txt:5821+3`.
+    pub(in crate::view) at: TextPosition,
+    /// Matching lines of the artifact that were shown before and count for `-m`: `x.txt:5821+3`.
     pub(in crate::view) shown: u64,
 }
 
-impl Mark {
+impl ResumePoint {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (artifact, at) = text.rsplit_once(':').filter(|(artifact, _)| !artifact.is_empty())?;
         let (at, shown) = match at.split_once('+') {
             Some((at, shown)) => (at, range::number(shown)?),
             None => (at, 0),
         };
-        // In this order, since what `%25` stands for begins no escape.
+        // In this order, because the `%` of `%25` begins no other escape.
         let artifact = artifact.replace("%20", " ").replace("%25", "%");
         Some(Self {
             artifact: RelPath::from_text(&artifact).ok()?,
-            at: Position::parse(at)?,
+            at: TextPosition::parse(at)?,
             shown,
         })
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for ResumePoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let artifact = self.artifact.to_text().replace('%', "%25").replace(' ', "%20");
         write!(f, "{artifact}:{}", self.at)?;
@@ -52,9 +52,9 @@ mod tests {
 
     use super::*;
 
-    fn mark(artifact: &[u8], line: u64, column: u64, shown: u64) -> Option<Mark> {
+    fn mark(artifact: &[u8], line: u64, column: u64, shown: u64) -> Option<ResumePoint> {
         let artifact = RelPath::new(OsStr::from_bytes(artifact)).ok()?;
-        Some(Mark { artifact, at: Position { line, column }, shown })
+        Some(ResumePoint { artifact, at: TextPosition { line, column }, shown })
     }
 
     #[test]
@@ -70,13 +70,13 @@ mod tests {
         ];
         for (text, want) in cases {
             assert_eq!(want.as_ref().unwrap().to_string(), text);
-            assert_eq!(Mark::parse(text), want);
+            assert_eq!(ResumePoint::parse(text), want);
         }
-        assert_eq!(Mark::parse("5%+:1"), mark(b"5%+", 1, 1, 0));
+        assert_eq!(ResumePoint::parse("5%+:1"), mark(b"5%+", 1, 1, 0));
         for text in
             ["", "x", "5", ":5", "x:", "x:0", "x:05", "x:1+", "x:1+0", "x:1@", "x:-1", "../x:1"]
         {
-            assert_eq!(Mark::parse(text), None, "{text}");
+            assert_eq!(ResumePoint::parse(text), None, "{text}");
         }
     }
 
@@ -87,7 +87,7 @@ mod tests {
             line in 1u64.., column in 1u64.., shown in 0u64..,
         ) {
             if let Some(mark) = mark(&artifact, line, column, shown) {
-                prop_assert_eq!(Mark::parse(&mark.to_string()), Some(mark));
+                prop_assert_eq!(ResumePoint::parse(&mark.to_string()), Some(mark));
             }
         }
     }

@@ -6,37 +6,37 @@ use crate::materialize::frequent::Frequent;
 use crate::model::Content;
 use crate::view::terms::words;
 
-/// Words that are counted at a time: some 10 MB.
-pub(super) const ROOM: usize = 1 << 16;
-/// Bytes that are looked at: a second or so. Of a larger artifact, stretches of [`STRETCH`] bytes
-/// are, as far from each other as they fill it.
+/// Most words that are counted at a time: about 10 MB.
+pub(super) const MOST_WORDS: usize = 1 << 16;
+/// Most bytes that are read: a second or so. Of a larger artifact, evenly spaced samples of
+/// [`SAMPLE_BYTES`] bytes are read.
 pub(super) const MOST_BYTES: u64 = 32 << 20;
-const STRETCH: u64 = 256 << 10;
-/// A stretch begins and ends between two words where there are any in so many bytes.
+const SAMPLE_BYTES: u64 = 256 << 10;
+/// A sample begins and ends between two words if there is a gap in this many bytes.
 const MARGIN: usize = 512;
-/// In a longer line, so many bytes are like a line.
+/// Longer lines are divided into units of this many bytes.
 const UNIT: usize = 512;
 
-/// What was counted.
-pub(super) struct Tally {
-    words: Frequent<Vec<u8>, Word>,
-    /// Lines, or pieces of longer ones.
+/// The words of an artifact, with their counts.
+pub(super) struct WordCounts {
+    words: Frequent<Vec<u8>, WordStats>,
+    /// Lines, or parts of longer ones.
     pub(super) units: u64,
-    /// Lines that were looked at.
+    /// Lines that were read.
     pub(super) lines: u64,
-    /// Bytes that were looked at.
+    /// Bytes that were read.
     pub(super) bytes: u64,
     /// The byte where time ran out.
     pub(super) stopped: Option<u64>,
     escaped: bool,
 }
 
-/// What is known of a word.
+/// The counts of a word.
 #[derive(Debug, Clone, Copy)]
-struct Word {
-    /// The line where it was first seen, where lines are counted.
+struct WordStats {
+    /// The line of its first occurrence, if lines are counted.
     line: Option<u64>,
-    /// In how many units it occurs, and the last of them.
+    /// The number of units with the word, and the last of them.
     units: u64,
     unit: u64,
 }
@@ -50,29 +50,29 @@ pub(super) struct Term<'a> {
     pub(super) line: Option<u64>,
 }
 
-impl Tally {
-    /// Reads `content`, or stretches of it, for as long as there is time.
+impl WordCounts {
+    /// Reads `content`, or samples of it, until time runs out.
     pub(super) fn take(
         content: &dyn Content,
         escaped: bool,
         expired: &dyn Fn() -> bool,
     ) -> io::Result<Self> {
-        let words = Frequent::new(ROOM);
-        let mut tally = Self { words, units: 0, lines: 0, bytes: 0, stopped: None, escaped };
+        let words = Frequent::new(MOST_WORDS);
+        let mut counts = Self { words, units: 0, lines: 0, bytes: 0, stopped: None, escaped };
         if is_sampled(content.len()) {
-            tally.sample(content, expired)?;
+            counts.sample(content, expired)?;
         } else {
-            tally.whole(content, expired)?;
+            counts.whole(content, expired)?;
         }
-        Ok(tally)
+        Ok(counts)
     }
 
-    /// How many words there are, names included; none where there are more than [`ROOM`].
+    /// Returns the number of words, including names, or none if there are more than [`MOST_WORDS`].
     pub(super) fn words(&self) -> Option<u64> {
         self.words.is_complete().then_some(self.words.len() as u64)
     }
 
-    /// All that are counted, in no order.
+    /// Returns all that are counted, in no order.
     pub(super) fn terms(&self) -> impl Iterator<Item = Term<'_>> {
         self.words.iter().map(|(text, count)| Term {
             text,
@@ -89,14 +89,14 @@ impl Tally {
                 self.stopped = Some(offset);
                 break;
             }
-            let bytes = content.bytes(offset, STRETCH as usize)?;
+            let bytes = content.bytes(offset, SAMPLE_BYTES as usize)?;
             let ends = offset + bytes.len() as u64 == content.len();
-            let stretch = if ends { &bytes[..] } else { &bytes[..last_gap(&bytes)] };
-            if stretch.is_empty() {
+            let sample = if ends { &bytes[..] } else { &bytes[..last_gap(&bytes)] };
+            if sample.is_empty() {
                 break;
             }
-            self.add(stretch, true);
-            offset += stretch.len() as u64;
+            self.add(sample, true);
+            offset += sample.len() as u64;
         }
         self.bytes = offset;
         self.lines += u64::from(offset > 0 && content.bytes(offset - 1, 1)? != b"\n");
@@ -104,14 +104,14 @@ impl Tally {
     }
 
     fn sample(&mut self, content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<()> {
-        let count = MOST_BYTES / STRETCH;
-        let step = (content.len() - STRETCH) / (count - 1);
+        let count = MOST_BYTES / SAMPLE_BYTES;
+        let step = (content.len() - SAMPLE_BYTES) / (count - 1);
         for offset in (0..count).map(|at| at * step) {
             if expired() {
                 self.stopped = Some(offset);
                 break;
             }
-            let bytes = content.bytes(offset, STRETCH as usize)?;
+            let bytes = content.bytes(offset, SAMPLE_BYTES as usize)?;
             let start = if offset == 0 { 0 } else { first_gap(&bytes) };
             let end = last_gap(&bytes).max(start);
             self.add(&bytes[start..end], offset == 0);
@@ -120,15 +120,15 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts the words of a stretch; `numbered` says that lines are counted from the start on.
-    fn add(&mut self, stretch: &[u8], numbered: bool) {
+    /// Counts the words of a sample. If `numbered`, all lines before it were counted.
+    fn add(&mut self, sample: &[u8], numbered: bool) {
         let mut lines = 0;
-        for line in stretch.split(|byte| *byte == b'\n') {
+        for line in sample.split(|byte| *byte == b'\n') {
             let number = numbered.then_some(self.lines + lines + 1);
             let first = self.units;
             words::each(line, self.escaped, |at, word| {
                 let unit = first + (at / UNIT) as u64;
-                let known = || Word { line: number, units: 0, unit: u64::MAX };
+                let known = || WordStats { line: number, units: 0, unit: u64::MAX };
                 let count = self.words.add(word, 1, known);
                 count.value.units += u64::from(count.value.unit != unit);
                 count.value.unit = unit;
@@ -140,19 +140,21 @@ impl Tally {
     }
 }
 
-/// Whether a content of this length is looked at in part.
+/// Returns true if only samples of a content of this length are read.
 pub(super) fn is_sampled(length: u64) -> bool {
     length > MOST_BYTES
 }
 
-/// After the last byte near the end that is of no word; the end, where there is none.
+/// Returns the offset after the last byte near the end that is part of no word, or the end if there
+/// is none.
 fn last_gap(bytes: &[u8]) -> usize {
     let from = bytes.len().saturating_sub(MARGIN);
     let gap = bytes[from..].iter().rposition(|byte| words::is_gap(*byte));
     gap.map_or(bytes.len(), |at| from + at + 1)
 }
 
-/// After the first byte near the start that is of no word; the start, where there is none.
+/// Returns the offset after the first byte near the start that is part of no word, or the start if
+/// there is none.
 fn first_gap(bytes: &[u8]) -> usize {
     bytes.iter().take(MARGIN).position(|byte| words::is_gap(*byte)).map_or(0, |at| at + 1)
 }

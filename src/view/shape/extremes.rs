@@ -1,16 +1,16 @@
-//! The least and the largest of what was seen.
+//! The least and the greatest of a set of values.
 
-/// Both ends, once something was seen.
+/// Both extremes, once there is a value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Range<T>(Option<(T, T)>);
+pub(super) struct Extremes<T>(Option<(T, T)>);
 
-impl<T> Default for Range<T> {
+impl<T> Default for Extremes<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T: Copy + PartialOrd> Range<T> {
+impl<T: Copy + PartialOrd> Extremes<T> {
     pub(super) fn push(&mut self, value: T) {
         self.0 = Some(match self.0 {
             None => (value, value),
@@ -27,12 +27,12 @@ impl<T: Copy + PartialOrd> Range<T> {
         }
     }
 
-    /// The least and the largest.
+    /// Returns the least and the greatest value.
     pub(super) fn ends(&self) -> Option<(T, T)> {
         self.0
     }
 
-    /// `2..18`, or `2` where all are alike.
+    /// Returns `2..18`, or `2` if all values are equal.
     pub(super) fn shown(&self, show: impl Fn(T) -> String) -> Option<String> {
         let (least, most) = self.0?;
         Some(if least == most { show(least) } else { format!("{}..{}", show(least), show(most)) })

@@ -1,0 +1,250 @@
+//! The catalog of views: one row for each.
+//!
+//! A row holds all that the program knows about a view besides its text. `View` and `ViewDir`
+//! themselves, names and their parsing, listings, `.ignore`, the table of `README.md` and
+//! [`render`](super::render) are made from it.
+
+use crate::model::Limits;
+use crate::model::Subject;
+use crate::view::Filter;
+use crate::view::LineRange;
+use crate::view::PageNumber;
+use crate::view::Query;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::envelope;
+use crate::view::errors;
+use crate::view::grep;
+use crate::view::handle;
+use crate::view::jq;
+use crate::view::lines;
+use crate::view::meta;
+use crate::view::pages;
+use crate::view::pretty;
+use crate::view::preview;
+use crate::view::reference;
+use crate::view::shape;
+use crate::view::summary;
+use crate::view::terms;
+use crate::view::view_type::RenderCost;
+use crate::view::view_type::Shows;
+use crate::view::view_type::ViewType;
+use crate::view::view_type::views;
+use crate::view::wrap;
+
+/// A thing that is derived from an artifact and named after it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Derived {
+    /// A view.
+    File(View),
+    /// A directory of views.
+    Dir(ViewDir),
+}
+
+views! {
+    /// `.summary`: the text to hand the model in place of the artifact.
+    Summary = ViewType {
+        suffix: ".summary",
+        is_listed: true,
+        is_stand_in: true,
+        readme: "| `X.summary` | what `X` is, its size, head, tail and errors, and where to read on; start here |",
+        ..ViewType::FACTS
+    }, |subject, _, out| summary::render(subject, out);
+
+    /// `.tail`: the last lines.
+    Tail = ViewType {
+        suffix: ".tail",
+        is_listed: true,
+        readme: "| `X.tail` | the last 200 lines |",
+        ..ViewType::LINES
+    }, |subject, _, out| lines::last(subject, Limits::TAIL_LINES, out);
+
+    /// `.head`: the first lines.
+    Head = ViewType {
+        suffix: ".head",
+        readme: "| `X.head` | the first 200 lines |",
+        ..ViewType::LINES
+    }, |subject, _, out| lines::first(subject, Limits::TAIL_LINES, out);
+
+    /// `.grep/<query>`: the output of ripgrep.
+    Grep(query: Query) in
+    /// `.grep/`: its names are searches.
+    Grep = ViewType {
+        suffix: ".grep",
+        is_listed: true,
+        is_of_views: true,
+        readme: "\
+| `X.grep/PATTERN` | what `rg -n PATTERN X` prints |
+| `X.grep/-i -C3 PATTERN` | the same with options: `-i -S -F -w -x -v -c -o -A -B -C -m` |
+| `{prefix}/<conversation>/.grep/PATTERN` | the same for every output of the conversation, newest first; `-l` first: their names only |",
+        ..ViewType::TEXT
+    }, grep::render;
+
+    /// `.lines/<range>`: some lines.
+    Lines(range: LineRange) in
+    /// `.lines/`: its names are ranges of lines.
+    Lines = ViewType {
+        suffix: ".lines",
+        readme: "| `X.lines/400-450`, `X.lines/400+50`, `X.lines/-50` | lines 400 to 450; 50 lines from 400 on; the last 50 |",
+        ..ViewType::LINES
+    }, |range, subject, expired, out| lines::range(subject, *range, expired, out);
+
+    /// `.errors`: the lines that look like errors, with the lines around them.
+    Errors = ViewType {
+        suffix: ".errors",
+        shows: Shows::Lines,
+        readme: "| `X.errors` | the lines that look like errors and stack traces, in their context |",
+        ..ViewType::TEXT
+    }, errors::render;
+
+    /// `.terms`: the most telling words, with their counts.
+    Terms = ViewType {
+        suffix: ".terms",
+        readme: "| `X.terms` | the most telling words, with counts, if you do not know what to search for |",
+        ..ViewType::TEXT
+    }, terms::render;
+
+    /// `.wrap`: the whole, with long lines folded.
+    Wrap = ViewType {
+        suffix: ".wrap",
+        has_views: true,
+        is_of_views: true,
+        shows_beginning: true,
+        readme: "| `X.wrap` | all of it, lines of more than 400 characters folded |",
+        ..ViewType::TEXT
+    }, wrap::render;
+
+    /// `.shape`: the structure of JSON.
+    Shape = ViewType {
+        suffix: ".shape",
+        readme: "| `X.shape` | of JSON: paths, types, counts, samples |",
+        ..ViewType::TEXT
+    }, shape::render;
+
+    /// `.jq/<filter>`: the output of jq.
+    // Its beginning is never shown early: a filter may never end.
+    Jq(filter: Filter) in
+    /// `.jq/`: its names are filters.
+    Jq = ViewType {
+        suffix: ".jq",
+        cost: RenderCost::Program,
+        has_views: true,
+        readme: "| `X.jq/FILTER` | of JSON: what `jq FILTER X` prints; `-r -c -s -n -S -m5` may come first |",
+        ..ViewType::TEXT
+    }, jq::render;
+
+    /// `.pages/<number>`: a part that a reader with a size gate can fetch.
+    Page(page: PageNumber) in
+    /// `.pages/`: its names are the numbers of pages, and it lists them.
+    Pages = ViewType {
+        suffix: ".pages",
+        cost: RenderCost::Constant,
+        readme: "| `X.pages/0001` ... | all of it in parts of at most 6 KB, for tools that cannot read more at once |",
+        ..ViewType::LINES
+    }, |page, subject, _, out| pages::render(subject, *page, out);
+
+    /// `.pretty`: JSON and JSON Lines, indented.
+    Pretty = ViewType {
+        suffix: ".pretty",
+        counts_masks: true,
+        has_views: true,
+        shows_beginning: true,
+        readme: "| `X.pretty`, `X.pretty.grep/PATTERN`, `X.pretty.lines/1-50` | JSON and JSON Lines, indented; the same views of that |",
+        ..ViewType::TEXT
+    }, pretty::render;
+
+    /// `.meta.json`: all that is known of the artifact.
+    Meta = ViewType {
+        suffix: ".meta.json",
+        readme: "| `X.meta.json` | all that is known: tool, arguments, exit code, type, digest |",
+        ..ViewType::FACTS
+    }, |subject, _, out| meta::render(subject, out);
+
+    /// `.ref.json`: its `ContextRef`.
+    Ref = ViewType {
+        suffix: ".ref.json",
+        readme: "| `X.ref.json` | the reference to `X` that a model can keep: id, kind, size, hint |",
+        ..ViewType::FACTS
+    }, |subject, _, out| reference::render(subject, out);
+
+    /// `.envelope.json`: a response in the common protocol of tools.
+    Envelope = ViewType {
+        suffix: ".envelope.json",
+        is_stand_in: true,
+        readme: "| `X.envelope.json` | for hosts: a tool response in JSON that stands in for `X` |",
+        ..ViewType::FACTS
+    }, envelope::render;
+
+    /// `.handle`: the stand-in for a host with the `tool_output` tool.
+    Handle = ViewType {
+        suffix: ".handle",
+        is_stand_in: true,
+        readme: "| `X.handle` | for hosts with a `tool_output` tool: how to ask it about `X` |",
+        ..ViewType::FACTS
+    }, |subject, _, out| handle::render(subject, out);
+
+    /// `.preview`: the stand-in for the message log.
+    Preview = ViewType {
+        suffix: ".preview",
+        needs_analysis: false,
+        is_stand_in: true,
+        readme: "| `X.preview` | for hosts: the start of `X`, and its path |",
+        ..ViewType::FACTS
+    }, |subject, _, out| preview::render(subject, out);
+}
+
+impl View {
+    /// Returns the word for this type of view in counts: `grep`, `meta`.
+    pub fn kind(&self) -> &'static str {
+        self.view_type().kind()
+    }
+
+    /// Returns true if it tells facts about the whole content, which has to be analysed first.
+    pub fn needs_analysis(&self) -> bool {
+        self.view_type().needs_analysis
+    }
+
+    /// Returns true if its text depends only on the bytes, so that it may be kept on disk.
+    pub fn may_be_cached(&self) -> bool {
+        !self.view_type().needs_analysis
+    }
+
+    /// Returns the work that rendering takes.
+    pub fn cost(&self) -> RenderCost {
+        self.view_type().cost
+    }
+
+    /// Returns true if it is made to be given to a model in place of the artifact.
+    pub fn is_stand_in(&self) -> bool {
+        self.view_type().is_stand_in
+    }
+
+    /// Returns true if the text that it prints has views in turn.
+    pub fn has_views(&self) -> bool {
+        self.view_type().has_views
+    }
+
+    /// Returns true if its beginning may be shown while the rest is being computed.
+    pub fn shows_beginning(&self) -> bool {
+        self.view_type().shows_beginning
+    }
+}
+
+impl Derived {
+    /// Returns its row of the catalog.
+    pub(super) fn view_type(&self) -> &'static ViewType {
+        match self {
+            Self::File(view) => view.view_type(),
+            Self::Dir(dir) => dir.view_type(),
+        }
+    }
+}
+
+/// Returns the suffixes that directories list beside an artifact, in the order of the catalog.
+pub fn listed() -> impl Iterator<Item = (&'static str, &'static Derived)> {
+    let rows = CATALOG.iter().map(|derived| (derived.view_type(), derived));
+    rows.filter(|(row, _)| row.is_listed).map(|(row, derived)| (row.suffix, derived))
+}
+
+#[cfg(test)]
+mod tests;

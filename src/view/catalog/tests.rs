@@ -1,0 +1,84 @@
+//! Follows each row of the catalog through all that is made from it.
+
+use std::ffi::OsStr;
+
+use crate::model::Root;
+use crate::view::Derived;
+use crate::view::View;
+use crate::view::ViewDir;
+use crate::view::catalog::CATALOG;
+use crate::view::ignore;
+use crate::view::listed;
+use crate::view::readings;
+use crate::view::readme;
+
+/// An argument that every directory of views takes: a pattern, a line, a filter, a page.
+const ARGUMENT: &str = "7777";
+
+#[test]
+fn each_name_parses_and_prints_back_to_itself() {
+    for derived in CATALOG {
+        let suffix = derived.view_type().suffix;
+        let name = format!("x.txt{suffix}");
+        let (stem, reading) = readings(OsStr::new(&name)).next().unwrap();
+        assert_eq!((stem, &reading.derived), (OsStr::new("x.txt"), derived), "{name}");
+        match derived {
+            Derived::File(view) => assert_eq!(view.to_string(), suffix),
+            Derived::Dir(dir) => {
+                let printed = dir.view(OsStr::new(ARGUMENT)).unwrap().to_string();
+                let argument = printed.strip_prefix(&format!("{suffix}/")).unwrap();
+                assert!(argument.starts_with(ARGUMENT), "{printed}");
+                let again = dir.child(OsStr::new(argument)).unwrap();
+                let Derived::File(view) = again.derived else { panic!("{printed}") };
+                assert_eq!(view.to_string(), printed);
+            }
+        }
+    }
+}
+
+#[test]
+fn each_view_is_explained_in_the_readme() {
+    let text = readme(&Root::All("/mnt/ctx".to_owned()));
+    for derived in CATALOG {
+        let end = if matches!(derived, Derived::Dir(_)) { "/" } else { "`" };
+        let name = format!("\n| `X{}{end}", derived.view_type().suffix);
+        assert!(text.contains(&name), "{name}");
+    }
+    assert!(text.len() < 4096, "{} bytes", text.len());
+}
+
+#[test]
+fn each_suffix_is_ignored_by_searches() {
+    let ignored = ignore();
+    for derived in CATALOG {
+        let end = if matches!(derived, Derived::Dir(_)) { "/" } else { "" };
+        let line = format!("*{}{end}", derived.view_type().suffix);
+        assert!(ignored.lines().any(|ignored| ignored == line), "{line}");
+    }
+}
+
+#[test]
+fn suffixes_and_kinds_are_unique() {
+    for (at, derived) in CATALOG.iter().enumerate() {
+        let row = derived.view_type();
+        for other in CATALOG[at + 1..].iter().map(Derived::view_type) {
+            assert!(!other.suffix.ends_with(row.suffix) && !row.suffix.ends_with(other.suffix));
+            assert_ne!(row.kind(), other.kind());
+        }
+    }
+}
+
+#[test]
+fn directories_list_three_views() {
+    let names: Vec<&str> = listed().map(|(suffix, _)| suffix).collect();
+    assert_eq!(names, [".summary", ".tail", ".grep"]);
+}
+
+#[test]
+fn kinds_are_words() {
+    let page = ViewDir::Pages.view(OsStr::new("0001")).unwrap();
+    assert_eq!(
+        [View::Summary, View::Meta, page].map(|view| view.kind()),
+        ["summary", "meta", "pages"]
+    );
+}

@@ -1,0 +1,197 @@
+//! The matches in many artifacts, put together in order.
+
+use std::io;
+use std::io::Write;
+
+use crate::view::grep::corpus::START;
+use crate::view::grep::corpus::Search;
+use crate::view::grep::corpus::matches::ArtifactMatches;
+use crate::view::grep::corpus::matches::ArtifactOutcome;
+use crate::view::grep::corpus::matches::SearchEnd;
+use crate::view::grep::corpus::worker::Worker;
+use crate::view::grep::page;
+use crate::view::grep::page::CutPoint;
+use crate::view::number::grouped;
+use crate::view::position::TextPosition;
+
+/// Most bytes of artifact names in one notice.
+const NAMES_BYTES: usize = 1000;
+
+/// The result so far. Without a limit it is written as it comes; with one, everything beyond the
+/// limit is dropped.
+pub(super) struct CorpusReport<'a> {
+    pub(super) search: &'a Search<'a>,
+    out: &'a mut (dyn Write + Send),
+    text: Vec<u8>,
+    cuts: Vec<CutPoint>,
+    full: bool,
+    /// True if the result holds any text.
+    begun: bool,
+    failed: Option<io::Error>,
+    pub(super) tally: SearchTotals,
+}
+
+/// Totals over all artifacts that were searched.
+#[derive(Default)]
+pub(super) struct SearchTotals {
+    /// Matching lines, or matching artifacts if the result lists artifacts.
+    pub(super) units: u64,
+    /// Artifacts with a match.
+    pub(super) artifacts: u64,
+    /// The first line that is shown only in windows, and the number of its artifact.
+    pub(super) windowed: Option<(usize, TextPosition)>,
+    /// The place where time ran out.
+    pub(super) stopped: Option<StopPoint>,
+    pub(super) binary: NameList,
+    pub(super) unreadable: NameList,
+    pub(super) out_of_memory: NameList,
+}
+
+/// A place where a search ended early.
+#[derive(Clone, Copy)]
+pub(super) struct StopPoint {
+    pub(super) artifact: usize,
+    pub(super) at: TextPosition,
+    /// Matching lines of that artifact before the place.
+    pub(super) shown: u64,
+}
+
+/// A list of artifacts: their number, and the first of their names.
+#[derive(Default)]
+pub(super) struct NameList {
+    count: u64,
+    shown: Vec<String>,
+}
+
+impl<'a> CorpusReport<'a> {
+    pub(super) fn new(search: &'a Search<'a>, out: &'a mut (dyn Write + Send)) -> Self {
+        Self {
+            search,
+            out,
+            text: Vec::new(),
+            cuts: Vec::new(),
+            full: false,
+            begun: false,
+            failed: None,
+            tally: SearchTotals::default(),
+        }
+    }
+
+    /// Returns true if the result takes no more text.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Adds the outcome of the artifact `number`, which must be the next one. Returns false if the
+    /// search is to stop.
+    pub(super) fn take(
+        &mut self,
+        worker: &mut Worker<'_>,
+        number: usize,
+        outcome: ArtifactOutcome,
+    ) -> bool {
+        let name = || self.search.text(number);
+        match outcome {
+            ArtifactOutcome::Gone => {}
+            ArtifactOutcome::Binary => self.tally.binary.push(name()),
+            ArtifactOutcome::Unreadable(error) => {
+                self.tally.unreadable.push(format!("{} ({error})", name()));
+            }
+            ArtifactOutcome::NotBegun => {
+                let at = self.search.options_of(Some(number)).from.unwrap_or(START);
+                self.tally.stopped = Some(StopPoint { artifact: number, at, shown: 0 });
+            }
+            ArtifactOutcome::Searched(matches) => self.add(number, &matches),
+            ArtifactOutcome::Later(content) => {
+                let gap = self.begun && self.search.has_context();
+                match worker.search_content(number, &*content, gap, &mut *self.out) {
+                    Ok(matches) => {
+                        self.begun |= matches.lines > 0;
+                        self.add(number, &matches);
+                    }
+                    Err(error) => self.failed = Some(error),
+                }
+            }
+        }
+        self.tally.stopped.is_none() && self.failed.is_none()
+    }
+
+    fn add(&mut self, number: usize, matches: &ArtifactMatches) {
+        if let Err(error) = self.add_text(number, matches) {
+            self.failed = Some(error);
+        }
+        self.tally.artifacts += u64::from(matches.lines > 0);
+        let lists = self.search.lists_artifacts();
+        self.tally.units += if lists { u64::from(matches.lines > 0) } else { matches.lines };
+        let windowed = matches.windowed.map(|at| (number, at));
+        self.tally.windowed = self.tally.windowed.or(windowed);
+        match matches.end {
+            SearchEnd::Whole => {}
+            SearchEnd::OutOfTime(at) => {
+                self.tally.stopped = Some(StopPoint { artifact: number, at, shown: matches.lines });
+            }
+            SearchEnd::OutOfMemory(line) => {
+                let name = self.search.text(number);
+                self.tally.out_of_memory.push(format!("{name} before line {}", grouped(line)));
+            }
+        }
+    }
+
+    fn add_text(&mut self, number: usize, matches: &ArtifactMatches) -> io::Result<()> {
+        let gap: &[u8] = if self.begun && self.search.has_context() { b"--\n" } else { b"" };
+        self.begun |= !matches.text.is_empty();
+        if self.full || matches.text.is_empty() {
+            return Ok(());
+        }
+        if self.search.is_endless() {
+            self.out.write_all(gap)?;
+            return self.out.write_all(&matches.text);
+        }
+        let (length, units) = (self.text.len(), self.tally.units);
+        self.cuts.push(CutPoint::before(number, length, units));
+        let inside = matches.cuts.iter().filter(|cut| cut.length() > 0);
+        self.cuts.extend(inside.map(|cut| cut.of(number, length + gap.len(), units)));
+        self.text.extend_from_slice(gap);
+        self.text.extend_from_slice(&matches.text);
+        self.full = self.text.len() > self.search.view_bytes();
+        Ok(())
+    }
+
+    /// Returns the place to cut a result of more than `budget` bytes.
+    pub(super) fn cut(&self, budget: usize) -> Option<CutPoint> {
+        if self.text.len() > budget { page::latest(&self.cuts, budget) } else { None }
+    }
+
+    /// Writes the rest of the result, up to `cut`.
+    pub(super) fn finish(mut self, cut: Option<CutPoint>) -> io::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let length = cut.map_or(self.text.len(), |cut| cut.length());
+        self.out.write_all(&self.text[..length])
+    }
+}
+
+impl NameList {
+    fn push(&mut self, name: String) {
+        self.count += 1;
+        let bytes: usize = self.shown.iter().map(String::len).sum();
+        if bytes + name.len() <= NAMES_BYTES && self.shown.len() as u64 == self.count - 1 {
+            self.shown.push(name);
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns `a, b and 3 more`.
+    pub(super) fn text(&self) -> String {
+        let shown = self.shown.join(", ");
+        match self.count - self.shown.len() as u64 {
+            0 => shown,
+            more if shown.is_empty() => format!("{more} with long names"),
+            more => format!("{shown} and {more} more"),
+        }
+    }
+}
