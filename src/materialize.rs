@@ -49,10 +49,10 @@ use crate::model::Errors;
 use crate::model::Sections;
 
 pub use crate::materialize::failure::ErrorLines;
-pub use crate::materialize::failure::Seen;
-pub use crate::materialize::plain::Marks;
-pub use crate::materialize::plain::Plain;
-pub use crate::materialize::plain::plain;
+pub use crate::materialize::failure::ErrorMatch;
+pub use crate::materialize::plain::Checkpoints;
+pub use crate::materialize::plain::PlainText;
+pub use crate::materialize::plain::strip_escapes;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
 /// Most memory that an analyzer holds. The largest parts are the shape of JSON, some 300 KB, and the
@@ -117,8 +117,8 @@ impl Analyzer {
     }
 
     /// Where the text of the log stands, as far as it has been seen.
-    pub fn marks(&self) -> Marks {
-        self.plainer.as_ref().map(|plainer| plainer.marks()).unwrap_or_default()
+    pub fn checkpoints(&self) -> Checkpoints {
+        self.plainer.as_ref().map(|plainer| plainer.checkpoints()).unwrap_or_default()
     }
 
     /// Goes on with the next bytes of the stream.

@@ -66,8 +66,8 @@ pub use stand_in::stand_in_always;
 use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Subject;
-use crate::redact::Shown;
-use crate::redact::Tally;
+use crate::redact::MaskCounter;
+use crate::redact::MaskCounts;
 
 /// One computed file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -276,7 +276,7 @@ impl Rendered {
     }
 
     /// The same, and before its notices what `shown` has counted.
-    fn redacted(self, shown: &Tally) -> Self {
+    fn redacted(self, shown: &MaskCounts) -> Self {
         match shown.notice() {
             Some(first) => Self { notice: Some(first + &self.notice.unwrap_or_default()), ..self },
             None => self,
@@ -311,9 +311,9 @@ pub fn render(
     if subject.redacts.is_empty() || counts_itself(view) {
         return render_unmarked(view, subject, expired, out);
     }
-    let mut shown = Shown::new(out, subject.redacts);
+    let mut shown = MaskCounter::new(out, subject.redacts);
     let rendered = render_unmarked(view, subject, expired, &mut shown)?;
-    Ok(rendered.redacted(&shown.tally()))
+    Ok(rendered.redacted(&shown.counts()))
 }
 
 fn render_unmarked(

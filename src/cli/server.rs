@@ -35,7 +35,7 @@ use crate::fs::Confinement;
 use crate::fs::Processes;
 use crate::fs::Redaction;
 use crate::fuse::mount;
-use crate::fuse::mount::How;
+use crate::fuse::mount::MountMethod;
 use crate::fuse::mount::MountError;
 use crate::fuse::mount::MountOptions;
 use crate::fuse::mount::MountState;
@@ -184,8 +184,8 @@ struct Place {
 
 impl Place {
     /// Has it watched. If that cannot be, the mount is taken back.
-    fn of(how: How, target: &Path) -> anyhow::Result<Self> {
-        let own = (!matches!(how, How::Inherited(_))).then(|| target.to_owned());
+    fn of(how: MountMethod, target: &Path) -> anyhow::Result<Self> {
+        let own = (!matches!(how, MountMethod::Inherited(_))).then(|| target.to_owned());
         match Watchdogs::start(target) {
             Ok(watchdogs) => Ok(Self { target: own, watchdogs }),
             Err(error) => {

@@ -18,13 +18,13 @@ use crate::fs::sync::Mutex;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::State;
+use crate::model::ArtifactState;
 use crate::store::Conversation;
 use crate::store::Held;
 use crate::store::Position;
 use crate::store::Stat;
 use crate::store::Time;
-use crate::store::said_of;
+use crate::store::provenance_of;
 
 /// Two changes of a file that are so far apart have two times on any disk: the coarsest keep whole
 /// seconds, and clocks of files go in steps.
@@ -65,10 +65,10 @@ impl Shared {
             return Ok(version);
         }
         let mut record = record_at(&file.writing(), &conversation, &basis.place.1, stat, None)?;
-        let lasts = record.state != State::Live && file.writing().is_at_rest();
+        let lasts = record.state != ArtifactState::Live && file.writing().is_at_rest();
         // Sealing brings what the attributes say into the record.
-        let said = file.reader().and_then(|file| Ok(said_of(&file)?));
-        record.said.update(&said.unwrap_or_default());
+        let provenance = file.reader().and_then(|file| Ok(provenance_of(&file)?));
+        record.provenance.update(&provenance.unwrap_or_default());
         let version = version_of(&basis.place, &record);
         if lasts {
             file.facts.keep(basis, version, now);
@@ -112,7 +112,7 @@ fn version_of(place: &(Component, RelPath), record: &Record) -> u64 {
     place.hash(&mut hasher);
     record.generation.hash(&mut hasher);
     record.incomplete().hash(&mut hasher);
-    serde_json::to_string(&record.said).unwrap_or_default().hash(&mut hasher);
+    serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
     hasher.finish()
 }
 
@@ -125,21 +125,21 @@ pub(crate) fn record_at(
     manifest: Option<&Held>,
 ) -> Result<Record> {
     let mut known = conversation.record(path)?;
-    if !writing.unsealed && known.as_ref().is_some_and(|record| record.state == State::Live) {
+    if !writing.unsealed && known.as_ref().is_some_and(|record| record.state == ArtifactState::Live) {
         let recovered = match manifest {
             Some(held) => conversation.recover_held(held, path),
             None => conversation.recover(path),
         };
         known = recovered?.or(known);
     }
-    let recorded = known.as_ref().map(|known| (known.generation, known.state == State::Live));
+    let recorded = known.as_ref().map(|known| (known.generation, known.state == ArtifactState::Live));
     let mut record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
     if writing.unsealed {
         record.generation = writing.generation(recorded);
-        record.state = State::Live;
+        record.state = ArtifactState::Live;
     }
     if let Some(why) = &writing.trouble {
-        record.state = State::Incomplete(why.clone());
+        record.state = ArtifactState::Incomplete(why.clone());
     }
     Ok(record)
 }

@@ -21,7 +21,7 @@ use crate::fs::node::Linked;
 use crate::fs::sync::Mutex;
 use crate::fs::sync::MutexGuard;
 use crate::materialize::Analyzer;
-use crate::materialize::Marks;
+use crate::materialize::Checkpoints;
 use crate::model::Analysis;
 use crate::store::Stat;
 use crate::store::Time;
@@ -235,8 +235,8 @@ impl FileNode {
     }
 
     /// Where the text of the log stands, as far as it has been analysed.
-    pub(crate) fn marks(&self) -> Marks {
-        self.tracker().analyzer.as_ref().map(|analyzer| analyzer.marks()).unwrap_or_default()
+    pub(crate) fn checkpoints(&self) -> Checkpoints {
+        self.tracker().analyzer.as_ref().map(|analyzer| analyzer.checkpoints()).unwrap_or_default()
     }
 
     /// Bytes that are analysed already.

@@ -18,10 +18,10 @@ use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Json;
 use crate::model::Record;
-use crate::model::Said;
+use crate::model::Provenance;
 use crate::redact::BLOCK;
 use crate::redact::Masked;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::redact::masks;
 use crate::redact::settled;
 use crate::store::Artifact;
@@ -34,15 +34,15 @@ const ARGS: &str = "user.ctx.args";
 #[derive(Debug, Clone)]
 pub struct Redaction {
     /// What they look like.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<SecretRules>,
     /// Whether they are masked in what is stored, too.
     pub stored: bool,
 }
 
 impl Redaction {
     /// What a writer said, without secrets.
-    pub fn hide_said(&self, said: &mut Said) {
-        said.args = said.args.take().map(|args| self.rules.mask_text(&args));
+    pub fn mask_arguments(&self, provenance: &mut Provenance) {
+        provenance.args = provenance.args.take().map(|args| self.rules.mask_text(&args));
     }
 
     /// What was found in an output, without secrets: keys of JSON may hold some.
@@ -69,7 +69,7 @@ impl Shared {
         analysis: &mut Arc<Analysis>,
     ) -> Option<Masked<'a>> {
         let redaction = self.options.redaction.as_ref()?;
-        redaction.hide_said(&mut record.said);
+        redaction.mask_arguments(&mut record.provenance);
         *analysis = Arc::new(redaction.hide_found(analysis));
         Some(Masked::new(content, &redaction.rules))
     }
@@ -111,7 +111,7 @@ impl Shared {
 }
 
 /// Masks the next block, while no byte can be written. Whether it was the last.
-fn redact_block(file: &FileNode, open: &Arc<File>, rules: &Rules) -> Result<bool> {
+fn redact_block(file: &FileNode, open: &Arc<File>, rules: &SecretRules) -> Result<bool> {
     let mut writing = file.writing();
     let content = Artifact::new(Arc::clone(open), stat_file(open)?.size);
     if writing.writers > 0 {

@@ -70,7 +70,7 @@ impl Shared {
         let mut record = self.conversation(&id)?.removed(&path)?.ok_or(FsError::Stale)?;
         let removal = record.removed.take().ok_or(FsError::Stale)?;
         if let Some(redaction) = &self.options.redaction {
-            redaction.hide_said(&mut record.said);
+            redaction.mask_arguments(&mut record.provenance);
         }
         let place = self.options.place(&id, &path);
         Ok(Body::of(view::removed(&record, &removal, &place).into_bytes()))
@@ -91,7 +91,7 @@ impl Shared {
             let Ok(path) = RelPath::below(Some(&folder), &file) else { continue };
             if let Some(record) = conversation.removed(&path)?
                 && call.is_none_or(|call| {
-                    record.said.call.as_ref().is_some_and(|said| call == &**said)
+                    record.provenance.call.as_ref().is_some_and(|said| call == &**said)
                 })
             {
                 return Ok(Some(Removed { conversation: id, path, record }));

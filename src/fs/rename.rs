@@ -24,8 +24,8 @@ use crate::message::MessageError;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
+use crate::model::Provenance;
+use crate::model::ArtifactState;
 use crate::store::Conversation;
 use crate::store::Held;
 use crate::store::this_process;
@@ -236,7 +236,7 @@ impl Shared {
         // What is recorded under the new name counts on from there.
         writing.noted = None;
         writing.lives = writing.lives.min(u64::from(writing.writers > 0));
-        writing.unsealed |= record.is_none_or(|record| record.state == State::Live);
+        writing.unsealed |= record.is_none_or(|record| record.state == ArtifactState::Live);
         let (unsealed, closed) = (writing.unsealed, writing.writers == 0);
         drop(writing);
         match (unsealed, closed) {
@@ -342,9 +342,9 @@ fn carried(
     let from = from.to_text();
     let unknown = over.filter(|_| records.is_empty()).map(|over| Record {
         path: from.clone(),
-        state: State::Live,
+        state: ArtifactState::Live,
         owner: this_process(),
-        said: Said::default(),
+        provenance: Provenance::default(),
         analysis: None,
         ..over.clone()
     });
@@ -359,7 +359,7 @@ fn carried(
 }
 
 fn gone(record: &Record) -> Record {
-    Record { state: State::Gone, analysis: None, ..record.clone() }
+    Record { state: ArtifactState::Gone, analysis: None, ..record.clone() }
 }
 
 fn set_link(node: &Node, link: Option<Link>) {

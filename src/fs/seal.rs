@@ -38,10 +38,10 @@ use crate::fs::sync::thread;
 use crate::fs::sync::thread::JoinHandle;
 use crate::model::Analysis;
 use crate::model::Record;
-use crate::model::State;
+use crate::model::ArtifactState;
 use crate::store::Lease;
 use crate::store::lease_is_free;
-use crate::store::said_of;
+use crate::store::provenance_of;
 use crate::store::this_process;
 
 /// How long the thread lets jobs gather once there is one: an output that is written at once is then
@@ -292,7 +292,7 @@ impl Shared {
             }
             writing.noted = Some(Noted { generation: record.generation, lives: writing.lives });
             let owner = this_process();
-            Some(Record { state: State::Live, owner, analysis: None, ..record })
+            Some(Record { state: ArtifactState::Live, owner, analysis: None, ..record })
         };
         self.record_as(node, live, |_| ())
     }
@@ -349,7 +349,7 @@ impl Shared {
         }
         let (past, _) = file.meet(&open)?;
         let analysis = self.try_analysis(node, &open)?;
-        let said = said_of(&open)?;
+        let provenance = provenance_of(&open)?;
         let whole = analysis.is_some();
         let tokens = analysis.as_ref().map(|found| (found.tokens, found.bytes));
         let mut tool = None;
@@ -364,11 +364,11 @@ impl Shared {
             if changed && !ending {
                 return None;
             }
-            if record.state == State::Live {
-                record.state = State::Sealed;
+            if record.state == ArtifactState::Live {
+                record.state = ArtifactState::Sealed;
             }
-            record.said.update(&said);
-            tool = record.said.tool_name();
+            record.provenance.update(&provenance);
+            tool = record.provenance.tool_name();
             Some(Record { owner: None, analysis: analysis.filter(|_| !changed), ..record })
         };
         self.record_as(node, change, Writing::sealed)?;
@@ -406,7 +406,7 @@ impl Shared {
         let change = |writing: &mut Writing, record: Record| {
             let unchanged = !writing.unsealed && writing.past() == past;
             let same = unchanged && record.size == analysis.bytes;
-            tool = record.said.tool_name();
+            tool = record.provenance.tool_name();
             same.then_some(Record { analysis: Some(analysis), ..record })
         };
         self.record_as(node, change, |_| ())?;

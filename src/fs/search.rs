@@ -23,9 +23,9 @@ use crate::fs::rendered::RenderedKey;
 use crate::fs::rendered::Source;
 use crate::fs::rendered::Version;
 use crate::fs::views::refused;
-use crate::materialize::Marks;
-use crate::materialize::Plain;
-use crate::materialize::plain;
+use crate::materialize::Checkpoints;
+use crate::materialize::PlainText;
+use crate::materialize::strip_escapes;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::model::Root;
@@ -211,7 +211,7 @@ impl Corpus for Outputs {
         let is_log = self.is_log(number);
         if count < buffer.len() {
             let text =
-                if is_log { plain(&buffer[..count]) } else { return Ok(Loaded::Whole(count)) };
+                if is_log { strip_escapes(&buffer[..count]) } else { return Ok(Loaded::Whole(count)) };
             buffer[..text.len()].copy_from_slice(&text);
             return Ok(Loaded::Whole(text.len()));
         }
@@ -220,7 +220,7 @@ impl Corpus for Outputs {
         if !is_log {
             return Ok(Loaded::Opened(Box::new(artifact)));
         }
-        let (marks, _) = Marks::of(&artifact, &|| false)?;
-        Ok(Loaded::Opened(Box::new(Plain::new(artifact, marks)?)))
+        let (checkpoints, _) = Checkpoints::of(&artifact, &|| false)?;
+        Ok(Loaded::Opened(Box::new(PlainText::new(artifact, checkpoints)?)))
     }
 }

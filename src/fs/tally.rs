@@ -169,14 +169,14 @@ impl Shared {
     pub(crate) fn count_output(&self, id: &Component, record: &Record) {
         let tokens = record.analysis.as_ref().map_or(record.size / 4, |found| found.tokens);
         let counts = Counts { stored: Amount::once(record.size, tokens), ..Counts::default() };
-        self.tally.add(id.clone(), record.said.tool_name().unwrap_or_default(), &counts);
+        self.tally.add(id.clone(), record.provenance.tool_name().unwrap_or_default(), &counts);
     }
 
     /// Counts `text`, which goes to the model in place of an output.
     pub(crate) fn count_handed(&self, id: &Component, record: &Record, text: &[u8]) {
         let handed = Amount::once(text.len() as u64, token_count(text));
         let counts = Counts { handed, ..Counts::default() };
-        self.tally.add(id.clone(), record.said.tool_name().unwrap_or_default(), &counts);
+        self.tally.add(id.clone(), record.provenance.tool_name().unwrap_or_default(), &counts);
     }
 
     /// Counts an output that somebody removed, and what was recorded of it.
@@ -185,7 +185,7 @@ impl Shared {
         let record = record.filter(|record| record.removed.is_none()).unwrap_or_default();
         let tokens = record.analysis.as_ref().map_or(bytes / 4, |found| found.tokens);
         let counts = Counts { deleted: Amount::once(bytes, tokens), ..Counts::default() };
-        self.tally.add(id.clone(), record.said.tool_name().unwrap_or_default(), &counts);
+        self.tally.add(id.clone(), record.provenance.tool_name().unwrap_or_default(), &counts);
     }
 
     /// Counts what was read of a view that is closed.

@@ -7,7 +7,7 @@ use crate::fs::Shared;
 use crate::fs::analysis::Found;
 use crate::fs::file::FileNode;
 use crate::fs::node::Node;
-use crate::materialize::Plain;
+use crate::materialize::PlainText;
 use crate::model::Analysis;
 use crate::model::Content as _;
 use crate::model::Errors;
@@ -26,7 +26,7 @@ impl Shared {
         log: &Artifact,
         found: &mut Found,
         expired: &dyn Fn() -> bool,
-    ) -> Result<Option<Plain<Artifact>>> {
+    ) -> Result<Option<PlainText<Artifact>>> {
         let bytes = found.analysis.bytes;
         if bytes == log.len() && !found.analysis.has_escapes() {
             return Ok(None);
@@ -36,7 +36,7 @@ impl Shared {
             file.analyse(log.file(), bytes, expired, &self.counters.bytes_analysed)?;
         }
         let log = Artifact::new(Arc::clone(log.file()), bytes);
-        let text = Plain::new(log, file.marks())?;
+        let text = PlainText::new(log, file.checkpoints())?;
         found.analysis = Arc::new(found.analysis.of_text());
         Ok(Some(text))
     }

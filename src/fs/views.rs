@@ -35,7 +35,7 @@ use crate::model::Subject;
 use crate::store::Artifact;
 use crate::store::CacheKey;
 use crate::store::Stat;
-use crate::store::said_of;
+use crate::store::provenance_of;
 use crate::store::stat_file;
 use crate::view;
 use crate::view::RenderError;
@@ -88,7 +88,7 @@ impl Shared {
             return Err(FsError::Stale);
         }
         let mut known = self.known(node, &seen.stat, &seen.reader, self.place(node)?)?;
-        own.tool.get_or_init(|| known.record.said.tool_name());
+        own.tool.get_or_init(|| known.record.provenance.tool_name());
         if !needs_analysis(view) {
             seen.key = self.key(seen.file, &seen.stat, &known.place, &known.limits, view);
         }
@@ -105,8 +105,8 @@ impl Shared {
 
     fn known(&self, node: &Node, stat: &Stat, reader: &File, place: Place) -> Result<Known> {
         let mut record = self.record(node, stat)?;
-        record.said.update(&said_of(reader)?);
-        let limits = self.options.limits.limits(record.said.tool_name().as_deref());
+        record.provenance.update(&provenance_of(reader)?);
+        let limits = self.options.limits.limits(record.provenance.tool_name().as_deref());
         Ok(Known { record, place, limits })
     }
 

@@ -18,12 +18,12 @@ use crate::fs::file::Writing;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::model::Record;
-use crate::model::Said;
+use crate::model::Provenance;
 use crate::store::attribute;
 use crate::store::attributes;
 use crate::store::parse_attribute;
 use crate::store::remove_attribute;
-use crate::store::said_of;
+use crate::store::provenance_of;
 use crate::store::set_attribute;
 
 /// Attributes of this name are understood; see `store::parse_attribute`.
@@ -37,7 +37,7 @@ impl ContextFs {
             return Err(FsError::Unsupported);
         }
         let ours = name.as_bytes().starts_with(OURS);
-        if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Said::default()) {
+        if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Provenance::default()) {
             return Err(FsError::Invalid("an attribute of this name or value is not known"));
         }
         let flags = XattrFlags::from_bits_retain(flags as u32);
@@ -101,9 +101,9 @@ impl Shared {
         if node.as_file().is_err() {
             return Ok(());
         }
-        let said = said_of(file)?;
+        let provenance = provenance_of(file)?;
         let change = |writing: &mut Writing, mut record: Record| {
-            record.said.update(&said);
+            record.provenance.update(&provenance);
             (!writing.unsealed).then_some(record)
         };
         self.record_as(node, change, |_| ())

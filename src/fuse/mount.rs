@@ -40,7 +40,7 @@ pub const FSTYPE: &str = "fuse.ctxfs";
 
 /// How a directory was mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum MountMethod {
     /// Somebody else mounted it and handed down this descriptor.
     Inherited(RawFd),
     /// By `mount(2)`, as root.
@@ -66,7 +66,7 @@ pub struct Mounted {
     /// The open `/dev/fuse`, close-on-exec.
     pub fd: OwnedFd,
     /// How it came to be.
-    pub how: How,
+    pub how: MountMethod,
     /// The directory, absolute and without links; as given where the descriptor was inherited.
     pub target: PathBuf,
 }
@@ -78,7 +78,7 @@ pub struct Mounted {
 pub fn mount(target: &Path, options: &MountOptions) -> Result<Mounted, MountError> {
     if let Some(number) = inherited::number(target) {
         let fd = inherited::take(number)?;
-        return Ok(Mounted { fd, how: How::Inherited(number), target: target.to_owned() });
+        return Ok(Mounted { fd, how: MountMethod::Inherited(number), target: target.to_owned() });
     }
     let target = table::resolve(target);
     heal(&target)?;
@@ -89,7 +89,7 @@ pub fn mount(target: &Path, options: &MountOptions) -> Result<Mounted, MountErro
 }
 
 /// Whether `target` is a descriptor handed down (`/dev/fd/N`) rather than a directory.
-pub fn is_inherited(target: &Path) -> bool {
+pub fn is_inherited_fd(target: &Path) -> bool {
     inherited::number(target).is_some()
 }
 
@@ -141,14 +141,14 @@ fn device_is_there() -> Result<(), MountError> {
 
 /// Root mounts by itself; where that is not allowed (a container, a closed device), and for
 /// everyone else, the helper is asked. If both fail, root hears of its own attempt.
-fn attach(target: &Path, options: &MountOptions) -> Result<(OwnedFd, How), MountError> {
+fn attach(target: &Path, options: &MountOptions) -> Result<(OwnedFd, MountMethod), MountError> {
     if !rustix::process::geteuid().is_root() {
-        return Ok((helper::mount(target, options)?, How::Helper));
+        return Ok((helper::mount(target, options)?, MountMethod::Helper));
     }
     match direct::mount(target, options) {
-        Ok(fd) => Ok((fd, How::Direct)),
+        Ok(fd) => Ok((fd, MountMethod::Direct)),
         Err(own) if own.may_differ_for_helper() => match helper::mount(target, options) {
-            Ok(fd) => Ok((fd, How::Helper)),
+            Ok(fd) => Ok((fd, MountMethod::Helper)),
             Err(_) => Err(own),
         },
         Err(own) => Err(own),

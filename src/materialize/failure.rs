@@ -24,7 +24,7 @@ use crate::model::ErrorLine;
 use crate::model::Errors;
 
 pub use crate::materialize::failure::each::ErrorLines;
-pub use crate::materialize::failure::each::Seen;
+pub use crate::materialize::failure::each::ErrorMatch;
 
 /// Bytes of a line that are looked at: the most that `ErrorLine::length` may say.
 const LINE_BYTES: usize = 4096;
@@ -45,7 +45,7 @@ struct Found {
     words: Words,
     likeness: Likeness,
     /// Those not yet taken by who wants them all.
-    each: Option<Vec<Seen>>,
+    each: Option<Vec<ErrorMatch>>,
 }
 
 impl Failures {
@@ -135,7 +135,7 @@ impl Found {
         let likeness = self.likeness.of(line.trim_ascii());
         self.shown.add(likeness, rank, at);
         if let Some(each) = &mut self.each {
-            each.push(Seen { at, place: prefilter::find(line, 0).unwrap_or(0), likeness });
+            each.push(ErrorMatch { at, place: prefilter::find(line, 0).unwrap_or(0), likeness });
         }
     }
 

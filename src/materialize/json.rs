@@ -17,9 +17,9 @@ mod shape;
 
 pub use events::Events;
 pub use events::Scalar;
-pub use reader::Reader;
+pub use reader::JsonReader;
 pub use scan::Scanner;
-pub use scan::Stop;
+pub use scan::ScanOutcome;
 
 use crate::materialize::json::shape::Shape;
 use crate::model::Json;
@@ -32,7 +32,7 @@ const EVIDENCE_TOKENS: u64 = 3;
 
 /// What a stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
     /// Nothing that looks like JSON.
     No,
     /// One value.
@@ -77,25 +77,25 @@ enum State {
     After {
         string: bool,
     },
-    Off(Kind),
+    Off(JsonKind),
 }
 
 impl Detector {
     /// What `length` bytes in `lines` lines are.
     pub(super) fn finish(&self, length: u64, lines: u64) -> Json {
         match self.kind(length, lines) {
-            Kind::No => Json::No,
-            Kind::Document => Json::Document {
+            JsonKind::No => Json::No,
+            JsonKind::Document => Json::Document {
                 shape: render::document(&self.events),
                 example: example::of(&self.events),
                 pretty_lines: self.pretty_lines(),
             },
-            Kind::Lines { documents } => Json::Lines {
+            JsonKind::Lines { documents } => Json::Lines {
                 documents,
                 shape: render::lines(&self.events, documents),
                 pretty_lines: self.pretty_lines(),
             },
-            Kind::Broken { offset, line } => Json::Broken { offset, line },
+            JsonKind::Broken { offset, line } => Json::Broken { offset, line },
         }
     }
 }
@@ -123,12 +123,12 @@ impl<E: Events> Detector<E> {
         matches!(self.state, State::Off(_))
     }
 
-    fn kind(&self, length: u64, lines: u64) -> Kind {
+    fn kind(&self, length: u64, lines: u64) -> JsonKind {
         match &self.state {
-            State::Before | State::Inside { string: true } => Kind::No,
-            State::Inside { string: false } => Kind::Broken { offset: length, line: lines },
-            State::After { .. } if self.documents == 1 => Kind::Document,
-            State::After { .. } => Kind::Lines { documents: self.documents },
+            State::Before | State::Inside { string: true } => JsonKind::No,
+            State::Inside { string: false } => JsonKind::Broken { offset: length, line: lines },
+            State::After { .. } if self.documents == 1 => JsonKind::Document,
+            State::After { .. } => JsonKind::Lines { documents: self.documents },
             State::Off(kind) => *kind,
         }
     }
@@ -143,9 +143,9 @@ impl<E: Events> Detector<E> {
         while at < bytes.len() {
             if let State::Inside { string } = self.state {
                 match self.scanner.push(&bytes[at..], &mut self.events) {
-                    Stop::More => return Ok(()),
-                    Stop::Wrong(more) => return Err(at + more),
-                    Stop::Done(more) => at += more,
+                    ScanOutcome::More => return Ok(()),
+                    ScanOutcome::Wrong(more) => return Err(at + more),
+                    ScanOutcome::Done(more) => at += more,
                 }
                 self.documents += 1;
                 self.newline_since = false;
@@ -195,7 +195,7 @@ impl<E: Events> Detector<E> {
         let evident = offset - self.start >= EVIDENCE_BYTES
             && self.scanner.tokens() >= EVIDENCE_TOKENS
             && !string;
-        self.state = State::Off(if evident { Kind::Broken { offset, line } } else { Kind::No });
+        self.state = State::Off(if evident { JsonKind::Broken { offset, line } } else { JsonKind::No });
         self.events.broken();
         self.scanner = Scanner::default();
     }

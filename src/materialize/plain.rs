@@ -6,15 +6,15 @@
 //! bytes is the same.
 
 mod content;
-mod marks;
+mod checkpoints;
 
 use std::mem;
 
 use anstream::adapter::StripBytes;
 
-pub use content::Plain;
-pub use marks::Marks;
-pub(super) use marks::Plainer;
+pub use content::PlainText;
+pub use checkpoints::Checkpoints;
+pub(super) use checkpoints::Plainer;
 
 /// Bytes of a line that wait for a carriage return. Of a longer line nothing is overwritten.
 const HELD: usize = 64 * 1024;
@@ -122,7 +122,7 @@ fn is_control(byte: u8) -> bool {
 }
 
 /// `bytes` without sequences, where they are all there is.
-pub fn plain(bytes: &[u8]) -> Vec<u8> {
+pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
     let (mut stripper, mut out) = (Stripper::default(), Vec::with_capacity(bytes.len()));
     stripper.push(bytes, &mut out);
     out.extend_from_slice(stripper.tail());

@@ -25,8 +25,8 @@ use crate::model::Content;
 use crate::model::Folder;
 use crate::model::Limits;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
+use crate::model::Provenance;
+use crate::model::ArtifactState;
 use crate::model::is_scratch;
 use crate::store::ArtifactWriter;
 use crate::store::Dir;
@@ -213,9 +213,9 @@ impl<'a> Output<'a> {
         tool: Option<String>,
         desk: &Desk<'_>,
     ) -> Result<RelPath, MessageError> {
-        let said = Said { call: Some(call.to_owned()), tool, ..Said::default() };
+        let provenance = Provenance { call: Some(call.to_owned()), tool, ..Provenance::default() };
         let folder = Folder::Tool;
-        let mut writer = ArtifactWriter::create_for_call(desk.conversation, folder, name, said)?;
+        let mut writer = ArtifactWriter::create_for_call(desk.conversation, folder, name, provenance)?;
         desk.host.store(&mut self.reader()?, &mut writer)?;
         writer.flush()?;
         let record = writer.seal()?;
@@ -246,5 +246,5 @@ fn may_go(path: &RelPath, desk: &Desk<'_>) -> bool {
     let recovered = conversation.recover(path).ok().flatten();
     let record = recovered.or_else(|| conversation.record(path).ok().flatten());
     let is_empty = || conversation.dir().stat_at(path).is_ok_and(|stat| stat.size == 0);
-    record.map_or_else(is_empty, |record| matches!(record.state, State::Incomplete(_)))
+    record.map_or_else(is_empty, |record| matches!(record.state, ArtifactState::Incomplete(_)))
 }

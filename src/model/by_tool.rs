@@ -6,7 +6,7 @@ use crate::model::Limits;
 ///
 /// The answer is the same each time it is asked: a view's bytes depend on it.
 pub trait LimitsByTool: Send + Sync + std::fmt::Debug {
-    /// The limits of the tool that `Said::tool_name` names; of any other, where that is unknown.
+    /// The limits of the tool that `Provenance::tool_name` names; of any other, where that is unknown.
     fn limits(&self, tool: Option<&str>) -> Limits;
 }
 

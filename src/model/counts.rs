@@ -44,7 +44,7 @@ pub struct Counts {
 
 /// What happened on a day with the outputs of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct DailyCounts {
     /// The day, UTC: `2026-01-13`.
     pub day: String,
     /// The tool, with its server; empty, where nobody said.
@@ -80,8 +80,8 @@ impl Sums {
     }
 
     /// Takes in what was counted.
-    pub fn add(&mut self, counted: &[Counted]) {
-        for Counted { day, tool, counts } in counted {
+    pub fn add(&mut self, counted: &[DailyCounts]) {
+        for DailyCounts { day, tool, counts } in counted {
             self.total += counts;
             *self.by_tool.entry(tool.clone()).or_default() += counts;
             *self.by_day.entry(day.clone()).or_default() += counts;
@@ -158,11 +158,11 @@ mod tests {
     #[test]
     fn what_did_not_happen_is_not_written() {
         let mut counted =
-            Counted { day: "2026-01-13".into(), tool: String::new(), counts: Counts::default() };
+            DailyCounts { day: "2026-01-13".into(), tool: String::new(), counts: Counts::default() };
         assert_eq!(serde_json::to_string(&counted).unwrap(), "{\"day\":\"2026-01-13\"}");
         counted.counts.views.insert("tail".into(), 2);
         counted.counts.expired = Amount::once(1, 1);
         let text = serde_json::to_string(&counted).unwrap();
-        assert_eq!(serde_json::from_str::<Counted>(&text).unwrap(), counted);
+        assert_eq!(serde_json::from_str::<DailyCounts>(&text).unwrap(), counted);
     }
 }

@@ -21,12 +21,12 @@ pub trait Filters: Send + Sync {
         feed: &Feed<'_>,
         expired: &dyn Fn() -> bool,
         take: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
-    ) -> io::Result<Ended>;
+    ) -> io::Result<FilterOutcome>;
 }
 
 /// How a filter ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum FilterOutcome {
     /// By itself, at the end of its input or before.
     Done,
     /// Its answers were enough.
@@ -53,7 +53,7 @@ impl Filters for NoFilters {
         _: &Feed<'_>,
         _: &dyn Fn() -> bool,
         _: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
-    ) -> io::Result<Ended> {
-        Ok(Ended::Unavailable)
+    ) -> io::Result<FilterOutcome> {
+        Ok(FilterOutcome::Unavailable)
     }
 }

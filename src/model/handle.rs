@@ -19,7 +19,7 @@ pub fn handle(record: &Record, conversation: &str, path: &str) -> String {
     let name = path.strip_prefix("artifacts/tool/").filter(|name| !name.contains('/'));
     let name = name.unwrap_or(path);
     let stem = name.rsplit_once('.').map(|(stem, _)| stem);
-    let call = record.said.call.as_deref();
+    let call = record.provenance.call.as_deref();
     let made_up = stem.filter(|stem| call == Some(*stem) && uuid::Uuid::try_parse(stem).is_ok());
     format!("{conversation}/{}", made_up.unwrap_or(name))
 }
@@ -54,7 +54,7 @@ fn split(text: &str, at: usize) -> Option<(Component, RelPath)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Said;
+    use crate::model::Provenance;
 
     const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
@@ -63,8 +63,8 @@ mod tests {
     }
 
     fn handle_of(call: Option<&str>, conversation: &str, path: &str) -> String {
-        let said = Said { call: call.map(str::to_owned), ..Said::default() };
-        handle(&Record { said, ..Record::default() }, conversation, path)
+        let provenance = Provenance { call: call.map(str::to_owned), ..Provenance::default() };
+        handle(&Record { provenance, ..Record::default() }, conversation, path)
     }
 
     #[test]

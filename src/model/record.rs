@@ -15,7 +15,7 @@ pub struct Record {
     pub generation: u64,
     /// Where it is in its life.
     #[serde(flatten)]
-    pub state: State,
+    pub state: ArtifactState,
     /// Bytes, when this was recorded.
     pub size: u64,
     /// Last modification when this was recorded, in nanoseconds since the epoch. Size and this
@@ -28,7 +28,7 @@ pub struct Record {
     pub owner: Option<Owner>,
     /// What its writer said of it.
     #[serde(flatten)]
-    pub said: Said,
+    pub provenance: Provenance,
     /// What analysis found; absent while it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
@@ -61,7 +61,7 @@ pub struct Owner {
 /// Where an artifact is in its life.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "why")]
-pub enum State {
+pub enum ArtifactState {
     /// A writer has it open, or had it open when it was last recorded.
     #[default]
     Live,
@@ -75,7 +75,7 @@ pub enum State {
 
 /// What the writer of an artifact said of it, by extended attributes or by options.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct Provenance {
     /// The id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
@@ -99,7 +99,7 @@ pub struct Said {
     pub mime: Option<String>,
 }
 
-impl Said {
+impl Provenance {
     /// `server/tool`, or the tool alone.
     pub fn tool_name(&self) -> Option<String> {
         match (&self.server, &self.tool) {
@@ -130,7 +130,7 @@ impl Record {
     pub fn call(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-        self.said.call.as_deref().unwrap_or(stem)
+        self.provenance.call.as_deref().unwrap_or(stem)
     }
 
     /// The tokens of its content; of what was not analysed, a fourth of its bytes.
@@ -141,8 +141,8 @@ impl Record {
     /// Why the artifact may lack its end, where it may.
     pub fn incomplete(&self) -> Option<&str> {
         match &self.state {
-            State::Incomplete(why) => Some(why),
-            State::Live | State::Sealed | State::Gone => None,
+            ArtifactState::Incomplete(why) => Some(why),
+            ArtifactState::Live | ArtifactState::Sealed | ArtifactState::Gone => None,
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::redact::mask;
 
 /// Bytes of a block: so many that looking around it costs little.
@@ -42,7 +42,7 @@ impl Window {
     }
 
     /// The block, masked; `bytes` are those of the window, or fewer where the content has been cut.
-    pub(super) fn mask(&self, rules: &Rules, bytes: &[u8]) -> Vec<u8> {
+    pub(super) fn mask(&self, rules: &SecretRules, bytes: &[u8]) -> Vec<u8> {
         let block = self.inside(bytes);
         let from = self.first(bytes, block.start);
         let mut masked = bytes[block.clone()].to_vec();
@@ -82,7 +82,7 @@ impl Window {
 ///
 /// To be written before the next block is asked for: a mask may reach into that.
 pub fn masks<E>(
-    rules: &Rules,
+    rules: &SecretRules,
     number: u64,
     length: u64,
     read: impl FnOnce(u64, usize) -> Result<Vec<u8>, E>,

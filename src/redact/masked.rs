@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use crate::model::Content;
 use crate::model::read_pieces;
 use crate::redact::BLOCK;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::redact::block::Window;
 
 /// `content`, masked: as long, and the same bytes but for the secrets.
@@ -17,13 +17,13 @@ use crate::redact::block::Window;
 /// read; the last one is kept.
 pub struct Masked<'a> {
     content: &'a dyn Content,
-    rules: &'a Rules,
+    rules: &'a SecretRules,
     last: Mutex<Option<(u64, Arc<Vec<u8>>)>>,
 }
 
 impl<'a> Masked<'a> {
     /// Reads nothing yet.
-    pub fn new(content: &'a dyn Content, rules: &'a Rules) -> Self {
+    pub fn new(content: &'a dyn Content, rules: &'a SecretRules) -> Self {
         Self { content, rules, last: Mutex::default() }
     }
 

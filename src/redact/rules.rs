@@ -14,7 +14,7 @@ use regex_automata::util::syntax;
 use crate::redact::block::REACH;
 use crate::redact::mask;
 use crate::redact::sets::Check;
-use crate::redact::sets::Set;
+use crate::redact::sets::PatternSet;
 
 /// Memory of the compiled patterns.
 const PATTERN_BYTES: usize = 10 << 20;
@@ -60,7 +60,7 @@ impl RuleError {
 }
 
 /// What secrets look like.
-pub struct Rules {
+pub struct SecretRules {
     regex: meta::Regex,
     patterns: Vec<Known>,
     names: Vec<String>,
@@ -80,9 +80,9 @@ pub(super) struct Secret<'a> {
     pub(super) range: Range<usize>,
 }
 
-impl Rules {
+impl SecretRules {
     /// The patterns of `sets`, and `own` ones before them.
-    pub fn new(sets: &[&Set], own: &[Rule]) -> Result<Self, RuleError> {
+    pub fn new(sets: &[&PatternSet], own: &[Rule]) -> Result<Self, RuleError> {
         for (number, rule) in own.iter().enumerate() {
             check(number, rule)?;
         }
@@ -179,9 +179,9 @@ impl Rules {
     }
 }
 
-impl std::fmt::Debug for Rules {
+impl std::fmt::Debug for SecretRules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rules").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("SecretRules").field("names", &self.names).finish_non_exhaustive()
     }
 }
 

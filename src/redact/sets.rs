@@ -8,7 +8,7 @@
 
 /// Some patterns under one name, as `redact.sets` has it.
 #[derive(Debug)]
-pub struct Set {
+pub struct PatternSet {
     /// Its name.
     pub name: &'static str,
     /// What it finds.
@@ -65,8 +65,8 @@ macro_rules! assigned {
 }
 
 /// Every set, in the order in which they are asked.
-pub const SETS: &[Set] = &[
-    Set {
+pub const SETS: &[PatternSet] = &[
+    PatternSet {
         name: "private-key",
         about: "private keys in PEM and PGP armour, whole",
         patterns: &[Pattern {
@@ -75,7 +75,7 @@ pub const SETS: &[Set] = &[
             check: Check::Key,
         }],
     },
-    Set {
+    PatternSet {
         name: "aws",
         about: "Amazon Web Services: access key ids, secret keys, session tokens",
         patterns: &[
@@ -89,7 +89,7 @@ pub const SETS: &[Set] = &[
             assigned!("aws-session", "(?i:session_?token)", "([A-Za-z0-9/+=]{100,})", None),
         ],
     },
-    Set {
+    PatternSet {
         name: "github",
         about: "GitHub: personal, OAuth, app and refresh tokens",
         patterns: &[
@@ -97,17 +97,17 @@ pub const SETS: &[Set] = &[
             token!("github-token", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b"),
         ],
     },
-    Set {
+    PatternSet {
         name: "gitlab",
         about: "GitLab: personal, deploy, runner, trigger and job tokens",
         patterns: &[token!("gitlab-token", r"gl(?:pat|dt|rt|ptt|cbt|soat|ft)-[A-Za-z0-9_-]{20,}")],
     },
-    Set {
+    PatternSet {
         name: "anthropic",
         about: "Anthropic: API, admin and OAuth keys",
         patterns: &[token!("anthropic-key", r"sk-ant-[a-z]{3,10}[0-9]{2}-[A-Za-z0-9_-]{40,}")],
     },
-    Set {
+    PatternSet {
         name: "openai",
         about: "OpenAI: project, service account, admin and older keys",
         patterns: &[
@@ -115,7 +115,7 @@ pub const SETS: &[Set] = &[
             token!("openai-key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}\b"),
         ],
     },
-    Set {
+    PatternSet {
         name: "slack",
         about: "Slack: bot, user, app and refresh tokens, webhook addresses",
         patterns: &[
@@ -128,7 +128,7 @@ pub const SETS: &[Set] = &[
             },
         ],
     },
-    Set {
+    PatternSet {
         name: "google",
         about: "Google: API keys, OAuth access tokens and client secrets",
         patterns: &[
@@ -137,7 +137,7 @@ pub const SETS: &[Set] = &[
             token!("google-secret", r"GOCSPX-[A-Za-z0-9_-]{28}"),
         ],
     },
-    Set {
+    PatternSet {
         name: "stripe",
         about: "Stripe: secret and restricted keys, signing secrets",
         patterns: &[
@@ -145,22 +145,22 @@ pub const SETS: &[Set] = &[
             token!("stripe-secret", "whsec_[A-Za-z0-9+/=]{32,}"),
         ],
     },
-    Set {
+    PatternSet {
         name: "npm",
         about: "npm access tokens",
         patterns: &[token!("npm-token", r"npm_[A-Za-z0-9]{36}\b")],
     },
-    Set {
+    PatternSet {
         name: "pypi",
         about: "PyPI upload tokens",
         patterns: &[token!("pypi-token", "pypi-AgE[A-Za-z0-9_-]{50,}")],
     },
-    Set {
+    PatternSet {
         name: "huggingface",
         about: "Hugging Face access tokens",
         patterns: &[token!("huggingface-token", r"hf_[A-Za-z0-9]{34}\b")],
     },
-    Set {
+    PatternSet {
         name: "jwt",
         about: "JSON Web Tokens that are signed",
         patterns: &[token!(
@@ -168,7 +168,7 @@ pub const SETS: &[Set] = &[
             r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,}"
         )],
     },
-    Set {
+    PatternSet {
         name: "bearer",
         about: "what follows `Authorization: Bearer`, `Basic` or `Token`, and `Bearer` elsewhere",
         patterns: &[
@@ -185,7 +185,7 @@ pub const SETS: &[Set] = &[
             },
         ],
     },
-    Set {
+    PatternSet {
         name: "url-password",
         about: "the password in `scheme://user:password@host`",
         patterns: &[Pattern {
@@ -194,7 +194,7 @@ pub const SETS: &[Set] = &[
             check: Check::Literal,
         }],
     },
-    Set {
+    PatternSet {
         name: "generic",
         about: "a value of letters and digits given to a name such as `password`, `api_key`, `secret` or `token`",
         patterns: &[assigned!(

@@ -19,9 +19,9 @@ const OTHER: &str = "other";
 /// How many masks there are, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Tally(BTreeMap<String, u64>);
+pub struct MaskCounts(BTreeMap<String, u64>);
 
-impl Tally {
+impl MaskCounts {
     /// Of the masks in `text` that have one of `names`.
     pub fn of(text: &str, names: &[String]) -> Self {
         let mut tally = Self::default();
@@ -80,29 +80,29 @@ fn named<'a>(rest: &[u8], names: &'a [String]) -> Option<&'a str> {
 }
 
 /// Passes text on, and counts the masks in it.
-pub struct Shown<'a, W: Write + ?Sized> {
+pub struct MaskCounter<'a, W: Write + ?Sized> {
     out: &'a mut W,
     names: &'a [String],
     /// The end of what was passed on: a mask may begin in it.
     held: Vec<u8>,
-    tally: Tally,
+    tally: MaskCounts,
 }
 
-impl<'a, W: Write + ?Sized> Shown<'a, W> {
+impl<'a, W: Write + ?Sized> MaskCounter<'a, W> {
     /// Counts masks of these `names`.
     pub fn new(out: &'a mut W, names: &'a [String]) -> Self {
-        Self { out, names, held: Vec::new(), tally: Tally::default() }
+        Self { out, names, held: Vec::new(), tally: MaskCounts::default() }
     }
 
     /// What was counted.
-    pub fn tally(mut self) -> Tally {
+    pub fn counts(mut self) -> MaskCounts {
         let length = self.held.len();
         self.tally.count(&self.held, length, self.names);
         self.tally
     }
 }
 
-impl<W: Write + ?Sized> Write for Shown<'_, W> {
+impl<W: Write + ?Sized> Write for MaskCounter<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.out.write(bytes)?;
         self.held.extend_from_slice(&bytes[..count]);
@@ -117,9 +117,9 @@ impl<W: Write + ?Sized> Write for Shown<'_, W> {
     }
 }
 
-impl<W: Write + ?Sized> std::fmt::Debug for Shown<'_, W> {
+impl<W: Write + ?Sized> std::fmt::Debug for MaskCounter<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shown").field("tally", &self.tally).finish_non_exhaustive()
+        f.debug_struct("MaskCounter").field("tally", &self.tally).finish_non_exhaustive()
     }
 }
 
@@ -135,19 +135,19 @@ mod tests {
     fn what_is_shown_is_counted() {
         let text =
             "x [redacted:aws-key]** [redacted:jwt][redacted:aws-key] [redacted:else] [redacted";
-        let tally = Tally::of(text, &names());
+        let tally = MaskCounts::of(text, &names());
         assert_eq!(tally.text(), "3 secrets (aws-key 2, jwt 1)");
         assert_eq!(tally.notice().unwrap(), "# 3 secrets are redacted (aws-key 2, jwt 1)\n");
-        let one = Tally::of("[redacted:jwt]", &names());
+        let one = MaskCounts::of("[redacted:jwt]", &names());
         assert_eq!(one.notice().unwrap(), "# 1 secret is redacted (jwt 1)\n");
-        assert_eq!(Tally::of("[redact]* and [redacted]", &names()).text(), "2 secrets (other 2)");
-        assert_eq!(Tally::of("nothing [red]", &names()).notice(), None);
+        assert_eq!(MaskCounts::of("[redact]* and [redacted]", &names()).text(), "2 secrets (other 2)");
+        assert_eq!(MaskCounts::of("nothing [red]", &names()).notice(), None);
     }
 
     #[test]
     fn many_names_are_summed_up() {
         let text = "[redacted:a][redacted:b][redacted:c][redacted:d][redacted:jwt]";
-        assert_eq!(Tally::of(text, &names()).text(), "5 secrets (a 1, b 1, c 1, d 1, 1 more)");
+        assert_eq!(MaskCounts::of(text, &names()).text(), "5 secrets (a 1, b 1, c 1, d 1, 1 more)");
     }
 
     #[test]
@@ -155,12 +155,12 @@ mod tests {
         let text = "a [redacted:jwt]*** b [redact]**** c [redacted:aws-key]".repeat(9);
         for step in 1..70 {
             let (mut out, names) = (Vec::new(), names());
-            let mut shown = Shown::new(&mut out, &names);
+            let mut shown = MaskCounter::new(&mut out, &names);
             for piece in text.as_bytes().chunks(step) {
                 shown.write_all(piece).unwrap();
             }
             let want = "27 secrets (aws-key 9, jwt 9, other 9)";
-            assert_eq!(shown.tally().text(), want, "{step}");
+            assert_eq!(shown.counts().text(), want, "{step}");
             assert_eq!(out, text.as_bytes());
         }
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::io::Write;
 
 use crate::redact::BLOCK;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::redact::block::REACH;
 use crate::redact::block::Window;
 
@@ -12,8 +12,8 @@ use crate::redact::block::Window;
 ///
 /// Holds back what may be part of a secret, a block and what has to be seen around it, some 300 KiB:
 /// `finish` writes it, and flushing does not.
-pub struct Stream<'a, W> {
-    rules: &'a Rules,
+pub struct MaskingWriter<'a, W> {
+    rules: &'a SecretRules,
     out: W,
     /// The bytes from `offset` on: what comes next, and what has to be known before it.
     held: Vec<u8>,
@@ -22,9 +22,9 @@ pub struct Stream<'a, W> {
     number: u64,
 }
 
-impl<'a, W: Write> Stream<'a, W> {
+impl<'a, W: Write> MaskingWriter<'a, W> {
     /// Has seen nothing yet.
-    pub fn new(rules: &'a Rules, out: W) -> Self {
+    pub fn new(rules: &'a SecretRules, out: W) -> Self {
         Self { rules, out, held: Vec::new(), offset: 0, number: 0 }
     }
 
@@ -56,7 +56,7 @@ impl<'a, W: Write> Stream<'a, W> {
     }
 }
 
-impl<W: Write> Write for Stream<'_, W> {
+impl<W: Write> Write for MaskingWriter<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.held.extend_from_slice(bytes);
         while self.seen() >= (self.number + 1) * BLOCK + REACH as u64 {
@@ -70,9 +70,9 @@ impl<W: Write> Write for Stream<'_, W> {
     }
 }
 
-impl<W> std::fmt::Debug for Stream<'_, W> {
+impl<W> std::fmt::Debug for MaskingWriter<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stream").field("offset", &self.offset).finish_non_exhaustive()
+        f.debug_struct("MaskingWriter").field("offset", &self.offset).finish_non_exhaustive()
     }
 }
 
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn the_stream_is_what_a_reader_of_all_sees() {
-        let rules = Rules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
+        let rules = SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
         let mut bytes = vec![b'.'; 3 * BLOCK as usize + 77];
         for at in [0, BLOCK as usize - 9, 2 * BLOCK as usize, bytes.len() - KEY.len()] {
             bytes[at..at + KEY.len()].copy_from_slice(KEY.as_bytes());
         }
         for step in [1000, 300_000, bytes.len()] {
             let mut out = Vec::new();
-            let mut stream = Stream::new(&rules, &mut out);
+            let mut stream = MaskingWriter::new(&rules, &mut out);
             for piece in bytes.chunks(step) {
                 stream.write_all(piece).unwrap();
                 assert!(stream.held.len() as u64 <= BLOCK + 2 * REACH as u64 + 5000 + step as u64);

@@ -10,8 +10,8 @@ use rustix::fs::OFlags;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
+use crate::model::Provenance;
+use crate::model::ArtifactState;
 use crate::store::artifacts::Artifacts;
 use crate::store::artifacts::Used;
 use crate::store::attributes;
@@ -91,7 +91,7 @@ impl Conversation {
     /// As [`Self::forget`], for who holds the manifest.
     pub fn forget_held(&self, held: &Held, path: &RelPath) -> Result<Option<Record>, StoreError> {
         let Some(record) = self.last_record(path)? else { return Ok(None) };
-        let gone = Record { state: State::Gone, analysis: None, removed: None, ..record.clone() };
+        let gone = Record { state: ArtifactState::Gone, analysis: None, removed: None, ..record.clone() };
         self.add(held, slice::from_ref(&gone))?;
         Ok(Some(record))
     }
@@ -118,7 +118,7 @@ impl Conversation {
     pub fn record_for(&self, path: &RelPath, stat: &Stat) -> Result<Record, StoreError> {
         Ok(self
             .record(path)?
-            .unwrap_or_else(|| Record { said: self.said(path), ..Self::fresh_record(path, stat) }))
+            .unwrap_or_else(|| Record { provenance: self.provenance(path), ..Self::fresh_record(path, stat) }))
     }
 
     /// A first record of the file at `path`: sealed, of the first generation, not analysed.
@@ -126,12 +126,12 @@ impl Conversation {
         Record {
             path: path.to_text(),
             generation: 1,
-            state: State::Sealed,
+            state: ArtifactState::Sealed,
             size: stat.size,
             modified: stat.mtime.as_nanos(),
             created: stat.created().as_millis(),
             owner: None,
-            said: Said::default(),
+            provenance: Provenance::default(),
             analysis: None,
             removed: None,
         }
@@ -241,7 +241,7 @@ impl Conversation {
     }
 
     fn incomplete(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        let Some(record) = self.record(path)?.filter(|record| record.state == State::Live) else {
+        let Some(record) = self.record(path)?.filter(|record| record.state == ArtifactState::Live) else {
             return Ok(None);
         };
         let incomplete = self.incomplete_of(path, record);
@@ -262,7 +262,7 @@ impl Conversation {
         }
         let stat = stat::stat_file(&file)?;
         Ok(Some(Record {
-            state: State::Incomplete(DIED.to_owned()),
+            state: ArtifactState::Incomplete(DIED.to_owned()),
             size: stat.size,
             modified: stat.mtime.as_nanos(),
             owner: None,
@@ -273,15 +273,15 @@ impl Conversation {
 
     /// Whether the file at `path` is the output of `call`, as its record or its attributes say.
     pub fn is_output_of(&self, path: &RelPath, call: &OsStr) -> Result<bool, StoreError> {
-        let is = |said: Said| said.call.is_some_and(|said| call == &*said);
-        let recorded = self.record(path)?.is_some_and(|record| is(record.said));
-        Ok(recorded || is(self.said(path)))
+        let is = |provenance: Provenance| provenance.call.is_some_and(|said| call == &*said);
+        let recorded = self.record(path)?.is_some_and(|record| is(record.provenance));
+        Ok(recorded || is(self.provenance(path)))
     }
 
     /// What the attributes of a file say; nothing, where it cannot be read.
-    fn said(&self, path: &RelPath) -> Said {
+    fn provenance(&self, path: &RelPath) -> Provenance {
         let file = self.dir.open_file_at(path, OFlags::RDONLY);
-        file.and_then(|file| attributes::said_of(&file)).unwrap_or_default()
+        file.and_then(|file| attributes::provenance_of(&file)).unwrap_or_default()
     }
 
     /// What happened to the file at `path`.

@@ -17,7 +17,7 @@ const DIGITS: usize = 32;
 ///
 /// The id itself, where it can be a name: one component, not reserved, not scratch, not too long.
 /// Otherwise `call-` and a digest of the id, the same for the same id; its writer keeps the id in
-/// `Said::call`.
+/// `Provenance::call`.
 pub fn call_stem(call: &str) -> Component {
     Component::new(call).ok().filter(is_usable).unwrap_or_else(|| hashed(call))
 }

@@ -18,7 +18,7 @@ use crate::model::Counts;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Removal;
-use crate::model::State;
+use crate::model::ArtifactState;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
@@ -140,7 +140,7 @@ impl Conversation {
     fn count_removed(&self, records: &[Record]) -> Result<(), StoreError> {
         let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
         for record in records {
-            let of_tool = counts.entry(record.said.tool_name().unwrap_or_default()).or_default();
+            let of_tool = counts.entry(record.provenance.tool_name().unwrap_or_default()).or_default();
             of_tool.expired += Amount::once(record.size, record.tokens());
         }
         let at = records.first().and_then(|record| record.removed.as_ref());
@@ -162,7 +162,7 @@ impl Conversation {
         }
         let record = self.record_for(&doomed.path, &stat)?;
         match lease::take(&file) {
-            Lease::Free if record.state != State::Live => {}
+            Lease::Free if record.state != ArtifactState::Live => {}
             Lease::Free | Lease::Held => return Ok(Err("it is being written")),
             Lease::Unknown => return Ok(Err("its disk cannot tell whether it is being written")),
         }

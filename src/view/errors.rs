@@ -12,7 +12,7 @@ mod trace;
 use std::io;
 use std::io::Write;
 
-use crate::materialize::Seen;
+use crate::materialize::ErrorMatch;
 use crate::model::Content;
 use crate::model::Subject;
 use crate::view::RenderError;
@@ -56,8 +56,8 @@ pub(super) fn render(
 }
 
 /// The first error line of each kind, with those above that it belongs to.
-fn first_of_each<'c>(content: &dyn Content, census: &'c Census) -> io::Result<Vec<&'c Seen>> {
-    let mut chosen: Vec<&Seen> = Vec::new();
+fn first_of_each<'c>(content: &dyn Content, census: &'c Census) -> io::Result<Vec<&'c ErrorMatch>> {
+    let mut chosen: Vec<&ErrorMatch> = Vec::new();
     for (at, seen) in census.kept.iter().enumerate() {
         if census.begins(seen).is_none() {
             continue;

@@ -19,7 +19,7 @@ use std::io::Write;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::model::Ended;
+use crate::model::FilterOutcome;
 use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::Filter;
@@ -72,7 +72,7 @@ pub(super) fn render(
     })?;
     let notices = Notices { filter, subject, ended: &ended, read: read.into_inner() };
     let notice = finish(&notices, results)?;
-    Ok(Rendered { notice, whole: ended != Ended::OutOfTime })
+    Ok(Rendered { notice, whole: ended != FilterOutcome::OutOfTime })
 }
 
 /// Writes what fits, and returns what is to be said.

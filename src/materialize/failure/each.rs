@@ -5,7 +5,7 @@ use crate::model::ErrorLine;
 
 /// An error line as it goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub struct ErrorMatch {
     /// Where it stands.
     pub at: ErrorLine,
     /// The byte of it, from 0, where that shows what makes it one.
@@ -27,13 +27,13 @@ impl ErrorLines {
     }
 
     /// Goes on with the next bytes; returns the error lines that ended in them.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<Seen> {
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<ErrorMatch> {
         self.0.push(bytes);
         self.take()
     }
 
     /// The stream has ended; returns its last line, if that has no newline and is an error.
-    pub fn end(&mut self) -> Vec<Seen> {
+    pub fn end(&mut self) -> Vec<ErrorMatch> {
         if !self.0.open.is_empty() {
             self.0.end_open();
         }
@@ -50,7 +50,7 @@ impl ErrorLines {
         self.0.found.words.best()
     }
 
-    fn take(&mut self) -> Vec<Seen> {
+    fn take(&mut self) -> Vec<ErrorMatch> {
         self.0.found.each.replace(Vec::new()).unwrap_or_default()
     }
 }

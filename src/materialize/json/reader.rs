@@ -2,12 +2,12 @@
 
 use crate::materialize::json::Detector;
 use crate::materialize::json::Events;
-use crate::materialize::json::Kind;
+use crate::materialize::json::JsonKind;
 use crate::materialize::text::Text;
 
 /// Follows a stream as long as it is JSON, and tells what it reads.
 #[derive(Debug, Default)]
-pub struct Reader<E> {
+pub struct JsonReader<E> {
     seen: u64,
     newlines: u64,
     ends_line: bool,
@@ -15,7 +15,7 @@ pub struct Reader<E> {
     detector: Detector<E>,
 }
 
-impl<E: Events> Reader<E> {
+impl<E: Events> JsonReader<E> {
     /// Goes on with the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.text.push(bytes);
@@ -31,7 +31,7 @@ impl<E: Events> Reader<E> {
     }
 
     /// What the bytes so far are, and what was told.
-    pub fn finish(self) -> (Kind, E) {
+    pub fn finish(self) -> (JsonKind, E) {
         let lines = self.newlines + u64::from(self.seen > 0 && !self.ends_line);
         (self.detector.kind(self.seen, lines), self.detector.events)
     }

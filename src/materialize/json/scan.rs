@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 1 << 20;
 
 /// Why the scanner stopped.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum ScanOutcome {
     /// The bytes are used up inside the value.
     More,
     /// The value ended; so many bytes belong to it.
@@ -114,7 +114,7 @@ impl Scanner {
     }
 
     /// Goes on with `bytes`, and tells `events` what it reads.
-    pub fn push<E: Events>(&mut self, bytes: &[u8], events: &mut E) -> Stop {
+    pub fn push<E: Events>(&mut self, bytes: &[u8], events: &mut E) -> ScanOutcome {
         let mut at = 0;
         while at < bytes.len() {
             let step = match self.state {
@@ -126,15 +126,15 @@ impl Scanner {
                 _ => self.structure(bytes, at, events),
             };
             let Some(step) = step else {
-                return Stop::Wrong(at);
+                return ScanOutcome::Wrong(at);
             };
             at += step;
             if self.state == State::CommaOrEnd && self.nesting.is_empty() {
                 self.state = State::Value;
-                return Stop::Done(at);
+                return ScanOutcome::Done(at);
             }
         }
-        Stop::More
+        ScanOutcome::More
     }
 
     /// One byte between strings, numbers and words, or a run of white space.

@@ -7,7 +7,7 @@ use crate::model::Content as _;
 
 #[track_caller]
 fn shows(log: &[u8], text: &[u8]) {
-    assert_eq!(plain(log).as_bstr(), text.as_bstr());
+    assert_eq!(strip_escapes(log).as_bstr(), text.as_bstr());
 }
 
 #[test]
@@ -81,7 +81,7 @@ proptest! {
             prop_assert!(stripper.held.len() <= HELD);
         }
         out.extend_from_slice(stripper.tail());
-        prop_assert_eq!(&out, &plain(&log));
+        prop_assert_eq!(&out, &strip_escapes(&log));
         let lines = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count();
         prop_assert_eq!(lines(&out), lines(&log));
         prop_assert!(out.len() <= log.len());
@@ -95,19 +95,19 @@ proptest! {
         size in 1..200_000_usize,
     ) {
         let log = pieces.concat().repeat(repeat);
-        let text = plain(&log);
-        let (marks, read) = Marks::of(&log, &|| false).unwrap();
+        let text = strip_escapes(&log);
+        let (checkpoints, read) = Checkpoints::of(&log, &|| false).unwrap();
         prop_assert_eq!(read, log.len() as u64);
-        let content = Plain::new(&log, marks.clone()).unwrap();
+        let content = PlainText::new(&log, checkpoints.clone()).unwrap();
         prop_assert_eq!(content.len(), text.len() as u64);
         let offset = (text.len() as f64 * at) as usize;
         let wanted = &text[offset..text.len().min(offset + size)];
         prop_assert_eq!(content.bytes(offset as u64, size).unwrap(), wanted);
         prop_assert_eq!(content.bytes(0, size).unwrap(), &text[..text.len().min(size)]);
-        // The same marks serve a log that was shorter.
+        // The same checkpoints serve a log that was shorter.
         let shorter = log[..(log.len() as f64 * at) as usize].to_vec();
-        let content = Plain::new(&shorter, marks).unwrap();
-        prop_assert_eq!(content.bytes(0, usize::MAX).unwrap(), plain(&shorter));
+        let content = PlainText::new(&shorter, checkpoints).unwrap();
+        prop_assert_eq!(content.bytes(0, usize::MAX).unwrap(), strip_escapes(&shorter));
     }
 }
 
@@ -121,11 +121,11 @@ fn marks_are_bounded_and_lead_everywhere() {
         text.clear();
         plainer.push(line, &mut text);
     }
-    let marks = plainer.marks();
-    assert!(marks.len() > 2000 && marks.len() <= 4096, "{}", marks.len());
+    let checkpoints = plainer.checkpoints();
+    assert!(checkpoints.len() > 2000 && checkpoints.len() <= 4096, "{}", checkpoints.len());
     for at in [0, 1, 100_000, 190_000, u64::MAX] {
-        let mark = marks.before(at, u64::MAX);
-        assert_eq!(mark.plain / 19, mark.raw / line.len() as u64);
-        assert!(at.min(plainer.length()) - mark.plain < 200, "{at}: {}", mark.plain);
+        let checkpoint = checkpoints.before(at, u64::MAX);
+        assert_eq!(checkpoint.plain / 19, checkpoint.raw / line.len() as u64);
+        assert!(at.min(plainer.length()) - checkpoint.plain < 200, "{at}: {}", checkpoint.plain);
     }
 }

@@ -3,19 +3,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::redact::Rule;
 use crate::redact::SETS;
-use crate::redact::Set;
+use crate::redact::PatternSet;
 use crate::redact::block::REACH;
 
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 const MASK: &str = "[redacted:aws-key]**";
 
-fn all() -> Rules {
-    let sets: Vec<&Set> = SETS.iter().collect();
-    Rules::new(&sets, &[Rule { name: "mine".to_owned(), regex: "MINE-[a-z]{3,}".to_owned() }])
+fn all() -> SecretRules {
+    let sets: Vec<&PatternSet> = SETS.iter().collect();
+    SecretRules::new(&sets, &[Rule { name: "mine".to_owned(), regex: "MINE-[a-z]{3,}".to_owned() }])
         .unwrap()
 }
 
-fn whole(content: &[u8], rules: &Rules) -> Vec<u8> {
+fn whole(content: &[u8], rules: &SecretRules) -> Vec<u8> {
     Masked::new(&content, rules).bytes(0, content.len()).unwrap()
 }
 
@@ -101,7 +101,7 @@ fn secrets_across_blocks_are_seen_whole() {
 
 #[test]
 fn a_secret_as_long_as_is_promised_is_masked_wherever_it_stands() {
-    let rules = Rules::new(&[], &[Rule { name: "long".into(), regex: "<[a-z]+>".into() }]).unwrap();
+    let rules = SecretRules::new(&[], &[Rule { name: "long".into(), regex: "<[a-z]+>".into() }]).unwrap();
     let secret = format!("<{}>", "s".repeat(REACH - 2));
     for before in [0, BLOCK as usize - REACH, BLOCK as usize - 5000, BLOCK as usize] {
         let bytes = [".".repeat(before), secret.clone(), ".".repeat(300_000)].concat();

@@ -5,8 +5,8 @@ fn own(name: &str, regex: &str) -> Rule {
     Rule { name: name.to_owned(), regex: regex.to_owned() }
 }
 
-fn rules(own: &[Rule]) -> Rules {
-    Rules::new(&[], own).unwrap()
+fn rules(own: &[Rule]) -> SecretRules {
+    SecretRules::new(&[], own).unwrap()
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn lines_have_beginnings_and_ends() {
 #[test]
 fn rules_that_cannot_be() {
     let why = |name: &str, regex: &str| {
-        let error = Rules::new(&[], &[own("fine", "x"), own(name, regex)]).unwrap_err();
+        let error = SecretRules::new(&[], &[own("fine", "x"), own(name, regex)]).unwrap_err();
         assert_eq!(error.rule(), Some(1));
         error.to_string()
     };
@@ -57,8 +57,8 @@ fn a_pattern_that_matches_nothing_somewhere_ends() {
 
 #[test]
 fn all_sets_fit_into_one() {
-    let all: Vec<&Set> = SETS.iter().collect();
-    let rules = Rules::new(&all, &[own("mine", "MINE-[0-9]+")]).unwrap();
+    let all: Vec<&PatternSet> = SETS.iter().collect();
+    let rules = SecretRules::new(&all, &[own("mine", "MINE-[0-9]+")]).unwrap();
     let text = "MINE-1234567890123 postgres://app:correct-horse-battery@db";
     let want = "[redacted:mine]*** postgres://app:[redacted:url-password]@db";
     let want = want.replace("[redacted:url-password]", "[redacted]***********");

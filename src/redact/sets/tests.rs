@@ -3,12 +3,12 @@
 //! Samples are put together here so that nobody takes this file for a leak.
 
 use super::*;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 
 /// Whether the set finds exactly `secret` in `text`.
 fn finds(set: &str, text: &str, secret: &str) {
     let set = SETS.iter().find(|known| known.name == set).unwrap();
-    let rules = Rules::new(&[set], &[]).unwrap();
+    let rules = SecretRules::new(&[set], &[]).unwrap();
     let masked = rules.mask_text(text);
     let found: Vec<_> = rules.find(text.as_bytes(), 0).map(|found| found.range).collect();
     assert_eq!(found.len(), 1, "{text} -> {masked}");
@@ -19,7 +19,7 @@ fn finds(set: &str, text: &str, secret: &str) {
 
 fn misses(set: &str, text: &str) {
     let set = SETS.iter().find(|known| known.name == set).unwrap();
-    let rules = Rules::new(&[set], &[]).unwrap();
+    let rules = SecretRules::new(&[set], &[]).unwrap();
     assert_eq!(rules.mask_text(text), text);
 }
 

@@ -194,7 +194,7 @@ fn finish(file: &File, found: &Found) -> io::Result<()> {
     for (name, value) in &found.attributes {
         let set = attributes::set_attribute(file, name, value, XattrFlags::empty());
         match set.as_ref().map_err(Errno::from_io_error) {
-            // A disk that has none, or no room for it, as in `attributes::set_said`.
+            // A disk that has none, or no room for it, as in `attributes::set_provenance`.
             Ok(()) | Err(Some(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE)) => {}
             Err(_) => return set,
         }

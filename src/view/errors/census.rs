@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use crate::materialize::ErrorLines;
-use crate::materialize::Seen;
+use crate::materialize::ErrorMatch;
 use crate::model::Content;
 use crate::view::errors::trace;
 use crate::view::scan;
@@ -25,11 +25,11 @@ pub(super) struct Census {
     /// Words to search for them.
     pub(super) words: Vec<String>,
     /// All of them, where they are few; else those near the first of a kind. In order.
-    pub(super) kept: Vec<Seen>,
+    pub(super) kept: Vec<ErrorMatch>,
     /// The error lines of each kind: those that are alike.
     kinds: HashMap<u64, Kind>,
     /// Those after the last that was kept.
-    recent: VecDeque<Seen>,
+    recent: VecDeque<ErrorMatch>,
     /// The line up to which all are kept.
     near: u64,
     /// Byte and line where time ran out.
@@ -84,7 +84,7 @@ impl Census {
     }
 
     /// The kind of an error line, if it is the first of it.
-    pub(super) fn begins(&self, seen: &Seen) -> Option<Kind> {
+    pub(super) fn begins(&self, seen: &ErrorMatch) -> Option<Kind> {
         self.kinds.get(&seen.likeness).copied().filter(|kind| kind.first == seen.at.line)
     }
 
@@ -93,7 +93,7 @@ impl Census {
         self.kept.binary_search_by_key(&line, |seen| seen.at.line).is_ok()
     }
 
-    fn add(&mut self, seen: Seen) {
+    fn add(&mut self, seen: ErrorMatch) {
         let line = seen.at.line;
         self.count += 1;
         let is_new = self.classify(&seen);
@@ -113,7 +113,7 @@ impl Census {
     }
 
     /// Whether it is the first of its kind.
-    fn classify(&mut self, seen: &Seen) -> bool {
+    fn classify(&mut self, seen: &ErrorMatch) -> bool {
         let line = seen.at.line;
         if let Some(kind) = self.kinds.get_mut(&seen.likeness) {
             kind.count += 1;

@@ -3,7 +3,7 @@
 use std::io;
 use std::io::Write;
 
-use crate::materialize::Seen;
+use crate::materialize::ErrorMatch;
 use crate::model::Content;
 use crate::view::errors::census::Census;
 use crate::view::errors::census::Kind;
@@ -49,7 +49,7 @@ impl<'a, 'o> Print<'a, 'o> {
     }
 
     /// Prints an error line, which stands for a kind or for itself.
-    pub(super) fn show(&mut self, seen: &Seen, kind: Option<Kind>) -> io::Result<()> {
+    pub(super) fn show(&mut self, seen: &ErrorMatch, kind: Option<Kind>) -> io::Result<()> {
         if self.page.is_full() {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl<'a, 'o> Print<'a, 'o> {
     }
 
     /// Prints a line, once.
-    fn print(&mut self, line: &Line, seen: &Seen) -> io::Result<()> {
+    fn print(&mut self, line: &Line, seen: &ErrorMatch) -> io::Result<()> {
         if line.number <= self.printed {
             return Ok(());
         }

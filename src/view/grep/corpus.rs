@@ -23,8 +23,8 @@ use std::thread;
 use crate::model::Content;
 use crate::model::RelPath;
 use crate::model::view_bytes;
-use crate::redact::Rules;
-use crate::redact::Shown;
+use crate::redact::SecretRules;
+use crate::redact::MaskCounter;
 use crate::view::Query;
 use crate::view::RenderError;
 use crate::view::Rendered;
@@ -87,7 +87,7 @@ pub struct Directory<'a> {
     /// The artifacts.
     pub corpus: &'a dyn Corpus,
     /// What is masked in them; none, where secrets are shown.
-    pub redacts: Option<&'a Rules>,
+    pub redacts: Option<&'a SecretRules>,
 }
 
 impl std::fmt::Debug for Directory<'_> {
@@ -136,9 +136,9 @@ pub fn render(
     let Some(rules) = directory.redacts else {
         return search(query, directory, expired, out);
     };
-    let mut shown = Shown::new(out, rules.names());
+    let mut shown = MaskCounter::new(out, rules.names());
     let rendered = search(query, directory, expired, &mut shown)?;
-    Ok(rendered.redacted(&shown.tally()))
+    Ok(rendered.redacted(&shown.counts()))
 }
 
 fn search(

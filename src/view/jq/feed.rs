@@ -9,7 +9,7 @@ use std::io::Write;
 use crate::materialize::json::Events;
 use crate::materialize::json::Scalar;
 use crate::materialize::json::Scanner;
-use crate::materialize::json::Stop;
+use crate::materialize::json::ScanOutcome;
 use crate::model::Content;
 use crate::view::jq::path::Step;
 use crate::view::jq::select::Found;
@@ -129,19 +129,19 @@ impl<'a> Feeder<'a> {
             let bytes = if ended { b"\n" } else { &self.block[self.inside()..] };
             let stop = scanner.push(bytes, events);
             let used = match stop {
-                Stop::More if ended => return Ok(Passed::Broken(self.at)),
-                Stop::More => bytes.len(),
-                Stop::Done(used) | Stop::Wrong(used) => used,
+                ScanOutcome::More if ended => return Ok(Passed::Broken(self.at)),
+                ScanOutcome::More => bytes.len(),
+                ScanOutcome::Done(used) | ScanOutcome::Wrong(used) => used,
             };
             self.line += newlines(&bytes[..used]);
             self.at += if ended { 0 } else { used as u64 };
-            if matches!(stop, Stop::Wrong(_)) {
+            if matches!(stop, ScanOutcome::Wrong(_)) {
                 return Ok(Passed::Broken(self.at));
             }
             after(self, events)?;
             match stop {
-                Stop::Done(_) if self.at - start > most => return Ok(Passed::Long),
-                Stop::Done(_) => return Ok(Passed::Whole(self.at)),
+                ScanOutcome::Done(_) if self.at - start > most => return Ok(Passed::Long),
+                ScanOutcome::Done(_) => return Ok(Passed::Whole(self.at)),
                 _ if self.at - start > most => return Ok(Passed::Long),
                 _ => {}
             }

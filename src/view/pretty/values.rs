@@ -1,7 +1,7 @@
 //! A stream as a sequence of JSON values, and of lines that are none.
 
 use crate::materialize::json::Scanner;
-use crate::materialize::json::Stop;
+use crate::materialize::json::ScanOutcome;
 use crate::view::pretty::indent::Indenter;
 
 /// White space before what is not JSON that is kept, in bytes.
@@ -131,13 +131,13 @@ impl Values {
     /// As much of a value as there is.
     fn inside(&mut self, bytes: &[u8], at: usize, line: u64) -> usize {
         match self.scanner.push(&bytes[at..], &mut self.indenter) {
-            Stop::More => bytes.len() - at,
-            Stop::Done(used) => {
+            ScanOutcome::More => bytes.len() - at,
+            ScanOutcome::Done(used) => {
                 self.indenter.end_value();
                 self.state = State::Between;
                 used
             }
-            Stop::Wrong(used) => {
+            ScanOutcome::Wrong(used) => {
                 if !self.scanner.is_in_pair() {
                     self.indenter.end_value();
                 }
