@@ -33,15 +33,15 @@ pub mod tokens;
 
 use std::io;
 
-use crate::materialize::failure::Failures;
-use crate::materialize::json::Detector;
-use crate::materialize::lines::Lines;
+use crate::materialize::failure::FailureDetector;
+use crate::materialize::json::JsonDetector;
+use crate::materialize::lines::LineCounter;
 use crate::materialize::magic::Magic;
-use crate::materialize::plain::Plainer;
+use crate::materialize::plain::TextExtractor;
 use crate::materialize::repeated::RepeatedLines;
-use crate::materialize::sections::SectionLines;
-use crate::materialize::text::Text;
-use crate::materialize::tokens::Tokens;
+use crate::materialize::sections::SectionDetector;
+use crate::materialize::text::EncodingDetector;
+use crate::materialize::tokens::TokenCounter;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Encoding;
@@ -73,17 +73,17 @@ pub struct Analyzer {
     seen: u64,
     digest: blake3::Hasher,
     /// Of the log of a terminal.
-    plainer: Option<Box<Plainer>>,
-    /// Bytes that all below have seen: where there is a `plainer`, its text.
+    extractor: Option<Box<TextExtractor>>,
+    /// Bytes that all below have seen: where there is a `extractor`, its text.
     read: u64,
-    text: Text,
-    lines: Lines,
+    text: EncodingDetector,
+    lines: LineCounter,
     magic: Magic,
-    tokens: Tokens,
-    json: Detector,
-    failures: Failures,
+    tokens: TokenCounter,
+    json: JsonDetector,
+    failures: FailureDetector,
     repeated: RepeatedLines,
-    sections: SectionLines,
+    sections: SectionDetector,
 }
 
 impl Analyzer {
@@ -92,33 +92,33 @@ impl Analyzer {
         Self {
             seen: 0,
             digest: blake3::Hasher::new(),
-            plainer: None,
+            extractor: None,
             read: 0,
-            text: Text::default(),
-            lines: Lines::default(),
+            text: EncodingDetector::default(),
+            lines: LineCounter::default(),
             magic: Magic::default(),
-            tokens: Tokens::default(),
-            json: Detector::default(),
-            failures: Failures::default(),
+            tokens: TokenCounter::default(),
+            json: JsonDetector::default(),
+            failures: FailureDetector::default(),
             repeated: RepeatedLines::new(),
-            sections: SectionLines::new(),
+            sections: SectionDetector::new(),
         }
     }
 
     /// The same for the log of a terminal: size and digest are those of the bytes, and all else
     /// speaks of the text.
     pub fn of_log() -> Self {
-        Self { plainer: Some(Box::default()), ..Self::new() }
+        Self { extractor: Some(Box::default()), ..Self::new() }
     }
 
     /// Whether it was made for the log of a terminal.
     pub fn is_of_log(&self) -> bool {
-        self.plainer.is_some()
+        self.extractor.is_some()
     }
 
     /// Where the text of the log stands, as far as it has been seen.
     pub fn checkpoints(&self) -> Checkpoints {
-        self.plainer.as_ref().map(|plainer| plainer.checkpoints()).unwrap_or_default()
+        self.extractor.as_ref().map(|extractor| extractor.checkpoints()).unwrap_or_default()
     }
 
     /// Goes on with the next bytes of the stream.
@@ -135,7 +135,7 @@ impl Analyzer {
 
     /// The facts of what was pushed so far. Pushing may go on afterwards.
     pub fn finish(&self) -> Analysis {
-        match self.plainer.as_ref().map(|plainer| plainer.tail()) {
+        match self.extractor.as_ref().map(|extractor| extractor.tail()) {
             None | Some([]) => self.report(),
             Some(tail) => {
                 let mut ended = self.clone();
@@ -163,7 +163,7 @@ impl Analyzer {
             digest: self.digest.finalize().to_hex().to_string(),
             repeated: if is_text { self.repeated.finish(lines) } else { Vec::new() },
             sections: if is_text { self.sections.finish(lines) } else { Sections::default() },
-            plain: self.plainer.as_ref().map(|plainer| plainer.length()),
+            plain: self.extractor.as_ref().map(|extractor| extractor.length()),
             version: Analysis::VERSION,
         }
     }
@@ -171,9 +171,9 @@ impl Analyzer {
     fn push_block(&mut self, block: &[u8]) {
         self.digest.update(block);
         self.seen += block.len() as u64;
-        let Some(plainer) = &mut self.plainer else { return self.push_text(block) };
+        let Some(extractor) = &mut self.extractor else { return self.push_text(block) };
         let mut text = Vec::with_capacity(block.len());
-        plainer.push(block, &mut text);
+        extractor.push(block, &mut text);
         self.push_text(&text);
     }
 
@@ -240,7 +240,7 @@ fn analyze_by(mut analyzer: Analyzer, content: &dyn Content) -> io::Result<Analy
 
 /// An estimate of the tokens of a text.
 pub fn token_count(text: &[u8]) -> u64 {
-    let mut tokens = tokens::Tokens::default();
+    let mut tokens = tokens::TokenCounter::default();
     tokens.push(text);
     tokens.count()
 }

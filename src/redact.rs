@@ -10,26 +10,26 @@
 //! | `mask` | the text of a mask |
 //! | `block` | masking a content piece by piece, each the same whoever asks for it |
 //! | `masked` | a content whose reader sees masks |
-//! | `stream` | the same for bytes on their way to the disk |
-//! | `shown` | counting the masks in a text |
+//! | `masking_writer` | the same for bytes on their way to the disk |
+//! | `mask_counts` | counting the masks in a text |
 
 mod block;
 mod mask;
+mod mask_counts;
 mod masked;
+mod masking_writer;
 mod rules;
 mod sets;
-mod shown;
-mod stream;
 
 pub use block::BLOCK;
 pub use block::masks;
 pub use block::settled;
+pub use mask_counts::MaskCounter;
+pub use mask_counts::MaskCounts;
 pub use masked::Masked;
+pub use masking_writer::MaskingWriter;
 pub use rules::Rule;
 pub use rules::RuleError;
 pub use rules::SecretRules;
-pub use sets::SETS;
 pub use sets::PatternSet;
-pub use shown::MaskCounter;
-pub use shown::MaskCounts;
-pub use stream::MaskingWriter;
+pub use sets::SETS;

@@ -10,6 +10,8 @@
 
 mod events;
 mod example;
+mod nesting;
+mod number;
 mod reader;
 mod render;
 mod scan;
@@ -18,8 +20,8 @@ mod shape;
 pub use events::Events;
 pub use events::Scalar;
 pub use reader::JsonReader;
-pub use scan::Scanner;
 pub use scan::ScanOutcome;
+pub use scan::Scanner;
 
 use crate::materialize::json::shape::Shape;
 use crate::model::Json;
@@ -53,8 +55,8 @@ pub enum JsonKind {
 
 /// Follows a stream as long as it is JSON.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Detector<E = Shape> {
-    state: State,
+pub(super) struct JsonDetector<E = Shape> {
+    state: DetectorState,
     scanner: Scanner,
     events: E,
     documents: u64,
@@ -65,7 +67,7 @@ pub(super) struct Detector<E = Shape> {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum State {
+enum DetectorState {
     /// Only white space so far.
     #[default]
     Before,
@@ -80,7 +82,7 @@ enum State {
     Off(JsonKind),
 }
 
-impl Detector {
+impl JsonDetector {
     /// What `length` bytes in `lines` lines are.
     pub(super) fn finish(&self, length: u64, lines: u64) -> Json {
         match self.kind(length, lines) {
@@ -100,7 +102,7 @@ impl Detector {
     }
 }
 
-impl<E: Events> Detector<E> {
+impl<E: Events> JsonDetector<E> {
     /// `offset` and `newlines` are those before `bytes`; `invalid` is where the stream stopped being
     /// UTF-8, if it has, which lies in `bytes` or at most three bytes before.
     pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
@@ -120,16 +122,18 @@ impl<E: Events> Detector<E> {
     }
 
     fn is_off(&self) -> bool {
-        matches!(self.state, State::Off(_))
+        matches!(self.state, DetectorState::Off(_))
     }
 
     fn kind(&self, length: u64, lines: u64) -> JsonKind {
         match &self.state {
-            State::Before | State::Inside { string: true } => JsonKind::No,
-            State::Inside { string: false } => JsonKind::Broken { offset: length, line: lines },
-            State::After { .. } if self.documents == 1 => JsonKind::Document,
-            State::After { .. } => JsonKind::Lines { documents: self.documents },
-            State::Off(kind) => *kind,
+            DetectorState::Before | DetectorState::Inside { string: true } => JsonKind::No,
+            DetectorState::Inside { string: false } => {
+                JsonKind::Broken { offset: length, line: lines }
+            }
+            DetectorState::After { .. } if self.documents == 1 => JsonKind::Document,
+            DetectorState::After { .. } => JsonKind::Lines { documents: self.documents },
+            DetectorState::Off(kind) => *kind,
         }
     }
 
@@ -141,7 +145,7 @@ impl<E: Events> Detector<E> {
     fn scan(&mut self, bytes: &[u8], offset: u64) -> Result<(), usize> {
         let mut at = 0;
         while at < bytes.len() {
-            if let State::Inside { string } = self.state {
+            if let DetectorState::Inside { string } = self.state {
                 match self.scanner.push(&bytes[at..], &mut self.events) {
                     ScanOutcome::More => return Ok(()),
                     ScanOutcome::Wrong(more) => return Err(at + more),
@@ -149,11 +153,11 @@ impl<E: Events> Detector<E> {
                 }
                 self.documents += 1;
                 self.newline_since = false;
-                self.state = State::After { string };
+                self.state = DetectorState::After { string };
             } else {
                 self.begin(bytes[at]).ok_or(at)?;
                 self.note_start(offset + at as u64);
-                at += usize::from(!matches!(self.state, State::Inside { .. }));
+                at += usize::from(!matches!(self.state, DetectorState::Inside { .. }));
             }
         }
         Ok(())
@@ -165,11 +169,13 @@ impl<E: Events> Detector<E> {
         match (byte, &self.state) {
             (b' ' | b'\t' | b'\r', _) => {}
             (b'\n', _) => self.newline_since = true,
-            (b'"', State::Before) => self.state = State::Inside { string: true },
-            (b'{' | b'[', State::Before) => self.state = State::Inside { string: false },
-            (b'{' | b'[', State::After { string: false }) if self.may_follow() => {
+            (b'"', DetectorState::Before) => self.state = DetectorState::Inside { string: true },
+            (b'{' | b'[', DetectorState::Before) => {
+                self.state = DetectorState::Inside { string: false }
+            }
+            (b'{' | b'[', DetectorState::After { string: false }) if self.may_follow() => {
                 self.scanner.one_line();
-                self.state = State::Inside { string: false };
+                self.state = DetectorState::Inside { string: false };
             }
             _ => return None,
         }
@@ -182,7 +188,7 @@ impl<E: Events> Detector<E> {
     }
 
     fn note_start(&mut self, offset: u64) {
-        if self.state == State::Before {
+        if self.state == DetectorState::Before {
             self.start = offset + 1;
         }
     }
@@ -190,12 +196,18 @@ impl<E: Events> Detector<E> {
     fn turn_off(&mut self, offset: u64, line: u64) {
         let string = matches!(
             self.state,
-            State::Before | State::Inside { string: true } | State::After { string: true }
+            DetectorState::Before
+                | DetectorState::Inside { string: true }
+                | DetectorState::After { string: true }
         );
         let evident = offset - self.start >= EVIDENCE_BYTES
             && self.scanner.tokens() >= EVIDENCE_TOKENS
             && !string;
-        self.state = State::Off(if evident { JsonKind::Broken { offset, line } } else { JsonKind::No });
+        self.state = DetectorState::Off(if evident {
+            JsonKind::Broken { offset, line }
+        } else {
+            JsonKind::No
+        });
         self.events.broken();
         self.scanner = Scanner::default();
     }

@@ -34,11 +34,11 @@ const fn classes() -> [u8; 256] {
 
 /// Numbers the likeness of lines; keeps its buffer from one to the next.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Likeness {
+pub(super) struct LikenessHasher {
     buffer: Vec<u8>,
 }
 
-impl Likeness {
+impl LikenessHasher {
     /// Equal for lines that differ in numbers alone: digits, hexadecimal numbers, times, UUIDs.
     pub(super) fn of(&mut self, line: &[u8]) -> u64 {
         self.buffer.clear();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn lines_are_alike_or_not() {
-        let mut likeness = Likeness::default();
+        let mut likeness = LikenessHasher::default();
         assert_eq!(likeness.of(b"request 17 took 3ms"), likeness.of(b"request 4 took 1999ms"));
         assert_ne!(likeness.of(b"request 17 took 3ms"), likeness.of(b"request 17 took 3s"));
         assert_ne!(exact(b"request 17"), exact(b"request 18"));

@@ -1,6 +1,6 @@
 //! Lines, and the longest of them.
 
-use crate::materialize::text::Chars;
+use crate::materialize::text::CharCounter;
 use crate::materialize::text::count_valid;
 
 /// Counts lines, and the characters of the longest.
@@ -8,14 +8,14 @@ use crate::materialize::text::count_valid;
 /// Characters are counted only in lines that have more bytes than the longest has characters: no
 /// other line can be longer.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lines {
+pub(super) struct LineCounter {
     newlines: u64,
     longest: u64,
     open_bytes: u64,
-    open: Chars,
+    open: CharCounter,
 }
 
-impl Lines {
+impl LineCounter {
     /// `valid` says that the whole lines in `bytes` are UTF-8, which saves looking.
     pub(super) fn push(&mut self, bytes: &[u8], valid: bool) {
         let mut start = 0;
@@ -53,9 +53,9 @@ impl Lines {
         if self.open_bytes + rest.len() as u64 > self.longest {
             self.open.push(rest);
             self.longest = self.longest.max(self.open.count());
-            self.open = Chars::default();
+            self.open = CharCounter::default();
         } else if self.open_bytes > 0 {
-            self.open = Chars::default();
+            self.open = CharCounter::default();
         }
         self.open_bytes = 0;
     }
@@ -79,7 +79,7 @@ mod tests {
         ];
         for (text, lines, longest) in cases {
             for step in 1..=text.len().max(1) {
-                let mut found = Lines::default();
+                let mut found = LineCounter::default();
                 text.as_bytes().chunks(step).for_each(|part| found.push(part, step % 2 == 0));
                 assert_eq!(
                     (found.count(), found.longest()),

@@ -5,23 +5,23 @@
 //! What is left out is nothing but bytes: what stays is never changed, and a text as long as its
 //! bytes is the same.
 
-mod content;
 mod checkpoints;
+mod content;
 
 use std::mem;
 
 use anstream::adapter::StripBytes;
 
-pub use content::PlainText;
 pub use checkpoints::Checkpoints;
-pub(super) use checkpoints::Plainer;
+pub(super) use checkpoints::TextExtractor;
+pub use content::PlainText;
 
 /// Bytes of a line that wait for a carriage return. Of a longer line nothing is overwritten.
 const HELD: usize = 64 * 1024;
 
 /// Takes the sequences out of a stream. The result does not depend on where that was cut.
 #[derive(Debug, Clone, Default)]
-struct Stripper {
+struct EscapeStripper {
     escapes: StripBytes,
     /// A control character has come in this line.
     controlled: bool,
@@ -33,7 +33,7 @@ struct Stripper {
     held: Vec<u8>,
 }
 
-impl Stripper {
+impl EscapeStripper {
     /// Adds to `out` what is certain.
     fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
@@ -123,7 +123,7 @@ fn is_control(byte: u8) -> bool {
 
 /// `bytes` without sequences, where they are all there is.
 pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
-    let (mut stripper, mut out) = (Stripper::default(), Vec::with_capacity(bytes.len()));
+    let (mut stripper, mut out) = (EscapeStripper::default(), Vec::with_capacity(bytes.len()));
     stripper.push(bytes, &mut out);
     out.extend_from_slice(stripper.tail());
     out

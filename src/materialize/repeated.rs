@@ -6,7 +6,7 @@
 
 use crate::materialize::frequent::Count;
 use crate::materialize::frequent::Frequent;
-use crate::materialize::likeness::Likeness;
+use crate::materialize::likeness::LikenessHasher;
 use crate::materialize::likeness::exact;
 use crate::model::Repeated;
 
@@ -34,13 +34,13 @@ pub(super) struct RepeatedLines {
     offset: u64,
     /// Lines that ended before it.
     line: u64,
-    inside: Inside,
-    counts: Counts,
+    inside: SamplingState,
+    counts: LineGroups,
 }
 
 /// Where the next byte stands.
 #[derive(Debug, Clone)]
-enum Inside {
+enum SamplingState {
     /// At the start of a line.
     Nothing,
     /// In a line that is looked at, of which so much was seen.
@@ -50,14 +50,14 @@ enum Inside {
 }
 
 #[derive(Debug, Clone)]
-struct Counts {
-    likeness: Likeness,
-    table: Frequent<u64, Kind>,
+struct LineGroups {
+    likeness: LikenessHasher,
+    table: Frequent<u64, LineGroup>,
 }
 
 /// Lines that are alike.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
+struct LineGroup {
     /// Hash of the first of them.
     exact: u64,
     /// Whether all are equal to it.
@@ -72,17 +72,17 @@ struct Kind {
 
 impl RepeatedLines {
     pub(super) fn new() -> Self {
-        let counts = Counts { likeness: Likeness::default(), table: Frequent::new(ROOM) };
-        Self { offset: 0, line: 0, inside: Inside::Nothing, counts }
+        let counts = LineGroups { likeness: LikenessHasher::default(), table: Frequent::new(ROOM) };
+        Self { offset: 0, line: 0, inside: SamplingState::Nothing, counts }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let used = match std::mem::replace(&mut self.inside, Inside::Nothing) {
-                Inside::Nothing => self.begin(rest),
-                Inside::Line(line) => self.go_on(line, rest),
-                Inside::Gap(length) => self.pass(length, rest),
+            let used = match std::mem::replace(&mut self.inside, SamplingState::Nothing) {
+                SamplingState::Nothing => self.begin(rest),
+                SamplingState::Line(line) => self.go_on(line, rest),
+                SamplingState::Gap(length) => self.pass(length, rest),
             };
             self.offset += used as u64;
             rest = &rest[used..];
@@ -92,7 +92,7 @@ impl RepeatedLines {
     /// The lines that are repeated, most frequent first, the line that has not ended included;
     /// `lines` are all.
     pub(super) fn finish(&self, lines: u64) -> Vec<Repeated> {
-        let Inside::Line(line) = &self.inside else {
+        let SamplingState::Line(line) = &self.inside else {
             return self.counts.best(lines);
         };
         let mut counts = self.counts.clone();
@@ -105,11 +105,11 @@ impl RepeatedLines {
         let wait = wait(self.offset);
         if wait > 0 {
             // The byte before the next sample may end a line.
-            self.inside = Inside::Gap(wait - 1);
+            self.inside = SamplingState::Gap(wait - 1);
             return 0;
         }
         let Some(end) = memchr::memchr(b'\n', bytes) else {
-            self.inside = Inside::Line(start(bytes).to_vec());
+            self.inside = SamplingState::Line(start(bytes).to_vec());
             return bytes.len();
         };
         self.counts.add(&bytes[..end], self.line + 1, self.offset);
@@ -123,7 +123,7 @@ impl RepeatedLines {
         line.extend_from_slice(start(&bytes[..end.unwrap_or(bytes.len())]));
         line.truncate(LINE_BYTES + 1);
         let Some(end) = end else {
-            self.inside = Inside::Line(line);
+            self.inside = SamplingState::Line(line);
             return bytes.len();
         };
         // A line whose start is not held any more is not counted either.
@@ -136,7 +136,7 @@ impl RepeatedLines {
         let gap = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
         self.line += memchr::memchr_iter(b'\n', &bytes[..gap]).count() as u64;
         let Some(end) = memchr::memchr(b'\n', &bytes[gap..]) else {
-            self.inside = Inside::Gap(length - gap as u64);
+            self.inside = SamplingState::Gap(length - gap as u64);
             return bytes.len();
         };
         self.line += 1;
@@ -155,7 +155,7 @@ fn start(line: &[u8]) -> &[u8] {
     &line[..line.len().min(LINE_BYTES + 1)]
 }
 
-impl Counts {
+impl LineGroups {
     /// Counts a whole line.
     fn add(&mut self, line: &[u8], number: u64, offset: u64) {
         let text = line.trim_ascii();
@@ -166,7 +166,7 @@ impl Counts {
         let sampled = offset >= EXACT_BYTES;
         let exact = exact(text);
         let at = offset + (line.len() - line.trim_ascii_start().len()) as u64;
-        let kind = || Kind {
+        let kind = || LineGroup {
             exact,
             equal: true,
             about: sampled,
@@ -193,9 +193,9 @@ impl Counts {
     }
 }
 
-impl Count<Kind> {
+impl Count<LineGroup> {
     fn repeated(&self) -> Repeated {
-        let Kind { equal, about, first, last, offset, length, .. } = self.value;
+        let LineGroup { equal, about, first, last, offset, length, .. } = self.value;
         let about = about || self.missed > 0;
         Repeated { count: self.times, about, equal, first, last, offset, length }
     }

@@ -23,16 +23,16 @@ const LINES: u64 = 3;
 
 /// Follows a stream.
 #[derive(Debug, Clone)]
-pub(super) struct SectionLines {
+pub(super) struct SectionDetector {
     open: OpenLine<LINE_BYTES>,
     /// Whether a blank line is before the open one, or nothing.
     apart: bool,
-    found: [Kind; kinds::KINDS],
+    found: [SectionGroup; kinds::KINDS],
 }
 
 /// The sections of one kind.
 #[derive(Debug, Clone, Default)]
-struct Kind {
+struct SectionGroup {
     count: u64,
     /// Line of the first.
     start: u64,
@@ -44,7 +44,7 @@ struct Kind {
     open: Option<Section>,
 }
 
-impl SectionLines {
+impl SectionDetector {
     pub(super) fn new() -> Self {
         Self { open: OpenLine::default(), apart: true, found: <_>::default() }
     }
@@ -102,7 +102,7 @@ impl SectionLines {
     }
 }
 
-fn look(found: &mut [Kind], line: &[u8], number: u64, offset: u64, apart: bool) {
+fn look(found: &mut [SectionGroup], line: &[u8], number: u64, offset: u64, apart: bool) {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if let Some((kind, name)) = kinds::heading(line, apart, number == 1) {
         let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
@@ -116,7 +116,7 @@ fn ends_blank(bytes: &[u8]) -> bool {
     bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n")
 }
 
-impl Kind {
+impl SectionGroup {
     fn begin(&mut self, section: Section) {
         if self.count == 0 {
             self.start = section.line;
@@ -162,9 +162,9 @@ impl Kind {
     }
 }
 
-fn best(kinds: &[Kind], lines: u64) -> Sections {
+fn best(kinds: &[SectionGroup], lines: u64) -> Sections {
     let mut ended = kinds.iter().map(|kind| kind.ended(lines));
-    ended.find(|kind| kind.divides(lines)).map(Kind::into_sections).unwrap_or_default()
+    ended.find(|kind| kind.divides(lines)).map(SectionGroup::into_sections).unwrap_or_default()
 }
 
 static FRAGMENTS: LazyLock<Fragments> = LazyLock::new(|| Fragments::new(&kinds::FRAGMENTS));

@@ -6,7 +6,7 @@ const LONGEST_SEQUENCE: usize = 4;
 /// Counts characters as `String::from_utf8_lossy` would: each maximal sequence that is not UTF-8
 /// is one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Chars {
+pub(super) struct CharCounter {
     count: u64,
     /// Bytes before those in `pending`.
     seen: u64,
@@ -16,7 +16,7 @@ pub(super) struct Chars {
     pending_length: usize,
 }
 
-impl Chars {
+impl CharCounter {
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while self.pending_length > 0 && !bytes.is_empty() {
             if self.complete(bytes[0]) {
@@ -105,13 +105,13 @@ pub(super) fn count_valid(valid: &[u8]) -> u64 {
 
 /// What tells text from other bytes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Text {
-    chars: Chars,
+pub(super) struct EncodingDetector {
+    chars: CharCounter,
     has_nul: bool,
     has_high: bool,
 }
 
-impl Text {
+impl EncodingDetector {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.has_nul = self.has_nul || memchr::memchr(0, bytes).is_some();
         self.has_high = self.has_high || !bytes.is_ascii();
@@ -161,7 +161,7 @@ mod tests {
         for bytes in cases {
             let expected = String::from_utf8_lossy(bytes).chars().count() as u64;
             for step in 1..=bytes.len().max(1) {
-                let mut text = Text::default();
+                let mut text = EncodingDetector::default();
                 bytes.chunks(step).for_each(|part| text.push(part));
                 assert_eq!(text.chars(), expected, "{bytes:?} by {step}");
                 assert_eq!(text.is_broken(), std::str::from_utf8(bytes).is_err(), "{bytes:?}");
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_first_invalid_sequence_is_where_it_begins() {
-        let mut text = Text::default();
+        let mut text = EncodingDetector::default();
         text.push(b"ab\xe2");
         assert_eq!(text.first_invalid(), None);
         text.push(b"\x82c\xff");

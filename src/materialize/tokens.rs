@@ -30,7 +30,7 @@ const TOKEN: u64 = 1000;
 /// What a run is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Class {
+enum CharClass {
     Lower,
     Upper,
     Digit,
@@ -50,23 +50,23 @@ enum Class {
     JoinedUpper,
 }
 
-const CLASSES: usize = Class::JoinedUpper as usize + 1;
+const CLASSES: usize = CharClass::JoinedUpper as usize + 1;
 
 /// Cost of a run, in thousandths of a token: `base` for up to `free` bytes, then `more` a byte, and
 /// from [`LONG_RUN`] on `long` a byte.
-struct Cost {
+struct RunCost {
     base: u64,
     free: usize,
     more: u64,
     long: u64,
 }
 
-const fn cost(base: u64, free: usize, more: u64, long: u64) -> Cost {
-    Cost { base, free, more, long }
+const fn cost(base: u64, free: usize, more: u64, long: u64) -> RunCost {
+    RunCost { base, free, more, long }
 }
 
-/// In the order of [`Class`].
-const COSTS: [Cost; CLASSES] = [
+/// In the order of [`CharClass`].
+const COSTS: [RunCost; CLASSES] = [
     cost(639, 6, 28, 130),
     cost(441, 2, 196, 400),
     cost(1161, 3, 387, 387),
@@ -86,26 +86,26 @@ const SPACES: u64 = 1011;
 
 /// The costs of runs shorter than [`LONG_RUN`], spelled out.
 static SHORT_RUNS: [[u32; LONG_RUN]; CLASSES] = short_runs();
-static CLASS_OF: [Class; 256] = class_of();
+static CLASS_OF: [CharClass; 256] = class_of();
 
 /// Counts, with the run that has not ended.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tokens {
+pub(super) struct TokenCounter {
     seen: u64,
     /// Of the first [`EXACT_BYTES`].
-    exact: Estimate,
+    exact: CostEstimate,
     /// Of the samples after them.
-    sampled: Estimate,
+    sampled: CostEstimate,
     sampled_bytes: u64,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Estimate {
+struct CostEstimate {
     cost: u64,
-    run: Option<(Class, usize)>,
+    run: Option<(CharClass, usize)>,
 }
 
-impl Tokens {
+impl TokenCounter {
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (sampled, length) = stretch(self.seen);
@@ -136,7 +136,7 @@ impl Tokens {
     }
 }
 
-impl Estimate {
+impl CostEstimate {
     fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes.iter().map(|byte| CLASS_OF[usize::from(*byte)]);
         let (mut class, mut length) = match (self.run, rest.next()) {
@@ -151,7 +151,7 @@ impl Estimate {
     }
 
     #[inline]
-    fn step(&mut self, class: Class, length: usize, next: Class) -> (Class, usize) {
+    fn step(&mut self, class: CharClass, length: usize, next: CharClass) -> (CharClass, usize) {
         if let Some(class) = continued(class, next) {
             return (class, length + 1);
         }
@@ -180,32 +180,38 @@ fn stretch(offset: u64) -> (bool, u64) {
 
 /// The class of a run of `class` that `next` belongs to: a capital begins a word.
 #[inline]
-fn continued(class: Class, next: Class) -> Option<Class> {
+fn continued(class: CharClass, next: CharClass) -> Option<CharClass> {
     match (class, next) {
         _ if class == next => Some(class),
-        (Class::Upper, Class::Lower) => Some(Class::Lower),
-        (Class::JoinedUpper | Class::JoinedLower, Class::Lower) => Some(Class::JoinedLower),
-        (Class::JoinedUpper, Class::Upper) => Some(Class::JoinedUpper),
+        (CharClass::Upper, CharClass::Lower) => Some(CharClass::Lower),
+        (CharClass::JoinedUpper | CharClass::JoinedLower, CharClass::Lower) => {
+            Some(CharClass::JoinedLower)
+        }
+        (CharClass::JoinedUpper, CharClass::Upper) => Some(CharClass::JoinedUpper),
         _ => None,
     }
 }
 
 /// The class of a run that begins with `next` and follows one of `class`.
 #[inline]
-fn joined(class: Class, next: Class) -> Class {
+fn joined(class: CharClass, next: CharClass) -> CharClass {
     let alphanumeric = matches!(
         class,
-        Class::Lower | Class::Upper | Class::Digit | Class::JoinedLower | Class::JoinedUpper
+        CharClass::Lower
+            | CharClass::Upper
+            | CharClass::Digit
+            | CharClass::JoinedLower
+            | CharClass::JoinedUpper
     );
     match next {
-        Class::Lower if alphanumeric => Class::JoinedLower,
-        Class::Upper if alphanumeric => Class::JoinedUpper,
+        CharClass::Lower if alphanumeric => CharClass::JoinedLower,
+        CharClass::Upper if alphanumeric => CharClass::JoinedUpper,
         _ => next,
     }
 }
 
 #[inline]
-fn run_cost(class: Class, length: usize) -> u64 {
+fn run_cost(class: CharClass, length: usize) -> u64 {
     match SHORT_RUNS[class as usize].get(length) {
         Some(cost) => u64::from(*cost),
         None => long_cost(class, length),
@@ -213,7 +219,7 @@ fn run_cost(class: Class, length: usize) -> u64 {
 }
 
 #[cold]
-fn long_cost(class: Class, length: usize) -> u64 {
+fn long_cost(class: CharClass, length: usize) -> u64 {
     let short = SHORT_RUNS[class as usize][LONG_RUN - 1];
     u64::from(short) + COSTS[class as usize].long * (length - LONG_RUN + 1) as u64
 }
@@ -225,12 +231,12 @@ const fn short_runs() -> [[u32; LONG_RUN]; CLASSES] {
     while class < CLASSES {
         let mut length = 1;
         while length < LONG_RUN {
-            let Cost { base, free, more, .. } = COSTS[class];
+            let RunCost { base, free, more, .. } = COSTS[class];
             table[class][length] = (base + more * length.saturating_sub(free) as u64) as u32;
-            if class == Class::Digit as usize {
+            if class == CharClass::Digit as usize {
                 table[class][length] = (base * length.div_ceil(3) as u64) as u32;
             }
-            if class == Class::Space as usize && length > 1 {
+            if class == CharClass::Space as usize && length > 1 {
                 table[class][length] = SPACES as u32;
             }
             length += 1;
@@ -241,22 +247,22 @@ const fn short_runs() -> [[u32; LONG_RUN]; CLASSES] {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a byte is below 256")]
-const fn class_of() -> [Class; 256] {
-    let mut table = [Class::Control; 256];
+const fn class_of() -> [CharClass; 256] {
+    let mut table = [CharClass::Control; 256];
     let mut byte = 0;
     while byte < 256 {
         table[byte] = match byte as u8 {
-            b'a'..=b'z' => Class::Lower,
-            b'A'..=b'Z' => Class::Upper,
-            b'0'..=b'9' => Class::Digit,
-            b' ' => Class::Space,
-            b'\n' | b'\r' | b'\t' => Class::Break,
-            b'!'..=b'~' => Class::Punctuation,
-            0x80..=0xBF => Class::Continuation,
-            0xC0..=0xDF => Class::Two,
-            0xE0..=0xEF => Class::Three,
-            0xF0..=0xFF => Class::Four,
-            _ => Class::Control,
+            b'a'..=b'z' => CharClass::Lower,
+            b'A'..=b'Z' => CharClass::Upper,
+            b'0'..=b'9' => CharClass::Digit,
+            b' ' => CharClass::Space,
+            b'\n' | b'\r' | b'\t' => CharClass::Break,
+            b'!'..=b'~' => CharClass::Punctuation,
+            0x80..=0xBF => CharClass::Continuation,
+            0xC0..=0xDF => CharClass::Two,
+            0xE0..=0xEF => CharClass::Three,
+            0xF0..=0xFF => CharClass::Four,
+            _ => CharClass::Control,
         };
         byte += 1;
     }
@@ -268,7 +274,7 @@ mod tests {
     use super::*;
 
     fn count(bytes: &[u8]) -> u64 {
-        let mut tokens = Tokens::default();
+        let mut tokens = TokenCounter::default();
         tokens.push(bytes);
         tokens.count()
     }
@@ -299,7 +305,7 @@ mod tests {
     #[test]
     fn cuts_do_not_matter_behind_the_exact_part() {
         let bytes = "word Word 123 \u{e9} ...\n".repeat(100_000);
-        let mut tokens = Tokens::default();
+        let mut tokens = TokenCounter::default();
         bytes.as_bytes().chunks(4093).for_each(|part| tokens.push(part));
         assert_eq!(tokens.count(), count(bytes.as_bytes()));
     }

@@ -157,8 +157,11 @@ mod tests {
 
     #[test]
     fn what_did_not_happen_is_not_written() {
-        let mut counted =
-            DailyCounts { day: "2026-01-13".into(), tool: String::new(), counts: Counts::default() };
+        let mut counted = DailyCounts {
+            day: "2026-01-13".into(),
+            tool: String::new(),
+            counts: Counts::default(),
+        };
         assert_eq!(serde_json::to_string(&counted).unwrap(), "{\"day\":\"2026-01-13\"}");
         counted.counts.views.insert("tail".into(), 2);
         counted.counts.expired = Amount::once(1, 1);

@@ -13,8 +13,8 @@ use regex_automata::util::syntax;
 
 use crate::redact::block::REACH;
 use crate::redact::mask;
-use crate::redact::sets::Check;
 use crate::redact::sets::PatternSet;
+use crate::redact::sets::SecretCheck;
 
 /// Memory of the compiled patterns.
 const PATTERN_BYTES: usize = 10 << 20;
@@ -62,14 +62,14 @@ impl RuleError {
 /// What secrets look like.
 pub struct SecretRules {
     regex: meta::Regex,
-    patterns: Vec<Known>,
+    patterns: Vec<CompiledRule>,
     names: Vec<String>,
 }
 
 /// What there is to know of a compiled pattern.
-struct Known {
+struct CompiledRule {
     name: String,
-    check: Check,
+    check: SecretCheck,
     /// The group that is the secret.
     group: Option<usize>,
 }
@@ -86,10 +86,11 @@ impl SecretRules {
         for (number, rule) in own.iter().enumerate() {
             check(number, rule)?;
         }
-        let own = own.iter().map(|rule| (rule.name.as_str(), rule.regex.as_str(), Check::None));
+        let own =
+            own.iter().map(|rule| (rule.name.as_str(), rule.regex.as_str(), SecretCheck::None));
         let known = sets.iter().flat_map(|set| set.patterns);
         let all = own.chain(known.map(|pattern| (pattern.label, pattern.regex, pattern.check)));
-        let all: Vec<(&str, &str, Check)> = all.collect();
+        let all: Vec<(&str, &str, SecretCheck)> = all.collect();
         let regexes: Vec<&str> = all.iter().map(|(_, regex, _)| *regex).collect();
         let regex = meta::Regex::builder()
             .configure(meta::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).utf8_empty(false))
@@ -100,7 +101,7 @@ impl SecretRules {
         let mut names = Vec::new();
         for (number, (name, _, check)) in all.into_iter().enumerate() {
             let group = group(&regex, PatternID::must(number));
-            patterns.push(Known { name: name.to_owned(), check, group });
+            patterns.push(CompiledRule { name: name.to_owned(), check, group });
             if !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }
@@ -168,7 +169,7 @@ impl SecretRules {
         &self,
         bytes: &[u8],
         found: &regex_automata::Match,
-        known: &Known,
+        known: &CompiledRule,
         groups: &mut Captures,
     ) -> Range<usize> {
         let Some(group) = known.group else { return found.range() };
@@ -207,17 +208,17 @@ fn group(regex: &meta::Regex, pattern: PatternID) -> Option<usize> {
 }
 
 /// Where the secret ends that begins with `inner`; none, where it is no secret.
-fn accepted(bytes: &[u8], inner: &Range<usize>, check: Check) -> Option<usize> {
+fn accepted(bytes: &[u8], inner: &Range<usize>, check: SecretCheck) -> Option<usize> {
     let value = &bytes[inner.clone()];
     match check {
-        Check::None => Some(inner.end),
-        Check::Literal => is_literal(value).then_some(inner.end),
-        Check::Mixed => {
+        SecretCheck::None => Some(inner.end),
+        SecretCheck::Literal => is_literal(value).then_some(inner.end),
+        SecretCheck::Mixed => {
             let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
             let mixed = has(u8::is_ascii_alphabetic) && has(u8::is_ascii_digit);
             (mixed && is_literal(value)).then_some(inner.end)
         }
-        Check::Key => key_end(bytes, inner),
+        SecretCheck::Key => key_end(bytes, inner),
     }
 }
 

@@ -13,20 +13,20 @@ pub struct PatternSet {
     pub name: &'static str,
     /// What it finds.
     pub about: &'static str,
-    pub(super) patterns: &'static [Pattern],
+    pub(super) patterns: &'static [SecretPattern],
 }
 
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct SecretPattern {
     /// What its masks are called.
     pub(super) label: &'static str,
     pub(super) regex: &'static str,
-    pub(super) check: Check,
+    pub(super) check: SecretCheck,
 }
 
 /// What a match must be beyond matching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum SecretCheck {
     /// Nothing more.
     None,
     /// No placeholder, such as `$PASSWORD`, `%(name)s` or `****`.
@@ -40,10 +40,10 @@ pub(super) enum Check {
 /// A pattern that has its label, its regular expression after a word's beginning.
 macro_rules! token {
     ($label:literal, $regex:literal) => {
-        Pattern {
+        SecretPattern {
             label: $label,
             regex: concat!(r"(?-u)(?:\b|\\[nrt])(", $regex, ")"),
-            check: Check::None,
+            check: SecretCheck::None,
         }
     };
 }
@@ -51,7 +51,7 @@ macro_rules! token {
 /// What stands between a name and its value: `=`, `:`, `":"`, `\": \"`.
 macro_rules! assigned {
     ($label:literal, $name:literal, $value:literal, $check:ident) => {
-        Pattern {
+        SecretPattern {
             label: $label,
             regex: concat!(
                 r"(?-u)",
@@ -59,7 +59,7 @@ macro_rules! assigned {
                 r#"\\?["']?\s{0,4}(?::=|=>|=|:)\s{0,4}\\?["']?"#,
                 $value
             ),
-            check: Check::$check,
+            check: SecretCheck::$check,
         }
     };
 }
@@ -69,10 +69,10 @@ pub const SETS: &[PatternSet] = &[
     PatternSet {
         name: "private-key",
         about: "private keys in PEM and PGP armour, whole",
-        patterns: &[Pattern {
+        patterns: &[SecretPattern {
             label: "private-key",
             regex: r"(?-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
-            check: Check::Key,
+            check: SecretCheck::Key,
         }],
     },
     PatternSet {
@@ -121,10 +121,10 @@ pub const SETS: &[PatternSet] = &[
         patterns: &[
             token!("slack-token", r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
             token!("slack-token", r"xapp-[0-9]-[A-Z0-9]{8,64}-[0-9]{8,64}-[a-f0-9]{32,}"),
-            Pattern {
+            SecretPattern {
                 label: "slack-webhook",
                 regex: r"(?-u)hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,})",
-                check: Check::None,
+                check: SecretCheck::None,
             },
         ],
     },
@@ -178,20 +178,20 @@ pub const SETS: &[PatternSet] = &[
                 r"(?i:bearer|basic|token)\s{1,4}([A-Za-z0-9._~+/=-]{8,})",
                 Literal
             ),
-            Pattern {
+            SecretPattern {
                 label: "authorization",
                 regex: r"(?-u)\b(?i:bearer)\s{1,4}([A-Za-z0-9._~+/=-]{20,})",
-                check: Check::Mixed,
+                check: SecretCheck::Mixed,
             },
         ],
     },
     PatternSet {
         name: "url-password",
         about: "the password in `scheme://user:password@host`",
-        patterns: &[Pattern {
+        patterns: &[SecretPattern {
             label: "url-password",
             regex: r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@"'<>\\]{0,100}:([^\s/@"'<>\\]{3,200})@"#,
-            check: Check::Literal,
+            check: SecretCheck::Literal,
         }],
     },
     PatternSet {

@@ -1,7 +1,7 @@
 use super::*;
 
 fn found(bytes: &[u8]) -> Errors {
-    let mut failures = Failures::default();
+    let mut failures = FailureDetector::default();
     failures.push(bytes);
     failures.finish()
 }

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::materialize::json::events::Events as _;
-use crate::materialize::json::shape::Node;
 use crate::materialize::json::shape::Shape;
+use crate::materialize::json::shape::ShapeNode;
 
 /// Levels that are searched for an array.
 const LEVELS: usize = 4;
@@ -22,7 +22,7 @@ pub(super) fn of(shape: &Shape) -> Option<String> {
 }
 
 /// The first of the arrays of objects that are nearest to the root.
-fn first_objects(shape: &Shape, root: &Node) -> Option<String> {
+fn first_objects(shape: &Shape, root: &ShapeNode) -> Option<String> {
     let mut near = VecDeque::from([(root, String::new(), 0)]);
     while let Some((node, path, level)) = near.pop_front() {
         let item = node.item.map(|item| shape.node(item));

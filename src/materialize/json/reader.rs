@@ -1,9 +1,9 @@
 //! JSON from bytes alone: whoever has no analysis at hand.
 
-use crate::materialize::json::Detector;
 use crate::materialize::json::Events;
+use crate::materialize::json::JsonDetector;
 use crate::materialize::json::JsonKind;
-use crate::materialize::text::Text;
+use crate::materialize::text::EncodingDetector;
 
 /// Follows a stream as long as it is JSON, and tells what it reads.
 #[derive(Debug, Default)]
@@ -11,8 +11,8 @@ pub struct JsonReader<E> {
     seen: u64,
     newlines: u64,
     ends_line: bool,
-    text: Text,
-    detector: Detector<E>,
+    text: EncodingDetector,
+    detector: JsonDetector<E>,
 }
 
 impl<E: Events> JsonReader<E> {

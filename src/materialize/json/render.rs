@@ -11,8 +11,8 @@
 
 use std::fmt::Write as _;
 
-use crate::materialize::json::shape::Node;
 use crate::materialize::json::shape::Shape;
+use crate::materialize::json::shape::ShapeNode;
 
 /// Most characters of a shape: the line of a stand-in, 500, less what stands around it.
 const CHARS: usize = 400;
@@ -39,7 +39,7 @@ fn fitted(shape: &Shape, prefix: &str) -> String {
     for (levels, keys) in DETAIL {
         text.clear();
         text.push_str(prefix);
-        let mut printer = Printer { shape, keys, text };
+        let mut printer = ShapePrinter { shape, keys, text };
         if let Some(root) = shape.root() {
             printer.node(root, levels);
         }
@@ -54,15 +54,15 @@ fn fitted(shape: &Shape, prefix: &str) -> String {
     text
 }
 
-struct Printer<'a> {
+struct ShapePrinter<'a> {
     shape: &'a Shape,
     keys: usize,
     text: String,
 }
 
-impl Printer<'_> {
+impl ShapePrinter<'_> {
     /// Everything that stands at a place, with `|` between.
-    fn node(&mut self, node: &Node, levels: usize) {
+    fn node(&mut self, node: &ShapeNode, levels: usize) {
         let before = self.text.len();
         let [null, boolean, int, float] = node.scalars;
         self.word("bool", boolean, before);
@@ -93,7 +93,7 @@ impl Printer<'_> {
         }
     }
 
-    fn array(&mut self, node: &Node, levels: usize) {
+    fn array(&mut self, node: &ShapeNode, levels: usize) {
         self.text.push('[');
         let item = node.item.map(|index| self.shape.node(index));
         if let Some(item) = item {
@@ -107,7 +107,7 @@ impl Printer<'_> {
         self.text.push(']');
     }
 
-    fn object(&mut self, node: &Node, levels: usize) {
+    fn object(&mut self, node: &ShapeNode, levels: usize) {
         self.text.push('{');
         if let Some(rest) = node.rest {
             self.map(node, self.shape.node(rest), levels);
@@ -119,7 +119,7 @@ impl Printer<'_> {
         self.text.push('}');
     }
 
-    fn map(&mut self, node: &Node, value: &Node, levels: usize) {
+    fn map(&mut self, node: &ShapeNode, value: &ShapeNode, levels: usize) {
         if node.objects == 1 {
             let _ = write!(self.text, "{} keys of ", node.keys);
         } else {
@@ -128,7 +128,7 @@ impl Printer<'_> {
         self.inner(value, levels);
     }
 
-    fn fields(&mut self, node: &Node, levels: usize) {
+    fn fields(&mut self, node: &ShapeNode, levels: usize) {
         for (index, field) in node.fields.iter().take(self.keys).enumerate() {
             let value = self.shape.node(field.node);
             self.text.push_str(if index > 0 { ", " } else { "" });
@@ -143,7 +143,7 @@ impl Printer<'_> {
         }
     }
 
-    fn inner(&mut self, node: &Node, levels: usize) {
+    fn inner(&mut self, node: &ShapeNode, levels: usize) {
         self.node(node, levels.saturating_sub(1));
     }
 }

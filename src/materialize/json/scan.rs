@@ -5,10 +5,8 @@
 
 use crate::materialize::json::events::Events;
 use crate::materialize::json::events::Scalar;
-
-/// Deepest nesting that is followed, at a bit a level: 128 KiB. Every JSON reader that was tried
-/// gives up far earlier.
-const MAX_DEPTH: usize = 1 << 20;
+use crate::materialize::json::nesting::Nesting;
+use crate::materialize::json::number::NumberState;
 
 /// Why the scanner stopped.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +22,7 @@ pub enum ScanOutcome {
 /// Where the scanner is in a value.
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
-    state: State,
+    state: ScannerState,
     nesting: Nesting,
     /// The string being read is a key.
     in_key: bool,
@@ -40,7 +38,7 @@ pub struct Scanner {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum ScannerState {
     #[default]
     Value,
     ValueOrEnd,
@@ -52,21 +50,8 @@ enum State {
     Escape,
     /// Hexadecimal digits still to come.
     Hex(u8),
-    Number(Number),
+    Number(NumberState),
     Word(&'static [u8], Scalar),
-}
-
-/// The last thing read of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Number {
-    Minus,
-    Zero,
-    Integer,
-    Point,
-    Fraction,
-    Exponent,
-    ExponentSign,
-    ExponentDigits,
 }
 
 impl Scanner {
@@ -93,22 +78,24 @@ impl Scanner {
 
     /// Brackets that are open.
     pub fn depth(&self) -> usize {
-        self.nesting.depth
+        self.nesting.depth()
     }
 
     /// Whether a value is nested as deep as it can be followed.
     pub fn is_too_deep(&self) -> bool {
-        self.nesting.depth == MAX_DEPTH
+        self.nesting.is_full()
     }
 
     /// Whether what comes next belongs to what stands before: a string, a number or a word has
     /// begun, or a key waits for its value.
     pub fn is_in_pair(&self) -> bool {
         match self.state {
-            State::Text | State::Escape | State::Hex(_) | State::Number(_) | State::Word(..) => {
-                true
-            }
-            State::Value => self.nesting.in_object(),
+            ScannerState::Text
+            | ScannerState::Escape
+            | ScannerState::Hex(_)
+            | ScannerState::Number(_)
+            | ScannerState::Word(..) => true,
+            ScannerState::Value => self.nesting.in_object(),
             _ => false,
         }
     }
@@ -118,19 +105,19 @@ impl Scanner {
         let mut at = 0;
         while at < bytes.len() {
             let step = match self.state {
-                State::Text => self.text(bytes, at, events),
-                State::Escape => self.escape(bytes[at], events).then_some(1),
-                State::Hex(left) => self.hex(bytes[at], left, events).then_some(1),
-                State::Number(number) => self.number(bytes, at, number, events),
-                State::Word(rest, scalar) => self.word(bytes, at, (rest, scalar), events),
+                ScannerState::Text => self.text(bytes, at, events),
+                ScannerState::Escape => self.escape(bytes[at], events).then_some(1),
+                ScannerState::Hex(left) => self.hex(bytes[at], left, events).then_some(1),
+                ScannerState::Number(number) => self.number(bytes, at, number, events),
+                ScannerState::Word(rest, scalar) => self.word(bytes, at, (rest, scalar), events),
                 _ => self.structure(bytes, at, events),
             };
             let Some(step) = step else {
                 return ScanOutcome::Wrong(at);
             };
             at += step;
-            if self.state == State::CommaOrEnd && self.nesting.is_empty() {
-                self.state = State::Value;
+            if self.state == ScannerState::CommaOrEnd && self.nesting.is_empty() {
+                self.state = ScannerState::Value;
                 return ScanOutcome::Done(at);
             }
         }
@@ -146,15 +133,17 @@ impl Scanner {
             b'\n' if self.one_line => return None,
             b'\n' => self.newlines += 1,
             _ => match self.state {
-                State::Colon if byte == b':' => {
+                ScannerState::Colon if byte == b':' => {
                     events.colon();
-                    self.state = State::Value;
+                    self.state = ScannerState::Value;
                 }
-                State::CommaOrEnd => self.comma_or_end(byte, at, events)?,
-                State::Key | State::KeyOrEnd if byte == b'"' => self.begin_text(true, events),
-                State::KeyOrEnd if byte == b'}' => self.end(b'}', at, events)?,
-                State::ValueOrEnd if byte == b']' => self.end(b']', at, events)?,
-                State::Value | State::ValueOrEnd => self.value(byte, at, events)?,
+                ScannerState::CommaOrEnd => self.comma_or_end(byte, at, events)?,
+                ScannerState::Key | ScannerState::KeyOrEnd if byte == b'"' => {
+                    self.begin_text(true, events)
+                }
+                ScannerState::KeyOrEnd if byte == b'}' => self.end(b'}', at, events)?,
+                ScannerState::ValueOrEnd if byte == b']' => self.end(b']', at, events)?,
+                ScannerState::Value | ScannerState::ValueOrEnd => self.value(byte, at, events)?,
                 _ => return None,
             },
         }
@@ -173,20 +162,20 @@ impl Scanner {
                 self.nesting.push(true)?;
                 events.bracket(byte);
                 events.begin_object();
-                State::KeyOrEnd
+                ScannerState::KeyOrEnd
             }
             b'[' => {
                 self.nesting.push(false)?;
                 events.bracket(byte);
                 events.begin_array();
-                State::ValueOrEnd
+                ScannerState::ValueOrEnd
             }
-            b'-' => self.begin_number::<E>(byte, Number::Minus),
-            b'0' => self.begin_number::<E>(byte, Number::Zero),
-            b'1'..=b'9' => self.begin_number::<E>(byte, Number::Integer),
-            b't' => State::Word(b"rue", Scalar::Bool),
-            b'f' => State::Word(b"alse", Scalar::Bool),
-            b'n' => State::Word(b"ull", Scalar::Null),
+            b'-' => self.begin_number::<E>(byte, NumberState::Minus),
+            b'0' => self.begin_number::<E>(byte, NumberState::Zero),
+            b'1'..=b'9' => self.begin_number::<E>(byte, NumberState::Integer),
+            b't' => ScannerState::Word(b"rue", Scalar::Bool),
+            b'f' => ScannerState::Word(b"alse", Scalar::Bool),
+            b'n' => ScannerState::Word(b"ull", Scalar::Null),
             _ => return None,
         };
         if !matches!(byte, b'{' | b'[') {
@@ -196,12 +185,12 @@ impl Scanner {
     }
 
     #[inline]
-    fn begin_number<E: Events>(&mut self, byte: u8, number: Number) -> State {
+    fn begin_number<E: Events>(&mut self, byte: u8, number: NumberState) -> ScannerState {
         if E::TEXT_BYTES > 0 {
             self.kept.clear();
             self.kept.push(byte);
         }
-        State::Number(number)
+        ScannerState::Number(number)
     }
 
     #[inline]
@@ -213,7 +202,7 @@ impl Scanner {
         }
         events.comma();
         self.breaks += 1;
-        self.state = if self.nesting.in_object() { State::Key } else { State::Value };
+        self.state = if self.nesting.in_object() { ScannerState::Key } else { ScannerState::Value };
         Some(())
     }
 
@@ -227,7 +216,7 @@ impl Scanner {
         events.end();
         events.ends(at + 1);
         self.tokens += 1;
-        self.state = State::CommaOrEnd;
+        self.state = ScannerState::CommaOrEnd;
         Some(())
     }
 
@@ -237,7 +226,7 @@ impl Scanner {
         self.in_key = in_key;
         self.length = 0;
         self.kept.clear();
-        self.state = State::Text;
+        self.state = ScannerState::Text;
     }
 
     /// A stretch of a string without escapes; with its closing quote, if that follows.
@@ -254,7 +243,7 @@ impl Scanner {
                 }
                 return Some(plain + 1);
             }
-            Some(b'\\') => self.state = State::Escape,
+            Some(b'\\') => self.state = ScannerState::Escape,
             Some(_) if plain == 0 => return None,
             _ => {
                 events.piece(run);
@@ -281,10 +270,10 @@ impl Scanner {
         };
         if self.in_key {
             events.key(start);
-            self.state = State::Colon;
+            self.state = ScannerState::Colon;
         } else {
             events.text(start, length);
-            self.state = State::CommaOrEnd;
+            self.state = ScannerState::CommaOrEnd;
         }
     }
 
@@ -306,8 +295,8 @@ impl Scanner {
 
     fn escape<E: Events>(&mut self, byte: u8, events: &mut E) -> bool {
         self.state = match byte {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text,
-            b'u' => State::Hex(4),
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => ScannerState::Text,
+            b'u' => ScannerState::Hex(4),
             _ => return false,
         };
         events.piece(&[byte]);
@@ -319,7 +308,7 @@ impl Scanner {
         if !byte.is_ascii_hexdigit() {
             return false;
         }
-        self.state = if left == 1 { State::Text } else { State::Hex(left - 1) };
+        self.state = if left == 1 { ScannerState::Text } else { ScannerState::Hex(left - 1) };
         events.piece(&[byte]);
         self.keep::<E>(&[byte]);
         true
@@ -340,7 +329,7 @@ impl Scanner {
             events.scalar(scalar, b"");
             self.end_scalar(at + 1, events);
         } else {
-            self.state = State::Word(&rest[1..], scalar);
+            self.state = ScannerState::Word(&rest[1..], scalar);
         }
         Some(1)
     }
@@ -352,7 +341,7 @@ impl Scanner {
         &mut self,
         bytes: &[u8],
         at: usize,
-        mut number: Number,
+        mut number: NumberState,
         events: &mut E,
     ) -> Option<usize> {
         let mut read = 0;
@@ -367,7 +356,7 @@ impl Scanner {
         if E::TEXT_BYTES > 0 {
             self.keep_start(written, E::TEXT_BYTES);
         }
-        self.state = State::Number(number);
+        self.state = ScannerState::Number(number);
         if at + read == bytes.len() {
             return Some(read);
         }
@@ -386,74 +375,7 @@ impl Scanner {
     fn end_scalar<E: Events>(&mut self, at: usize, events: &mut E) {
         self.tokens += 1;
         events.ends(at);
-        self.state = State::CommaOrEnd;
-    }
-}
-
-impl Number {
-    #[inline]
-    fn next(self, byte: u8) -> Option<Self> {
-        Some(match (self, byte) {
-            (Self::Integer, b'0'..=b'9') | (Self::Minus, b'1'..=b'9') => Self::Integer,
-            (Self::Minus, b'0') => Self::Zero,
-            (Self::Zero | Self::Integer, b'.') => Self::Point,
-            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
-            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Self::Exponent,
-            (Self::Exponent, b'+' | b'-') => Self::ExponentSign,
-            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => {
-                Self::ExponentDigits
-            }
-            _ => return None,
-        })
-    }
-
-    /// What it is, if it may end here.
-    fn ended(self) -> Option<Scalar> {
-        match self {
-            Self::Zero | Self::Integer => Some(Scalar::Int),
-            Self::Fraction | Self::ExponentDigits => Some(Scalar::Float),
-            Self::Minus | Self::Point | Self::Exponent | Self::ExponentSign => None,
-        }
-    }
-}
-
-/// The open brackets, a bit each: set for an object.
-#[derive(Debug, Clone, Default)]
-struct Nesting {
-    bits: Vec<u64>,
-    depth: usize,
-    in_object: bool,
-}
-
-impl Nesting {
-    fn is_empty(&self) -> bool {
-        self.depth == 0
-    }
-
-    fn in_object(&self) -> bool {
-        self.in_object
-    }
-
-    fn push(&mut self, object: bool) -> Option<()> {
-        if self.depth == MAX_DEPTH {
-            return None;
-        }
-        let (word, bit) = (self.depth / 64, self.depth % 64);
-        if word == self.bits.len() {
-            self.bits.push(0);
-        }
-        self.bits[word] = self.bits[word] & !(1 << bit) | u64::from(object) << bit;
-        self.depth += 1;
-        self.in_object = object;
-        Some(())
-    }
-
-    fn pop(&mut self) {
-        self.depth -= 1;
-        self.in_object = self.depth > 0 && {
-            let top = self.depth - 1;
-            self.bits[top / 64] >> (top % 64) & 1 == 1
-        };
+        self.state = ScannerState::CommaOrEnd;
     }
 }
 

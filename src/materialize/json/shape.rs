@@ -16,7 +16,7 @@ const NODES: usize = 1024;
 
 /// What was seen at one place.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Node {
+pub(super) struct ShapeNode {
     /// Values.
     pub(super) seen: u64,
     /// Which of [`Scalar`] there were.
@@ -31,7 +31,7 @@ pub(super) struct Node {
     pub(super) objects: u64,
     /// Keys of all objects.
     pub(super) keys: u64,
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<ShapeField>,
     /// Values of keys beyond [`KEYS`].
     pub(super) rest: Option<usize>,
     /// Some array or object here was too deep to be looked into.
@@ -40,7 +40,7 @@ pub(super) struct Node {
 
 /// A key, and the node of its values.
 #[derive(Debug, Clone)]
-pub(super) struct Field {
+pub(super) struct ShapeField {
     mark: u64,
     pub(super) key: Box<[u8]>,
     pub(super) node: usize,
@@ -49,15 +49,15 @@ pub(super) struct Field {
 /// The tree.
 #[derive(Debug, Clone, Default)]
 pub(in crate::materialize) struct Shape {
-    nodes: Vec<Node>,
-    open: Vec<Open>,
+    nodes: Vec<ShapeNode>,
+    open: Vec<OpenContainer>,
     /// Open brackets without a node.
     below: u64,
 }
 
 /// An array or object that has not ended.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenContainer {
     node: usize,
     array: bool,
     /// The field expected next: objects of one kind have their keys in one order.
@@ -67,18 +67,18 @@ struct Open {
 }
 
 impl Shape {
-    pub(super) fn root(&self) -> Option<&Node> {
+    pub(super) fn root(&self) -> Option<&ShapeNode> {
         self.nodes.first()
     }
 
-    pub(super) fn node(&self, index: usize) -> &Node {
+    pub(super) fn node(&self, index: usize) -> &ShapeNode {
         &self.nodes[index]
     }
 
     fn begin(&mut self, node: Option<usize>, array: bool) {
         match node {
             Some(node) if self.open.len() < LEVELS => {
-                self.open.push(Open { node, array, next: 0, value: None });
+                self.open.push(OpenContainer { node, array, next: 0, value: None });
             }
             Some(node) => {
                 self.nodes[node].hidden = true;
@@ -117,7 +117,7 @@ impl Shape {
     fn new_field(&mut self, object: usize, mark: u64, key: &[u8]) -> Option<usize> {
         if self.nodes[object].fields.len() < KEYS {
             let node = self.new_node()?;
-            self.nodes[object].fields.push(Field { mark, key: key.into(), node });
+            self.nodes[object].fields.push(ShapeField { mark, key: key.into(), node });
             return Some(node);
         }
         if self.nodes[object].rest.is_none() {
@@ -130,7 +130,7 @@ impl Shape {
         if self.nodes.len() == NODES {
             return None;
         }
-        self.nodes.push(Node::default());
+        self.nodes.push(ShapeNode::default());
         Some(self.nodes.len() - 1)
     }
 }
@@ -184,13 +184,13 @@ impl Events for Shape {
         if self.below > 0 {
             return;
         }
-        let Some(&Open { node, next, .. }) = self.open.last() else {
+        let Some(&OpenContainer { node, next, .. }) = self.open.last() else {
             return;
         };
         self.nodes[node].keys += 1;
         let mark = mark(key);
         let fields = &self.nodes[node].fields;
-        let is_it = |field: &Field| field.mark == mark && *field.key == *key;
+        let is_it = |field: &ShapeField| field.mark == mark && *field.key == *key;
         let found = if fields.get(next).is_some_and(is_it) {
             Some(next)
         } else {

@@ -1,7 +1,7 @@
 use super::*;
 
 fn detect(bytes: &[u8]) -> Json {
-    let mut detector = Detector::default();
+    let mut detector = JsonDetector::default();
     detector.push(bytes, 0, 0, None);
     detector.finish(bytes.len() as u64, bytes.split(|byte| *byte == b'\n').count() as u64)
 }
@@ -148,7 +148,7 @@ fn invalid_utf8_is_not_json() {
     let text =
         b"{\"name\": \"a value long enough to tell, and then some more of it \", \"k\": \"\xff\"}";
     let at = text.iter().position(|byte| *byte == 0xff).unwrap() as u64;
-    let mut detector = Detector::default();
+    let mut detector = JsonDetector::default();
     detector.push(text, 0, 0, Some(at));
     assert_eq!(detector.finish(text.len() as u64, 1), Json::Broken { offset: at, line: 1 });
 }
@@ -161,7 +161,7 @@ fn the_wrong_byte_is_found_wherever_the_stream_is_cut() {
         let text = format!("{good}{bad}}}");
         let offset = text.rfind('x').unwrap() as u64;
         for step in 1..text.len() {
-            let mut detector = Detector::default();
+            let mut detector = JsonDetector::default();
             for (index, part) in text.as_bytes().chunks(step).enumerate() {
                 detector.push(part, (index * step) as u64, 0, None);
             }

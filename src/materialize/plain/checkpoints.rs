@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::materialize::BLOCK_BYTES;
-use crate::materialize::plain::Stripper;
+use crate::materialize::plain::EscapeStripper;
 use crate::model::Content;
 
 /// Bytes of the log between two checkpoints, at first.
@@ -20,7 +20,7 @@ pub(super) struct Checkpoint {
     /// Bytes of the text before it.
     pub(super) plain: u64,
     /// Holds nothing.
-    pub(super) stripper: Stripper,
+    pub(super) stripper: EscapeStripper,
 }
 
 /// Places in a log from which its text can be read on; good for any log that begins with the same
@@ -31,13 +31,13 @@ pub struct Checkpoints(Arc<Vec<Checkpoint>>);
 impl Checkpoints {
     /// Reads all of `content`, as long as there is time, and says how much that was.
     pub fn of(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<(Self, u64)> {
-        let (mut plainer, mut text) = (Plainer::default(), Vec::new());
+        let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
         loop {
-            let block = content.bytes(plainer.raw, BLOCK_BYTES)?;
+            let block = content.bytes(extractor.raw, BLOCK_BYTES)?;
             if block.is_empty() || expired() {
-                return Ok((plainer.checkpoints(), plainer.raw));
+                return Ok((extractor.checkpoints(), extractor.raw));
             }
-            plainer.push(&block, &mut text);
+            extractor.push(&block, &mut text);
             text.clear();
         }
     }
@@ -49,22 +49,23 @@ impl Checkpoints {
 
     /// The last one that is not past `plain` bytes of the text, nor past `raw` bytes of the log.
     pub(super) fn before(&self, plain: u64, raw: u64) -> Checkpoint {
-        let past = self.0.partition_point(|checkpoint| checkpoint.plain <= plain && checkpoint.raw <= raw);
+        let past =
+            self.0.partition_point(|checkpoint| checkpoint.plain <= plain && checkpoint.raw <= raw);
         past.checked_sub(1).map(|at| self.0[at].clone()).unwrap_or_default()
     }
 }
 
 /// Makes text of a log, and checkpoints.
 #[derive(Debug, Clone)]
-pub(in crate::materialize) struct Plainer {
-    stripper: Stripper,
+pub(in crate::materialize) struct TextExtractor {
+    stripper: EscapeStripper,
     raw: u64,
     plain: u64,
     checkpoints: Arc<Vec<Checkpoint>>,
     pub(super) spacing: u64,
 }
 
-impl Plainer {
+impl TextExtractor {
     /// Adds to `out` what is certain of the text.
     pub(in crate::materialize) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         // Only where nothing is held can a checkpoint be: at the end of a line.
@@ -114,9 +115,9 @@ impl Plainer {
     }
 }
 
-impl Default for Plainer {
+impl Default for TextExtractor {
     fn default() -> Self {
-        let (stripper, checkpoints) = (Stripper::default(), Arc::default());
+        let (stripper, checkpoints) = (EscapeStripper::default(), Arc::default());
         Self { stripper, raw: 0, plain: 0, checkpoints, spacing: SPACING }
     }
 }

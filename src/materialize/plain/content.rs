@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use crate::materialize::plain::Checkpoints;
-use crate::materialize::plain::Stripper;
+use crate::materialize::plain::EscapeStripper;
 use crate::materialize::plain::checkpoints::Checkpoint;
 use crate::model::Content;
 use crate::model::read_pieces;
@@ -34,7 +34,7 @@ struct Block {
     start: u64,
     bytes: Vec<u8>,
     raw: u64,
-    stripper: Stripper,
+    stripper: EscapeStripper,
     /// Nothing follows.
     is_last: bool,
 }

@@ -75,7 +75,7 @@ proptest! {
     #[test]
     fn cuts_do_not_matter(pieces in vec(piece(), 0..12), step in 1..70_usize) {
         let log = pieces.concat();
-        let (mut stripper, mut out) = (Stripper::default(), Vec::new());
+        let (mut stripper, mut out) = (EscapeStripper::default(), Vec::new());
         for part in log.chunks(if log.len() > 5000 { step * 1000 } else { step }) {
             stripper.push(part, &mut out);
             prop_assert!(stripper.held.len() <= HELD);
@@ -114,18 +114,18 @@ proptest! {
 #[test]
 fn marks_are_bounded_and_lead_everywhere() {
     let line = b"\x1b[32msome line of a log\x1b[0m\n";
-    let mut plainer = Plainer::default();
-    plainer.spacing = 10;
+    let mut extractor = TextExtractor::default();
+    extractor.spacing = 10;
     let mut text = Vec::new();
     for _ in 0..10_000 {
         text.clear();
-        plainer.push(line, &mut text);
+        extractor.push(line, &mut text);
     }
-    let checkpoints = plainer.checkpoints();
+    let checkpoints = extractor.checkpoints();
     assert!(checkpoints.len() > 2000 && checkpoints.len() <= 4096, "{}", checkpoints.len());
     for at in [0, 1, 100_000, 190_000, u64::MAX] {
         let checkpoint = checkpoints.before(at, u64::MAX);
         assert_eq!(checkpoint.plain / 19, checkpoint.raw / line.len() as u64);
-        assert!(at.min(plainer.length()) - checkpoint.plain < 200, "{at}: {}", checkpoint.plain);
+        assert!(at.min(extractor.length()) - checkpoint.plain < 200, "{at}: {}", checkpoint.plain);
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn found(text: &[u8], step: usize) -> Sections {
-    let mut sections = SectionLines::new();
+    let mut sections = SectionDetector::new();
     text.chunks(step).for_each(|part| sections.push(part));
     let newline = u64::from(text.last().is_some_and(|last| *last != b'\n'));
     sections.finish(memchr::memchr_iter(b'\n', text).count() as u64 + newline)

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::redact::PatternSet;
 use crate::redact::Rule;
 use crate::redact::SETS;
-use crate::redact::PatternSet;
 use crate::redact::block::REACH;
 
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
@@ -101,7 +101,8 @@ fn secrets_across_blocks_are_seen_whole() {
 
 #[test]
 fn a_secret_as_long_as_is_promised_is_masked_wherever_it_stands() {
-    let rules = SecretRules::new(&[], &[Rule { name: "long".into(), regex: "<[a-z]+>".into() }]).unwrap();
+    let rules =
+        SecretRules::new(&[], &[Rule { name: "long".into(), regex: "<[a-z]+>".into() }]).unwrap();
     let secret = format!("<{}>", "s".repeat(REACH - 2));
     for before in [0, BLOCK as usize - REACH, BLOCK as usize - 5000, BLOCK as usize] {
         let bytes = [".".repeat(before), secret.clone(), ".".repeat(300_000)].concat();

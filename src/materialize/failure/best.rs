@@ -17,29 +17,29 @@ const TRACE_LINES: u64 = 300;
 
 /// Keeps the first and the last lines of each rank; lines that differ in numbers only count as one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shown {
-    ranks: [Kept; Rank::COUNT],
+pub(super) struct BestLines {
+    ranks: [RankLines; Rank::COUNT],
     /// The last line of a stack trace that may have a deeper cause.
-    trace: Option<Line>,
+    trace: Option<Candidate>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Kept {
-    first: Vec<Line>,
-    last: Vec<Line>,
+struct RankLines {
+    first: Vec<Candidate>,
+    last: Vec<Candidate>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct Candidate {
     at: ErrorLine,
     /// Of the text without its numbers.
     likeness: u64,
 }
 
-impl Shown {
+impl BestLines {
     /// Of a chain of causes only the innermost is a cause.
     pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
-        let line = Line { at, likeness };
+        let line = Candidate { at, likeness };
         match rank {
             Rank::Trace if self.goes_on(at) => self.end_trace(Rank::Outer),
             Rank::Heading | Rank::Trace => self.end_trace(Rank::Cause),
@@ -52,7 +52,7 @@ impl Shown {
     pub(super) fn best(&self) -> Vec<ErrorLine> {
         let mut ended = self.clone();
         ended.end_trace(Rank::Cause);
-        let ranks: Vec<Vec<Line>> = ended.ranks.iter().map(Kept::lines).collect();
+        let ranks: Vec<Vec<Candidate>> = ended.ranks.iter().map(RankLines::lines).collect();
         let mut counts: Vec<usize> =
             ranks.iter().zip(SHARE).map(|(lines, share)| lines.len().min(share)).collect();
         let mut room = SHOWN.saturating_sub(counts.iter().sum());
@@ -76,15 +76,15 @@ impl Shown {
     }
 
     /// The last exit line is the one that counts.
-    fn keep(&mut self, line: Line, rank: Rank) {
+    fn keep(&mut self, line: Candidate, rank: Rank) {
         self.ranks[rank as usize].add(line, rank == Rank::Exit);
     }
 }
 
-impl Kept {
+impl RankLines {
     /// Of lines that look alike the first is kept, or with `newest` the last.
-    fn add(&mut self, line: Line, newest: bool) {
-        let alike = |kept: &Line| kept.likeness == line.likeness;
+    fn add(&mut self, line: Candidate, newest: bool) {
+        let alike = |kept: &Candidate| kept.likeness == line.likeness;
         if newest {
             self.first.retain(|kept| !alike(kept));
             self.last.retain(|kept| !alike(kept));
@@ -101,15 +101,15 @@ impl Kept {
         }
     }
 
-    fn lines(&self) -> Vec<Line> {
-        let mut lines: Vec<Line> = self.first.iter().chain(&self.last).copied().collect();
+    fn lines(&self) -> Vec<Candidate> {
+        let mut lines: Vec<Candidate> = self.first.iter().chain(&self.last).copied().collect();
         lines.sort_by_key(|line| line.at.line);
         lines
     }
 }
 
 /// `count` of `lines`: three quarters from the beginning, the rest from the end.
-fn ends(lines: &[Line], count: usize) -> impl Iterator<Item = Line> {
+fn ends(lines: &[Candidate], count: usize) -> impl Iterator<Item = Candidate> {
     let tail = if count < lines.len() { count / 4 } else { 0 };
     let (head, rest) = lines.split_at(count - tail);
     head.iter().chain(&rest[rest.len() - tail..]).copied().collect::<Vec<_>>().into_iter()

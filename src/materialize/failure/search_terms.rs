@@ -40,11 +40,11 @@ const CANDIDATES: [&str; 26] = [
 
 /// Which candidates occurred on the lines of each rank, a bit each.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Words {
+pub(super) struct SearchTerms {
     occurred: [u32; Rank::COUNT],
 }
 
-impl Words {
+impl SearchTerms {
     pub(super) fn add(&mut self, line: &[u8], rank: Rank) {
         for found in SEARCHER.find_overlapping_iter(line) {
             self.occurred[rank.kept() as usize] |= 1 << found.pattern().as_u32();

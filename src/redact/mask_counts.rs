@@ -140,7 +140,10 @@ mod tests {
         assert_eq!(tally.notice().unwrap(), "# 3 secrets are redacted (aws-key 2, jwt 1)\n");
         let one = MaskCounts::of("[redacted:jwt]", &names());
         assert_eq!(one.notice().unwrap(), "# 1 secret is redacted (jwt 1)\n");
-        assert_eq!(MaskCounts::of("[redact]* and [redacted]", &names()).text(), "2 secrets (other 2)");
+        assert_eq!(
+            MaskCounts::of("[redact]* and [redacted]", &names()).text(),
+            "2 secrets (other 2)"
+        );
         assert_eq!(MaskCounts::of("nothing [red]", &names()).notice(), None);
     }
 

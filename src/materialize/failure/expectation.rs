@@ -17,7 +17,7 @@ const CAUSES_LINES: u64 = 12;
 
 /// What the lines before announced, and the last line it may stand on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Context {
+pub(super) struct Expectation {
     expected: Option<(Expected, u64)>,
 }
 
@@ -33,7 +33,7 @@ enum Expected {
     Causes,
 }
 
-impl Context {
+impl Expectation {
     /// Whether the next line must be looked at, whatever is in it.
     pub(super) fn is_waiting(&self) -> bool {
         self.expected.is_some()

@@ -1,6 +1,6 @@
 //! Every error line, one after the other.
 
-use crate::materialize::failure::Failures;
+use crate::materialize::failure::FailureDetector;
 use crate::model::ErrorLine;
 
 /// An error line as it goes by.
@@ -16,12 +16,12 @@ pub struct ErrorMatch {
 
 /// Finds the error lines of a stream in its order, in memory that does not grow with the stream.
 #[derive(Debug)]
-pub struct ErrorLines(Failures);
+pub struct ErrorLines(FailureDetector);
 
 impl ErrorLines {
     /// Has seen nothing yet.
     pub fn new() -> Self {
-        let mut failures = Failures::default();
+        let mut failures = FailureDetector::default();
         failures.found.each = Some(Vec::new());
         Self(failures)
     }
@@ -47,7 +47,7 @@ impl ErrorLines {
 
     /// The words to search for that occurred, as `model::Errors` has them.
     pub fn words(&self) -> Vec<String> {
-        self.0.found.words.best()
+        self.0.found.search_terms.best()
     }
 
     fn take(&mut self) -> Vec<ErrorMatch> {
