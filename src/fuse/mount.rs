@@ -15,7 +15,7 @@
 mod direct;
 mod error;
 mod helper;
-mod inherited;
+mod inherited_fd;
 mod table;
 
 use std::io;
@@ -42,7 +42,7 @@ pub const FSTYPE: &str = "fuse.ctxfs";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MountMethod {
     /// Somebody else mounted it and handed down this descriptor.
-    Inherited(RawFd),
+    InheritedFd(RawFd),
     /// By `mount(2)`, as root.
     Direct,
     /// By `fusermount3`.
@@ -66,7 +66,7 @@ pub struct Mounted {
     /// The open `/dev/fuse`, close-on-exec.
     pub fd: OwnedFd,
     /// How it came to be.
-    pub how: MountMethod,
+    pub method: MountMethod,
     /// The directory, absolute and without links; as given where the descriptor was inherited.
     pub target: PathBuf,
 }
@@ -76,21 +76,25 @@ pub struct Mounted {
 /// Refuses a target on which a living ctxfs is mounted. What the directory holds is hidden while
 /// the mount lasts; nothing in it changes.
 pub fn mount(target: &Path, options: &MountOptions) -> Result<Mounted, MountError> {
-    if let Some(number) = inherited::number(target) {
-        let fd = inherited::take(number)?;
-        return Ok(Mounted { fd, how: MountMethod::Inherited(number), target: target.to_owned() });
+    if let Some(number) = inherited_fd::number(target) {
+        let fd = inherited_fd::take(number)?;
+        return Ok(Mounted {
+            fd,
+            method: MountMethod::InheritedFd(number),
+            target: target.to_owned(),
+        });
     }
     let target = table::resolve(target);
     heal(&target)?;
     check_directory(&target)?;
     device_is_there()?;
-    let (fd, how) = attach(&target, options)?;
-    Ok(Mounted { fd, how, target })
+    let (fd, method) = attach(&target, options)?;
+    Ok(Mounted { fd, method, target })
 }
 
 /// Whether `target` is a descriptor handed down (`/dev/fd/N`) rather than a directory.
 pub fn is_inherited_fd(target: &Path) -> bool {
-    inherited::number(target).is_some()
+    inherited_fd::number(target).is_some()
 }
 
 /// Takes the ctxfs mount, living or dead, out of the tree at once.
