@@ -1,11 +1,11 @@
 //! The lines that look like errors, most telling first.
 //!
-//! A line is looked at when one of a few dozen fragments occurs in it ([`prefilter`]), or when the
-//! lines before it announced it ([`expectation`]: the message under `panicked at`, the exception under a
-//! Python traceback). [`rules`] says what such a line is, without the names of files in it
-//! ([`names`]), [`best`] keeps the best.
+//! A line is a candidate if one of a few dozen fragments occurs in it ([`prefilter`]), or if a line
+//! before it announced it ([`expectation`]: the message below `panicked at`, the exception below a
+//! Python traceback). The names of files in it are blanked ([`names`]), [`rules`] rank it, and
+//! [`best`] keeps the best lines.
 //!
-//! Only the first [`LINE_BYTES`] bytes of a line are looked at.
+//! Only the first [`LINE_BYTES`] bytes of a line are examined.
 
 mod best;
 mod error_lines;
@@ -26,17 +26,17 @@ use crate::model::Errors;
 pub use crate::materialize::failure::error_lines::ErrorLines;
 pub use crate::materialize::failure::error_lines::ErrorMatch;
 
-/// Bytes of a line that are looked at: the most that `ErrorLine::length` may say.
+/// Bytes of a line that are examined, and the most of `ErrorLine::length`.
 const LINE_BYTES: usize = 4096;
 
-/// Follows a stream, line by line.
+/// Finds the error lines of a stream.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailureDetector {
     open: OpenLine<LINE_BYTES>,
     found: ErrorCollector,
 }
 
-/// What was found in whole lines.
+/// The error lines among the lines that have ended.
 #[derive(Debug, Clone, Default)]
 struct ErrorCollector {
     count: u64,
@@ -44,7 +44,7 @@ struct ErrorCollector {
     best: BestLines,
     search_terms: SearchTerms,
     likeness: LikenessHasher,
-    /// Those not yet taken by who wants them all.
+    /// The lines that have not yet been taken, if all of them are wanted.
     each: Option<Vec<ErrorMatch>>,
 }
 
@@ -64,7 +64,7 @@ impl FailureDetector {
         self.open.push(&rest[whole..]);
     }
 
-    /// What was found so far, the line that has not ended included.
+    /// Returns the error lines so far, including the line that has not ended.
     pub(super) fn finish(&self) -> Errors {
         if self.open.is_empty() {
             return self.found.errors();
@@ -83,7 +83,7 @@ impl FailureDetector {
         });
     }
 
-    /// `bytes` ends with a newline, and begins where a line does.
+    /// Takes whole lines: `bytes` begins with a line and ends with a newline.
     fn whole_lines(&mut self, bytes: &[u8]) {
         let mut counted = 0;
         let mut at = 0;

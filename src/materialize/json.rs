@@ -1,12 +1,12 @@
-//! Whether a stream is JSON, and its shape.
+//! Detection of JSON and its shape.
 //!
-//! One value is a document; two values or more, each on a line of its own, are JSON Lines. The
+//! One value is a document; two or more values, each on a line of its own, are JSON Lines. The
 //! first value must be an object, an array or a string, the values of JSON Lines objects or arrays:
 //! a lone number or word is text to any reader.
 //!
-//! A stream that begins with a bracket and then goes wrong is *broken* JSON only where it had been
-//! JSON for a while (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or simply ends inside a value: so
-//! `[INFO] starting` and `[12] done` are text. Once it has gone wrong, nothing of this runs.
+//! A stream that begins with a bracket and is not JSON is *broken* JSON only if it was JSON for a
+//! while (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends inside a value. So `[INFO] starting` and
+//! `[12] done` are text. After the first error nothing more is scanned.
 
 mod events;
 mod example;
@@ -26,34 +26,34 @@ pub use scan::Scanner;
 use crate::materialize::json::shape::Shape;
 use crate::model::Json;
 
-/// Bytes of good JSON before an error that make a stream broken JSON rather than text. A log line's
-/// bracketed prefix (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
+/// The bytes of valid JSON before an error that make a stream broken JSON rather than text. The
+/// bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
 const EVIDENCE_BYTES: u64 = 64;
-/// Keys, values and closing brackets that such a stream must also hold: `{"k": v}` has three.
+/// The keys, values and closing brackets that such a stream must also have: `{"k": v}` has three.
 const EVIDENCE_TOKENS: u64 = 3;
 
-/// What a stream is.
+/// The kind of JSON that a stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonKind {
-    /// Nothing that looks like JSON.
+    /// No JSON.
     No,
     /// One value.
     Document,
-    /// Two values or more, one a line.
+    /// Two or more values, one per line.
     Lines {
-        /// How many.
+        /// The number of values.
         documents: u64,
     },
-    /// Stops being JSON; as `model::Json::Broken`.
+    /// Broken JSON, as `model::Json::Broken`.
     Broken {
-        /// Byte offset of the first byte that cannot be JSON; the length, where the end is missing.
+        /// Byte offset of the first byte that cannot be JSON; the length, if the end is missing.
         offset: u64,
         /// The line of that byte, from 1.
         line: u64,
     },
 }
 
-/// Follows a stream as long as it is JSON.
+/// Scans a stream as long as it is JSON.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JsonDetector<E = Shape> {
     state: DetectorState,
@@ -62,28 +62,26 @@ pub(super) struct JsonDetector<E = Shape> {
     documents: u64,
     /// Offset of the first byte that is not white space.
     start: u64,
-    /// The line has ended since the last value did.
+    /// True if a newline has come since the last value.
     newline_since: bool,
 }
 
+/// The position of a detector in its stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum DetectorState {
     /// Only white space so far.
     #[default]
     Before,
-    /// In a value. A string stands for a document only when it is the whole stream.
-    Inside {
-        string: bool,
-    },
+    /// In a value. A string is a document only if it is the whole stream.
+    Inside { string: bool },
     /// After a value.
-    After {
-        string: bool,
-    },
+    After { string: bool },
+    /// Past the end of scanning, with the result.
     Off(JsonKind),
 }
 
 impl JsonDetector {
-    /// What `length` bytes in `lines` lines are.
+    /// Returns the result for a stream of `length` bytes in `lines` lines.
     pub(super) fn finish(&self, length: u64, lines: u64) -> Json {
         match self.kind(length, lines) {
             JsonKind::No => Json::No,
@@ -103,8 +101,9 @@ impl JsonDetector {
 }
 
 impl<E: Events> JsonDetector<E> {
-    /// `offset` and `newlines` are those before `bytes`; `invalid` is where the stream stopped being
-    /// UTF-8, if it has, which lies in `bytes` or at most three bytes before.
+    /// Takes the next bytes. `offset` and `newlines` are the bytes and newlines before them;
+    /// `invalid` is the offset of the first sequence that is not UTF-8, if there is one, which is
+    /// in `bytes` or at most three bytes before them.
     pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
         if self.is_off() {
             return;
@@ -137,7 +136,7 @@ impl<E: Events> JsonDetector<E> {
         }
     }
 
-    /// Lines of the values that have ended when they are indented.
+    /// Returns the lines of the values that have ended, when indented.
     fn pretty_lines(&self) -> u64 {
         self.documents + self.scanner.breaks()
     }
@@ -163,8 +162,8 @@ impl<E: Events> JsonDetector<E> {
         Ok(())
     }
 
-    /// Takes a byte between values: white space, or the first of a value, which is left to the
-    /// scanner.
+    /// Examines a byte between values: white space, or the first byte of a value, which the scanner
+    /// takes.
     fn begin(&mut self, byte: u8) -> Option<()> {
         match (byte, &self.state) {
             (b' ' | b'\t' | b'\r', _) => {}
@@ -182,7 +181,7 @@ impl<E: Events> JsonDetector<E> {
         Some(())
     }
 
-    /// Whether one more value makes JSON Lines.
+    /// Returns true if another value may follow, as in JSON Lines.
     fn may_follow(&self) -> bool {
         self.newline_since && self.scanner.newlines() == 0
     }
@@ -213,7 +212,7 @@ impl<E: Events> JsonDetector<E> {
     }
 }
 
-/// How far `at` lies behind `offset`; 0 where it lies before.
+/// Returns the distance from `offset` to `at`, or 0 if `at` is before it.
 fn distance(offset: u64, at: u64) -> usize {
     usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
 }

@@ -1,11 +1,11 @@
-//! Lines, and the longest of them.
+//! The number of lines, and the length of the longest.
 
 use crate::materialize::text::CharCounter;
 use crate::materialize::text::count_valid;
 
-/// Counts lines, and the characters of the longest.
+/// Counts lines and the characters of the longest line.
 ///
-/// Characters are counted only in lines that have more bytes than the longest has characters: no
+/// Characters are counted only in lines with more bytes than the longest line has characters: no
 /// other line can be longer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LineCounter {
@@ -16,7 +16,7 @@ pub(super) struct LineCounter {
 }
 
 impl LineCounter {
-    /// `valid` says that the whole lines in `bytes` are UTF-8, which saves looking.
+    /// Takes the next bytes. `valid` is true if the whole lines in them are known to be UTF-8.
     pub(super) fn push(&mut self, bytes: &[u8], valid: bool) {
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', bytes) {
@@ -27,17 +27,17 @@ impl LineCounter {
         self.open.push(&bytes[start..]);
     }
 
-    /// Newlines so far.
+    /// Returns the number of newlines so far.
     pub(super) fn newlines(&self) -> u64 {
         self.newlines
     }
 
-    /// Lines so far: the last one counts with or without its newline.
+    /// Returns the number of lines so far. The last one counts with or without its newline.
     pub(super) fn count(&self) -> u64 {
         self.newlines + u64::from(self.open_bytes > 0)
     }
 
-    /// Characters of the longest line.
+    /// Returns the characters of the longest line.
     pub(super) fn longest(&self) -> u64 {
         self.longest.max(self.open.count())
     }

@@ -1,8 +1,8 @@
-//! The lines that occur again and again, numbers in them apart.
+//! The lines that are repeated often, apart from numbers in them.
 //!
-//! The lines that begin in the first 2 MiB are all looked at; after them those that begin in the
-//! first 8 KiB of each 256 KiB, by absolute offset, each of which stands for 32. Looking at every
-//! line would take longer than all other analysers together.
+//! All lines that begin in the first 2 MiB are counted. After that only those that begin in the
+//! first 8 KiB of each 256 KiB, by absolute offset, are counted, and each stands for 32. Counting
+//! every line would take longer than all other analysers together.
 
 use crate::materialize::frequent::Count;
 use crate::materialize::frequent::Frequent;
@@ -10,59 +10,62 @@ use crate::materialize::likeness::LikenessHasher;
 use crate::materialize::likeness::exact;
 use crate::model::Repeated;
 
-/// Lines that begin before this are all looked at.
+/// The offset before which all lines are counted.
 const EXACT_BYTES: u64 = 2 << 20;
-/// Of each stride after them, lines that begin in its first bytes are looked at.
+/// The distance between samples after that.
 const STRIDE_BYTES: u64 = 256 << 10;
+/// The bytes at the start of each stride in which a line that is counted begins.
 const SAMPLE_BYTES: u64 = 8 << 10;
-/// Lines longer than this are not looked at: they say more than one thing.
+/// The longest line that is counted: a longer one says more than one thing.
 const LINE_BYTES: usize = 1024;
-/// Lines that are counted at a time: what a table of 4,096 places takes, some 300 KB.
+/// The groups that are counted at a time: they fill a hash table of 4,096 slots, some 300 KB.
 const ROOM: usize = 3584;
-/// How often a line must occur to be one that is repeated, and in what share of all lines.
+/// The fewest occurrences of a line that is reported.
 const FEWEST: u64 = 5;
+/// Such a line must also be at least one in so many.
 const SHARE: u64 = 50;
-/// Shortest line that tells something.
+/// The shortest line that is counted.
 const SHORTEST: usize = 4;
-/// Most lines that are reported.
+/// The most lines that are reported.
 const REPORTED: usize = 8;
 
-/// Follows a stream, line by line where it looks.
+/// Counts the repeated lines of a stream.
 #[derive(Debug, Clone)]
 pub(super) struct RepeatedLines {
     /// Offset of the next byte.
     offset: u64,
-    /// Lines that ended before it.
+    /// Lines that have ended.
     line: u64,
     inside: SamplingState,
     counts: LineGroups,
 }
 
-/// Where the next byte stands.
+/// The position of the next byte.
 #[derive(Debug, Clone)]
 enum SamplingState {
     /// At the start of a line.
     Nothing,
-    /// In a line that is looked at, of which so much was seen.
+    /// In a line that is counted, which begins with these bytes.
     Line(Vec<u8>),
-    /// In what is not looked at: after so many bytes, up to the end of the line.
+    /// In a gap between samples, which ends with the first line that ends after so many bytes.
     Gap(u64),
 }
 
+/// The groups of lines that are alike, by likeness.
 #[derive(Debug, Clone)]
 struct LineGroups {
     likeness: LikenessHasher,
     table: Frequent<u64, LineGroup>,
 }
 
-/// Lines that are alike.
+/// A group of lines that are alike.
 #[derive(Debug, Clone, Copy)]
 struct LineGroup {
-    /// Hash of the first of them.
+    /// A hash of the first line.
     exact: u64,
-    /// Whether all are equal to it.
+    /// True if all lines are equal to it.
     equal: bool,
-    /// Whether some were not counted one by one.
+    /// True if some were counted by samples.
     about: bool,
     first: u64,
     last: u64,
@@ -89,8 +92,8 @@ impl RepeatedLines {
         }
     }
 
-    /// The lines that are repeated, most frequent first, the line that has not ended included;
-    /// `lines` are all.
+    /// Returns the repeated lines, most frequent first, including the line that has not ended.
+    /// There are `lines` lines in all.
     pub(super) fn finish(&self, lines: u64) -> Vec<Repeated> {
         let SamplingState::Line(line) = &self.inside else {
             return self.counts.best(lines);
@@ -100,11 +103,11 @@ impl RepeatedLines {
         counts.best(lines)
     }
 
-    /// At the start of a line; returns how many of `bytes` were used.
+    /// Continues at the start of a line. Returns how many of `bytes` were used.
     fn begin(&mut self, bytes: &[u8]) -> usize {
         let wait = wait(self.offset);
         if wait > 0 {
-            // The byte before the next sample may end a line.
+            // The byte before the next sample may be a newline.
             self.inside = SamplingState::Gap(wait - 1);
             return 0;
         }
@@ -126,7 +129,7 @@ impl RepeatedLines {
             self.inside = SamplingState::Line(line);
             return bytes.len();
         };
-        // A line whose start is not held any more is not counted either.
+        // A line that is too long is not held whole, and not counted.
         self.counts.add(&line, self.line + 1, self.offset.saturating_sub(before));
         self.line += 1;
         end + 1
@@ -144,13 +147,13 @@ impl RepeatedLines {
     }
 }
 
-/// Bytes from `offset` to where lines are looked at.
+/// Returns the bytes from `offset` to the next sample, or 0 in a sample.
 fn wait(offset: u64) -> u64 {
     let into = offset % STRIDE_BYTES;
     if offset < EXACT_BYTES || into < SAMPLE_BYTES { 0 } else { STRIDE_BYTES - into }
 }
 
-/// As much of a line as shows that it is too long.
+/// Returns the beginning of a line, up to the byte that makes it too long.
 fn start(line: &[u8]) -> &[u8] {
     &line[..line.len().min(LINE_BYTES + 1)]
 }
@@ -213,7 +216,7 @@ mod tests {
         lines.finish(text.lines().count() as u64)
     }
 
-    /// Count, lines, and the text of the first one.
+    /// Returns count, first and last line, and the text of the first line of each group.
     fn told(text: &str) -> Vec<(u64, u64, u64, &str)> {
         let text_of = |repeated: &Repeated| {
             let start = usize::try_from(repeated.offset).unwrap();

@@ -1,10 +1,10 @@
-//! Characters, and whether bytes are text.
+//! Characters, and detection of text.
 
 /// Longest UTF-8 sequence, in bytes.
 const LONGEST_SEQUENCE: usize = 4;
 
-/// Counts characters as `String::from_utf8_lossy` would: each maximal sequence that is not UTF-8
-/// is one.
+/// Counts characters as in `String::from_utf8_lossy`: each maximal sequence that is not UTF-8 is
+/// one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CharCounter {
     count: u64,
@@ -30,12 +30,12 @@ impl CharCounter {
         }
     }
 
-    /// Characters so far; a sequence that lacks its end counts as one.
+    /// Returns the number of characters so far. A sequence without its end counts as one.
     pub(super) fn count(&self) -> u64 {
         self.count + u64::from(self.pending_length > 0)
     }
 
-    /// Takes `byte` into the pending sequence; says whether it belonged there.
+    /// Adds `byte` to the pending sequence. Returns false if it does not belong there.
     fn complete(&mut self, byte: u8) -> bool {
         self.pending[self.pending_length] = byte;
         let sequence = &self.pending[..=self.pending_length];
@@ -71,7 +71,7 @@ impl CharCounter {
         }
     }
 
-    /// `bytes` is one maximal sequence that is not UTF-8; the last of a block may yet become so.
+    /// Takes one maximal sequence that is not UTF-8. The last of a block may be completed later.
     fn push_invalid(&mut self, bytes: &[u8], last: bool) {
         match std::str::from_utf8(bytes) {
             Ok(_) => {}
@@ -95,7 +95,7 @@ impl CharCounter {
     }
 }
 
-/// Characters of `valid`, which is UTF-8.
+/// Returns the number of characters of `valid`, which is UTF-8.
 pub(super) fn count_valid(valid: &[u8]) -> u64 {
     let first_of_sequence = |byte: &&u8| **byte & 0xC0 != 0x80;
     let count =
@@ -103,7 +103,7 @@ pub(super) fn count_valid(valid: &[u8]) -> u64 {
     count as u64
 }
 
-/// What tells text from other bytes.
+/// Tells text from other bytes, and the encodings of text from each other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EncodingDetector {
     chars: CharCounter,
@@ -130,12 +130,12 @@ impl EncodingDetector {
         !self.has_high
     }
 
-    /// Whether the bytes so far, taken as a whole, are not UTF-8.
+    /// Returns true if the bytes so far, as a whole, are not UTF-8.
     pub(super) fn is_broken(&self) -> bool {
         self.chars.first_invalid.is_some() || self.chars.pending_length > 0
     }
 
-    /// Offset of the first sequence that cannot be UTF-8 whatever follows.
+    /// Returns the offset of the first sequence that is not UTF-8, whatever follows.
     pub(super) fn first_invalid(&self) -> Option<u64> {
         self.chars.first_invalid
     }

@@ -1,33 +1,36 @@
 //! An estimate of language-model tokens.
 //!
-//! The bytes are cut into runs of one class, as the pre-tokenizers of current vocabularies cut them:
-//! words (also where an upper-case letter follows a lower-case one), digits, punctuation, white
-//! space. A run costs what such runs cost on average; a run of letters that follows letters or
-//! digits directly costs more, which is what makes hexadecimal and base64 come out right.
+//! The bytes are split into runs of one class, as the pre-tokenizers of current vocabularies do:
+//! words (also split where an upper-case letter follows a lower-case one), digits, punctuation,
+//! white space. A run costs what such runs cost on average. A run of letters directly after letters
+//! or digits costs more, so that the estimate is right for hexadecimal and base64.
 //!
-//! The costs were fitted to `o200k_base` (`cl100k_base` differs by about 1 %) over some 1,000 pieces
-//! of 8 KB: logs, listings, JSON, Markdown, CSV, base64, hexadecimal, Russian, Chinese and German
-//! text, and code in Rust, Python, JavaScript and C. On 350 other files the error of a piece was 8 %
-//! (root mean square), and 337 files stayed within [`TOKEN_ERROR_PERCENT`]. The rest is text in
-//! languages that were not fitted (Hungarian: 21 % too few) and text that is not UTF-8 (up to twice
-//! too many). The vocabularies of other models differ more than that.
+//! The costs were fitted to `o200k_base` (`cl100k_base` differs by about 1 %) over some 1,000
+//! pieces of 8 KB: logs, listings, JSON, Markdown, CSV, base64, hexadecimal, Russian, Chinese and
+//! German text, and code in Rust, Python, JavaScript and C. On 350 other files the error of a piece
+//! was 8 % (root mean square), and 337 files stayed within [`TOKEN_ERROR_PERCENT`]. The rest is
+//! text in languages that were not fitted (Hungarian: 21 % too few) and text that is not UTF-8 (up
+//! to twice too many). The vocabularies of other models differ more than that.
 //!
-//! The first 1 MiB is looked at whole; after it the first 8 KiB of each 128 KiB, by absolute offset.
+//! The first 1 MiB is counted whole; after that only the first 8 KiB of each 128 KiB, by absolute
+//! offset.
 
-/// How far off the estimate may be, in percent, for 24 files in 25.
+/// The error of the estimate for 24 files in 25, at most, in percent.
 pub const TOKEN_ERROR_PERCENT: u32 = 15;
 
-/// Bytes that are looked at without gaps: at some 400 MB/s that takes 2.5 ms.
+/// Bytes that are counted without gaps: at some 400 MB/s that takes 2.5 ms.
 const EXACT_BYTES: u64 = 1 << 20;
-/// Of each stride after them, its first bytes are looked at: a sixteenth costs less than hashing.
+/// The distance between samples after that.
 const STRIDE_BYTES: u64 = 128 << 10;
+/// Bytes of a sample, at the start of each stride. A sixteenth of all bytes costs less than
+/// hashing.
 const SAMPLE_BYTES: u64 = 8 << 10;
-/// Runs of this length or more share a cost per byte.
+/// The length of a run from which on every byte costs the same.
 const LONG_RUN: usize = 24;
-/// The unit of costs.
+/// The cost of a token.
 const TOKEN: u64 = 1000;
 
-/// What a run is made of.
+/// The class of the bytes of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum CharClass {
@@ -52,8 +55,8 @@ enum CharClass {
 
 const CLASSES: usize = CharClass::JoinedUpper as usize + 1;
 
-/// Cost of a run, in thousandths of a token: `base` for up to `free` bytes, then `more` a byte, and
-/// from [`LONG_RUN`] on `long` a byte.
+/// The cost of a run, in thousandths of a token: `base` for up to `free` bytes, then `more` per
+/// byte, and from [`LONG_RUN`] on `long` per byte.
 struct RunCost {
     base: u64,
     free: usize,
@@ -65,7 +68,7 @@ const fn cost(base: u64, free: usize, more: u64, long: u64) -> RunCost {
     RunCost { base, free, more, long }
 }
 
-/// In the order of [`CharClass`].
+/// The costs, in the order of [`CharClass`].
 const COSTS: [RunCost; CLASSES] = [
     cost(639, 6, 28, 130),
     cost(441, 2, 196, 400),
@@ -81,24 +84,25 @@ const COSTS: [RunCost; CLASSES] = [
     cost(959, 2, 26, 130),
     cost(2928, 1, 458, 600),
 ];
-/// A run of two spaces or more, unlike a single one, is a token.
+/// The cost of a run of two or more spaces, which unlike a single one is a token.
 const SPACES: u64 = 1011;
 
 /// The costs of runs shorter than [`LONG_RUN`], spelled out.
 static SHORT_RUNS: [[u32; LONG_RUN]; CLASSES] = short_runs();
 static CLASS_OF: [CharClass; 256] = class_of();
 
-/// Counts, with the run that has not ended.
+/// Estimates the tokens of a stream.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TokenCounter {
     seen: u64,
-    /// Of the first [`EXACT_BYTES`].
+    /// The first [`EXACT_BYTES`].
     exact: CostEstimate,
-    /// Of the samples after them.
+    /// The samples after them.
     sampled: CostEstimate,
     sampled_bytes: u64,
 }
 
+/// The cost of the runs that have ended, and the run that has not.
 #[derive(Debug, Clone, Default)]
 struct CostEstimate {
     cost: u64,
@@ -108,7 +112,7 @@ struct CostEstimate {
 impl TokenCounter {
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let (sampled, length) = stretch(self.seen);
+            let (sampled, length) = sampling(self.seen);
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
             let (now, later) = bytes.split_at(length);
             if self.seen < EXACT_BYTES {
@@ -124,7 +128,7 @@ impl TokenCounter {
         }
     }
 
-    /// Tokens so far, to the nearest.
+    /// Returns the tokens so far, rounded.
     pub(super) fn count(&self) -> u64 {
         let mut cost = u128::from(self.exact.total());
         if self.sampled_bytes > 0 {
@@ -169,8 +173,9 @@ impl CostEstimate {
     }
 }
 
-/// Whether `offset` is looked at, and for how many bytes from there on that holds.
-fn stretch(offset: u64) -> (bool, u64) {
+/// Returns true if the byte at `offset` is counted, and the number of bytes from there on for which
+/// that is the answer.
+fn sampling(offset: u64) -> (bool, u64) {
     let Some(behind) = offset.checked_sub(EXACT_BYTES) else {
         return (true, EXACT_BYTES - offset);
     };
@@ -178,7 +183,8 @@ fn stretch(offset: u64) -> (bool, u64) {
     if into < SAMPLE_BYTES { (true, SAMPLE_BYTES - into) } else { (false, STRIDE_BYTES - into) }
 }
 
-/// The class of a run of `class` that `next` belongs to: a capital begins a word.
+/// Returns the class of a run of `class` that continues with `next`, or none if a new run begins. A
+/// capital letter may begin a word.
 #[inline]
 fn continued(class: CharClass, next: CharClass) -> Option<CharClass> {
     match (class, next) {
@@ -192,7 +198,7 @@ fn continued(class: CharClass, next: CharClass) -> Option<CharClass> {
     }
 }
 
-/// The class of a run that begins with `next` and follows one of `class`.
+/// Returns the class of a run that begins with `next` after a run of `class`.
 #[inline]
 fn joined(class: CharClass, next: CharClass) -> CharClass {
     let alphanumeric = matches!(
@@ -279,7 +285,7 @@ mod tests {
         tokens.count()
     }
 
-    /// Each text with what `o200k_base` makes of it.
+    /// Compares estimates with the counts of `o200k_base`.
     #[test]
     fn estimates_are_near() {
         let line = "2026-11-21T10:00:00.123Z INFO [worker-3] c.e.service.OrderService - processed request id=9f3a1c77 in 12 ms status=200\n";

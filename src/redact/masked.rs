@@ -1,4 +1,4 @@
-//! A content whose reader sees masks in the place of secrets.
+//! Content with its secrets masked.
 
 use std::io;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::redact::BLOCK;
 use crate::redact::SecretRules;
 use crate::redact::block::Window;
 
-/// `content`, masked: as long, and the same bytes but for the secrets.
+/// Content with its secrets masked: of the same length, and equal except for the secrets.
 ///
-/// What is read does not depend on where reading begins. Costs a search through every block that is
-/// read; the last one is kept.
+/// The bytes do not depend on where reading begins. Every block that is read is searched; the last
+/// one is cached.
 pub struct Masked<'a> {
     content: &'a dyn Content,
     rules: &'a SecretRules,
@@ -22,7 +22,7 @@ pub struct Masked<'a> {
 }
 
 impl<'a> Masked<'a> {
-    /// Reads nothing yet.
+    /// Returns the masked `content`. Reads nothing yet.
     pub fn new(content: &'a dyn Content, rules: &'a SecretRules) -> Self {
         Self { content, rules, last: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! Masking bytes on their way to the disk.
+//! A writer that masks secrets on their way to the disk.
 
 use std::io;
 use std::io::Write;
@@ -8,27 +8,29 @@ use crate::redact::SecretRules;
 use crate::redact::block::REACH;
 use crate::redact::block::Window;
 
-/// Writes bytes on with their secrets masked, as [`Masked`](crate::redact::Masked) shows them.
+/// A writer that passes bytes on with their secrets masked, as [`Masked`](crate::redact::Masked)
+/// shows them.
 ///
-/// Holds back what may be part of a secret, a block and what has to be seen around it, some 300 KiB:
-/// `finish` writes it, and flushing does not.
+/// It holds back bytes that may be part of a secret: a block and its surroundings, some 300 KiB.
+/// `finish` writes them; flushing does not.
 pub struct MaskingWriter<'a, W> {
     rules: &'a SecretRules,
     out: W,
-    /// The bytes from `offset` on: what comes next, and what has to be known before it.
+    /// The bytes from `offset` on: those not yet written, and those before them that the search
+    /// needs.
     held: Vec<u8>,
     offset: u64,
-    /// The block that comes next.
+    /// The number of the next block.
     number: u64,
 }
 
 impl<'a, W: Write> MaskingWriter<'a, W> {
-    /// Has seen nothing yet.
+    /// Returns a writer to `out`.
     pub fn new(rules: &'a SecretRules, out: W) -> Self {
         Self { rules, out, held: Vec::new(), offset: 0, number: 0 }
     }
 
-    /// Writes the rest, and gives back what it writes to.
+    /// Writes the rest, and returns the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
         while self.number * BLOCK < self.seen() {
             self.emit(self.seen())?;
@@ -40,8 +42,8 @@ impl<'a, W: Write> MaskingWriter<'a, W> {
         self.offset + self.held.len() as u64
     }
 
-    /// Writes the next block, of a content that is known up to `end`, and lets go of what no later
-    /// one needs.
+    /// Writes the next block of content that is known up to `end`, and drops the bytes that no
+    /// later block needs.
     fn emit(&mut self, end: u64) -> io::Result<()> {
         let window = Window::of(self.number, end);
         let inside = |offset: u64| (offset - self.offset) as usize;

@@ -1,43 +1,44 @@
-//! Named sets of patterns: keys and tokens whose form their issuers have made public.
+//! Named sets of patterns, for keys and tokens whose format their issuers have published.
 //!
-//! In each pattern the group is the secret. A secret may follow a blank, a sign, or an escaped line
-//! break in a string of JSON.
+//! In each pattern the group is the secret. A secret may follow a blank, a punctuation character,
+//! or an escaped line break in a string of JSON.
 //!
-//! Only the end of a pattern may repeat without a limit: what is begun again and again, and does not
-//! come to an end, would be read again and again.
+//! Only the end of a pattern may repeat without a limit. Otherwise text that begins a match often
+//! and never completes it would be scanned again from each beginning.
 
-/// Some patterns under one name, as `redact.sets` has it.
+/// A set of patterns under a name, for the setting `redact.sets`.
 #[derive(Debug)]
 pub struct PatternSet {
     /// Its name.
     pub name: &'static str,
-    /// What it finds.
+    /// A description of the secrets that it finds.
     pub about: &'static str,
     pub(super) patterns: &'static [SecretPattern],
 }
 
+/// A pattern of a set.
 #[derive(Debug)]
 pub(super) struct SecretPattern {
-    /// What its masks are called.
+    /// The name in its masks.
     pub(super) label: &'static str,
     pub(super) regex: &'static str,
     pub(super) check: SecretCheck,
 }
 
-/// What a match must be beyond matching.
+/// A condition for a match to be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretCheck {
-    /// Nothing more.
+    /// No condition.
     None,
-    /// No placeholder, such as `$PASSWORD`, `%(name)s` or `****`.
+    /// It is no placeholder, such as `$PASSWORD`, `%(name)s` or `****`.
     Literal,
-    /// No placeholder, and both letters and digits, as words of a language have not.
+    /// It is no placeholder and has both letters and digits, unlike words.
     Mixed,
-    /// The first line of a key, to be followed by the key.
+    /// It is the first line of a private key, and the key follows.
     Key,
 }
 
-/// A pattern that has its label, its regular expression after a word's beginning.
+/// Defines the pattern of a token, which begins at a word boundary.
 macro_rules! token {
     ($label:literal, $regex:literal) => {
         SecretPattern {
@@ -48,7 +49,7 @@ macro_rules! token {
     };
 }
 
-/// What stands between a name and its value: `=`, `:`, `":"`, `\": \"`.
+/// Defines the pattern of a value that is assigned to a name, by `=`, `:`, `":"` or `\": \"`.
 macro_rules! assigned {
     ($label:literal, $name:literal, $value:literal, $check:ident) => {
         SecretPattern {
@@ -64,7 +65,7 @@ macro_rules! assigned {
     };
 }
 
-/// Every set, in the order in which they are asked.
+/// All sets. The patterns of earlier ones have precedence.
 pub const SETS: &[PatternSet] = &[
     PatternSet {
         name: "private-key",

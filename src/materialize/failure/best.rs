@@ -3,19 +3,19 @@
 use crate::materialize::failure::rules::Rank;
 use crate::model::ErrorLine;
 
-/// Most lines that are shown, as `model::Errors` promises.
+/// The most lines that are shown, as `model::Errors` promises.
 const SHOWN: usize = 16;
-/// Lines of a rank that are kept from its beginning, and from its end: the first error is often the
-/// one that caused the others, the last one what it came to.
+/// The first and the last lines of a rank that are kept: the first error often caused the others,
+/// and the last one is often the outcome.
 const FIRST: usize = 12;
 const LAST: usize = 4;
-/// How many lines a rank may take before every rank has had its share; [`SHOWN`] in all.
+/// The lines that each rank may take before the rest of [`SHOWN`] is divided; [`SHOWN`] in all.
 const SHARE: [usize; Rank::COUNT] = [6, 4, 2, 2, 1, 1];
 
-/// Lines between two parts of one stack trace, at most: the frames of the first.
+/// The most lines between two parts of one stack trace: the frames of the first part.
 const TRACE_LINES: u64 = 300;
 
-/// Keeps the first and the last lines of each rank; lines that differ in numbers only count as one.
+/// The first and the last lines of each rank. Lines that differ only in numbers count as one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BestLines {
     ranks: [RankLines; Rank::COUNT],
@@ -23,21 +23,23 @@ pub(super) struct BestLines {
     trace: Option<Candidate>,
 }
 
+/// The first and the last lines of one rank.
 #[derive(Debug, Clone, Default)]
 struct RankLines {
     first: Vec<Candidate>,
     last: Vec<Candidate>,
 }
 
+/// A line that may be shown.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
     at: ErrorLine,
-    /// Of the text without its numbers.
+    /// A hash of the text without its numbers.
     likeness: u64,
 }
 
 impl BestLines {
-    /// Of a chain of causes only the innermost is a cause.
+    /// Adds a line. In a chain of causes only the innermost is kept as a cause.
     pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
         let line = Candidate { at, likeness };
         match rank {
@@ -48,7 +50,7 @@ impl BestLines {
         self.trace = Some(line);
     }
 
-    /// The lines to show, most telling first.
+    /// Returns the lines to show, most telling first.
     pub(super) fn best(&self) -> Vec<ErrorLine> {
         let mut ended = self.clone();
         ended.end_trace(Rank::Cause);
@@ -75,14 +77,14 @@ impl BestLines {
         }
     }
 
-    /// The last exit line is the one that counts.
+    /// Keeps a line under its rank. The last exit line is the one that counts.
     fn keep(&mut self, line: Candidate, rank: Rank) {
         self.ranks[rank as usize].add(line, rank == Rank::Exit);
     }
 }
 
 impl RankLines {
-    /// Of lines that look alike the first is kept, or with `newest` the last.
+    /// Adds a line. Of lines that look alike the first is kept, or with `newest` the last.
     fn add(&mut self, line: Candidate, newest: bool) {
         let alike = |kept: &Candidate| kept.likeness == line.likeness;
         if newest {
@@ -108,7 +110,7 @@ impl RankLines {
     }
 }
 
-/// `count` of `lines`: three quarters from the beginning, the rest from the end.
+/// Returns `count` of `lines`: three quarters from the beginning, the rest from the end.
 fn ends(lines: &[Candidate], count: usize) -> impl Iterator<Item = Candidate> {
     let tail = if count < lines.len() { count / 4 } else { 0 };
     let (head, rest) = lines.split_at(count - tail);

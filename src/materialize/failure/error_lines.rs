@@ -1,38 +1,38 @@
-//! Every error line, one after the other.
+//! All error lines of a stream, in order.
 
 use crate::materialize::failure::FailureDetector;
 use crate::model::ErrorLine;
 
-/// An error line as it goes by.
+/// An error line in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorMatch {
-    /// Where it stands.
+    /// The line's position.
     pub at: ErrorLine,
-    /// The byte of it, from 0, where that shows what makes it one.
+    /// The offset in the line, from 0, of the fragment that marks it as an error.
     pub place: usize,
-    /// Equal for lines that differ in numbers alone.
+    /// A hash that is equal for lines that differ only in numbers.
     pub likeness: u64,
 }
 
-/// Finds the error lines of a stream in its order, in memory that does not grow with the stream.
+/// Finds all error lines of a stream, in memory that does not grow with the stream.
 #[derive(Debug)]
 pub struct ErrorLines(FailureDetector);
 
 impl ErrorLines {
-    /// Has seen nothing yet.
+    /// Begins at the first line.
     pub fn new() -> Self {
         let mut failures = FailureDetector::default();
         failures.found.each = Some(Vec::new());
         Self(failures)
     }
 
-    /// Goes on with the next bytes; returns the error lines that ended in them.
+    /// Takes the next bytes; returns the error lines that end in them.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<ErrorMatch> {
         self.0.push(bytes);
         self.take()
     }
 
-    /// The stream has ended; returns its last line, if that has no newline and is an error.
+    /// Ends the stream; returns its last line, if that has no newline and is an error.
     pub fn end(&mut self) -> Vec<ErrorMatch> {
         if !self.0.open.is_empty() {
             self.0.end_open();
@@ -40,12 +40,12 @@ impl ErrorLines {
         self.take()
     }
 
-    /// Lines that ended so far.
+    /// Returns the number of lines that have ended.
     pub fn lines(&self) -> u64 {
         self.0.open.lines
     }
 
-    /// The words to search for that occurred, as `model::Errors` has them.
+    /// Returns the search terms that occurred, as in `model::Errors`.
     pub fn words(&self) -> Vec<String> {
         self.0.found.search_terms.best()
     }

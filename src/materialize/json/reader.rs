@@ -1,11 +1,11 @@
-//! JSON from bytes alone: whoever has no analysis at hand.
+//! Detection of JSON without the rest of the analysis.
 
 use crate::materialize::json::Events;
 use crate::materialize::json::JsonDetector;
 use crate::materialize::json::JsonKind;
 use crate::materialize::text::EncodingDetector;
 
-/// Follows a stream as long as it is JSON, and tells what it reads.
+/// Scans a stream as long as it is JSON, and passes on the events.
 #[derive(Debug, Default)]
 pub struct JsonReader<E> {
     seen: u64,
@@ -16,7 +16,7 @@ pub struct JsonReader<E> {
 }
 
 impl<E: Events> JsonReader<E> {
-    /// Goes on with the next bytes of the stream.
+    /// Takes the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.text.push(bytes);
         self.detector.push(bytes, self.seen, self.newlines, self.text.first_invalid());
@@ -25,12 +25,12 @@ impl<E: Events> JsonReader<E> {
         self.ends_line = bytes.last().map_or(self.ends_line, |byte| *byte == b'\n');
     }
 
-    /// Whether the stream has turned out not to be JSON: what comes now makes no difference.
+    /// Returns true if the stream is not JSON, whatever follows.
     pub fn is_off(&self) -> bool {
         self.detector.is_off()
     }
 
-    /// What the bytes so far are, and what was told.
+    /// Returns the kind of JSON that the bytes so far are, and the receiver of the events.
     pub fn finish(self) -> (JsonKind, E) {
         let lines = self.newlines + u64::from(self.seen > 0 && !self.ends_line);
         (self.detector.kind(self.seen, lines), self.detector.events)

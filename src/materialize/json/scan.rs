@@ -1,42 +1,43 @@
 //! A JSON scanner that takes a value in pieces of any size.
 //!
-//! It accepts what RFC 8259 does. Bytes above 0x7F are taken inside strings as they come: whoever
-//! drives it sees to it that they are UTF-8.
+//! It accepts what RFC 8259 does. Bytes above 0x7F are accepted in strings unchecked: the caller
+//! makes sure that they are UTF-8.
 
 use crate::materialize::json::events::Events;
 use crate::materialize::json::events::Scalar;
 use crate::materialize::json::nesting::Nesting;
 use crate::materialize::json::number::NumberState;
 
-/// Why the scanner stopped.
+/// The reason why the scanner stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ScanOutcome {
     /// The bytes are used up inside the value.
     More,
-    /// The value ended; so many bytes belong to it.
+    /// The value has ended after this many bytes.
     Done(usize),
     /// The byte at this index cannot be JSON.
     Wrong(usize),
 }
 
-/// Where the scanner is in a value.
+/// The position of a scanner in a value.
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
     state: ScannerState,
     nesting: Nesting,
-    /// The string being read is a key.
+    /// True if the current string is a key.
     in_key: bool,
-    /// Bytes of the string being read.
+    /// Bytes of the current string so far.
     length: u64,
-    /// The beginning of a key, string or number that was cut by the end of a block.
+    /// The beginning of a key, string or number that continues from an earlier block.
     kept: Vec<u8>,
     tokens: u64,
-    /// Commas, and two for each array or object that is not empty.
+    /// One for each comma, and two for each array or object that is not empty.
     breaks: u64,
     newlines: u64,
     one_line: bool,
 }
 
+/// The state of a scanner: the next thing it expects, or is in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum ScannerState {
     #[default]
@@ -55,39 +56,40 @@ enum ScannerState {
 }
 
 impl Scanner {
-    /// From now on a newline ends the value.
+    /// Forbids newlines in values from now on.
     pub(super) fn one_line(&mut self) {
         self.one_line = true;
     }
 
-    /// Newlines inside values so far.
+    /// Returns the number of newlines inside values so far.
     pub fn newlines(&self) -> u64 {
         self.newlines
     }
 
-    /// Newlines that the values so far have when they are indented: one after each opening
-    /// bracket and each comma, one before each closing bracket, none in what is empty.
+    /// Returns the number of newlines that the values so far have when indented: one after each
+    /// opening bracket and each comma, one before each closing bracket, none in an empty array or
+    /// object.
     pub(super) fn breaks(&self) -> u64 {
         self.breaks
     }
 
-    /// Keys, values and closing brackets so far.
+    /// Returns the number of keys, values and closing brackets so far.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Brackets that are open.
+    /// Returns the number of open brackets.
     pub fn depth(&self) -> usize {
         self.nesting.depth()
     }
 
-    /// Whether a value is nested as deep as it can be followed.
+    /// Returns true if the nesting is as deep as the scanner supports.
     pub fn is_too_deep(&self) -> bool {
         self.nesting.is_full()
     }
 
-    /// Whether what comes next belongs to what stands before: a string, a number or a word has
-    /// begun, or a key waits for its value.
+    /// Returns true inside a string, a number or a word, and between the colon of a key and its
+    /// value.
     pub fn is_in_pair(&self) -> bool {
         match self.state {
             ScannerState::Text
@@ -100,7 +102,7 @@ impl Scanner {
         }
     }
 
-    /// Goes on with `bytes`, and tells `events` what it reads.
+    /// Takes the next bytes and passes the events to `events`.
     pub fn push<E: Events>(&mut self, bytes: &[u8], events: &mut E) -> ScanOutcome {
         let mut at = 0;
         while at < bytes.len() {
@@ -124,7 +126,7 @@ impl Scanner {
         ScanOutcome::More
     }
 
-    /// One byte between strings, numbers and words, or a run of white space.
+    /// Takes one byte between strings, numbers and words, or a run of white space.
     #[inline]
     fn structure<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let byte = bytes[at];
@@ -229,7 +231,7 @@ impl Scanner {
         self.state = ScannerState::Text;
     }
 
-    /// A stretch of a string without escapes; with its closing quote, if that follows.
+    /// Takes a run of a string without escapes, and the closing quote or backslash after it.
     #[inline]
     fn text<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let plain = plain_run(&bytes[at..]);
@@ -334,8 +336,8 @@ impl Scanner {
         Some(1)
     }
 
-    /// As much of a number as there is. Its end is the byte that does not belong to it; where it
-    /// cannot end there, that byte is the one that is wrong.
+    /// Takes as much of a number as there is. It ends before a byte that does not belong to it; if
+    /// it cannot end there, that byte is an error.
     #[inline]
     fn number<E: Events>(
         &mut self,
@@ -383,7 +385,8 @@ fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| **byte == b' ').count()
 }
 
-/// Bytes before the first quote, backslash or control character, eight at a time.
+/// Returns the number of bytes before the first quote, backslash or control character. Examines
+/// eight bytes at a time.
 #[inline]
 fn plain_run(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;

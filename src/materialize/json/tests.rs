@@ -153,7 +153,7 @@ fn invalid_utf8_is_not_json() {
     assert_eq!(detector.finish(text.len() as u64, 1), Json::Broken { offset: at, line: 1 });
 }
 
-/// Where a stream goes wrong does not depend on where it is cut, in a number least of all.
+/// The offset of an error does not depend on where the stream is cut, not even in a number.
 #[test]
 fn the_wrong_byte_is_found_wherever_the_stream_is_cut() {
     let good = "{\"name\": \"a value long enough to tell\", \"other\": [1, 2, 3, 4, 5, 6, 7], ";

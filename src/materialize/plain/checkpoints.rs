@@ -1,4 +1,4 @@
-//! Where in a log its text stands.
+//! Checkpoints in a log, from which its text can be read.
 
 use std::io;
 use std::sync::Arc;
@@ -9,27 +9,28 @@ use crate::model::Content;
 
 /// Bytes of the log between two checkpoints, at first.
 const SPACING: u64 = 256 * 1024;
-/// Checkpoints that are kept; of more, every other one goes, so a log may have any length.
+/// Checkpoints that are kept. When there are more, every other one is dropped, so a log may have
+/// any length.
 const MOST: usize = 4096;
 
-/// A place from which the text can be read on.
+/// A position in the log from which the text can be read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Checkpoint {
     /// Bytes of the log before it.
     pub(super) raw: u64,
     /// Bytes of the text before it.
     pub(super) plain: u64,
-    /// Holds nothing.
+    /// The state of the stripper, which holds no text here.
     pub(super) stripper: EscapeStripper,
 }
 
-/// Places in a log from which its text can be read on; good for any log that begins with the same
-/// bytes.
+/// Positions in a log from which its text can be read. They are valid for any log that begins with
+/// the same bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Checkpoints(Arc<Vec<Checkpoint>>);
 
 impl Checkpoints {
-    /// Reads all of `content`, as long as there is time, and says how much that was.
+    /// Reads `content` to its end or until `expired`. Returns its checkpoints and the bytes read.
     pub fn of(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<(Self, u64)> {
         let (mut extractor, mut text) = (TextExtractor::default(), Vec::new());
         loop {
@@ -47,7 +48,8 @@ impl Checkpoints {
         self.0.len()
     }
 
-    /// The last one that is not past `plain` bytes of the text, nor past `raw` bytes of the log.
+    /// Returns the last checkpoint that is not past `plain` bytes of the text nor past `raw` bytes
+    /// of the log.
     pub(super) fn before(&self, plain: u64, raw: u64) -> Checkpoint {
         let past =
             self.0.partition_point(|checkpoint| checkpoint.plain <= plain && checkpoint.raw <= raw);
@@ -55,7 +57,7 @@ impl Checkpoints {
     }
 }
 
-/// Makes text of a log, and checkpoints.
+/// Extracts the text of a log and records checkpoints.
 #[derive(Debug, Clone)]
 pub(in crate::materialize) struct TextExtractor {
     stripper: EscapeStripper,
@@ -66,21 +68,21 @@ pub(in crate::materialize) struct TextExtractor {
 }
 
 impl TextExtractor {
-    /// Adds to `out` what is certain of the text.
+    /// Takes the next bytes. Appends to `out` the text that cannot be overwritten any more.
     pub(in crate::materialize) fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        // Only where nothing is held can a checkpoint be: at the end of a line.
+        // A checkpoint is possible only where no text is held: after a line.
         let lines = memchr::memrchr(b'\n', bytes).map_or(0, |at| at + 1);
         self.strip(&bytes[..lines], out);
         self.checkpoint();
         self.strip(&bytes[lines..], out);
     }
 
-    /// What comes out at the end, beyond what is certain.
+    /// Returns the text that is still held back, which follows at the end of the log.
     pub(in crate::materialize) fn tail(&self) -> &[u8] {
         self.stripper.tail()
     }
 
-    /// Bytes of the text.
+    /// Returns the bytes of the text so far.
     pub(in crate::materialize) fn length(&self) -> u64 {
         self.plain + self.tail().len() as u64
     }

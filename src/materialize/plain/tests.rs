@@ -52,7 +52,7 @@ fn a_line_too_long_to_be_held_is_not_overwritten() {
     shows(&[&long[..], b"y\rend\n"].concat(), &[&long[..], b"yend\n"].concat());
 }
 
-/// Pieces of logs.
+/// Generates pieces of logs.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         "[a-c ]{0,6}".prop_map(String::into_bytes),
@@ -104,7 +104,7 @@ proptest! {
         let wanted = &text[offset..text.len().min(offset + size)];
         prop_assert_eq!(content.bytes(offset as u64, size).unwrap(), wanted);
         prop_assert_eq!(content.bytes(0, size).unwrap(), &text[..text.len().min(size)]);
-        // The same checkpoints serve a log that was shorter.
+        // The same checkpoints are valid for a shorter log.
         let shorter = log[..(log.len() as f64 * at) as usize].to_vec();
         let content = PlainText::new(&shorter, checkpoints).unwrap();
         prop_assert_eq!(content.bytes(0, usize::MAX).unwrap(), strip_escapes(&shorter));

@@ -1,4 +1,4 @@
-//! The lines that begin a section, by the program that prints them.
+//! Lines that begin a section, by the program that prints them.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -8,22 +8,22 @@ use regex::bytes::RegexBuilder;
 use regex::bytes::RegexSet;
 use regex::bytes::RegexSetBuilder;
 
-/// How a line must stand to begin a section.
+/// The position of a line that begins a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeadingPosition {
     Anywhere,
-    /// Below a blank line, or first of all.
+    /// Below a blank line, or the first line.
     Apart,
-    /// First of all.
+    /// The first line.
     First,
 }
 
-/// Kinds of sections, the more telling ones first.
+/// The number of kinds of sections, which are numbered from the most telling one.
 pub(super) const KINDS: usize = 17;
 
-/// `(kind, how it stands, pattern)`: the first group of the pattern is the name of the section.
+/// The rules: kind, position and pattern. The first group of the pattern is the section's name.
 ///
-/// A line must begin with one of [`FRAGMENTS`] to be tried.
+/// Only lines that begin with one of [`FRAGMENTS`] are matched.
 const RULES: [(usize, HeadingPosition, &str); 28] = [
     // git log; then diffs.
     (0, HeadingPosition::Anywhere, r"^commit ([0-9a-f]{7,12})"),
@@ -63,7 +63,7 @@ const RULES: [(usize, HeadingPosition, &str); 28] = [
     (16, HeadingPosition::First, r"^# (\S.*?)(?: #+)?$"),
 ];
 
-/// The starts of lines that are tried, each with the end of the line before.
+/// The beginnings of lines that are matched, each with the newline before it.
 pub(super) const FRAGMENTS: [&str; 38] = [
     "\ncommit ",
     "\ndiff -",
@@ -105,9 +105,9 @@ pub(super) const FRAGMENTS: [&str; 38] = [
     "\n..",
 ];
 
-/// A line that begins a section: its kind, and where its name stands in the line.
+/// Returns the kind of the section that a line begins, and the range of its name in the line.
 pub(super) fn heading(line: &[u8], apart: bool, first: bool) -> Option<(usize, Range<usize>)> {
-    let stands = |stands: HeadingPosition| match stands {
+    let allowed = |position: HeadingPosition| match position {
         HeadingPosition::Anywhere => true,
         HeadingPosition::Apart => apart,
         HeadingPosition::First => first,
@@ -115,7 +115,7 @@ pub(super) fn heading(line: &[u8], apart: bool, first: bool) -> Option<(usize, R
     if !SET.is_match(line) {
         return None;
     }
-    let rule = SET.matches(line).into_iter().find(|rule| stands(RULES[*rule].1))?;
+    let rule = SET.matches(line).into_iter().find(|rule| allowed(RULES[*rule].1))?;
     let name = PATTERNS[rule].captures(line)?.get(1)?.range();
     Some((RULES[rule].0, name))
 }

@@ -7,7 +7,7 @@ fn found(text: &[u8], step: usize) -> Sections {
     sections.finish(memchr::memchr_iter(b'\n', text).count() as u64 + newline)
 }
 
-/// `12-80 src/a.rs` for each that is shown.
+/// Returns a text such as `12-80 src/a.rs` for each section that is shown.
 fn told(text: &str) -> Vec<String> {
     let tell = |section: &Section| {
         let start = usize::try_from(section.offset).unwrap();

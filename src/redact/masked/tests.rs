@@ -19,7 +19,7 @@ fn whole(content: &[u8], rules: &SecretRules) -> Vec<u8> {
     Masked::new(&content, rules).bytes(0, content.len()).unwrap()
 }
 
-/// Lines of words, secrets among them, about as long as `size`; some lines are very long.
+/// Returns about `size` bytes of lines of words, with secrets among them. Some lines are very long.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         8 => "[a-z]{1,12}".prop_map(|word| word + " "),
