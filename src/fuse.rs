@@ -87,7 +87,7 @@ impl Session {
             match BackingId::create_raw(&session, &probe) {
                 Ok(_) => passthrough.enable(),
                 Err(error) => {
-                    tracing::info!(%error, "no passthrough: reads go through the page cache")
+                    tracing::info!(%error, "no passthrough: reads go through the page cache");
                 }
             }
         }

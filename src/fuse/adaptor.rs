@@ -135,7 +135,7 @@ impl Filesystem for Adaptor {
         reply: ReplyEntry,
     ) {
         self.run("mknod", |operation| {
-            operation.entry(reply, self.fs.mknod(ino(parent), name, mode, caller(request)))
+            operation.entry(reply, self.fs.mknod(ino(parent), name, mode, caller(request)));
         });
     }
 
@@ -149,7 +149,7 @@ impl Filesystem for Adaptor {
         reply: ReplyEntry,
     ) {
         self.run("mkdir", |operation| {
-            operation.entry(reply, self.fs.mkdir(ino(parent), name, mode, caller(request)))
+            operation.entry(reply, self.fs.mkdir(ino(parent), name, mode, caller(request)));
         });
     }
 
@@ -268,7 +268,7 @@ impl Filesystem for Adaptor {
     ) {
         let owner = Some(owner.0);
         self.run("flush", |operation| {
-            operation.empty(reply, self.fs.flush_by(Fh(fh.0), caller(request), owner))
+            operation.empty(reply, self.fs.flush_by(Fh(fh.0), caller(request), owner));
         });
     }
 
@@ -337,7 +337,7 @@ impl Filesystem for Adaptor {
         reply: ReplyEmpty,
     ) {
         self.run("setxattr", |operation| {
-            operation.empty(reply, self.fs.setxattr(ino(node), name, value, flags))
+            operation.empty(reply, self.fs.setxattr(ino(node), name, value, flags));
         });
     }
 
@@ -355,7 +355,7 @@ impl Filesystem for Adaptor {
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.run("removexattr", |operation| {
-            operation.empty(reply, self.fs.removexattr(ino(node), name))
+            operation.empty(reply, self.fs.removexattr(ino(node), name));
         });
     }
 
@@ -385,7 +385,7 @@ impl Filesystem for Adaptor {
         reply: ReplyEmpty,
     ) {
         self.run("fallocate", |operation| {
-            operation.empty(reply, self.fs.fallocate(Fh(fh.0), offset, length, mode))
+            operation.empty(reply, self.fs.fallocate(Fh(fh.0), offset, length, mode));
         });
     }
 

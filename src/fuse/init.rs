@@ -1,4 +1,4 @@
-//! The settings that FUSE_INIT negotiates with the kernel.
+//! The settings that `FUSE_INIT` negotiates with the kernel.
 
 use fuser::InitFlags;
 use fuser::KernelConfig;

@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_missing_is_known() {
+    fn missed_occurrences_are_bounded() {
         let late = (0..50_000).chain((0..50_000).map(|n| if n % 4 == 0 { 7 } else { 100_000 + n }));
         let (times, missed) = times(&counted(late, 100), 7).unwrap();
         assert!(times <= 12_501 && 12_501 <= times + missed, "{times} {missed}");
     }
 
     #[test]
-    fn the_newer_of_equally_rare_ones_go() {
+    fn the_newer_of_equally_rare_keys_are_dropped() {
         let frequent = counted(0..5, 4);
         let mut left: Vec<u64> = frequent.iter().map(|(key, _)| *key).collect();
         left.sort_unstable();

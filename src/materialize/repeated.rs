@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_with_where_they_stand() {
+    fn repeated_lines_have_positions() {
         let mut text = String::from("start of it\n");
         for n in 0..100 {
             text += "GET /health 200\r\n";
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rare_is_not_repeated() {
+    fn rare_lines_are_not_reported() {
         let word = |n: usize| char::from(b'a' + (n % 26) as u8).to_string().repeat(4 + n / 26);
         let many = (0..400).map(word).collect::<Vec<_>>().join("\n") + "\n";
         assert_eq!(told(&many), []);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_none() {
+    fn a_long_line_is_not_counted() {
         let line = |length: usize| format!("{}\n", "x".repeat(length)).repeat(9);
         assert_eq!(told(&line(LINE_BYTES)).len(), 1);
         assert_eq!(told(&line(LINE_BYTES + 1)), []);

@@ -111,7 +111,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_is_empty_text() {
+fn an_empty_output_is_text() {
     let found = whole(b"");
     assert_eq!((found.bytes, found.chars, found.lines, found.tokens), (0, 0, 0, 0));
     assert_eq!(

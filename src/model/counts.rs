@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_may_be_negative() {
+    fn saved_amounts_may_be_negative() {
         let mut counts = Counts { stored: Amount::once(100, 30), ..Counts::default() };
         counts += &Counts { handed: Amount::once(20, 6), ..Counts::default() };
         assert_eq!((counts.saved_bytes(), counts.saved_tokens()), (80, 24));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_happen_is_not_written() {
+    fn zero_counts_are_not_written() {
         let mut counted = DailyCounts {
             day: "2026-01-13".into(),
             tool: String::new(),

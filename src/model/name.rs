@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_cannot_be() {
+    fn invalid_names() {
         let cases: [(&[u8], NameError); 9] = [
             (b"", NameError::Empty),
             (b".", NameError::Empty),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_can_be() {
+    fn valid_names() {
         for name in [&b"9f3k.txt"[..], b".x", b"a b", b"\xff\xfe", &[b'a'; 255]] {
             assert!(Component::new(OsStr::from_bytes(name)).is_ok(), "{name:?}");
         }

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_text_stay_as_they_are() {
+    fn names_that_are_text_are_unchanged() {
         for name in
             ["9f3k.txt", "\u{fc}ber", "a b", r"a\b", r"\", r"\x", r"\xg0", r"\x41", r"\xFF", "100%"]
         {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_shown() {
+    fn bytes_that_are_not_utf8_are_escaped() {
         for (name, text) in [
             (&b"a\xff.txt"[..], r"a\xff.txt"),
             (b"\xc3", r"\xc3"),

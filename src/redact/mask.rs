@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_say_what_fits() {
+    fn masks_show_the_label_that_fits() {
         let masked = |secret: &str| String::from_utf8(mask("jwt", secret.as_bytes())).unwrap();
         assert_eq!(masked(&"x".repeat(17)), "[redacted:jwt]***");
         assert_eq!(masked(&"x".repeat(14)), "[redacted:jwt]");

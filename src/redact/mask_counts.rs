@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_counted() {
+    fn masks_are_counted() {
         let text =
             "x [redacted:aws-key]** [redacted:jwt][redacted:aws-key] [redacted:else] [redacted";
         let counts = MaskCounts::of(text, &names());

@@ -86,7 +86,7 @@ mod tests {
     const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 
     #[test]
-    fn the_stream_is_what_a_reader_of_all_sees() {
+    fn the_output_equals_masked_content() {
         let rules = SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
         let mut bytes = vec![b'.'; 3 * BLOCK as usize + 77];
         for at in [0, BLOCK as usize - 9, 2 * BLOCK as usize, bytes.len() - KEY.len()] {

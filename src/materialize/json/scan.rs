@@ -141,7 +141,7 @@ impl Scanner {
                 }
                 ScannerState::CommaOrEnd => self.comma_or_end(byte, at, events)?,
                 ScannerState::Key | ScannerState::KeyOrEnd if byte == b'"' => {
-                    self.begin_text(true, events)
+                    self.begin_text(true, events);
                 }
                 ScannerState::KeyOrEnd if byte == b'}' => self.end(b'}', at, events)?,
                 ScannerState::ValueOrEnd if byte == b']' => self.end(b']', at, events)?,

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_without_number_take_bounded_memory() {
+    fn any_number_of_keys_takes_bounded_memory() {
         let mut shape = Shape::default();
         shape.begin_array();
         for index in 0..20_000 {

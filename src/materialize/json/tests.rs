@@ -120,7 +120,7 @@ fn text_is_not_broken_json() {
 }
 
 #[test]
-fn broken_json_says_where() {
+fn broken_json_has_a_position() {
     let good =
         "{\"name\": \"a value long enough to tell\",\n \"other\": [1, 2, 3, 4, 5, 6, 7, 8], ";
     let cases = [

@@ -11,7 +11,7 @@ fn shows(log: &[u8], text: &[u8]) {
 }
 
 #[test]
-fn sequences_are_left_out() {
+fn escape_sequences_are_removed() {
     shows(b"\x1b[1;31merror\x1b[0m: no\n", b"error: no\n");
     shows(b"\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n", b"alink\n");
     shows(b"\x1b[2J\x1b[10;20Hx\x1b[?25l\x1b(B\x1b=\n", b"x\n");
@@ -24,7 +24,7 @@ fn sequences_are_left_out() {
 }
 
 #[test]
-fn what_is_overwritten_is_left_out() {
+fn overwritten_text_is_removed() {
     shows(b"10%\r20%\r100%\nnext\n", b"100%\nnext\n");
     shows(b"line\r\nline\r\r\n\r\n", b"line\nline\n\n");
     shows(b"50%\r\x1b[K\n", b"50%\n");
@@ -112,7 +112,7 @@ proptest! {
 }
 
 #[test]
-fn marks_are_bounded_and_lead_everywhere() {
+fn checkpoints_are_bounded_and_reach_everywhere() {
     let line = b"\x1b[32msome line of a log\x1b[0m\n";
     let mut extractor = TextExtractor::default();
     extractor.spacing = 10;

@@ -101,7 +101,7 @@ fn every_heading_begins_with_a_fragment() {
 }
 
 #[test]
-fn of_many_the_first_and_the_largest_are_shown() {
+fn the_first_and_the_largest_of_many_are_shown() {
     let body = |n: usize| "x\n".repeat(if n.is_multiple_of(100) { 50 } else { 4 });
     let section = |n: usize| format!("==> file {n} <==\n{}", body(n));
     let text: String = (1..=5000).map(section).collect();
@@ -114,7 +114,7 @@ fn of_many_the_first_and_the_largest_are_shown() {
 }
 
 #[test]
-fn what_divides_little_of_the_output_is_none() {
+fn sections_that_divide_little_are_not_reported() {
     let heads = "==> a <==\n1\n2\n==> b <==\n3\n4\n";
     assert_eq!(told(&format!("{}{heads}", "log\n".repeat(6))).len(), 2);
     assert_eq!(told(&format!("{}{heads}", "log\n".repeat(7))).len(), 0);

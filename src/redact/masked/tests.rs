@@ -77,7 +77,7 @@ proptest! {
 }
 
 #[test]
-fn secrets_across_blocks_are_seen_whole() {
+fn secrets_across_blocks_are_masked_whole() {
     let rules = all();
     for newlines in [false, true] {
         for shift in 0..=KEY.len() {
@@ -100,7 +100,7 @@ fn secrets_across_blocks_are_seen_whole() {
 }
 
 #[test]
-fn a_secret_as_long_as_is_promised_is_masked_wherever_it_stands() {
+fn a_secret_of_the_promised_length_is_masked_anywhere() {
     let rules =
         SecretRules::new(&[], &[Rule { name: "long".into(), regex: "<[a-z]+>".into() }]).unwrap();
     let secret = format!("<{}>", "s".repeat(REACH - 2));
@@ -136,7 +136,7 @@ fn json_stays_json() {
 }
 
 #[test]
-fn a_content_that_was_cut_meanwhile_reads_short() {
+fn truncated_content_reads_short() {
     struct Cut;
     impl Content for Cut {
         fn len(&self) -> u64 {

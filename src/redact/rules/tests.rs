@@ -35,7 +35,7 @@ fn lines_have_beginnings_and_ends() {
 }
 
 #[test]
-fn rules_that_cannot_be() {
+fn invalid_rules_are_refused() {
     let why = |name: &str, regex: &str| {
         let error = SecretRules::new(&[], &[own("fine", "x"), own(name, regex)]).unwrap_err();
         assert_eq!(error.rule(), Some(1));
@@ -43,10 +43,10 @@ fn rules_that_cannot_be() {
     };
     assert_eq!(why("", "x"), "a rule's name is 1 to 32 letters, digits, `-` and `_`");
     assert_eq!(why("a b", "x"), "a rule's name is 1 to 32 letters, digits, `-` and `_`");
-    assert_eq!(why("a", "x("), "the regex cannot be: unclosed group");
+    assert_eq!(why("a", "x("), "the regex is not valid: unclosed group");
     assert_eq!(why("a", "x*"), "the regex matches the empty text");
     let large = why("a", "(?:[a-z]{1000}){1000}");
-    assert!(large.starts_with("the regex cannot be: "), "{large}");
+    assert!(large.starts_with("the regex is not valid: "), "{large}");
 }
 
 #[test]
