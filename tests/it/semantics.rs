@@ -1,5 +1,5 @@
-//! `docs/SEMANTICS.md` is true: every example in it runs on a real mount, and what has no example names
-//! the tests that show it.
+//! `docs/SEMANTICS.md` is true: every example in it runs on a real mount, and what has no example
+//! names the tests that show it.
 
 mod document;
 mod shown;
@@ -113,7 +113,7 @@ fn failure(step: &Step<'_>, mount: &TestMount) -> Option<Failure> {
     (!holds).then(|| Failure { line: step.line, text: text() })
 }
 
-/// What the command prints, to standard output and standard error.
+/// Returns the output of the command, to standard output and standard error.
 fn run(command: &str, mount: &TestMount) -> String {
     let script = format!("exec 2>&1\n{command}");
     let output = Command::new("sh")

@@ -1,4 +1,4 @@
-//! What no example shows names the tests that show it, and these are there.
+//! Promises without an example name the tests that show them, and these tests exist.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,9 +8,9 @@ use std::path::Path;
 use super::PAGE;
 use crate::support::Command;
 
-/// What a comment that names tests begins with.
+/// The beginning of a comment that names tests.
 const COMMENT: &str = "<!-- tests:";
-/// Where promises begin: what stands before says how to read the page.
+/// The heading at which promises begin: the text before it says how to read the page.
 const BEGIN: &str = "\n## The tree\n";
 
 #[test]
