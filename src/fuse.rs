@@ -1,17 +1,18 @@
 //! The adaptor to the kernel: the only layer that knows FUSE.
 //!
-//! [`mount`] makes and removes mounts, [`Session`] serves one. The adaptor itself is dull: one
-//! operation is one call of [`ContextFs`] and one reply.
+//! [`mount`] makes and removes mounts, [`Session`] serves one. The adaptor holds no logic: one
+//! operation is one span, one call of [`ContextFs`] and one reply.
 
 mod adaptor;
-mod answer;
+mod buffer;
 mod convert;
-mod crew;
+mod dentries;
+mod init;
 pub mod mount;
-mod names;
-mod negotiation;
+mod operation;
 mod passthrough;
-mod watch;
+mod reply;
+mod workers;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,21 +26,21 @@ use fuser::SessionACL;
 
 use crate::fs::ContextFs;
 use crate::fuse::adaptor::Adaptor;
-use crate::fuse::crew::Crew;
-use crate::fuse::names::Names;
-use crate::fuse::passthrough::Passthrough;
+use crate::fuse::dentries::ViewDentries;
+use crate::fuse::passthrough::PassthroughFiles;
+use crate::fuse::workers::Workers;
 
-/// How a mount is served.
+/// The options of a session.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// Let readers read the store's files directly, where kernel and privileges allow it.
+    /// True to let readers read the store's files directly, if kernel and privileges allow it.
     pub passthrough: bool,
-    /// Threads that answer the kernel, of which two wait for it while there is little to do. Each
-    /// holds about a megabyte once it has seen a large request.
+    /// Threads that serve the kernel. Under light load two of them wait and the others are parked.
+    /// Each holds about a megabyte once it has served a large request.
     pub threads: usize,
-    /// Serve all users, not only the one who mounted.
+    /// True to serve all users, not only the one who mounted.
     pub allow_other: bool,
-    /// The store lies on a filesystem that is itself a stack, such as overlayfs.
+    /// True if the store lies on a stacked filesystem, such as overlayfs.
     pub stacked_store: bool,
 }
 
@@ -53,8 +54,8 @@ impl Default for SessionOptions {
 #[derive(Debug)]
 pub struct Session {
     fs: ContextFs,
-    passthrough: Arc<Passthrough>,
-    names: Arc<Names>,
+    passthrough: Arc<PassthroughFiles>,
+    dentries: Arc<ViewDentries>,
     workers: thread::JoinHandle<io::Result<()>>,
 }
 
@@ -62,48 +63,49 @@ impl Session {
     /// Serves `fs` on `fd`, a mounted `/dev/fuse` descriptor. Returns once the kernel's first
     /// request is answered and the workers run.
     ///
-    /// Sets the process's umask to 0: the kernel has already applied the callers'.
+    /// Sets the umask of the process to 0: the kernel has already applied that of the caller.
     pub fn start(fs: ContextFs, fd: OwnedFd, options: &SessionOptions) -> io::Result<Self> {
         rustix::process::umask(rustix::fs::Mode::empty());
-        let passthrough = Arc::new(Passthrough::default());
-        let workers = options.threads.max(2);
-        let crew = Crew::new(workers);
-        let names = Arc::new(Names::default());
+        let passthrough = Arc::new(PassthroughFiles::default());
+        let threads = options.threads.max(2);
+        let dentries = Arc::new(ViewDentries::default());
         let adaptor = Adaptor {
             fs: fs.clone(),
             passthrough: Arc::clone(&passthrough),
-            names: Arc::clone(&names),
-            crew,
+            dentries: Arc::clone(&dentries),
+            workers: Workers::new(threads),
             options: options.clone(),
         };
         let acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
         let mut config = Config::default();
-        config.n_threads = Some(workers);
+        config.n_threads = Some(threads);
         let session = fuser::Session::from_fd(adaptor, fd, acl, config)?;
         if options.passthrough && passthrough.is_offered() {
-            // The kernel promises it to everybody and keeps the promise for CAP_SYS_ADMIN only:
-            // trying is the only way to know. The kernel keeps this one file until the end.
+            // The kernel offers passthrough to every process but grants it only with CAP_SYS_ADMIN,
+            // so it has to be tried. The kernel keeps this one file open until the session ends.
             let probe = fs.probe_file().map_err(io::Error::other)?;
             match BackingId::create_raw(&session, &probe) {
                 Ok(_) => passthrough.enable(),
-                Err(error) => tracing::info!(%error, "no passthrough here: reading is cached"),
+                Err(error) => {
+                    tracing::info!(%error, "no passthrough: reads go through the page cache");
+                }
             }
         }
         fs.counters().passthrough.store(passthrough.is_enabled().into(), Relaxed);
-        names.start(session.notifier())?;
+        dentries.start(session.notifier())?;
         let workers = thread::Builder::new().name("ctxfs-fuse".into()).spawn(|| session.run())?;
-        Ok(Self { fs, passthrough, names, workers })
+        Ok(Self { fs, passthrough, dentries, workers })
     }
 
-    /// Whether readers read the store's files directly.
+    /// Returns true if readers read the store's files directly.
     pub fn is_passthrough(&self) -> bool {
         self.passthrough.is_enabled()
     }
 
-    /// Waits for the end of the mount, then seals what is still to be sealed.
+    /// Waits for the end of the mount, then seals the artifacts that are not yet sealed.
     pub fn wait(self) -> io::Result<()> {
         let ended = self.workers.join();
-        self.names.close();
+        self.dentries.close();
         self.fs.shut_down();
         match ended {
             Ok(Err(error)) if error.raw_os_error() == Some(libc::ECONNABORTED) => Ok(()),

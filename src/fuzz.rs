@@ -1,6 +1,7 @@
-//! What the fuzzers of `fuzz/` run: built for them, and for tests, which replay what they keep in `fuzz/corpus`.
+//! The targets of the fuzzers in `fuzz/`. They are also built for tests, which replay
+//! `fuzz/corpus`.
 //!
-//! Each function takes any bytes, and panics where a promise does not hold.
+//! Each function takes any bytes, and panics if a promise does not hold.
 
 mod archive;
 mod json;
@@ -20,7 +21,8 @@ use tempfile::TempDir;
 
 use crate::store::Store;
 
-/// An empty store that goes with the directory; in memory, where there is room for files.
+/// Returns an empty store, which is removed with its directory. It is in memory if the machine has
+/// `/dev/shm`.
 fn empty_store() -> (TempDir, Store) {
     let place = ["/dev/shm", "/tmp"].into_iter().find(|place| std::path::Path::new(place).is_dir());
     let dir = TempDir::with_prefix_in("ctxfs-fuzz-", place.expect("a place for files"));
@@ -34,8 +36,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// Every file that is kept holds what the target promises.
-    #[expect(clippy::print_stderr, reason = "it says which file a failure is of")]
+    /// Asserts that the target keeps its promises for every file of its corpus.
+    #[expect(clippy::print_stderr, reason = "it names the file of a failure")]
     fn replay(name: &str, target: fn(&[u8])) {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
         let mut files = 0;

@@ -1,21 +1,21 @@
-//! One pass over the bytes of an output, and what it finds.
+//! The analysis of an output in one pass over its bytes.
 //!
-//! [`Analyzer`] drives small state machines over a stream, one a file: each takes bytes with
-//! `push` and can say what it found at any time. Their law: the result does not depend on where
+//! [`Analyzer`] drives small state machines over a stream, one per file: each takes bytes with
+//! `push` and can report its findings at any time. Their law: the result does not depend on where
 //! the stream was cut. Their bound: none keeps more than its named constants allow, so an analyzer
-//! stays under [`MEMORY_BYTES`] whatever the input.
+//! stays below [`MEMORY_BYTES`] whatever the input.
 //!
 //! | module | finds |
 //! |---|---|
-//! | `text` | characters, UTF-8 or not, NUL bytes |
+//! | `text` | characters, invalid UTF-8, NUL bytes |
 //! | `lines` | lines and the longest of them |
 //! | `magic` | known binary formats, MIME type |
 //! | [`tokens`] | an estimate of language-model tokens |
 //! | [`json`] | JSON, JSON Lines, and their shape |
 //! | `failure` | the lines that look like errors, most telling first |
-//! | `repeated` | the lines that occur again and again |
-//! | `sections` | the parts that the output shows itself to have |
-//! | `plain` | the text of a terminal's log, which the others then see |
+//! | `repeated` | the lines that are repeated often |
+//! | `sections` | the sections of the output |
+//! | `plain` | the text of a terminal's log, which the others then analyse |
 
 mod failure;
 mod fragments;
@@ -33,15 +33,15 @@ pub mod tokens;
 
 use std::io;
 
-use crate::materialize::failure::Failures;
-use crate::materialize::json::Detector;
-use crate::materialize::lines::Lines;
+use crate::materialize::failure::FailureDetector;
+use crate::materialize::json::JsonDetector;
+use crate::materialize::lines::LineCounter;
 use crate::materialize::magic::Magic;
-use crate::materialize::plain::Plainer;
+use crate::materialize::plain::TextExtractor;
 use crate::materialize::repeated::RepeatedLines;
-use crate::materialize::sections::SectionLines;
-use crate::materialize::text::Text;
-use crate::materialize::tokens::Tokens;
+use crate::materialize::sections::SectionDetector;
+use crate::materialize::text::EncodingDetector;
+use crate::materialize::tokens::TokenCounter;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Encoding;
@@ -49,93 +49,93 @@ use crate::model::Errors;
 use crate::model::Sections;
 
 pub use crate::materialize::failure::ErrorLines;
-pub use crate::materialize::failure::Seen;
-pub use crate::materialize::plain::Marks;
-pub use crate::materialize::plain::Plain;
-pub use crate::materialize::plain::plain;
+pub use crate::materialize::failure::ErrorMatch;
+pub use crate::materialize::plain::Checkpoints;
+pub use crate::materialize::plain::PlainText;
+pub use crate::materialize::plain::strip_escapes;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
-/// Most memory that an analyzer holds. The largest parts are the shape of JSON, some 300 KB, and the
-/// open brackets, at most 128 KB.
+/// The most memory that an analyzer holds. The largest parts are the shape of JSON, some 300 KB,
+/// and the open brackets, at most 128 KB.
 pub const MEMORY_BYTES: usize = 2 << 20;
-/// Bytes read at a time by [`analyze`]: large enough that a read costs little beside the analysis
-/// of what it brought, small enough to stay in the second-level cache.
+/// Bytes that [`analyze`] reads at a time: so many that a read costs little compared with the
+/// analysis, so few that they stay in the second-level cache.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Bytes at the start by which [`is_binary`] tells text from other content.
+/// Bytes at the start of content by which [`is_binary`] tells text from other content.
 pub const SNIFFED: usize = 64 << 10;
 
-/// Drives the analysers over a stream.
+/// The analysers of one stream.
 ///
-/// Making one costs next to nothing, and a clone goes on independently of the original.
+/// A new one costs next to nothing, and a clone continues independently of the original.
 #[derive(Clone)]
 pub struct Analyzer {
     seen: u64,
     digest: blake3::Hasher,
-    /// Of the log of a terminal.
-    plainer: Option<Box<Plainer>>,
-    /// Bytes that all below have seen: where there is a `plainer`, its text.
+    /// Present for the log of a terminal.
+    extractor: Option<Box<TextExtractor>>,
+    /// Bytes that the analysers below have seen: those of the extractor's text, if there is one.
     read: u64,
-    text: Text,
-    lines: Lines,
+    text: EncodingDetector,
+    lines: LineCounter,
     magic: Magic,
-    tokens: Tokens,
-    json: Detector,
-    failures: Failures,
+    tokens: TokenCounter,
+    json: JsonDetector,
+    failures: FailureDetector,
     repeated: RepeatedLines,
-    sections: SectionLines,
+    sections: SectionDetector,
 }
 
 impl Analyzer {
-    /// Has seen nothing yet.
+    /// Returns an analyzer of any output but the log of a terminal.
     pub fn new() -> Self {
         Self {
             seen: 0,
             digest: blake3::Hasher::new(),
-            plainer: None,
+            extractor: None,
             read: 0,
-            text: Text::default(),
-            lines: Lines::default(),
+            text: EncodingDetector::default(),
+            lines: LineCounter::default(),
             magic: Magic::default(),
-            tokens: Tokens::default(),
-            json: Detector::default(),
-            failures: Failures::default(),
+            tokens: TokenCounter::default(),
+            json: JsonDetector::default(),
+            failures: FailureDetector::default(),
             repeated: RepeatedLines::new(),
-            sections: SectionLines::new(),
+            sections: SectionDetector::new(),
         }
     }
 
-    /// The same for the log of a terminal: size and digest are those of the bytes, and all else
-    /// speaks of the text.
+    /// Returns an analyzer of the log of a terminal: size and digest are those of the bytes, and
+    /// all other facts describe the text.
     pub fn of_log() -> Self {
-        Self { plainer: Some(Box::default()), ..Self::new() }
+        Self { extractor: Some(Box::default()), ..Self::new() }
     }
 
-    /// Whether it was made for the log of a terminal.
+    /// Returns true if this analyzer is for the log of a terminal.
     pub fn is_of_log(&self) -> bool {
-        self.plainer.is_some()
+        self.extractor.is_some()
     }
 
-    /// Where the text of the log stands, as far as it has been seen.
-    pub fn marks(&self) -> Marks {
-        self.plainer.as_ref().map(|plainer| plainer.marks()).unwrap_or_default()
+    /// Returns the checkpoints of the log, as far as it has been seen.
+    pub fn checkpoints(&self) -> Checkpoints {
+        self.extractor.as_ref().map(|extractor| extractor.checkpoints()).unwrap_or_default()
     }
 
-    /// Goes on with the next bytes of the stream.
+    /// Takes the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         for block in bytes.chunks(BLOCK_BYTES) {
             self.push_block(block);
         }
     }
 
-    /// Bytes pushed so far.
+    /// Returns the number of bytes pushed so far.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// The facts of what was pushed so far. Pushing may go on afterwards.
+    /// Returns the facts about the bytes so far. More may be pushed afterwards.
     pub fn finish(&self) -> Analysis {
-        match self.plainer.as_ref().map(|plainer| plainer.tail()) {
+        match self.extractor.as_ref().map(|extractor| extractor.tail()) {
             None | Some([]) => self.report(),
             Some(tail) => {
                 let mut ended = self.clone();
@@ -163,7 +163,7 @@ impl Analyzer {
             digest: self.digest.finalize().to_hex().to_string(),
             repeated: if is_text { self.repeated.finish(lines) } else { Vec::new() },
             sections: if is_text { self.sections.finish(lines) } else { Sections::default() },
-            plain: self.plainer.as_ref().map(|plainer| plainer.length()),
+            plain: self.extractor.as_ref().map(|extractor| extractor.length()),
             version: Analysis::VERSION,
         }
     }
@@ -171,13 +171,13 @@ impl Analyzer {
     fn push_block(&mut self, block: &[u8]) {
         self.digest.update(block);
         self.seen += block.len() as u64;
-        let Some(plainer) = &mut self.plainer else { return self.push_text(block) };
+        let Some(extractor) = &mut self.extractor else { return self.push_text(block) };
         let mut text = Vec::with_capacity(block.len());
-        plainer.push(block, &mut text);
+        extractor.push(block, &mut text);
         self.push_text(&text);
     }
 
-    /// Every analyser sees a block while it is in the cache.
+    /// Pushes a block to every analyser while the block is in the cache.
     fn push_text(&mut self, block: &[u8]) {
         let newlines = self.lines.newlines();
         self.text.push(block);
@@ -238,15 +238,15 @@ fn analyze_by(mut analyzer: Analyzer, content: &dyn Content) -> io::Result<Analy
     }
 }
 
-/// An estimate of the tokens of a text.
+/// Estimates the tokens of a text.
 pub fn token_count(text: &[u8]) -> u64 {
-    let mut tokens = tokens::Tokens::default();
+    let mut tokens = tokens::TokenCounter::default();
     tokens.push(text);
     tokens.count()
 }
 
-/// Whether content that begins with `bytes` is something else than text, by what stands in its first
-/// [`SNIFFED`] bytes: what [`analyze`] says of these, at a small part of the cost.
+/// Returns true if content that begins with `bytes` is binary, judged by its first [`SNIFFED`]
+/// bytes. The result is that of [`analyze`] for these bytes, at a small part of the cost.
 pub fn is_binary(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(SNIFFED)];
     memchr::memchr(0, start).is_some() || magic::begins_binary(start)

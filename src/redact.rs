@@ -1,35 +1,35 @@
-//! Secrets: what they look like, and what is shown in their place.
+//! Redaction of secrets.
 //!
-//! A secret is replaced by a mask of as many bytes, `[redacted:jwt]*****`, so that offsets, sizes,
-//! lines and columns stay as they are, and every view works on masked content as on any other.
+//! A secret is replaced by a mask of the same length, `[redacted:jwt]*****`, so that offsets,
+//! sizes, lines and columns stay as they are, and views work on masked content as on any other.
 //!
 //! | module | has |
 //! |---|---|
 //! | `sets` | the patterns of well-known keys and tokens |
-//! | `rules` | patterns compiled, and where they match |
+//! | `rules` | compiled patterns, and the secrets that they find |
 //! | `mask` | the text of a mask |
-//! | `block` | masking a content piece by piece, each the same whoever asks for it |
-//! | `masked` | a content whose reader sees masks |
-//! | `stream` | the same for bytes on their way to the disk |
-//! | `shown` | counting the masks in a text |
+//! | `block` | the masking of content block by block, independent of who reads it |
+//! | `masked` | content with its secrets masked |
+//! | `masking_writer` | a writer that masks the bytes on their way to the disk |
+//! | `mask_counts` | a count of the masks in a text |
 
 mod block;
 mod mask;
+mod mask_counts;
 mod masked;
+mod masking_writer;
 mod rules;
 mod sets;
-mod shown;
-mod stream;
 
 pub use block::BLOCK;
 pub use block::masks;
 pub use block::settled;
+pub use mask_counts::MaskCounter;
+pub use mask_counts::MaskCounts;
 pub use masked::Masked;
+pub use masking_writer::MaskingWriter;
 pub use rules::Rule;
 pub use rules::RuleError;
-pub use rules::Rules;
+pub use rules::SecretRules;
+pub use sets::PatternSet;
 pub use sets::SETS;
-pub use sets::Set;
-pub use shown::Shown;
-pub use shown::Tally;
-pub use stream::Stream;

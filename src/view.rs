@@ -73,8 +73,8 @@ pub use view_type::RenderCost;
 
 use crate::model::Place;
 use crate::model::Subject;
-use crate::redact::Shown;
-use crate::redact::Tally;
+use crate::redact::MaskCounter;
+use crate::redact::MaskCounts;
 use view_type::Shows;
 
 /// Returns the first line of the beginning of a view whose rest is still being computed.
@@ -116,7 +116,7 @@ impl Rendered {
     }
 
     /// Puts the counts of masked secrets in `shown` before the notices.
-    fn redacted(self, shown: &Tally) -> Self {
+    fn redacted(self, shown: &MaskCounts) -> Self {
         match shown.notice() {
             Some(first) => Self { notice: Some(first + &self.notice.unwrap_or_default()), ..self },
             None => self,
@@ -152,9 +152,9 @@ pub fn render(
     if subject.redacts.is_empty() || view.view_type().counts_masks {
         return render_unmarked(view, subject, expired, out);
     }
-    let mut shown = Shown::new(out, subject.redacts);
+    let mut shown = MaskCounter::new(out, subject.redacts);
     let rendered = render_unmarked(view, subject, expired, &mut shown)?;
-    Ok(rendered.redacted(&shown.tally()))
+    Ok(rendered.redacted(&shown.counts()))
 }
 
 fn render_unmarked(

@@ -1,4 +1,5 @@
-//! The least that a FUSE filesystem over a directory can be: what any of them costs on this machine.
+//! A minimal FUSE filesystem over a directory, which shows the least that any of them costs on this
+//! machine.
 //!
 //! It keeps no records, checks no names, and has no views. Each operation is one system call and
 //! one reply, with as many threads, in the same two modes as a mount of ctxfs.
@@ -75,7 +76,7 @@ pub(crate) fn serve(dir: &Path, mountpoint: &Path, passthrough: bool) -> io::Res
 
 struct Open {
     file: File,
-    /// Held as long as the kernel may use it.
+    /// The backing id, held as long as the kernel may use it.
     backing: Option<Arc<BackingId>>,
 }
 

@@ -1,4 +1,4 @@
-//! A document of 300 MB on one line, beside the programs that one would use without views.
+//! Views of a document of 300 MB on one line, compared with programs on the plain file.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -17,7 +17,7 @@ const SIZE: usize = 300_000_000;
 /// A word that is in one of its values.
 const NEEDLE: &str = "needle";
 
-/// What each row looks at in the mount, and the command on the plain file beside it.
+/// The view of each row, and the command on the plain file.
 const ROWS: [(&str, &str, &str); 7] = [
     (
         "300 MB of JSON: `.summary` right after close (plain: `jq type`)",
@@ -44,7 +44,7 @@ const ROWS: [(&str, &str, &str); 7] = [
     ("300 MB of JSON: `.jq/.items[0]` (plain: `jq`)", ".jq/.items[0]", "jq '.items[0]' \"$0\""),
 ];
 
-/// One round in one place; nothing where there are no views to compare.
+/// Measures one round, in the plain directory or a mount with passthrough.
 pub(crate) fn document(place: &Place, table: &mut Table) {
     if place.is_bare() || place.kind == Kind::Cached {
         return;
@@ -82,7 +82,7 @@ fn write(path: &Path) {
     file.into_inner().unwrap();
 }
 
-/// Runs a line of shell; its output goes through a pipe, as an agent reads it.
+/// Runs a line of shell and reads its output through a pipe, as an agent does.
 fn run(command: &str, path: &str) {
     let mut shell = Command::new("sh");
     let output = shell.args(["-c", command, path]).stdin(Stdio::null()).output().unwrap();

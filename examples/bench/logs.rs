@@ -1,4 +1,4 @@
-//! Logs of more and more bytes and their views, beside the programs that they stand for.
+//! Views of logs of increasing size, compared with the programs that they replace.
 
 use std::fs;
 use std::fs::File;
@@ -13,15 +13,15 @@ use crate::place::Kind;
 use crate::place::Place;
 use crate::table::Table;
 
-/// MiB of the logs of each round, and of the one that is written once.
+/// MiB of the logs of each round, and of the one that is written only once.
 const SIZES: [usize; 2] = [1, 100];
 const HUGE: usize = 10_000;
-/// Lines that a search finds, of a log of 100 MiB or more: so few that it shows them all, and has to
-/// read all for it.
+/// Lines that a search finds, of a log of 100 MiB or more: so few that it shows them all, and has
+/// to read all for it.
 const ERRORS: usize = 100;
 
-/// Each view that is looked at, and the program on the plain file beside it, where `{line}` is a line
-/// in the middle and `{end}` one shortly after.
+/// The views that are read, and the commands on the plain file. `{line}` is a line in the middle,
+/// and `{end}` one shortly after.
 const VIEWS: [(&str, &str, &[&str]); 9] = [
     ("`.summary` right after close (plain: `wc`)", ".summary", &["wc"]),
     ("`.summary` again (plain: `wc`)", ".summary", &["wc"]),
@@ -42,7 +42,7 @@ const VIEWS: [(&str, &str, &[&str]); 9] = [
     ("`.grep/-i error` (plain: `rg -n -i`)", ".grep/-i error", &["rg", "-n", "-i", "error"]),
 ];
 
-/// Logs of 1 and 100 MiB, written and looked at.
+/// Measures writing and reading logs of 1 and 100 MiB.
 pub(crate) fn logs(place: &Place, round: usize, table: &mut Table) {
     for size in SIZES {
         let name = format!("log-{round}-{size}");
@@ -60,7 +60,7 @@ pub(crate) fn logs(place: &Place, round: usize, table: &mut Table) {
     }
 }
 
-/// A log of 10,000 MiB, once: its plain file is the store's, so that there is room for it.
+/// Measures a log of 10,000 MiB, once. Its plain file is that of the store, to save space.
 pub(crate) fn huge(program: &Path, dir: &Path, table: &mut Table) {
     let own = dir.join("huge");
     let store = own.join("store");
@@ -75,7 +75,7 @@ pub(crate) fn huge(program: &Path, dir: &Path, table: &mut Table) {
     let plain = Place::over(&store, program, &own, Kind::Plain);
     look(&label, plain.kind, &plain.stored("c0").join("x.txt"), lines, table);
     drop(place);
-    // What a mount finds that has not seen it written.
+    // A new mount has not seen the log being written.
     let place = Place::over(&store, program, &own, Kind::Cached);
     for (row, view, _) in &VIEWS[2..7] {
         let path = format!("{}{}", path.display(), placed(view, lines));
@@ -107,13 +107,13 @@ fn look(label: &str, kind: Kind, path: &Path, lines: usize, table: &mut Table) {
     }
 }
 
-/// `word` with the number of the line in the middle of so many.
+/// Replaces `{line}` and `{end}` in `word` by lines in the middle of so many.
 fn placed(word: &str, lines: usize) -> String {
     let line = lines / 2;
     word.replace("{line}", &line.to_string()).replace("{end}", &(line + 9).to_string())
 }
 
-/// Writes so many MiB of a log; answers its lines, and the seconds that it took.
+/// Writes so many MiB of a log. Returns its lines and the seconds that it took.
 fn written(path: &Path, size: usize) -> (usize, f64) {
     let (with, without) = (log(MIB, 10_000), log(MIB, usize::MAX));
     let lines = |block: &[u8]| memchr::memchr_iter(b'\n', block).count();

@@ -1,9 +1,9 @@
-//! Times a mount beside the plain directory on the same disk, and beside a FUSE filesystem that
-//! does nothing else; `scripts/bench` runs it.
+//! A benchmark of a mount against the plain directory on the same disk, and against a minimal FUSE
+//! filesystem. `scripts/bench` runs it.
 //!
-//! Each figure is the median of interleaved rounds, and stands beside the plain yardstick of the
-//! same rounds. Loops are compiled code, so that the client does not hide the difference; where
-//! the yardstick is a program, so is the client (`cat`).
+//! Each figure is the median of interleaved rounds, beside that of the plain directory in the same
+//! rounds. Loops are compiled code, so that the client does not hide the difference; if the plain
+//! figure is that of a program, the client is one too (`cat`).
 #![expect(clippy::unwrap_used, reason = "a measurement that fails is none")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
@@ -26,18 +26,18 @@ use crate::table::Table;
 const USAGE: &str =
     "usage: bench --ctxfs PROGRAM --dir DIRECTORY [--rounds N] [--only PART] [--large]";
 
-/// What to run, where, and how often.
+/// The arguments of the benchmark.
 struct Options {
     program: PathBuf,
     dir: PathBuf,
     rounds: usize,
     /// The only part to run, of `PARTS`.
     only: Option<String>,
-    /// Also what takes long, and 11 GB of the disk: a log of 10 GB, 100,000 artifacts.
+    /// Also run parts that take long and 11 GB of the disk: a log of 10 GB, 100,000 artifacts.
     large: bool,
 }
 
-/// What can be run alone.
+/// The parts that can be run alone.
 const PARTS: [&str; 8] = ["outputs", "files", "logs", "json", "listing", "search", "scale", "huge"];
 
 fn main() {

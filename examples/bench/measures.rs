@@ -1,4 +1,4 @@
-//! What is measured. Each function takes one round in one place.
+//! The measurements. Each function performs one round in one place.
 
 use std::fs;
 use std::fs::File;
@@ -17,17 +17,17 @@ pub(crate) const MIB: usize = 1 << 20;
 const PAGE: usize = 4096;
 /// Bytes of the large files.
 const LARGE: usize = 256 * MIB;
-/// Artifacts that are listed, and that are searched.
+/// Artifacts that are listed and searched.
 const LISTED: usize = 10_000;
 
-/// Seconds that `work` takes.
+/// Returns the seconds that `work` takes.
 pub(crate) fn seconds(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_secs_f64()
 }
 
-/// Throughput, without anything to analyse in the bytes.
+/// Measures throughput, with bytes in which there is nothing to analyse.
 pub(crate) fn large_file(place: &Place, round: usize, table: &mut Table) {
     let name = format!("large-{round}");
     let dir = place.fresh(&name);
@@ -68,7 +68,7 @@ pub(crate) fn large_file(place: &Place, round: usize, table: &mut Table) {
     place.clear(&name);
 }
 
-/// Makes what [`conversation`] searches.
+/// Creates the artifacts that [`conversation`] searches.
 pub(crate) fn fill_conversation(place: &Place) {
     let dir = place.fresh("searched");
     for number in 0..LISTED {
@@ -80,7 +80,7 @@ pub(crate) fn fill_conversation(place: &Place) {
     }
 }
 
-/// A search of 10,000 artifacts of 20 KB: of a word that few have, and of one that all have.
+/// Measures searches of 10,000 artifacts of 20 KB, for a word that few have and one that all have.
 pub(crate) fn conversation(place: &Place, table: &mut Table) {
     let dir = place.folder("searched");
     let rows = [
@@ -96,7 +96,7 @@ pub(crate) fn conversation(place: &Place, table: &mut Table) {
         ),
     ];
     for (first, again, word) in rows.into_iter().filter(|_| !place.is_bare()) {
-        // So that what is kept of the last search is of no use.
+        // A change, so that the cached result of the last search is not valid.
         fs::write(dir.join("new.txt"), word).unwrap();
         place.settle();
         for what in [first, again] {
@@ -117,7 +117,7 @@ pub(crate) fn conversation(place: &Place, table: &mut Table) {
     );
 }
 
-/// Makes what [`listing`] lists.
+/// Creates the artifacts that [`listing`] lists.
 pub(crate) fn fill(place: &Place) {
     let dir = place.fresh("listed");
     for number in 0..LISTED {
@@ -125,7 +125,7 @@ pub(crate) fn fill(place: &Place) {
     }
 }
 
-/// A directory of 10,000 artifacts; a mount lists three views beside each.
+/// Measures the listing of 10,000 artifacts; a mount lists three views beside each.
 pub(crate) fn listing(place: &Place, table: &mut Table) {
     let dir = place.folder("listed");
     let time = seconds(|| {
@@ -141,21 +141,21 @@ pub(crate) fn listing(place: &Place, table: &mut Table) {
     table.add("10,000 artifacts: names and sizes, as `ls -l`", "ms", place.kind, time * 1e3);
 }
 
-/// What the daemon held at most, over all of the above.
+/// Reports the peak memory of the daemon over all measurements.
 pub(crate) fn memory(place: &Place, table: &mut Table) {
     if let Some(memory) = place.memory() {
         table.add("resident memory of the daemon, at most", "MB", place.kind, memory);
     }
 }
 
-/// Runs `program PATH`; its output goes through a pipe, as an agent reads it.
+/// Runs `program PATH` and reads its output through a pipe, as an agent does.
 pub(crate) fn run(program: &[&str], path: &Path) {
     let mut command = Command::new(program[0]);
     let output = command.args(&program[1..]).arg(path).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{command:?}");
 }
 
-/// A log of exactly `bytes`, with one error in so many lines.
+/// Returns a log of exactly `bytes` bytes, with one error in so many lines.
 pub(crate) fn log(bytes: usize, errors: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 100);
     for number in 1.. {

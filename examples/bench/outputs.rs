@@ -1,4 +1,4 @@
-//! What tool calls leave: many small files, and files that are written in small pieces.
+//! Outputs of tool calls: many small files, and files that are written in small pieces.
 
 use std::fs;
 use std::fs::File;
@@ -12,14 +12,14 @@ use crate::measures::seconds;
 use crate::place::Place;
 use crate::table::Table;
 
-/// Outputs of a round, by one writer or by several together.
+/// Outputs of a round, by one writer or by several.
 const OUTPUTS: usize = 1000;
-/// Writers at a time.
+/// Concurrent writers.
 const WRITERS: usize = 4;
 /// Small writes of a round.
 const LINES: usize = 5000;
 
-/// 1,000 outputs of 4 KB by one writer, then by four, without and with a look at each.
+/// Measures 1,000 outputs of 4 KB by one writer, then by four, with and without reading each.
 pub(crate) fn outputs(place: &Place, round: usize, table: &mut Table) {
     let rows = [
         (1, false, "1,000 outputs of 4 KB: create, write, close"),
@@ -46,7 +46,7 @@ pub(crate) fn outputs(place: &Place, round: usize, table: &mut Table) {
     }
 }
 
-/// Leaves `count` outputs, and reads the `view` of each where there is one to read.
+/// Writes `count` outputs, and reads the `view` of each if there is one.
 fn leave(dir: &Path, writer: usize, count: usize, view: Option<&str>) {
     let output = log(4096, 10);
     for number in 0..count {
@@ -58,7 +58,7 @@ fn leave(dir: &Path, writer: usize, count: usize, view: Option<&str>) {
     }
 }
 
-/// A chatty writer.
+/// Measures a writer of many small pieces.
 pub(crate) fn small_writes(place: &Place, round: usize, table: &mut Table) {
     let name = format!("small-{round}");
     let path = place.fresh(&name).join("x.txt");

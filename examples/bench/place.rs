@@ -1,5 +1,5 @@
-//! Where to measure: a plain directory, in each mode a bare FUSE filesystem and a mount, and another
-//! FUSE filesystem of the kind where it is installed.
+//! The places to measure in: a plain directory, a bare FUSE filesystem and a mount in each mode,
+//! and bindfs if it is installed.
 
 use std::env;
 use std::fs;
@@ -30,14 +30,14 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All that can be measured on this machine.
+    /// Returns all kinds that are available on this machine.
     pub(crate) fn all() -> Vec<Self> {
         let ours =
             [Self::Plain, Self::BarePassthrough, Self::Passthrough, Self::BareCached, Self::Cached];
         ours.into_iter().chain(has_bindfs().then_some(Self::Bindfs)).collect()
     }
 
-    /// What such a filesystem costs by itself.
+    /// Returns the minimal FUSE filesystem of the same mode, for comparison.
     pub(crate) fn bare(self) -> Option<Self> {
         match self {
             Self::Passthrough => Some(Self::BarePassthrough),
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// The name of its directory.
+    /// Returns the name of its directory.
     fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -58,13 +58,13 @@ impl Kind {
         }
     }
 
-    /// The argument of `--passthrough`.
+    /// Returns the argument of `--passthrough`.
     fn passthrough(self) -> &'static str {
         if matches!(self, Self::Cached | Self::BareCached) { "off" } else { "auto" }
     }
 }
 
-/// Whether `bindfs` is installed.
+/// Returns true if `bindfs` is installed.
 pub(crate) fn has_bindfs() -> bool {
     Command::new("bindfs").arg("--version").output().is_ok_and(|ran| ran.status.success())
 }
@@ -79,7 +79,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// One of each kind, all below `dir`, each with a store of its own.
+    /// Returns a place of each kind below `dir`, each with a store of its own.
     pub(crate) fn all(program: &Path, dir: &Path) -> Vec<Self> {
         let new = |kind: Kind| {
             let own = dir.join(kind.name());
@@ -92,7 +92,7 @@ impl Place {
         Kind::all().into_iter().map(new).collect()
     }
 
-    /// One over what `store` holds; it is mounted below `dir`.
+    /// Returns a place that shows `store`, mounted below `dir`.
     pub(crate) fn over(store: &Path, program: &Path, dir: &Path, kind: Kind) -> Self {
         let (files, mount) = (store.join("context"), dir.join("mnt"));
         let mut command = match kind {
@@ -126,36 +126,36 @@ impl Place {
         Self { kind, dir: mount, daemon: Some(daemon), start: started.elapsed().as_secs_f64() }
     }
 
-    /// Whether files have views here.
+    /// Returns true if files have views here.
     pub(crate) fn has_views(&self) -> bool {
         matches!(self.kind, Kind::Passthrough | Kind::Cached)
     }
 
-    /// Whether this is a FUSE filesystem to compare with.
+    /// Returns true if this is another FUSE filesystem, for comparison.
     pub(crate) fn is_bare(&self) -> bool {
         !self.has_views() && self.kind != Kind::Plain
     }
 
-    /// The directory of outputs of the conversation `name` that the store holds.
+    /// Returns the directory of tool outputs of the conversation `name`.
     pub(crate) fn stored(&self, name: &str) -> PathBuf {
         self.dir.join(name).join("artifacts/tool")
     }
 
-    /// Makes a new directory for artifacts: of a conversation of its own, in a mount.
+    /// Creates a directory for artifacts; in a mount, that of a new conversation.
     pub(crate) fn fresh(&self, name: &str) -> PathBuf {
         let dir = self.dir.join(name);
         fs::create_dir(&dir).unwrap();
         self.folder(name)
     }
 
-    /// The directory that [`Self::fresh`] made.
+    /// Returns the directory that [`Self::fresh`] created.
     pub(crate) fn folder(&self, name: &str) -> PathBuf {
         let dir = self.dir.join(name);
         if self.has_views() { dir.join("artifacts/tool") } else { dir }
     }
 
-    /// Removes what [`Self::fresh`] made, and lets the disk catch up, so that the next measure
-    /// does not pay for this one.
+    /// Removes the directory that [`Self::fresh`] created, and syncs the disk so that the next
+    /// measure is not affected.
     pub(crate) fn clear(&self, name: &str) {
         fs::remove_dir_all(self.dir.join(name)).unwrap();
         rustix::fs::sync();
@@ -170,7 +170,7 @@ impl Place {
         }
     }
 
-    /// Most memory that the daemon has held so far, in MB.
+    /// Returns the peak memory of the daemon so far, in MB.
     pub(crate) fn memory(&self) -> Option<f64> {
         let status = format!("/proc/{}/status", self.daemon.as_ref()?.id());
         let status = fs::read_to_string(status).unwrap();

@@ -1,7 +1,7 @@
-//! How the cost of one operation grows with what the store holds.
+//! The growth of the cost of one operation with the size of the store.
 //!
-//! All places look at one store, which is filled without a mount: the plain directory is that of its
-//! files. Each round mounts anew, so that the first look at anything is among what is measured.
+//! All places show one store, which is filled without a mount; the plain directory is that of its
+//! files. Each round mounts again, so that the first access to a file is measured too.
 
 use std::fs;
 use std::hint::black_box;
@@ -24,25 +24,26 @@ use crate::table::Table;
 
 /// Artifacts of a conversation; the last one takes a while to fill.
 const ARTIFACTS: [usize; 3] = [1_000, 10_000, 100_000];
-/// Conversations, and how many artifacts each of them has.
+/// Numbers of conversations.
 const CONVERSATIONS: [usize; 3] = [1, 10, 100];
+/// Artifacts of each conversation.
 const EACH: usize = 100;
-/// How often an operation on one artifact is repeated.
+/// Repetitions of an operation on one artifact.
 const TIMES: usize = 200;
 /// Records that are added at a time.
 const BATCH: usize = 1000;
 
-/// What is to be measured, where, and how often.
+/// The options of a measurement.
 pub(crate) struct Scale<'a> {
     pub(crate) program: &'a Path,
     pub(crate) dir: &'a Path,
     pub(crate) rounds: usize,
-    /// Also with 100,000 artifacts.
+    /// True to measure 100,000 artifacts as well.
     pub(crate) large: bool,
 }
 
 impl Scale<'_> {
-    /// One conversation of more and more artifacts.
+    /// Measures one conversation with increasing numbers of artifacts.
     pub(crate) fn artifacts(&self, table: &mut Table) {
         for count in ARTIFACTS.into_iter().filter(|count| self.large || *count < 100_000) {
             self.with_store(1, count, |place, round| {
@@ -76,7 +77,7 @@ impl Scale<'_> {
         }
     }
 
-    /// More and more conversations of 100 artifacts.
+    /// Measures increasing numbers of conversations of 100 artifacts.
     pub(crate) fn conversations(&self, table: &mut Table) {
         for count in CONVERSATIONS {
             self.with_store(count, EACH, |place, round| {
@@ -93,7 +94,7 @@ impl Scale<'_> {
         }
     }
 
-    /// Shows `measure` each place over a store of so many conversations of so many artifacts.
+    /// Calls `measure` with each place over a store of so many conversations of so many artifacts.
     fn with_store(
         &self,
         conversations: usize,
@@ -114,7 +115,7 @@ impl Scale<'_> {
     }
 }
 
-/// Seconds that reading one of `count` artifacts takes, or a `view` of it: of `times` looks.
+/// Returns the seconds of reading one of `count` artifacts, or a `view` of it: the mean of `times`.
 fn read(dir: &Path, times: usize, count: usize, view: &str) -> f64 {
     // A step that shares no factor with the counts meets each artifact once.
     let paths: Vec<_> =
@@ -127,7 +128,7 @@ fn read(dir: &Path, times: usize, count: usize, view: &str) -> f64 {
     time / times as f64
 }
 
-/// Seconds that an output and a look at it take, in one conversation after the other.
+/// Returns the seconds of writing an output and reading it, in one conversation after the other.
 fn add(place: &Place, ids: &[String], round: usize) -> f64 {
     let output = log(4096, 10);
     let view = if place.has_views() { ".summary" } else { "" };
@@ -148,7 +149,7 @@ fn add(place: &Place, ids: &[String], round: usize) -> f64 {
     time / TIMES as f64
 }
 
-/// Makes a store of `conversations`, each of so many short artifacts that are sealed.
+/// Creates a store of `conversations`, each with so many short sealed artifacts.
 fn fill(path: &Path, conversations: usize, artifacts: usize) {
     let store = Store::open(path).unwrap();
     for number in 0..conversations {
@@ -167,7 +168,7 @@ fn fill(path: &Path, conversations: usize, artifacts: usize) {
     rustix::fs::sync();
 }
 
-/// Writes one artifact; answers its record.
+/// Writes one artifact and returns its record.
 fn leave(dir: &Path, number: usize) -> Record {
     let name = Component::new(format!("{number}.txt")).unwrap();
     let path = RelPath::artifact(Folder::Tool, &name);

@@ -1,11 +1,11 @@
-//! The figures, and how they are printed.
+//! The table of figures, and its printing.
 
 use std::fmt::Write as _;
 
 use crate::place::Kind;
 use crate::place::has_bindfs;
 
-/// One row: what was measured, and the figures of all rounds by place.
+/// A row: the name of a measurement, and the figures of all rounds by place.
 struct Row {
     what: String,
     unit: &'static str,
@@ -28,7 +28,7 @@ impl Table {
         row.figures.push((kind, figure));
     }
 
-    /// The table, and what it stands on.
+    /// Returns the table, with a line about the machine.
     pub(crate) fn markdown(&self, rounds: usize) -> String {
         let mut text = String::new();
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -78,7 +78,7 @@ impl Row {
         }
     }
 
-    /// A figure with three digits that count.
+    /// Formats a figure with three significant digits.
     fn figure(&self, figure: Option<f64>) -> String {
         let Some(figure) = figure else { return String::new() };
         let digits = match figure {

@@ -19,7 +19,7 @@ use crate::message;
 use crate::message::LogLine;
 use crate::message::LogLines;
 use crate::model::Content as _;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::Store;
@@ -82,7 +82,7 @@ fn raw(log: Artifact, out: &mut dyn Write) -> anyhow::Result<()> {
 fn print(
     log: Artifact,
     conversation: &Conversation,
-    rules: Option<&Rules>,
+    rules: Option<&SecretRules>,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let mut between = "";
@@ -99,7 +99,7 @@ fn print(
     Ok(())
 }
 
-fn shown(line: &str, conversation: &Conversation, rules: Option<&Rules>) -> String {
+fn shown(line: &str, conversation: &Conversation, rules: Option<&SecretRules>) -> String {
     let Ok(mut entry) = serde_json::from_str::<Entry>(line) else {
         let masked = rules.map(|rules| rules.mask_text(line));
         let line = cleaned(masked.as_deref().unwrap_or(line), usize::MAX);

@@ -89,8 +89,8 @@ fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<Row>> {
         let record = conversation.record_for(&path, &stat)?;
         let (bytes, modified) = (stat.size, stat.mtime.as_millis());
         let value = json!({ "path": path.to_text(), "bytes": bytes, "modifiedAt": modified,
-            "call": record.call(), "tool": record.said.tool, "server": record.said.server,
-            "exitCode": record.said.exit_code, "incomplete": record.incomplete() });
+            "call": record.call(), "tool": record.provenance.tool, "server": record.provenance.server,
+            "exitCode": record.provenance.exit_code, "incomplete": record.incomplete() });
         rows.push(Row { name: path.to_text(), bytes, modified, about: about(&record), value });
     }
     newest_first(&mut rows);
@@ -98,8 +98,8 @@ fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<Row>> {
 }
 
 fn about(record: &Record) -> String {
-    let tool = record.said.tool_name();
-    let exit = record.said.exit_code.map(|code| format!("exit {code}"));
+    let tool = record.provenance.tool_name();
+    let exit = record.provenance.exit_code.map(|code| format!("exit {code}"));
     let incomplete = record.incomplete().map(|_| "incomplete".to_owned());
     let parts: Vec<_> = [tool, exit, incomplete].into_iter().flatten().collect();
     parts.join(", ")

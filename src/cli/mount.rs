@@ -29,7 +29,7 @@ pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow:
         logging::start(log, false)?;
         return foreground(&plan, context);
     }
-    if mount::is_inherited(&plan.target) {
+    if mount::is_inherited_fd(&plan.target) {
         let text = "a mount that is handed down can only be served in this process";
         return Err(Failure::usage(text, "add --foreground").into());
     }
@@ -57,7 +57,7 @@ fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::R
 
 /// Where a mount was handed down, only its maker knows the place; most readers have it here.
 fn prefix(target: &Path) -> String {
-    let unknown = mount::is_inherited(target);
+    let unknown = mount::is_inherited_fd(target);
     if unknown { settings::ROOT_MOUNTPOINT.to_owned() } else { target.display().to_string() }
 }
 

@@ -20,7 +20,7 @@ use crate::cli::put::output::Output;
 use crate::materialize::token_count;
 use crate::model::Amount;
 use crate::model::Content;
-use crate::model::Said;
+use crate::model::Provenance;
 use crate::model::Subject;
 use crate::view;
 use crate::view::Audience;
@@ -33,14 +33,14 @@ const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let format = format(args)?;
-    let asked = Asked::new(said(args), context.settings(cli, args.settings())?)?;
+    let asked = Asked::new(provenance(args), context.settings(cli, args.settings())?)?;
     let output = keep(args, &asked, context)?;
     let wish = Wish { format, always: args.always, tools: &args.has_tool, seen: false };
     print(&output, &asked, &wish, context)
 }
 
-fn said(args: &PutArgs) -> Said {
-    Said {
+fn provenance(args: &PutArgs) -> Provenance {
+    Provenance {
         call: args.call.clone(),
         tool: args.tool.clone(),
         server: args.server.clone(),

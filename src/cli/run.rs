@@ -30,20 +30,20 @@ use crate::cli::run::outer::Outer;
 use crate::cli::run::signals::Signals;
 use crate::cli::run::stream::Ending;
 use crate::cli::run::stream::Streaming;
-use crate::model::Said;
+use crate::model::Provenance;
 
 pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
-    let asked = Asked::new(said(args, &id), context.settings(cli, args.settings())?)?;
+    let asked = Asked::new(provenance(args, &id), context.settings(cli, args.settings())?)?;
     let home = Home::open(args.conversation.as_deref(), &asked.settings, context)?;
     let mut logs = Logs::create(&home.conversation, &id, args.split, &asked)?;
     let seen = io::stdout().is_terminal();
     let started = Instant::now();
     let ending = execute(args, seen, &mut logs)?;
-    let newer = Said {
+    let newer = Provenance {
         exit_code: Some(ending.code),
         duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
-        ..Said::default()
+        ..Provenance::default()
     };
     let record = logs.close(&newer, ending.cut)?;
     let stored = home.output(record, &asked)?;
@@ -62,14 +62,14 @@ fn cap(settings: &Settings) -> Option<u64> {
     caps.into_iter().flatten().min()
 }
 
-fn said(args: &RunArgs, id: &str) -> Said {
+fn provenance(args: &RunArgs, id: &str) -> Provenance {
     let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    Said {
+    Provenance {
         call: Some(id.to_owned()),
         tool: Some(args.tool.clone()),
         server: Some(args.server.clone()),
         args: Some(serde_json::json!({ "command": command }).to_string()),
-        ..Said::default()
+        ..Provenance::default()
     }
 }
 

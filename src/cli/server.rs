@@ -35,8 +35,8 @@ use crate::engine::Confinement;
 use crate::engine::Redaction;
 use crate::fs::Processes;
 use crate::fuse::mount;
-use crate::fuse::mount::How;
 use crate::fuse::mount::MountError;
+use crate::fuse::mount::MountMethod;
 use crate::fuse::mount::MountOptions;
 use crate::fuse::mount::MountState;
 use crate::model::Component;
@@ -99,7 +99,7 @@ pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> an
         noexec: plan.settings.is_on(Key::NoExec),
     };
     let mounted = mount::mount(&plan.target, &options)?;
-    let place = Place::of(mounted.how, &mounted.target)?;
+    let place = Place::of(mounted.method, &mounted.target)?;
     let begun = begin(plan, mounted.fd, &place, signals, events).and_then(|()| ready());
     begun.inspect_err(|_| place.give_up())?;
     tracing::info!(store = %plan.store.display(), "serving `{}`", plan.target.display());
@@ -184,8 +184,8 @@ struct Place {
 
 impl Place {
     /// Has it watched. If that cannot be, the mount is taken back.
-    fn of(how: How, target: &Path) -> anyhow::Result<Self> {
-        let own = (!matches!(how, How::Inherited(_))).then(|| target.to_owned());
+    fn of(method: MountMethod, target: &Path) -> anyhow::Result<Self> {
+        let own = (!matches!(method, MountMethod::InheritedFd(_))).then(|| target.to_owned());
         match Watchdogs::start(target) {
             Ok(watchdogs) => Ok(Self { target: own, watchdogs }),
             Err(error) => {

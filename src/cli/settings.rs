@@ -31,7 +31,7 @@ pub(super) fn mountpoint(
     environment: &Environment,
 ) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
-        return Ok(if mount::is_inherited(given) { given.to_owned() } else { resolve(given) });
+        return Ok(if mount::is_inherited_fd(given) { given.to_owned() } else { resolve(given) });
     }
     let candidates = default_mountpoints(environment);
     let usable = candidates.into_iter().find(|candidate| make(candidate).is_ok());
@@ -142,7 +142,7 @@ fn homeless(what: &str, instead: &str) -> Failure {
 
 /// Makes the mountpoint if it is not there. A mount is not looked into: it may hang.
 pub(super) fn make(dir: &Path) -> anyhow::Result<()> {
-    if mount::is_inherited(dir) || is_mounted(dir) {
+    if mount::is_inherited_fd(dir) || is_mounted(dir) {
         return Ok(());
     }
     if dir.is_file() {

@@ -161,7 +161,7 @@ impl Counting {
 }
 
 fn tool_of(record: &Record) -> String {
-    record.said.tool_name().unwrap_or_default()
+    record.provenance.tool_name().unwrap_or_default()
 }
 
 /// How a read of a computed file is counted.

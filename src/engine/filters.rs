@@ -22,8 +22,8 @@ use rustix::event::PollFlags;
 use rustix::event::Timespec;
 use rustix::event::poll;
 
-use crate::model::Ended;
 use crate::model::Feed;
+use crate::model::FilterOutcome;
 use crate::model::Filters;
 
 /// Bytes of answers read at once.
@@ -72,8 +72,8 @@ impl Filters for FilterProcesses {
         feed: &Feed<'_>,
         expired: &dyn Fn() -> bool,
         take: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
-    ) -> io::Result<Ended> {
-        let Some(child) = self.start()? else { return Ok(Ended::Unavailable) };
+    ) -> io::Result<FilterOutcome> {
+        let Some(child) = self.start()? else { return Ok(FilterOutcome::Unavailable) };
         let mut running = Running(child);
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -107,26 +107,26 @@ impl Running {
         &mut self,
         expired: &dyn Fn() -> bool,
         take: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
-    ) -> io::Result<Option<Ended>> {
+    ) -> io::Result<Option<FilterOutcome>> {
         let Some(mut output) = self.0.stdout.take() else { return Ok(None) };
         let mut block = vec![0; BLOCK];
         loop {
             if expired() {
-                return Ok(Some(Ended::OutOfTime));
+                return Ok(Some(FilterOutcome::OutOfTime));
             }
             if !is_ready(&output)? {
                 continue;
             }
             match output.read(&mut block)? {
                 0 => return Ok(None),
-                count if !take(&block[..count])? => return Ok(Some(Ended::Enough)),
+                count if !take(&block[..count])? => return Ok(Some(FilterOutcome::Enough)),
                 _ => {}
             }
         }
     }
 
     /// Waits for it, and says how it ended; `by_itself`, or else it is ended now.
-    fn end(&mut self, by_itself: bool) -> io::Result<Ended> {
+    fn end(&mut self, by_itself: bool) -> io::Result<FilterOutcome> {
         if !by_itself {
             self.0.kill()?;
         }
@@ -160,19 +160,19 @@ fn is_ready(output: &impl AsFd) -> io::Result<bool> {
 
 /// What the end of a process means. Where the stack or the memory ends, Rust's runtime aborts, and
 /// says which it was.
-fn told(status: ExitStatus, words: &str) -> Ended {
+fn told(status: ExitStatus, words: &str) -> FilterOutcome {
     if status.success() {
-        return Ended::Done;
+        return FilterOutcome::Done;
     }
     match status.signal() {
-        Some(libc::SIGSEGV) => Ended::TooDeep,
-        Some(libc::SIGABRT) if words.contains("overflowed its stack") => Ended::TooDeep,
-        Some(libc::SIGABRT) if words.contains("memory allocation of") => Ended::OutOfMemory,
+        Some(libc::SIGSEGV) => FilterOutcome::TooDeep,
+        Some(libc::SIGABRT) if words.contains("overflowed its stack") => FilterOutcome::TooDeep,
+        Some(libc::SIGABRT) if words.contains("memory allocation of") => FilterOutcome::OutOfMemory,
         // By the system, where all memory is used up.
-        Some(libc::SIGKILL) => Ended::OutOfMemory,
+        Some(libc::SIGKILL) => FilterOutcome::OutOfMemory,
         _ => {
             let line = words.lines().find(|line| !line.trim().is_empty());
-            Ended::Failed(line.map_or_else(|| status.to_string(), str::to_owned))
+            FilterOutcome::Failed(line.map_or_else(|| status.to_string(), str::to_owned))
         }
     }
 }

@@ -78,7 +78,7 @@ fn add(registry: &Registry, collector: impl Collector + 'static) -> prometheus::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Counted;
+    use crate::model::DailyCounts;
 
     #[test]
     fn the_page_is_in_the_format() {
@@ -87,7 +87,7 @@ mod tests {
         counts.views.insert("tail".into(), 2);
         let tool = "a\"b\\c\nd".to_owned();
         let mut sums = Sums::default();
-        sums.add(&[Counted { day: "2026-01-13".into(), tool, counts }]);
+        sums.add(&[DailyCounts { day: "2026-01-13".into(), tool, counts }]);
         let page = page(&sums, &[("ctxfs_open_handles", "Open files.", 7)]).unwrap();
         for line in [
             "# TYPE ctxfs_stored_bytes_total counter",

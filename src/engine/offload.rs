@@ -19,7 +19,7 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Subject;
 use crate::redact::Masked;
-use crate::redact::Stream;
+use crate::redact::MaskingWriter;
 use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::view;
@@ -93,7 +93,7 @@ impl Host for MessageHost<'_> {
         let Some(redaction) = self.engine.stored_redaction() else {
             return io::copy(output, sink).map(|_| ());
         };
-        let mut masked = Stream::new(&redaction.rules, sink);
+        let mut masked = MaskingWriter::new(&redaction.rules, sink);
         io::copy(output, &mut masked)?;
         masked.finish()?;
         Ok(())

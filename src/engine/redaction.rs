@@ -7,10 +7,10 @@ use crate::engine::Engine;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Json;
+use crate::model::Provenance;
 use crate::model::Record;
-use crate::model::Said;
 use crate::redact::Masked;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 
 /// The attribute that holds a call's arguments.
 const ARGS: &str = "user.ctx.args";
@@ -19,15 +19,15 @@ const ARGS: &str = "user.ctx.args";
 #[derive(Debug, Clone)]
 pub struct Redaction {
     /// The patterns of secrets.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<SecretRules>,
     /// True if secrets are masked in what is stored, too.
     pub stored: bool,
 }
 
 impl Redaction {
     /// Masks the secrets in what a writer said.
-    pub fn hide_said(&self, said: &mut Said) {
-        said.args = said.args.take().map(|args| self.rules.mask_text(&args));
+    pub fn mask_arguments(&self, provenance: &mut Provenance) {
+        provenance.args = provenance.args.take().map(|args| self.rules.mask_text(&args));
     }
 
     /// Returns what was found in an output, with secrets masked: keys of JSON may hold some.
@@ -55,7 +55,7 @@ impl Engine {
         analysis: &mut Arc<Analysis>,
     ) -> Option<Masked<'a>> {
         let redaction = self.options.redaction.as_ref()?;
-        redaction.hide_said(&mut record.said);
+        redaction.mask_arguments(&mut record.provenance);
         *analysis = Arc::new(redaction.hide_found(analysis));
         Some(Masked::new(content, &redaction.rules))
     }

@@ -65,7 +65,7 @@ impl Engine {
             let Ok(path) = RelPath::below(Some(folder), &file) else { continue };
             if let Some(record) = conversation.removed(&path)?
                 && call.is_none_or(|call| {
-                    record.said.call.as_ref().is_some_and(|said| call == &**said)
+                    record.provenance.call.as_ref().is_some_and(|provenance| call == &**provenance)
                 })
             {
                 return Ok(Some(RemovedContent { conversation: id.clone(), path, record }));
@@ -96,7 +96,7 @@ impl Engine {
         let mut record = self.conversation(&id)?.removed(&path)?.ok_or(EngineError::Stale)?;
         let removal = record.removed.take().ok_or(EngineError::Stale)?;
         if let Some(redaction) = &self.options.redaction {
-            redaction.hide_said(&mut record.said);
+            redaction.mask_arguments(&mut record.provenance);
         }
         let place = self.options.place(&id, &path);
         Ok(ViewText::of(view::removed(&record, &removal, &place).into_bytes()))

@@ -22,9 +22,9 @@ use crate::engine::ViewText;
 use crate::engine::deadline::deadline;
 use crate::engine::live::LiveFiles;
 use crate::engine::spool::Spool;
-use crate::materialize::Marks;
-use crate::materialize::Plain;
-use crate::materialize::plain;
+use crate::materialize::Checkpoints;
+use crate::materialize::PlainText;
+use crate::materialize::strip_escapes;
 use crate::model::RelPath;
 use crate::model::Root;
 use crate::store::Artifact;
@@ -146,8 +146,11 @@ impl Corpus for Outputs<'_> {
         let count = read_start(&file, &mut buffer[..most])?;
         let is_log = self.is_log(number);
         if count < buffer.len() {
-            let text =
-                if is_log { plain(&buffer[..count]) } else { return Ok(Loaded::Whole(count)) };
+            let text = if is_log {
+                strip_escapes(&buffer[..count])
+            } else {
+                return Ok(Loaded::Whole(count));
+            };
             buffer[..text.len()].copy_from_slice(&text);
             return Ok(Loaded::Whole(text.len()));
         }
@@ -156,7 +159,7 @@ impl Corpus for Outputs<'_> {
         if !is_log {
             return Ok(Loaded::Opened(Box::new(artifact)));
         }
-        let (marks, _) = Marks::of(&artifact, &|| false)?;
-        Ok(Loaded::Opened(Box::new(Plain::new(artifact, marks)?)))
+        let (marks, _) = Checkpoints::of(&artifact, &|| false)?;
+        Ok(Loaded::Opened(Box::new(PlainText::new(artifact, marks)?)))
     }
 }

@@ -20,7 +20,7 @@ use crate::engine::deadline::deadline;
 use crate::engine::deadline::extended_deadline;
 use crate::engine::spool::Spool;
 use crate::engine::tracker;
-use crate::materialize::Plain;
+use crate::materialize::PlainText;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Errors;
@@ -31,7 +31,7 @@ use crate::model::Sections;
 use crate::model::Subject;
 use crate::store::Artifact;
 use crate::store::CacheKey;
-use crate::store::said_of;
+use crate::store::provenance_of;
 use crate::store::stat_file;
 use crate::view;
 use crate::view::View;
@@ -99,7 +99,7 @@ impl Engine {
         let mut shown =
             FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
         let mut facts = self.facts(&shown.snapshot)?;
-        of.tool.get_or_init(|| facts.record.said.tool_name().map(String::into_boxed_str));
+        of.tool.get_or_init(|| facts.record.provenance.tool_name().map(String::into_boxed_str));
         if view.may_be_cached() {
             shown.key = self.cache_key(&shown.snapshot, &facts.limits, view);
         }
@@ -116,8 +116,8 @@ impl Engine {
 
     fn facts(&self, snapshot: &Snapshot) -> Result<Facts> {
         let mut record = snapshot.record.clone();
-        record.said.update(&said_of(&*snapshot.file)?);
-        let limits = self.options.limits.limits(record.said.tool_name().as_deref());
+        record.provenance.update(&provenance_of(&*snapshot.file)?);
+        let limits = self.options.limits.limits(record.provenance.tool_name().as_deref());
         Ok(Facts { record, place: snapshot.place.clone(), limits })
     }
 
@@ -164,7 +164,7 @@ impl Engine {
         log: &Artifact,
         known: &mut AnalysisSoFar,
         expired: &dyn Fn() -> bool,
-    ) -> Result<Option<Plain<Artifact>>> {
+    ) -> Result<Option<PlainText<Artifact>>> {
         let bytes = known.analysis.bytes;
         if bytes == log.len() && !known.analysis.has_escapes() {
             return Ok(None);
@@ -174,7 +174,7 @@ impl Engine {
             tracker::analyse(of, log.file(), bytes, expired, &self.counters.bytes_analysed)?;
         }
         let log = Artifact::new(Arc::clone(log.file()), bytes);
-        let text = Plain::new(log, of.tracker().marks())?;
+        let text = PlainText::new(log, of.tracker().checkpoints())?;
         known.analysis = Arc::new(known.analysis.of_text());
         Ok(Some(text))
     }

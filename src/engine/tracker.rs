@@ -9,7 +9,7 @@ use crate::engine::Result;
 use crate::engine::SourceFile;
 use crate::engine::sync::Mutex;
 use crate::materialize::Analyzer;
-use crate::materialize::Marks;
+use crate::materialize::Checkpoints;
 use crate::model::Analysis;
 
 /// The bytes that one step of analysis reads. It takes some milliseconds, so that a waiting reader
@@ -107,8 +107,8 @@ impl Tracker {
     }
 
     /// Returns where the text of the log stands, as far as it is analysed.
-    pub(crate) fn marks(&self) -> Marks {
-        self.0.lock().analyzer.as_ref().map(|analyzer| analyzer.marks()).unwrap_or_default()
+    pub(crate) fn checkpoints(&self) -> Checkpoints {
+        self.0.lock().analyzer.as_ref().map(|analyzer| analyzer.checkpoints()).unwrap_or_default()
     }
 
     /// Returns the bytes that are analysed already.

@@ -14,16 +14,16 @@ use crate::fs::Result;
 use crate::fs::attr::system_time;
 use crate::fs::file::FileNode;
 use crate::fs::life::Life;
+use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::State;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
 use crate::store::RecordPosition;
 use crate::store::Stat;
 use crate::store::Time;
-use crate::store::said_of;
+use crate::store::provenance_of;
 
 /// Two changes of a file that are so far apart have two times on any disk: the coarsest keep whole
 /// seconds, and clocks of files go in steps.
@@ -66,10 +66,10 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
         return Ok(version);
     }
     let mut record = record_at(&file.life(), &conversation, &basis.place.1, stat, None)?;
-    let lasts = record.state != State::Live && file.life().is_at_rest();
+    let lasts = record.state != ArtifactState::Live && file.life().is_at_rest();
     // Sealing brings what the attributes say into the record.
-    let said = file.reader().and_then(|file| Ok(said_of(&file)?));
-    record.said.update(&said.unwrap_or_default());
+    let provenance = file.reader().and_then(|file| Ok(provenance_of(&file)?));
+    record.provenance.update(&provenance.unwrap_or_default());
     let version = version_of(&basis.place, &record);
     if lasts {
         file.facts.keep(basis, version, now);
@@ -112,7 +112,7 @@ fn version_of(place: &(Component, RelPath), record: &Record) -> u64 {
     place.hash(&mut hasher);
     record.generation.hash(&mut hasher);
     record.incomplete().hash(&mut hasher);
-    serde_json::to_string(&record.said).unwrap_or_default().hash(&mut hasher);
+    serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
     hasher.finish()
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn record_at(
     manifest: Option<&ManifestLock>,
 ) -> Result<Record> {
     let mut known = conversation.record(path)?;
-    let is_live = known.as_ref().is_some_and(|record| record.state == State::Live);
+    let is_live = known.as_ref().is_some_and(|record| record.state == ArtifactState::Live);
     if !life.is_unsealed() && is_live {
         let recovered = match manifest {
             Some(held) => conversation.recover_locked(held, path),

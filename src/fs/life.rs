@@ -16,8 +16,8 @@ use std::sync::Weak;
 
 use crate::engine::RewriteCount;
 use crate::fs::closing_thread::ClosingThread;
+use crate::model::ArtifactState;
 use crate::model::Record;
-use crate::model::State;
 use crate::store::Stat;
 use crate::store::Time;
 use crate::store::this_process;
@@ -212,7 +212,7 @@ impl Life {
         }
         self.noted = Some(NotedGeneration { generation: record.generation, lives: self.lives });
         let owner = this_process();
-        Some(Record { state: State::Live, owner, analysis: None, ..record })
+        Some(Record { state: ArtifactState::Live, owner, analysis: None, ..record })
     }
 
     /// It is recorded as it is now.
@@ -229,7 +229,7 @@ impl Life {
     pub(crate) fn renamed(&mut self, record: Option<&Record>) -> AfterRename {
         self.noted = None;
         self.lives = self.lives.min(u64::from(self.writers > 0));
-        self.unsealed |= record.is_none_or(|record| record.state == State::Live);
+        self.unsealed |= record.is_none_or(|record| record.state == ArtifactState::Live);
         match (self.unsealed, self.writers > 0) {
             (false, _) => AfterRename::Nothing,
             (true, false) => AfterRename::Seal,
@@ -313,10 +313,10 @@ impl Life {
     pub(crate) fn bring_up(&self, mut record: Record, recorded: bool) -> Record {
         if self.unsealed {
             record.generation = self.generation(Some(&record).filter(|_| recorded));
-            record.state = State::Live;
+            record.state = ArtifactState::Live;
         }
         if let Some(why) = &self.trouble {
-            record.state = State::Incomplete(why.clone());
+            record.state = ArtifactState::Incomplete(why.clone());
         }
         record
     }
@@ -325,7 +325,7 @@ impl Life {
     fn generation(&self, recorded: Option<&Record>) -> u64 {
         let later = match (self.noted, recorded) {
             (Some(noted), _) => noted.generation + self.lives.saturating_sub(noted.lives),
-            (None, Some(Record { generation, state: State::Live, .. })) => {
+            (None, Some(Record { generation, state: ArtifactState::Live, .. })) => {
                 generation + self.lives.saturating_sub(1)
             }
             (None, Some(Record { generation, .. })) => generation + self.lives,
@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    fn record(generation: u64, state: State) -> Record {
+    fn record(generation: u64, state: ArtifactState) -> Record {
         Record { generation, state, ..Record::default() }
     }
 
@@ -379,17 +379,17 @@ mod tests {
     fn each_life_is_a_generation() {
         let mut life = Life::at_rest(&stat(0, 1));
         life.opened(false);
-        assert_eq!(life.bring_up(record(0, State::Sealed), false).generation, 1);
-        let live = life.noted_live(record(1, State::Sealed)).unwrap();
-        assert_eq!((live.generation, live.state), (1, State::Live));
+        assert_eq!(life.bring_up(record(0, ArtifactState::Sealed), false).generation, 1);
+        let live = life.noted_live(record(1, ArtifactState::Sealed)).unwrap();
+        assert_eq!((live.generation, live.state), (1, ArtifactState::Live));
         life.closed(|| None);
-        assert!(life.noted_live(record(1, State::Live)).is_none(), "closed meanwhile");
+        assert!(life.noted_live(record(1, ArtifactState::Live)).is_none(), "closed meanwhile");
         life.sealed();
         life.opened(false);
-        assert_eq!(life.bring_up(record(1, State::Sealed), true).generation, 2);
+        assert_eq!(life.bring_up(record(1, ArtifactState::Sealed), true).generation, 2);
         life.closed(|| None);
         life.opened(false);
-        assert_eq!(life.bring_up(record(1, State::Sealed), true).generation, 3);
+        assert_eq!(life.bring_up(record(1, ArtifactState::Sealed), true).generation, 3);
     }
 
     #[test]
@@ -424,22 +424,22 @@ mod tests {
         let mut life = Life::at_rest(&stat(0, 1));
         life.opened(false);
         life.failed("no room".to_owned());
-        let brought_up = life.bring_up(record(1, State::Live), true);
-        assert_eq!(brought_up.state, State::Incomplete("no room".to_owned()));
+        let brought_up = life.bring_up(record(1, ArtifactState::Live), true);
+        assert_eq!(brought_up.state, ArtifactState::Incomplete("no room".to_owned()));
         life.closed(|| None);
         life.opened(false);
-        assert_eq!(life.bring_up(record(1, State::Live), true).state, State::Live);
+        assert_eq!(life.bring_up(record(1, ArtifactState::Live), true).state, ArtifactState::Live);
     }
 
     #[test]
     fn what_a_rename_asks_for_depends_on_writers_and_record() {
         let mut sealed = Life::at_rest(&stat(0, 1));
-        assert_eq!(sealed.renamed(Some(&record(1, State::Sealed))), AfterRename::Nothing);
+        assert_eq!(sealed.renamed(Some(&record(1, ArtifactState::Sealed))), AfterRename::Nothing);
         assert_eq!(sealed.renamed(None), AfterRename::Seal);
         let mut open = Life::at_rest(&stat(0, 1));
         open.opened(false);
         assert_eq!(open.renamed(None), AfterRename::NoteLive);
-        assert_eq!(open.bring_up(record(4, State::Sealed), true).generation, 5);
+        assert_eq!(open.bring_up(record(4, ArtifactState::Sealed), true).generation, 5);
         assert!(!open.lost_record());
         open.closed(|| None);
         assert!(open.lost_record());

@@ -15,7 +15,7 @@ use crate::fs::Result;
 use crate::fs::file::FileNode;
 use crate::model::Content as _;
 use crate::redact::BLOCK;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::redact::masks;
 use crate::redact::settled;
 use crate::store::Artifact;
@@ -37,7 +37,7 @@ pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Res
 }
 
 /// Masks the next block, while no byte can be written. Returns true if it was the last.
-fn mask_block(file: &FileNode, open: &Arc<File>, rules: &Rules) -> Result<bool> {
+fn mask_block(file: &FileNode, open: &Arc<File>, rules: &SecretRules) -> Result<bool> {
     let mut life = file.life();
     let content = Artifact::new(Arc::clone(open), stat_file(open)?.size);
     if life.has_writers() {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::engine::sync::lock_manifest;
 use crate::fs::Result;
 use crate::fs::node::Node;
+use crate::model::ArtifactState;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
 use crate::store::this_process;
@@ -97,9 +97,9 @@ fn carried(
     let from = from.to_text();
     let unknown = over.filter(|_| records.is_empty()).map(|over| Record {
         path: from.clone(),
-        state: State::Live,
+        state: ArtifactState::Live,
         owner: this_process(),
-        said: Said::default(),
+        provenance: Provenance::default(),
         analysis: None,
         ..over.clone()
     });
@@ -114,5 +114,5 @@ fn carried(
 }
 
 fn gone(record: &Record) -> Record {
-    Record { state: State::Gone, analysis: None, ..record.clone() }
+    Record { state: ArtifactState::Gone, analysis: None, ..record.clone() }
 }

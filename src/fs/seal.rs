@@ -32,11 +32,11 @@ use crate::fs::node::Node;
 use crate::fs::recording;
 use crate::fs::seal_queue::Job;
 use crate::model::Analysis;
+use crate::model::ArtifactState;
 use crate::model::Record;
-use crate::model::State;
 use crate::store::Lease;
 use crate::store::lease_of;
-use crate::store::said_of;
+use crate::store::provenance_of;
 
 /// How often a mapping that may still be written is looked at.
 const MAPPED_RETRY: Duration = Duration::from_millis(100);
@@ -232,7 +232,7 @@ enum Recorded {
 
 fn record_sealed(fs: &Shared, node: &Arc<Node>, open: &File, sealing: Sealing) -> Result<Recorded> {
     let Sealing { rewrites, analysis, ending } = sealing;
-    let said = said_of(open)?;
+    let provenance = provenance_of(open)?;
     let tokens = analysis.as_ref().map(|found| (found.tokens, found.bytes));
     let (mut tool, mut changed) = (None, false);
     let change = |life: &mut Life, mut record: Record| {
@@ -244,11 +244,11 @@ fn record_sealed(fs: &Shared, node: &Arc<Node>, open: &File, sealing: Sealing) -
         if changed && !ending {
             return None;
         }
-        if record.state == State::Live {
-            record.state = State::Sealed;
+        if record.state == ArtifactState::Live {
+            record.state = ArtifactState::Sealed;
         }
-        record.said.update(&said);
-        tool = record.said.tool_name();
+        record.provenance.update(&provenance);
+        tool = record.provenance.tool_name();
         Some(Record { owner: None, analysis: analysis.filter(|_| !changed), ..record })
     };
     recording::record_as(fs, node, change, Life::sealed)?;
@@ -286,7 +286,7 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<Progres
     let change = |life: &mut Life, record: Record| {
         let unchanged = !life.is_unsealed() && life.rewrites() == rewrites;
         let same = unchanged && record.size == analysis.bytes;
-        tool = record.said.tool_name();
+        tool = record.provenance.tool_name();
         same.then_some(Record { analysis: Some(analysis), ..record })
     };
     recording::record_as(fs, node, change, |_| ())?;

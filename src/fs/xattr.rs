@@ -17,13 +17,13 @@ use crate::fs::life::Life;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::recording;
+use crate::model::Provenance;
 use crate::model::Record;
-use crate::model::Said;
 use crate::store::attribute;
 use crate::store::attributes;
 use crate::store::parse_attribute;
+use crate::store::provenance_of;
 use crate::store::remove_attribute;
-use crate::store::said_of;
 use crate::store::set_attribute;
 
 /// Attributes of this name are understood; see `store::parse_attribute`.
@@ -42,7 +42,7 @@ pub(super) fn setxattr(
         return Err(FsError::Unsupported);
     }
     let ours = name.as_bytes().starts_with(OURS);
-    if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Said::default()) {
+    if ours && !parse_attribute(&name.to_string_lossy(), value, &mut Provenance::default()) {
         return Err(FsError::Invalid("an attribute of this name or value is not known"));
     }
     let flags = XattrFlags::from_bits_retain(flags as u32);
@@ -104,9 +104,9 @@ fn note_said(fs: &Shared, node: &Node, file: &File) -> Result<()> {
     if node.as_file().is_err() {
         return Ok(());
     }
-    let said = said_of(file)?;
+    let provenance = provenance_of(file)?;
     let change = |life: &mut Life, mut record: Record| {
-        record.said.update(&said);
+        record.provenance.update(&provenance);
         (!life.is_unsealed()).then_some(record)
     };
     recording::record_as(fs, node, change, |_| ())

@@ -1,6 +1,5 @@
-//! One FUSE operation, one call, one reply.
+//! One FUSE operation is one span, one call of [`ContextFs`] and one reply.
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
@@ -12,8 +11,6 @@ use fuser::CopyFileRangeFlags;
 use fuser::Errno;
 use fuser::FileHandle;
 use fuser::Filesystem;
-use fuser::FopenFlags;
-use fuser::Generation;
 use fuser::INodeNo;
 use fuser::IoctlFlags;
 use fuser::KernelConfig;
@@ -41,104 +38,60 @@ use fuser::TimeOrNow;
 use fuser::WriteFlags;
 
 use crate::fs::ContextFs;
-use crate::fs::Entry;
 use crate::fs::Fh;
 use crate::fs::FilePosition;
 use crate::fs::FsError;
 use crate::fs::OpenMode;
-use crate::fs::Result;
 use crate::fs::SetAttr;
 use crate::fuse::SessionOptions;
-use crate::fuse::answer::answer_create;
-use crate::fuse::answer::answer_open;
-use crate::fuse::answer::attr;
-use crate::fuse::answer::bytes;
+use crate::fuse::buffer::with_buffer;
 use crate::fuse::convert;
 use crate::fuse::convert::caller;
 use crate::fuse::convert::ino;
-use crate::fuse::crew::Crew;
-use crate::fuse::names::Names;
-use crate::fuse::negotiation::MAX_WRITE;
-use crate::fuse::negotiation::negotiate;
-use crate::fuse::passthrough::Passthrough;
-use crate::fuse::watch::refuse;
-use crate::fuse::watch::watch;
+use crate::fuse::dentries::ViewDentries;
+use crate::fuse::init::MAX_WRITE;
+use crate::fuse::init::configure;
+use crate::fuse::operation::Operation;
+use crate::fuse::passthrough::PassthroughFiles;
+use crate::fuse::workers::Workers;
 
 /// Translates between the kernel and [`ContextFs`].
 pub(super) struct Adaptor {
     pub(super) fs: ContextFs,
-    pub(super) passthrough: Arc<Passthrough>,
-    pub(super) names: Arc<Names>,
-    pub(super) crew: Crew,
+    pub(super) passthrough: Arc<PassthroughFiles>,
+    pub(super) dentries: Arc<ViewDentries>,
+    pub(super) workers: Workers,
     pub(super) options: SessionOptions,
 }
 
-thread_local! {
-    /// What a worker reads into: no larger than the largest read, and never given back.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Hands on `size` bytes of the worker's buffer.
-fn with_buffer<T>(size: usize, run: impl FnOnce(&mut [u8]) -> T) -> T {
-    BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < size {
-            buffer.resize(size, 0);
-        }
-        run(&mut buffer[..size])
-    })
-}
-
 impl Adaptor {
-    fn run(&self, operation: &'static str, run: impl FnOnce()) {
-        self.crew.handle(|| watch(operation, self.fs.counters(), run));
-    }
-
-    fn empty(&self, operation: &'static str, reply: ReplyEmpty, run: impl FnOnce() -> Result<()>) {
-        self.run(operation, || match run() {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(refuse(operation, &error)),
-        });
-    }
-
-    fn entry(
-        &self,
-        operation: &'static str,
-        reply: ReplyEntry,
-        run: impl FnOnce() -> Result<Entry>,
-    ) {
-        self.run(operation, || match run() {
-            Ok(entry) => {
-                let attr = convert::attr(&entry.attr);
-                reply.entry_with_ttls(&entry.attr_ttl, &entry.entry_ttl, &attr, Generation(0));
-            }
-            Err(error) => reply.error(refuse(operation, &error)),
-        });
+    /// Runs one operation on this worker, in its span; `run` calls and replies.
+    fn run(&self, name: &'static str, run: impl FnOnce(Operation)) {
+        self.workers.run(|| Operation::run(name, self.fs.counters(), run));
     }
 }
 
 impl Filesystem for Adaptor {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        negotiate(config, &self.options, &self.passthrough);
+        configure(config, &self.options, &self.passthrough);
         Ok(())
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = || {
-            let entry = self.fs.lookup(ino(parent), name)?;
-            if entry.entry_ttl.is_zero() {
-                self.names.note(parent, name);
-            }
-            Ok(entry)
-        };
-        self.entry("lookup", reply, found);
+        self.run("lookup", |operation| {
+            let found = self.fs.lookup(ino(parent), name);
+            operation.entry(reply, found.inspect(|entry| self.dentries.note(parent, name, entry)));
+        });
     }
 
     fn forget(&self, _: &Request, node: INodeNo, count: u64) {
-        self.run("forget", || self.fs.forget(ino(node), count));
+        self.run("forget", |_| self.fs.forget(ino(node), count));
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.run("getattr", || self.fs.getattr(ino(node), |got| attr("getattr", reply, got)));
+        self.run("getattr", |operation| {
+            self.fs.getattr(ino(node), move |got| operation.attr(reply, got));
+        });
     }
 
     fn setattr(
@@ -162,8 +115,8 @@ impl Filesystem for Adaptor {
         let (atime, mtime) = (atime.map(convert::time), mtime.map(convert::time));
         let change = SetAttr { mode, uid, gid, size, atime, mtime };
         let fh = fh.map(|fh| Fh(fh.0));
-        self.run("setattr", || {
-            attr("setattr", reply, self.fs.setattr(ino(node), &change, fh));
+        self.run("setattr", |operation| {
+            operation.attr(reply, self.fs.setattr(ino(node), &change, fh));
         });
     }
 
@@ -181,7 +134,9 @@ impl Filesystem for Adaptor {
         _device: u32,
         reply: ReplyEntry,
     ) {
-        self.entry("mknod", reply, || self.fs.mknod(ino(parent), name, mode, caller(request)));
+        self.run("mknod", |operation| {
+            operation.entry(reply, self.fs.mknod(ino(parent), name, mode, caller(request)));
+        });
     }
 
     fn mkdir(
@@ -193,19 +148,21 @@ impl Filesystem for Adaptor {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        self.entry("mkdir", reply, || self.fs.mkdir(ino(parent), name, mode, caller(request)));
+        self.run("mkdir", |operation| {
+            operation.entry(reply, self.fs.mkdir(ino(parent), name, mode, caller(request)));
+        });
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.empty("unlink", reply, || self.fs.unlink(ino(parent), name));
+        self.run("unlink", |operation| operation.empty(reply, self.fs.unlink(ino(parent), name)));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.empty("rmdir", reply, || self.fs.rmdir(ino(parent), name));
+        self.run("rmdir", |operation| operation.empty(reply, self.fs.rmdir(ino(parent), name)));
     }
 
     fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
-        self.entry("symlink", reply, || Err(FsError::NoSpecialFiles));
+        self.run("symlink", |operation| operation.entry(reply, Err(FsError::NoSpecialFiles)));
     }
 
     fn rename(
@@ -218,22 +175,23 @@ impl Filesystem for Adaptor {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        self.empty("rename", reply, || {
-            let mode = convert::rename_mode(flags).ok_or(FsError::Invalid("rename flags"))?;
-            self.fs.rename(ino(parent), name, ino(new_parent), new_name, mode)
+        self.run("rename", |operation| {
+            let renamed = convert::rename_mode(flags).and_then(|mode| {
+                self.fs.rename(ino(parent), name, ino(new_parent), new_name, mode)
+            });
+            operation.empty(reply, renamed);
         });
     }
 
     fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
-        self.entry("link", reply, || Err(FsError::NoSpecialFiles));
+        self.run("link", |operation| operation.entry(reply, Err(FsError::NoSpecialFiles)));
     }
 
     fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let passthrough = Arc::clone(&self.passthrough);
-        self.run("open", || {
-            self.fs.open(ino(node), OpenMode { flags: flags.0 }, move |opened| match opened {
-                Ok(opened) => answer_open(&passthrough, node, &opened, reply),
-                Err(error) => reply.error(refuse("open", &error)),
+        self.run("open", |operation| {
+            self.fs.open(ino(node), OpenMode { flags: flags.0 }, move |opened| {
+                operation.opened(&passthrough, node, opened, reply);
             });
         });
     }
@@ -249,11 +207,9 @@ impl Filesystem for Adaptor {
         reply: ReplyCreate,
     ) {
         let open = OpenMode { flags };
-        self.run("create", || {
-            match self.fs.create(ino(parent), name, mode, open, caller(request)) {
-                Ok((entry, opened)) => answer_create(&self.passthrough, &entry, &opened, reply),
-                Err(error) => reply.error(refuse("create", &error)),
-            }
+        self.run("create", |operation| {
+            let created = self.fs.create(ino(parent), name, mode, open, caller(request));
+            operation.created(&self.passthrough, created, reply);
         });
     }
 
@@ -268,7 +224,7 @@ impl Filesystem for Adaptor {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.run("read", || {
+        self.run("read", |operation| {
             with_buffer(size as usize, |buffer| {
                 let mut reply = Some(reply);
                 let read = self.fs.read(Fh(fh.0), offset, buffer, |bytes| {
@@ -277,7 +233,7 @@ impl Filesystem for Adaptor {
                     }
                 });
                 if let (Err(error), Some(reply)) = (read, reply) {
-                    reply.error(refuse("read", &error));
+                    reply.error(operation.error(&error));
                 }
             });
         });
@@ -297,9 +253,8 @@ impl Filesystem for Adaptor {
     ) {
         let mode = OpenMode { flags: flags.0 };
         let owner = owner.map(|owner| owner.0);
-        self.run("write", || match self.fs.write(Fh(fh.0), offset, data, mode, owner) {
-            Ok(count) => reply.written(count),
-            Err(error) => reply.error(refuse("write", &error)),
+        self.run("write", |operation| {
+            operation.written(reply, self.fs.write(Fh(fh.0), offset, data, mode, owner));
         });
     }
 
@@ -312,7 +267,9 @@ impl Filesystem for Adaptor {
         reply: ReplyEmpty,
     ) {
         let owner = Some(owner.0);
-        self.empty("flush", reply, || self.fs.flush(Fh(fh.0), caller(request), owner));
+        self.run("flush", |operation| {
+            operation.empty(reply, self.fs.flush(Fh(fh.0), caller(request), owner));
+        });
     }
 
     fn release(
@@ -325,22 +282,19 @@ impl Filesystem for Adaptor {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.empty("release", reply, || {
+        self.run("release", |operation| {
             self.passthrough.release(Fh(fh.0));
-            self.fs.release(Fh(fh.0))
+            operation.empty(reply, self.fs.release(Fh(fh.0)));
         });
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, data: bool, reply: ReplyEmpty) {
-        self.empty("fsync", reply, || self.fs.fsync(Fh(fh.0), data));
+        self.run("fsync", |operation| operation.empty(reply, self.fs.fsync(Fh(fh.0), data)));
     }
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        self.run("opendir", || {
-            self.fs.opendir(ino(node), |opened| match opened {
-                Ok(fh) => reply.opened(FileHandle(fh.0), FopenFlags::empty()),
-                Err(error) => reply.error(refuse("opendir", &error)),
-            });
+        self.run("opendir", |operation| {
+            self.fs.opendir(ino(node), move |opened| operation.opened_directory(reply, opened));
         });
     }
 
@@ -352,39 +306,24 @@ impl Filesystem for Adaptor {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        self.run("readdir", || {
+        self.run("readdir", |operation| {
             let read = self.fs.readdir(ino(node), Fh(fh.0), offset, |entry| {
                 reply.add(INodeNo(entry.ino), entry.next, convert::kind(entry.kind), entry.name)
             });
-            match read {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(refuse("readdir", &error)),
-            }
+            operation.directory(reply, read);
         });
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.empty("releasedir", reply, || self.fs.releasedir(Fh(fh.0)));
+        self.run("releasedir", |operation| operation.empty(reply, self.fs.releasedir(Fh(fh.0))));
     }
 
     fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.empty("fsyncdir", reply, || self.fs.fsyncdir(ino(node)));
+        self.run("fsyncdir", |operation| operation.empty(reply, self.fs.fsyncdir(ino(node))));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        self.run("statfs", || match self.fs.statfs() {
-            Ok(space) => reply.statfs(
-                space.f_blocks,
-                space.f_bfree,
-                space.f_bavail,
-                space.f_files,
-                space.f_ffree,
-                u32::try_from(space.f_bsize).unwrap_or(4096),
-                255,
-                u32::try_from(space.f_frsize).unwrap_or(4096),
-            ),
-            Err(error) => reply.error(refuse("statfs", &error)),
-        });
+        self.run("statfs", |operation| operation.statfs(reply, self.fs.statfs()));
     }
 
     fn setxattr(
@@ -397,24 +336,30 @@ impl Filesystem for Adaptor {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        self.empty("setxattr", reply, || self.fs.setxattr(ino(node), name, value, flags));
+        self.run("setxattr", |operation| {
+            operation.empty(reply, self.fs.setxattr(ino(node), name, value, flags));
+        });
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.run("getxattr", || {
-            bytes("getxattr", reply, size, self.fs.getxattr(ino(node), name));
+        self.run("getxattr", |operation| {
+            operation.xattr(reply, size, self.fs.getxattr(ino(node), name));
         });
     }
 
     fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.run("listxattr", || bytes("listxattr", reply, size, self.fs.listxattr(ino(node))));
+        self.run("listxattr", |operation| {
+            operation.xattr(reply, size, self.fs.listxattr(ino(node)));
+        });
     }
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.empty("removexattr", reply, || self.fs.removexattr(ino(node), name));
+        self.run("removexattr", |operation| {
+            operation.empty(reply, self.fs.removexattr(ino(node), name));
+        });
     }
 
-    /// No file here has any: programs ask, for instance, whether it is a terminal.
+    /// No file has any. Programs try, for instance to find out if a file is a terminal.
     fn ioctl(
         &self,
         _: &Request,
@@ -439,7 +384,9 @@ impl Filesystem for Adaptor {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.empty("fallocate", reply, || self.fs.fallocate(Fh(fh.0), offset, length, mode));
+        self.run("fallocate", |operation| {
+            operation.empty(reply, self.fs.fallocate(Fh(fh.0), offset, length, mode));
+        });
     }
 
     fn lseek(
@@ -451,12 +398,12 @@ impl Filesystem for Adaptor {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        self.run("lseek", || match self.fs.seek(Fh(fh.0), offset, whence) {
-            Ok(offset) => reply.offset(offset),
-            Err(error) => reply.error(refuse("lseek", &error)),
+        self.run("lseek", |operation| {
+            operation.offset(reply, self.fs.seek(Fh(fh.0), offset, whence));
         });
     }
-    /// The kernel then takes every file for ready, as all regular ones are, and asks no more.
+
+    /// After ENOSYS the kernel treats every file as ready, as regular files are, and stops asking.
     fn poll(
         &self,
         _: &Request,
@@ -485,12 +432,9 @@ impl Filesystem for Adaptor {
     ) {
         let from = FilePosition { fh: Fh(from.0), offset };
         let to = FilePosition { fh: Fh(to.0), offset: to_offset };
-        self.run("copy_file_range", || {
+        self.run("copy_file_range", |operation| {
             with_buffer(MAX_WRITE as usize, |buffer| {
-                match self.fs.copy(from, to, length, buffer) {
-                    Ok(count) => reply.written(count),
-                    Err(error) => reply.error(refuse("copy_file_range", &error)),
-                }
+                operation.written(reply, self.fs.copy(from, to, length, buffer));
             });
         });
     }

@@ -1,4 +1,4 @@
-//! Our terms in fuser's, and back.
+//! Conversions between our types and fuser's.
 
 use fuser::FileAttr;
 use fuser::FileType;
@@ -10,9 +10,11 @@ use fuser::TimeOrNow;
 use crate::fs::Attr;
 use crate::fs::Caller;
 use crate::fs::FileKind;
+use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::NewTime;
 use crate::fs::RenameMode;
+use crate::fs::Result;
 
 pub(super) fn ino(ino: INodeNo) -> Ino {
     Ino(ino.0)
@@ -56,15 +58,15 @@ pub(super) fn time(time: TimeOrNow) -> NewTime {
     }
 }
 
-/// None for flags that are not known, or that contradict each other.
-pub(super) fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
+/// Fails for flags that are unknown or contradict each other.
+pub(super) fn rename_mode(flags: RenameFlags) -> Result<RenameMode> {
     if flags.is_empty() {
-        Some(RenameMode::Replace)
+        Ok(RenameMode::Replace)
     } else if flags == RenameFlags::RENAME_NOREPLACE {
-        Some(RenameMode::KeepExisting)
+        Ok(RenameMode::KeepExisting)
     } else if flags == RenameFlags::RENAME_EXCHANGE {
-        Some(RenameMode::Exchange)
+        Ok(RenameMode::Exchange)
     } else {
-        None
+        Err(FsError::Invalid("rename flags"))
     }
 }

@@ -1,21 +1,21 @@
-//! Mounting and unmounting: how a directory gets its `/dev/fuse` descriptor, and how it is let go.
+//! Mounting and unmounting.
 //!
-//! There are three ways to mount, chosen here:
+//! There are three methods of mounting, chosen here:
 //!
-//! | target | who may | way |
+//! | target | user | method |
 //! |---|---|---|
-//! | `/dev/fd/N` | anyone who was handed a descriptor | it is mounted already: serve that descriptor |
+//! | `/dev/fd/N` | any | the inherited descriptor is already mounted, and is served |
 //! | a directory | root, also of a user namespace | `mount(2)` on an opened `/dev/fuse` |
-//! | a directory | everyone else | the setuid program `fusermount3` mounts and sends the descriptor |
+//! | a directory | any other | the setuid program `fusermount3` mounts and sends the descriptor |
 //!
-//! The descriptor is close-on-exec in every case: a child that kept it would keep the mount of a
-//! dead server hanging, where it should fail. Whoever closes it last ends the mount's service, but
-//! leaves the mount in the tree, dead (`ENOTCONN`); [`unmount`] takes it out, dead or alive.
+//! The descriptor is always close-on-exec: if a child kept it, the mount of a dead server would
+//! hang instead of failing. When the last descriptor is closed, the mount stays in the tree, dead
+//! (`ENOTCONN`); [`unmount`] removes it, dead or alive.
 
 mod direct;
 mod error;
 mod helper;
-mod inherited;
+mod inherited_fd;
 mod table;
 
 use std::io;
@@ -31,73 +31,77 @@ pub use table::MountState;
 pub use table::mounts;
 pub use table::state;
 
-/// The device through which the kernel speaks to a filesystem. Its presence is told by `stat`: an
-/// open descriptor of it may by itself hold up a mount.
+/// The device through which the kernel talks to a filesystem. Check its presence by `stat`: an open
+/// descriptor of it may by itself hold up a mount.
 pub const DEVICE: &str = "/dev/fuse";
 
-/// The type of filesystem that the mount table shows.
+/// The filesystem type in the mount table.
 pub const FSTYPE: &str = "fuse.ctxfs";
 
-/// How a directory was mounted.
+/// The method by which a directory was mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// Somebody else mounted it and handed down this descriptor.
-    Inherited(RawFd),
+pub enum MountMethod {
+    /// Another process mounted it, and this one inherited the descriptor.
+    InheritedFd(RawFd),
     /// By `mount(2)`, as root.
     Direct,
     /// By `fusermount3`.
     Helper,
 }
 
-/// What to mount, and for whom.
+/// The options of a mount.
 #[derive(Debug, Clone)]
 pub struct MountOptions {
-    /// What the mount table names as the source: the store's path.
+    /// The source in the mount table: the store's path.
     pub source: String,
-    /// Whether users other than the mounting one, root among them, may enter.
+    /// True to let users other than the mounting one, including root, access the mount.
     pub allow_other: bool,
-    /// Whether programs in the mount cannot be run.
+    /// True to mount with `noexec`.
     pub noexec: bool,
 }
 
-/// A mount that waits for its server: the kernel has not yet been answered.
+/// A mount that waits for its server: the kernel's first request has not been answered.
 #[derive(Debug)]
 pub struct Mounted {
     /// The open `/dev/fuse`, close-on-exec.
     pub fd: OwnedFd,
-    /// How it came to be.
-    pub how: How,
-    /// The directory, absolute and without links; as given where the descriptor was inherited.
+    /// The method of mounting.
+    pub method: MountMethod,
+    /// The directory, absolute and without links, or as given if the descriptor was inherited.
     pub target: PathBuf,
 }
 
-/// Mounts `target`, healing a dead ctxfs mount that lies there.
+/// Mounts `target`, after removing dead ctxfs mounts from it.
 ///
-/// Refuses a target on which a living ctxfs is mounted. What the directory holds is hidden while
-/// the mount lasts; nothing in it changes.
+/// Refuses a target on which a live ctxfs is mounted. The files of the directory are hidden while
+/// it is mounted, and do not change.
 pub fn mount(target: &Path, options: &MountOptions) -> Result<Mounted, MountError> {
-    if let Some(number) = inherited::number(target) {
-        let fd = inherited::take(number)?;
-        return Ok(Mounted { fd, how: How::Inherited(number), target: target.to_owned() });
+    if let Some(number) = inherited_fd::number(target) {
+        let fd = inherited_fd::take(number)?;
+        return Ok(Mounted {
+            fd,
+            method: MountMethod::InheritedFd(number),
+            target: target.to_owned(),
+        });
     }
     let target = table::resolve(target);
     heal(&target)?;
     check_directory(&target)?;
     device_is_there()?;
-    let (fd, how) = attach(&target, options)?;
-    Ok(Mounted { fd, how, target })
+    let (fd, method) = attach(&target, options)?;
+    Ok(Mounted { fd, method, target })
 }
 
-/// Whether `target` is a descriptor handed down (`/dev/fd/N`) rather than a directory.
-pub fn is_inherited(target: &Path) -> bool {
-    inherited::number(target).is_some()
+/// Returns true if `target` is an inherited descriptor (`/dev/fd/N`) rather than a directory.
+pub fn is_inherited_fd(target: &Path) -> bool {
+    inherited_fd::number(target).is_some()
 }
 
-/// Takes the ctxfs mount, living or dead, out of the tree at once.
+/// Removes a ctxfs mount, live or dead, from the tree at once.
 ///
-/// It is lazy: files that are open stay readable while their server lives. A target without a
-/// mount, or with one of another kind, is an error and stays as it is. Asks nothing of the server,
-/// so a server that hangs does not hang this.
+/// The unmount is lazy: open files stay readable while their server lives. A target without a
+/// mount, or with one of another type, is an error and is left as it is. The server is not
+/// involved, so a hanging one does not block this.
 pub fn unmount(target: &Path) -> Result<(), MountError> {
     let target = table::resolve(target);
     match table::top(&target) {
@@ -109,7 +113,7 @@ pub fn unmount(target: &Path) -> Result<(), MountError> {
     }
 }
 
-/// Dead mounts may lie one on another, where servers died in turn.
+/// Removes dead mounts, of which there may be several on top of each other.
 fn heal(target: &Path) -> Result<(), MountError> {
     loop {
         match state(target) {
@@ -139,16 +143,16 @@ fn device_is_there() -> Result<(), MountError> {
     }
 }
 
-/// Root mounts by itself; where that is not allowed (a container, a closed device), and for
-/// everyone else, the helper is asked. If both fail, root hears of its own attempt.
-fn attach(target: &Path, options: &MountOptions) -> Result<(OwnedFd, How), MountError> {
+/// Mounts directly as root. If that is not permitted (a container, a closed device), and for other
+/// users, runs the helper. If both fail, root gets the error of the direct attempt.
+fn attach(target: &Path, options: &MountOptions) -> Result<(OwnedFd, MountMethod), MountError> {
     if !rustix::process::geteuid().is_root() {
-        return Ok((helper::mount(target, options)?, How::Helper));
+        return Ok((helper::mount(target, options)?, MountMethod::Helper));
     }
     match direct::mount(target, options) {
-        Ok(fd) => Ok((fd, How::Direct)),
+        Ok(fd) => Ok((fd, MountMethod::Direct)),
         Err(own) if own.may_differ_for_helper() => match helper::mount(target, options) {
-            Ok(fd) => Ok((fd, How::Helper)),
+            Ok(fd) => Ok((fd, MountMethod::Helper)),
             Err(_) => Err(own),
         },
         Err(own) => Err(own),

@@ -1,8 +1,9 @@
-//! Letting the kernel read the store's files by itself.
+//! Passthrough: the kernel reads the store's files directly.
 //!
-//! The kernel wants one backing object per inode while any file of it is open so, and refuses to
-//! mix this with other ways of opening; see Documentation/filesystems/fuse-passthrough.rst and
-//! `fs/fuse/iomode.c`. So an inode is opened one way at a time, and all opens of it share one id.
+//! The kernel demands one backing object per inode while any file of it is open in passthrough, and
+//! refuses to mix that with other modes; see Documentation/filesystems/fuse-passthrough.rst and
+//! `fs/fuse/iomode.c`. So an inode is open in one mode at a time, and all opens of it share one
+//! backing id.
 
 use std::fs::File;
 use std::io;
@@ -19,25 +20,25 @@ use fuser::BackingId;
 use crate::fs::Fh;
 use crate::fs::Ino;
 
-/// Which inodes are open in passthrough.
+/// The files that are open, with and without passthrough.
 #[derive(Debug, Default)]
-pub(super) struct Passthrough {
+pub(super) struct PassthroughFiles {
     offered: AtomicBool,
     enabled: AtomicBool,
-    inodes: DashMap<Ino, Arc<Mutex<Way>>>,
+    inodes: DashMap<Ino, Arc<Mutex<InodeOpens>>>,
     open: DashMap<u64, (Ino, Option<Arc<BackingId>>)>,
 }
 
-/// How an inode is open now.
+/// The opens of one inode.
 #[derive(Debug, Default)]
-struct Way {
+struct InodeOpens {
     backing: Weak<BackingId>,
-    /// Files of it that are open without passthrough.
+    /// Opens without passthrough.
     plain: u32,
 }
 
-impl Passthrough {
-    /// The kernel can do it.
+impl PassthroughFiles {
+    /// Notes that the kernel offers passthrough.
     pub(super) fn offer(&self) {
         self.offered.store(true, Relaxed);
     }
@@ -46,7 +47,7 @@ impl Passthrough {
         self.offered.load(Relaxed)
     }
 
-    /// It has been tried, and works.
+    /// Notes that passthrough has been tried and works.
     pub(super) fn enable(&self) {
         self.enabled.store(true, Relaxed);
     }
@@ -55,10 +56,11 @@ impl Passthrough {
         self.enabled.load(Relaxed)
     }
 
-    /// Finds the id of `ino`, registering `file` by `register` where there is none, and lets
-    /// `reply` answer the kernel with it, or without one where passthrough is not to be had.
+    /// Opens `ino`: calls `reply` with its backing id, or with none if passthrough is not available
+    /// for it. Registers `file` by `register` if the inode has no id yet.
     ///
-    /// The inode is held meanwhile: of two opens at once, the second must find the first one's id.
+    /// The inode is locked until the reply is sent: of two concurrent opens, the second must find
+    /// the id of the first.
     pub(super) fn open(
         &self,
         ino: Ino,
@@ -70,37 +72,39 @@ impl Passthrough {
         if !self.is_enabled() {
             return reply(None);
         }
-        let way = Arc::clone(&self.inodes.entry(ino).or_default());
-        let mut way = way.lock().unwrap_or_else(PoisonError::into_inner);
-        let backing = match way.backing.upgrade() {
+        let opens = Arc::clone(&self.inodes.entry(ino).or_default());
+        let mut opens = opens.lock().unwrap_or_else(PoisonError::into_inner);
+        let backing = match opens.backing.upgrade() {
             Some(backing) => Some(backing),
-            None if way.plain > 0 => None,
+            None if opens.plain > 0 => None,
             None => register(file).map(Arc::new).inspect_err(warn).ok(),
         };
         match &backing {
-            Some(backing) => way.backing = Arc::downgrade(backing),
-            None => way.plain += 1,
+            Some(backing) => opens.backing = Arc::downgrade(backing),
+            None => opens.plain += 1,
         }
         self.open.insert(fh.0, (ino, backing.clone()));
         reply(backing.as_deref());
     }
 
-    /// A file is closed.
+    /// Notes that a file is closed.
     pub(super) fn release(&self, fh: Fh) {
         let Some((_, (ino, backing))) = self.open.remove(&fh.0) else { return };
         if backing.is_none()
-            && let Some(way) = self.inodes.get(&ino)
+            && let Some(opens) = self.inodes.get(&ino)
         {
-            way.lock().unwrap_or_else(PoisonError::into_inner).plain -= 1;
+            opens.lock().unwrap_or_else(PoisonError::into_inner).plain -= 1;
         }
         drop(backing);
-        self.inodes.remove_if(&ino, |_, way| {
-            Arc::strong_count(way) == 1
-                && way.try_lock().is_ok_and(|w| w.plain == 0 && w.backing.strong_count() == 0)
+        self.inodes.remove_if(&ino, |_, opens| {
+            Arc::strong_count(opens) == 1
+                && opens
+                    .try_lock()
+                    .is_ok_and(|opens| opens.plain == 0 && opens.backing.strong_count() == 0)
         });
     }
 }
 
 fn warn(error: &io::Error) {
-    tracing::warn!(%error, "passthrough failed for a file, which is read through the daemon");
+    tracing::warn!(%error, "passthrough failed for a file: the daemon reads it");
 }

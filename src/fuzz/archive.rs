@@ -1,8 +1,9 @@
-//! Archives that anybody may have made.
+//! Archives from any source.
 //!
-//! Where the first byte is `m`, the rest are members with 0xFE between them: a byte for the kind, a name, NUL, and the
-//! content. They become an archive whose header sums and digests are right, so that nothing but what they say can be
-//! held against them. Else the rest is tar, and its header sums are put right.
+//! If the first byte is `m`, the rest is a list of members, separated by 0xFE: a byte for the kind,
+//! a name, NUL, and the content. They become an archive with valid checksums and digests, so that
+//! an import can only reject the members themselves. Otherwise the input is tar, and its checksums
+//! are corrected.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,12 +20,13 @@ use crate::store::ImportOptions;
 const MOST: u64 = 1 << 20;
 const BLOCK: usize = 512;
 
-/// Whatever it says, an archive becomes a conversation that can be exported and imported again, or nothing at all.
+/// Asserts that any archive becomes a conversation that can be exported and imported again, or
+/// leaves nothing behind.
 pub fn archive(data: &[u8]) {
     imported(data);
 }
 
-/// Whether it became a conversation.
+/// Imports an archive. Returns true if it became a conversation.
 fn imported(data: &[u8]) -> bool {
     let tar = match data.split_first() {
         Some((b'm', members)) => forged(members),
@@ -53,7 +55,7 @@ fn imported(data: &[u8]) -> bool {
     true
 }
 
-/// Puts the sums of all that look like headers right, so that what they say is looked at.
+/// Corrects the checksum of each block that looks like a header, so that its fields are examined.
 fn summed(tar: &[u8]) -> Vec<u8> {
     let mut tar = tar.to_vec();
     for block in tar.chunks_exact_mut(BLOCK).filter(|block| &block[257..262] == b"ustar") {
@@ -65,7 +67,7 @@ fn summed(tar: &[u8]) -> Vec<u8> {
     tar
 }
 
-/// An archive of the conversation `c7`, with `members` between its beginning and its end.
+/// Returns an archive of the conversation `c7`, with `members` between its beginning and its end.
 fn forged(members: &[u8]) -> Vec<u8> {
     let mut forge = Forge { tar: tar::Builder::new(Vec::new()), digests: String::new() };
     forge.add(b'0', b"c7/.ctxfs-archive", br#"{"format":1,"conversation":"c7"}"#);
@@ -87,6 +89,7 @@ fn forged(members: &[u8]) -> Vec<u8> {
     forge.tar.into_inner().expect("memory")
 }
 
+/// A writer of archives with any members.
 struct Forge {
     tar: tar::Builder<Vec<u8>>,
     digests: String,
@@ -119,7 +122,8 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Everything below `dir` but the records: files with their content, and directories. There is nothing else.
+/// Returns the files below `dir` with their content, and the directories, without the records.
+/// Asserts that there is nothing else.
 fn tree(dir: &Path) -> Vec<(String, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     let mut left = vec![dir.to_owned()];

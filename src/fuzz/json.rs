@@ -1,4 +1,4 @@
-//! What analysis says of JSON, beside what another parser says; and every view of any content.
+//! The analysis of JSON, compared with another parser, and all views of any content.
 
 use std::ffi::OsStr;
 
@@ -13,7 +13,7 @@ use crate::view::View;
 use crate::view::ViewDir;
 use crate::view::readings;
 
-/// The views that are asked nothing.
+/// The views without arguments.
 const VIEWS: [&str; 12] = [
     ".summary",
     ".tail",
@@ -29,8 +29,8 @@ const VIEWS: [&str; 12] = [
     ".preview",
 ];
 
-/// JSON is what another parser takes for JSON, wherever the stream is cut; indenting it moves nothing but white space;
-/// and every view can be shown.
+/// Asserts that JSON is what another parser accepts, wherever the stream is cut; that `.pretty`
+/// changes only white space; and that every view can be shown.
 pub fn json(data: &[u8]) {
     let artifact = Artifact::new(data);
     let analysis = artifact.analysis();
@@ -57,7 +57,7 @@ pub fn json(data: &[u8]) {
     }
 }
 
-/// The pages of a text are all of it.
+/// Asserts that the pages of a text add up to it.
 fn pages(artifact: &Artifact, data: &[u8]) {
     let page = |number: usize| {
         let reading = ViewDir::Pages.child(OsStr::new(&format!("{number:04}")))?;
@@ -70,12 +70,14 @@ fn pages(artifact: &Artifact, data: &[u8]) {
     }
 }
 
-/// Recursion has no part in it: the parser skips what it is not asked for in a loop.
+/// Returns true if `bytes` are one JSON value. The parser skips values in a loop, so it does not
+/// recurse.
 fn is_json(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
-/// What must not be taken for text: values in brackets, one alone or each on a line of its own.
+/// Returns true if `bytes` must be recognised as JSON: one value in brackets, or several, each on a
+/// line of its own.
 fn must_be_seen(bytes: &[u8]) -> bool {
     is_in_brackets(bytes) && is_json(bytes)
         || values_in_lines(bytes).is_some_and(|values| values > 1)
@@ -87,18 +89,18 @@ fn is_in_brackets(bytes: &[u8]) -> bool {
     matches!(first, Some(b'{' | b'['))
 }
 
-/// The lines that are not blank.
+/// Returns the lines that are not blank.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = bytes.split(|byte| *byte == b'\n');
     lines.filter(|line| !line.iter().all(u8::is_ascii_whitespace))
 }
 
-/// How many values there are, if each line that is not blank is one.
+/// Returns the number of values, if each line that is not blank is one.
 fn values_in_lines(bytes: &[u8]) -> Option<u64> {
     lines(bytes).map(|line| is_json(line).then_some(1)).sum()
 }
 
-/// What a view says after its first lines that begin with `#`, as no JSON does.
+/// Returns a view without its notices: the first lines that begin with `#`, as no JSON does.
 fn without_notices(mut shown: &[u8]) -> &[u8] {
     while let (Some(b'#'), Some(end)) = (shown.first(), memchr::memchr(b'\n', shown)) {
         shown = &shown[end + 1..];
@@ -106,7 +108,7 @@ fn without_notices(mut shown: &[u8]) -> &[u8] {
     shown
 }
 
-/// The bytes but for white space between tokens.
+/// Returns `json` without white space between tokens.
 fn without_blanks(json: &[u8]) -> Vec<u8> {
     let (mut inside, mut escaped) = (false, false);
     let mut kept = Vec::with_capacity(json.len());

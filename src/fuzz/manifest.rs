@@ -1,4 +1,4 @@
-//! The manifest of a conversation, as whatever a crash or another program has made of it.
+//! The manifest of a conversation, in any state that a crash or another program may leave it in.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,8 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Conversation;
 
-/// What can be read of any file are the last records of its whole lines; compaction and appending lose none of them.
+/// Asserts that reading any file gives the last records of its whole lines, and that compaction and
+/// appending lose none of them.
 pub fn manifest(data: &[u8]) {
     let (dir, store) = empty_store();
     let id = Component::new("c7").expect("a name");
@@ -46,30 +47,30 @@ fn records(conversation: &Conversation) -> BTreeMap<String, Record> {
     by_path
 }
 
-/// Line by line, with nothing else in mind. A line that says of which path it is takes the place of the one before,
-/// also where the rest of it cannot be understood.
+/// Reads a manifest line by line. A line whose path can be read replaces earlier ones for that
+/// path, even if the rest of it is not valid.
 fn last_records(manifest: &[u8]) -> BTreeMap<String, Record> {
     let mut last = BTreeMap::new();
     let lines = manifest.split_inclusive(|byte| *byte == b'\n');
     for line in lines.filter(|line| line.ends_with(b"\n")) {
-        let Ok(essence) = serde_json::from_slice::<Essence>(line) else { continue };
-        last.remove(&essence.path);
-        let is_artifact = RelPath::from_text(&essence.path).is_ok_and(|path| path.is_artifact());
+        let Ok(fields) = serde_json::from_slice::<RequiredFields>(line) else { continue };
+        last.remove(&fields.path);
+        let is_artifact = RelPath::from_text(&fields.path).is_ok_and(|path| path.is_artifact());
         if let Some(record) = record(line)
-            && essence.state != Stage::Gone
+            && fields.state != RecordState::Gone
             && is_artifact
         {
-            last.insert(essence.path, record);
+            last.insert(fields.path, record);
         }
     }
     last
 }
 
-/// What every record says.
+/// The fields that every record has.
 #[derive(Deserialize)]
-struct Essence {
+struct RequiredFields {
     path: String,
-    state: Stage,
+    state: RecordState,
     #[serde(rename = "generation")]
     _generation: u64,
     #[serde(rename = "size")]
@@ -80,16 +81,17 @@ struct Essence {
     _created: i64,
 }
 
+/// The state of a record, without the reason.
 #[derive(PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Stage {
+enum RecordState {
     Live,
     Sealed,
     Incomplete,
     Gone,
 }
 
-/// A record, or what is left of it without an analysis that another version has written.
+/// Parses a record. If it has an analysis that another version has written, drops that.
 fn record(line: &[u8]) -> Option<Record> {
     let whole = serde_json::from_slice(line).ok();
     whole.or_else(|| {

@@ -1,4 +1,4 @@
-//! The log of messages: what is written to it, cut into pieces at will.
+//! The message log, written in pieces of any length.
 
 use std::fs::File;
 use std::io;
@@ -25,12 +25,13 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Conversation;
 
-/// Characters of an output that stay in a message.
+/// Bytes of an output up to which it stays in its message.
 const THRESHOLD: u64 = 40;
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
-/// The log holds the lines that are messages, each as it was written but for outputs that are kept elsewhere; where it
-/// was cut into writes does not matter. The first byte says how long the pieces are.
+/// Asserts that the log has the lines that are messages, each as it was written except for outputs
+/// that are stored elsewhere, and that this does not depend on the boundaries of writes. The first
+/// byte is the length of the pieces.
 pub fn messages(data: &[u8]) {
     let Some((first, text)) = data.split_first() else { return };
     let whole = Bench::new();
@@ -59,7 +60,8 @@ pub fn messages(data: &[u8]) {
     assert_eq!(pieces.log(), log);
 }
 
-/// What must be taken: an object whose role is known, none of whose members is looked at twice.
+/// Returns true if a line must be accepted: an object with a known role and without duplicate
+/// members.
 fn is_message(line: &[u8]) -> bool {
     let Ok(Value::Object(message)) = serde_json::from_slice(line) else { return false };
     let role = message.get("role").and_then(Value::as_str);
@@ -67,7 +69,7 @@ fn is_message(line: &[u8]) -> bool {
     plain && role.is_some_and(|role| ROLES.contains(&role)) && line.len() < 60_000
 }
 
-/// How many members an object has, the same name counted as often as it is there.
+/// Returns the number of members of an object, including duplicates.
 fn members(line: &[u8]) -> usize {
     struct Count;
     impl<'de> serde::de::Visitor<'de> for Count {
@@ -89,7 +91,7 @@ fn members(line: &[u8]) -> usize {
     serde::Deserializer::deserialize_map(&mut json, Count).unwrap_or(0)
 }
 
-/// A conversation, and a host that keeps long outputs and shows their first character.
+/// A conversation, and a host that stores long outputs.
 struct Bench {
     dir: TempDir,
     conversation: Arc<Conversation>,
@@ -126,9 +128,9 @@ impl Bench {
         log
     }
 
-    /// A line is as it was written, or refers to an artifact that has what it lacks.
+    /// Asserts that a line is as it was written, or refers to an artifact with the output it lacks.
     fn compare(&self, kept: &[u8], written: &[u8]) {
-        // Half a surrogate pair is JSON, too, but not to the parser that is asked here.
+        // A lone surrogate is valid JSON, but this parser rejects it.
         let Some(mut written) = object(written).filter(|_| kept != written) else { return };
         let mut kept = object(kept).expect("what is kept is a message");
         let path = kept.remove("fullOutputPath").expect("where the output is");

@@ -1,4 +1,5 @@
-//! Names of views, and what they ask: a name, a NUL byte, and the content that it is asked of.
+//! Names of views and their arguments. The input is a name, a NUL byte, and the content of the
+//! artifact.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,10 +15,11 @@ use crate::view::View;
 use crate::view::ViewDir;
 use crate::view::readings;
 
-/// Most bytes of a notice before a view that is cut: a line or two, with paths and the query.
+/// The most bytes of the notice of a view that is cut: a line or two, with paths and the query.
 const NOTICE: usize = 16 << 10;
 
-/// What a name means is found again under the name that it is printed with, and shows no more than it may.
+/// Asserts that the printed form of every name is a name with the same meaning, and that its view
+/// keeps to its limit.
 pub fn names(data: &[u8]) {
     let (name, content) = match memchr::memchr(0, data) {
         Some(at) => (&data[..at], &data[at + 1..]),
@@ -42,7 +44,7 @@ pub fn names(data: &[u8]) {
     }
 }
 
-/// A name beside an artifact is that of the artifact, and one or two suffixes.
+/// Asserts that a name beside an artifact is that of the artifact with one or two suffixes.
 fn beside(name: &OsStr) {
     let mut shortest = name.len();
     for (stem, Reading { base, derived }) in readings(name) {
@@ -52,19 +54,19 @@ fn beside(name: &OsStr) {
             stem.display()
         );
         shortest = stem.len();
-        let mut said = stem.as_bytes().to_vec();
-        said.extend(base.iter().flat_map(|base| base.to_string().into_bytes()));
+        let mut printed = stem.as_bytes().to_vec();
+        printed.extend(base.iter().flat_map(|base| base.to_string().into_bytes()));
         match derived {
             Derived::File(view) => {
-                said.extend(view.to_string().into_bytes());
-                assert_eq!(said, name.as_bytes(), "{base:?} {view:?}");
+                printed.extend(view.to_string().into_bytes());
+                assert_eq!(printed, name.as_bytes(), "{base:?} {view:?}");
             }
-            Derived::Dir(_) => assert!(name.as_bytes().starts_with(&said), "{base:?}"),
+            Derived::Dir(_) => assert!(name.as_bytes().starts_with(&printed), "{base:?}"),
         }
     }
 }
 
-/// A name in a directory of views.
+/// Checks a name in a directory of views.
 fn inside(dir: ViewDir, Reading { base, derived }: &Reading, artifact: &Artifact, content: &[u8]) {
     if let Some(base) = base {
         assert!(base.has_views(), "{base:?}");
@@ -88,7 +90,7 @@ fn inside(dir: ViewDir, Reading { base, derived }: &Reading, artifact: &Artifact
     }
 }
 
-/// The lines that are in `range`, if there are any.
+/// Returns the lines in `range`, if there are any.
 fn lines(range: LineRange, content: &[u8]) -> Option<&[u8]> {
     let ends = memchr::memchr_iter(b'\n', content).map(|at| at + 1);
     let mut starts: Vec<usize> = std::iter::once(0).chain(ends).collect();
@@ -103,7 +105,8 @@ fn lines(range: LineRange, content: &[u8]) -> Option<&[u8]> {
     Some(&content[start..end])
 }
 
-/// The name that `view` is printed with finds it again. Text that is not UTF-8 is printed with a mark in its place.
+/// Asserts that the printed name of `view` is a name of the same view. Names that are not UTF-8 are
+/// not checked: they are printed with replacement characters.
 fn comes_back(dir: ViewDir, view: &View) {
     let printed = view.to_string();
     let (_, name) = printed.split_once('/').expect("a directory and a name");

@@ -1,4 +1,4 @@
-//! Any bytes as an artifact that views are made of.
+//! An artifact in memory, of any bytes.
 
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
@@ -40,12 +40,12 @@ impl Artifact {
         &self.analysis
     }
 
-    /// What a reader of `view` sees, notices and all; none where there is no such view.
+    /// Returns what a reader of `view` sees, including notices, or none if there is no such view.
     ///
-    /// It is the same at every look, and what asks for it names no more than it may show.
+    /// Asserts that a second rendering is equal.
     pub(super) fn show(&self, view: &View) -> Option<Vec<u8>> {
         let shown = self.once(view);
-        assert_eq!(shown, self.once(view), "{view} is another one at the second look");
+        assert_eq!(shown, self.once(view), "{view} differs the second time");
         shown
     }
 
@@ -62,7 +62,7 @@ impl Artifact {
         let mut out = Vec::new();
         match render(view, &subject, &|| false, &mut out) {
             Ok(rendered) => {
-                assert!(rendered.whole, "{view} is not whole, but had all the time");
+                assert!(rendered.whole, "{view} is not whole without a deadline");
                 let notice = rendered.notice.unwrap_or_default();
                 let lines = notice.lines().all(|line| line.starts_with("# "));
                 assert!(lines && (notice.is_empty() || notice.ends_with('\n')), "{view}: {notice}");

@@ -11,11 +11,11 @@ use std::time::SystemTime;
 use tempfile::TempDir;
 
 use super::*;
+use crate::model::ArtifactState;
 use crate::model::Component;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
 use crate::store::RemovalOutcome;
 use crate::store::Store;
 
@@ -178,13 +178,13 @@ fn live_scratch_and_other_files_stay() {
 fn a_record_is_left() {
     let fixture = Fixture::new();
     fixture.artifact("c", "a", 1000, 0);
-    let said = Said { tool: Some("exec".to_owned()), ..Said::default() };
-    let state = State::Incomplete("no room".to_owned());
+    let provenance = Provenance { tool: Some("exec".to_owned()), ..Provenance::default() };
+    let state = ArtifactState::Incomplete("no room".to_owned());
     let record = Record {
         path: "artifacts/tool/a".to_owned(),
         generation: 3,
         state,
-        said,
+        provenance,
         ..Record::default()
     };
     fixture.record("c", record.clone());
@@ -196,7 +196,7 @@ fn a_record_is_left() {
     let removal = left.removed.clone().unwrap();
     assert_eq!(removal.rule, "keep_conversation");
     assert!(removal.why.contains("passed `keep_conversation`"), "{}", removal.why);
-    assert_eq!(left.said, record.said);
+    assert_eq!(left.provenance, record.provenance);
     assert_eq!((left.generation, left.state, left.size), (3, record.state, 1000));
     let mut text = String::new();
     assert_eq!(reader.read_to_string(&mut text).unwrap(), 1000, "who reads it reads it whole");
@@ -237,16 +237,16 @@ fn what_was_used_after_it_was_chosen_stays() {
     let candidates: Vec<_> = plan.removals.into_iter().map(|removal| removal.candidate).collect();
     let lock = fixture.store.lock_sweeps().unwrap();
     let outcomes = lock.remove(&conversation, &candidates).unwrap();
-    let mut said: Vec<_> = outcomes
+    let mut provenance: Vec<_> = outcomes
         .iter()
         .map(|outcome| match outcome {
             RemovalOutcome::Kept(why) => *why,
             RemovalOutcome::Removed => "removed",
         })
         .collect();
-    said.sort_unstable();
+    provenance.sort_unstable();
     let used = "it was used meanwhile";
-    assert_eq!(said, ["it is gone", used, used, used]);
+    assert_eq!(provenance, ["it is gone", used, used, used]);
 }
 
 #[test]

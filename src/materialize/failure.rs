@@ -1,54 +1,54 @@
 //! The lines that look like errors, most telling first.
 //!
-//! A line is looked at when one of a few dozen fragments occurs in it ([`prefilter`]), or when the
-//! lines before it announced it ([`context`]: the message under `panicked at`, the exception under a
-//! Python traceback). [`rules`] says what such a line is, without the names of files in it
-//! ([`names`]), [`shown`] keeps the best.
+//! A line is a candidate if one of a few dozen fragments occurs in it ([`prefilter`]), or if a line
+//! before it announced it ([`expectation`]: the message below `panicked at`, the exception below a
+//! Python traceback). The names of files in it are blanked ([`names`]), [`rules`] rank it, and
+//! [`best`] keeps the best lines.
 //!
-//! Only the first [`LINE_BYTES`] bytes of a line are looked at.
+//! Only the first [`LINE_BYTES`] bytes of a line are examined.
 
-mod context;
-mod each;
+mod best;
+mod error_lines;
+mod expectation;
 mod names;
 mod prefilter;
 mod rules;
-mod shown;
-mod words;
+mod search_terms;
 
-use crate::materialize::failure::context::Context;
-use crate::materialize::failure::shown::Shown;
-use crate::materialize::failure::words::Words;
-use crate::materialize::likeness::Likeness;
+use crate::materialize::failure::best::BestLines;
+use crate::materialize::failure::expectation::Expectation;
+use crate::materialize::failure::search_terms::SearchTerms;
+use crate::materialize::likeness::LikenessHasher;
 use crate::materialize::open_line::OpenLine;
 use crate::model::ErrorLine;
 use crate::model::Errors;
 
-pub use crate::materialize::failure::each::ErrorLines;
-pub use crate::materialize::failure::each::Seen;
+pub use crate::materialize::failure::error_lines::ErrorLines;
+pub use crate::materialize::failure::error_lines::ErrorMatch;
 
-/// Bytes of a line that are looked at: the most that `ErrorLine::length` may say.
+/// Bytes of a line that are examined, and the most of `ErrorLine::length`.
 const LINE_BYTES: usize = 4096;
 
-/// Follows a stream, line by line.
+/// Finds the error lines of a stream.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Failures {
+pub(super) struct FailureDetector {
     open: OpenLine<LINE_BYTES>,
-    found: Found,
+    found: ErrorCollector,
 }
 
-/// What was found in whole lines.
+/// The error lines among the lines that have ended.
 #[derive(Debug, Clone, Default)]
-struct Found {
+struct ErrorCollector {
     count: u64,
-    context: Context,
-    shown: Shown,
-    words: Words,
-    likeness: Likeness,
-    /// Those not yet taken by who wants them all.
-    each: Option<Vec<Seen>>,
+    expectation: Expectation,
+    best: BestLines,
+    search_terms: SearchTerms,
+    likeness: LikenessHasher,
+    /// The lines that have not yet been taken, if all of them are wanted.
+    each: Option<Vec<ErrorMatch>>,
 }
 
-impl Failures {
+impl FailureDetector {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         if !self.open.is_empty() {
@@ -64,7 +64,7 @@ impl Failures {
         self.open.push(&rest[whole..]);
     }
 
-    /// What was found so far, the line that has not ended included.
+    /// Returns the error lines so far, including the line that has not ended.
     pub(super) fn finish(&self) -> Errors {
         if self.open.is_empty() {
             return self.found.errors();
@@ -77,18 +77,18 @@ impl Failures {
     fn end_open(&mut self) {
         let found = &mut self.found;
         self.open.end(|line, number, offset| {
-            if found.context.is_waiting() || prefilter::find(line, 0).is_some() {
+            if found.expectation.is_waiting() || prefilter::find(line, 0).is_some() {
                 found.look(line, number, offset);
             }
         });
     }
 
-    /// `bytes` ends with a newline, and begins where a line does.
+    /// Takes whole lines: `bytes` begins with a line and ends with a newline.
     fn whole_lines(&mut self, bytes: &[u8]) {
         let mut counted = 0;
         let mut at = 0;
         while at < bytes.len() {
-            let hit = if self.found.context.is_waiting() {
+            let hit = if self.found.expectation.is_waiting() {
                 at
             } else if let Some(hit) = prefilter::find(bytes, at) {
                 hit
@@ -113,13 +113,13 @@ impl Failures {
     }
 }
 
-impl Found {
+impl ErrorCollector {
     fn look(&mut self, line: &[u8], number: u64, offset: u64) {
         let head = &line[..line.len().min(LINE_BYTES)];
         let cut = head.len() < line.len();
         let line = head.strip_suffix(b"\r").unwrap_or(head);
-        let was_waiting = self.context.is_waiting();
-        let announced = self.context.expects(line, number);
+        let was_waiting = self.expectation.is_waiting();
+        let announced = self.expectation.expects(line, number);
         if cut && !was_waiting && prefilter::find(line, 0).is_none() {
             return;
         }
@@ -127,20 +127,20 @@ impl Found {
         let Some(rank) = announced.or_else(|| rules::rank(&telling)) else {
             return;
         };
-        self.context.follow(line, number);
+        self.expectation.follow(line, number);
         self.count += 1;
-        self.words.add(&telling, rank);
+        self.search_terms.add(&telling, rank);
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
         let at = ErrorLine { line: number, offset, length };
         let likeness = self.likeness.of(line.trim_ascii());
-        self.shown.add(likeness, rank, at);
+        self.best.add(likeness, rank, at);
         if let Some(each) = &mut self.each {
-            each.push(Seen { at, place: prefilter::find(line, 0).unwrap_or(0), likeness });
+            each.push(ErrorMatch { at, place: prefilter::find(line, 0).unwrap_or(0), likeness });
         }
     }
 
     fn errors(&self) -> Errors {
-        Errors { count: self.count, shown: self.shown.best(), words: self.words.best() }
+        Errors { count: self.count, shown: self.best.best(), words: self.search_terms.best() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Searching for any of a few dozen short fragments at several gigabytes a second.
+//! A search for any of a few dozen short fragments, at several gigabytes a second.
 
 use aho_corasick::AhoCorasick;
 use aho_corasick::Input;
@@ -6,16 +6,17 @@ use aho_corasick::MatchKind;
 use aho_corasick::Span;
 use aho_corasick::packed;
 
-/// Fragments that are searched for at once.
+/// A searcher for several fragments at once.
 pub(super) enum Fragments {
     Packed(packed::Searcher),
-    /// For machines without the vector instructions.
+    /// The fallback for machines without the vector instructions.
     Automaton(AhoCorasick),
 }
 
 impl Fragments {
-    /// At most 64, so that they are searched for with vector instructions, and none shorter than
-    /// three bytes; of those that begin in one place the first in the list is found.
+    /// Compiles the fragments: at most 64, so that they are searched for with vector instructions,
+    /// and none shorter than three bytes. If several match at one offset, the first in the list is
+    /// found.
     pub(super) fn new(fragments: &[&str]) -> Self {
         if let Some(packed) = packed::Searcher::new(fragments) {
             return Self::Packed(packed);
@@ -25,7 +26,7 @@ impl Fragments {
         Self::Automaton(automaton.expect("the fragments are few and short"))
     }
 
-    /// Where a fragment begins, from `at` on.
+    /// Returns the offset of the first fragment from `at` on.
     pub(super) fn find(&self, bytes: &[u8], at: usize) -> Option<usize> {
         let span = Span::from(at..bytes.len());
         let found = match self {

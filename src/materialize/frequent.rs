@@ -1,4 +1,4 @@
-//! Counting what occurs most, in bounded memory.
+//! A count of the most frequent keys, in bounded memory.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -6,41 +6,41 @@ use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 
-/// Counts how often each key occurs. When as many keys as there is room for are counted, the rarer
-/// half is forgotten (of equally rare ones the newer), and what comes back is counted anew.
+/// Counts how often each key occurs. When the table is full, the rarer half is dropped (of equally
+/// rare keys the newer), and a key that comes back is counted from zero.
 ///
-/// A key that was never forgotten is counted exactly, and for the others [`Count::missed`] says how
-/// much may be missing. The result depends on the order of the keys alone.
+/// A key that was never dropped is counted exactly; for the others [`Count::missed`] says how much
+/// may be missing. The result depends only on the order of the keys.
 #[derive(Debug, Clone)]
 pub(crate) struct Frequent<K, V> {
     counts: HashMap<K, Count<V>, FixedState>,
     room: usize,
-    /// Keys that were new, those that came back after they had been forgotten included.
+    /// Keys that were added, including those that came back after they had been dropped.
     begun: u64,
-    /// The most that any key was counted that is forgotten.
+    /// The highest count of any key that was dropped.
     forgotten: u64,
 }
 
-/// How often one key occurred.
+/// The count of one key.
 #[derive(Debug, Clone)]
 pub(crate) struct Count<V> {
     /// Occurrences that were counted.
     pub(crate) times: u64,
-    /// How many more there may be, which were forgotten.
+    /// The most occurrences that may be missing, because the key may have been dropped.
     pub(crate) missed: u64,
-    /// What is known of the key.
+    /// The value that belongs to the key.
     pub(crate) value: V,
-    /// Its place among all that were begun.
+    /// The number of the key in the order of adding.
     place: u64,
 }
 
 impl<K: Hash + Eq, V> Frequent<K, V> {
-    /// Counts at most `room` keys at a time.
+    /// Returns a table for at most `room` keys.
     pub(crate) fn new(room: usize) -> Self {
         Self { counts: HashMap::default(), room, begun: 0, forgotten: 0 }
     }
 
-    /// Counts `times` occurrences of `key`; `value` is made for one that is new.
+    /// Counts `times` occurrences of `key`. Calls `value` for a new key.
     pub(crate) fn add<Q>(&mut self, key: &Q, times: u64, value: impl FnOnce() -> V) -> &mut Count<V>
     where
         K: Borrow<Q>,
@@ -60,17 +60,17 @@ impl<K: Hash + Eq, V> Frequent<K, V> {
         count
     }
 
-    /// Whether all that occurred is counted: if not, there are more keys than room.
+    /// Returns true if every count is exact: no key has been dropped.
     pub(crate) fn is_complete(&self) -> bool {
         self.forgotten == 0
     }
 
-    /// Keys that are counted now.
+    /// Returns the number of keys in the table.
     pub(crate) fn len(&self) -> usize {
         self.counts.len()
     }
 
-    /// All that are counted, in no order.
+    /// Returns the keys and their counts, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &Count<V>)> {
         self.counts.iter()
     }
@@ -128,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_missing_is_known() {
+    fn missed_occurrences_are_bounded() {
         let late = (0..50_000).chain((0..50_000).map(|n| if n % 4 == 0 { 7 } else { 100_000 + n }));
         let (times, missed) = times(&counted(late, 100), 7).unwrap();
         assert!(times <= 12_501 && 12_501 <= times + missed, "{times} {missed}");
     }
 
     #[test]
-    fn the_newer_of_equally_rare_ones_go() {
+    fn the_newer_of_equally_rare_keys_are_dropped() {
         let frequent = counted(0..5, 4);
         let mut left: Vec<u64> = frequent.iter().map(|(key, _)| *key).collect();
         left.sort_unstable();

@@ -1,15 +1,17 @@
-//! Whether a stream is JSON, and its shape.
+//! Detection of JSON and its shape.
 //!
-//! One value is a document; two values or more, each on a line of its own, are JSON Lines. The
+//! One value is a document; two or more values, each on a line of its own, are JSON Lines. The
 //! first value must be an object, an array or a string, the values of JSON Lines objects or arrays:
 //! a lone number or word is text to any reader.
 //!
-//! A stream that begins with a bracket and then goes wrong is *broken* JSON only where it had been
-//! JSON for a while (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or simply ends inside a value: so
-//! `[INFO] starting` and `[12] done` are text. Once it has gone wrong, nothing of this runs.
+//! A stream that begins with a bracket and is not JSON is *broken* JSON only if it was JSON for a
+//! while (`EVIDENCE_BYTES`, `EVIDENCE_TOKENS`) or ends inside a value. So `[INFO] starting` and
+//! `[12] done` are text. After the first error nothing more is scanned.
 
 mod events;
 mod example;
+mod nesting;
+mod number;
 mod reader;
 mod render;
 mod scan;
@@ -17,92 +19,91 @@ mod shape;
 
 pub use events::Events;
 pub use events::Scalar;
-pub use reader::Reader;
+pub use reader::JsonReader;
+pub use scan::ScanOutcome;
 pub use scan::Scanner;
-pub use scan::Stop;
 
 use crate::materialize::json::shape::Shape;
 use crate::model::Json;
 
-/// Bytes of good JSON before an error that make a stream broken JSON rather than text. A log line's
-/// bracketed prefix (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
+/// The bytes of valid JSON before an error that make a stream broken JSON rather than text. The
+/// bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
 const EVIDENCE_BYTES: u64 = 64;
-/// Keys, values and closing brackets that such a stream must also hold: `{"k": v}` has three.
+/// The keys, values and closing brackets that such a stream must also have: `{"k": v}` has three.
 const EVIDENCE_TOKENS: u64 = 3;
 
-/// What a stream is.
+/// The kind of JSON that a stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Nothing that looks like JSON.
+pub enum JsonKind {
+    /// No JSON.
     No,
     /// One value.
     Document,
-    /// Two values or more, one a line.
+    /// Two or more values, one per line.
     Lines {
-        /// How many.
+        /// The number of values.
         documents: u64,
     },
-    /// Stops being JSON; as `model::Json::Broken`.
+    /// Broken JSON, as `model::Json::Broken`.
     Broken {
-        /// Byte offset of the first byte that cannot be JSON; the length, where the end is missing.
+        /// Byte offset of the first byte that cannot be JSON; the length, if the end is missing.
         offset: u64,
         /// The line of that byte, from 1.
         line: u64,
     },
 }
 
-/// Follows a stream as long as it is JSON.
+/// Scans a stream as long as it is JSON.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Detector<E = Shape> {
-    state: State,
+pub(super) struct JsonDetector<E = Shape> {
+    state: DetectorState,
     scanner: Scanner,
     events: E,
     documents: u64,
     /// Offset of the first byte that is not white space.
     start: u64,
-    /// The line has ended since the last value did.
+    /// True if a newline has come since the last value.
     newline_since: bool,
 }
 
+/// The position of a detector in its stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum State {
+enum DetectorState {
     /// Only white space so far.
     #[default]
     Before,
-    /// In a value. A string stands for a document only when it is the whole stream.
-    Inside {
-        string: bool,
-    },
+    /// In a value. A string is a document only if it is the whole stream.
+    Inside { string: bool },
     /// After a value.
-    After {
-        string: bool,
-    },
-    Off(Kind),
+    After { string: bool },
+    /// Past the end of scanning, with the result.
+    Off(JsonKind),
 }
 
-impl Detector {
-    /// What `length` bytes in `lines` lines are.
+impl JsonDetector {
+    /// Returns the result for a stream of `length` bytes in `lines` lines.
     pub(super) fn finish(&self, length: u64, lines: u64) -> Json {
         match self.kind(length, lines) {
-            Kind::No => Json::No,
-            Kind::Document => Json::Document {
+            JsonKind::No => Json::No,
+            JsonKind::Document => Json::Document {
                 shape: render::document(&self.events),
                 example: example::of(&self.events),
                 pretty_lines: self.pretty_lines(),
             },
-            Kind::Lines { documents } => Json::Lines {
+            JsonKind::Lines { documents } => Json::Lines {
                 documents,
                 shape: render::lines(&self.events, documents),
                 pretty_lines: self.pretty_lines(),
             },
-            Kind::Broken { offset, line } => Json::Broken { offset, line },
+            JsonKind::Broken { offset, line } => Json::Broken { offset, line },
         }
     }
 }
 
-impl<E: Events> Detector<E> {
-    /// `offset` and `newlines` are those before `bytes`; `invalid` is where the stream stopped being
-    /// UTF-8, if it has, which lies in `bytes` or at most three bytes before.
+impl<E: Events> JsonDetector<E> {
+    /// Takes the next bytes. `offset` and `newlines` are the bytes and newlines before them;
+    /// `invalid` is the offset of the first sequence that is not UTF-8, if there is one, which is
+    /// in `bytes` or at most three bytes before them.
     pub(super) fn push(&mut self, bytes: &[u8], offset: u64, newlines: u64, invalid: Option<u64>) {
         if self.is_off() {
             return;
@@ -120,20 +121,22 @@ impl<E: Events> Detector<E> {
     }
 
     fn is_off(&self) -> bool {
-        matches!(self.state, State::Off(_))
+        matches!(self.state, DetectorState::Off(_))
     }
 
-    fn kind(&self, length: u64, lines: u64) -> Kind {
+    fn kind(&self, length: u64, lines: u64) -> JsonKind {
         match &self.state {
-            State::Before | State::Inside { string: true } => Kind::No,
-            State::Inside { string: false } => Kind::Broken { offset: length, line: lines },
-            State::After { .. } if self.documents == 1 => Kind::Document,
-            State::After { .. } => Kind::Lines { documents: self.documents },
-            State::Off(kind) => *kind,
+            DetectorState::Before | DetectorState::Inside { string: true } => JsonKind::No,
+            DetectorState::Inside { string: false } => {
+                JsonKind::Broken { offset: length, line: lines }
+            }
+            DetectorState::After { .. } if self.documents == 1 => JsonKind::Document,
+            DetectorState::After { .. } => JsonKind::Lines { documents: self.documents },
+            DetectorState::Off(kind) => *kind,
         }
     }
 
-    /// Lines of the values that have ended when they are indented.
+    /// Returns the lines of the values that have ended, when indented.
     fn pretty_lines(&self) -> u64 {
         self.documents + self.scanner.breaks()
     }
@@ -141,48 +144,50 @@ impl<E: Events> Detector<E> {
     fn scan(&mut self, bytes: &[u8], offset: u64) -> Result<(), usize> {
         let mut at = 0;
         while at < bytes.len() {
-            if let State::Inside { string } = self.state {
+            if let DetectorState::Inside { string } = self.state {
                 match self.scanner.push(&bytes[at..], &mut self.events) {
-                    Stop::More => return Ok(()),
-                    Stop::Wrong(more) => return Err(at + more),
-                    Stop::Done(more) => at += more,
+                    ScanOutcome::More => return Ok(()),
+                    ScanOutcome::Wrong(more) => return Err(at + more),
+                    ScanOutcome::Done(more) => at += more,
                 }
                 self.documents += 1;
                 self.newline_since = false;
-                self.state = State::After { string };
+                self.state = DetectorState::After { string };
             } else {
                 self.begin(bytes[at]).ok_or(at)?;
                 self.note_start(offset + at as u64);
-                at += usize::from(!matches!(self.state, State::Inside { .. }));
+                at += usize::from(!matches!(self.state, DetectorState::Inside { .. }));
             }
         }
         Ok(())
     }
 
-    /// Takes a byte between values: white space, or the first of a value, which is left to the
-    /// scanner.
+    /// Examines a byte between values: white space, or the first byte of a value, which the scanner
+    /// takes.
     fn begin(&mut self, byte: u8) -> Option<()> {
         match (byte, &self.state) {
             (b' ' | b'\t' | b'\r', _) => {}
             (b'\n', _) => self.newline_since = true,
-            (b'"', State::Before) => self.state = State::Inside { string: true },
-            (b'{' | b'[', State::Before) => self.state = State::Inside { string: false },
-            (b'{' | b'[', State::After { string: false }) if self.may_follow() => {
+            (b'"', DetectorState::Before) => self.state = DetectorState::Inside { string: true },
+            (b'{' | b'[', DetectorState::Before) => {
+                self.state = DetectorState::Inside { string: false }
+            }
+            (b'{' | b'[', DetectorState::After { string: false }) if self.may_follow() => {
                 self.scanner.one_line();
-                self.state = State::Inside { string: false };
+                self.state = DetectorState::Inside { string: false };
             }
             _ => return None,
         }
         Some(())
     }
 
-    /// Whether one more value makes JSON Lines.
+    /// Returns true if another value may follow, as in JSON Lines.
     fn may_follow(&self) -> bool {
         self.newline_since && self.scanner.newlines() == 0
     }
 
     fn note_start(&mut self, offset: u64) {
-        if self.state == State::Before {
+        if self.state == DetectorState::Before {
             self.start = offset + 1;
         }
     }
@@ -190,18 +195,24 @@ impl<E: Events> Detector<E> {
     fn turn_off(&mut self, offset: u64, line: u64) {
         let string = matches!(
             self.state,
-            State::Before | State::Inside { string: true } | State::After { string: true }
+            DetectorState::Before
+                | DetectorState::Inside { string: true }
+                | DetectorState::After { string: true }
         );
         let evident = offset - self.start >= EVIDENCE_BYTES
             && self.scanner.tokens() >= EVIDENCE_TOKENS
             && !string;
-        self.state = State::Off(if evident { Kind::Broken { offset, line } } else { Kind::No });
+        self.state = DetectorState::Off(if evident {
+            JsonKind::Broken { offset, line }
+        } else {
+            JsonKind::No
+        });
         self.events.broken();
         self.scanner = Scanner::default();
     }
 }
 
-/// How far `at` lies behind `offset`; 0 where it lies before.
+/// Returns the distance from `offset` to `at`, or 0 if `at` is before it.
 fn distance(offset: u64, at: u64) -> usize {
     usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX)
 }

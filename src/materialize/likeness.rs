@@ -1,4 +1,4 @@
-//! What is left of a line without its numbers: two lines that are equal then say the same of
+//! A hash of a line without its numbers. Lines with equal hashes are alike: they say the same about
 //! different things.
 
 use std::hash::BuildHasher as _;
@@ -6,9 +6,10 @@ use std::hash::Hasher as _;
 
 use foldhash::fast::FixedState;
 
-/// The fewest digits of a hexadecimal number that has letters: below, `3d` and `1e5` are words.
+/// The fewest digits of a hexadecimal number with letters: shorter ones, such as `3d` and `1e5`,
+/// are words.
 const HEX_DIGITS: usize = 4;
-/// The letters-only groups of a UUID have this length.
+/// The length of a group of a UUID that may have letters only.
 const GROUP: usize = 4;
 
 const DIGIT: u8 = 1;
@@ -32,14 +33,15 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
-/// Numbers the likeness of lines; keeps its buffer from one to the next.
+/// Hashes lines without their numbers. Keeps its buffer from one line to the next.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Likeness {
+pub(super) struct LikenessHasher {
     buffer: Vec<u8>,
 }
 
-impl Likeness {
-    /// Equal for lines that differ in numbers alone: digits, hexadecimal numbers, times, UUIDs.
+impl LikenessHasher {
+    /// Returns a hash that is equal for lines that differ only in numbers: digits, hexadecimal
+    /// numbers, times, UUIDs.
     pub(super) fn of(&mut self, line: &[u8]) -> u64 {
         self.buffer.clear();
         without_numbers(line, &mut self.buffer);
@@ -47,17 +49,17 @@ impl Likeness {
     }
 }
 
-/// Equal for equal bytes, in every process.
+/// Returns a hash of bytes that is the same in every process.
 pub(super) fn exact(bytes: &[u8]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// Adds `line` to `text`, with `0` for each number.
+/// Appends `line` to `text`, with `0` for each number.
 fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
     let mut rest = line;
-    // Whether the last word was a number, and a dash follows it.
+    // True if the last word was a number and a dash follows it.
     let mut joined = false;
     while let Some(&first) = rest.first() {
         if CLASS[usize::from(first)] == 0 {
@@ -80,7 +82,7 @@ fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-/// The length of the run of letters and digits that `bytes` begins with, and their classes.
+/// Returns the length of the run of letters and digits that `bytes` begins with, and their classes.
 fn word(bytes: &[u8]) -> (usize, u8) {
     let mut classes = 0;
     for (at, byte) in bytes.iter().enumerate() {
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn lines_are_alike_or_not() {
-        let mut likeness = Likeness::default();
+        let mut likeness = LikenessHasher::default();
         assert_eq!(likeness.of(b"request 17 took 3ms"), likeness.of(b"request 4 took 1999ms"));
         assert_ne!(likeness.of(b"request 17 took 3ms"), likeness.of(b"request 17 took 3s"));
         assert_ne!(exact(b"request 17"), exact(b"request 18"));

@@ -1,22 +1,22 @@
-//! Lines, and the longest of them.
+//! The number of lines, and the length of the longest.
 
-use crate::materialize::text::Chars;
+use crate::materialize::text::CharCounter;
 use crate::materialize::text::count_valid;
 
-/// Counts lines, and the characters of the longest.
+/// Counts lines and the characters of the longest line.
 ///
-/// Characters are counted only in lines that have more bytes than the longest has characters: no
+/// Characters are counted only in lines with more bytes than the longest line has characters: no
 /// other line can be longer.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lines {
+pub(super) struct LineCounter {
     newlines: u64,
     longest: u64,
     open_bytes: u64,
-    open: Chars,
+    open: CharCounter,
 }
 
-impl Lines {
-    /// `valid` says that the whole lines in `bytes` are UTF-8, which saves looking.
+impl LineCounter {
+    /// Takes the next bytes. `valid` is true if the whole lines in them are known to be UTF-8.
     pub(super) fn push(&mut self, bytes: &[u8], valid: bool) {
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', bytes) {
@@ -27,17 +27,17 @@ impl Lines {
         self.open.push(&bytes[start..]);
     }
 
-    /// Newlines so far.
+    /// Returns the number of newlines so far.
     pub(super) fn newlines(&self) -> u64 {
         self.newlines
     }
 
-    /// Lines so far: the last one counts with or without its newline.
+    /// Returns the number of lines so far. The last one counts with or without its newline.
     pub(super) fn count(&self) -> u64 {
         self.newlines + u64::from(self.open_bytes > 0)
     }
 
-    /// Characters of the longest line.
+    /// Returns the characters of the longest line.
     pub(super) fn longest(&self) -> u64 {
         self.longest.max(self.open.count())
     }
@@ -53,9 +53,9 @@ impl Lines {
         if self.open_bytes + rest.len() as u64 > self.longest {
             self.open.push(rest);
             self.longest = self.longest.max(self.open.count());
-            self.open = Chars::default();
+            self.open = CharCounter::default();
         } else if self.open_bytes > 0 {
-            self.open = Chars::default();
+            self.open = CharCounter::default();
         }
         self.open_bytes = 0;
     }
@@ -79,7 +79,7 @@ mod tests {
         ];
         for (text, lines, longest) in cases {
             for step in 1..=text.len().max(1) {
-                let mut found = Lines::default();
+                let mut found = LineCounter::default();
                 text.as_bytes().chunks(step).for_each(|part| found.push(part, step % 2 == 0));
                 assert_eq!(
                     (found.count(), found.longest()),

@@ -1,19 +1,19 @@
-//! Known binary formats, and the MIME type.
+//! Detection of binary formats and the MIME type.
 
 use crate::model::Encoding;
 use crate::model::Json;
 
-/// Bytes at the start that formats are recognised by. What tells an office document from another
-/// archive is at most this far in; all else that `infer` knows is in the first 512.
+/// Bytes at the start by which formats are recognised. An office document differs from other
+/// archives within as many; all other formats of `infer` differ in the first 512.
 const HEAD_BYTES: usize = 16 << 10;
-/// Of these, the bytes that tell text from binary: tar has its mark at 257.
+/// Bytes at the start that tell text from binary. The magic of tar is at 257.
 const MARK_BYTES: usize = 512;
-/// Formats that may begin with bytes of plain text alone.
+/// Formats whose first bytes may all be plain text.
 const TEXT_LIKE: [&[u8]; 2] = [b"%PDF-", b"SQLite format 3"];
-/// What begins all documents of older office programs, and other files. `infer` takes them for
-/// texts.
+/// The magic of documents of older office programs and other OLE files. `infer` takes them all for
+/// text documents.
 const COMPOUND: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
-/// How text begins that is of a type: white space before it, upper and lower case do not matter.
+/// The beginnings of text of a known type. Case, and white space before it, do not matter.
 const TEXT_TYPES: [(&str, &str); 5] = [
     ("<!doctype html", "text/html"),
     ("<html", "text/html"),
@@ -34,16 +34,16 @@ impl Magic {
         self.head.extend_from_slice(&bytes[..room.min(bytes.len())]);
     }
 
-    /// Whether the stream begins as a binary format does.
+    /// Returns true if the stream begins like a binary format.
     ///
-    /// Some marks are two letters (`BM`, `MZ`), which a sentence may begin with: they count only
-    /// where the first bytes also hold something that no text does.
+    /// The magic of some formats is two letters (`BM`, `MZ`), with which a sentence may begin.
+    /// These count only if the first bytes are not text.
     pub(super) fn is_binary(&self) -> bool {
         format(&self.head).is_some()
     }
 
-    /// MIME type by content; what is neither JSON nor a known format is `text/plain` or
-    /// `application/octet-stream`.
+    /// Returns the MIME type by content. That of content that is neither JSON nor a known format is
+    /// `text/plain` or `application/octet-stream`.
     pub(super) fn mime(&self, encoding: Encoding, json: &Json) -> &'static str {
         match (encoding, json) {
             (Encoding::Binary, _) => format(&self.head).unwrap_or("application/octet-stream"),
@@ -64,7 +64,7 @@ impl Magic {
     }
 }
 
-/// As [`Magic::is_binary`], of a stream that begins with `bytes`.
+/// Returns what [`Magic::is_binary`] does, for a stream that begins with `bytes`.
 pub(super) fn begins_binary(bytes: &[u8]) -> bool {
     format(&bytes[..bytes.len().min(HEAD_BYTES)]).is_some()
 }
@@ -81,11 +81,12 @@ fn is_text(head: &[u8]) -> bool {
     let mark = &head[..head.len().min(MARK_BYTES)];
     let cut_short = |error: std::str::Utf8Error| error.error_len().is_none();
     let utf8 = std::str::from_utf8(mark).map_or_else(cut_short, |_| true);
-    // Without an early end, so that many bytes are looked at in one step.
+    // A fold without an early exit, which compiles to vector instructions.
     utf8 && !mark.iter().fold(false, |found, byte| found | is_binary_control(*byte))
 }
 
-/// Control characters that no terminal log holds: bell, backspace, white space and escape do occur.
+/// Returns true for control characters that occur in no terminal log. Bell, backspace, white space
+/// and escape do.
 fn is_binary_control(byte: u8) -> bool {
     matches!(byte, 0..=6 | 14..=26 | 28..=31)
 }

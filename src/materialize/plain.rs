@@ -1,40 +1,40 @@
-//! The log of a terminal as a reader sees it: without escape sequences, and without what a carriage
-//! return has let the rest of its line overwrite.
+//! The log of a terminal as a reader sees it: without escape sequences, and without text that was
+//! overwritten after a carriage return.
 //!
-//! A line stays a line: no sequence goes on past its end, so line numbers are those of the bytes.
-//! What is left out is nothing but bytes: what stays is never changed, and a text as long as its
-//! bytes is the same.
+//! Lines stay lines: no sequence continues past the end of its line, so line numbers are those of
+//! the bytes. Bytes are only removed, never changed: a text as long as the log is equal to it.
 
+mod checkpoints;
 mod content;
-mod marks;
 
 use std::mem;
 
 use anstream::adapter::StripBytes;
 
-pub use content::Plain;
-pub use marks::Marks;
-pub(super) use marks::Plainer;
+pub use checkpoints::Checkpoints;
+pub(super) use checkpoints::TextExtractor;
+pub use content::PlainText;
 
-/// Bytes of a line that wait for a carriage return. Of a longer line nothing is overwritten.
+/// Bytes of a line that are held back because a carriage return may follow. In a longer line
+/// nothing is overwritten.
 const HELD: usize = 64 * 1024;
 
-/// Takes the sequences out of a stream. The result does not depend on where that was cut.
+/// Removes the sequences from a stream. The result does not depend on where the stream was cut.
 #[derive(Debug, Clone, Default)]
-struct Stripper {
+struct EscapeStripper {
     escapes: StripBytes,
-    /// A control character has come in this line.
+    /// True if this line has a control character.
     controlled: bool,
-    /// A carriage return has come, and no text after it.
+    /// True after a carriage return, until text follows.
     returned: bool,
-    /// The line is too long to be held: what is out of it stays.
+    /// True if the line is too long to be held: what has been written of it stays.
     long: bool,
     /// The text of the line that may still be overwritten.
     held: Vec<u8>,
 }
 
-impl Stripper {
-    /// Adds to `out` what is certain.
+impl EscapeStripper {
+    /// Takes the next bytes. Appends to `out` the text that cannot be overwritten any more.
     fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         if self.is_fresh() {
@@ -53,17 +53,17 @@ impl Stripper {
         self.inside(rest, out);
     }
 
-    /// What comes out at the end.
+    /// Returns the text that is still held back, which follows at the end of the stream.
     fn tail(&self) -> &[u8] {
         &self.held
     }
 
-    /// Whether a line begins here.
+    /// Returns true at the beginning of a line.
     fn is_fresh(&self) -> bool {
         !self.controlled && !self.long && self.held.is_empty()
     }
 
-    /// Takes a part of a line.
+    /// Takes part of a line.
     fn inside(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let clean =
             if self.controlled { Some(0) } else { bytes.iter().position(|b| is_control(*b)) };
@@ -76,7 +76,8 @@ impl Stripper {
         let mut escapes = mem::take(&mut self.escapes);
         let mut rest = controlled;
         while !rest.is_empty() {
-            // The library takes white space inside a sequence for its end, unless it comes alone.
+            // `strip_next` takes white space inside a sequence for its end, unless the white space
+            // is passed alone.
             let alone = rest.iter().position(|byte| matches!(byte, 0 | b'\t' | 12 | b'\r'));
             let (run, after) = rest.split_at(alone.unwrap_or(rest.len()));
             for printable in escapes.strip_next(run) {
@@ -84,7 +85,7 @@ impl Stripper {
             }
             let (one, after) = after.split_at(after.len().min(1));
             match one {
-                // What shows that this is no text must stay.
+                // NUL must stay: it shows that this is not text.
                 [0] => self.text(one, out),
                 _ => match escapes.strip_next(one).next() {
                     Some(b"\r") => self.returned = true,
@@ -116,14 +117,14 @@ impl Stripper {
     }
 }
 
-/// Whether a byte is a control character that may change what is shown.
+/// Returns true if a byte is a control character that may change what is shown.
 fn is_control(byte: u8) -> bool {
     matches!(byte, 1..=8 | 11..=31 | 127)
 }
 
-/// `bytes` without sequences, where they are all there is.
-pub fn plain(bytes: &[u8]) -> Vec<u8> {
-    let (mut stripper, mut out) = (Stripper::default(), Vec::with_capacity(bytes.len()));
+/// Returns a whole log without escape sequences and overwritten text.
+pub fn strip_escapes(bytes: &[u8]) -> Vec<u8> {
+    let (mut stripper, mut out) = (EscapeStripper::default(), Vec::with_capacity(bytes.len()));
     stripper.push(bytes, &mut out);
     out.extend_from_slice(stripper.tail());
     out

@@ -1,68 +1,71 @@
-//! The lines that occur again and again, numbers in them apart.
+//! The lines that are repeated often, apart from numbers in them.
 //!
-//! The lines that begin in the first 2 MiB are all looked at; after them those that begin in the
-//! first 8 KiB of each 256 KiB, by absolute offset, each of which stands for 32. Looking at every
-//! line would take longer than all other analysers together.
+//! All lines that begin in the first 2 MiB are counted. After that only those that begin in the
+//! first 8 KiB of each 256 KiB, by absolute offset, are counted, and each stands for 32. Counting
+//! every line would take longer than all other analysers together.
 
 use crate::materialize::frequent::Count;
 use crate::materialize::frequent::Frequent;
-use crate::materialize::likeness::Likeness;
+use crate::materialize::likeness::LikenessHasher;
 use crate::materialize::likeness::exact;
 use crate::model::Repeated;
 
-/// Lines that begin before this are all looked at.
+/// The offset before which all lines are counted.
 const EXACT_BYTES: u64 = 2 << 20;
-/// Of each stride after them, lines that begin in its first bytes are looked at.
+/// The distance between samples after that.
 const STRIDE_BYTES: u64 = 256 << 10;
+/// The bytes at the start of each stride in which a line that is counted begins.
 const SAMPLE_BYTES: u64 = 8 << 10;
-/// Lines longer than this are not looked at: they say more than one thing.
+/// The longest line that is counted: a longer one says more than one thing.
 const LINE_BYTES: usize = 1024;
-/// Lines that are counted at a time: what a table of 4,096 places takes, some 300 KB.
+/// The groups that are counted at a time: they fill a hash table of 4,096 slots, some 300 KB.
 const ROOM: usize = 3584;
-/// How often a line must occur to be one that is repeated, and in what share of all lines.
+/// The fewest occurrences of a line that is reported.
 const FEWEST: u64 = 5;
+/// Such a line must also be at least one in so many.
 const SHARE: u64 = 50;
-/// Shortest line that tells something.
+/// The shortest line that is counted.
 const SHORTEST: usize = 4;
-/// Most lines that are reported.
+/// The most lines that are reported.
 const REPORTED: usize = 8;
 
-/// Follows a stream, line by line where it looks.
+/// Counts the repeated lines of a stream.
 #[derive(Debug, Clone)]
 pub(super) struct RepeatedLines {
     /// Offset of the next byte.
     offset: u64,
-    /// Lines that ended before it.
+    /// Lines that have ended.
     line: u64,
-    inside: Inside,
-    counts: Counts,
+    inside: SamplingState,
+    counts: LineGroups,
 }
 
-/// Where the next byte stands.
+/// The position of the next byte.
 #[derive(Debug, Clone)]
-enum Inside {
+enum SamplingState {
     /// At the start of a line.
     Nothing,
-    /// In a line that is looked at, of which so much was seen.
+    /// In a line that is counted, which begins with these bytes.
     Line(Vec<u8>),
-    /// In what is not looked at: after so many bytes, up to the end of the line.
+    /// In a gap between samples, which ends with the first line that ends after so many bytes.
     Gap(u64),
 }
 
+/// The groups of lines that are alike, by likeness.
 #[derive(Debug, Clone)]
-struct Counts {
-    likeness: Likeness,
-    table: Frequent<u64, Kind>,
+struct LineGroups {
+    likeness: LikenessHasher,
+    table: Frequent<u64, LineGroup>,
 }
 
-/// Lines that are alike.
+/// A group of lines that are alike.
 #[derive(Debug, Clone, Copy)]
-struct Kind {
-    /// Hash of the first of them.
+struct LineGroup {
+    /// A hash of the first line.
     exact: u64,
-    /// Whether all are equal to it.
+    /// True if all lines are equal to it.
     equal: bool,
-    /// Whether some were not counted one by one.
+    /// True if some were counted by samples.
     about: bool,
     first: u64,
     last: u64,
@@ -72,27 +75,27 @@ struct Kind {
 
 impl RepeatedLines {
     pub(super) fn new() -> Self {
-        let counts = Counts { likeness: Likeness::default(), table: Frequent::new(ROOM) };
-        Self { offset: 0, line: 0, inside: Inside::Nothing, counts }
+        let counts = LineGroups { likeness: LikenessHasher::default(), table: Frequent::new(ROOM) };
+        Self { offset: 0, line: 0, inside: SamplingState::Nothing, counts }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let used = match std::mem::replace(&mut self.inside, Inside::Nothing) {
-                Inside::Nothing => self.begin(rest),
-                Inside::Line(line) => self.go_on(line, rest),
-                Inside::Gap(length) => self.pass(length, rest),
+            let used = match std::mem::replace(&mut self.inside, SamplingState::Nothing) {
+                SamplingState::Nothing => self.begin(rest),
+                SamplingState::Line(line) => self.go_on(line, rest),
+                SamplingState::Gap(length) => self.pass(length, rest),
             };
             self.offset += used as u64;
             rest = &rest[used..];
         }
     }
 
-    /// The lines that are repeated, most frequent first, the line that has not ended included;
-    /// `lines` are all.
+    /// Returns the repeated lines, most frequent first, including the line that has not ended.
+    /// There are `lines` lines in all.
     pub(super) fn finish(&self, lines: u64) -> Vec<Repeated> {
-        let Inside::Line(line) = &self.inside else {
+        let SamplingState::Line(line) = &self.inside else {
             return self.counts.best(lines);
         };
         let mut counts = self.counts.clone();
@@ -100,16 +103,16 @@ impl RepeatedLines {
         counts.best(lines)
     }
 
-    /// At the start of a line; returns how many of `bytes` were used.
+    /// Continues at the start of a line. Returns how many of `bytes` were used.
     fn begin(&mut self, bytes: &[u8]) -> usize {
         let wait = wait(self.offset);
         if wait > 0 {
-            // The byte before the next sample may end a line.
-            self.inside = Inside::Gap(wait - 1);
+            // The byte before the next sample may be a newline.
+            self.inside = SamplingState::Gap(wait - 1);
             return 0;
         }
         let Some(end) = memchr::memchr(b'\n', bytes) else {
-            self.inside = Inside::Line(start(bytes).to_vec());
+            self.inside = SamplingState::Line(start(bytes).to_vec());
             return bytes.len();
         };
         self.counts.add(&bytes[..end], self.line + 1, self.offset);
@@ -123,10 +126,10 @@ impl RepeatedLines {
         line.extend_from_slice(start(&bytes[..end.unwrap_or(bytes.len())]));
         line.truncate(LINE_BYTES + 1);
         let Some(end) = end else {
-            self.inside = Inside::Line(line);
+            self.inside = SamplingState::Line(line);
             return bytes.len();
         };
-        // A line whose start is not held any more is not counted either.
+        // A line that is too long is not held whole, and not counted.
         self.counts.add(&line, self.line + 1, self.offset.saturating_sub(before));
         self.line += 1;
         end + 1
@@ -136,7 +139,7 @@ impl RepeatedLines {
         let gap = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
         self.line += memchr::memchr_iter(b'\n', &bytes[..gap]).count() as u64;
         let Some(end) = memchr::memchr(b'\n', &bytes[gap..]) else {
-            self.inside = Inside::Gap(length - gap as u64);
+            self.inside = SamplingState::Gap(length - gap as u64);
             return bytes.len();
         };
         self.line += 1;
@@ -144,18 +147,18 @@ impl RepeatedLines {
     }
 }
 
-/// Bytes from `offset` to where lines are looked at.
+/// Returns the bytes from `offset` to the next sample, or 0 in a sample.
 fn wait(offset: u64) -> u64 {
     let into = offset % STRIDE_BYTES;
     if offset < EXACT_BYTES || into < SAMPLE_BYTES { 0 } else { STRIDE_BYTES - into }
 }
 
-/// As much of a line as shows that it is too long.
+/// Returns the beginning of a line, up to the byte that makes it too long.
 fn start(line: &[u8]) -> &[u8] {
     &line[..line.len().min(LINE_BYTES + 1)]
 }
 
-impl Counts {
+impl LineGroups {
     /// Counts a whole line.
     fn add(&mut self, line: &[u8], number: u64, offset: u64) {
         let text = line.trim_ascii();
@@ -166,7 +169,7 @@ impl Counts {
         let sampled = offset >= EXACT_BYTES;
         let exact = exact(text);
         let at = offset + (line.len() - line.trim_ascii_start().len()) as u64;
-        let kind = || Kind {
+        let kind = || LineGroup {
             exact,
             equal: true,
             about: sampled,
@@ -193,9 +196,9 @@ impl Counts {
     }
 }
 
-impl Count<Kind> {
+impl Count<LineGroup> {
     fn repeated(&self) -> Repeated {
-        let Kind { equal, about, first, last, offset, length, .. } = self.value;
+        let LineGroup { equal, about, first, last, offset, length, .. } = self.value;
         let about = about || self.missed > 0;
         Repeated { count: self.times, about, equal, first, last, offset, length }
     }
@@ -213,7 +216,7 @@ mod tests {
         lines.finish(text.lines().count() as u64)
     }
 
-    /// Count, lines, and the text of the first one.
+    /// Returns count, first and last line, and the text of the first line of each group.
     fn told(text: &str) -> Vec<(u64, u64, u64, &str)> {
         let text_of = |repeated: &Repeated| {
             let start = usize::try_from(repeated.offset).unwrap();
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_with_where_they_stand() {
+    fn repeated_lines_have_positions() {
         let mut text = String::from("start of it\n");
         for n in 0..100 {
             text += "GET /health 200\r\n";
@@ -241,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rare_is_not_repeated() {
+    fn rare_lines_are_not_reported() {
         let word = |n: usize| char::from(b'a' + (n % 26) as u8).to_string().repeat(4 + n / 26);
         let many = (0..400).map(word).collect::<Vec<_>>().join("\n") + "\n";
         assert_eq!(told(&many), []);
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_none() {
+    fn a_long_line_is_not_counted() {
         let line = |length: usize| format!("{}\n", "x".repeat(length)).repeat(9);
         assert_eq!(told(&line(LINE_BYTES)).len(), 1);
         assert_eq!(told(&line(LINE_BYTES + 1)), []);

@@ -1,8 +1,8 @@
-//! The parts that an output shows itself to have: files of a diff, modules of a test run, headings.
+//! The sections of an output: files of a diff, modules of a test run, headings.
 //!
-//! A line is looked at when it begins with one of a few dozen fragments; [`kinds`] says whether it
-//! begins a section, and of which kind. The kinds are followed apart; of those that divide most of
-//! the output, the most telling one is reported.
+//! A line is a candidate if it begins with one of a few dozen fragments; [`kinds`] decides if it
+//! begins a section, and of which kind. Sections of each kind are recorded separately. Of the kinds
+//! that divide most of the output, the most telling one is reported.
 
 mod kinds;
 
@@ -13,38 +13,39 @@ use crate::materialize::open_line::OpenLine;
 use crate::model::Section;
 use crate::model::Sections;
 
-/// Bytes of a line that are looked at: no name is longer.
+/// Bytes of a line that are examined, and of the longest name.
 const LINE_BYTES: usize = 256;
-/// Sections of a kind that are kept from the beginning, and the largest of the others.
+/// The first sections of a kind that are kept.
 const FIRST: usize = 16;
+/// The largest of the other sections that are kept.
 const LARGEST: usize = 16;
-/// Lines of a section on average, at least: below, its heading says all there is.
+/// The fewest lines of a section on average: shorter ones are little more than their headings.
 const LINES: u64 = 3;
 
-/// Follows a stream.
+/// Finds the sections of a stream.
 #[derive(Debug, Clone)]
-pub(super) struct SectionLines {
+pub(super) struct SectionDetector {
     open: OpenLine<LINE_BYTES>,
-    /// Whether a blank line is before the open one, or nothing.
+    /// True if the open line follows a blank line or is the first.
     apart: bool,
-    found: [Kind; kinds::KINDS],
+    found: [SectionGroup; kinds::KINDS],
 }
 
 /// The sections of one kind.
 #[derive(Debug, Clone, Default)]
-struct Kind {
+struct SectionGroup {
     count: u64,
-    /// Line of the first.
+    /// The line of the first section.
     start: u64,
-    /// How many have one line.
+    /// Sections of one line.
     short: u64,
     first: Vec<Section>,
     largest: Vec<Section>,
-    /// The last one, whose end is not known.
+    /// The last section, whose end is not known.
     open: Option<Section>,
 }
 
-impl SectionLines {
+impl SectionDetector {
     pub(super) fn new() -> Self {
         Self { open: OpenLine::default(), apart: true, found: <_>::default() }
     }
@@ -60,7 +61,8 @@ impl SectionLines {
         self.open.push(&bytes[last + 1..]);
     }
 
-    /// The sections so far, the line that has not ended included; `lines` are all.
+    /// Returns the sections so far, including the line that has not ended. There are `lines` lines
+    /// in all.
     pub(super) fn finish(&self, lines: u64) -> Sections {
         if self.open.is_empty() {
             return best(&self.found, lines);
@@ -70,7 +72,7 @@ impl SectionLines {
         best(&ended.found, lines)
     }
 
-    /// The newline of the open line has come.
+    /// Ends the open line.
     fn end_open(&mut self) {
         let (found, apart) = (&mut self.found, &mut self.apart);
         self.open.end(|line, number, offset| {
@@ -79,7 +81,8 @@ impl SectionLines {
         });
     }
 
-    /// `bytes` begins and ends with a newline; the line before the first has been looked at.
+    /// Takes whole lines: `bytes` begins and ends with a newline, and the line that the first
+    /// newline ends has been examined.
     fn whole_lines(&mut self, bytes: &[u8]) {
         let before = self.apart;
         let mut counted = 1;
@@ -102,7 +105,7 @@ impl SectionLines {
     }
 }
 
-fn look(found: &mut [Kind], line: &[u8], number: u64, offset: u64, apart: bool) {
+fn look(found: &mut [SectionGroup], line: &[u8], number: u64, offset: u64, apart: bool) {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if let Some((kind, name)) = kinds::heading(line, apart, number == 1) {
         let length = u32::try_from(name.len()).unwrap_or(u32::MAX);
@@ -111,12 +114,12 @@ fn look(found: &mut [Kind], line: &[u8], number: u64, offset: u64, apart: bool) 
     }
 }
 
-/// Whether a blank line ends with `bytes`, of which it is not the first.
+/// Returns true if the last line in `bytes`, which is not their first, is blank.
 fn ends_blank(bytes: &[u8]) -> bool {
     bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n")
 }
 
-impl Kind {
+impl SectionGroup {
     fn begin(&mut self, section: Section) {
         if self.count == 0 {
             self.start = section.line;
@@ -135,13 +138,13 @@ impl Kind {
             return;
         }
         let size = |section: &Section| section.last - section.line;
-        // Before the smaller ones, behind those of its size: earlier ones stay.
+        // After sections of the same size, so that the earlier ones stay.
         let at = self.largest.partition_point(|kept| size(kept) >= size(&section));
         self.largest.insert(at, section);
         self.largest.truncate(LARGEST);
     }
 
-    /// Whether it divides most of the output, and into parts worth naming.
+    /// Returns true if these sections divide most of the output into parts worth naming.
     fn divides(&self, lines: u64) -> bool {
         let before = self.start.saturating_sub(1);
         self.count >= 2
@@ -162,9 +165,9 @@ impl Kind {
     }
 }
 
-fn best(kinds: &[Kind], lines: u64) -> Sections {
+fn best(kinds: &[SectionGroup], lines: u64) -> Sections {
     let mut ended = kinds.iter().map(|kind| kind.ended(lines));
-    ended.find(|kind| kind.divides(lines)).map(Kind::into_sections).unwrap_or_default()
+    ended.find(|kind| kind.divides(lines)).map(SectionGroup::into_sections).unwrap_or_default()
 }
 
 static FRAGMENTS: LazyLock<Fragments> = LazyLock::new(|| Fragments::new(&kinds::FRAGMENTS));

@@ -12,7 +12,7 @@ fn whole(bytes: &[u8]) -> Analysis {
     analyze(&bytes).unwrap()
 }
 
-/// The bytes cut after each of `cuts`, in turn.
+/// Returns the bytes in pieces of the lengths `cuts`, in turn.
 fn cut(bytes: &[u8], cuts: &[usize]) -> Analysis {
     let mut analyzer = Analyzer::new();
     let mut rest = bytes;
@@ -27,7 +27,7 @@ fn cut(bytes: &[u8], cuts: &[usize]) -> Analysis {
     unreachable!("the cuts are repeated until the bytes end")
 }
 
-/// Bits of output that mean something to some analyser, whole or in part.
+/// Fragments of output that some analyser reacts to, whole or in part.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         "{\"a\": 1, \"b\": [\"x\", null, 1.5e3]}",
@@ -111,7 +111,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_is_empty_text() {
+fn an_empty_output_is_text() {
     let found = whole(b"");
     assert_eq!((found.bytes, found.chars, found.lines, found.tokens), (0, 0, 0, 0));
     assert_eq!(

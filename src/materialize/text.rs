@@ -1,12 +1,12 @@
-//! Characters, and whether bytes are text.
+//! Characters, and detection of text.
 
 /// Longest UTF-8 sequence, in bytes.
 const LONGEST_SEQUENCE: usize = 4;
 
-/// Counts characters as `String::from_utf8_lossy` would: each maximal sequence that is not UTF-8
-/// is one.
+/// Counts characters as in `String::from_utf8_lossy`: each maximal sequence that is not UTF-8 is
+/// one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Chars {
+pub(super) struct CharCounter {
     count: u64,
     /// Bytes before those in `pending`.
     seen: u64,
@@ -16,7 +16,7 @@ pub(super) struct Chars {
     pending_length: usize,
 }
 
-impl Chars {
+impl CharCounter {
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while self.pending_length > 0 && !bytes.is_empty() {
             if self.complete(bytes[0]) {
@@ -30,12 +30,12 @@ impl Chars {
         }
     }
 
-    /// Characters so far; a sequence that lacks its end counts as one.
+    /// Returns the number of characters so far. A sequence without its end counts as one.
     pub(super) fn count(&self) -> u64 {
         self.count + u64::from(self.pending_length > 0)
     }
 
-    /// Takes `byte` into the pending sequence; says whether it belonged there.
+    /// Adds `byte` to the pending sequence. Returns false if it does not belong there.
     fn complete(&mut self, byte: u8) -> bool {
         self.pending[self.pending_length] = byte;
         let sequence = &self.pending[..=self.pending_length];
@@ -71,7 +71,7 @@ impl Chars {
         }
     }
 
-    /// `bytes` is one maximal sequence that is not UTF-8; the last of a block may yet become so.
+    /// Takes one maximal sequence that is not UTF-8. The last of a block may be completed later.
     fn push_invalid(&mut self, bytes: &[u8], last: bool) {
         match std::str::from_utf8(bytes) {
             Ok(_) => {}
@@ -95,7 +95,7 @@ impl Chars {
     }
 }
 
-/// Characters of `valid`, which is UTF-8.
+/// Returns the number of characters of `valid`, which is UTF-8.
 pub(super) fn count_valid(valid: &[u8]) -> u64 {
     let first_of_sequence = |byte: &&u8| **byte & 0xC0 != 0x80;
     let count =
@@ -103,15 +103,15 @@ pub(super) fn count_valid(valid: &[u8]) -> u64 {
     count as u64
 }
 
-/// What tells text from other bytes.
+/// Tells text from other bytes, and the encodings of text from each other.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Text {
-    chars: Chars,
+pub(super) struct EncodingDetector {
+    chars: CharCounter,
     has_nul: bool,
     has_high: bool,
 }
 
-impl Text {
+impl EncodingDetector {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.has_nul = self.has_nul || memchr::memchr(0, bytes).is_some();
         self.has_high = self.has_high || !bytes.is_ascii();
@@ -130,12 +130,12 @@ impl Text {
         !self.has_high
     }
 
-    /// Whether the bytes so far, taken as a whole, are not UTF-8.
+    /// Returns true if the bytes so far, as a whole, are not UTF-8.
     pub(super) fn is_broken(&self) -> bool {
         self.chars.first_invalid.is_some() || self.chars.pending_length > 0
     }
 
-    /// Offset of the first sequence that cannot be UTF-8 whatever follows.
+    /// Returns the offset of the first sequence that is not UTF-8, whatever follows.
     pub(super) fn first_invalid(&self) -> Option<u64> {
         self.chars.first_invalid
     }
@@ -161,7 +161,7 @@ mod tests {
         for bytes in cases {
             let expected = String::from_utf8_lossy(bytes).chars().count() as u64;
             for step in 1..=bytes.len().max(1) {
-                let mut text = Text::default();
+                let mut text = EncodingDetector::default();
                 bytes.chunks(step).for_each(|part| text.push(part));
                 assert_eq!(text.chars(), expected, "{bytes:?} by {step}");
                 assert_eq!(text.is_broken(), std::str::from_utf8(bytes).is_err(), "{bytes:?}");
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_first_invalid_sequence_is_where_it_begins() {
-        let mut text = Text::default();
+        let mut text = EncodingDetector::default();
         text.push(b"ab\xe2");
         assert_eq!(text.first_invalid(), None);
         text.push(b"\x82c\xff");

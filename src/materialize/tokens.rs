@@ -1,36 +1,39 @@
 //! An estimate of language-model tokens.
 //!
-//! The bytes are cut into runs of one class, as the pre-tokenizers of current vocabularies cut them:
-//! words (also where an upper-case letter follows a lower-case one), digits, punctuation, white
-//! space. A run costs what such runs cost on average; a run of letters that follows letters or
-//! digits directly costs more, which is what makes hexadecimal and base64 come out right.
+//! The bytes are split into runs of one class, as the pre-tokenizers of current vocabularies do:
+//! words (also split where an upper-case letter follows a lower-case one), digits, punctuation,
+//! white space. A run costs what such runs cost on average. A run of letters directly after letters
+//! or digits costs more, so that the estimate is right for hexadecimal and base64.
 //!
-//! The costs were fitted to `o200k_base` (`cl100k_base` differs by about 1 %) over some 1,000 pieces
-//! of 8 KB: logs, listings, JSON, Markdown, CSV, base64, hexadecimal, Russian, Chinese and German
-//! text, and code in Rust, Python, JavaScript and C. On 350 other files the error of a piece was 8 %
-//! (root mean square), and 337 files stayed within [`TOKEN_ERROR_PERCENT`]. The rest is text in
-//! languages that were not fitted (Hungarian: 21 % too few) and text that is not UTF-8 (up to twice
-//! too many). The vocabularies of other models differ more than that.
+//! The costs were fitted to `o200k_base` (`cl100k_base` differs by about 1 %) over some 1,000
+//! pieces of 8 KB: logs, listings, JSON, Markdown, CSV, base64, hexadecimal, Russian, Chinese and
+//! German text, and code in Rust, Python, JavaScript and C. On 350 other files the error of a piece
+//! was 8 % (root mean square), and 337 files stayed within [`TOKEN_ERROR_PERCENT`]. The rest is
+//! text in languages that were not fitted (Hungarian: 21 % too few) and text that is not UTF-8 (up
+//! to twice too many). The vocabularies of other models differ more than that.
 //!
-//! The first 1 MiB is looked at whole; after it the first 8 KiB of each 128 KiB, by absolute offset.
+//! The first 1 MiB is counted whole; after that only the first 8 KiB of each 128 KiB, by absolute
+//! offset.
 
-/// How far off the estimate may be, in percent, for 24 files in 25.
+/// The error of the estimate for 24 files in 25, at most, in percent.
 pub const TOKEN_ERROR_PERCENT: u32 = 15;
 
-/// Bytes that are looked at without gaps: at some 400 MB/s that takes 2.5 ms.
+/// Bytes that are counted without gaps: at some 400 MB/s that takes 2.5 ms.
 const EXACT_BYTES: u64 = 1 << 20;
-/// Of each stride after them, its first bytes are looked at: a sixteenth costs less than hashing.
+/// The distance between samples after that.
 const STRIDE_BYTES: u64 = 128 << 10;
+/// Bytes of a sample, at the start of each stride. A sixteenth of all bytes costs less than
+/// hashing.
 const SAMPLE_BYTES: u64 = 8 << 10;
-/// Runs of this length or more share a cost per byte.
+/// The length of a run from which on every byte costs the same.
 const LONG_RUN: usize = 24;
-/// The unit of costs.
+/// The cost of a token.
 const TOKEN: u64 = 1000;
 
-/// What a run is made of.
+/// The class of the bytes of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Class {
+enum CharClass {
     Lower,
     Upper,
     Digit,
@@ -50,23 +53,23 @@ enum Class {
     JoinedUpper,
 }
 
-const CLASSES: usize = Class::JoinedUpper as usize + 1;
+const CLASSES: usize = CharClass::JoinedUpper as usize + 1;
 
-/// Cost of a run, in thousandths of a token: `base` for up to `free` bytes, then `more` a byte, and
-/// from [`LONG_RUN`] on `long` a byte.
-struct Cost {
+/// The cost of a run, in thousandths of a token: `base` for up to `free` bytes, then `more` per
+/// byte, and from [`LONG_RUN`] on `long` per byte.
+struct RunCost {
     base: u64,
     free: usize,
     more: u64,
     long: u64,
 }
 
-const fn cost(base: u64, free: usize, more: u64, long: u64) -> Cost {
-    Cost { base, free, more, long }
+const fn cost(base: u64, free: usize, more: u64, long: u64) -> RunCost {
+    RunCost { base, free, more, long }
 }
 
-/// In the order of [`Class`].
-const COSTS: [Cost; CLASSES] = [
+/// The costs, in the order of [`CharClass`].
+const COSTS: [RunCost; CLASSES] = [
     cost(639, 6, 28, 130),
     cost(441, 2, 196, 400),
     cost(1161, 3, 387, 387),
@@ -81,34 +84,35 @@ const COSTS: [Cost; CLASSES] = [
     cost(959, 2, 26, 130),
     cost(2928, 1, 458, 600),
 ];
-/// A run of two spaces or more, unlike a single one, is a token.
+/// The cost of a run of two or more spaces, which unlike a single one is a token.
 const SPACES: u64 = 1011;
 
 /// The costs of runs shorter than [`LONG_RUN`], spelled out.
 static SHORT_RUNS: [[u32; LONG_RUN]; CLASSES] = short_runs();
-static CLASS_OF: [Class; 256] = class_of();
+static CLASS_OF: [CharClass; 256] = class_of();
 
-/// Counts, with the run that has not ended.
+/// Estimates the tokens of a stream.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tokens {
+pub(super) struct TokenCounter {
     seen: u64,
-    /// Of the first [`EXACT_BYTES`].
-    exact: Estimate,
-    /// Of the samples after them.
-    sampled: Estimate,
+    /// The first [`EXACT_BYTES`].
+    exact: CostEstimate,
+    /// The samples after them.
+    sampled: CostEstimate,
     sampled_bytes: u64,
 }
 
+/// The cost of the runs that have ended, and the run that has not.
 #[derive(Debug, Clone, Default)]
-struct Estimate {
+struct CostEstimate {
     cost: u64,
-    run: Option<(Class, usize)>,
+    run: Option<(CharClass, usize)>,
 }
 
-impl Tokens {
+impl TokenCounter {
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let (sampled, length) = stretch(self.seen);
+            let (sampled, length) = sampling(self.seen);
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(bytes.len());
             let (now, later) = bytes.split_at(length);
             if self.seen < EXACT_BYTES {
@@ -124,7 +128,7 @@ impl Tokens {
         }
     }
 
-    /// Tokens so far, to the nearest.
+    /// Returns the tokens so far, rounded.
     pub(super) fn count(&self) -> u64 {
         let mut cost = u128::from(self.exact.total());
         if self.sampled_bytes > 0 {
@@ -136,7 +140,7 @@ impl Tokens {
     }
 }
 
-impl Estimate {
+impl CostEstimate {
     fn push(&mut self, bytes: &[u8]) {
         let mut rest = bytes.iter().map(|byte| CLASS_OF[usize::from(*byte)]);
         let (mut class, mut length) = match (self.run, rest.next()) {
@@ -151,7 +155,7 @@ impl Estimate {
     }
 
     #[inline]
-    fn step(&mut self, class: Class, length: usize, next: Class) -> (Class, usize) {
+    fn step(&mut self, class: CharClass, length: usize, next: CharClass) -> (CharClass, usize) {
         if let Some(class) = continued(class, next) {
             return (class, length + 1);
         }
@@ -169,8 +173,9 @@ impl Estimate {
     }
 }
 
-/// Whether `offset` is looked at, and for how many bytes from there on that holds.
-fn stretch(offset: u64) -> (bool, u64) {
+/// Returns true if the byte at `offset` is counted, and the number of bytes from there on for which
+/// that is the answer.
+fn sampling(offset: u64) -> (bool, u64) {
     let Some(behind) = offset.checked_sub(EXACT_BYTES) else {
         return (true, EXACT_BYTES - offset);
     };
@@ -178,34 +183,41 @@ fn stretch(offset: u64) -> (bool, u64) {
     if into < SAMPLE_BYTES { (true, SAMPLE_BYTES - into) } else { (false, STRIDE_BYTES - into) }
 }
 
-/// The class of a run of `class` that `next` belongs to: a capital begins a word.
+/// Returns the class of a run of `class` that continues with `next`, or none if a new run begins. A
+/// capital letter may begin a word.
 #[inline]
-fn continued(class: Class, next: Class) -> Option<Class> {
+fn continued(class: CharClass, next: CharClass) -> Option<CharClass> {
     match (class, next) {
         _ if class == next => Some(class),
-        (Class::Upper, Class::Lower) => Some(Class::Lower),
-        (Class::JoinedUpper | Class::JoinedLower, Class::Lower) => Some(Class::JoinedLower),
-        (Class::JoinedUpper, Class::Upper) => Some(Class::JoinedUpper),
+        (CharClass::Upper, CharClass::Lower) => Some(CharClass::Lower),
+        (CharClass::JoinedUpper | CharClass::JoinedLower, CharClass::Lower) => {
+            Some(CharClass::JoinedLower)
+        }
+        (CharClass::JoinedUpper, CharClass::Upper) => Some(CharClass::JoinedUpper),
         _ => None,
     }
 }
 
-/// The class of a run that begins with `next` and follows one of `class`.
+/// Returns the class of a run that begins with `next` after a run of `class`.
 #[inline]
-fn joined(class: Class, next: Class) -> Class {
+fn joined(class: CharClass, next: CharClass) -> CharClass {
     let alphanumeric = matches!(
         class,
-        Class::Lower | Class::Upper | Class::Digit | Class::JoinedLower | Class::JoinedUpper
+        CharClass::Lower
+            | CharClass::Upper
+            | CharClass::Digit
+            | CharClass::JoinedLower
+            | CharClass::JoinedUpper
     );
     match next {
-        Class::Lower if alphanumeric => Class::JoinedLower,
-        Class::Upper if alphanumeric => Class::JoinedUpper,
+        CharClass::Lower if alphanumeric => CharClass::JoinedLower,
+        CharClass::Upper if alphanumeric => CharClass::JoinedUpper,
         _ => next,
     }
 }
 
 #[inline]
-fn run_cost(class: Class, length: usize) -> u64 {
+fn run_cost(class: CharClass, length: usize) -> u64 {
     match SHORT_RUNS[class as usize].get(length) {
         Some(cost) => u64::from(*cost),
         None => long_cost(class, length),
@@ -213,7 +225,7 @@ fn run_cost(class: Class, length: usize) -> u64 {
 }
 
 #[cold]
-fn long_cost(class: Class, length: usize) -> u64 {
+fn long_cost(class: CharClass, length: usize) -> u64 {
     let short = SHORT_RUNS[class as usize][LONG_RUN - 1];
     u64::from(short) + COSTS[class as usize].long * (length - LONG_RUN + 1) as u64
 }
@@ -225,12 +237,12 @@ const fn short_runs() -> [[u32; LONG_RUN]; CLASSES] {
     while class < CLASSES {
         let mut length = 1;
         while length < LONG_RUN {
-            let Cost { base, free, more, .. } = COSTS[class];
+            let RunCost { base, free, more, .. } = COSTS[class];
             table[class][length] = (base + more * length.saturating_sub(free) as u64) as u32;
-            if class == Class::Digit as usize {
+            if class == CharClass::Digit as usize {
                 table[class][length] = (base * length.div_ceil(3) as u64) as u32;
             }
-            if class == Class::Space as usize && length > 1 {
+            if class == CharClass::Space as usize && length > 1 {
                 table[class][length] = SPACES as u32;
             }
             length += 1;
@@ -241,22 +253,22 @@ const fn short_runs() -> [[u32; LONG_RUN]; CLASSES] {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a byte is below 256")]
-const fn class_of() -> [Class; 256] {
-    let mut table = [Class::Control; 256];
+const fn class_of() -> [CharClass; 256] {
+    let mut table = [CharClass::Control; 256];
     let mut byte = 0;
     while byte < 256 {
         table[byte] = match byte as u8 {
-            b'a'..=b'z' => Class::Lower,
-            b'A'..=b'Z' => Class::Upper,
-            b'0'..=b'9' => Class::Digit,
-            b' ' => Class::Space,
-            b'\n' | b'\r' | b'\t' => Class::Break,
-            b'!'..=b'~' => Class::Punctuation,
-            0x80..=0xBF => Class::Continuation,
-            0xC0..=0xDF => Class::Two,
-            0xE0..=0xEF => Class::Three,
-            0xF0..=0xFF => Class::Four,
-            _ => Class::Control,
+            b'a'..=b'z' => CharClass::Lower,
+            b'A'..=b'Z' => CharClass::Upper,
+            b'0'..=b'9' => CharClass::Digit,
+            b' ' => CharClass::Space,
+            b'\n' | b'\r' | b'\t' => CharClass::Break,
+            b'!'..=b'~' => CharClass::Punctuation,
+            0x80..=0xBF => CharClass::Continuation,
+            0xC0..=0xDF => CharClass::Two,
+            0xE0..=0xEF => CharClass::Three,
+            0xF0..=0xFF => CharClass::Four,
+            _ => CharClass::Control,
         };
         byte += 1;
     }
@@ -268,12 +280,12 @@ mod tests {
     use super::*;
 
     fn count(bytes: &[u8]) -> u64 {
-        let mut tokens = Tokens::default();
+        let mut tokens = TokenCounter::default();
         tokens.push(bytes);
         tokens.count()
     }
 
-    /// Each text with what `o200k_base` makes of it.
+    /// Compares estimates with the counts of `o200k_base`.
     #[test]
     fn estimates_are_near() {
         let line = "2026-11-21T10:00:00.123Z INFO [worker-3] c.e.service.OrderService - processed request id=9f3a1c77 in 12 ms status=200\n";
@@ -299,7 +311,7 @@ mod tests {
     #[test]
     fn cuts_do_not_matter_behind_the_exact_part() {
         let bytes = "word Word 123 \u{e9} ...\n".repeat(100_000);
-        let mut tokens = Tokens::default();
+        let mut tokens = TokenCounter::default();
         bytes.as_bytes().chunks(4093).for_each(|part| tokens.push(part));
         assert_eq!(tokens.count(), count(bytes.as_bytes()));
     }

@@ -20,13 +20,13 @@ use crate::message::layout::MessageMember;
 use crate::message::offload::comparing::ComparingWriter;
 use crate::message::span::Span;
 use crate::message::span::SpanReader;
+use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Content;
 use crate::model::Folder;
 use crate::model::Limits;
+use crate::model::Provenance;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
 use crate::model::is_scratch;
 use crate::store::ArtifactWriter;
 use crate::store::Dir;
@@ -229,9 +229,10 @@ impl<'a> MessageOutput<'a> {
         tool: Option<String>,
         context: &AppendContext<'_>,
     ) -> Result<RelPath, MessageError> {
-        let said = Said { call: Some(call.to_owned()), tool, ..Said::default() };
+        let provenance = Provenance { call: Some(call.to_owned()), tool, ..Provenance::default() };
         let folder = Folder::Tool;
-        let mut writer = ArtifactWriter::create_for_call(context.conversation, folder, name, said)?;
+        let mut writer =
+            ArtifactWriter::create_for_call(context.conversation, folder, name, provenance)?;
         context.host.store(&mut self.reader()?, &mut writer)?;
         writer.flush()?;
         let record = writer.seal()?;
@@ -262,5 +263,5 @@ fn may_go(path: &RelPath, context: &AppendContext<'_>) -> bool {
     let recovered = conversation.recover(path).ok().flatten();
     let record = recovered.or_else(|| conversation.record(path).ok().flatten());
     let is_empty = || conversation.dir().stat_at(path).is_ok_and(|stat| stat.size == 0);
-    record.map_or_else(is_empty, |record| matches!(record.state, State::Incomplete(_)))
+    record.map_or_else(is_empty, |record| matches!(record.state, ArtifactState::Incomplete(_)))
 }

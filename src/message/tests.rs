@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::model::Component;
 use crate::model::Folder;
-use crate::model::Said;
+use crate::model::Provenance;
 use crate::store::Artifact;
 use crate::store::ArtifactWriter;
 use crate::store::Store;
@@ -196,7 +196,7 @@ fn a_long_output_becomes_the_artifact_of_its_call() {
     assert_eq!(fixture.output("call_1.txt"), output);
     let path = RelPath::new("artifacts/tool/call_1.txt").unwrap();
     let record = fixture.conversation.record(&path).unwrap().unwrap();
-    assert_eq!((record.said.call.as_deref(), record.said.tool), (Some("call_1"), None));
+    assert_eq!((record.provenance.call.as_deref(), record.provenance.tool), (Some("call_1"), None));
     assert!(record.analysis.is_some());
 }
 
@@ -227,7 +227,8 @@ fn an_output_that_is_an_artifact_already_is_not_stored_twice() {
     let output = "{\"a\": \"0123456789\"}\n".repeat(20);
     let name = Component::new("call_1.log").unwrap();
     let of = &fixture.conversation;
-    let mut writer = ArtifactWriter::create(of, Folder::Tool, &name, Said::default()).unwrap();
+    let mut writer =
+        ArtifactWriter::create(of, Folder::Tool, &name, Provenance::default()).unwrap();
     writer.write_all(output.as_bytes()).unwrap();
     writer.seal().unwrap();
     for _ in 0..2 {
@@ -257,9 +258,10 @@ fn an_artifact_is_never_replaced_by_a_message() {
 fn half_an_artifact_gives_way_to_the_whole() {
     let fixture = Fixture::new();
     let output = "0123456789".repeat(100);
-    let said = Said { call: Some("call_1".to_owned()), ..Said::default() };
+    let provenance = Provenance { call: Some("call_1".to_owned()), ..Provenance::default() };
     let of = &fixture.conversation;
-    let mut writer = ArtifactWriter::create_for_call(of, Folder::Tool, "call_1", said).unwrap();
+    let mut writer =
+        ArtifactWriter::create_for_call(of, Folder::Tool, "call_1", provenance).unwrap();
     writer.write_all(&output.as_bytes()[..500]).unwrap();
     drop(writer);
     fixture.append(&result("call_1", &output));

@@ -1,116 +1,116 @@
-//! What one pass over an output finds.
+//! The facts that one pass over an output finds.
 
 use serde::Deserialize;
 use serde::Serialize;
 
-/// The facts about a stretch of bytes, as `materialize::Analyzer` finds them.
+/// The facts about some bytes, as found by `materialize::Analyzer`.
 ///
-/// Everything here can be derived again from the bytes; it is kept in the manifest so that it need
-/// not be.
+/// All of it can be derived from the bytes again. The manifest keeps it to save that work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Analysis {
-    /// Bytes seen. All other fields speak of exactly these.
+    /// Bytes seen. All other fields describe exactly these.
     pub bytes: u64,
-    /// Unicode scalar values; each byte sequence that is not UTF-8 counts once, as
-    /// `String::from_utf8_lossy` replaces it.
+    /// Unicode scalar values. Each sequence that is not UTF-8 counts as one, as in
+    /// `String::from_utf8_lossy`.
     pub chars: u64,
-    /// Lines as a reader counts them: newlines, plus one where the last line has none.
+    /// Lines: the newlines, plus one if the last line has none.
     pub lines: u64,
-    /// Characters of the longest line, its newline not counted.
+    /// Characters of the longest line, without its newline.
     pub longest_line: u64,
-    /// How the bytes can be read as text.
+    /// The encoding of the bytes.
     pub encoding: Encoding,
     /// Estimated language-model tokens; see `materialize::tokens` for the method and its error.
     pub tokens: u64,
-    /// Whether the bytes are JSON, and its shape.
+    /// The kind of JSON that the bytes are, and its shape.
     pub json: Json,
     /// The lines that look like errors.
     pub errors: Errors,
     /// BLAKE3 of the bytes, in lower-case hexadecimal.
     pub digest: String,
-    /// MIME type by content, such as `text/plain`, `application/json` or `image/png`.
+    /// MIME type by content: `text/plain`, `application/json`, `image/png` and others.
     pub mime: String,
-    /// The lines that occur again and again, most frequent first: at most 8.
+    /// The lines that are repeated often, most frequent first; at most 8.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeated: Vec<Repeated>,
-    /// The parts that the output shows itself to have.
+    /// The sections of the output.
     #[serde(default, skip_serializing_if = "Sections::is_empty")]
     pub sections: Sections,
-    /// Bytes of the text, of the log of a terminal: `bytes` and `digest` speak of what is stored,
-    /// and everything else of the text, which has no escape sequences.
+    /// Bytes of the text without escape sequences, if this is the log of a terminal. Then `bytes`
+    /// and `digest` describe what is stored, and all other fields describe the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<u64>,
-    /// [`Analysis::VERSION`] when this was found; 0 before there were versions.
+    /// The [`Analysis::VERSION`] that found this; 0 in records without a version.
     #[serde(default)]
     pub version: u32,
 }
 
 impl Analysis {
-    /// Raised when an analysis finds something new or otherwise: what another version found is
-    /// valid, but not what this one would find.
+    /// The version of the analysis, raised whenever its result changes. The result of another
+    /// version is valid, but may differ from what this one would find.
     pub const VERSION: u32 = 1;
 
-    /// The same of the text alone, as views see it.
+    /// Returns the analysis of the text alone, which is what views show.
     #[must_use]
     pub fn of_text(&self) -> Self {
         Self { bytes: self.plain.unwrap_or(self.bytes), ..self.clone() }
     }
 
-    /// Whether the text is less than what is stored.
+    /// Returns true if the text is shorter than what is stored.
     pub fn has_escapes(&self) -> bool {
         self.plain.is_some_and(|plain| plain != self.bytes)
     }
 
-    /// Whether the bytes are not text: views name such an artifact and never print it.
+    /// Returns true if the bytes are not text. Views describe such an artifact but never print it.
     pub fn is_binary(&self) -> bool {
         self.encoding == Encoding::Binary
     }
 }
 
-/// How bytes can be read as text.
+/// The encoding of bytes as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Encoding {
-    /// Every byte is below 0x80. Also what an empty output is.
+    /// Every byte is below 0x80. Also that of an empty output.
     Ascii,
     /// Valid UTF-8.
     Utf8,
-    /// Text with some bytes that are not UTF-8; views show those as U+FFFD.
+    /// Text in which some bytes are not UTF-8. Views show those as U+FFFD.
     Broken,
     /// Not text: it holds NUL bytes, or begins like a known binary format.
     Binary,
 }
 
-/// Whether bytes are JSON.
+/// The kind of JSON that bytes are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Json {
-    /// Nothing that looks like JSON.
+    /// No JSON.
     No,
-    /// One JSON value, with white space around it at most.
+    /// One JSON value, with optional white space around it.
     Document {
-        /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of {...}]}`.
+        /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of
+        /// {...}]}`.
         shape: String,
-        /// A path to something in it, in jq's syntax: `.items[0]`.
+        /// A path to a value in it, in jq's syntax: `.items[0]`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         example: Option<String>,
-        /// Lines that it has when it is indented; 0 in records that did not count them.
+        /// Lines of the indented value; 0 in records that did not count them.
         #[serde(default)]
         pretty_lines: u64,
     },
-    /// Two or more JSON values, one a line.
+    /// Two or more JSON values, one per line.
     Lines {
-        /// How many values.
+        /// The number of values.
         documents: u64,
-        /// The structure of the values, merged.
+        /// The merged structure of the values.
         shape: String,
-        /// Lines that they have when they are indented; 0 in records that did not count them.
+        /// Lines of the indented values; 0 in records that did not count them.
         #[serde(default)]
         pretty_lines: u64,
     },
-    /// Begins with `{` or `[`, and stops being JSON further on.
+    /// Begins as JSON, with `{` or `[`, but does not continue as JSON.
     Broken {
-        /// Byte offset of the first byte that cannot be JSON; the length, where the end is missing.
+        /// Byte offset of the first byte that cannot be JSON; the length, if the end is missing.
         offset: u64,
         /// The line of that byte, from 1.
         line: u64,
@@ -120,16 +120,16 @@ pub enum Json {
 /// The lines of an output that look like errors.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Errors {
-    /// How many lines look like errors, in the whole output.
+    /// The number of lines in the whole output that look like errors.
     pub count: u64,
-    /// The best of them, most telling first: at most 16.
+    /// The most telling of them, best first; at most 16.
     pub shown: Vec<ErrorLine>,
-    /// The words to search for that occur in this output, as regular expressions, best first:
-    /// `Error`, `Exception`, `panicked`. At most 6.
+    /// Search terms that occur in this output, such as `Error`, `Exception` and `panicked`, as
+    /// regular expressions, best first; at most 6.
     pub words: Vec<String>,
 }
 
-/// Where one error line stands.
+/// The position of an error line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorLine {
     /// Line number, from 1.
@@ -140,43 +140,43 @@ pub struct ErrorLine {
     pub length: u32,
 }
 
-/// Lines that are equal, or differ in numbers alone.
+/// A group of lines that are equal or differ only in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeated {
-    /// How many.
+    /// The number of lines.
     pub count: u64,
-    /// Whether that is an estimate: of a large output not every line is looked at.
+    /// True if `count` is an estimate: only samples of a large output are examined.
     pub about: bool,
-    /// Whether all are equal, white space at their ends apart; else they differ in numbers.
+    /// True if all are equal, apart from white space at their ends; else they differ in numbers.
     pub equal: bool,
     /// Line number of the first one seen, from 1.
     pub first: u64,
     /// Line number of the last one seen.
     pub last: u64,
-    /// Byte offset of the text of the first.
+    /// Byte offset of the text of the first one.
     pub offset: u64,
     /// Bytes of that text, without white space at its ends; at most 1,024.
     pub length: u32,
 }
 
-/// Parts of an output that begin with a line that names them: the files of a diff, the modules of
-/// a test run, the headings of a document.
+/// The parts of an output that each begin with a line that names them: the files of a diff, the
+/// modules of a test run, the sections of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sections {
-    /// How many there are.
+    /// The number of sections.
     pub count: u64,
-    /// The first 16, then the 16 largest of the others; each in the order of the output.
+    /// The first 16, then the 16 largest of the others, each in the order of the output.
     pub shown: Vec<Section>,
 }
 
 impl Sections {
-    /// Whether the output shows no parts.
+    /// Returns true if the output has no sections.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
 
-/// One part: it goes on to where the next one begins.
+/// A section of an output. It ends where the next one begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
     /// Its first line, from 1.

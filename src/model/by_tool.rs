@@ -2,15 +2,16 @@
 
 use crate::model::Limits;
 
-/// Which limits hold for the output of a tool.
+/// The limits for the output of each tool.
 ///
-/// The answer is the same each time it is asked: a view's bytes depend on it.
+/// The answer never changes: the bytes of a view depend on it.
 pub trait LimitsByTool: Send + Sync + std::fmt::Debug {
-    /// The limits of the tool that `Said::tool_name` names; of any other, where that is unknown.
+    /// Returns the limits of `tool`, a name by `Provenance::tool_name`. If it is not known, returns
+    /// the limits of tools without their own.
     fn limits(&self, tool: Option<&str>) -> Limits;
 }
 
-/// The same for every tool.
+/// One set of limits for every tool.
 impl LimitsByTool for Limits {
     fn limits(&self, _: Option<&str>) -> Limits {
         self.clone()

@@ -1,4 +1,4 @@
-//! What a view may ask of an artifact.
+//! The interface between a view and the artifact that it shows.
 
 use std::io;
 
@@ -10,21 +10,21 @@ use crate::model::Record;
 
 /// Bytes that can be read at any offset: an artifact on disk, or a slice in a test.
 ///
-/// An implementation stands for one moment: `len` does not change, and neither do the bytes below
-/// it, as far as the implementation can know.
+/// An implementation is a snapshot: `len` does not change, and neither do the bytes below it, as
+/// far as the implementation can know.
 pub trait Content: Send + Sync {
-    /// Bytes in all.
+    /// Returns the number of bytes.
     fn len(&self) -> u64;
 
-    /// Whether there is nothing.
+    /// Returns true if there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Fills `buffer` from `offset` on. Fewer bytes than asked come back only at the end.
+    /// Reads into `buffer` from `offset` on. Returns fewer bytes than requested only at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Up to `length` bytes from `offset` on, in a buffer of their own.
+    /// Returns up to `length` bytes from `offset` on.
     fn bytes(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let left = self.len().saturating_sub(offset);
         let mut buffer = vec![0; length.min(usize::try_from(left).unwrap_or(usize::MAX))];
@@ -67,9 +67,10 @@ impl Content for [u8] {
     }
 }
 
-/// As [`Content::read_at`] of a content of `length` bytes that is made in pieces: `copy` puts into a
-/// buffer what it has from an offset on, at least a byte, or none where the content has been cut
-/// meanwhile.
+/// Implements [`Content::read_at`] for content of `length` bytes that is produced in pieces.
+///
+/// `copy` copies into a buffer what it has from an offset on: at least one byte, or none if the
+/// content has become shorter.
 pub fn read_pieces(
     length: u64,
     offset: u64,
@@ -86,42 +87,43 @@ pub fn read_pieces(
     Ok(done)
 }
 
-/// All that a view is made from.
+/// Everything that a view is made from.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     /// The bytes.
     pub content: &'a dyn Content,
-    /// What was found in them; speaks of all of `content`, or, where there was no time to read it
-    /// all, of its first `analysis.bytes` bytes.
+    /// The analysis of `content`, or of its first `analysis.bytes` bytes if there was no time to
+    /// read all of it.
     pub analysis: &'a Analysis,
-    /// What is known beside the bytes.
+    /// The record of the artifact in the manifest.
     pub record: &'a Record,
-    /// How the reader names this artifact.
+    /// The names of the artifact for its reader.
     pub place: &'a Place,
-    /// What fits into a conversation.
+    /// The limits for its stand-ins.
     pub limits: &'a Limits,
-    /// What masks in `content` can be called; nothing, where secrets are shown.
+    /// The names that masks in `content` can have; empty if secrets are shown.
     pub redacts: &'a [String],
-    /// Where jq filters run.
+    /// The runner of jq filters.
     pub filters: &'a dyn Filters,
 }
 
-/// Bytes of a view that are kept for the line which says that secrets are redacted.
+/// Bytes of a view that are reserved for the notice that secrets are redacted.
 pub const REDACTION_BYTES: usize = 256;
 
 impl Subject<'_> {
-    /// Bytes that are stored: of the log of a terminal, more than `content` has.
+    /// Returns the number of bytes that are stored, which for the log of a terminal is more than
+    /// `content` has.
     pub fn size(&self) -> u64 {
         if self.analysis.plain.is_some() { self.record.size } else { self.content.len() }
     }
 
-    /// Bytes of a view, its notices included but for the one on redaction.
+    /// Returns the most bytes of a view, with all its notices but the one on redaction.
     pub fn view_bytes(&self) -> usize {
         view_bytes(!self.redacts.is_empty())
     }
 }
 
-/// As [`Subject::view_bytes`], where secrets are masked or not.
+/// Returns what [`Subject::view_bytes`] does, given whether secrets are masked.
 pub fn view_bytes(masked: bool) -> usize {
     Limits::VIEW_BYTES - if masked { REDACTION_BYTES } else { 0 }
 }

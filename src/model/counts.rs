@@ -1,4 +1,4 @@
-//! What was stored, what was handed out, and so what was saved.
+//! Counts of what was stored and what was handed out, and so of what was saved.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -6,10 +6,10 @@ use std::ops::AddAssign;
 use serde::Deserialize;
 use serde::Serialize;
 
-/// How often something happened, and how much it was.
+/// A number of events and their total size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// How often.
+    /// Events.
     pub times: u64,
     /// Bytes.
     pub bytes: u64,
@@ -17,57 +17,56 @@ pub struct Amount {
     pub tokens: u64,
 }
 
-/// What was counted; everything only grows.
+/// Counts of events; each only grows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
-    /// Outputs, and what was added to one later.
+    /// Outputs, and later additions to one.
     #[serde(skip_serializing_if = "is_nothing")]
     pub stored: Amount,
-    /// Stand-ins: what was given to a model in place of an output, or the output itself where that is
-    /// short.
+    /// Stand-ins that were given to a model, or the output itself if that is short.
     #[serde(skip_serializing_if = "is_nothing")]
     pub handed: Amount,
-    /// What was read through the other views.
+    /// Reads of all other views.
     #[serde(skip_serializing_if = "is_nothing")]
     pub read: Amount,
     /// Outputs that a rule removed.
     #[serde(skip_serializing_if = "is_nothing")]
     pub expired: Amount,
-    /// Outputs that somebody removed.
+    /// Outputs that a person or program removed.
     #[serde(skip_serializing_if = "is_nothing")]
     pub deleted: Amount,
-    /// How often each kind of view was read.
+    /// Reads of each kind of view.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub views: BTreeMap<String, u64>,
 }
 
-/// What happened on a day with the outputs of a tool.
+/// The counts of one day for the outputs of one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct DailyCounts {
     /// The day, UTC: `2026-01-13`.
     pub day: String,
-    /// The tool, with its server; empty, where nobody said.
+    /// The tool, with its server; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool: String,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
     pub counts: Counts,
 }
 
-/// What was counted, summed up.
+/// Sums of counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// All of it.
+    /// The sum of all counts.
     pub total: Counts,
-    /// By tool; `""` is that of outputs whose tool nobody said.
+    /// By tool; `""` stands for outputs whose tool is not known.
     pub by_tool: BTreeMap<String, Counts>,
     /// By day.
     pub by_day: BTreeMap<String, Counts>,
 }
 
 impl Sums {
-    /// Takes in other sums.
+    /// Adds other sums.
     pub fn merge(&mut self, other: &Self) {
         self.total += &other.total;
         for (mine, others) in
@@ -79,9 +78,9 @@ impl Sums {
         }
     }
 
-    /// Takes in what was counted.
-    pub fn add(&mut self, counted: &[Counted]) {
-        for Counted { day, tool, counts } in counted {
+    /// Adds daily counts.
+    pub fn add(&mut self, counted: &[DailyCounts]) {
+        for DailyCounts { day, tool, counts } in counted {
             self.total += counts;
             *self.by_tool.entry(tool.clone()).or_default() += counts;
             *self.by_day.entry(day.clone()).or_default() += counts;
@@ -90,20 +89,20 @@ impl Sums {
 }
 
 impl Amount {
-    /// Of something that happened once.
+    /// Returns the amount of one event.
     pub fn once(bytes: u64, tokens: u64) -> Self {
         Self { times: 1, bytes, tokens }
     }
 }
 
 impl Counts {
-    /// Bytes that the model was spared: those stored, without those it was given. Negative where it
-    /// was given more, as by reading the same part twice.
+    /// Returns the bytes that the model was spared: those stored, less those it was given. Negative
+    /// if it was given more, for example by reading the same part twice.
     pub fn saved_bytes(&self) -> i64 {
         saved(self.stored.bytes, self.handed.bytes, self.read.bytes)
     }
 
-    /// As [`Counts::saved_bytes`], in tokens.
+    /// Returns what [`Counts::saved_bytes`] does, in tokens.
     pub fn saved_tokens(&self) -> i64 {
         saved(self.stored.tokens, self.handed.tokens, self.read.tokens)
     }
@@ -144,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_may_be_negative() {
+    fn saved_amounts_may_be_negative() {
         let mut counts = Counts { stored: Amount::once(100, 30), ..Counts::default() };
         counts += &Counts { handed: Amount::once(20, 6), ..Counts::default() };
         assert_eq!((counts.saved_bytes(), counts.saved_tokens()), (80, 24));
@@ -156,13 +155,16 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_happen_is_not_written() {
-        let mut counted =
-            Counted { day: "2026-01-13".into(), tool: String::new(), counts: Counts::default() };
+    fn zero_counts_are_not_written() {
+        let mut counted = DailyCounts {
+            day: "2026-01-13".into(),
+            tool: String::new(),
+            counts: Counts::default(),
+        };
         assert_eq!(serde_json::to_string(&counted).unwrap(), "{\"day\":\"2026-01-13\"}");
         counted.counts.views.insert("tail".into(), 2);
         counted.counts.expired = Amount::once(1, 1);
         let text = serde_json::to_string(&counted).unwrap();
-        assert_eq!(serde_json::from_str::<Counted>(&text).unwrap(), counted);
+        assert_eq!(serde_json::from_str::<DailyCounts>(&text).unwrap(), counted);
     }
 }

@@ -1,49 +1,49 @@
-//! Where jq filters run.
+//! The interface to the processes that run jq filters.
 
 use std::io;
 use std::io::Write;
 
-/// Writes what a filter is to read, until all is written, writing fails because nobody reads on, or
-/// its second argument says to stop.
+/// Writes the input of a filter. Ends when all is written, when writing fails because the filter
+/// has stopped reading, or when its second argument returns true.
 pub type Feed<'a> = dyn Fn(&mut dyn Write, &dyn Fn() -> bool) -> io::Result<()> + Sync + 'a;
 
-/// Runs filters where they harm nobody.
+/// A runner of filters that contains their faults.
 ///
-/// jq is a language in which a line can run for ever, want all memory, or recurse until the stack
-/// ends, and the last of these ends the process that it happens in. So whoever implements this runs
-/// the filter in a process of its own, with limits.
+/// One line of jq can run for ever, use up all memory, or recurse until the stack overflows, and
+/// the last of these ends its process. So an implementation runs a filter in a process of its own,
+/// with limits.
 pub trait Filters: Send + Sync {
-    /// Starts one: gives it what `feed` writes, hands what it answers on to `take`, and ends it when
-    /// `take` has enough or `expired` says so. Errors are those of `feed` and `take`, and of
-    /// starting it.
+    /// Runs one filter: passes it what `feed` writes, and its output to `take`. Ends it when `take`
+    /// returns false or `expired` returns true. Returns the errors of `feed` and `take`, and of
+    /// starting the process.
     fn run(
         &self,
         feed: &Feed<'_>,
         expired: &dyn Fn() -> bool,
         take: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
-    ) -> io::Result<Ended>;
+    ) -> io::Result<FilterOutcome>;
 }
 
-/// How a filter ended.
+/// The end of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// By itself, at the end of its input or before.
+pub enum FilterOutcome {
+    /// It ended by itself, at the end of its input or before.
     Done,
-    /// Its answers were enough.
+    /// It was ended because its output so far was enough.
     Enough,
     /// Its time was up.
     OutOfTime,
-    /// It wanted more memory than it may have.
+    /// It exceeded its memory limit.
     OutOfMemory,
-    /// It recursed deeper than the stack has room for.
+    /// It recursed until its stack overflowed.
     TooDeep,
-    /// In another way, which the text describes.
+    /// It failed otherwise; the text says how.
     Failed(String),
-    /// It never began: there is nowhere to run it.
+    /// It was not started: no runner is available.
     Unavailable,
 }
 
-/// For texts that run no filter.
+/// A runner for subjects that run no filter.
 #[derive(Debug, Clone, Copy)]
 pub struct NoFilters;
 
@@ -53,7 +53,7 @@ impl Filters for NoFilters {
         _: &Feed<'_>,
         _: &dyn Fn() -> bool,
         _: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
-    ) -> io::Result<Ended> {
-        Ok(Ended::Unavailable)
+    ) -> io::Result<FilterOutcome> {
+        Ok(FilterOutcome::Unavailable)
     }
 }

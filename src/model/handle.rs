@@ -1,34 +1,34 @@
-//! The names by which a model asks for an artifact again.
+//! Handles, by which a model asks for an artifact again.
 
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
 
-/// Where the artifacts of a conversation stand, for names that do not say.
+/// The directories of artifacts, for names without a directory.
 const FOLDERS: [&str; 2] = ["artifacts/tool", "artifacts/terminal"];
 /// The extensions that a bare call id may stand for.
 const EXTENSIONS: [&str; 3] = ["", ".json", ".txt"];
 const SCHEME: &str = "ctx://";
 
-/// The handle of an artifact (`formats.md`, section 3): a relative path.
+/// Returns the handle of an artifact (`formats.md`, section 3), a relative path.
 ///
-/// `<conversation>/<call id>` where ctxfs made up the id of the call, a UUID;
-/// `<conversation>/<file name>` of another output of a tool; `<conversation>/<path>` of any other
-/// file. [`readings`] finds each of them again.
+/// It is `<conversation>/<call id>` if ctxfs made up the id of the call, a UUID;
+/// `<conversation>/<file name>` for any other output of a tool; `<conversation>/<path>` for any
+/// other file. [`readings`] resolves each of them.
 pub fn handle(record: &Record, conversation: &str, path: &str) -> String {
     let name = path.strip_prefix("artifacts/tool/").filter(|name| !name.contains('/'));
     let name = name.unwrap_or(path);
     let stem = name.rsplit_once('.').map(|(stem, _)| stem);
-    let call = record.said.call.as_deref();
+    let call = record.provenance.call.as_deref();
     let made_up = stem.filter(|stem| call == Some(*stem) && uuid::Uuid::try_parse(stem).is_ok());
     format!("{conversation}/{}", made_up.unwrap_or(name))
 }
 
-/// The files that `text` may mean, the most literal first: a handle, a reference such as
-/// `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like one.
+/// Returns the files that `text` may mean, the most literal first. It is a handle, a reference such
+/// as `ctx://c7/artifacts/tool/9f3k.txt`, or an absolute path that ends like one.
 ///
-/// Each is checked by component, so none of them leaves its conversation. Whether one exists is for
-/// the caller to find out.
+/// Every component is checked, so none of the paths leaves its conversation. The caller finds out
+/// which of them exist.
 pub fn readings(text: &str) -> Vec<(Component, RelPath)> {
     if text.starts_with('/') {
         return text.match_indices("/artifacts/").filter_map(|(at, _)| split(text, at)).collect();
@@ -45,7 +45,7 @@ pub fn readings(text: &str) -> Vec<(Component, RelPath)> {
     paths.map(|path| (conversation.clone(), path)).collect()
 }
 
-/// A path that is cut before `/artifacts/`, which stands at `at`.
+/// Splits a path into conversation and file at `at`, where `/artifacts/` begins.
 fn split(text: &str, at: usize) -> Option<(Component, RelPath)> {
     let conversation = text[..at].rsplit('/').next()?;
     Some((Component::new(conversation).ok()?, RelPath::new(&text[at + 1..]).ok()?))
@@ -54,7 +54,7 @@ fn split(text: &str, at: usize) -> Option<(Component, RelPath)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Said;
+    use crate::model::Provenance;
 
     const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
@@ -63,8 +63,8 @@ mod tests {
     }
 
     fn handle_of(call: Option<&str>, conversation: &str, path: &str) -> String {
-        let said = Said { call: call.map(str::to_owned), ..Said::default() };
-        handle(&Record { said, ..Record::default() }, conversation, path)
+        let provenance = Provenance { call: call.map(str::to_owned), ..Provenance::default() };
+        handle(&Record { provenance, ..Record::default() }, conversation, path)
     }
 
     #[test]

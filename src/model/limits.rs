@@ -1,4 +1,4 @@
-//! What fits into a conversation, and how large its stand-ins may be.
+//! The limits on what goes into a conversation: outputs and stand-ins.
 
 use std::path::PathBuf;
 
@@ -8,37 +8,37 @@ use serde::Serialize;
 /// The limits of `formats.md`, with their defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// An output of at most so many characters is shown whole in its summary.
+    /// The most characters of an output that its summary shows whole.
     pub max_inline_chars: u64,
-    /// As `max_inline_chars`, in bytes; the stricter decides.
+    /// As `max_inline_chars`, in bytes; the stricter limit decides.
     pub max_inline_bytes: u64,
     /// Lines of head, and of tail, in a summary.
     pub snippet_lines: usize,
     /// Bytes of head, and of tail, in a summary.
     pub snippet_bytes: usize,
-    /// Lines of an output that an envelope shows at most.
+    /// The most lines of an output that an envelope shows.
     pub max_lines: u64,
-    /// As `max_lines`, in bytes; both hold.
+    /// As `max_lines`, in bytes; both apply.
     pub max_bytes: u64,
-    /// Which part of an output an envelope shows.
+    /// The part of an output that an envelope shows.
     pub direction: Direction,
-    /// The directory of the tool-output layout; a relative one counts from where the program runs.
+    /// The directory of the tool-output layout, relative to the program's current directory.
     pub dir: PathBuf,
     /// Days after which files of the tool-output layout are removed.
     pub retention_days: u32,
-    /// Bytes up to which the message log holds an output itself.
+    /// The most bytes of an output that the message log holds whole.
     pub message_threshold: u64,
-    /// Characters of a longer one that the message log holds.
+    /// Characters of a longer output that the message log holds.
     pub message_preview: usize,
-    /// Bytes up to which a host with the `tool_output` tool is given an output itself.
+    /// The most bytes of an output that a host with the `tool_output` tool is given whole.
     pub tool_response_max_bytes: u64,
-    /// As `tool_response_max_bytes`, in tokens, where that is limited too; either one triggers.
+    /// As `tool_response_max_bytes`, in tokens, if that is limited too; either one triggers.
     pub token_budget: Option<u64>,
-    /// Whether an output that a limit lets through is stored all the same: some limit is `mirror`.
+    /// True if an output within the limits is stored as well: some limit is `mirror`.
     pub mirror: bool,
 }
 
-/// Which part of an output is kept where not all of it is.
+/// The part of an output that is shown if not all of it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -52,15 +52,15 @@ pub enum Direction {
 }
 
 impl Limits {
-    /// What a limit is that never triggers: so large that sums with it do not overflow.
+    /// A limit that never triggers. Sums with it do not overflow.
     pub const NEVER: u64 = i64::MAX as u64;
-    /// Bytes of a stand-in: other hosts cut at 8 to 50 KB, and it must pass through them whole.
+    /// Bytes of a stand-in. Hosts cut outputs at 8 to 50 KB, and it must pass through them whole.
     pub const STAND_IN_BYTES: usize = 6 * 1024;
     /// Lines of a stand-in.
     pub const STAND_IN_LINES: usize = 200;
     /// Characters of a line in a stand-in or a search result; longer lines are cut.
     pub const LINE_CHARS: usize = 500;
-    /// Bytes of any other view: read whole by every host that was measured.
+    /// Bytes of any other view. Every host that was measured reads as much whole.
     pub const VIEW_BYTES: usize = 48 * 1024;
     /// Lines of `.tail` and `.head`.
     pub const TAIL_LINES: u64 = 200;

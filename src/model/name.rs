@@ -1,4 +1,4 @@
-//! Names: what may be one, and what a name means.
+//! Names of conversations and files: which are valid, and what they say of a file.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::model::text;
 
-/// Longest name that the store's filesystem takes, in bytes (`NAME_MAX`).
+/// Bytes of the longest name that the store's filesystem accepts (`NAME_MAX`).
 const NAME_MAX: usize = 255;
-/// Names that begin so are the filesystem's own.
+/// The prefix of names that the filesystem uses itself.
 const RESERVED: &[u8] = b".ctxfs";
 
-/// Why a name cannot be one.
+/// The reason why a name is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// Empty, `.` or `..`.
@@ -37,13 +37,13 @@ pub enum NameError {
 pub struct Component(OsString);
 
 impl Component {
-    /// Checks `name`.
+    /// Checks `name` and returns it as a component.
     pub fn new(name: impl AsRef<OsStr>) -> Result<Self, NameError> {
         Self::check(name.as_ref())?;
         Ok(Self(name.as_ref().to_owned()))
     }
 
-    /// Whether `name` can be one.
+    /// Checks that `name` can be a component.
     pub fn check(name: &OsStr) -> Result<(), NameError> {
         let bytes = name.as_bytes();
         if matches!(bytes, b"" | b"." | b"..") {
@@ -61,18 +61,18 @@ impl Component {
         Ok(())
     }
 
-    /// The name as the system takes it.
+    /// Returns the name for system calls.
     pub fn as_os_str(&self) -> &OsStr {
         &self.0
     }
 
-    /// The name as text: itself, with `\xff` for a byte that is not UTF-8. Different names are
+    /// Returns the name as text, with `\xff` for a byte that is not UTF-8. Different names have
     /// different texts.
     pub fn to_text(&self) -> String {
         text::encode(self.0.as_bytes())
     }
 
-    /// The name whose text is `text`.
+    /// Returns the name whose text is `text`.
     pub fn from_text(text: &str) -> Result<Self, NameError> {
         Self::new(OsStr::from_bytes(&text::decode(text)))
     }
@@ -95,7 +95,7 @@ impl AsRef<OsStr> for Component {
 pub struct RelPath(OsString);
 
 impl RelPath {
-    /// Checks every component of `path`. No leading, trailing or doubled `/`.
+    /// Checks every component of `path`, which has no leading, trailing or doubled `/`.
     pub fn new(path: impl AsRef<OsStr>) -> Result<Self, NameError> {
         let path = path.as_ref();
         for part in path.as_bytes().split(|byte| *byte == b'/') {
@@ -104,7 +104,7 @@ impl RelPath {
         Ok(Self(path.to_owned()))
     }
 
-    /// What `name` is in the directory at `parent`; without one, a path of one component.
+    /// Returns the path of `name` in the directory `parent`, or in the conversation itself.
     pub fn below(parent: Option<&Self>, name: &OsStr) -> Result<Self, NameError> {
         Component::check(name)?;
         let Some(Self(parent)) = parent else { return Ok(Self(name.to_owned())) };
@@ -115,7 +115,7 @@ impl RelPath {
         Ok(Self(path))
     }
 
-    /// Where a call's output stands: `artifacts/tool/<name>` or `artifacts/terminal/<name>`.
+    /// Returns the path of an artifact: `artifacts/tool/<name>` or `artifacts/terminal/<name>`.
     pub fn artifact(folder: Folder, name: &Component) -> Self {
         let mut path = OsString::from(folder.path());
         path.push("/");
@@ -123,41 +123,42 @@ impl RelPath {
         Self(path)
     }
 
-    /// The path as the system takes it.
+    /// Returns the path for system calls.
     pub fn as_os_str(&self) -> &OsStr {
         &self.0
     }
 
-    /// The path as text, as the texts of its components.
+    /// Returns the path as text, which is made of the texts of its components.
     pub fn to_text(&self) -> String {
         text::encode(self.0.as_bytes())
     }
 
-    /// The path whose text is `text`.
+    /// Returns the path whose text is `text`.
     pub fn from_text(text: &str) -> Result<Self, NameError> {
         Self::new(OsStr::from_bytes(&text::decode(text)))
     }
 
-    /// The last component.
+    /// Returns the last component.
     pub fn file_name(&self) -> &OsStr {
         let bytes = self.0.as_bytes();
         let start = memchr::memrchr(b'/', bytes).map_or(0, |at| at + 1);
         OsStr::from_bytes(&bytes[start..])
     }
 
-    /// The directory that it stands in; none, where that is the conversation itself.
+    /// Returns the directory of the file, or none if that is the conversation itself.
     pub fn parent(&self) -> Option<Self> {
         let bytes = self.0.as_bytes();
         let end = memchr::memrchr(b'/', bytes)?;
         Some(Self(OsStr::from_bytes(&bytes[..end]).to_owned()))
     }
 
-    /// Whether it stands under `artifacts/` and has a name that is kept: such a file is an artifact.
+    /// Returns true if the file is an artifact: it is under `artifacts/`, and its name is no
+    /// scratch name.
     pub fn is_artifact(&self) -> bool {
         self.0.as_bytes().starts_with(b"artifacts/") && !is_scratch(self.file_name())
     }
 
-    /// Whether it stands under `artifacts/terminal`: such a file is the log of a command.
+    /// Returns true if the file is the log of a command: it is under `artifacts/terminal`.
     pub fn is_terminal(&self) -> bool {
         self.0.as_bytes().starts_with(b"artifacts/terminal/")
     }
@@ -169,7 +170,7 @@ impl fmt::Display for RelPath {
     }
 }
 
-/// The two kinds of artifact, by the directory they stand in.
+/// The directory of an artifact, one for each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folder {
     /// `artifacts/tool`: the result of a tool call.
@@ -179,7 +180,7 @@ pub enum Folder {
 }
 
 impl Folder {
-    /// The directory, from the conversation on.
+    /// Returns the directory's path in the conversation.
     pub fn path(self) -> &'static str {
         match self {
             Self::Tool => "artifacts/tool",
@@ -188,10 +189,11 @@ impl Folder {
     }
 }
 
-/// Whether a file of this name is scratch: stored like any other, never sealed, without views.
+/// Returns true if a file of this name is scratch: stored like any other, never sealed, and without
+/// views.
 ///
-/// Names that start with a dot, end in `~`, `.tmp`, `.part`, `.swp` or `.<random>.tmp`: what
-/// editors, rsync and servers write before they rename.
+/// These are names that begin with a dot or end in `~`, `.tmp`, `.part`, `.swp` or `.<random>.tmp`:
+/// editors, rsync and servers write such files before they rename them.
 pub fn is_scratch(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let ends = |end: &[u8]| name.len() > end.len() && name.ends_with(end);
@@ -203,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_cannot_be() {
+    fn invalid_names() {
         let cases: [(&[u8], NameError); 9] = [
             (b"", NameError::Empty),
             (b".", NameError::Empty),
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_can_be() {
+    fn valid_names() {
         for name in [&b"9f3k.txt"[..], b".x", b"a b", b"\xff\xfe", &[b'a'; 255]] {
             assert!(Component::new(OsStr::from_bytes(name)).is_ok(), "{name:?}");
         }

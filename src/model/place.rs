@@ -1,24 +1,24 @@
-//! How a reader names an artifact.
+//! The names of an artifact for its reader.
 
 use crate::model::RelPath;
 
-/// Where a tree begins for its readers, such as `/ctx`.
+/// The root of a tree as its readers name it, such as `/ctx`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Root {
     /// The directory of all conversations.
     All(String),
-    /// The directory of one conversation, the only one that the readers have.
+    /// The directory of one conversation, the only one that the readers see.
     One(String),
 }
 
 impl Root {
-    /// The directory as it is named, without a last `/`.
+    /// Returns the directory without a trailing `/`.
     pub fn path(&self) -> &str {
         let (Self::All(path) | Self::One(path)) = self;
         path.trim_end_matches('/')
     }
 
-    /// The directory of a conversation.
+    /// Returns the directory of a conversation.
     pub fn of(&self, conversation: &str) -> String {
         match self {
             Self::All(_) => format!("{}/{conversation}", self.path()),
@@ -27,8 +27,8 @@ impl Root {
     }
 }
 
-/// Where an artifact stands for its reader: the prefix of the tree as the reader sees it, the
-/// conversation and the path inside it.
+/// The place of an artifact for its reader: the root of the tree as the reader names it, the
+/// conversation, and the path inside that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The conversation's directory.
@@ -38,45 +38,46 @@ pub struct Place {
 }
 
 impl Place {
-    /// `prefix` is the root of the tree as the reader names it, such as `/ctx`.
+    /// Returns a place in the tree of all conversations that the reader names `prefix`, such as
+    /// `/ctx`.
     pub fn new(prefix: &str, conversation: &str, path: &RelPath) -> Self {
         Self::below(&Root::All(prefix.to_owned()), conversation, path)
     }
 
-    /// In the tree that has this root.
+    /// Returns a place in the tree with this root.
     pub fn below(root: &Root, conversation: &str, path: &RelPath) -> Self {
         let (root, path) = (root.of(conversation), path.to_text());
         Self { root, conversation: conversation.to_owned(), path }
     }
 
-    /// A file that stands in no tree; `path` is all there is to name it.
+    /// Returns the place of a file outside any tree, which is named by `path` alone.
     pub fn alone(path: &str) -> Self {
         Self { root: String::new(), conversation: String::new(), path: path.to_owned() }
     }
 
-    /// The place of what a view of it prints: `suffix` follows the path.
+    /// Returns the place of a view of the artifact: the path, followed by `suffix`.
     #[must_use]
     pub fn of_view(&self, suffix: &str) -> Self {
         Self { path: format!("{}{suffix}", self.path), ..self.clone() }
     }
 
-    /// The conversation's id; empty of a file that stands alone.
+    /// Returns the conversation's id; empty for a file outside any tree.
     pub fn conversation(&self) -> &str {
         &self.conversation
     }
 
-    /// The path inside the conversation: `artifacts/tool/9f3k.txt`.
+    /// Returns the path inside the conversation: `artifacts/tool/9f3k.txt`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The file's name: `9f3k.txt`.
+    /// Returns the file's name: `9f3k.txt`.
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// The path for the reader: `/ctx/c7/artifacts/tool/9f3k.txt`. Absolute, but for a file that
-    /// stands alone.
+    /// Returns the path for the reader: `/ctx/c7/artifacts/tool/9f3k.txt`. It is absolute, except
+    /// for a file outside any tree.
     pub fn file(&self) -> String {
         if self.conversation.is_empty() {
             return self.path.clone();
@@ -84,7 +85,7 @@ impl Place {
         format!("{}/{}", self.root, self.path)
     }
 
-    /// The reference that stands for it anywhere: `ctx://c7/artifacts/tool/9f3k.txt`.
+    /// Returns the reference, which is valid anywhere: `ctx://c7/artifacts/tool/9f3k.txt`.
     pub fn reference(&self) -> String {
         format!("ctx://{}/{}", self.conversation, self.path)
     }

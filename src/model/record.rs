@@ -1,106 +1,108 @@
-//! What the manifest knows of an artifact.
+//! The record of an artifact in the manifest.
 
 use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::Analysis;
 
-/// One line of the manifest: the last one for a path wins.
+/// One line of the manifest. The last line for a path wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The path inside the conversation, as `RelPath::to_text` writes it:
     /// `artifacts/tool/9f3k.txt`.
     pub path: String,
-    /// How often it has been opened for writing after having been sealed, plus one; from 1.
+    /// The generation, from 1. It grows when the sealed artifact is opened for writing again.
     pub generation: u64,
-    /// Where it is in its life.
+    /// The state in the artifact's life.
     #[serde(flatten)]
-    pub state: State,
-    /// Bytes, when this was recorded.
+    pub state: ArtifactState,
+    /// Bytes at the time of recording.
     pub size: u64,
-    /// Last modification when this was recorded, in nanoseconds since the epoch. Size and this
-    /// together tell whether `analysis` still speaks of the file.
+    /// Last modification at the time of recording, in nanoseconds since the epoch. `analysis` is
+    /// valid as long as the file has this time and `size`.
     pub modified: i64,
-    /// When it was first seen, in milliseconds since the epoch.
+    /// Time when it was first seen, in milliseconds since the epoch.
     pub created: i64,
-    /// The process that is to seal it, of a live one.
+    /// The process that will seal the artifact, while it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Owner>,
-    /// What its writer said of it.
+    /// The call that produced it, as its writer described that.
     #[serde(flatten)]
-    pub said: Said,
-    /// What analysis found; absent while it is live.
+    pub provenance: Provenance,
+    /// The result of analysis; absent while it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
-    /// That its content was removed to make room, or is about to be: the rest says what it was. It
-    /// holds where no such file is left; see `Conversation::record`.
+    /// Present if the content was removed to make room, or is about to be. The other fields then
+    /// describe what it was. It counts only if the file is gone; see `Conversation::record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removal>,
 }
 
-/// Why content was removed, other than by a person.
+/// A removal of content by a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
-    /// When, in milliseconds since the epoch.
+    /// Time, in milliseconds since the epoch.
     pub at: i64,
-    /// The setting that asked for it, such as `keep_age`.
+    /// The setting that caused it, such as `keep_age`.
     pub rule: String,
-    /// Why this one, in words that go on after `because`.
+    /// The reason, in words that follow `because`.
     pub why: String,
 }
 
-/// A process, named so that no later one is taken for it.
+/// A process, identified so that no later one is mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// Its number.
+    /// Its process id.
     pub pid: u32,
-    /// When it started, in clock ticks since boot (`proc_pid_stat(5)`, field 22).
+    /// Its start time, in clock ticks since boot (`proc_pid_stat(5)`, field 22).
     pub started: u64,
 }
 
-/// Where an artifact is in its life.
+/// The state of an artifact.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "why")]
-pub enum State {
+pub enum ArtifactState {
     /// A writer has it open, or had it open when it was last recorded.
     #[default]
     Live,
-    /// The last writer has gone.
+    /// The last writer has closed it.
     Sealed,
-    /// Its writer or the daemon died, or there was no room: it may lack its end. The text says why.
+    /// Its end may be missing, because its writer or the daemon died or there was no room. The text
+    /// says why.
     Incomplete(String),
-    /// Removed. Readers of the manifest treat the path as unknown.
+    /// It was removed. Readers of the manifest treat the path as unknown.
     Gone,
 }
 
-/// What the writer of an artifact said of it, by extended attributes or by options.
+/// The provenance of an artifact: the call that produced it, as its writer described that by
+/// extended attributes or by options.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct Provenance {
     /// The id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     /// The tool that was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The server that has the tool.
+    /// The server that provides the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The arguments of the call, as given; usually JSON.
+    /// The arguments of the call as they were given, usually JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<String>,
     /// The exit code of a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// How long the call took, in milliseconds.
+    /// The duration of the call, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// The MIME type.
+    /// The MIME type of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
 }
 
-impl Said {
-    /// `server/tool`, or the tool alone.
+impl Provenance {
+    /// Returns `server/tool`, or the tool alone.
     pub fn tool_name(&self) -> Option<String> {
         match (&self.server, &self.tool) {
             (Some(server), Some(tool)) => Some(format!("{server}/{tool}")),
@@ -108,7 +110,7 @@ impl Said {
         }
     }
 
-    /// Takes from `newer` whatever it says, and keeps the rest.
+    /// Takes the fields that are present in `newer`, and keeps the others.
     pub fn update(&mut self, newer: &Self) {
         fn take<T: Clone>(mine: &mut Option<T>, newer: Option<&T>) {
             if let Some(newer) = newer {
@@ -126,23 +128,24 @@ impl Said {
 }
 
 impl Record {
-    /// The call's id: what the writer said, else the file's name without its extension.
+    /// Returns the call's id: the one that the writer gave, else the file's name without its
+    /// extension.
     pub fn call(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-        self.said.call.as_deref().unwrap_or(stem)
+        self.provenance.call.as_deref().unwrap_or(stem)
     }
 
-    /// The tokens of its content; of what was not analysed, a fourth of its bytes.
+    /// Returns the tokens of the content, or a quarter of its bytes if it was not analysed.
     pub fn tokens(&self) -> u64 {
         self.analysis.as_ref().map_or(self.size / 4, |found| found.tokens)
     }
 
-    /// Why the artifact may lack its end, where it may.
+    /// Returns the reason why the artifact is incomplete, if it is.
     pub fn incomplete(&self) -> Option<&str> {
         match &self.state {
-            State::Incomplete(why) => Some(why),
-            State::Live | State::Sealed | State::Gone => None,
+            ArtifactState::Incomplete(why) => Some(why),
+            ArtifactState::Live | ArtifactState::Sealed | ArtifactState::Gone => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a model remembers of an artifact.
+//! The reference by which a model remembers an artifact.
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -11,13 +11,13 @@ pub struct ContextRef {
     pub id: String,
     /// `artifact`, `history` or `catalog`.
     pub kind: String,
-    /// MIME type, where it is known.
+    /// MIME type, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Bytes, where they are known.
+    /// Bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_size: Option<u64>,
-    /// Milliseconds since the epoch.
+    /// Time of creation, in milliseconds since the epoch.
     pub created_at: i64,
     /// Tool, call, size and type in a few words.
     pub hint: String,

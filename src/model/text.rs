@@ -1,14 +1,14 @@
 //! Names as text, without loss.
 //!
 //! A name is bytes; JSON and what a model reads are text. A byte that is not UTF-8 is written as
-//! `\xff`, two lower-case digits. A backslash of the name is written as `\x5c` where it would be
-//! taken for the beginning of such an escape, so that different names are different texts, and
-//! every name that is UTF-8 and has no such sequence is its own text.
+//! `\xff`, with two lower-case digits. A backslash of the name is written as `\x5c` if it would be
+//! mistaken for the beginning of such an escape. So different names have different texts, and a
+//! name that is UTF-8 and has no such sequence is its own text.
 
 /// Bytes of an escape: `\x` and two digits.
 const ESCAPE: usize = 4;
 
-/// The text of `name`.
+/// Returns the text of `name`.
 pub(super) fn encode(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -25,7 +25,7 @@ pub(super) fn encode(name: &[u8]) -> String {
     text
 }
 
-/// The name whose text is `text`.
+/// Returns the name whose text is `text`.
 pub(super) fn decode(text: &str) -> Vec<u8> {
     let mut name = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -40,7 +40,7 @@ pub(super) fn decode(text: &str) -> Vec<u8> {
     name
 }
 
-/// The byte that `text` begins with an escape of: a backslash, or one that ASCII does not have.
+/// Returns the byte whose escape `text` begins with: a backslash, or a byte that is not ASCII.
 fn escaped(text: &str) -> Option<u8> {
     let digits = text.strip_prefix(r"\x")?.get(..2)?;
     let is_digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_text_stay_as_they_are() {
+    fn names_that_are_text_are_unchanged() {
         for name in
             ["9f3k.txt", "\u{fc}ber", "a b", r"a\b", r"\", r"\x", r"\xg0", r"\x41", r"\xFF", "100%"]
         {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_shown() {
+    fn bytes_that_are_not_utf8_are_escaped() {
         for (name, text) in [
             (&b"a\xff.txt"[..], r"a\xff.txt"),
             (b"\xc3", r"\xc3"),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of bytes that make escapes likely, and of any.
+        /// The names are made of any bytes, or of bytes that make escapes likely.
         #[test]
         fn what_is_written_is_read_back(
             name in prop_oneof![
@@ -95,7 +95,7 @@ mod tests {
         ) {
             let text = encode(&name);
             prop_assert_eq!(decode(&text), &name[..]);
-            // An escape is a matter of its component.
+            // Escapes do not cross components.
             let parts = name.split(|byte| *byte == b'/').map(encode).collect::<Vec<_>>();
             prop_assert_eq!(parts.join("/"), text);
         }

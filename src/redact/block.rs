@@ -1,38 +1,38 @@
-//! Masking piece by piece: what a block of a content becomes depends on the content and the block's
-//! place alone, so that any reader sees the same bytes.
+//! The masking of content block by block. The result for a block depends only on the content and
+//! the block's position, so that all readers see the same bytes.
 //!
 //! ```text
 //!   |<- LINE ->|<------ REACH ------>|<----- BLOCK ----->|<------ REACH ------>|
-//!      a line that begins here: the      what is wanted      where secrets end
-//!      search begins with it                                 that begin in it
+//!      the search begins at a line       the block that      the ends of secrets
+//!      that begins here                  is masked           that begin in it
 //! ```
 //!
-//! A secret of at most [`REACH`] bytes is seen whole by each block that it stands in. Of a longer
-//! one, blocks in its middle may show a part.
+//! A secret of at most [`REACH`] bytes is masked whole in each block that it overlaps. Blocks in
+//! the middle of a longer one may show a part of it.
 
 use std::ops::Range;
 
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::redact::mask;
 
-/// Bytes of a block: so many that looking around it costs little.
+/// Bytes of a block: so many that searching around it costs little.
 pub const BLOCK: u64 = 256 * 1024;
-/// Bytes of a secret, with what its pattern needs around it.
+/// Bytes of the longest secret, with the bytes that its pattern needs around it.
 pub(super) const REACH: usize = 16 * 1024;
-/// How far back the beginning of a line is looked for; a search that begins in the middle of one
-/// may take half a word for a whole one.
+/// Bytes before [`REACH`] in which the beginning of a line is searched for. A search that begins
+/// inside a line may mistake part of a word for a whole one.
 const LINE: usize = 4 * 1024;
 
-/// What has to be known to mask a block.
+/// The part of content that must be read to mask a block.
 pub(super) struct Window {
-    /// The bytes to be read.
+    /// The bytes to read.
     pub(super) bytes: Range<u64>,
     /// The block.
     pub(super) block: Range<u64>,
 }
 
 impl Window {
-    /// Of the block with this number in a content of `length` bytes.
+    /// Returns the window of a block, by number, in content of `length` bytes.
     pub(super) fn of(number: u64, length: u64) -> Self {
         let start = (number * BLOCK).min(length);
         let end = (start + BLOCK).min(length);
@@ -41,8 +41,9 @@ impl Window {
         Self { bytes: from..to, block: start..end }
     }
 
-    /// The block, masked; `bytes` are those of the window, or fewer where the content has been cut.
-    pub(super) fn mask(&self, rules: &Rules, bytes: &[u8]) -> Vec<u8> {
+    /// Returns the masked block. `bytes` are those of the window, or fewer if the content has
+    /// become shorter.
+    pub(super) fn mask(&self, rules: &SecretRules, bytes: &[u8]) -> Vec<u8> {
         let block = self.inside(bytes);
         let from = self.first(bytes, block.start);
         let mut masked = bytes[block.clone()].to_vec();
@@ -61,13 +62,13 @@ impl Window {
         masked
     }
 
-    /// The block in `bytes`.
+    /// Returns the range of the block in `bytes`.
     fn inside(&self, bytes: &[u8]) -> Range<usize> {
         let inside = |offset: u64| ((offset - self.bytes.start) as usize).min(bytes.len());
         inside(self.block.start)..inside(self.block.end)
     }
 
-    /// Where the search begins.
+    /// Returns the index in `bytes` at which the search begins.
     fn first(&self, bytes: &[u8], block: usize) -> usize {
         if self.bytes.start == 0 {
             return 0;
@@ -77,12 +78,12 @@ impl Window {
     }
 }
 
-/// What is to be written over the secrets that begin in the block with this number, in a content of
-/// `length` bytes which `read` reads: masks, each with its offset.
+/// Returns the masks for the secrets that begin in a block, by number, each with its offset. The
+/// content has `length` bytes, which `read` reads.
 ///
-/// To be written before the next block is asked for: a mask may reach into that.
+/// The masks must be written before the next block is requested: they may extend into it.
 pub fn masks<E>(
-    rules: &Rules,
+    rules: &SecretRules,
     number: u64,
     length: u64,
     read: impl FnOnce(u64, usize) -> Result<Vec<u8>, E>,
@@ -102,8 +103,8 @@ pub fn masks<E>(
     Ok(masks.collect())
 }
 
-/// How many bytes of a content of `length` bytes have the masks that they keep when it grows: a
-/// secret at its end may have been cut off.
+/// Returns how many bytes of content of `length` bytes have masks that stay the same when it grows.
+/// A secret at its end may yet continue.
 pub fn settled(length: u64) -> u64 {
     length.saturating_sub(REACH as u64)
 }

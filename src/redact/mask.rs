@@ -1,23 +1,23 @@
-//! The text that stands in the place of a secret.
+//! The text that replaces a secret.
 
-/// What a mask says where its name does not fit.
+/// The text of a mask that is too short for its name.
 const UNNAMED: &str = "[redacted]";
-/// What it says where that does not fit either.
+/// The text of a mask that is even too short for [`UNNAMED`].
 const SHORTEST: &str = "[redact]";
 
-/// Fewest bytes of a mask that can be told from other text, and counted.
+/// Bytes of the shortest mask that can be recognised and counted.
 pub(super) const LEAST: usize = SHORTEST.len();
-/// What every mask that can be counted begins with.
+/// The beginning of every mask that can be counted.
 pub(super) const BEGINNING: &[u8] = b"[redact";
 
-/// A mask of as many bytes as `secret`, which is a `name`. Line ends stay where they are.
+/// Returns a mask of as many bytes as `secret`, of the kind `name`. Line ends stay where they are.
 ///
-/// Plain ASCII without quotes or backslashes: what was a string of JSON stays one.
+/// It is ASCII without quotes or backslashes: a string of JSON stays one.
 pub(super) fn mask(name: &str, secret: &[u8]) -> Vec<u8> {
     let named = label(name);
-    let said =
-        [named.as_str(), UNNAMED, SHORTEST].into_iter().find(|said| said.len() <= secret.len());
-    let mut mask = said.unwrap_or_default().as_bytes().to_vec();
+    let label =
+        [named.as_str(), UNNAMED, SHORTEST].into_iter().find(|label| label.len() <= secret.len());
+    let mut mask = label.unwrap_or_default().as_bytes().to_vec();
     mask.resize(secret.len(), b'*');
     for (shown, hidden) in mask.iter_mut().zip(secret) {
         if matches!(hidden, b'\n' | b'\r') {
@@ -27,7 +27,7 @@ pub(super) fn mask(name: &str, secret: &[u8]) -> Vec<u8> {
     mask
 }
 
-/// `[redacted:jwt]`.
+/// Returns `[redacted:jwt]` for `jwt`.
 fn label(name: &str) -> String {
     format!("[redacted:{name}]")
 }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_say_what_fits() {
+    fn masks_show_the_label_that_fits() {
         let masked = |secret: &str| String::from_utf8(mask("jwt", secret.as_bytes())).unwrap();
         assert_eq!(masked(&"x".repeat(17)), "[redacted:jwt]***");
         assert_eq!(masked(&"x".repeat(14)), "[redacted:jwt]");

@@ -1,4 +1,4 @@
-//! A content whose reader sees masks in the place of secrets.
+//! Content with its secrets masked.
 
 use std::io;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use std::sync::PoisonError;
 use crate::model::Content;
 use crate::model::read_pieces;
 use crate::redact::BLOCK;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::redact::block::Window;
 
-/// `content`, masked: as long, and the same bytes but for the secrets.
+/// Content with its secrets masked: of the same length, and equal except for the secrets.
 ///
-/// What is read does not depend on where reading begins. Costs a search through every block that is
-/// read; the last one is kept.
+/// The bytes do not depend on where reading begins. Every block that is read is searched; the last
+/// one is cached.
 pub struct Masked<'a> {
     content: &'a dyn Content,
-    rules: &'a Rules,
+    rules: &'a SecretRules,
     last: Mutex<Option<(u64, Arc<Vec<u8>>)>>,
 }
 
 impl<'a> Masked<'a> {
-    /// Reads nothing yet.
-    pub fn new(content: &'a dyn Content, rules: &'a Rules) -> Self {
+    /// Returns the masked `content`. Reads nothing yet.
+    pub fn new(content: &'a dyn Content, rules: &'a SecretRules) -> Self {
         Self { content, rules, last: Mutex::default() }
     }
 

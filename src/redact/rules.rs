@@ -1,4 +1,4 @@
-//! Rules: patterns, compiled into one, and the secrets that they find in a stretch of bytes.
+//! Rules: patterns, compiled into one, and the secrets that they find.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,44 +13,45 @@ use regex_automata::util::syntax;
 
 use crate::redact::block::REACH;
 use crate::redact::mask;
-use crate::redact::sets::Check;
-use crate::redact::sets::Set;
+use crate::redact::sets::PatternSet;
+use crate::redact::sets::SecretCheck;
 
 /// Memory of the compiled patterns.
 const PATTERN_BYTES: usize = 10 << 20;
-/// Bytes of a rule's name: it stands in every mask.
+/// Bytes of the longest name of a rule, which appears in every mask.
 const NAME_BYTES: usize = 32;
-/// The group of a user's pattern that is the secret.
+/// The name of the group in a user's pattern that is the secret.
 const SECRET: &str = "secret";
 
-/// A pattern of the user's own.
+/// A rule of the user's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What its masks are called.
+    /// The name in its masks.
     pub name: String,
-    /// A regular expression. Its group `secret`, else its first group, else all of it is masked.
+    /// A regular expression. Its group `secret` is masked, else its first group, else the whole
+    /// match.
     pub regex: String,
 }
 
-/// Why rules cannot be. The number says which rule, from 0.
+/// The reason why rules are not valid. The number is that of the rule, from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// A name that cannot stand in a mask.
+    /// A name that cannot appear in a mask.
     #[error("a rule's name is 1 to 32 letters, digits, `-` and `_`")]
     Name(usize),
     /// A regular expression that does not parse, or is too large.
-    #[error("the regex cannot be: {1}")]
+    #[error("the regex is not valid: {1}")]
     Regex(usize, String),
-    /// A regular expression that matches where there is nothing.
+    /// A regular expression that matches the empty text.
     #[error("the regex matches the empty text")]
     Empty(usize),
-    /// All together are too large.
+    /// Rules that together are too large.
     #[error("the rules together are too large")]
     TooLarge,
 }
 
 impl RuleError {
-    /// Which rule cannot be; none, where it is all of them together.
+    /// Returns the number of the invalid rule, or none if all of them together are too large.
     pub fn rule(&self) -> Option<usize> {
         match self {
             Self::Name(rule) | Self::Regex(rule, _) | Self::Empty(rule) => Some(*rule),
@@ -59,37 +60,38 @@ impl RuleError {
     }
 }
 
-/// What secrets look like.
-pub struct Rules {
+/// Compiled rules that find secrets.
+pub struct SecretRules {
     regex: meta::Regex,
-    patterns: Vec<Known>,
+    patterns: Vec<CompiledRule>,
     names: Vec<String>,
 }
 
-/// What there is to know of a compiled pattern.
-struct Known {
+/// A rule whose pattern is compiled.
+struct CompiledRule {
     name: String,
-    check: Check,
+    check: SecretCheck,
     /// The group that is the secret.
     group: Option<usize>,
 }
 
-/// A secret in a stretch of bytes.
+/// A secret that was found.
 pub(super) struct Secret<'a> {
     pub(super) name: &'a str,
     pub(super) range: Range<usize>,
 }
 
-impl Rules {
-    /// The patterns of `sets`, and `own` ones before them.
-    pub fn new(sets: &[&Set], own: &[Rule]) -> Result<Self, RuleError> {
+impl SecretRules {
+    /// Compiles the user's `own` rules and the patterns of `sets`, in this order.
+    pub fn new(sets: &[&PatternSet], own: &[Rule]) -> Result<Self, RuleError> {
         for (number, rule) in own.iter().enumerate() {
             check(number, rule)?;
         }
-        let own = own.iter().map(|rule| (rule.name.as_str(), rule.regex.as_str(), Check::None));
+        let own =
+            own.iter().map(|rule| (rule.name.as_str(), rule.regex.as_str(), SecretCheck::None));
         let known = sets.iter().flat_map(|set| set.patterns);
         let all = own.chain(known.map(|pattern| (pattern.label, pattern.regex, pattern.check)));
-        let all: Vec<(&str, &str, Check)> = all.collect();
+        let all: Vec<(&str, &str, SecretCheck)> = all.collect();
         let regexes: Vec<&str> = all.iter().map(|(_, regex, _)| *regex).collect();
         let regex = meta::Regex::builder()
             .configure(meta::Config::new().nfa_size_limit(Some(PATTERN_BYTES)).utf8_empty(false))
@@ -100,7 +102,7 @@ impl Rules {
         let mut names = Vec::new();
         for (number, (name, _, check)) in all.into_iter().enumerate() {
             let group = group(&regex, PatternID::must(number));
-            patterns.push(Known { name: name.to_owned(), check, group });
+            patterns.push(CompiledRule { name: name.to_owned(), check, group });
             if !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }
@@ -108,12 +110,12 @@ impl Rules {
         Ok(Self { regex, patterns, names })
     }
 
-    /// What masks can be called.
+    /// Returns the names that masks can have.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// `text` with its secrets masked.
+    /// Returns `text` with its secrets masked.
     pub fn mask_text(&self, text: &str) -> String {
         let mut bytes = text.as_bytes().to_vec();
         for secret in self.find(text.as_bytes(), 0) {
@@ -123,7 +125,7 @@ impl Rules {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The secrets that begin in `bytes` from `from` on, in order.
+    /// Returns the secrets that begin in `bytes` from `from` on, in order.
     pub(super) fn find<'a>(
         &'a self,
         bytes: &'a [u8],
@@ -142,7 +144,7 @@ impl Rules {
         })
     }
 
-    /// The next match, if it is a secret, and where to go on.
+    /// Finds the next match. Returns its secret, if it is one, and the index to continue from.
     fn next<'a>(
         &'a self,
         bytes: &[u8],
@@ -163,12 +165,12 @@ impl Rules {
         Some((Some(Secret { name: &known.name, range }), next))
     }
 
-    /// The part of a match that is the secret.
+    /// Returns the range of the secret in a match.
     fn inner(
         &self,
         bytes: &[u8],
         found: &regex_automata::Match,
-        known: &Known,
+        known: &CompiledRule,
         groups: &mut Captures,
     ) -> Range<usize> {
         let Some(group) = known.group else { return found.range() };
@@ -179,9 +181,9 @@ impl Rules {
     }
 }
 
-impl std::fmt::Debug for Rules {
+impl std::fmt::Debug for SecretRules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Rules").field("names", &self.names).finish_non_exhaustive()
+        f.debug_struct("SecretRules").field("names", &self.names).finish_non_exhaustive()
     }
 }
 
@@ -193,7 +195,7 @@ fn check(number: usize, rule: &Rule) -> Result<(), RuleError> {
     }
     let regex = Regex::new(&rule.regex).map_err(|error| {
         let message = error.to_string();
-        // The message shows the pattern first.
+        // The message begins with the pattern and ends with the error.
         let last = message.lines().last().unwrap_or_default();
         RuleError::Regex(number, last.trim_start_matches("error: ").trim().to_owned())
     })?;
@@ -206,35 +208,35 @@ fn group(regex: &meta::Regex, pattern: PatternID) -> Option<usize> {
     info.to_index(pattern, SECRET).or(first)
 }
 
-/// Where the secret ends that begins with `inner`; none, where it is no secret.
-fn accepted(bytes: &[u8], inner: &Range<usize>, check: Check) -> Option<usize> {
+/// Returns the end of the secret that begins with `inner`, or none if that is no secret.
+fn accepted(bytes: &[u8], inner: &Range<usize>, check: SecretCheck) -> Option<usize> {
     let value = &bytes[inner.clone()];
     match check {
-        Check::None => Some(inner.end),
-        Check::Literal => is_literal(value).then_some(inner.end),
-        Check::Mixed => {
+        SecretCheck::None => Some(inner.end),
+        SecretCheck::Literal => is_literal(value).then_some(inner.end),
+        SecretCheck::Mixed => {
             let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
             let mixed = has(u8::is_ascii_alphabetic) && has(u8::is_ascii_digit);
             (mixed && is_literal(value)).then_some(inner.end)
         }
-        Check::Key => key_end(bytes, inner),
+        SecretCheck::Key => key_end(bytes, inner),
     }
 }
 
-/// Not what a program puts a value into, and no mask.
+/// Returns true if a value is no placeholder and no mask.
 fn is_literal(value: &[u8]) -> bool {
     !matches!(value.first(), Some(b'$' | b'{' | b'%' | b'*' | b'[' | b'<'))
 }
 
-/// A mask that is too short to be told from other text takes what it needs from what the match has
-/// before the secret.
+/// Extends a short secret to the left, into the match that begins at `start`, so that its mask can
+/// be recognised.
 fn widened(secret: Range<usize>, start: usize) -> Range<usize> {
     let wanted = secret.end.saturating_sub(mask::LEAST);
     secret.start.min(wanted.max(start))..secret.end
 }
 
-/// The end of the key whose first line is `first`: with its last line, where that comes, else with
-/// the last line that looks like one of a key.
+/// Returns the end of the private key whose first line is `first`: that of its last line, if there
+/// is one, else that of the last line that looks like part of a key.
 fn key_end(bytes: &[u8], first: &Range<usize>) -> Option<usize> {
     let farthest = bytes.len().min(first.start + REACH);
     let rest = &bytes[first.end.min(farthest)..farthest];

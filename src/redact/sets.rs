@@ -1,57 +1,58 @@
-//! Named sets of patterns: keys and tokens whose form their issuers have made public.
+//! Named sets of patterns, for keys and tokens whose format their issuers have published.
 //!
-//! In each pattern the group is the secret. A secret may follow a blank, a sign, or an escaped line
-//! break in a string of JSON.
+//! In each pattern the group is the secret. A secret may follow a blank, a punctuation character,
+//! or an escaped line break in a string of JSON.
 //!
-//! Only the end of a pattern may repeat without a limit: what is begun again and again, and does not
-//! come to an end, would be read again and again.
+//! Only the end of a pattern may repeat without a limit. Otherwise text that begins a match often
+//! and never completes it would be scanned again from each beginning.
 
-/// Some patterns under one name, as `redact.sets` has it.
+/// A set of patterns under a name, for the setting `redact.sets`.
 #[derive(Debug)]
-pub struct Set {
+pub struct PatternSet {
     /// Its name.
     pub name: &'static str,
-    /// What it finds.
+    /// A description of the secrets that it finds.
     pub about: &'static str,
-    pub(super) patterns: &'static [Pattern],
+    pub(super) patterns: &'static [SecretPattern],
 }
 
+/// A pattern of a set.
 #[derive(Debug)]
-pub(super) struct Pattern {
-    /// What its masks are called.
+pub(super) struct SecretPattern {
+    /// The name in its masks.
     pub(super) label: &'static str,
     pub(super) regex: &'static str,
-    pub(super) check: Check,
+    pub(super) check: SecretCheck,
 }
 
-/// What a match must be beyond matching.
+/// A condition for a match to be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Check {
-    /// Nothing more.
+pub(super) enum SecretCheck {
+    /// No condition.
     None,
-    /// No placeholder, such as `$PASSWORD`, `%(name)s` or `****`.
+    /// It is no placeholder, such as `$PASSWORD`, `%(name)s` or `****`.
     Literal,
-    /// No placeholder, and both letters and digits, as words of a language have not.
+    /// It is no placeholder and has both letters and digits, unlike words.
     Mixed,
-    /// The first line of a key, to be followed by the key.
+    /// It is the first line of a private key, and the key follows.
     Key,
 }
 
-/// A pattern that has its label, its regular expression after a word's beginning.
+/// Defines the pattern of a token, which begins at a word boundary.
 macro_rules! token {
     ($label:literal, $regex:literal) => {
-        Pattern {
+        SecretPattern {
             label: $label,
             regex: concat!(r"(?-u)(?:\b|\\[nrt])(", $regex, ")"),
-            check: Check::None,
+            check: SecretCheck::None,
         }
     };
 }
 
-/// What stands between a name and its value: `=`, `:`, `":"`, `\": \"`.
+/// Defines the pattern of a value that is assigned to a name, by `=`, `:`, `":"` or `\": \"`.
 macro_rules! assigned {
     ($label:literal, $name:literal, $value:literal, $check:ident) => {
-        Pattern {
+        SecretPattern {
             label: $label,
             regex: concat!(
                 r"(?-u)",
@@ -59,23 +60,23 @@ macro_rules! assigned {
                 r#"\\?["']?\s{0,4}(?::=|=>|=|:)\s{0,4}\\?["']?"#,
                 $value
             ),
-            check: Check::$check,
+            check: SecretCheck::$check,
         }
     };
 }
 
-/// Every set, in the order in which they are asked.
-pub const SETS: &[Set] = &[
-    Set {
+/// All sets. The patterns of earlier ones have precedence.
+pub const SETS: &[PatternSet] = &[
+    PatternSet {
         name: "private-key",
         about: "private keys in PEM and PGP armour, whole",
-        patterns: &[Pattern {
+        patterns: &[SecretPattern {
             label: "private-key",
             regex: r"(?-u)-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
-            check: Check::Key,
+            check: SecretCheck::Key,
         }],
     },
-    Set {
+    PatternSet {
         name: "aws",
         about: "Amazon Web Services: access key ids, secret keys, session tokens",
         patterns: &[
@@ -89,7 +90,7 @@ pub const SETS: &[Set] = &[
             assigned!("aws-session", "(?i:session_?token)", "([A-Za-z0-9/+=]{100,})", None),
         ],
     },
-    Set {
+    PatternSet {
         name: "github",
         about: "GitHub: personal, OAuth, app and refresh tokens",
         patterns: &[
@@ -97,17 +98,17 @@ pub const SETS: &[Set] = &[
             token!("github-token", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b"),
         ],
     },
-    Set {
+    PatternSet {
         name: "gitlab",
         about: "GitLab: personal, deploy, runner, trigger and job tokens",
         patterns: &[token!("gitlab-token", r"gl(?:pat|dt|rt|ptt|cbt|soat|ft)-[A-Za-z0-9_-]{20,}")],
     },
-    Set {
+    PatternSet {
         name: "anthropic",
         about: "Anthropic: API, admin and OAuth keys",
         patterns: &[token!("anthropic-key", r"sk-ant-[a-z]{3,10}[0-9]{2}-[A-Za-z0-9_-]{40,}")],
     },
-    Set {
+    PatternSet {
         name: "openai",
         about: "OpenAI: project, service account, admin and older keys",
         patterns: &[
@@ -115,20 +116,20 @@ pub const SETS: &[Set] = &[
             token!("openai-key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}\b"),
         ],
     },
-    Set {
+    PatternSet {
         name: "slack",
         about: "Slack: bot, user, app and refresh tokens, webhook addresses",
         patterns: &[
             token!("slack-token", r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
             token!("slack-token", r"xapp-[0-9]-[A-Z0-9]{8,64}-[0-9]{8,64}-[a-f0-9]{32,}"),
-            Pattern {
+            SecretPattern {
                 label: "slack-webhook",
                 regex: r"(?-u)hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9+/_-]{20,})",
-                check: Check::None,
+                check: SecretCheck::None,
             },
         ],
     },
-    Set {
+    PatternSet {
         name: "google",
         about: "Google: API keys, OAuth access tokens and client secrets",
         patterns: &[
@@ -137,7 +138,7 @@ pub const SETS: &[Set] = &[
             token!("google-secret", r"GOCSPX-[A-Za-z0-9_-]{28}"),
         ],
     },
-    Set {
+    PatternSet {
         name: "stripe",
         about: "Stripe: secret and restricted keys, signing secrets",
         patterns: &[
@@ -145,22 +146,22 @@ pub const SETS: &[Set] = &[
             token!("stripe-secret", "whsec_[A-Za-z0-9+/=]{32,}"),
         ],
     },
-    Set {
+    PatternSet {
         name: "npm",
         about: "npm access tokens",
         patterns: &[token!("npm-token", r"npm_[A-Za-z0-9]{36}\b")],
     },
-    Set {
+    PatternSet {
         name: "pypi",
         about: "PyPI upload tokens",
         patterns: &[token!("pypi-token", "pypi-AgE[A-Za-z0-9_-]{50,}")],
     },
-    Set {
+    PatternSet {
         name: "huggingface",
         about: "Hugging Face access tokens",
         patterns: &[token!("huggingface-token", r"hf_[A-Za-z0-9]{34}\b")],
     },
-    Set {
+    PatternSet {
         name: "jwt",
         about: "JSON Web Tokens that are signed",
         patterns: &[token!(
@@ -168,7 +169,7 @@ pub const SETS: &[Set] = &[
             r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,}"
         )],
     },
-    Set {
+    PatternSet {
         name: "bearer",
         about: "what follows `Authorization: Bearer`, `Basic` or `Token`, and `Bearer` elsewhere",
         patterns: &[
@@ -178,23 +179,23 @@ pub const SETS: &[Set] = &[
                 r"(?i:bearer|basic|token)\s{1,4}([A-Za-z0-9._~+/=-]{8,})",
                 Literal
             ),
-            Pattern {
+            SecretPattern {
                 label: "authorization",
                 regex: r"(?-u)\b(?i:bearer)\s{1,4}([A-Za-z0-9._~+/=-]{20,})",
-                check: Check::Mixed,
+                check: SecretCheck::Mixed,
             },
         ],
     },
-    Set {
+    PatternSet {
         name: "url-password",
         about: "the password in `scheme://user:password@host`",
-        patterns: &[Pattern {
+        patterns: &[SecretPattern {
             label: "url-password",
             regex: r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@"'<>\\]{0,100}:([^\s/@"'<>\\]{3,200})@"#,
-            check: Check::Literal,
+            check: SecretCheck::Literal,
         }],
     },
-    Set {
+    PatternSet {
         name: "generic",
         about: "a value of letters and digits given to a name such as `password`, `api_key`, `secret` or `token`",
         patterns: &[assigned!(

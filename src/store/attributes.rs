@@ -11,7 +11,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use crate::model::Said;
+use crate::model::Provenance;
 
 /// The prefix of the attributes that ctxfs knows.
 const PREFIX: &str = "user.ctx.";
@@ -20,32 +20,32 @@ const MOST_BYTES: usize = 64 * 1024;
 
 /// Reads what the attributes of `file` say. Returns nothing if the disk has no attributes, and
 /// skips invalid ones.
-pub fn said_of(file: &File) -> io::Result<Said> {
-    let mut said = Said::default();
+pub fn provenance_of(file: &File) -> io::Result<Provenance> {
+    let mut provenance = Provenance::default();
     for name in attributes(file)? {
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
         if let Some(value) = attribute(file, OsStr::new(name))? {
-            parse_attribute(name, &value, &mut said);
+            parse_attribute(name, &value, &mut provenance);
         }
     }
-    Ok(said)
+    Ok(provenance)
 }
 
 /// Writes `said` to the attributes of `file`. Leaves other attributes alone.
 ///
 /// A disk without attributes, or without room for a long value, is not an error: the manifest has
 /// everything.
-pub fn set_said(file: &File, said: &Said) -> io::Result<()> {
-    let exit_code = said.exit_code.map(|code| code.to_string());
-    let duration_ms = said.duration_ms.map(|duration| duration.to_string());
+pub fn set_provenance(file: &File, provenance: &Provenance) -> io::Result<()> {
+    let exit_code = provenance.exit_code.map(|code| code.to_string());
+    let duration_ms = provenance.duration_ms.map(|duration| duration.to_string());
     let pairs = [
-        ("call", &said.call),
-        ("tool", &said.tool),
-        ("server", &said.server),
-        ("args", &said.args),
+        ("call", &provenance.call),
+        ("tool", &provenance.tool),
+        ("server", &provenance.server),
+        ("args", &provenance.args),
         ("exit_code", &exit_code),
         ("duration_ms", &duration_ms),
-        ("mime", &said.mime),
+        ("mime", &provenance.mime),
     ];
     for (key, value) in pairs {
         let Some(value) = value else { continue };
@@ -61,7 +61,7 @@ pub fn set_said(file: &File, said: &Said) -> io::Result<()> {
 /// Stores the value of one attribute in `said`. Returns false and changes nothing if the name is
 /// not one of ctxfs or the value is invalid. A value must be UTF-8, not empty, and without control
 /// characters (except in arguments). An exit code and a duration must be numbers.
-pub fn parse_attribute(name: &str, value: &[u8], said: &mut Said) -> bool {
+pub fn parse_attribute(name: &str, value: &[u8], provenance: &mut Provenance) -> bool {
     let Some(key) = name.strip_prefix(PREFIX) else { return false };
     let Some(value) = std::str::from_utf8(value).ok().filter(|value| !value.is_empty()) else {
         return false;
@@ -70,13 +70,13 @@ pub fn parse_attribute(name: &str, value: &[u8], said: &mut Said) -> bool {
         return false;
     }
     let field = match key {
-        "call" => &mut said.call,
-        "tool" => &mut said.tool,
-        "server" => &mut said.server,
-        "args" => &mut said.args,
-        "mime" => &mut said.mime,
-        "exit_code" => return parse_number(value, &mut said.exit_code),
-        "duration_ms" => return parse_number(value, &mut said.duration_ms),
+        "call" => &mut provenance.call,
+        "tool" => &mut provenance.tool,
+        "server" => &mut provenance.server,
+        "args" => &mut provenance.args,
+        "mime" => &mut provenance.mime,
+        "exit_code" => return parse_number(value, &mut provenance.exit_code),
+        "duration_ms" => return parse_number(value, &mut provenance.duration_ms),
         _ => return false,
     };
     *field = Some(value.to_owned());
@@ -134,8 +134,8 @@ pub fn remove_attribute(file: &File, name: &OsStr) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn said() -> Said {
-        Said {
+    fn said() -> Provenance {
+        Provenance {
             call: Some("9f3k".into()),
             tool: Some("exec".into()),
             server: Some("shell".into()),
@@ -149,27 +149,27 @@ mod tests {
     #[test]
     fn what_is_said_stays_with_the_file() {
         let file = tempfile::tempfile().unwrap();
-        assert_eq!(said_of(&file).unwrap(), Said::default());
-        set_said(&file, &said()).unwrap();
-        assert_eq!(said_of(&file).unwrap(), said());
+        assert_eq!(provenance_of(&file).unwrap(), Provenance::default());
+        set_provenance(&file, &said()).unwrap();
+        assert_eq!(provenance_of(&file).unwrap(), said());
         set_attribute(&file, OsStr::new("user.other"), &[0; 500], XattrFlags::empty()).unwrap();
         assert_eq!(attribute(&file, OsStr::new("user.other")).unwrap(), Some(vec![0; 500]));
         remove_attribute(&file, OsStr::new("user.ctx.mime")).unwrap();
         assert_eq!(attribute(&file, OsStr::new("user.ctx.mime")).unwrap(), None);
-        assert_eq!(said_of(&file).unwrap(), Said { mime: None, ..said() });
+        assert_eq!(provenance_of(&file).unwrap(), Provenance { mime: None, ..said() });
     }
 
     #[test]
     fn a_value_without_room_is_left_out() {
         let file = tempfile::tempfile().unwrap();
-        let long = Said { args: Some("x".repeat(200_000)), ..said() };
-        set_said(&file, &long).unwrap();
-        assert_eq!(said_of(&file).unwrap(), Said { args: None, ..said() });
+        let long = Provenance { args: Some("x".repeat(200_000)), ..said() };
+        set_provenance(&file, &long).unwrap();
+        assert_eq!(provenance_of(&file).unwrap(), Provenance { args: None, ..said() });
     }
 
     #[test]
     fn attributes_that_make_no_sense_are_refused() {
-        let mut said = Said::default();
+        let mut provenance = Provenance::default();
         for (name, value) in [
             ("user.ctx.colour", &b"red"[..]),
             ("user.tool", b"exec"),
@@ -181,10 +181,10 @@ mod tests {
             ("user.ctx.exit_code", b"one"),
             ("user.ctx.exit_code", b"99999999999"),
         ] {
-            assert!(!parse_attribute(name, value, &mut said), "{name}");
+            assert!(!parse_attribute(name, value, &mut provenance), "{name}");
         }
-        assert_eq!(said, Said::default());
-        assert!(parse_attribute("user.ctx.exit_code", b"-1", &mut said));
-        assert_eq!(said.exit_code, Some(-1));
+        assert_eq!(provenance, Provenance::default());
+        assert!(parse_attribute("user.ctx.exit_code", b"-1", &mut provenance));
+        assert_eq!(provenance.exit_code, Some(-1));
     }
 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
+use crate::model::ArtifactState;
 use crate::model::Component;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
 use crate::store::attributes;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
@@ -112,7 +112,8 @@ impl Conversation {
         path: &RelPath,
     ) -> Result<Option<Record>, StoreError> {
         let Some(record) = self.last_record(path)? else { return Ok(None) };
-        let gone = Record { state: State::Gone, analysis: None, removed: None, ..record.clone() };
+        let gone =
+            Record { state: ArtifactState::Gone, analysis: None, removed: None, ..record.clone() };
         lock.append(slice::from_ref(&gone))?;
         Ok(Some(record))
     }
@@ -130,9 +131,10 @@ impl Conversation {
     /// Returns the record of the file at `path`. Without one, returns a record made from `stat` and
     /// the file's attributes.
     pub fn record_for(&self, path: &RelPath, stat: &Stat) -> Result<Record, StoreError> {
-        Ok(self
-            .record(path)?
-            .unwrap_or_else(|| Record { said: self.said(path), ..Self::fresh_record(path, stat) }))
+        Ok(self.record(path)?.unwrap_or_else(|| Record {
+            provenance: self.provenance(path),
+            ..Self::fresh_record(path, stat)
+        }))
     }
 
     /// Returns a first record of the file at `path`: sealed, generation 1, not analysed.
@@ -140,12 +142,12 @@ impl Conversation {
         Record {
             path: path.to_text(),
             generation: 1,
-            state: State::Sealed,
+            state: ArtifactState::Sealed,
             size: stat.size,
             modified: stat.mtime.as_nanos(),
             created: stat.created().as_millis(),
             owner: None,
-            said: Said::default(),
+            provenance: Provenance::default(),
             analysis: None,
             removed: None,
         }
@@ -187,7 +189,8 @@ impl Conversation {
     }
 
     fn incomplete(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        let Some(record) = self.record(path)?.filter(|record| record.state == State::Live) else {
+        let Some(record) = self.record(path)?.filter(|record| record.state == ArtifactState::Live)
+        else {
             return Ok(None);
         };
         let incomplete = self.incomplete_of(path, record);
@@ -209,7 +212,7 @@ impl Conversation {
         }
         let stat = stat::stat_file(&file)?;
         Ok(Some(Record {
-            state: State::Incomplete(DIED.to_owned()),
+            state: ArtifactState::Incomplete(DIED.to_owned()),
             size: stat.size,
             modified: stat.mtime.as_nanos(),
             owner: None,
@@ -220,15 +223,16 @@ impl Conversation {
 
     /// Returns true if the file at `path` is the output of `call`, by its record or its attributes.
     pub fn is_output_of(&self, path: &RelPath, call: &OsStr) -> Result<bool, StoreError> {
-        let is = |said: Said| said.call.is_some_and(|said| call == &*said);
-        let recorded = self.record(path)?.is_some_and(|record| is(record.said));
-        Ok(recorded || is(self.said(path)))
+        let is =
+            |provenance: Provenance| provenance.call.is_some_and(|provenance| call == &*provenance);
+        let recorded = self.record(path)?.is_some_and(|record| is(record.provenance));
+        Ok(recorded || is(self.provenance(path)))
     }
 
     /// Returns what the attributes of a file say, or nothing if it cannot be read.
-    fn said(&self, path: &RelPath) -> Said {
+    fn provenance(&self, path: &RelPath) -> Provenance {
         let file = self.dir.open_file_at(path, OFlags::RDONLY);
-        file.and_then(|file| attributes::said_of(&file)).unwrap_or_default()
+        file.and_then(|file| attributes::provenance_of(&file)).unwrap_or_default()
     }
 
     /// Creates the directories that every conversation has.

@@ -13,8 +13,8 @@ use std::io::Write as _;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
-use crate::model::Counted;
 use crate::model::Counts;
+use crate::model::DailyCounts;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
@@ -37,13 +37,13 @@ impl Conversation {
         happened: impl IntoIterator<Item = (String, Counts)>,
     ) -> Result<(), StoreError> {
         let day = day(at);
-        let counted = |(tool, counts)| Counted { day: day.clone(), tool, counts };
-        let counted: Vec<Counted> = happened.into_iter().map(counted).collect();
+        let counted = |(tool, counts)| DailyCounts { day: day.clone(), tool, counts };
+        let counted: Vec<DailyCounts> = happened.into_iter().map(counted).collect();
         add(self.dir(), &counted).map_err(|error| error_of(self, "add to", error))
     }
 
     /// Returns the counts so far, ordered by day and then by tool.
-    pub fn counted(&self) -> Result<Vec<Counted>, StoreError> {
+    pub fn counted(&self) -> Result<Vec<DailyCounts>, StoreError> {
         match self.dir().open_file(layout::COUNTS.as_ref(), OFlags::RDONLY) {
             Ok(file) => sums(&file).map_err(|error| error_of(self, "read", error)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -57,7 +57,7 @@ fn error_of(conversation: &Conversation, action: &'static str, source: io::Error
     StoreError::io(action, &conversation.path().join(layout::COUNTS), source)
 }
 
-fn add(dir: &Dir, counted: &[Counted]) -> io::Result<()> {
+fn add(dir: &Dir, counted: &[DailyCounts]) -> io::Result<()> {
     if counted.is_empty() {
         return Ok(());
     }
@@ -83,21 +83,21 @@ fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
 }
 
 /// Returns one sum for each day and tool. Skips lines that are cut off or invalid.
-fn sums(file: &File) -> io::Result<Vec<Counted>> {
+fn sums(file: &File) -> io::Result<Vec<DailyCounts>> {
     let mut sums: BTreeMap<(String, String), Counts> = BTreeMap::new();
     let mut reader = BufReader::new(file.try_clone()?);
     io::Seek::rewind(&mut reader)?;
     let mut line = Vec::new();
     while io::Read::take(&mut reader, MOST_LINE).read_until(b'\n', &mut line)? > 0 {
-        if let Ok(Counted { day, tool, counts }) = serde_json::from_slice(&line) {
+        if let Ok(DailyCounts { day, tool, counts }) = serde_json::from_slice(&line) {
             *sums.entry((day, tool)).or_default() += &counts;
         }
         line.clear();
     }
-    Ok(sums.into_iter().map(|((day, tool), counts)| Counted { day, tool, counts }).collect())
+    Ok(sums.into_iter().map(|((day, tool), counts)| DailyCounts { day, tool, counts }).collect())
 }
 
-fn lines(counted: &[Counted]) -> io::Result<Vec<u8>> {
+fn lines(counted: &[DailyCounts]) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
     for counted in counted {
         serde_json::to_writer(&mut lines, counted)?;

@@ -14,11 +14,11 @@ use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
 use crate::model::Amount;
+use crate::model::ArtifactState;
 use crate::model::Counts;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Removal;
-use crate::model::State;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
@@ -138,7 +138,7 @@ fn remove_batch(
 fn count_removed(conversation: &Conversation, records: &[Record]) -> Result<(), StoreError> {
     let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
     for record in records {
-        let of_tool = counts.entry(record.said.tool_name().unwrap_or_default()).or_default();
+        let of_tool = counts.entry(record.provenance.tool_name().unwrap_or_default()).or_default();
         of_tool.expired += Amount::once(record.size, record.tokens());
     }
     let removal = records.first().and_then(|record| record.removed.as_ref());
@@ -173,7 +173,7 @@ impl<'a> LeasedArtifact<'a> {
         }
         let record = conversation.record_for(path, &stat)?;
         match lease::take(&file) {
-            Lease::Free if record.state != State::Live => {}
+            Lease::Free if record.state != ArtifactState::Live => {}
             Lease::Free | Lease::Held => return Ok(Err("it is being written")),
             Lease::Unknown => return Ok(Err("its disk cannot tell whether it is being written")),
         }

@@ -10,12 +10,12 @@ use rustix::fs::RenameFlags;
 use tempfile::TempDir;
 
 use super::*;
+use crate::model::ArtifactState;
 use crate::model::Content as _;
 use crate::model::Folder;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
 
 fn store() -> (TempDir, Store) {
     let temporary = tempfile::tempdir().unwrap();
@@ -154,7 +154,8 @@ fn links_out_of_the_store_are_not_followed() {
     assert!(dir.open_file_at(&path("artifacts/tool/secret.txt"), OFlags::RDONLY).is_err());
     assert!(Artifact::open(dir, &path("link")).is_err());
     assert!(
-        ArtifactWriter::create(&conversation, Folder::Tool, &id("x.txt"), Said::default()).is_err()
+        ArtifactWriter::create(&conversation, Folder::Tool, &id("x.txt"), Provenance::default())
+            .is_err()
     );
     assert_eq!(fs::read_dir(outside.join("tool")).unwrap().count(), 1);
     assert_eq!(fs::read_to_string(outside.join("tool/secret.txt")).unwrap(), "secret");
@@ -237,13 +238,14 @@ fn a_file_without_a_record_gets_one_from_the_disk() {
     let conversation = store.create_conversation(&id("c")).unwrap();
     let file = store.root().join("context/c/artifacts/tool/x.txt");
     fs::write(&file, "hello").unwrap();
-    let said = Said { tool: Some("exec".into()), exit_code: Some(-3), ..Said::default() };
-    set_said(&fs::File::open(&file).unwrap(), &said).unwrap();
+    let provenance =
+        Provenance { tool: Some("exec".into()), exit_code: Some(-3), ..Provenance::default() };
+    set_provenance(&fs::File::open(&file).unwrap(), &provenance).unwrap();
     let path = path("artifacts/tool/x.txt");
     let stat = stat_file(&fs::File::open(&file).unwrap()).unwrap();
     let record = conversation.record_for(&path, &stat).unwrap();
-    assert_eq!((record.generation, record.size, &record.state), (1, 5, &State::Sealed));
-    assert_eq!(record.said, said);
+    assert_eq!((record.generation, record.size, &record.state), (1, 5, &ArtifactState::Sealed));
+    assert_eq!(record.provenance, provenance);
     assert_eq!(record.modified, stat.mtime.as_nanos());
     let known = Record { generation: 7, ..record };
     conversation.manifest().append(std::slice::from_ref(&known)).unwrap();

@@ -14,12 +14,12 @@ use rustix::fs::RenameFlags;
 
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
+use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Folder;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
 use crate::store::attributes;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
@@ -66,9 +66,9 @@ impl ArtifactWriter {
         conversation: &Arc<Conversation>,
         folder: Folder,
         name: &Component,
-        said: Said,
+        provenance: Provenance,
     ) -> Result<Self, StoreError> {
-        Self::begin(conversation, folder, Naming::Given(name.clone()), said)
+        Self::begin(conversation, folder, Naming::Given(name.clone()), provenance)
     }
 
     /// Begins the artifact of a call. It is named `<call>.txt`, which `seal` renames to
@@ -76,38 +76,38 @@ impl ArtifactWriter {
     /// available while it is written, and an output that a crash cuts off is text. An earlier
     /// output of the call, under either name, is replaced when this one is complete.
     ///
-    /// A call id that cannot be a name becomes a digest (see `call_stem`), and `Said::call` keeps
+    /// A call id that cannot be a name becomes a digest (see `call_stem`), and `Provenance::call` keeps
     /// it.
     pub fn create_for_call(
         conversation: &Arc<Conversation>,
         folder: Folder,
         call: &str,
-        mut said: Said,
+        mut provenance: Provenance,
     ) -> Result<Self, StoreError> {
-        said.call.get_or_insert_with(|| call.to_owned());
-        Self::begin(conversation, folder, Naming::Call(naming::call_stem(call)), said)
+        provenance.call.get_or_insert_with(|| call.to_owned());
+        Self::begin(conversation, folder, Naming::Call(naming::call_stem(call)), provenance)
     }
 
     fn begin(
         conversation: &Arc<Conversation>,
         folder: Folder,
         naming: Naming,
-        said: Said,
+        provenance: Provenance,
     ) -> Result<Self, StoreError> {
         let path = RelPath::artifact(folder, &naming.name(false));
         let fault = |error| fault(conversation, &path, error);
         let dir = open_folder(conversation.dir(), folder).map_err(fault)?;
         let lock = conversation.manifest().lock()?;
         let NewFile { file, name, replaces } = NewFile::new(&dir, &naming).map_err(fault)?;
-        attributes::set_said(&file, &said).map_err(fault)?;
+        attributes::set_provenance(&file, &provenance).map_err(fault)?;
         let stat = stat::stat_file(&file).map_err(fault)?;
         let path = RelPath::artifact(folder, &name);
         let before = conversation.record(&path)?.map_or(0, |record| record.generation);
         let record = Record {
             generation: before + 1,
-            state: State::Live,
+            state: ArtifactState::Live,
             owner: this_process(),
-            said,
+            provenance,
             ..Conversation::fresh_record(&path, &stat)
         };
         if !replaces {
@@ -146,27 +146,27 @@ impl ArtifactWriter {
 
     /// Adds what is known only now, such as an exit code. It is recorded when the artifact is
     /// sealed.
-    pub fn say(&mut self, newer: &Said) {
-        self.record.said.update(newer);
+    pub fn say(&mut self, newer: &Provenance) {
+        self.record.provenance.update(newer);
     }
 
     /// Completes the artifact: it is synced, analysed and recorded.
     pub fn seal(mut self) -> Result<Record, StoreError> {
-        self.close(State::Sealed)
+        self.close(ArtifactState::Sealed)
     }
 
     /// Closes the artifact as incomplete for the reason `why`. One that was to replace another
     /// stays under its scratch name, which is the path of the returned record.
     pub fn seal_incomplete(mut self, why: &str) -> Result<Record, StoreError> {
-        self.close(State::Incomplete(why.to_owned()))
+        self.close(ArtifactState::Incomplete(why.to_owned()))
     }
 
-    fn close(&mut self, state: State) -> Result<Record, StoreError> {
+    fn close(&mut self, state: ArtifactState) -> Result<Record, StoreError> {
         let analysis = self.analyzer.finish();
-        let synced =
-            attributes::set_said(&self.file, &self.record.said).and_then(|()| self.file.sync_all());
+        let synced = attributes::set_provenance(&self.file, &self.record.provenance)
+            .and_then(|()| self.file.sync_all());
         synced.map_err(|error| self.fault(error))?;
-        let stays_aside = self.replaces && state != State::Sealed;
+        let stays_aside = self.replaces && state != ArtifactState::Sealed;
         self.record.state = state;
         self.record.owner = None;
         if stays_aside {
@@ -196,7 +196,7 @@ impl ArtifactWriter {
         if let Some(left) = &left {
             self.dir.sync().map_err(|error| self.fault(error))?;
             let record = self.conversation.record(left)?;
-            records.extend(record.map(|record| Record { state: State::Gone, ..record }));
+            records.extend(record.map(|record| Record { state: ArtifactState::Gone, ..record }));
         }
         self.record = self.measure(analysis)?;
         records.push(self.record.clone());
@@ -210,7 +210,7 @@ impl ArtifactWriter {
     fn left_by_the_call(&self, path: RelPath) -> Result<Option<RelPath>, StoreError> {
         let is_file =
             self.dir.stat(path.file_name()).is_ok_and(|stat| stat.kind() == FileType::File);
-        let Some(call) = self.record.said.call.as_deref().filter(|_| is_file) else {
+        let Some(call) = self.record.provenance.call.as_deref().filter(|_| is_file) else {
             return Ok(None);
         };
         let is_of_call = self.conversation.is_output_of(&path, OsStr::new(call))?;
@@ -229,7 +229,7 @@ impl ArtifactWriter {
             self.record.generation = self.record.generation.max(after);
         }
         let recorded = !self.replaces;
-        let gone = recorded.then(|| Record { state: State::Gone, ..self.record.clone() });
+        let gone = recorded.then(|| Record { state: ArtifactState::Gone, ..self.record.clone() });
         let (from, to) = (self.path.file_name(), goal.file_name());
         let renamed = self.dir.rename(from, &self.dir, to, RenameFlags::empty());
         renamed.map_err(|error| self.fault(error))?;
@@ -277,7 +277,7 @@ impl Drop for ArtifactWriter {
     fn drop(&mut self) {
         if !self.closed {
             // The error has no receiver. The record still says live, and recovery handles that.
-            let _closed = self.close(State::Incomplete(DROPPED.to_owned()));
+            let _closed = self.close(ArtifactState::Incomplete(DROPPED.to_owned()));
         }
     }
 }

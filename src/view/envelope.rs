@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::model::Direction;
 use crate::model::Subject;
-use crate::redact::Tally;
+use crate::redact::MaskCounts;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::kind;
@@ -64,8 +64,8 @@ struct EnvelopeData<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     truncation: Option<Truncation<'a>>,
     /// The number of masked secrets in the envelope, by name.
-    #[serde(skip_serializing_if = "Tally::is_empty")]
-    redacted: Tally,
+    #[serde(skip_serializing_if = "MaskCounts::is_empty")]
+    redacted: MaskCounts,
     preview: String,
 }
 
@@ -144,7 +144,7 @@ fn written(
         kept_bytes: kept.bytes(),
         full_output_path: &path,
     });
-    let redacted = Tally::default();
+    let redacted = MaskCounts::default();
     let mut written = EnvelopeJson {
         status: status(response, over),
         text: words::text(subject, response, &kept, tools, over),
@@ -159,7 +159,7 @@ fn written(
         error: response.and_then(|response| response.error.as_deref()),
     };
     if !subject.redacts.is_empty() {
-        written.data.redacted = Tally::of(&serde_json::to_string(&written)?, subject.redacts);
+        written.data.redacted = MaskCounts::of(&serde_json::to_string(&written)?, subject.redacts);
     }
     Ok(serde_json::to_string(&written)? + "\n")
 }

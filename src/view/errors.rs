@@ -13,7 +13,7 @@ mod trace;
 use std::io;
 use std::io::Write;
 
-use crate::materialize::Seen;
+use crate::materialize::ErrorMatch;
 use crate::model::Content;
 use crate::model::Subject;
 use crate::view::RenderError;
@@ -57,8 +57,11 @@ pub(super) fn render(
 }
 
 /// Returns the first error line of each kind, with the error lines above that it belongs to.
-fn first_of_each<'c>(content: &dyn Content, index: &'c ErrorIndex) -> io::Result<Vec<&'c Seen>> {
-    let mut chosen: Vec<&Seen> = Vec::new();
+fn first_of_each<'c>(
+    content: &dyn Content,
+    index: &'c ErrorIndex,
+) -> io::Result<Vec<&'c ErrorMatch>> {
+    let mut chosen: Vec<&ErrorMatch> = Vec::new();
     for (at, seen) in index.kept.iter().enumerate() {
         if index.begins(seen).is_none() {
             continue;

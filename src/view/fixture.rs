@@ -4,16 +4,16 @@ use std::io;
 
 use crate::model::Analysis;
 use crate::model::Encoding;
-use crate::model::Ended;
 use crate::model::Errors;
 use crate::model::Feed;
+use crate::model::FilterOutcome;
 use crate::model::Filters;
 use crate::model::Json;
 use crate::model::Limits;
 use crate::model::Place;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
 use crate::model::Sections;
 use crate::model::Subject;
 use crate::view::RenderError;
@@ -31,19 +31,19 @@ impl Filters for InProcess {
         feed: &Feed<'_>,
         expired: &dyn Fn() -> bool,
         take: &mut dyn FnMut(&[u8]) -> io::Result<bool>,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<FilterOutcome> {
         let (mut input, mut output) = (Vec::new(), Vec::new());
         feed(&mut input, &|| false)?;
         run_filter(&mut input.as_slice(), &mut output)?;
         for piece in output.chunks(1000) {
             if expired() {
-                return Ok(Ended::OutOfTime);
+                return Ok(FilterOutcome::OutOfTime);
             }
             if !take(piece)? {
-                return Ok(Ended::Enough);
+                return Ok(FilterOutcome::Enough);
             }
         }
-        Ok(Ended::Done)
+        Ok(FilterOutcome::Done)
     }
 }
 
@@ -80,8 +80,8 @@ impl Fixture {
         path.clone_into(&mut self.record.path);
     }
 
-    pub(super) fn said(mut self, said: Said) -> Self {
-        self.record.said = said;
+    pub(super) fn provenance(mut self, provenance: Provenance) -> Self {
+        self.record.provenance = provenance;
         self
     }
 

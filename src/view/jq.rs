@@ -20,7 +20,7 @@ use std::io::Write;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::model::Ended;
+use crate::model::FilterOutcome;
 use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::Filter;
@@ -73,7 +73,7 @@ pub(super) fn render(
     })?;
     let notices = FilterNotices { filter, subject, ended: &ended, read: read.into_inner() };
     let notice = finish(&notices, results)?;
-    Ok(Rendered { notice, whole: ended != Ended::OutOfTime })
+    Ok(Rendered { notice, whole: ended != FilterOutcome::OutOfTime })
 }
 
 /// Writes the results that fit, and returns the notices.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::model::Analysis;
 use crate::model::Subject;
-use crate::redact::Tally;
+use crate::redact::MaskCounts;
 use crate::view::RenderError;
 use crate::view::Rendered;
 
@@ -36,15 +36,15 @@ struct Meta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     incomplete: Option<&'a str>,
     /// The number of masked secrets in the fields, by name.
-    #[serde(skip_serializing_if = "Tally::is_empty")]
-    redacted: Tally,
+    #[serde(skip_serializing_if = "MaskCounts::is_empty")]
+    redacted: MaskCounts,
     /// It covers the first `bytes` bytes.
     analysis: &'a Analysis,
 }
 
 /// Writes the fields, indented.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
-    let said = &subject.record.said;
+    let provenance = &subject.record.provenance;
     let mut meta = Meta {
         reference: subject.place.reference(),
         file: subject.place.file(),
@@ -53,19 +53,19 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         size: subject.size(),
         created: subject.record.created,
         call: subject.record.call(),
-        tool: said.tool.as_deref(),
-        server: said.server.as_deref(),
-        args: said.args.as_deref(),
-        exit_code: said.exit_code,
-        duration_ms: said.duration_ms,
-        mime: said.mime.as_deref().unwrap_or(&subject.analysis.mime),
+        tool: provenance.tool.as_deref(),
+        server: provenance.server.as_deref(),
+        args: provenance.args.as_deref(),
+        exit_code: provenance.exit_code,
+        duration_ms: provenance.duration_ms,
+        mime: provenance.mime.as_deref().unwrap_or(&subject.analysis.mime),
         incomplete: subject.record.incomplete(),
-        redacted: Tally::default(),
+        redacted: MaskCounts::default(),
         analysis: subject.analysis,
     };
     if !subject.redacts.is_empty() {
         let text = serde_json::to_string(&meta).map_err(std::io::Error::from)?;
-        meta.redacted = Tally::of(&text, subject.redacts);
+        meta.redacted = MaskCounts::of(&text, subject.redacts);
     }
     serde_json::to_writer_pretty(&mut *out, &meta).map_err(std::io::Error::from)?;
     out.write_all(b"\n")?;
@@ -75,21 +75,21 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
 
 #[cfg(test)]
 mod tests {
-    use crate::model::Said;
-    use crate::model::State;
+    use crate::model::ArtifactState;
+    use crate::model::Provenance;
     use crate::view::View;
     use crate::view::fixture::Fixture;
 
     #[test]
     fn fields_keep_their_order() {
-        let mut fixture = Fixture::new("a\n").said(Said {
+        let mut fixture = Fixture::new("a\n").provenance(Provenance {
             tool: Some("exec".to_owned()),
             server: Some("shell".to_owned()),
             args: Some("{\"cmd\": \"ls\"}".to_owned()),
             exit_code: Some(1),
-            ..Said::default()
+            ..Provenance::default()
         });
-        fixture.record.state = State::Incomplete("the daemon died".to_owned());
+        fixture.record.state = ArtifactState::Incomplete("the daemon died".to_owned());
         let want = r#"{
   "reference": "ctx://c7/artifacts/tool/9f3k.txt",
   "file": "/ctx/c7/artifacts/tool/9f3k.txt",

@@ -13,7 +13,7 @@ use std::io::Write;
 
 use crate::model::Json;
 use crate::model::Subject;
-use crate::redact::Shown;
+use crate::redact::MaskCounter;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::number::counted;
@@ -36,7 +36,7 @@ pub(super) fn render(
     if !may_be_json(subject)? {
         return Ok(Rendered::noted(not_json(subject)?));
     }
-    let mut out = Shown::new(out, subject.redacts);
+    let mut out = MaskCounter::new(out, subject.redacts);
     let mut values = Values::default();
     let mut block = vec![0; BLOCK];
     let mut offset = 0;
@@ -56,7 +56,7 @@ pub(super) fn render(
         values.indenter.take(|text| out.write_all(text))?;
     }
     let late = (!whole).then(|| out_of_time(subject, offset));
-    let shown = out.tally().notice();
+    let shown = out.counts().notice();
     // Line numbers in a notice include the lines of the notice.
     let first = u64::from(shown.is_some());
     let rest = notice(subject, &values, late.as_deref(), first);

@@ -7,7 +7,7 @@ use bstr::ByteSlice as _;
 use crate::materialize::Analyzer;
 use crate::model::Limits;
 use crate::model::Subject;
-use crate::redact::Tally;
+use crate::redact::MaskCounts;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::cut;
@@ -57,13 +57,13 @@ struct PreviewLimit {
 fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
     let chars = subject.limits.message_preview;
     let all = first(start, chars, limit);
-    if Tally::of(&all, subject.redacts).is_empty() {
+    if MaskCounts::of(&all, subject.redacts).is_empty() {
         return all;
     }
     let less = PreviewLimit { bytes: limit.bytes - REDACTED_BYTES, lines: limit.lines - 1 };
     let less = first(start, chars, less);
     let newline = if less.ends_with('\n') { "" } else { "\n" };
-    let redacted = Tally::of(&less, subject.redacts);
+    let redacted = MaskCounts::of(&less, subject.redacts);
     if redacted.is_empty() {
         less
     } else {

@@ -25,7 +25,7 @@ pub fn context_ref(
     size: u64,
     analysis: Option<&Analysis>,
 ) -> ContextRef {
-    let mime = record.said.mime.clone().or_else(|| analysis.map(|found| found.mime.clone()));
+    let mime = record.provenance.mime.clone().or_else(|| analysis.map(|found| found.mime.clone()));
     ContextRef {
         id: place.reference(),
         kind: kind_of(place.path()).to_owned(),
@@ -72,13 +72,13 @@ fn kind_of(path: &str) -> &'static str {
 
 /// Returns `shell/exec 9f3k: 412,908 bytes of text, 8,112 lines, exit 0`.
 fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
-    let tool = record.said.tool_name().map(|tool| format!("{tool} ")).unwrap_or_default();
+    let tool = record.provenance.tool_name().map(|tool| format!("{tool} ")).unwrap_or_default();
     let of = analysis.map(|found| format!(" of {}", kind::brief(found))).unwrap_or_default();
     let counted_lines = analysis.filter(|found| !found.is_binary() && found.bytes == size);
     let parts = [
         Some(format!("{tool}{}: {}{of}", record.call(), counted(size, "byte"))),
         counted_lines.map(|found| counted(found.lines, "line")),
-        record.said.exit_code.map(|code| format!("exit {code}")),
+        record.provenance.exit_code.map(|code| format!("exit {code}")),
         record.incomplete().map(|_| "incomplete".to_owned()),
     ];
     parts.into_iter().flatten().collect::<Vec<String>>().join(", ")
@@ -87,19 +87,19 @@ fn hint(record: &Record, size: u64, analysis: Option<&Analysis>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Said;
-    use crate::model::State;
+    use crate::model::ArtifactState;
+    use crate::model::Provenance;
     use crate::view::View;
     use crate::view::fixture::Fixture;
 
     fn example() -> Fixture {
-        let said = Said {
+        let provenance = Provenance {
             tool: Some("exec".to_owned()),
             server: Some("shell".to_owned()),
             exit_code: Some(0),
-            ..Said::default()
+            ..Provenance::default()
         };
-        Fixture::new("x".repeat(396_685) + "\n" + &"y\n".repeat(8_111)).said(said)
+        Fixture::new("x".repeat(396_685) + "\n" + &"y\n".repeat(8_111)).provenance(provenance)
     }
 
     #[test]
@@ -114,10 +114,10 @@ mod tests {
     fn hints_leave_out_what_is_not_known() {
         let mut fixture = Fixture::new(b"\0".to_vec());
         fixture.at("artifacts/terminal/s1.log");
-        fixture.record.state = State::Incomplete("no room".to_owned());
+        fixture.record.state = ArtifactState::Incomplete("no room".to_owned());
         let hint = |fixture: &Fixture| hint(&fixture.record, 1, Some(&fixture.analysis));
         assert_eq!(hint(&fixture), "s1: 1 byte of application/octet-stream, incomplete");
-        fixture.record.said.call = Some("c\n1".to_owned());
+        fixture.record.provenance.call = Some("c\n1".to_owned());
         let reference = context_ref(&fixture.record, &fixture.place, 1, None);
         assert_eq!(reference.hint, "c\u{240a}1: 1 byte, incomplete");
         assert_eq!(reference.mime_type, None);

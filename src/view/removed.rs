@@ -14,13 +14,14 @@ use crate::view::number::rounded;
 /// Describes a removed output: when and why it was removed, the call that made it, and what it was.
 pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     let (at, why) = (moment(removal.at), &removal.why);
-    let tool = record.said.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
+    let tool =
+        record.provenance.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
     let digest = record.analysis.as_ref().map(|found| &found.digest);
     let lines = [
         Some(format!("[ctxfs] REMOVED: this output is no longer stored. It went on {at}: {why}.")),
         Some(format!("{tool}call: {}    ref: {}", record.call(), place.reference())),
-        record.said.args.as_ref().map(|args| format!("args: {args}")),
-        record.said.exit_code.map(|code| format!("exit: {code}")),
+        record.provenance.args.as_ref().map(|args| format!("args: {args}")),
+        record.provenance.exit_code.map(|code| format!("exit: {code}")),
         Some(format!("made: {}", moment(record.created))),
         Some(format!("size: {}", size(record.size, record.analysis.as_ref()))),
         digest.filter(|digest| !digest.is_empty()).map(|digest| format!("digest: blake3 {digest}")),
@@ -55,7 +56,7 @@ fn capped(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Said;
+    use crate::model::Provenance;
     use crate::view::fixture::Fixture;
 
     fn text(fixture: &Fixture) -> String {
@@ -67,12 +68,12 @@ mod tests {
 
     #[test]
     fn it_says_what_went_and_why() {
-        let mut fixture = Fixture::new("a\nb\n").said(Said {
+        let mut fixture = Fixture::new("a\nb\n").provenance(Provenance {
             tool: Some("exec".to_owned()),
             server: Some("shell".to_owned()),
             args: Some("{\n\"command\": \"make\"}".to_owned()),
             exit_code: Some(2),
-            ..Said::default()
+            ..Provenance::default()
         });
         fixture.record.size = 4;
         fixture.record.analysis = Some(fixture.analysis.clone());
@@ -93,8 +94,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_left_out() {
-        let mut fixture =
-            Fixture::new("").said(Said { args: Some("x".repeat(10_000)), ..Said::default() });
+        let mut fixture = Fixture::new("")
+            .provenance(Provenance { args: Some("x".repeat(10_000)), ..Provenance::default() });
         fixture.record.size = 1234;
         let text = text(&fixture);
         assert!(text.contains("\nsize: 1,234 bytes\n"), "{text}");

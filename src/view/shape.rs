@@ -11,8 +11,8 @@ mod samples;
 use std::io;
 use std::io::Write;
 
-use crate::materialize::json::Kind;
-use crate::materialize::json::Reader;
+use crate::materialize::json::JsonKind;
+use crate::materialize::json::JsonReader;
 use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::RenderError;
@@ -43,7 +43,7 @@ pub(super) fn render(
 ) -> Result<Rendered, RenderError> {
     let (read, kind, mut outline) = read_outline(subject, expired)?;
     let whole = read.is_none();
-    if kind == Kind::No && whole {
+    if kind == JsonKind::No && whole {
         return Ok(Rendered::noted(no_shape(subject)));
     }
     outline.settle();
@@ -64,8 +64,8 @@ pub(super) fn render(
 fn read_outline(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
-) -> io::Result<(Option<u64>, Kind, Outline)> {
-    let mut reader = Reader::<Outline>::default();
+) -> io::Result<(Option<u64>, JsonKind, Outline)> {
+    let mut reader = JsonReader::<Outline>::default();
     let mut block = vec![0; BLOCK];
     let mut offset = 0;
     let mut cut = None;
@@ -85,17 +85,17 @@ fn read_outline(
     Ok((cut, kind, outline))
 }
 
-fn opening(subject: &Subject<'_>, kind: Kind) -> String {
+fn opening(subject: &Subject<'_>, kind: JsonKind) -> String {
     let paths = paths(subject);
     match kind {
-        Kind::Document | Kind::No => format!("JSON. {paths}"),
-        Kind::Lines { documents } => {
+        JsonKind::Document | JsonKind::No => format!("JSON. {paths}"),
+        JsonKind::Lines { documents } => {
             format!("JSON Lines, {}. {paths}", counted(documents, "value"))
         }
-        Kind::Broken { offset, .. } if offset == subject.content.len() => {
+        JsonKind::Broken { offset, .. } if offset == subject.content.len() => {
             format!("JSON that lacks its end; the shape of what is there follows. {paths}")
         }
-        Kind::Broken { offset, line } => format!(
+        JsonKind::Broken { offset, line } => format!(
             "not JSON from line {} on (byte {}); the shape of what is before follows",
             grouped(line),
             grouped(offset),

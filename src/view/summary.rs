@@ -13,7 +13,7 @@ use std::io::Write;
 
 use crate::model::Limits;
 use crate::model::Subject;
-use crate::redact::Tally;
+use crate::redact::MaskCounts;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::clean;
@@ -91,7 +91,7 @@ fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
 
 /// Returns `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`.
 fn redacted(subject: &Subject<'_>, shown: &[String]) -> Option<String> {
-    let tally = Tally::of(&lines(shown), subject.redacts);
+    let tally = MaskCounts::of(&lines(shown), subject.redacts);
     let line = || format!("redacted: {} in what is shown", tally.text());
     (!tally.is_empty()).then(line)
 }

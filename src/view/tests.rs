@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use crate::model::Json;
 use crate::model::Limits;
-use crate::model::Said;
+use crate::model::Provenance;
 use crate::view::Audience;
 use crate::view::Form;
 use crate::view::StandIn;
@@ -84,8 +84,9 @@ fn a_summary_says_it_among_the_facts() {
 
 #[test]
 fn json_says_it_inside_itself() {
-    let said = Said { args: Some(format!("{{\"auth\": \"{MASK}\"}}")), ..Said::default() };
-    let fixture = with_masks("x\n").said(said);
+    let provenance =
+        Provenance { args: Some(format!("{{\"auth\": \"{MASK}\"}}")), ..Provenance::default() };
+    let fixture = with_masks("x\n").provenance(provenance);
     let meta: serde_json::Value = serde_json::from_str(&fixture.text(&View::Meta)).unwrap();
     assert_eq!(meta["redacted"], serde_json::json!({"jwt": 1}));
     let plain = with_masks("x\n").text(&View::Meta);

@@ -1,4 +1,4 @@
-//! What is counted, on real mounts.
+//! Counts, on real mounts.
 
 use std::fs;
 use std::sync::Arc;

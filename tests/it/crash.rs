@@ -1,9 +1,9 @@
-//! What is left when a program stops between any two system calls.
+//! The state of the store after a program is stopped between any two system calls.
 //!
-//! Each case is run once to see which calls it makes, and then again and again on a fresh copy of the
-//! same store, killed before another one of them each time. Whatever then is in the store must be
-//! sound. By default the calls that change something are tried, of many a sample; with `CTXFS_CRASH`
-//! set to `all`, as `scripts/crash` does, all calls are.
+//! Each case is run once to see which calls it makes, and then again and again on a fresh copy of
+//! the same store, killed before another one of them each time. Whatever then is in the store must
+//! be sound. By default the calls that change something are tried, of many a sample; with
+//! `CTXFS_CRASH` set to `all`, as `scripts/crash` does, all calls are.
 
 mod case;
 mod commands;

@@ -1,4 +1,4 @@
-//! What is kept and what goes, on real mounts.
+//! Retention on real mounts.
 
 mod crash;
 

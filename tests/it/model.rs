@@ -16,7 +16,7 @@ mod regressions;
 
 use proptest::test_runner::Config;
 
-/// How many runs, and of how many operations at most.
+/// Returns the number of runs and the most operations of each.
 pub(crate) fn size(cases: u32, ops: usize) -> (Config, usize) {
     let set = |name| std::env::var(name).ok().and_then(|value: String| value.parse().ok());
     let cases = set("CTXFS_MODEL_CASES").map_or(cases, |cases: usize| cases as u32);

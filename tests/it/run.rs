@@ -24,7 +24,7 @@ fn run(store: &TestStore, id: &str, more: &[&str], command: &[&str]) -> Command 
     store.ctxfs("run", &[&arguments, more, &["--"], command].concat())
 }
 
-/// The same in the background, its output thrown away.
+/// Runs the same command in the background, without its output.
 fn start(store: &TestStore, id: &str, more: &[&str], command: &[&str]) -> Child {
     let quiet = |inner: &mut std::process::Command| {
         inner.stdin(Stdio::null()).stdout(Stdio::null());

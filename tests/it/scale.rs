@@ -1,4 +1,4 @@
-//! What an operation on one artifact costs does not depend on how many there are.
+//! The cost of an operation on one artifact does not depend on how many there are.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ const COUNTS: [usize; 2] = [20, 2000];
 /// System calls by which a server looks at its store, and changes it.
 const CALLS: &str =
     "statx,fstat,openat,openat2,pread64,pwrite64,write,lseek,getdents64,unlinkat,renameat2";
-/// How often each operation is repeated.
+/// Repetitions of each operation.
 const TIMES: usize = 5;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the server cannot do, whoever gets hold of it, and who may do what with a mount.
+//! The limits of a server in the hands of an attacker, and the permissions of users of a mount.
 
 mod bounds;
 mod confined;

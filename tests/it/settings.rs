@@ -259,7 +259,7 @@ fn never_and_mirror_let_outputs_through() {
     assert_eq!(put("envelope", &lines), lines, "bytes alone decide");
 }
 
-/// Whether a file below `dir` holds `text`.
+/// Returns true if a file below `dir` contains `text`.
 fn holds(dir: &Path, text: &str) -> bool {
     let found = Command::new("grep").args(["-rlF", text]).arg(dir).run();
     assert!(found.code < 2, "{found}");

@@ -1,4 +1,4 @@
-//! What the tests stand on: a store, a mount, programs with deadlines.
+//! The support for tests: a store, a mount, programs with deadlines.
 
 mod command;
 mod faulty;

@@ -24,8 +24,8 @@ use crate::cli::config::value::Kind;
 use crate::cli::config::value::Value;
 use crate::cli::outcome::Failure;
 use crate::redact::Rule;
-use crate::redact::Rules;
 use crate::redact::SETS;
+use crate::redact::SecretRules;
 
 /// Bytes of a file of settings at most.
 const MOST_BYTES: u64 = 1 << 20;
@@ -218,7 +218,7 @@ impl Reader<'_> {
             text.ok_or_else(|| self.wrong(&item.span(), &format!("a rule without `{key}`")))
         };
         let rule = Rule { name: text("name")?, regex: text("regex")? };
-        match Rules::new(&[], std::slice::from_ref(&rule)) {
+        match SecretRules::new(&[], std::slice::from_ref(&rule)) {
             Ok(_) => Ok(rule),
             Err(error) => {
                 let text = format!("the rule `{}` cannot be: {error}", rule.name);

@@ -22,10 +22,10 @@ use crate::cli::outcome::Failure;
 use crate::cli::settings;
 use crate::engine::Redaction;
 use crate::keep;
+use crate::redact::PatternSet;
 use crate::redact::Rule;
-use crate::redact::Rules;
 use crate::redact::SETS;
-use crate::redact::Set;
+use crate::redact::SecretRules;
 use crate::store::SETTINGS;
 
 /// The settings that hold for a command.
@@ -155,9 +155,9 @@ impl Settings {
             "off" => return Ok(None),
             apply => apply == "stored",
         };
-        let wanted = |set: &&Set| self.redact.sets.value.iter().any(|name| name == set.name);
-        let sets: Vec<&Set> = SETS.iter().filter(wanted).collect();
-        let rules = Rules::new(&sets, &self.redact.rules.value);
+        let wanted = |set: &&PatternSet| self.redact.sets.value.iter().any(|name| name == set.name);
+        let sets: Vec<&PatternSet> = SETS.iter().filter(wanted).collect();
+        let rules = SecretRules::new(&sets, &self.redact.rules.value);
         let rules = rules.map_err(|error| self.redact.rules.origin.failure(&error.to_string()))?;
         Ok(Some(Redaction { rules: Arc::new(rules), stored }))
     }

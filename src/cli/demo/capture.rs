@@ -7,8 +7,8 @@ use std::process::Stdio;
 
 use anyhow::Context as _;
 
-use crate::model::Said;
-use crate::store::set_said;
+use crate::model::Provenance;
+use crate::store::set_provenance;
 
 /// A command whose output is an artifact.
 pub(super) struct Sample {
@@ -61,14 +61,14 @@ impl Sample {
             if !is_enough && !is_last {
                 continue;
             }
-            let said = Said {
+            let provenance = Provenance {
                 tool: Some("exec".to_owned()),
                 server: Some("shell".to_owned()),
                 args: Some(serde_json::json!({ "command": line }).to_string()),
                 exit_code: Some(code),
-                ..Said::default()
+                ..Provenance::default()
             };
-            set_said(&output, &said).with_context(at)?;
+            set_provenance(&output, &provenance).with_context(at)?;
             return Ok(line);
         }
         anyhow::bail!("none of {:?} runs here", self.commands)

@@ -14,7 +14,7 @@ use crate::cli::output::WARN;
 use crate::model::Folder;
 use crate::model::RelPath;
 use crate::model::readings;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::store::Conversation;
 use crate::store::call_stem;
 use crate::view::cleaned;
@@ -50,7 +50,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Masks what was said, and the arguments of calls.
-    pub(super) fn hide_secrets(&mut self, rules: &Rules) {
+    pub(super) fn hide_secrets(&mut self, rules: &SecretRules) {
         mask(&mut self.content, rules);
         mask(&mut self.tool_calls, rules);
     }
@@ -157,7 +157,7 @@ impl Entry {
     }
 }
 
-fn mask(value: &mut Value, rules: &Rules) {
+fn mask(value: &mut Value, rules: &SecretRules) {
     match value {
         Value::String(text) => *text = rules.mask_text(text),
         Value::Array(items) => items.iter_mut().for_each(|item| mask(item, rules)),

@@ -20,11 +20,11 @@ use crate::model::Component;
 use crate::model::Content as _;
 use crate::model::Folder;
 use crate::model::Place;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Root;
-use crate::model::Said;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::store::Artifact;
 use crate::store::ArtifactWriter;
 use crate::store::Conversation;
@@ -34,8 +34,9 @@ use crate::store::Store;
 pub(super) fn keep(args: &PutArgs, asked: &Asked, context: &Context) -> anyhow::Result<Output> {
     let home = Home::open(args.conversation.as_deref(), &asked.settings, context)?;
     let call = args.call.clone().unwrap_or_else(new_call);
-    let said = Said { call: Some(call.clone()), ..asked.said() };
-    let writer = ArtifactWriter::create_for_call(&home.conversation, Folder::Tool, &call, said)?;
+    let provenance = Provenance { call: Some(call.clone()), ..asked.provenance() };
+    let writer =
+        ArtifactWriter::create_for_call(&home.conversation, Folder::Tool, &call, provenance)?;
     let record = write(writer, asked.stored_rules())?;
     home.output(record, asked)
 }
@@ -89,7 +90,7 @@ fn id(named: Option<&str>) -> Result<Component, Failure> {
 }
 
 /// Input that fails leaves what came, marked incomplete.
-fn write(mut writer: ArtifactWriter, rules: Option<&Rules>) -> anyhow::Result<Record> {
+fn write(mut writer: ArtifactWriter, rules: Option<&SecretRules>) -> anyhow::Result<Record> {
     match receive(&mut writer, rules) {
         Ok(()) => Ok(writer.seal()?),
         Err(cut) => {

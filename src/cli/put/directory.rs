@@ -15,8 +15,8 @@ use crate::cli::put::output::Filed;
 use crate::cli::put::output::Output;
 use crate::cli::put::receive::receive;
 use crate::materialize::Analyzer;
+use crate::model::ArtifactState;
 use crate::model::Record;
-use crate::model::State;
 use crate::store::Artifact;
 use crate::store::ToolOutputDir;
 
@@ -29,7 +29,11 @@ pub(super) fn keep(args: &PutArgs, asked: &Asked) -> anyhow::Result<Output> {
     let Sink { file, analyzer } = sink;
     let filed = settle(dir, &file, path)?;
     let analysis = analyzer.finish();
-    let record = Record { state: State::Sealed, said: asked.said(), ..Record::default() };
+    let record = Record {
+        state: ArtifactState::Sealed,
+        provenance: asked.provenance(),
+        ..Record::default()
+    };
     let content = Artifact::new(Arc::new(file), analysis.bytes);
     Ok(Output::new(content, analysis, record, asked).filed_as(filed))
 }

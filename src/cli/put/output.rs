@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use crate::cli::put::asked::Asked;
 use crate::engine::Redaction;
-use crate::materialize::Marks;
-use crate::materialize::Plain;
+use crate::materialize::Checkpoints;
+use crate::materialize::PlainText;
 use crate::model::Amount;
 use crate::model::Analysis;
 use crate::model::Component;
@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_hours(1);
 pub(in crate::cli) struct Output {
     pub(super) content: Artifact,
     /// Its text, where it is the log of a terminal and holds more.
-    text: Option<Plain<Artifact>>,
+    text: Option<PlainText<Artifact>>,
     /// Speaks of all of `content`, without secrets where they are masked.
     analysis: Analysis,
     /// The same of what is known of it.
@@ -70,7 +70,7 @@ impl Output {
         let redaction = asked.redaction.clone();
         let (mut analysis, mut record) = (analysis, record);
         if let Some(redaction) = &redaction {
-            redaction.hide_said(&mut record.said);
+            redaction.mask_arguments(&mut record.provenance);
             analysis = redaction.hide_found(&analysis);
         }
         Self { content, text: None, analysis, record, redaction, stored: None, filed: None }
@@ -79,8 +79,8 @@ impl Output {
     /// The same; what views are told of the log of a terminal is its text.
     pub(super) fn with_text(mut self) -> io::Result<Self> {
         if self.analysis.has_escapes() {
-            let (marks, _) = Marks::of(&self.content, &|| false)?;
-            self.text = Some(Plain::new(self.content.clone(), marks)?);
+            let (marks, _) = Checkpoints::of(&self.content, &|| false)?;
+            self.text = Some(PlainText::new(self.content.clone(), marks)?);
             self.analysis = self.analysis.of_text();
         }
         Ok(self)
@@ -146,7 +146,7 @@ impl Output {
         let Some(Stored { store, id, .. }) = &self.stored else { return };
         let stored = Amount::once(self.content.len(), self.analysis.tokens);
         let counts = Counts { stored, handed, ..Counts::default() };
-        let tool = self.record.said.tool_name().unwrap_or_default();
+        let tool = self.record.provenance.tool_name().unwrap_or_default();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let counted = store.conversation(id).and_then(|conversation| match conversation {
             Some(conversation) => conversation.count(now.as_millis() as i64, [(tool, counts)]),

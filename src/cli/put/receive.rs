@@ -4,8 +4,8 @@ use std::io;
 use std::io::Read as _;
 use std::io::Write;
 
-use crate::redact::Rules;
-use crate::redact::Stream;
+use crate::redact::MaskingWriter;
+use crate::redact::SecretRules;
 
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
@@ -34,9 +34,9 @@ impl Cut {
 
 /// Hands all of standard input on to `sink`, masked by `rules`. What cannot be read to its end is
 /// handed on as far as it came.
-pub(super) fn receive(sink: &mut dyn Write, rules: Option<&Rules>) -> Result<(), Cut> {
+pub(super) fn receive(sink: &mut dyn Write, rules: Option<&SecretRules>) -> Result<(), Cut> {
     let Some(rules) = rules else { return copy(sink) };
-    let mut stream = Stream::new(rules, sink);
+    let mut stream = MaskingWriter::new(rules, sink);
     let copied = copy(&mut stream);
     copied.and(stream.finish().map(drop).map_err(Cut::Store))
 }

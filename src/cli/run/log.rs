@@ -9,9 +9,9 @@ use crate::cli::run::cap;
 use crate::cli::run::stream::Which;
 use crate::model::Component;
 use crate::model::Folder;
+use crate::model::Provenance;
 use crate::model::Record;
-use crate::model::Said;
-use crate::redact::Stream;
+use crate::redact::MaskingWriter;
 use crate::store::ArtifactWriter;
 use crate::store::Conversation;
 use crate::store::StoreError;
@@ -37,8 +37,8 @@ impl<'a> Logs<'a> {
         let stem = call_stem(id).to_text();
         let log = |extension| -> anyhow::Result<Log<'a>> {
             let name = Component::new(format!("{stem}.{extension}"))?;
-            let said = asked.said();
-            let writer = ArtifactWriter::create(conversation, Folder::Terminal, &name, said)?;
+            let provenance = asked.provenance();
+            let writer = ArtifactWriter::create(conversation, Folder::Terminal, &name, provenance)?;
             Ok(Log::new(Kept { writer, cap: cap(&asked.settings), over: None }, asked))
         };
         let apart = if split { Some((log("stdout.log")?, log("stderr.log")?)) } else { None };
@@ -61,7 +61,7 @@ impl<'a> Logs<'a> {
     }
 
     /// Closes all, as lacking their ends where `cut` says why. Answers the record of the log of both.
-    pub(super) fn close(self, newer: &Said, cut: Option<&str>) -> Result<Record, StoreError> {
+    pub(super) fn close(self, newer: &Provenance, cut: Option<&str>) -> Result<Record, StoreError> {
         if let Some((out, err)) = self.apart {
             out.close(newer, cut)?;
             err.close(newer, cut)?;
@@ -73,13 +73,13 @@ impl<'a> Logs<'a> {
 /// One log; where what is stored is masked, it comes later by what a secret may take.
 enum Log<'a> {
     Plain(Kept),
-    Masked(Stream<'a, Kept>),
+    Masked(MaskingWriter<'a, Kept>),
 }
 
 impl<'a> Log<'a> {
     fn new(kept: Kept, asked: &'a Asked) -> Self {
         match asked.stored_rules() {
-            Some(rules) => Self::Masked(Stream::new(rules, kept)),
+            Some(rules) => Self::Masked(MaskingWriter::new(rules, kept)),
             None => Self::Plain(kept),
         }
     }
@@ -91,7 +91,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    fn close(self, newer: &Said, cut: Option<&str>) -> Result<Record, StoreError> {
+    fn close(self, newer: &Provenance, cut: Option<&str>) -> Result<Record, StoreError> {
         let kept = match self {
             Self::Plain(kept) => kept,
             Self::Masked(stream) => match stream.finish() {
@@ -134,7 +134,7 @@ impl Kept {
         }
     }
 
-    fn close(mut self, newer: &Said, cut: Option<&str>) -> Result<Record, StoreError> {
+    fn close(mut self, newer: &Provenance, cut: Option<&str>) -> Result<Record, StoreError> {
         self.writer.say(newer);
         match (self.over, cut) {
             (Some(Over { why, bytes }), _) => {

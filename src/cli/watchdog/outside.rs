@@ -42,7 +42,7 @@ pub(in crate::cli) fn run(args: &WatchArgs) -> anyhow::Result<()> {
             break;
         }
     }
-    if mount::is_inherited(&args.target) {
+    if mount::is_inherited_fd(&args.target) {
         return Ok(());
     }
     if args.spare {

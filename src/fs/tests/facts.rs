@@ -80,11 +80,11 @@ fn records_of_other_processes_are_seen() {
     let before = version(&fixture, "a.txt", 100);
     record(&fixture, "b.txt", |record| record.generation += 1);
     assert_eq!(version(&fixture, "a.txt", 100), before);
-    record(&fixture, "a.txt", |record| record.said.tool = Some("exec".into()));
-    let said = version(&fixture, "a.txt", 100);
-    assert_ne!(said, before);
+    record(&fixture, "a.txt", |record| record.provenance.tool = Some("exec".into()));
+    let provenance = version(&fixture, "a.txt", 100);
+    assert_ne!(provenance, before);
     record(&fixture, "a.txt", |record| record.generation += 1);
-    assert_ne!(version(&fixture, "a.txt", 100), said);
+    assert_ne!(version(&fixture, "a.txt", 100), provenance);
 }
 
 #[test]

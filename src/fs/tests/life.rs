@@ -9,14 +9,14 @@ use crate::engine::EngineOptions;
 use crate::fs::FsOptions;
 use crate::fs::OpenMode;
 use crate::fs::RenameMode;
+use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::State;
 
 const EXIT: &str = "user.ctx.exit_code";
 
-fn state(fixture: &Fixture, name: &str) -> Option<(State, u64)> {
+fn state(fixture: &Fixture, name: &str) -> Option<(ArtifactState, u64)> {
     fixture.record(name).map(|record| (record.state, record.generation))
 }
 
@@ -26,20 +26,20 @@ fn live_then_sealed_then_live_again_as_the_next_generation() {
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     fixture.write(fh, 0, b"one\n").unwrap();
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Live, 1)));
     assert_eq!(fixture.text("a.txt.tail"), "one\n");
     fixture.close(fh);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 1)));
     assert_eq!(fixture.record("a.txt").unwrap().analysis.unwrap().lines, 1);
     let fh = fixture.open(fixture.ino("a.txt"), libc::O_WRONLY | libc::O_APPEND).unwrap().fh;
     assert_eq!(fixture.meta("a.txt")["generation"], 2);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 2)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Live, 2)));
     fixture.write(fh, 4, b"two\n").unwrap();
     fixture.close(fh);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 2)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 2)));
     assert_eq!(fixture.record("a.txt").unwrap().size, 8);
 }
 
@@ -50,10 +50,10 @@ fn the_last_writer_seals() {
     let second = fixture.open(fixture.ino("a.txt"), libc::O_WRONLY).unwrap().fh;
     fixture.close(first);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Live, 1)));
     fixture.close(second);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 1)));
 }
 
 #[test]
@@ -65,8 +65,8 @@ fn what_a_writer_says_before_or_after_it_closes_is_recorded() {
     fixture.close(fh);
     fixture.settle();
     fixture.fs.setxattr(ino, OsStr::new(EXIT), b"3", 0).unwrap();
-    let said = fixture.record("a.txt").unwrap().said;
-    assert_eq!((said.tool.as_deref(), said.exit_code), (Some("exec"), Some(3)));
+    let provenance = fixture.record("a.txt").unwrap().provenance;
+    assert_eq!((provenance.tool.as_deref(), provenance.exit_code), (Some("exec"), Some(3)));
     assert_eq!(errno(fixture.fs.setxattr(ino, OsStr::new(EXIT), b"no", 0)), libc::EINVAL);
 }
 
@@ -80,7 +80,7 @@ fn an_artifact_that_met_its_cap_is_incomplete_until_it_is_written_anew() {
     fixture.close(fh);
     assert!(fixture.text("a.txt.summary").lines().next().unwrap().contains("INCOMPLETE"));
     fixture.settle();
-    let Some((State::Incomplete(why), 1)) = state(&fixture, "a.txt") else { panic!() };
+    let Some((ArtifactState::Incomplete(why), 1)) = state(&fixture, "a.txt") else { panic!() };
     assert!(why.contains("10 bytes"), "{why}");
     assert_eq!(fixture.read("a.txt").unwrap(), b"12345678\n");
     assert_eq!(errno(fixture.set_len(fixture.ino("a.txt"), 11)), libc::EFBIG);
@@ -90,7 +90,7 @@ fn an_artifact_that_met_its_cap_is_incomplete_until_it_is_written_anew() {
     fixture.write(fh, 0, b"all\n").unwrap();
     fixture.close(fh);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 2)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 2)));
     assert!(!fixture.text("a.txt.summary").contains("INCOMPLETE"));
 }
 
@@ -105,7 +105,7 @@ fn the_artifacts_of_a_conversation_share_its_quota() {
     fixture.write(fh, 0, b"87").unwrap();
     fixture.close(fh);
     fixture.settle();
-    let Some((State::Incomplete(why), 1)) = state(&fixture, "b.txt") else { panic!() };
+    let Some((ArtifactState::Incomplete(why), 1)) = state(&fixture, "b.txt") else { panic!() };
     assert!(why.contains("quota of 10 bytes"), "{why}");
     assert_eq!(fixture.read("b.txt").unwrap(), b"87");
     fixture.unlink("a.txt").unwrap();
@@ -120,7 +120,7 @@ fn a_disk_that_is_nearly_full_takes_no_more() {
     assert_eq!(errno(fixture.write(fh, 0, b"x")), libc::ENOSPC);
     fixture.close(fh);
     fixture.settle();
-    assert!(matches!(state(&fixture, "a.txt"), Some((State::Incomplete(_), 1))));
+    assert!(matches!(state(&fixture, "a.txt"), Some((ArtifactState::Incomplete(_), 1))));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn a_scratch_file_is_materialized_by_its_name() {
     fixture.rename("x.tmp", "a.txt", RenameMode::Replace).unwrap();
     assert_eq!(fixture.text("a.txt.tail"), "one\n");
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 1)));
 }
 
 #[test]
@@ -167,10 +167,10 @@ fn a_scratch_file_that_is_still_written_is_live_under_its_new_name() {
     let fh = fixture.create("x.tmp", libc::O_WRONLY).unwrap();
     fixture.rename("x.tmp", "a.txt", RenameMode::Replace).unwrap();
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Live, 1)));
     fixture.close(fh);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 1)));
 }
 
 #[test]
@@ -196,8 +196,8 @@ fn what_is_renamed_over_an_artifact_is_its_next_generation() {
     fixture.put("x.tmp", b"two\n");
     fixture.rename("x.tmp", "a.txt", RenameMode::Replace).unwrap();
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 2)));
-    assert_eq!(fixture.record("a.txt").unwrap().said.exit_code, None);
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 2)));
+    assert_eq!(fixture.record("a.txt").unwrap().provenance.exit_code, None);
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
     fixture.write(fh, 0, b"one\n").unwrap();
     fixture.settle();
     drop(fixture.fs.0.handles.remove(fh));
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 1)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Live, 1)));
     // The owner of the record is this process, which lives on.
     let conversation = fixture.fs.engine().conversation(&Component::new("c1").unwrap()).unwrap();
     let path = RelPath::new("artifacts/tool/a.txt").unwrap();
@@ -263,7 +263,7 @@ fn an_artifact_whose_daemon_died_is_incomplete() {
     let summary = next.text("a.txt.summary");
     assert!(summary.lines().next().unwrap().contains("INCOMPLETE"), "{summary}");
     assert!(summary.contains("one\n"), "{summary}");
-    assert!(matches!(state(&fixture, "a.txt"), Some((State::Incomplete(_), 1))));
+    assert!(matches!(state(&fixture, "a.txt"), Some((ArtifactState::Incomplete(_), 1))));
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn every_opening_for_writing_is_a_generation_sealed_in_between_or_not() {
     }
     drop(places);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 10)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 10)));
 }
 
 #[test]
@@ -292,10 +292,10 @@ fn a_writer_that_comes_before_the_last_one_is_sealed_is_recorded_as_live() {
     let fh = fixture.open(ino, libc::O_WRONLY).unwrap().fh;
     drop(places);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Live, 3)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Live, 3)));
     fixture.close(fh);
     fixture.settle();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 3)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 3)));
 }
 
 #[test]
@@ -323,13 +323,13 @@ fn the_end_seals_what_is_closed() {
     let text = "line of a log\n".repeat(700_000);
     fixture.put("a.txt", text.as_bytes());
     fixture.fs.shut_down();
-    assert_eq!(state(&fixture, "a.txt"), Some((State::Sealed, 1)));
+    assert_eq!(state(&fixture, "a.txt"), Some((ArtifactState::Sealed, 1)));
     assert_eq!(fixture.record("a.txt").unwrap().size, text.len() as u64);
 }
 
 #[test]
 fn what_was_closed_when_the_mount_ended_is_complete_though_never_released() {
-    for (closed, expected) in [(true, State::Sealed), (false, State::Live)] {
+    for (closed, expected) in [(true, ArtifactState::Sealed), (false, ArtifactState::Live)] {
         let fixture = Fixture::new();
         let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
         fixture.write(fh, 0, b"one\n").unwrap();

@@ -19,10 +19,10 @@ use crate::fs::RenameMode;
 use crate::fs::SetAttr;
 use crate::model::Component;
 use crate::model::Folder;
-use crate::model::Said;
+use crate::model::Provenance;
 use crate::store::ArtifactWriter;
 use crate::store::Store;
-use crate::store::set_said;
+use crate::store::set_provenance;
 
 fn read(fixture: &Fixture, path: &str) -> String {
     let ino = fixture.find(path).unwrap().attr.ino;
@@ -259,17 +259,17 @@ fn the_bare_id_of_a_call_opens_its_newest_output() {
     let call = |name: &str, bytes: &str| {
         std::fs::write(fixture.plain(name), bytes).unwrap();
         let file = std::fs::File::open(fixture.plain(name)).unwrap();
-        let said = Said { call: Some("x".into()), ..Said::default() };
-        set_said(&file, &said).unwrap();
+        let provenance = Provenance { call: Some("x".into()), ..Provenance::default() };
+        set_provenance(&file, &provenance).unwrap();
         // The next file is made at another time, however coarse the clock of files.
         std::thread::sleep(Duration::from_millis(20));
     };
     let store = Store::open(fixture.dir.path()).unwrap();
     let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
-    let said = Said { tool: Some("exec".into()), ..Said::default() };
+    let provenance = Provenance { tool: Some("exec".into()), ..Provenance::default() };
     for (old, new) in [("x.json", "x.txt"), ("x.txt", "x.json")] {
         let writer =
-            ArtifactWriter::create_for_call(&conversation, Folder::Tool, "x", said.clone());
+            ArtifactWriter::create_for_call(&conversation, Folder::Tool, "x", provenance.clone());
         let mut writer = writer.unwrap();
         writer.write_all(if old == "x.json" { b"[1]" } else { b"old" }).unwrap();
         assert!(writer.seal().unwrap().path.ends_with(old));

@@ -8,14 +8,14 @@ use super::fixture::Fixture;
 use crate::engine::EngineOptions;
 use crate::engine::Redaction;
 use crate::redact::BLOCK;
-use crate::redact::Rules;
 use crate::redact::SETS;
+use crate::redact::SecretRules;
 
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 const MASK: &str = "[redacted:aws-key]**";
 
 fn fixture(stored: bool) -> Fixture {
-    let rules = Arc::new(Rules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap());
+    let rules = Arc::new(SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap());
     Fixture::with(EngineOptions {
         redaction: Some(Redaction { rules, stored }),
         ..EngineOptions::default()

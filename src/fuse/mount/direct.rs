@@ -30,7 +30,7 @@ pub(super) fn mount(target: &Path, options: &MountOptions) -> Result<OwnedFd, Mo
     Ok(device.into())
 }
 
-/// Detaches what is mounted at `target`, without waiting for those who use it.
+/// Detaches the mount at `target` without waiting for its users.
 pub(super) fn unmount(target: &Path) -> Result<(), MountError> {
     let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
     rustix::mount::unmount(target, flags).map_err(|errno| match errno {
@@ -39,13 +39,14 @@ pub(super) fn unmount(target: &Path) -> Result<(), MountError> {
     })
 }
 
-/// Never setuid programs nor devices: whoever writes to the store may have made some there.
+/// Returns the mount flags. Setuid programs and devices never take effect: a writer to the store
+/// could have created some.
 fn flags(options: &MountOptions) -> MountFlags {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOATIME;
     if options.noexec { flags | MountFlags::NOEXEC } else { flags }
 }
 
-/// What the kernel wants to be told; the source is an argument of its own and needs no escape.
+/// Returns the mount data of FUSE. The source is a separate argument and needs no escaping.
 fn data(device: &impl AsRawFd, options: &MountOptions) -> CString {
     let user = rustix::process::getuid();
     let group = rustix::process::getgid();

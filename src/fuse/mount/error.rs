@@ -1,4 +1,4 @@
-//! What can go wrong in mounting: what, where, and what to do next.
+//! The errors of mounting, with hints at what to do next.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -7,47 +7,47 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-/// Why a mount or an unmount failed. [`MountError::hint`] says what to do about it.
+/// The reason why a mount or an unmount failed. [`MountError::hint`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// There is no `/dev/fuse`.
     #[error("this machine has no /dev/fuse")]
     NoDevice,
-    /// `/dev/fuse` does not open.
+    /// `/dev/fuse` cannot be opened.
     #[error("cannot open /dev/fuse: {cause}")]
     Device {
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The kernel has no FUSE.
+    /// The kernel does not support FUSE.
     #[error("the kernel does not know FUSE")]
     NoKernel,
     /// There is no `fusermount3`, and this user cannot mount without it.
     #[error("mounting as an ordinary user needs `fusermount3`, which is not installed")]
     NoHelper,
-    /// `fusermount3` did not start, or broke off.
+    /// `fusermount3` did not start, or ended without an answer.
     #[error("fusermount3 failed: {cause}")]
     HelperLost {
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
     /// `fusermount3` refused.
-    #[error("fusermount3 refused `{}`: {said}", target.display())]
+    #[error("fusermount3 refused `{}`: {message}", target.display())]
     Helper {
         /// The mountpoint.
         target: PathBuf,
-        /// Its own words.
-        said: String,
+        /// Its error message.
+        message: String,
     },
-    /// Ordinary users may not let others in.
+    /// Ordinary users may not mount for other users.
     #[error("/etc/fuse.conf does not let ordinary users pass --allow-other")]
     AllowOther,
-    /// The mountpoint is not a directory that can be used.
+    /// The mountpoint is not a usable directory.
     #[error("cannot mount on `{}`: {cause}", target.display())]
     Target {
         /// The mountpoint.
         target: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
     /// The system call was not permitted.
@@ -56,26 +56,26 @@ pub enum MountError {
         /// The mountpoint.
         target: PathBuf,
     },
-    /// The mountpoint is in use in a way that forbids mounting.
+    /// The mountpoint is busy.
     #[error("`{}` is busy", target.display())]
     Busy {
         /// The mountpoint.
         target: PathBuf,
     },
-    /// Any other answer of the system.
+    /// The system call failed otherwise.
     #[error("mount of `{}` failed: {cause}", target.display())]
     Failed {
         /// The mountpoint.
         target: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// A living ctxfs is there.
+    /// A live ctxfs is mounted there.
     #[error("`{}` is already mounted, from the store `{store}`", target.display())]
     AlreadyMounted {
         /// The mountpoint.
         target: PathBuf,
-        /// The store that it shows.
+        /// Its store.
         store: String,
     },
     /// Nothing is mounted there.
@@ -84,15 +84,15 @@ pub enum MountError {
         /// The directory.
         target: PathBuf,
     },
-    /// What is mounted there is not ctxfs.
+    /// Another filesystem is mounted there.
     #[error("`{}` is a mount of type {fstype}, not of ctxfs; left as it is", target.display())]
     Foreign {
         /// The directory.
         target: PathBuf,
-        /// What is there.
+        /// Its type.
         fstype: String,
     },
-    /// The descriptor handed down is not an open `/dev/fuse`.
+    /// The inherited descriptor is not an open `/dev/fuse`.
     #[error("descriptor {number} is not an open /dev/fuse")]
     NotADescriptor {
         /// The `N` of `/dev/fd/N`.
@@ -119,23 +119,23 @@ impl MountError {
         }
     }
 
-    /// Sorts what the helper said; it has no other language than this.
-    pub(super) fn helper(target: &Path, said: String) -> Self {
-        if said.contains("user_allow_other") {
+    /// Classifies the helper's error message, which it prints in English only.
+    pub(super) fn helper(target: &Path, message: String) -> Self {
+        if message.contains("user_allow_other") {
             Self::AllowOther
-        } else if said.contains("fuse device not found") {
+        } else if message.contains("fuse device not found") {
             Self::NoDevice
         } else {
-            Self::Helper { target: target.to_owned(), said }
+            Self::Helper { target: target.to_owned(), message }
         }
     }
 
-    /// Whether the helper, which runs with other rights, may succeed where this failed.
+    /// Returns true if the helper, which runs with other privileges, may succeed.
     pub(super) fn may_differ_for_helper(&self) -> bool {
         matches!(self, Self::Denied { .. } | Self::Device { .. } | Self::NoDevice)
     }
 
-    /// What to do next, where there is something to do.
+    /// Returns a hint at what to do next, if there is one.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoDevice => NO_DEVICE.to_owned(),
@@ -143,7 +143,7 @@ impl MountError {
             Self::NoKernel => "load the module: `modprobe fuse`".to_owned(),
             Self::NoHelper => NO_HELPER.to_owned(),
             Self::HelperLost { .. } => "`ctxfs doctor` looks for the reason".to_owned(),
-            Self::Helper { target, said } => return helper_hint(target, said),
+            Self::Helper { target, message } => return helper_hint(target, message),
             Self::AllowOther => ALLOW_OTHER.to_owned(),
             Self::Target { target, cause } => return target_hint(target, cause),
             Self::Denied { .. } => DENIED.to_owned(),
@@ -181,17 +181,17 @@ const DENIED: &str = "in a container, mounting needs `--cap-add SYS_ADMIN --devi
 const APPARMOR: &str = "AppArmor confines fusermount3 to $HOME, /mnt, /media, /tmp and \
      $XDG_RUNTIME_DIR: mount there, or allow the place in /etc/apparmor.d/local/fusermount3";
 
-fn helper_hint(target: &Path, said: &str) -> Option<String> {
+fn helper_hint(target: &Path, message: &str) -> Option<String> {
     let here = target.display();
-    let hint = if said.contains("no write access to mountpoint") {
+    let hint = if message.contains("no write access to mountpoint") {
         format!("choose a directory of your own, or, as root: `chown $USER {here}`")
-    } else if said.contains("too many FUSE filesystems") {
+    } else if message.contains("too many FUSE filesystems") {
         "unmount some, or raise `mount_max` in /etc/fuse.conf".to_owned()
-    } else if said.contains("/dev/fuse") {
+    } else if message.contains("/dev/fuse") {
         DEVICE_CLOSED.to_owned()
-    } else if said.contains("not permitted") {
+    } else if message.contains("not permitted") {
         DENIED.to_owned()
-    } else if said.contains("Permission denied") {
+    } else if message.contains("Permission denied") {
         APPARMOR.to_owned()
     } else {
         return None;

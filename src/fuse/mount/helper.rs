@@ -1,7 +1,7 @@
-//! `fusermount3`, the setuid program that mounts for those who may not.
+//! Mounting by `fusermount3`, the setuid program for users who may not mount.
 //!
-//! It is started with one end of a socket pair as its standard input, which `_FUSE_COMMFD` names;
-//! through it comes the open `/dev/fuse`. What it has to say, it says on standard error.
+//! It is started with one end of a socket pair as its standard input, named by `_FUSE_COMMFD`, and
+//! sends the open `/dev/fuse` through it. Its messages go to standard error.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,14 +23,14 @@ use rustix::net::SocketType;
 use crate::fuse::mount::MountError;
 use crate::fuse::mount::MountOptions;
 
-/// The helper's names, of libfuse 3 and 2; both speak the same protocol.
+/// The names of the helper in libfuse 3 and 2. Both have the same protocol.
 const NAMES: [&str; 2] = ["fusermount3", "fusermount"];
 
-/// The helper that would be used, by name, and what it says of its version.
+/// Returns the name of the first helper that is installed, and the output of its `--version`.
 pub fn find() -> Option<(&'static str, String)> {
     NAMES.into_iter().find_map(|name| {
-        let said = Command::new(name).arg("--version").stdin(Stdio::null()).output().ok()?;
-        Some((name, String::from_utf8_lossy(&said.stdout).trim().to_owned()))
+        let output = Command::new(name).arg("--version").stdin(Stdio::null()).output().ok()?;
+        Some((name, String::from_utf8_lossy(&output.stdout).trim().to_owned()))
     })
 }
 
@@ -44,10 +44,10 @@ pub(super) fn mount(target: &Path, options: &MountOptions) -> Result<OwnedFd, Mo
     let (ours, theirs) = pair.map_err(|errno| MountError::HelperLost { cause: errno.into() })?;
     let child = start(theirs, &[OsString::from("-o"), mount_options(options).into()], target)?;
     let received = receive(&ours);
-    let said = finish(child)?;
-    match (received, said) {
+    let ended = finish(child)?;
+    match (received, ended) {
         (Ok(Some(fd)), Ok(_)) => Ok(fd),
-        (_, Err(said)) | (Ok(None), Ok(said)) => Err(MountError::helper(target, said)),
+        (_, Err(message)) | (Ok(None), Ok(message)) => Err(MountError::helper(target, message)),
         (Err(cause), Ok(_)) => Err(MountError::HelperLost { cause }),
     }
 }
@@ -56,11 +56,11 @@ pub(super) fn mount(target: &Path, options: &MountOptions) -> Result<OwnedFd, Mo
 pub(super) fn unmount(target: &Path) -> Result<(), MountError> {
     let options = [OsString::from("-u"), OsString::from("-z")];
     let child = start(Stdio::null(), &options, target)?;
-    finish(child)?.map(drop).map_err(|said| MountError::helper(target, said))
+    finish(child)?.map(drop).map_err(|message| MountError::helper(target, message))
 }
 
-/// Starts the first helper there is. The child's end of the socket is closed here when this
-/// returns, so that a helper that dies is seen as the end of the stream.
+/// Starts the helper. The child's end of the socket is closed in this process when this returns, so
+/// that the stream ends if the helper dies.
 fn start(
     stdin: impl Into<Stdio>,
     options: &[OsString],
@@ -80,11 +80,11 @@ fn start(
         .map_err(|cause| MountError::HelperLost { cause })
 }
 
-/// What the helper said: `Ok` if it succeeded, `Err` if not.
+/// Waits for the helper and returns its messages: `Ok` if it succeeded, `Err` if not.
 fn finish(child: Child) -> Result<Result<String, String>, MountError> {
     let output = child.wait_with_output().map_err(|cause| MountError::HelperLost { cause })?;
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Ok(if output.status.success() { Ok(said) } else { Err(said) })
+    let messages = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Ok(if output.status.success() { Ok(messages) } else { Err(messages) })
 }
 
 fn mount_options(options: &MountOptions) -> String {
@@ -99,12 +99,12 @@ fn mount_options(options: &MountOptions) -> String {
     text + ",subtype=ctxfs,fsname=" + &source
 }
 
-/// A comma would begin another option.
+/// Escapes a value of an option: a comma would begin another one.
 fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,")
 }
 
-/// One descriptor from the socket; none if the other end closed without sending it.
+/// Receives a descriptor from the socket, or none if the other end was closed without sending one.
 fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -123,9 +123,9 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
 mod tests {
     use super::*;
 
-    fn options(source: &str, asked: bool) -> String {
+    fn options(source: &str, enabled: bool) -> String {
         let source = source.to_owned();
-        mount_options(&MountOptions { source, allow_other: asked, noexec: asked })
+        mount_options(&MountOptions { source, allow_other: enabled, noexec: enabled })
     }
 
     #[test]
@@ -134,18 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn setuid_programs_and_devices_never_count() {
+    fn setuid_programs_and_devices_never_take_effect() {
         assert!(options("/a", false).starts_with("rw,nosuid,nodev,"));
     }
 
     #[test]
-    fn programs_are_kept_from_running_on_request_alone() {
+    fn noexec_is_set_only_on_request() {
         assert!(!options("/a", false).contains("noexec"));
         assert!(options("/a", true).contains(",noexec,"));
     }
 
     #[test]
-    fn others_are_let_in_on_request_alone() {
+    fn other_users_have_access_only_on_request() {
         assert!(!options("/a", false).contains("allow_other"));
         assert!(options("/a", true).contains(",allow_other,"));
     }

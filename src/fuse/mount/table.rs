@@ -1,4 +1,4 @@
-//! The mount table, `/proc/self/mountinfo`: what is mounted where, and whether it still answers.
+//! The mount table, `/proc/self/mountinfo`, and the state of the mounts in it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,47 +13,47 @@ use crate::fuse::mount::FSTYPE;
 
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// One mount.
+/// A mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
     /// The directory.
     pub target: PathBuf,
-    /// What is mounted: for ctxfs, the store's path.
+    /// The source; for ctxfs, the store's path.
     pub source: String,
-    /// The type of filesystem.
+    /// The filesystem type.
     pub fstype: String,
-    /// The minor number of its device: its name under `/sys/fs/fuse/connections`.
+    /// The minor number of its device, which is its name in `/sys/fs/fuse/connections`.
     pub connection: u32,
 }
 
-/// What is found at a directory.
+/// The state of a directory as a mountpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountState {
     /// Nothing is mounted there.
     NotMounted,
-    /// A ctxfs whose server answers.
+    /// A ctxfs with a live server is mounted there.
     Alive {
         /// Its store.
         source: String,
     },
-    /// A ctxfs whose server is gone.
+    /// A ctxfs whose server is gone is mounted there.
     Dead {
         /// Its store.
         source: String,
     },
-    /// Something else.
+    /// Another filesystem is mounted there.
     Foreign {
-        /// The type of filesystem.
+        /// Its type.
         fstype: String,
     },
 }
 
-/// Every ctxfs mount that this process can see, in the order of mounting.
+/// Returns every ctxfs mount that this process can see, in the order of mounting.
 pub fn mounts() -> io::Result<Vec<MountEntry>> {
     Ok(read()?.into_iter().filter(MountEntry::is_ctxfs).collect())
 }
 
-/// What is mounted at `target`; of several mounts, the one on top.
+/// Returns the state of `target`, by its topmost mount.
 ///
 /// A table that cannot be read counts as empty.
 pub fn state(target: &Path) -> MountState {
@@ -66,13 +66,13 @@ pub fn state(target: &Path) -> MountState {
     }
 }
 
-/// The mount on top at `target`, which is resolved. Asks nothing of its server.
+/// Returns the topmost mount at `target`, which is resolved. Does not involve its server.
 pub(super) fn top(target: &Path) -> Option<MountEntry> {
     read().unwrap_or_default().into_iter().rfind(|entry| entry.target == target)
 }
 
-/// `target`, absolute and without links. A dead mount cannot be looked at, so there only the
-/// directory above it is resolved.
+/// Returns `target`, absolute and without links. A dead mount cannot be resolved; there only the
+/// parent directory is.
 pub(super) fn resolve(target: &Path) -> PathBuf {
     let absolute = || std::path::absolute(target).unwrap_or_else(|_| target.to_owned());
     target.canonicalize().unwrap_or_else(|_| match (target.parent(), target.file_name()) {
@@ -84,8 +84,8 @@ pub(super) fn resolve(target: &Path) -> PathBuf {
     })
 }
 
-/// A refusal, as of another user's mount, is an answer too. Not stat(2), which the kernel may answer
-/// from what it remembers: statfs(2) always asks the server.
+/// Returns true if the server of the mount is gone. A refusal, as for another user's mount, shows a
+/// live one. Uses statfs(2), which always asks the server, unlike stat(2), which may be cached.
 fn is_dead(target: &Path) -> bool {
     matches!(rustix::fs::statfs(target), Err(Errno::NOTCONN | Errno::CONNABORTED))
 }
@@ -99,7 +99,7 @@ fn parse(table: &[u8]) -> Vec<MountEntry> {
 }
 
 impl MountEntry {
-    /// `36 35 98:0 /root /target options [tags...] - fstype source options`
+    /// Parses a line: `36 35 98:0 /root /target options [tags...] - fstype source options`.
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
         let device = std::str::from_utf8(fields.nth(2)?).ok()?;
@@ -111,14 +111,15 @@ impl MountEntry {
         Some(Self { target, fstype, source: text()?, connection })
     }
 
-    /// Those who mount for others may not set the type; they can still name the source.
+    /// Returns true if this is a mount of ctxfs. A program that mounts for others may be unable to
+    /// set the type, but it can name the source.
     pub(super) fn is_ctxfs(&self) -> bool {
         let named = self.source == "ctxfs" || self.source.starts_with("ctxfs:");
         self.fstype == FSTYPE || (self.fstype == "fuse" && named)
     }
 }
 
-/// The kernel writes blanks, `\` and `#` as three octal digits after a `\`.
+/// Undoes the kernel's escapes of blanks, `\` and `#`: a `\` and three octal digits.
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -158,7 +159,7 @@ torn line";
     }
 
     #[test]
-    fn ours_are_known_by_type_or_by_name() {
+    fn our_mounts_are_known_by_type_or_by_source() {
         let ours: Vec<bool> = parse(SAMPLE).iter().map(MountEntry::is_ctxfs).collect();
         assert_eq!(ours, [false, true, true, false]);
     }

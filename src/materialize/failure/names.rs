@@ -1,12 +1,12 @@
-//! Names of files in a line: a word in one of them tells of nothing.
+//! The names of files in a line. A word such as `error` in one of them says nothing about the line.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::materialize::failure::prefilter;
 
-/// Extensions of files that programs print. Words that error messages have after a dot, such as
-/// `error.code` and `socket.timeout`, are not among them.
+/// Extensions of files that programs print, sorted. Words that follow a dot in error messages, as
+/// in `error.code` and `socket.timeout`, are not among them.
 const EXTENSIONS: [&str; 92] = [
     "a", "bash", "bat", "bc", "bin", "bz2", "c", "cc", "cfg", "cjs", "class", "conf", "cpp", "crt",
     "cs", "css", "csv", "cxx", "dat", "deb", "dll", "ex", "exe", "exs", "gif", "go", "gz", "h",
@@ -17,8 +17,8 @@ const EXTENSIONS: [&str; 92] = [
     "ts", "tsv", "tsx", "txt", "vue", "xml", "xz", "yaml", "yml", "zip",
 ];
 
-/// `line` with an `x` for every letter of a path or a file's name. Places in files stay: digits
-/// and punctuation do.
+/// Returns `line` with an `x` for every letter of a path or a file's name. Digits and punctuation
+/// stay, and so do positions in files.
 pub(super) fn blanked(line: &[u8]) -> Cow<'_, [u8]> {
     let mut blanked = Cow::Borrowed(line);
     if memchr::memchr2(b'/', b'.', line).is_none() {
@@ -34,7 +34,7 @@ pub(super) fn blanked(line: &[u8]) -> Cow<'_, [u8]> {
     blanked
 }
 
-/// What stands between blanks, quotes, brackets and the like.
+/// Returns the words between blanks, quotes, brackets and the like.
 fn words(line: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     line.split(|byte| byte.is_ascii_whitespace() || b"\"'`()[]{}<>,;=|:".contains(byte)).map(
@@ -47,12 +47,12 @@ fn words(line: &[u8]) -> impl Iterator<Item = Range<usize>> {
 }
 
 fn is_name(word: &[u8], next: Option<&u8>) -> bool {
-    // The rules know Go's messages by this extension.
+    // The rules recognise Go's messages by this extension.
     let is_place_in_go = word.ends_with(b".go") && next == Some(&b':');
     if is_place_in_go || word.starts_with(b"HTTP/") {
         return false;
     }
-    // `TypeError/ValueError` is no path.
+    // `TypeError/ValueError` is not a path.
     let mut parts = word.split(|byte| *byte == b'/');
     if word.contains(&b'/') {
         return parts.any(|part| prefilter::find(part, 0).is_none());
@@ -60,7 +60,7 @@ fn is_name(word: &[u8], next: Option<&u8>) -> bool {
     has_extension(word)
 }
 
-/// Whether it ends as a file's name does, or as that of a library's version.
+/// Returns true if `word` ends with a file extension, or with a library's version (`.so.1.2`).
 fn has_extension(word: &[u8]) -> bool {
     let is_number = |part: &&[u8]| part.iter().all(u8::is_ascii_digit);
     let mut parts = word.rsplit(|byte| *byte == b'.').skip_while(is_number);

@@ -1,11 +1,11 @@
-//! The fragments of which one occurs in every line that a rule takes.
+//! A prefilter for error lines: every line that a rule accepts contains one of its fragments.
 
 use std::sync::LazyLock;
 
 use crate::materialize::fragments::Fragments;
 
-/// At most 64, so that they are searched for with vector instructions, and none shorter than three
-/// bytes. The first letter is left out where it may be a capital.
+/// At most 64 fragments of at least three bytes, so that they are searched for with vector
+/// instructions. The first letter is left out where it may be a capital.
 pub(super) const FRAGMENTS: [&str; 56] = [
     "rror",
     "RROR",
@@ -65,7 +65,7 @@ pub(super) const FRAGMENTS: [&str; 56] = [
     "tatus",
 ];
 
-/// Where a fragment begins, from `at` on.
+/// Returns the offset of the first fragment from `at` on.
 pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
     SEARCHER.find(bytes, at)
 }

@@ -1,36 +1,36 @@
-//! What kind of error a line tells of, judged by the line alone.
+//! The rank of an error line, judged by the line alone.
 
 use std::sync::LazyLock;
 
 use regex::bytes::RegexSet;
 use regex::bytes::RegexSetBuilder;
 
-/// How telling an error line is, best first.
+/// The rank of an error line, most telling first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// Why it failed: an innermost cause, a failed assertion, a panic.
+    /// The reason for a failure: an innermost cause, a failed assertion, a panic.
     Cause,
-    /// What a tool found wrong: a compiler's error, a fatal message, a missing file.
+    /// An error that a tool found: a compiler's error, a fatal message, a missing file.
     Error,
-    /// How the program ended.
+    /// The exit of the program.
     Exit,
-    /// A log line or remark of something that went wrong on the way.
+    /// A log line or remark about something that went wrong on the way.
     Report,
-    /// Names and numbers of failures, headings, progress.
+    /// Names and counts of failures, headings, progress.
     Tally,
-    /// An exception that another one explains.
+    /// An exception that is explained by another one.
     Outer,
-    /// The first line of a stack trace: a cause, unless a deeper one follows.
+    /// The first line of a stack trace: a cause, unless a deeper cause follows.
     Heading,
     /// A deeper cause in a stack trace: the cause, unless a deeper one follows.
     Trace,
 }
 
 impl Rank {
-    /// Ranks that lines are kept under: all but `Heading` and `Trace`, which become another.
+    /// The number of ranks under which lines are kept: all but `Heading` and `Trace`.
     pub(super) const COUNT: usize = 6;
 
-    /// The rank to keep a line under as long as nothing deeper follows.
+    /// Returns the rank to keep a line under if no deeper cause follows.
     pub(super) fn kept(self) -> Self {
         match self {
             Self::Heading | Self::Trace => Self::Cause,
@@ -39,15 +39,14 @@ impl Rank {
     }
 }
 
-/// What `line` tells of, if it looks like an error.
+/// Returns the rank of `line`, if it looks like an error.
 pub(super) fn rank(line: &[u8]) -> Option<Rank> {
     let first = SET.matches(line).into_iter().next()?;
     RULES[first].0
 }
 
-/// Bytes that a thread may spend on the states of [`SET`] that it has met. With the default of 2 MB
-/// they do not fit for source code, which mentions errors of every kind, and are made anew all the
-/// time.
+/// The size of a thread's lazy DFA for [`SET`]. Source code mentions errors of every kind, and its
+/// states exceed the default of 2 MB: the cache would be cleared all the time.
 const AUTOMATON_BYTES: usize = 3 << 20;
 
 static SET: LazyLock<RegexSet> = LazyLock::new(|| {
@@ -56,10 +55,10 @@ static SET: LazyLock<RegexSet> = LazyLock::new(|| {
     set.expect("the patterns of this file")
 });
 
-/// The first pattern that matches decides; `None` says that the line is no error.
+/// The rules: the first pattern that matches decides. `None` means that the line is no error.
 ///
-/// Patterns that only an error fits stand first, then what is known not to be one, then words that
-/// usually tell of an error. A line must hold one of `prefilter::FRAGMENTS` to come here.
+/// Patterns that match only errors come first, then those of lines that are no errors, then words
+/// that usually indicate an error. Only lines with one of `prefilter::FRAGMENTS` are matched.
 const RULES: [(Option<Rank>, &str); 65] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (None, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),
@@ -82,7 +81,7 @@ const RULES: [(Option<Rank>, &str); 65] = [
         r"^(Uncaught |Unhandled )?(\[?[A-Z]\w*(Error|Exception)\b( \[\w+\])?): \S",
     ),
     (Some(Rank::Cause), r"^[A-Z]\w*(Error|Exception)$|^terminate called|^\s+what\(\): "),
-    // What tools found wrong.
+    // Errors that tools found.
     (
         Some(Rank::Tally),
         r"^error: (aborting due to|could not compile|test failed|\d+ targets? failed)",
@@ -110,11 +109,11 @@ const RULES: [(Option<Rank>, &str); 65] = [
         r"Segmentation fault|core dumped|\bSIG(SEGV|ABRT|KILL)\b|^Killed|\b\d+ Killed\b|\bOOM ?Killed|\bOut of memory\b|out of memory",
     ),
     (Some(Rank::Error), r"\b(CrashLoop|ImagePull)BackOff\b|\bErrImagePull\b|Error from server"),
-    // How it ended.
+    // Exits.
     (None, r"(?i)exit(ed)?( with)?( code| status)+:? ?=?0\b"),
     (Some(Rank::Exit), r"(?i)\bexit(ed)?( with)?( error)?( code| status)+[:=]? ?-?[1-9]\d*"),
     (Some(Rank::Exit), r"^g?make(\[\d+\])?: \*\*\* |returned (a )?non-zero|\bexited with -?[1-9]"),
-    // Numbers of failures.
+    // Counts of failures.
     (Some(Rank::Tally), r"(?i)\b[1-9]\d*( \w+)? (failed|failures?|failing|errors?)\b([^-]|$)"),
     (Some(Rank::Tally), r"(?i)\b(failures?|failed|errors?)[:=] ?[1-9]\d*\b"),
     // Not errors.
@@ -204,6 +203,6 @@ const RULES: [(Option<Rank>, &str); 65] = [
     (Some(Rank::Report), r"\b(CRITICAL|[Cc]ritical) error\b|\bFATAL\b|^make: "),
     (Some(Rank::Report), r"\bkilled by signal\b|\bKilled process\b|\bKilled$"),
     (Some(Rank::Report), r"(^|\s)([a-z]\w*\.)+[A-Z]\w*(Exception|Error)\b"),
-    // The rest of what test runners print.
+    // Other lines of test runners.
     (Some(Rank::Tally), r"^\s*(failures|errors|FAILURES|ERRORS):?$|^=+ (FAILURES|ERRORS) =+$"),
 ];

@@ -1,7 +1,7 @@
 use super::*;
 
 fn found(bytes: &[u8]) -> Errors {
-    let mut failures = Failures::default();
+    let mut failures = FailureDetector::default();
     failures.push(bytes);
     failures.finish()
 }
@@ -143,7 +143,7 @@ fn first_and_last_of_many_are_shown() {
 }
 
 #[test]
-fn a_long_line_is_looked_at_from_its_start() {
+fn only_the_start_of_a_long_line_is_examined() {
     let far = format!("{}error: far\nerror: near\n", "x".repeat(LINE_BYTES));
     assert_eq!(shown(&far), ["error: near"]);
     let long = format!("error: {}\n", "x".repeat(2 * LINE_BYTES));

@@ -1,43 +1,43 @@
-//! What a scanner tells of the values that it passes.
+//! The events of a scanner.
 
-/// A value without parts, other than a string.
+/// A value other than a string, an object and an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
     /// `null`
     Null,
     /// `true` or `false`
     Bool,
-    /// A number without fraction and exponent.
+    /// A number without fraction or exponent.
     Int,
     /// Any other number.
     Float,
 }
 
-/// Is told what a scanner reads.
+/// A receiver of the events of a scanner.
 ///
-/// Of each value: [`begins`](Self::begins); then [`scalar`](Self::scalar), [`text`](Self::text), or
-/// the beginning of an object or array, what is in it, and [`end`](Self::end); then
-/// [`ends`](Self::ends). Places are indexes into the bytes that the scanner is being given, so a
-/// value may end in a later piece than it began.
+/// Each value has the events [`begins`](Self::begins); then [`scalar`](Self::scalar) or
+/// [`text`](Self::text), or the beginning of an object or array, the events of its content, and
+/// [`end`](Self::end); then [`ends`](Self::ends). Positions are indexes into the bytes of the
+/// current push, so a value may end in a later push than it began.
 ///
-/// Whoever writes the values again is told the tokens too, each before what it means:
-/// [`bracket`](Self::bracket), [`comma`](Self::comma), [`colon`](Self::colon) and, of keys, strings,
-/// numbers and words, [`piece`](Self::piece).
+/// For receivers that copy values there are events of the tokens as well, each before the event of
+/// its meaning: [`bracket`](Self::bracket), [`comma`](Self::comma), [`colon`](Self::colon) and, for
+/// keys, strings, numbers and words, [`piece`](Self::piece).
 pub trait Events {
-    /// Bytes of a key that are handed over, as written; the rest of a longer one is lost.
+    /// The most bytes of a key that are passed on, as written. The rest of a longer key is dropped.
     const KEY_BYTES: usize = 0;
-    /// The same for strings and numbers.
+    /// As `KEY_BYTES`, for strings and numbers.
     const TEXT_BYTES: usize = 0;
 
     /// A value begins with the byte at `at`.
     #[inline]
     fn begins(&mut self, _at: usize) {}
 
-    /// The value is a word or a number; `written` is the number.
+    /// The value is a word or a number. `written` is the number, up to `TEXT_BYTES`.
     #[inline]
     fn scalar(&mut self, _scalar: Scalar, _written: &[u8]) {}
 
-    /// The value is a string of `length` bytes, of which `start` are the first, as written.
+    /// The value is a string of `length` bytes as written, which begins with `start`.
     #[inline]
     fn text(&mut self, _start: &[u8], _length: u64) {}
 
@@ -53,11 +53,11 @@ pub trait Events {
     #[inline]
     fn key(&mut self, _key: &[u8]) {}
 
-    /// The innermost object or array has ended.
+    /// The innermost object or array ends.
     #[inline]
     fn end(&mut self) {}
 
-    /// A value ended before the byte at `at`.
+    /// A value ends before the byte at `at`.
     #[inline]
     fn ends(&mut self, _at: usize) {}
 
@@ -73,11 +73,11 @@ pub trait Events {
     #[inline]
     fn colon(&mut self) {}
 
-    /// Bytes of a key, a string, a number or a word as they stand, quotes included. A token comes in
-    /// pieces.
+    /// Bytes of a key, a string, a number or a word as written, with quotes. A token may come in
+    /// several pieces.
     #[inline]
     fn piece(&mut self, _bytes: &[u8]) {}
 
-    /// The stream turned out not to be JSON: nothing more comes.
+    /// The stream is not JSON after all. No more events follow.
     fn broken(&mut self) {}
 }

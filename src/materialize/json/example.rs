@@ -1,16 +1,16 @@
-//! A path that exists in a document, as an example of what can be asked of it.
+//! A path that exists in a document, as an example of a jq filter.
 
 use std::collections::VecDeque;
 
 use crate::materialize::json::events::Events as _;
-use crate::materialize::json::shape::Node;
 use crate::materialize::json::shape::Shape;
+use crate::materialize::json::shape::ShapeNode;
 
 /// Levels that are searched for an array.
 const LEVELS: usize = 4;
 
-/// In jq's syntax: the first item of the first array of objects, where that is certain to be there;
-/// else the first item or key. None where there is neither.
+/// Returns a path in jq's syntax: the first item of the first array of objects, if that certainly
+/// exists; else the first item or key. None if there is neither.
 pub(super) fn of(shape: &Shape) -> Option<String> {
     let root = shape.root()?;
     first_objects(shape, root).or_else(|| {
@@ -21,8 +21,8 @@ pub(super) fn of(shape: &Shape) -> Option<String> {
     })
 }
 
-/// The first of the arrays of objects that are nearest to the root.
-fn first_objects(shape: &Shape, root: &Node) -> Option<String> {
+/// Returns the path of the first array of objects among those nearest to the root.
+fn first_objects(shape: &Shape, root: &ShapeNode) -> Option<String> {
     let mut near = VecDeque::from([(root, String::new(), 0)]);
     while let Some((node, path, level)) = near.pop_front() {
         let item = node.item.map(|item| shape.node(item));
@@ -41,7 +41,7 @@ fn first_objects(shape: &Shape, root: &Node) -> Option<String> {
     None
 }
 
-/// The step to a key; none where the key is not known whole, or is hard to write.
+/// Returns the step to a key, or none if the key is not known whole or is hard to write.
 fn key(written: &[u8]) -> Option<String> {
     let text = str::from_utf8(written).ok()?;
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

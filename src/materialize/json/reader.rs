@@ -1,22 +1,22 @@
-//! JSON from bytes alone: whoever has no analysis at hand.
+//! Detection of JSON without the rest of the analysis.
 
-use crate::materialize::json::Detector;
 use crate::materialize::json::Events;
-use crate::materialize::json::Kind;
-use crate::materialize::text::Text;
+use crate::materialize::json::JsonDetector;
+use crate::materialize::json::JsonKind;
+use crate::materialize::text::EncodingDetector;
 
-/// Follows a stream as long as it is JSON, and tells what it reads.
+/// Scans a stream as long as it is JSON, and passes on the events.
 #[derive(Debug, Default)]
-pub struct Reader<E> {
+pub struct JsonReader<E> {
     seen: u64,
     newlines: u64,
     ends_line: bool,
-    text: Text,
-    detector: Detector<E>,
+    text: EncodingDetector,
+    detector: JsonDetector<E>,
 }
 
-impl<E: Events> Reader<E> {
-    /// Goes on with the next bytes of the stream.
+impl<E: Events> JsonReader<E> {
+    /// Takes the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.text.push(bytes);
         self.detector.push(bytes, self.seen, self.newlines, self.text.first_invalid());
@@ -25,13 +25,13 @@ impl<E: Events> Reader<E> {
         self.ends_line = bytes.last().map_or(self.ends_line, |byte| *byte == b'\n');
     }
 
-    /// Whether the stream has turned out not to be JSON: what comes now makes no difference.
+    /// Returns true if the stream is not JSON, whatever follows.
     pub fn is_off(&self) -> bool {
         self.detector.is_off()
     }
 
-    /// What the bytes so far are, and what was told.
-    pub fn finish(self) -> (Kind, E) {
+    /// Returns the kind of JSON that the bytes so far are, and the receiver of the events.
+    pub fn finish(self) -> (JsonKind, E) {
         let lines = self.newlines + u64::from(self.seen > 0 && !self.ends_line);
         (self.detector.kind(self.seen, lines), self.detector.events)
     }

@@ -4,32 +4,32 @@
 //! |---|---|
 //! | `key?` | some of the objects lack it |
 //! | `int\|str` | values of both types |
-//! | `[3 of {...}]`, `[str]` | an array; its items are counted where there is one array of objects |
+//! | `[3 of {...}]`, `[str]` | an array; the items of a single array of objects are counted |
 //! | `{5000 keys of int}` | an object used as a map |
 //! | `str up to 18 kB` | the longest is over 1 kB, as written |
-//! | `...` | left out, because it is too deep or too much |
+//! | `...` | omitted, because it is too deep or too long |
 
 use std::fmt::Write as _;
 
-use crate::materialize::json::shape::Node;
 use crate::materialize::json::shape::Shape;
+use crate::materialize::json::shape::ShapeNode;
 
-/// Most characters of a shape: the line of a stand-in, 500, less what stands around it.
+/// The most characters of a shape: the line of a stand-in, 500, less the text around it.
 const CHARS: usize = 400;
-/// Strings longer than this say how long they are: the reader may not want them whole.
+/// Strings longer than this are shown with their length: the reader may not want them whole.
 const LONG_TEXT: u64 = 1000;
 /// Characters of a key.
 const KEY_CHARS: usize = 40;
-/// What is tried to fit in, best first: levels, and keys of an object.
+/// The levels and the keys per object that are tried, most detailed first, until the shape fits.
 const DETAIL: [(usize, usize); 9] =
     [(8, 64), (5, 64), (4, 64), (3, 64), (3, 16), (2, 32), (2, 12), (1, 24), (1, 8)];
 
-/// The shape of a document.
+/// Returns the shape of a document.
 pub(super) fn document(shape: &Shape) -> String {
     fitted(shape, "")
 }
 
-/// The shape of JSON Lines.
+/// Returns the shape of JSON Lines.
 pub(super) fn lines(shape: &Shape, documents: u64) -> String {
     fitted(shape, &format!("{documents} lines of "))
 }
@@ -39,7 +39,7 @@ fn fitted(shape: &Shape, prefix: &str) -> String {
     for (levels, keys) in DETAIL {
         text.clear();
         text.push_str(prefix);
-        let mut printer = Printer { shape, keys, text };
+        let mut printer = ShapePrinter { shape, keys, text };
         if let Some(root) = shape.root() {
             printer.node(root, levels);
         }
@@ -54,15 +54,15 @@ fn fitted(shape: &Shape, prefix: &str) -> String {
     text
 }
 
-struct Printer<'a> {
+struct ShapePrinter<'a> {
     shape: &'a Shape,
     keys: usize,
     text: String,
 }
 
-impl Printer<'_> {
-    /// Everything that stands at a place, with `|` between.
-    fn node(&mut self, node: &Node, levels: usize) {
+impl ShapePrinter<'_> {
+    /// Writes the types of the values at a node, separated by `|`.
+    fn node(&mut self, node: &ShapeNode, levels: usize) {
         let before = self.text.len();
         let [null, boolean, int, float] = node.scalars;
         self.word("bool", boolean, before);
@@ -93,7 +93,7 @@ impl Printer<'_> {
         }
     }
 
-    fn array(&mut self, node: &Node, levels: usize) {
+    fn array(&mut self, node: &ShapeNode, levels: usize) {
         self.text.push('[');
         let item = node.item.map(|index| self.shape.node(index));
         if let Some(item) = item {
@@ -107,7 +107,7 @@ impl Printer<'_> {
         self.text.push(']');
     }
 
-    fn object(&mut self, node: &Node, levels: usize) {
+    fn object(&mut self, node: &ShapeNode, levels: usize) {
         self.text.push('{');
         if let Some(rest) = node.rest {
             self.map(node, self.shape.node(rest), levels);
@@ -119,7 +119,7 @@ impl Printer<'_> {
         self.text.push('}');
     }
 
-    fn map(&mut self, node: &Node, value: &Node, levels: usize) {
+    fn map(&mut self, node: &ShapeNode, value: &ShapeNode, levels: usize) {
         if node.objects == 1 {
             let _ = write!(self.text, "{} keys of ", node.keys);
         } else {
@@ -128,7 +128,7 @@ impl Printer<'_> {
         self.inner(value, levels);
     }
 
-    fn fields(&mut self, node: &Node, levels: usize) {
+    fn fields(&mut self, node: &ShapeNode, levels: usize) {
         for (index, field) in node.fields.iter().take(self.keys).enumerate() {
             let value = self.shape.node(field.node);
             self.text.push_str(if index > 0 { ", " } else { "" });
@@ -143,13 +143,12 @@ impl Printer<'_> {
         }
     }
 
-    fn inner(&mut self, node: &Node, levels: usize) {
+    fn inner(&mut self, node: &ShapeNode, levels: usize) {
         self.node(node, levels.saturating_sub(1));
     }
 }
 
-/// A key as a reader would write it: bare where it is an identifier, else in quotes. A long one
-/// is cut.
+/// Formats a key: bare if it is an identifier, else in quotes. A long key is cut.
 fn key(bytes: &[u8]) -> String {
     let whole = String::from_utf8_lossy(bytes);
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -169,7 +168,7 @@ fn short(key: &str) -> String {
     }
 }
 
-/// A size, rounded up: `18 kB`, `2.2 MB`.
+/// Formats a size, rounded up: `18 kB`, `2.2 MB`.
 fn bytes(count: u64) -> String {
     const KILO: u64 = 1000;
     if count < 1000 * KILO {

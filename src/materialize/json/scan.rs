@@ -1,46 +1,45 @@
 //! A JSON scanner that takes a value in pieces of any size.
 //!
-//! It accepts what RFC 8259 does. Bytes above 0x7F are taken inside strings as they come: whoever
-//! drives it sees to it that they are UTF-8.
+//! It accepts what RFC 8259 does. Bytes above 0x7F are accepted in strings unchecked: the caller
+//! makes sure that they are UTF-8.
 
 use crate::materialize::json::events::Events;
 use crate::materialize::json::events::Scalar;
+use crate::materialize::json::nesting::Nesting;
+use crate::materialize::json::number::NumberState;
 
-/// Deepest nesting that is followed, at a bit a level: 128 KiB. Every JSON reader that was tried
-/// gives up far earlier.
-const MAX_DEPTH: usize = 1 << 20;
-
-/// Why the scanner stopped.
+/// The reason why the scanner stopped.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum ScanOutcome {
     /// The bytes are used up inside the value.
     More,
-    /// The value ended; so many bytes belong to it.
+    /// The value has ended after this many bytes.
     Done(usize),
     /// The byte at this index cannot be JSON.
     Wrong(usize),
 }
 
-/// Where the scanner is in a value.
+/// The position of a scanner in a value.
 #[derive(Debug, Clone, Default)]
 pub struct Scanner {
-    state: State,
+    state: ScannerState,
     nesting: Nesting,
-    /// The string being read is a key.
+    /// True if the current string is a key.
     in_key: bool,
-    /// Bytes of the string being read.
+    /// Bytes of the current string so far.
     length: u64,
-    /// The beginning of a key, string or number that was cut by the end of a block.
+    /// The beginning of a key, string or number that continues from an earlier block.
     kept: Vec<u8>,
     tokens: u64,
-    /// Commas, and two for each array or object that is not empty.
+    /// One for each comma, and two for each array or object that is not empty.
     breaks: u64,
     newlines: u64,
     one_line: bool,
 }
 
+/// The state of a scanner: the next thing it expects, or is in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum ScannerState {
     #[default]
     Value,
     ValueOrEnd,
@@ -52,92 +51,82 @@ enum State {
     Escape,
     /// Hexadecimal digits still to come.
     Hex(u8),
-    Number(Number),
+    Number(NumberState),
     Word(&'static [u8], Scalar),
 }
 
-/// The last thing read of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Number {
-    Minus,
-    Zero,
-    Integer,
-    Point,
-    Fraction,
-    Exponent,
-    ExponentSign,
-    ExponentDigits,
-}
-
 impl Scanner {
-    /// From now on a newline ends the value.
+    /// Forbids newlines in values from now on.
     pub(super) fn one_line(&mut self) {
         self.one_line = true;
     }
 
-    /// Newlines inside values so far.
+    /// Returns the number of newlines inside values so far.
     pub fn newlines(&self) -> u64 {
         self.newlines
     }
 
-    /// Newlines that the values so far have when they are indented: one after each opening
-    /// bracket and each comma, one before each closing bracket, none in what is empty.
+    /// Returns the number of newlines that the values so far have when indented: one after each
+    /// opening bracket and each comma, one before each closing bracket, none in an empty array or
+    /// object.
     pub(super) fn breaks(&self) -> u64 {
         self.breaks
     }
 
-    /// Keys, values and closing brackets so far.
+    /// Returns the number of keys, values and closing brackets so far.
     pub(super) fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Brackets that are open.
+    /// Returns the number of open brackets.
     pub fn depth(&self) -> usize {
-        self.nesting.depth
+        self.nesting.depth()
     }
 
-    /// Whether a value is nested as deep as it can be followed.
+    /// Returns true if the nesting is as deep as the scanner supports.
     pub fn is_too_deep(&self) -> bool {
-        self.nesting.depth == MAX_DEPTH
+        self.nesting.is_full()
     }
 
-    /// Whether what comes next belongs to what stands before: a string, a number or a word has
-    /// begun, or a key waits for its value.
+    /// Returns true inside a string, a number or a word, and between the colon of a key and its
+    /// value.
     pub fn is_in_pair(&self) -> bool {
         match self.state {
-            State::Text | State::Escape | State::Hex(_) | State::Number(_) | State::Word(..) => {
-                true
-            }
-            State::Value => self.nesting.in_object(),
+            ScannerState::Text
+            | ScannerState::Escape
+            | ScannerState::Hex(_)
+            | ScannerState::Number(_)
+            | ScannerState::Word(..) => true,
+            ScannerState::Value => self.nesting.in_object(),
             _ => false,
         }
     }
 
-    /// Goes on with `bytes`, and tells `events` what it reads.
-    pub fn push<E: Events>(&mut self, bytes: &[u8], events: &mut E) -> Stop {
+    /// Takes the next bytes and passes the events to `events`.
+    pub fn push<E: Events>(&mut self, bytes: &[u8], events: &mut E) -> ScanOutcome {
         let mut at = 0;
         while at < bytes.len() {
             let step = match self.state {
-                State::Text => self.text(bytes, at, events),
-                State::Escape => self.escape(bytes[at], events).then_some(1),
-                State::Hex(left) => self.hex(bytes[at], left, events).then_some(1),
-                State::Number(number) => self.number(bytes, at, number, events),
-                State::Word(rest, scalar) => self.word(bytes, at, (rest, scalar), events),
+                ScannerState::Text => self.text(bytes, at, events),
+                ScannerState::Escape => self.escape(bytes[at], events).then_some(1),
+                ScannerState::Hex(left) => self.hex(bytes[at], left, events).then_some(1),
+                ScannerState::Number(number) => self.number(bytes, at, number, events),
+                ScannerState::Word(rest, scalar) => self.word(bytes, at, (rest, scalar), events),
                 _ => self.structure(bytes, at, events),
             };
             let Some(step) = step else {
-                return Stop::Wrong(at);
+                return ScanOutcome::Wrong(at);
             };
             at += step;
-            if self.state == State::CommaOrEnd && self.nesting.is_empty() {
-                self.state = State::Value;
-                return Stop::Done(at);
+            if self.state == ScannerState::CommaOrEnd && self.nesting.is_empty() {
+                self.state = ScannerState::Value;
+                return ScanOutcome::Done(at);
             }
         }
-        Stop::More
+        ScanOutcome::More
     }
 
-    /// One byte between strings, numbers and words, or a run of white space.
+    /// Takes one byte between strings, numbers and words, or a run of white space.
     #[inline]
     fn structure<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let byte = bytes[at];
@@ -146,15 +135,17 @@ impl Scanner {
             b'\n' if self.one_line => return None,
             b'\n' => self.newlines += 1,
             _ => match self.state {
-                State::Colon if byte == b':' => {
+                ScannerState::Colon if byte == b':' => {
                     events.colon();
-                    self.state = State::Value;
+                    self.state = ScannerState::Value;
                 }
-                State::CommaOrEnd => self.comma_or_end(byte, at, events)?,
-                State::Key | State::KeyOrEnd if byte == b'"' => self.begin_text(true, events),
-                State::KeyOrEnd if byte == b'}' => self.end(b'}', at, events)?,
-                State::ValueOrEnd if byte == b']' => self.end(b']', at, events)?,
-                State::Value | State::ValueOrEnd => self.value(byte, at, events)?,
+                ScannerState::CommaOrEnd => self.comma_or_end(byte, at, events)?,
+                ScannerState::Key | ScannerState::KeyOrEnd if byte == b'"' => {
+                    self.begin_text(true, events);
+                }
+                ScannerState::KeyOrEnd if byte == b'}' => self.end(b'}', at, events)?,
+                ScannerState::ValueOrEnd if byte == b']' => self.end(b']', at, events)?,
+                ScannerState::Value | ScannerState::ValueOrEnd => self.value(byte, at, events)?,
                 _ => return None,
             },
         }
@@ -173,20 +164,20 @@ impl Scanner {
                 self.nesting.push(true)?;
                 events.bracket(byte);
                 events.begin_object();
-                State::KeyOrEnd
+                ScannerState::KeyOrEnd
             }
             b'[' => {
                 self.nesting.push(false)?;
                 events.bracket(byte);
                 events.begin_array();
-                State::ValueOrEnd
+                ScannerState::ValueOrEnd
             }
-            b'-' => self.begin_number::<E>(byte, Number::Minus),
-            b'0' => self.begin_number::<E>(byte, Number::Zero),
-            b'1'..=b'9' => self.begin_number::<E>(byte, Number::Integer),
-            b't' => State::Word(b"rue", Scalar::Bool),
-            b'f' => State::Word(b"alse", Scalar::Bool),
-            b'n' => State::Word(b"ull", Scalar::Null),
+            b'-' => self.begin_number::<E>(byte, NumberState::Minus),
+            b'0' => self.begin_number::<E>(byte, NumberState::Zero),
+            b'1'..=b'9' => self.begin_number::<E>(byte, NumberState::Integer),
+            b't' => ScannerState::Word(b"rue", Scalar::Bool),
+            b'f' => ScannerState::Word(b"alse", Scalar::Bool),
+            b'n' => ScannerState::Word(b"ull", Scalar::Null),
             _ => return None,
         };
         if !matches!(byte, b'{' | b'[') {
@@ -196,12 +187,12 @@ impl Scanner {
     }
 
     #[inline]
-    fn begin_number<E: Events>(&mut self, byte: u8, number: Number) -> State {
+    fn begin_number<E: Events>(&mut self, byte: u8, number: NumberState) -> ScannerState {
         if E::TEXT_BYTES > 0 {
             self.kept.clear();
             self.kept.push(byte);
         }
-        State::Number(number)
+        ScannerState::Number(number)
     }
 
     #[inline]
@@ -213,7 +204,7 @@ impl Scanner {
         }
         events.comma();
         self.breaks += 1;
-        self.state = if self.nesting.in_object() { State::Key } else { State::Value };
+        self.state = if self.nesting.in_object() { ScannerState::Key } else { ScannerState::Value };
         Some(())
     }
 
@@ -227,7 +218,7 @@ impl Scanner {
         events.end();
         events.ends(at + 1);
         self.tokens += 1;
-        self.state = State::CommaOrEnd;
+        self.state = ScannerState::CommaOrEnd;
         Some(())
     }
 
@@ -237,10 +228,10 @@ impl Scanner {
         self.in_key = in_key;
         self.length = 0;
         self.kept.clear();
-        self.state = State::Text;
+        self.state = ScannerState::Text;
     }
 
-    /// A stretch of a string without escapes; with its closing quote, if that follows.
+    /// Takes a run of a string without escapes, and the closing quote or backslash after it.
     #[inline]
     fn text<E: Events>(&mut self, bytes: &[u8], at: usize, events: &mut E) -> Option<usize> {
         let plain = plain_run(&bytes[at..]);
@@ -254,7 +245,7 @@ impl Scanner {
                 }
                 return Some(plain + 1);
             }
-            Some(b'\\') => self.state = State::Escape,
+            Some(b'\\') => self.state = ScannerState::Escape,
             Some(_) if plain == 0 => return None,
             _ => {
                 events.piece(run);
@@ -281,10 +272,10 @@ impl Scanner {
         };
         if self.in_key {
             events.key(start);
-            self.state = State::Colon;
+            self.state = ScannerState::Colon;
         } else {
             events.text(start, length);
-            self.state = State::CommaOrEnd;
+            self.state = ScannerState::CommaOrEnd;
         }
     }
 
@@ -306,8 +297,8 @@ impl Scanner {
 
     fn escape<E: Events>(&mut self, byte: u8, events: &mut E) -> bool {
         self.state = match byte {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::Text,
-            b'u' => State::Hex(4),
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => ScannerState::Text,
+            b'u' => ScannerState::Hex(4),
             _ => return false,
         };
         events.piece(&[byte]);
@@ -319,7 +310,7 @@ impl Scanner {
         if !byte.is_ascii_hexdigit() {
             return false;
         }
-        self.state = if left == 1 { State::Text } else { State::Hex(left - 1) };
+        self.state = if left == 1 { ScannerState::Text } else { ScannerState::Hex(left - 1) };
         events.piece(&[byte]);
         self.keep::<E>(&[byte]);
         true
@@ -340,19 +331,19 @@ impl Scanner {
             events.scalar(scalar, b"");
             self.end_scalar(at + 1, events);
         } else {
-            self.state = State::Word(&rest[1..], scalar);
+            self.state = ScannerState::Word(&rest[1..], scalar);
         }
         Some(1)
     }
 
-    /// As much of a number as there is. Its end is the byte that does not belong to it; where it
-    /// cannot end there, that byte is the one that is wrong.
+    /// Takes as much of a number as there is. It ends before a byte that does not belong to it; if
+    /// it cannot end there, that byte is an error.
     #[inline]
     fn number<E: Events>(
         &mut self,
         bytes: &[u8],
         at: usize,
-        mut number: Number,
+        mut number: NumberState,
         events: &mut E,
     ) -> Option<usize> {
         let mut read = 0;
@@ -367,7 +358,7 @@ impl Scanner {
         if E::TEXT_BYTES > 0 {
             self.keep_start(written, E::TEXT_BYTES);
         }
-        self.state = State::Number(number);
+        self.state = ScannerState::Number(number);
         if at + read == bytes.len() {
             return Some(read);
         }
@@ -386,74 +377,7 @@ impl Scanner {
     fn end_scalar<E: Events>(&mut self, at: usize, events: &mut E) {
         self.tokens += 1;
         events.ends(at);
-        self.state = State::CommaOrEnd;
-    }
-}
-
-impl Number {
-    #[inline]
-    fn next(self, byte: u8) -> Option<Self> {
-        Some(match (self, byte) {
-            (Self::Integer, b'0'..=b'9') | (Self::Minus, b'1'..=b'9') => Self::Integer,
-            (Self::Minus, b'0') => Self::Zero,
-            (Self::Zero | Self::Integer, b'.') => Self::Point,
-            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
-            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Self::Exponent,
-            (Self::Exponent, b'+' | b'-') => Self::ExponentSign,
-            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => {
-                Self::ExponentDigits
-            }
-            _ => return None,
-        })
-    }
-
-    /// What it is, if it may end here.
-    fn ended(self) -> Option<Scalar> {
-        match self {
-            Self::Zero | Self::Integer => Some(Scalar::Int),
-            Self::Fraction | Self::ExponentDigits => Some(Scalar::Float),
-            Self::Minus | Self::Point | Self::Exponent | Self::ExponentSign => None,
-        }
-    }
-}
-
-/// The open brackets, a bit each: set for an object.
-#[derive(Debug, Clone, Default)]
-struct Nesting {
-    bits: Vec<u64>,
-    depth: usize,
-    in_object: bool,
-}
-
-impl Nesting {
-    fn is_empty(&self) -> bool {
-        self.depth == 0
-    }
-
-    fn in_object(&self) -> bool {
-        self.in_object
-    }
-
-    fn push(&mut self, object: bool) -> Option<()> {
-        if self.depth == MAX_DEPTH {
-            return None;
-        }
-        let (word, bit) = (self.depth / 64, self.depth % 64);
-        if word == self.bits.len() {
-            self.bits.push(0);
-        }
-        self.bits[word] = self.bits[word] & !(1 << bit) | u64::from(object) << bit;
-        self.depth += 1;
-        self.in_object = object;
-        Some(())
-    }
-
-    fn pop(&mut self) {
-        self.depth -= 1;
-        self.in_object = self.depth > 0 && {
-            let top = self.depth - 1;
-            self.bits[top / 64] >> (top % 64) & 1 == 1
-        };
+        self.state = ScannerState::CommaOrEnd;
     }
 }
 
@@ -461,7 +385,8 @@ fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|byte| **byte == b' ').count()
 }
 
-/// Bytes before the first quote, backslash or control character, eight at a time.
+/// Returns the number of bytes before the first quote, backslash or control character. Examines
+/// eight bytes at a time.
 #[inline]
 fn plain_run(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;

@@ -1,25 +1,25 @@
-//! The structure of JSON values, merged as they pass.
+//! The structure of JSON values, merged while they are scanned.
 //!
-//! The tree has a node for each place a value can stand: the root, each key of an object, the items
-//! of an array. Values that stand at the same place are merged into its node.
+//! The tree has a node for the root, for each key of an object, and for all items of an array. The
+//! values of one node are merged.
 
 use crate::materialize::json::events::Events;
 use crate::materialize::json::events::Scalar;
 
-/// Levels that have nodes; what lies deeper is `...`.
+/// Levels that have nodes. Deeper values are shown as `...`.
 const LEVELS: usize = 8;
-/// Keys of an object that have nodes of their own. One with more is a map: its further values are
-/// merged into one node.
+/// Keys of an object that have nodes of their own. An object with more is a map, whose further
+/// values are merged into one node.
 const KEYS: usize = 64;
-/// Nodes in all. With their keys they take at most some 300 KB.
+/// Nodes of a tree. With their keys they take at most some 300 KB.
 const NODES: usize = 1024;
 
-/// What was seen at one place.
+/// The values at one node.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Node {
+pub(super) struct ShapeNode {
     /// Values.
     pub(super) seen: u64,
-    /// Which of [`Scalar`] there were.
+    /// True for each kind of [`Scalar`] that occurred.
     pub(super) scalars: [bool; 4],
     pub(super) texts: u64,
     /// Bytes of the longest string, as written.
@@ -31,54 +31,54 @@ pub(super) struct Node {
     pub(super) objects: u64,
     /// Keys of all objects.
     pub(super) keys: u64,
-    pub(super) fields: Vec<Field>,
+    pub(super) fields: Vec<ShapeField>,
     /// Values of keys beyond [`KEYS`].
     pub(super) rest: Option<usize>,
-    /// Some array or object here was too deep to be looked into.
+    /// True if an array or object here was too deep to be examined.
     pub(super) hidden: bool,
 }
 
 /// A key, and the node of its values.
 #[derive(Debug, Clone)]
-pub(super) struct Field {
-    mark: u64,
+pub(super) struct ShapeField {
+    hash: u64,
     pub(super) key: Box<[u8]>,
     pub(super) node: usize,
 }
 
-/// The tree.
+/// The tree of nodes.
 #[derive(Debug, Clone, Default)]
 pub(in crate::materialize) struct Shape {
-    nodes: Vec<Node>,
-    open: Vec<Open>,
+    nodes: Vec<ShapeNode>,
+    open: Vec<OpenContainer>,
     /// Open brackets without a node.
     below: u64,
 }
 
 /// An array or object that has not ended.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenContainer {
     node: usize,
     array: bool,
     /// The field expected next: objects of one kind have their keys in one order.
     next: usize,
-    /// Where the value of the last key goes.
+    /// The node of the value of the last key.
     value: Option<usize>,
 }
 
 impl Shape {
-    pub(super) fn root(&self) -> Option<&Node> {
+    pub(super) fn root(&self) -> Option<&ShapeNode> {
         self.nodes.first()
     }
 
-    pub(super) fn node(&self, index: usize) -> &Node {
+    pub(super) fn node(&self, index: usize) -> &ShapeNode {
         &self.nodes[index]
     }
 
     fn begin(&mut self, node: Option<usize>, array: bool) {
         match node {
             Some(node) if self.open.len() < LEVELS => {
-                self.open.push(Open { node, array, next: 0, value: None });
+                self.open.push(OpenContainer { node, array, next: 0, value: None });
             }
             Some(node) => {
                 self.nodes[node].hidden = true;
@@ -88,7 +88,7 @@ impl Shape {
         }
     }
 
-    /// The node of the value that begins here.
+    /// Returns the node of the value that begins here.
     #[inline]
     fn place(&mut self) -> Option<usize> {
         if self.below > 0 {
@@ -114,10 +114,10 @@ impl Shape {
     }
 
     #[cold]
-    fn new_field(&mut self, object: usize, mark: u64, key: &[u8]) -> Option<usize> {
+    fn new_field(&mut self, object: usize, hash: u64, key: &[u8]) -> Option<usize> {
         if self.nodes[object].fields.len() < KEYS {
             let node = self.new_node()?;
-            self.nodes[object].fields.push(Field { mark, key: key.into(), node });
+            self.nodes[object].fields.push(ShapeField { hash, key: key.into(), node });
             return Some(node);
         }
         if self.nodes[object].rest.is_none() {
@@ -130,13 +130,13 @@ impl Shape {
         if self.nodes.len() == NODES {
             return None;
         }
-        self.nodes.push(Node::default());
+        self.nodes.push(ShapeNode::default());
         Some(self.nodes.len() - 1)
     }
 }
 
 impl Events for Shape {
-    /// Longer keys are told apart by their beginning.
+    /// Longer keys are distinguished by their beginning.
     const KEY_BYTES: usize = 64;
 
     #[inline]
@@ -184,13 +184,13 @@ impl Events for Shape {
         if self.below > 0 {
             return;
         }
-        let Some(&Open { node, next, .. }) = self.open.last() else {
+        let Some(&OpenContainer { node, next, .. }) = self.open.last() else {
             return;
         };
         self.nodes[node].keys += 1;
-        let mark = mark(key);
+        let hash = hash(key);
         let fields = &self.nodes[node].fields;
-        let is_it = |field: &Field| field.mark == mark && *field.key == *key;
+        let is_it = |field: &ShapeField| field.hash == hash && *field.key == *key;
         let found = if fields.get(next).is_some_and(is_it) {
             Some(next)
         } else {
@@ -198,7 +198,7 @@ impl Events for Shape {
         };
         let value = match found {
             Some(index) => Some(self.nodes[node].fields[index].node),
-            None => self.new_field(node, mark, key),
+            None => self.new_field(node, hash, key),
         };
         if let Some(open) = self.open.last_mut() {
             open.value = value;
@@ -206,15 +206,15 @@ impl Events for Shape {
         }
     }
 
-    /// Its memory is of no use any more.
+    /// Frees the memory: the shape is not shown.
     fn broken(&mut self) {
         *self = Self::default();
     }
 }
 
-/// A number that differs for most keys that differ, so that most comparisons are of numbers.
+/// Returns a hash of a key, so that most comparisons are of numbers.
 #[inline]
-fn mark(key: &[u8]) -> u64 {
+fn hash(key: &[u8]) -> u64 {
     let eight = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
     let (head, tail) = (&key[..key.len().min(8)], &key[key.len().saturating_sub(8)..]);
     eight(head).rotate_left(20) ^ eight(tail) ^ key.len() as u64
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_without_number_take_bounded_memory() {
+    fn any_number_of_keys_takes_bounded_memory() {
         let mut shape = Shape::default();
         shape.begin_array();
         for index in 0..20_000 {

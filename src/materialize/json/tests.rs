@@ -1,7 +1,7 @@
 use super::*;
 
 fn detect(bytes: &[u8]) -> Json {
-    let mut detector = Detector::default();
+    let mut detector = JsonDetector::default();
     detector.push(bytes, 0, 0, None);
     detector.finish(bytes.len() as u64, bytes.split(|byte| *byte == b'\n').count() as u64)
 }
@@ -120,7 +120,7 @@ fn text_is_not_broken_json() {
 }
 
 #[test]
-fn broken_json_says_where() {
+fn broken_json_has_a_position() {
     let good =
         "{\"name\": \"a value long enough to tell\",\n \"other\": [1, 2, 3, 4, 5, 6, 7, 8], ";
     let cases = [
@@ -148,12 +148,12 @@ fn invalid_utf8_is_not_json() {
     let text =
         b"{\"name\": \"a value long enough to tell, and then some more of it \", \"k\": \"\xff\"}";
     let at = text.iter().position(|byte| *byte == 0xff).unwrap() as u64;
-    let mut detector = Detector::default();
+    let mut detector = JsonDetector::default();
     detector.push(text, 0, 0, Some(at));
     assert_eq!(detector.finish(text.len() as u64, 1), Json::Broken { offset: at, line: 1 });
 }
 
-/// Where a stream goes wrong does not depend on where it is cut, in a number least of all.
+/// The offset of an error does not depend on where the stream is cut, not even in a number.
 #[test]
 fn the_wrong_byte_is_found_wherever_the_stream_is_cut() {
     let good = "{\"name\": \"a value long enough to tell\", \"other\": [1, 2, 3, 4, 5, 6, 7], ";
@@ -161,7 +161,7 @@ fn the_wrong_byte_is_found_wherever_the_stream_is_cut() {
         let text = format!("{good}{bad}}}");
         let offset = text.rfind('x').unwrap() as u64;
         for step in 1..text.len() {
-            let mut detector = Detector::default();
+            let mut detector = JsonDetector::default();
             for (index, part) in text.as_bytes().chunks(step).enumerate() {
                 detector.push(part, (index * step) as u64, 0, None);
             }

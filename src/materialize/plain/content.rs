@@ -1,4 +1,4 @@
-//! A log whose reader sees the text alone.
+//! The text of a log as content.
 
 use std::collections::VecDeque;
 use std::io;
@@ -6,36 +6,36 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-use crate::materialize::plain::Marks;
-use crate::materialize::plain::Stripper;
-use crate::materialize::plain::marks::Mark;
+use crate::materialize::plain::Checkpoints;
+use crate::materialize::plain::EscapeStripper;
+use crate::materialize::plain::checkpoints::Checkpoint;
 use crate::model::Content;
 use crate::model::read_pieces;
 
-/// Bytes of the log that are read at once.
+/// Bytes of the log that are read at a time.
 const STEP: usize = 64 * 1024;
-/// Blocks that are kept: those of a stretch between two marks, so that who reads backwards, or here and
-/// there, does not read it again and again.
+/// Blocks that are cached: those between two checkpoints, so that reading backwards or at random
+/// does not read them repeatedly.
 const KEPT: usize = 16;
 
-/// The text of a log, as content: shorter than the log by what is left out.
+/// The text of a log, as content.
 ///
-/// Reading on from where a recent reading ended costs no more than what is read; elsewhere, what
-/// lies between it and the mark before.
-pub struct Plain<C> {
+/// A read that continues a recent one costs no more than the bytes it reads. Any other read begins
+/// at the checkpoint before it.
+pub struct PlainText<C> {
     log: C,
-    marks: Marks,
+    checkpoints: Checkpoints,
     length: u64,
     recent: Mutex<VecDeque<Arc<Block>>>,
 }
 
-/// A stretch of the text, and how to go on after it.
+/// A block of the text, with the state of the stripper after it.
 struct Block {
     start: u64,
     bytes: Vec<u8>,
     raw: u64,
-    stripper: Stripper,
-    /// Nothing follows.
+    stripper: EscapeStripper,
+    /// True if no block follows.
     is_last: bool,
 }
 
@@ -44,24 +44,25 @@ impl Block {
         self.start + self.bytes.len() as u64
     }
 
-    fn at(mark: Mark) -> Self {
-        let Mark { raw, plain, stripper } = mark;
+    fn at(checkpoint: Checkpoint) -> Self {
+        let Checkpoint { raw, plain, stripper } = checkpoint;
         Self { start: plain, bytes: Vec::new(), raw, stripper, is_last: false }
     }
 }
 
-impl<C: Content> Plain<C> {
-    /// The text of `log`; `marks` are of a log that begins with it, or with which it begins. Reads on
-    /// from the last mark, to learn the length.
-    pub fn new(log: C, marks: Marks) -> io::Result<Self> {
-        let mut block = Block::at(marks.before(u64::MAX, log.len()));
+impl<C: Content> PlainText<C> {
+    /// Returns the text of `log`. `checkpoints` are those of a log that is a prefix of it, or of
+    /// which it is a prefix. Reads the log from the last checkpoint to its end, to learn the
+    /// length.
+    pub fn new(log: C, checkpoints: Checkpoints) -> io::Result<Self> {
+        let mut block = Block::at(checkpoints.before(u64::MAX, log.len()));
         while !block.is_last {
             block = next(&log, &block)?;
         }
-        Ok(Self { length: block.end(), log, marks, recent: Mutex::default() })
+        Ok(Self { length: block.end(), log, checkpoints, recent: Mutex::default() })
     }
 
-    /// The block that has the byte at `offset`, which is below the length.
+    /// Returns the block with the byte at `offset`, which is below the length.
     fn block(&self, offset: u64) -> io::Result<Arc<Block>> {
         let mut block = self.nearest(offset);
         while block.end() <= offset && !block.is_last {
@@ -71,7 +72,8 @@ impl<C: Content> Plain<C> {
         Ok(block)
     }
 
-    /// Among the blocks that are kept and the mark, the last that does not begin past `offset`.
+    /// Returns the last block that does not begin after `offset`, of those that are cached and an
+    /// empty one at the checkpoint.
     fn nearest(&self, offset: u64) -> Arc<Block> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = recent.iter().filter(|block| block.start <= offset).max_by_key(|b| b.start);
@@ -80,7 +82,7 @@ impl<C: Content> Plain<C> {
         if let Some(block) = kept.as_ref().filter(|block| offset < block.end() || block.is_last) {
             return Arc::clone(block);
         }
-        let marked = Block::at(self.marks.before(offset, self.log.len()));
+        let marked = Block::at(self.checkpoints.before(offset, self.log.len()));
         kept.filter(|block| block.start >= marked.start).unwrap_or_else(|| Arc::new(marked))
     }
 
@@ -93,7 +95,7 @@ impl<C: Content> Plain<C> {
     }
 }
 
-/// The block after `block`.
+/// Reads the block after `block`.
 fn next(log: &dyn Content, block: &Block) -> io::Result<Block> {
     let (mut stripper, mut bytes) = (block.stripper.clone(), Vec::new());
     let read = log.bytes(block.raw, STEP)?;
@@ -106,7 +108,7 @@ fn next(log: &dyn Content, block: &Block) -> io::Result<Block> {
     Ok(Block { start: block.end(), bytes, raw, stripper, is_last })
 }
 
-impl<C: Content> Content for Plain<C> {
+impl<C: Content> Content for PlainText<C> {
     fn len(&self) -> u64 {
         self.length
     }
@@ -119,8 +121,8 @@ impl<C: Content> Content for Plain<C> {
     }
 }
 
-impl<C> std::fmt::Debug for Plain<C> {
+impl<C> std::fmt::Debug for PlainText<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plain").field("length", &self.length).finish_non_exhaustive()
+        f.debug_struct("PlainText").field("length", &self.length).finish_non_exhaustive()
     }
 }

@@ -7,11 +7,11 @@ use crate::model::Content as _;
 
 #[track_caller]
 fn shows(log: &[u8], text: &[u8]) {
-    assert_eq!(plain(log).as_bstr(), text.as_bstr());
+    assert_eq!(strip_escapes(log).as_bstr(), text.as_bstr());
 }
 
 #[test]
-fn sequences_are_left_out() {
+fn escape_sequences_are_removed() {
     shows(b"\x1b[1;31merror\x1b[0m: no\n", b"error: no\n");
     shows(b"\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n", b"alink\n");
     shows(b"\x1b[2J\x1b[10;20Hx\x1b[?25l\x1b(B\x1b=\n", b"x\n");
@@ -24,7 +24,7 @@ fn sequences_are_left_out() {
 }
 
 #[test]
-fn what_is_overwritten_is_left_out() {
+fn overwritten_text_is_removed() {
     shows(b"10%\r20%\r100%\nnext\n", b"100%\nnext\n");
     shows(b"line\r\nline\r\r\n\r\n", b"line\nline\n\n");
     shows(b"50%\r\x1b[K\n", b"50%\n");
@@ -52,7 +52,7 @@ fn a_line_too_long_to_be_held_is_not_overwritten() {
     shows(&[&long[..], b"y\rend\n"].concat(), &[&long[..], b"yend\n"].concat());
 }
 
-/// Pieces of logs.
+/// Generates pieces of logs.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         "[a-c ]{0,6}".prop_map(String::into_bytes),
@@ -75,13 +75,13 @@ proptest! {
     #[test]
     fn cuts_do_not_matter(pieces in vec(piece(), 0..12), step in 1..70_usize) {
         let log = pieces.concat();
-        let (mut stripper, mut out) = (Stripper::default(), Vec::new());
+        let (mut stripper, mut out) = (EscapeStripper::default(), Vec::new());
         for part in log.chunks(if log.len() > 5000 { step * 1000 } else { step }) {
             stripper.push(part, &mut out);
             prop_assert!(stripper.held.len() <= HELD);
         }
         out.extend_from_slice(stripper.tail());
-        prop_assert_eq!(&out, &plain(&log));
+        prop_assert_eq!(&out, &strip_escapes(&log));
         let lines = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count();
         prop_assert_eq!(lines(&out), lines(&log));
         prop_assert!(out.len() <= log.len());
@@ -95,37 +95,37 @@ proptest! {
         size in 1..200_000_usize,
     ) {
         let log = pieces.concat().repeat(repeat);
-        let text = plain(&log);
-        let (marks, read) = Marks::of(&log, &|| false).unwrap();
+        let text = strip_escapes(&log);
+        let (checkpoints, read) = Checkpoints::of(&log, &|| false).unwrap();
         prop_assert_eq!(read, log.len() as u64);
-        let content = Plain::new(&log, marks.clone()).unwrap();
+        let content = PlainText::new(&log, checkpoints.clone()).unwrap();
         prop_assert_eq!(content.len(), text.len() as u64);
         let offset = (text.len() as f64 * at) as usize;
         let wanted = &text[offset..text.len().min(offset + size)];
         prop_assert_eq!(content.bytes(offset as u64, size).unwrap(), wanted);
         prop_assert_eq!(content.bytes(0, size).unwrap(), &text[..text.len().min(size)]);
-        // The same marks serve a log that was shorter.
+        // The same checkpoints are valid for a shorter log.
         let shorter = log[..(log.len() as f64 * at) as usize].to_vec();
-        let content = Plain::new(&shorter, marks).unwrap();
-        prop_assert_eq!(content.bytes(0, usize::MAX).unwrap(), plain(&shorter));
+        let content = PlainText::new(&shorter, checkpoints).unwrap();
+        prop_assert_eq!(content.bytes(0, usize::MAX).unwrap(), strip_escapes(&shorter));
     }
 }
 
 #[test]
-fn marks_are_bounded_and_lead_everywhere() {
+fn checkpoints_are_bounded_and_reach_everywhere() {
     let line = b"\x1b[32msome line of a log\x1b[0m\n";
-    let mut plainer = Plainer::default();
-    plainer.spacing = 10;
+    let mut extractor = TextExtractor::default();
+    extractor.spacing = 10;
     let mut text = Vec::new();
     for _ in 0..10_000 {
         text.clear();
-        plainer.push(line, &mut text);
+        extractor.push(line, &mut text);
     }
-    let marks = plainer.marks();
-    assert!(marks.len() > 2000 && marks.len() <= 4096, "{}", marks.len());
+    let checkpoints = extractor.checkpoints();
+    assert!(checkpoints.len() > 2000 && checkpoints.len() <= 4096, "{}", checkpoints.len());
     for at in [0, 1, 100_000, 190_000, u64::MAX] {
-        let mark = marks.before(at, u64::MAX);
-        assert_eq!(mark.plain / 19, mark.raw / line.len() as u64);
-        assert!(at.min(plainer.length()) - mark.plain < 200, "{at}: {}", mark.plain);
+        let checkpoint = checkpoints.before(at, u64::MAX);
+        assert_eq!(checkpoint.plain / 19, checkpoint.raw / line.len() as u64);
+        assert!(at.min(extractor.length()) - checkpoint.plain < 200, "{at}: {}", checkpoint.plain);
     }
 }

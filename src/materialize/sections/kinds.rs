@@ -1,4 +1,4 @@
-//! The lines that begin a section, by the program that prints them.
+//! Lines that begin a section, by the program that prints them.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -8,62 +8,62 @@ use regex::bytes::RegexBuilder;
 use regex::bytes::RegexSet;
 use regex::bytes::RegexSetBuilder;
 
-/// How a line must stand to begin a section.
+/// The position of a line that begins a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stands {
+enum HeadingPosition {
     Anywhere,
-    /// Below a blank line, or first of all.
+    /// Below a blank line, or the first line.
     Apart,
-    /// First of all.
+    /// The first line.
     First,
 }
 
-/// Kinds of sections, the more telling ones first.
+/// The number of kinds of sections, which are numbered from the most telling one.
 pub(super) const KINDS: usize = 17;
 
-/// `(kind, how it stands, pattern)`: the first group of the pattern is the name of the section.
+/// The rules: kind, position and pattern. The first group of the pattern is the section's name.
 ///
-/// A line must begin with one of [`FRAGMENTS`] to be tried.
-const RULES: [(usize, Stands, &str); 28] = [
+/// Only lines that begin with one of [`FRAGMENTS`] are matched.
+const RULES: [(usize, HeadingPosition, &str); 28] = [
     // git log; then diffs.
-    (0, Stands::Anywhere, r"^commit ([0-9a-f]{7,12})"),
-    (1, Stands::Anywhere, r#"^diff --git "?a/.+ "?b/([^"]+)"?$"#),
-    (1, Stands::Anywhere, r"^diff -\w\S* .*?(\S+)$"),
-    (1, Stands::Anywhere, r"^Index: (\S.*)$"),
+    (0, HeadingPosition::Anywhere, r"^commit ([0-9a-f]{7,12})"),
+    (1, HeadingPosition::Anywhere, r#"^diff --git "?a/.+ "?b/([^"]+)"?$"#),
+    (1, HeadingPosition::Anywhere, r"^diff -\w\S* .*?(\S+)$"),
+    (1, HeadingPosition::Anywhere, r"^Index: (\S.*)$"),
     // Test runners: cargo, jest, unittest, pytest and others with rules, go.
-    (2, Stands::Anywhere, r"^     Running (?:unittests )?(\S+) \("),
-    (2, Stands::Anywhere, r"^   (Doc-tests \S+)$"),
-    (3, Stands::Anywhere, r"^(?:PASS|FAIL) (\S+\.[cm]?[jt]sx?)\b"),
-    (4, Stands::Anywhere, r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))"),
-    (5, Stands::Anywhere, r"^={3,} ([A-Za-z].*?) ={3,}$"),
-    (5, Stands::Anywhere, r"^_{3,} (\S.*?) _{3,}$"),
-    (5, Stands::Anywhere, r"^-{3,} ([A-Za-z].*?) -{3,}$"),
-    (6, Stands::Anywhere, r"^=== RUN +(\S+)$"),
-    (7, Stands::Anywhere, r"^--- (?:FAIL|PASS|SKIP): (\S+) "),
+    (2, HeadingPosition::Anywhere, r"^     Running (?:unittests )?(\S+) \("),
+    (2, HeadingPosition::Anywhere, r"^   (Doc-tests \S+)$"),
+    (3, HeadingPosition::Anywhere, r"^(?:PASS|FAIL) (\S+\.[cm]?[jt]sx?)\b"),
+    (4, HeadingPosition::Anywhere, r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))"),
+    (5, HeadingPosition::Anywhere, r"^={3,} ([A-Za-z].*?) ={3,}$"),
+    (5, HeadingPosition::Anywhere, r"^_{3,} (\S.*?) _{3,}$"),
+    (5, HeadingPosition::Anywhere, r"^-{3,} ([A-Za-z].*?) -{3,}$"),
+    (6, HeadingPosition::Anywhere, r"^=== RUN +(\S+)$"),
+    (7, HeadingPosition::Anywhere, r"^--- (?:FAIL|PASS|SKIP): (\S+) "),
     // Builds: Maven, Gradle, npm, Ansible, containers, make, CMake.
-    (8, Stands::Anywhere, r"^\[INFO\] -+< (\S+) >-+$"),
-    (8, Stands::Anywhere, r"^\[INFO\] --- (\S+) .*---$"),
-    (8, Stands::Anywhere, r"^\[INFO\] Running (\S+)$"),
-    (9, Stands::Anywhere, r"^> Task (:\S+)"),
-    (9, Stands::Anywhere, r"^> (\S+@\d\S* \S.*)$"),
-    (10, Stands::Anywhere, r"^((?:PLAY|TASK|RUNNING HANDLER) \[.*?\]|PLAY RECAP) \*+$"),
-    (11, Stands::Anywhere, r"^#[1-9]\d* (\[.+)$"),
-    (11, Stands::Anywhere, r"^Step (\d+/\d+ : .+)$"),
-    (12, Stands::Anywhere, r"^(?:##\[group\]|::group::)(.+)$"),
-    (13, Stands::Anywhere, r"^g?make(?:\[\d+\])?: Entering directory ['`](.+)'$"),
+    (8, HeadingPosition::Anywhere, r"^\[INFO\] -+< (\S+) >-+$"),
+    (8, HeadingPosition::Anywhere, r"^\[INFO\] --- (\S+) .*---$"),
+    (8, HeadingPosition::Anywhere, r"^\[INFO\] Running (\S+)$"),
+    (9, HeadingPosition::Anywhere, r"^> Task (:\S+)"),
+    (9, HeadingPosition::Anywhere, r"^> (\S+@\d\S* \S.*)$"),
+    (10, HeadingPosition::Anywhere, r"^((?:PLAY|TASK|RUNNING HANDLER) \[.*?\]|PLAY RECAP) \*+$"),
+    (11, HeadingPosition::Anywhere, r"^#[1-9]\d* (\[.+)$"),
+    (11, HeadingPosition::Anywhere, r"^Step (\d+/\d+ : .+)$"),
+    (12, HeadingPosition::Anywhere, r"^(?:##\[group\]|::group::)(.+)$"),
+    (13, HeadingPosition::Anywhere, r"^g?make(?:\[\d+\])?: Entering directory ['`](.+)'$"),
     (
         14,
-        Stands::Anywhere,
+        HeadingPosition::Anywhere,
         r"^\[(?: {1,2}\d{1,2}|100)%\] (?:Building \w+ object |Built target )?(\S.*)$",
     ),
     // Several files in one output, directories, headings.
-    (15, Stands::Anywhere, r"^==> (\S.*?)(?: <==)?$"),
-    (15, Stands::Apart, r"^(\.{1,2}(?:/[^:]*)?):$"),
-    (16, Stands::Apart, r"^#{2,4} (\S.*?)(?: #+)?$"),
-    (16, Stands::First, r"^# (\S.*?)(?: #+)?$"),
+    (15, HeadingPosition::Anywhere, r"^==> (\S.*?)(?: <==)?$"),
+    (15, HeadingPosition::Apart, r"^(\.{1,2}(?:/[^:]*)?):$"),
+    (16, HeadingPosition::Apart, r"^#{2,4} (\S.*?)(?: #+)?$"),
+    (16, HeadingPosition::First, r"^# (\S.*?)(?: #+)?$"),
 ];
 
-/// The starts of lines that are tried, each with the end of the line before.
+/// The beginnings of lines that are matched, each with the newline before it.
 pub(super) const FRAGMENTS: [&str; 38] = [
     "\ncommit ",
     "\ndiff -",
@@ -105,17 +105,17 @@ pub(super) const FRAGMENTS: [&str; 38] = [
     "\n..",
 ];
 
-/// A line that begins a section: its kind, and where its name stands in the line.
+/// Returns the kind of the section that a line begins, and the range of its name in the line.
 pub(super) fn heading(line: &[u8], apart: bool, first: bool) -> Option<(usize, Range<usize>)> {
-    let stands = |stands: Stands| match stands {
-        Stands::Anywhere => true,
-        Stands::Apart => apart,
-        Stands::First => first,
+    let allowed = |position: HeadingPosition| match position {
+        HeadingPosition::Anywhere => true,
+        HeadingPosition::Apart => apart,
+        HeadingPosition::First => first,
     };
     if !SET.is_match(line) {
         return None;
     }
-    let rule = SET.matches(line).into_iter().find(|rule| stands(RULES[*rule].1))?;
+    let rule = SET.matches(line).into_iter().find(|rule| allowed(RULES[*rule].1))?;
     let name = PATTERNS[rule].captures(line)?.get(1)?.range();
     Some((RULES[rule].0, name))
 }

@@ -1,13 +1,13 @@
 use super::*;
 
 fn found(text: &[u8], step: usize) -> Sections {
-    let mut sections = SectionLines::new();
+    let mut sections = SectionDetector::new();
     text.chunks(step).for_each(|part| sections.push(part));
     let newline = u64::from(text.last().is_some_and(|last| *last != b'\n'));
     sections.finish(memchr::memchr_iter(b'\n', text).count() as u64 + newline)
 }
 
-/// `12-80 src/a.rs` for each that is shown.
+/// Returns a text such as `12-80 src/a.rs` for each section that is shown.
 fn told(text: &str) -> Vec<String> {
     let tell = |section: &Section| {
         let start = usize::try_from(section.offset).unwrap();
@@ -101,7 +101,7 @@ fn every_heading_begins_with_a_fragment() {
 }
 
 #[test]
-fn of_many_the_first_and_the_largest_are_shown() {
+fn the_first_and_the_largest_of_many_are_shown() {
     let body = |n: usize| "x\n".repeat(if n.is_multiple_of(100) { 50 } else { 4 });
     let section = |n: usize| format!("==> file {n} <==\n{}", body(n));
     let text: String = (1..=5000).map(section).collect();
@@ -114,7 +114,7 @@ fn of_many_the_first_and_the_largest_are_shown() {
 }
 
 #[test]
-fn what_divides_little_of_the_output_is_none() {
+fn sections_that_divide_little_are_not_reported() {
     let heads = "==> a <==\n1\n2\n==> b <==\n3\n4\n";
     assert_eq!(told(&format!("{}{heads}", "log\n".repeat(6))).len(), 2);
     assert_eq!(told(&format!("{}{heads}", "log\n".repeat(7))).len(), 0);

@@ -1,25 +1,25 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::redact::PatternSet;
 use crate::redact::Rule;
 use crate::redact::SETS;
-use crate::redact::Set;
 use crate::redact::block::REACH;
 
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 const MASK: &str = "[redacted:aws-key]**";
 
-fn all() -> Rules {
-    let sets: Vec<&Set> = SETS.iter().collect();
-    Rules::new(&sets, &[Rule { name: "mine".to_owned(), regex: "MINE-[a-z]{3,}".to_owned() }])
+fn all() -> SecretRules {
+    let sets: Vec<&PatternSet> = SETS.iter().collect();
+    SecretRules::new(&sets, &[Rule { name: "mine".to_owned(), regex: "MINE-[a-z]{3,}".to_owned() }])
         .unwrap()
 }
 
-fn whole(content: &[u8], rules: &Rules) -> Vec<u8> {
+fn whole(content: &[u8], rules: &SecretRules) -> Vec<u8> {
     Masked::new(&content, rules).bytes(0, content.len()).unwrap()
 }
 
-/// Lines of words, secrets among them, about as long as `size`; some lines are very long.
+/// Returns about `size` bytes of lines of words, with secrets among them. Some lines are very long.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let word = prop_oneof![
         8 => "[a-z]{1,12}".prop_map(|word| word + " "),
@@ -77,7 +77,7 @@ proptest! {
 }
 
 #[test]
-fn secrets_across_blocks_are_seen_whole() {
+fn secrets_across_blocks_are_masked_whole() {
     let rules = all();
     for newlines in [false, true] {
         for shift in 0..=KEY.len() {
@@ -100,8 +100,9 @@ fn secrets_across_blocks_are_seen_whole() {
 }
 
 #[test]
-fn a_secret_as_long_as_is_promised_is_masked_wherever_it_stands() {
-    let rules = Rules::new(&[], &[Rule { name: "long".into(), regex: "<[a-z]+>".into() }]).unwrap();
+fn a_secret_of_the_promised_length_is_masked_anywhere() {
+    let rules =
+        SecretRules::new(&[], &[Rule { name: "long".into(), regex: "<[a-z]+>".into() }]).unwrap();
     let secret = format!("<{}>", "s".repeat(REACH - 2));
     for before in [0, BLOCK as usize - REACH, BLOCK as usize - 5000, BLOCK as usize] {
         let bytes = [".".repeat(before), secret.clone(), ".".repeat(300_000)].concat();
@@ -135,7 +136,7 @@ fn json_stays_json() {
 }
 
 #[test]
-fn a_content_that_was_cut_meanwhile_reads_short() {
+fn truncated_content_reads_short() {
     struct Cut;
     impl Content for Cut {
         fn len(&self) -> u64 {

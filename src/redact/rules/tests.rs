@@ -5,8 +5,8 @@ fn own(name: &str, regex: &str) -> Rule {
     Rule { name: name.to_owned(), regex: regex.to_owned() }
 }
 
-fn rules(own: &[Rule]) -> Rules {
-    Rules::new(&[], own).unwrap()
+fn rules(own: &[Rule]) -> SecretRules {
+    SecretRules::new(&[], own).unwrap()
 }
 
 #[test]
@@ -35,18 +35,18 @@ fn lines_have_beginnings_and_ends() {
 }
 
 #[test]
-fn rules_that_cannot_be() {
+fn invalid_rules_are_refused() {
     let why = |name: &str, regex: &str| {
-        let error = Rules::new(&[], &[own("fine", "x"), own(name, regex)]).unwrap_err();
+        let error = SecretRules::new(&[], &[own("fine", "x"), own(name, regex)]).unwrap_err();
         assert_eq!(error.rule(), Some(1));
         error.to_string()
     };
     assert_eq!(why("", "x"), "a rule's name is 1 to 32 letters, digits, `-` and `_`");
     assert_eq!(why("a b", "x"), "a rule's name is 1 to 32 letters, digits, `-` and `_`");
-    assert_eq!(why("a", "x("), "the regex cannot be: unclosed group");
+    assert_eq!(why("a", "x("), "the regex is not valid: unclosed group");
     assert_eq!(why("a", "x*"), "the regex matches the empty text");
     let large = why("a", "(?:[a-z]{1000}){1000}");
-    assert!(large.starts_with("the regex cannot be: "), "{large}");
+    assert!(large.starts_with("the regex is not valid: "), "{large}");
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn a_pattern_that_matches_nothing_somewhere_ends() {
 
 #[test]
 fn all_sets_fit_into_one() {
-    let all: Vec<&Set> = SETS.iter().collect();
-    let rules = Rules::new(&all, &[own("mine", "MINE-[0-9]+")]).unwrap();
+    let all: Vec<&PatternSet> = SETS.iter().collect();
+    let rules = SecretRules::new(&all, &[own("mine", "MINE-[0-9]+")]).unwrap();
     let text = "MINE-1234567890123 postgres://app:correct-horse-battery@db";
     let want = "[redacted:mine]*** postgres://app:[redacted:url-password]@db";
     let want = want.replace("[redacted:url-password]", "[redacted]***********");

@@ -1,14 +1,14 @@
-//! Each pattern on made-up secrets of the right form, and on what only looks like them.
+//! Each pattern on made-up secrets of the right format, and on text that only resembles them.
 //!
-//! Samples are put together here so that nobody takes this file for a leak.
+//! Samples are assembled here so that secret scanners do not report this file.
 
 use super::*;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 
-/// Whether the set finds exactly `secret` in `text`.
+/// Asserts that the set finds exactly `secret` in `text`.
 fn finds(set: &str, text: &str, secret: &str) {
     let set = SETS.iter().find(|known| known.name == set).unwrap();
-    let rules = Rules::new(&[set], &[]).unwrap();
+    let rules = SecretRules::new(&[set], &[]).unwrap();
     let masked = rules.mask_text(text);
     let found: Vec<_> = rules.find(text.as_bytes(), 0).map(|found| found.range).collect();
     assert_eq!(found.len(), 1, "{text} -> {masked}");
@@ -19,11 +19,12 @@ fn finds(set: &str, text: &str, secret: &str) {
 
 fn misses(set: &str, text: &str) {
     let set = SETS.iter().find(|known| known.name == set).unwrap();
-    let rules = Rules::new(&[set], &[]).unwrap();
+    let rules = SecretRules::new(&[set], &[]).unwrap();
     assert_eq!(rules.mask_text(text), text);
 }
 
-/// In prose, as an assignment, as JSON, and in a string of JSON after an escaped line break.
+/// Tries a secret in prose, as an assignment, as JSON, and in a string of JSON after an escaped
+/// line break.
 fn finds_anywhere(set: &str, secret: &str) {
     finds(set, secret, secret);
     finds(set, &format!("a line with {secret} in it"), secret);
@@ -184,7 +185,7 @@ fn url_passwords() {
     finds("url-password", "postgres://app:correct-horse@db:5432/x", "correct-horse");
     finds("url-password", "pull https://oauth2:abc123def@git.example/x.git", "abc123def");
     finds("url-password", "redis://:swordfish@cache", "swordfish");
-    // A short one takes what it needs from what is before it.
+    // The mask of a short one extends to the left.
     finds("url-password", "amqp://guest:guest@mq", "st:guest");
     misses("url-password", "https://example.com:8080/a@b");
     misses("url-password", "https://user@example.com/");

@@ -13,9 +13,9 @@ use rustix::fs::OFlags;
 use tar::Builder;
 use zstd::Encoder;
 
+use crate::model::ArtifactState;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::State;
 use crate::model::is_scratch;
 use crate::store::archive::ArchiveError;
 use crate::store::archive::DESCRIPTION;
@@ -105,7 +105,7 @@ impl Conversation {
     ) -> Result<(Record, bool), StoreError> {
         self.recover(path)?;
         let record = self.record_for(path, stat)?;
-        let live = record.state == State::Live || lease::settled(file) == Lease::Held;
+        let live = record.state == ArtifactState::Live || lease::settled(file) == Lease::Held;
         Ok((record, live))
     }
 }
@@ -209,7 +209,7 @@ impl<'a, W: Write> Export<'a, W> {
         self.done.changed += u64::from(differs);
         self.done.incomplete += u64::from(live);
         if live {
-            record.state = State::Incomplete(WRITTEN.to_owned());
+            record.state = ArtifactState::Incomplete(WRITTEN.to_owned());
         }
         let analysis = recorded.filter(|_| !differs);
         Record { size: stat.size, modified, owner: None, analysis, ..record }
@@ -224,7 +224,9 @@ impl<'a, W: Write> Export<'a, W> {
     fn records_without_files(&mut self) -> Result<(), ArchiveError> {
         for record in self.conversation.records()? {
             let Ok(path) = RelPath::from_text(&record.path) else { continue };
-            if record.state != State::Live && self.conversation.dir().stat_at(&path).is_err() {
+            if record.state != ArtifactState::Live
+                && self.conversation.dir().stat_at(&path).is_err()
+            {
                 self.keep(&record).map_err(ArchiveError::Write)?;
             }
         }

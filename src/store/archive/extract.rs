@@ -197,7 +197,7 @@ fn finish(file: &File, found: &MemberHeader) -> io::Result<()> {
     for (name, value) in &found.attributes {
         let set = attributes::set_attribute(file, name, value, XattrFlags::empty());
         match set.as_ref().map_err(Errno::from_io_error) {
-            // The disk has no attributes, or no room for this one; see `attributes::set_said`.
+            // The disk has no attributes, or no room for this one; see `attributes::set_provenance`.
             Ok(()) | Err(Some(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE)) => {}
             Err(_) => return set,
         }

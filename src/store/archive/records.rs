@@ -4,9 +4,9 @@ use std::io::BufRead as _;
 use std::io::BufReader;
 use std::io::Read;
 
+use crate::model::ArtifactState;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::State;
 use crate::model::is_scratch;
 use crate::store::archive::ArchiveError;
 use crate::store::archive::BLOCK;
@@ -62,7 +62,7 @@ fn parse(line: &[u8]) -> Option<(RelPath, Record)> {
     let possible = path.to_text() == record.path
         && (1..MOST_GENERATIONS).contains(&record.generation)
         && record.created.unsigned_abs() <= MOST_MILLIS
-        && record.state != State::Gone
+        && record.state != ArtifactState::Gone
         && !is_scratch(path.file_name());
     possible.then_some((path, record))
 }
@@ -74,12 +74,12 @@ fn checked(
     (path, mut record): (RelPath, Record),
 ) -> Result<Record, ArchiveError> {
     record.owner = None;
-    if record.state == State::Live {
-        record.state = State::Incomplete(CUT.to_owned());
+    if record.state == ArtifactState::Live {
+        record.state = ArtifactState::Incomplete(CUT.to_owned());
     }
     let Some(found) = conversation.record(&path)? else { return Ok(record) };
     let digest = |record: &Record| record.analysis.as_ref().map(|found| found.digest.clone());
-    if digest(&record).is_some_and(|said| Some(said) != digest(&found)) {
+    if digest(&record).is_some_and(|provenance| Some(provenance) != digest(&found)) {
         return Err(ArchiveError::refused(record.path, Flaw::RecordedDigest));
     }
     let (size, modified, analysis) = (found.size, found.modified, found.analysis);

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
+use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Folder;
+use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Said;
-use crate::model::State;
 use crate::store::ArtifactWriter;
 use crate::store::Conversation;
 use crate::store::Store;
@@ -43,13 +43,13 @@ impl Place {
         let place = Self::new();
         let conversation = place.store.create_conversation(&id("c7")).unwrap();
         for call in ["9f3k", "second"] {
-            let said = Said {
+            let provenance = Provenance {
                 tool: Some("exec".to_owned()),
                 args: Some("{\n  \"command\": \"make\"\n}".to_owned()),
                 exit_code: Some(-1),
-                ..Said::default()
+                ..Provenance::default()
             };
-            put(&conversation, call, said);
+            put(&conversation, call, provenance);
         }
         let root = place.path("c7");
         fs::write(root.join("history/messages.jsonl"), "{\"role\":\"user\"}\n").unwrap();
@@ -96,10 +96,10 @@ fn anything() -> ImportOptions {
     ImportOptions { id: None, most_bytes: u64::MAX, min_free: 0 }
 }
 
-fn put(conversation: &Arc<Conversation>, call: &str, said: Said) -> Record {
+fn put(conversation: &Arc<Conversation>, call: &str, provenance: Provenance) -> Record {
     use std::io::Write as _;
     let mut writer =
-        ArtifactWriter::create_for_call(conversation, Folder::Tool, call, said).unwrap();
+        ArtifactWriter::create_for_call(conversation, Folder::Tool, call, provenance).unwrap();
     writer.write_all(b"line of text\n").unwrap();
     writer.seal().unwrap()
 }
@@ -121,8 +121,8 @@ fn tree(root: &Path) -> Vec<Seen> {
             }
             let content = if stat.is_dir() { Vec::new() } else { fs::read(&path).unwrap() };
             let file = File::open(&path).unwrap();
-            let said = format!("{:?}", attributes::said_of(&file).unwrap());
-            found.push((name, stat.mode(), (stat.mtime(), stat.mtime_nsec()), content, said));
+            let provenance = format!("{:?}", attributes::provenance_of(&file).unwrap());
+            found.push((name, stat.mode(), (stat.mtime(), stat.mtime_nsec()), content, provenance));
             if stat.is_dir() {
                 folders.push(path);
             }
@@ -146,7 +146,7 @@ fn what_is_exported_comes_back_as_it_was() {
         records
     };
     let put = |records: Vec<Record>| -> Vec<Record> {
-        records.into_iter().filter(|record| record.said.tool.is_some()).collect()
+        records.into_iter().filter(|record| record.provenance.tool.is_some()).collect()
     };
     assert_eq!(put(records(&from)), put(records(&to)));
     // A file without a record counts as created when the disk says.
@@ -213,7 +213,7 @@ fn an_artifact_that_is_written_is_taken_as_far_as_it_is() {
     let conversation = to.store.conversation(&id("c7")).unwrap().unwrap();
     let path = RelPath::new("artifacts/tool/live.txt").unwrap();
     let record = conversation.record(&path).unwrap().unwrap();
-    assert!(matches!(record.state, State::Incomplete(_)), "{record:?}");
+    assert!(matches!(record.state, ArtifactState::Incomplete(_)), "{record:?}");
 }
 
 #[test]

@@ -11,15 +11,15 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::model::Analysis;
+use crate::model::ArtifactState;
 use crate::model::Encoding;
 use crate::model::ErrorLine;
 use crate::model::Errors;
 use crate::model::Json;
+use crate::model::Provenance;
 use crate::model::Repeated;
-use crate::model::Said;
 use crate::model::Section;
 use crate::model::Sections;
-use crate::model::State;
 
 struct Scene {
     _temporary: TempDir,
@@ -65,11 +65,11 @@ fn open(dir: &Dir) -> Manifest {
 }
 
 fn sealed(path: &str, generation: u64) -> Record {
-    Record { path: path.into(), generation, state: State::Sealed, ..Record::default() }
+    Record { path: path.into(), generation, state: ArtifactState::Sealed, ..Record::default() }
 }
 
 fn gone(path: &str) -> Record {
-    Record { state: State::Gone, ..sealed(path, 1) }
+    Record { state: ArtifactState::Gone, ..sealed(path, 1) }
 }
 
 fn full() -> Record {
@@ -108,17 +108,17 @@ fn full() -> Record {
     Record {
         path: "artifacts/tool/9f3k.txt".into(),
         generation: 1,
-        state: State::Sealed,
+        state: ArtifactState::Sealed,
         size: 412_908,
         modified: 1_763_755_201_250_000_000,
         created: 1_763_755_200_000,
         owner: None,
-        said: Said {
+        provenance: Provenance {
             tool: Some("exec".into()),
             server: Some("shell".into()),
             args: Some(r#"{"command":"make test"}"#.into()),
             exit_code: Some(0),
-            ..Said::default()
+            ..Provenance::default()
         },
         analysis: Some(analysis),
         removed: None,
@@ -146,7 +146,7 @@ fn the_last_record_of_a_path_wins() {
 fn a_record_comes_back_as_it_was() {
     let scene = Scene::new();
     let incomplete = Record {
-        state: State::Incomplete("no \"room\"\n".into()),
+        state: ArtifactState::Incomplete("no \"room\"\n".into()),
         path: "odd \u{1f980} \"name\"\\".into(),
         ..full()
     };
@@ -196,7 +196,7 @@ fn unknown_fields_and_an_unknown_analysis_are_tolerated() {
     scene.write_raw(format!("{}\n", line.replace('\n', "")).as_bytes());
     let record = scene.manifest.record("a").unwrap().unwrap();
     assert_eq!((record.generation, record.analysis), (3, None));
-    assert_eq!(record.said.tool.as_deref(), Some("exec"));
+    assert_eq!(record.provenance.tool.as_deref(), Some("exec"));
 }
 
 #[test]

@@ -29,8 +29,8 @@ impl Scene {
     }
 
     fn try_writer(&self, call: &str) -> Result<ArtifactWriter, StoreError> {
-        let said = Said::default();
-        ArtifactWriter::create_for_call(&self.conversation, Folder::Tool, call, said)
+        let provenance = Provenance::default();
+        ArtifactWriter::create_for_call(&self.conversation, Folder::Tool, call, provenance)
     }
 
     fn put(&self, call: &str, content: &str) -> Record {
@@ -72,29 +72,32 @@ fn path_of(record: &Record) -> RelPath {
 #[test]
 fn bytes_and_record_are_there_while_it_is_written() {
     let scene = Scene::new();
-    let said = Said { tool: Some("exec".into()), ..Said::default() };
+    let provenance = Provenance { tool: Some("exec".into()), ..Provenance::default() };
     let terminal = Folder::Terminal;
     let conversation = &scene.conversation;
     let mut writer =
-        ArtifactWriter::create(conversation, terminal, &name("x.log"), said.clone()).unwrap();
+        ArtifactWriter::create(conversation, terminal, &name("x.log"), provenance.clone()).unwrap();
     writer.write_all(b"one\n").unwrap();
     let file = scene.store.root().join("context/c7/artifacts/terminal/x.log");
     assert_eq!(fs::read_to_string(&file).unwrap(), "one\n");
     let live = scene.elsewhere(writer.path()).unwrap();
-    assert_eq!((live.state, live.said, live.generation), (State::Live, said, 1));
+    assert_eq!(
+        (live.state, live.provenance, live.generation),
+        (ArtifactState::Live, provenance, 1)
+    );
     assert_eq!(conversation.recover(writer.path()).unwrap(), None);
 
     writer.write_all(b"two\n").unwrap();
-    writer.say(&Said { exit_code: Some(2), ..Said::default() });
+    writer.say(&Provenance { exit_code: Some(2), ..Provenance::default() });
     assert_eq!(writer.written(), 8);
     let path = writer.path().clone();
     let sealed = writer.seal().unwrap();
     assert_eq!(scene.elsewhere(&path), Some(sealed.clone()));
-    assert_eq!((sealed.state, sealed.size), (State::Sealed, 8));
-    assert_eq!(sealed.said.exit_code, Some(2));
+    assert_eq!((sealed.state, sealed.size), (ArtifactState::Sealed, 8));
+    assert_eq!(sealed.provenance.exit_code, Some(2));
     assert_eq!(sealed.analysis.unwrap().bytes, 8);
     let file = fs::File::open(file).unwrap();
-    assert_eq!(attributes::said_of(&file).unwrap(), sealed.said);
+    assert_eq!(attributes::provenance_of(&file).unwrap(), sealed.provenance);
     assert_eq!(stat::stat_file(&file).unwrap().mode & 0o777, 0o600);
 }
 
@@ -149,7 +152,7 @@ fn a_killed_writer_is_met_later() {
     writer.closed = true;
     drop(writer);
     let live = scene.elsewhere(&path).unwrap();
-    assert_eq!(live.state, State::Live);
+    assert_eq!(live.state, ArtifactState::Live);
     // The artifact may still be sealed while its process lives.
     assert_eq!(scene.conversation.recover(&path).unwrap(), None);
     scene.conversation.manifest().append(&[Record { owner: None, ..live }]).unwrap();
@@ -227,11 +230,12 @@ fn forty_writers_at_once() {
             scope.spawn(move || {
                 let store = Store::open(root).unwrap();
                 let conversation = store.create_conversation(&name("c7")).unwrap();
-                let said = Said { exit_code: Some(i), ..Said::default() };
+                let provenance = Provenance { exit_code: Some(i), ..Provenance::default() };
                 let call = format!("call {i}");
                 let folder = Folder::Tool;
                 let mut writer =
-                    ArtifactWriter::create_for_call(&conversation, folder, &call, said).unwrap();
+                    ArtifactWriter::create_for_call(&conversation, folder, &call, provenance)
+                        .unwrap();
                 for line in 0..100 {
                     writeln!(writer, "{i}: {line}").unwrap();
                 }
@@ -242,8 +246,8 @@ fn forty_writers_at_once() {
     let records = scene.conversation.records().unwrap();
     assert_eq!(records.len(), 40);
     for record in records {
-        let i = record.said.exit_code.unwrap();
-        assert_eq!((record.call(), &record.state), (&*format!("call {i}"), &State::Sealed));
+        let i = record.provenance.exit_code.unwrap();
+        assert_eq!((record.call(), &record.state), (&*format!("call {i}"), &ArtifactState::Sealed));
         let text = fs::read_to_string(scene.folder().join(path_of(&record).file_name())).unwrap();
         assert_eq!(text.lines().count(), 100);
         assert!(text.lines().all(|line| line.starts_with(&format!("{i}: "))));
@@ -330,16 +334,16 @@ fn the_first_stays_until_the_second_is_complete() {
 fn what_a_crash_left_under_the_other_name_gives_way_to_the_next() {
     let scene = Scene::new();
     let first = scene.put("x", "[1]");
-    let said = Said { call: Some("x".into()), ..Said::default() };
+    let provenance = Provenance { call: Some("x".into()), ..Provenance::default() };
     // Renamed, and neither recorded nor the other removed.
     let file = fs::File::create(scene.folder().join("x.txt")).unwrap();
-    attributes::set_said(&file, &said).unwrap();
+    attributes::set_provenance(&file, &provenance).unwrap();
     drop(file);
     assert_eq!(scene.put("x", "third").generation, 2);
     assert_eq!(names(&scene), ["x.txt"]);
     // Recorded, and the other not removed.
     let file = fs::File::create(scene.folder().join("x.json")).unwrap();
-    attributes::set_said(&file, &said).unwrap();
+    attributes::set_provenance(&file, &provenance).unwrap();
     drop(file);
     assert_eq!(scene.put("x", "fourth").generation, 3);
     assert_eq!(names(&scene), ["x.txt"]);

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 use crate::materialize::analyze;
+use crate::model::ArtifactState;
 use crate::model::Place;
-use crate::model::Said;
-use crate::model::State;
+use crate::model::Provenance;
 use crate::view::View;
 use crate::view::fixture::Fixture;
 
@@ -95,8 +95,8 @@ fn the_text_names_only_tools_that_are_there() {
 
 #[test]
 fn how_the_call_ended_is_said() {
-    let said = Said { exit_code: Some(3), ..Said::default() };
-    let mut fixture = limited("a\nb\n", Direction::Head, 1, 9).said(said);
+    let provenance = Provenance { exit_code: Some(3), ..Provenance::default() };
+    let mut fixture = limited("a\nb\n", Direction::Head, 1, 9).provenance(provenance);
     let text = with_tools(&fixture, &["Bash"]);
     assert_eq!(
         text,
@@ -105,7 +105,7 @@ fn how_the_call_ended_is_said() {
          All of it: `/ctx/c7/artifacts/tool/9f3k.txt`."
     );
     assert_eq!(parsed(&fixture)["status"], "partial");
-    fixture.record.state = State::Incomplete("no room".to_owned());
+    fixture.record.state = ArtifactState::Incomplete("no room".to_owned());
     let text = with_tools(&fixture, &[]);
     assert!(text.starts_with("INCOMPLETE: the output may lack its end (no room)"), "{text}");
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use crate::materialize::ErrorLines;
-use crate::materialize::Seen;
+use crate::materialize::ErrorMatch;
 use crate::model::Content;
 use crate::view::errors::trace;
 use crate::view::scan;
@@ -26,11 +26,11 @@ pub(super) struct ErrorIndex {
     /// Words that find them in a search.
     pub(super) words: Vec<String>,
     /// All of them if they are few, else those near the first of a kind. In order.
-    pub(super) kept: Vec<Seen>,
+    pub(super) kept: Vec<ErrorMatch>,
     /// The kinds of error lines, by their likeness.
     kinds: HashMap<u64, LineKind>,
     /// Error lines after the last that was kept.
-    recent: VecDeque<Seen>,
+    recent: VecDeque<ErrorMatch>,
     /// The line up to which all are kept.
     near: u64,
     /// The byte and line where time ran out.
@@ -85,7 +85,7 @@ impl ErrorIndex {
     }
 
     /// Returns the kind that an error line is the first of, if any.
-    pub(super) fn begins(&self, seen: &Seen) -> Option<LineKind> {
+    pub(super) fn begins(&self, seen: &ErrorMatch) -> Option<LineKind> {
         self.kinds.get(&seen.likeness).copied().filter(|kind| kind.first == seen.at.line)
     }
 
@@ -94,7 +94,7 @@ impl ErrorIndex {
         self.kept.binary_search_by_key(&line, |seen| seen.at.line).is_ok()
     }
 
-    fn add(&mut self, seen: Seen) {
+    fn add(&mut self, seen: ErrorMatch) {
         let line = seen.at.line;
         self.count += 1;
         let is_new = self.classify(&seen);
@@ -114,7 +114,7 @@ impl ErrorIndex {
     }
 
     /// Counts an error line. Returns true if it is the first of its kind.
-    fn classify(&mut self, seen: &Seen) -> bool {
+    fn classify(&mut self, seen: &ErrorMatch) -> bool {
         let line = seen.at.line;
         if let Some(kind) = self.kinds.get_mut(&seen.likeness) {
             kind.count += 1;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::materialize::Seen;
+use crate::materialize::ErrorMatch;
 use crate::model::Content;
 use crate::view::errors::trace;
 
@@ -29,7 +29,7 @@ pub(super) struct Nearby {
 }
 
 /// Reads the lines around the error line `seen`.
-pub(super) fn around(content: &dyn Content, seen: &Seen) -> io::Result<Nearby> {
+pub(super) fn around(content: &dyn Content, seen: &ErrorMatch) -> io::Result<Nearby> {
     let mut lines = before(content, seen)?;
     let bytes = content.bytes(seen.at.offset, AROUND)?;
     let complete = seen.at.offset + bytes.len() as u64 == content.len();
@@ -49,8 +49,8 @@ pub(super) fn around(content: &dyn Content, seen: &Seen) -> io::Result<Nearby> {
 /// Returns true if there are lines between two error lines, all of which belong to the first.
 pub(super) fn belong_together(
     content: &dyn Content,
-    first: &Seen,
-    second: &Seen,
+    first: &ErrorMatch,
+    second: &ErrorMatch,
 ) -> io::Result<bool> {
     let between = second.at.line - first.at.line - 1;
     let length = second.at.offset - first.at.offset;
@@ -64,7 +64,7 @@ pub(super) fn belong_together(
     Ok(trace::length(lines) as u64 > between)
 }
 
-fn before(content: &dyn Content, seen: &Seen) -> io::Result<Vec<NearbyLine>> {
+fn before(content: &dyn Content, seen: &ErrorMatch) -> io::Result<Vec<NearbyLine>> {
     let start = seen.at.offset.saturating_sub(AROUND as u64);
     let length = usize::try_from(seen.at.offset - start).unwrap_or(AROUND);
     let bytes = content.bytes(start, length)?;

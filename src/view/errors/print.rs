@@ -3,7 +3,7 @@
 use std::io;
 use std::io::Write;
 
-use crate::materialize::Seen;
+use crate::materialize::ErrorMatch;
 use crate::model::Content;
 use crate::view::errors::index::ErrorIndex;
 use crate::view::errors::index::LineKind;
@@ -50,7 +50,7 @@ impl<'a, 'o> ParagraphPrinter<'a, 'o> {
     }
 
     /// Prints an error line, which stands for a kind or for itself.
-    pub(super) fn show(&mut self, seen: &Seen, kind: Option<LineKind>) -> io::Result<()> {
+    pub(super) fn show(&mut self, seen: &ErrorMatch, kind: Option<LineKind>) -> io::Result<()> {
         if self.page.is_full() {
             return Ok(());
         }
@@ -96,7 +96,7 @@ impl<'a, 'o> ParagraphPrinter<'a, 'o> {
     }
 
     /// Prints a line, once.
-    fn print(&mut self, line: &NearbyLine, seen: &Seen) -> io::Result<()> {
+    fn print(&mut self, line: &NearbyLine, seen: &ErrorMatch) -> io::Result<()> {
         if line.number <= self.printed {
             return Ok(());
         }

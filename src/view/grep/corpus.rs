@@ -24,8 +24,8 @@ use std::thread;
 use crate::model::Content;
 use crate::model::RelPath;
 use crate::model::view_bytes;
-use crate::redact::Rules;
-use crate::redact::Shown;
+use crate::redact::MaskCounter;
+use crate::redact::SecretRules;
 use crate::view::Query;
 use crate::view::RenderError;
 use crate::view::Rendered;
@@ -88,7 +88,7 @@ pub struct Directory<'a> {
     /// The artifacts below it.
     pub corpus: &'a dyn Corpus,
     /// The secrets to mask in them. None if secrets are shown.
-    pub redacts: Option<&'a Rules>,
+    pub redacts: Option<&'a SecretRules>,
 }
 
 impl std::fmt::Debug for Directory<'_> {
@@ -138,9 +138,9 @@ pub fn render(
     let Some(rules) = directory.redacts else {
         return search(query, directory, expired, out);
     };
-    let mut shown = Shown::new(out, rules.names());
+    let mut shown = MaskCounter::new(out, rules.names());
     let rendered = search(query, directory, expired, &mut shown)?;
-    Ok(rendered.redacted(&shown.tally()))
+    Ok(rendered.redacted(&shown.counts()))
 }
 
 fn search(

@@ -1,6 +1,6 @@
 //! The first lines of a result that is incomplete.
 
-use crate::model::Ended;
+use crate::model::FilterOutcome;
 use crate::model::Subject;
 use crate::view::Filter;
 use crate::view::jq::MEMORY;
@@ -15,7 +15,7 @@ use crate::view::number::portion;
 pub(super) struct FilterNotices<'a> {
     pub(super) filter: &'a Filter,
     pub(super) subject: &'a Subject<'a>,
-    pub(super) ended: &'a Ended,
+    pub(super) ended: &'a FilterOutcome,
     /// Bytes that were read.
     pub(super) read: u64,
 }
@@ -60,25 +60,25 @@ impl FilterNotices<'_> {
     fn ended(&self, results: &Results<'_>, any: bool) -> Option<String> {
         let follows = if any { "; what was found before follows" } else { "" };
         Some(match self.ended {
-            Ended::Enough if results.full && results.is_endless() => {
+            FilterOutcome::Enough if results.full && results.is_endless() => {
                 let bytes = counted(results.limit(), "byte");
                 format!(
                     "stopped: the results pass {bytes}, far more than they are made from{follows}"
                 )
             }
-            Ended::Done | Ended::Enough => return None,
-            Ended::OutOfTime => {
+            FilterOutcome::Done | FilterOutcome::Enough => return None,
+            FilterOutcome::OutOfTime => {
                 let read = portion(self.read, self.subject.content.len());
                 let on = self.go_on(results).map(|on| format!(". {on}")).unwrap_or_default();
                 format!("out of time, {read} read{follows}{on}")
             }
-            Ended::OutOfMemory => format!(
+            FilterOutcome::OutOfMemory => format!(
                 "the filter needs more than the {} MiB of memory that it may have{follows}",
                 MEMORY >> 20
             ),
-            Ended::TooDeep => format!("the filter recurses too deeply{follows}"),
-            Ended::Failed(why) => format!("the filter failed ({why}){follows}"),
-            Ended::Unavailable => "filters cannot run here".to_owned(),
+            FilterOutcome::TooDeep => format!("the filter recurses too deeply{follows}"),
+            FilterOutcome::Failed(why) => format!("the filter failed ({why}){follows}"),
+            FilterOutcome::Unavailable => "filters cannot run here".to_owned(),
         })
     }
 

@@ -8,8 +8,8 @@ use std::io::Write;
 
 use crate::materialize::json::Events;
 use crate::materialize::json::Scalar;
+use crate::materialize::json::ScanOutcome;
 use crate::materialize::json::Scanner;
-use crate::materialize::json::Stop;
 use crate::model::Content;
 use crate::view::jq::path::PathStep;
 use crate::view::jq::protocol;
@@ -133,19 +133,19 @@ impl<'a> ValueSender<'a> {
             let bytes = if ended { b"\n" } else { &self.block[self.inside()..] };
             let stop = scanner.push(bytes, events);
             let used = match stop {
-                Stop::More if ended => return Ok(PassedValue::Broken(self.at)),
-                Stop::More => bytes.len(),
-                Stop::Done(used) | Stop::Wrong(used) => used,
+                ScanOutcome::More if ended => return Ok(PassedValue::Broken(self.at)),
+                ScanOutcome::More => bytes.len(),
+                ScanOutcome::Done(used) | ScanOutcome::Wrong(used) => used,
             };
             self.line += newlines(&bytes[..used]);
             self.at += if ended { 0 } else { used as u64 };
-            if matches!(stop, Stop::Wrong(_)) {
+            if matches!(stop, ScanOutcome::Wrong(_)) {
                 return Ok(PassedValue::Broken(self.at));
             }
             after(self, events)?;
             match stop {
-                Stop::Done(_) if self.at - start > most => return Ok(PassedValue::Long),
-                Stop::Done(_) => return Ok(PassedValue::Whole(self.at)),
+                ScanOutcome::Done(_) if self.at - start > most => return Ok(PassedValue::Long),
+                ScanOutcome::Done(_) => return Ok(PassedValue::Whole(self.at)),
                 _ if self.at - start > most => return Ok(PassedValue::Long),
                 _ => {}
             }

@@ -173,8 +173,8 @@ proptest! {
         let (tail, tail_said) = fixture.render(&View::Tail).unwrap();
         prop_assert!(text.as_bytes().starts_with(&head));
         prop_assert!(text.as_bytes().ends_with(&tail));
-        for (body, said) in [(head, head_said), (tail, tail_said)] {
-            let notice = said.notice.unwrap_or_default();
+        for (body, provenance) in [(head, head_said), (tail, tail_said)] {
+            let notice = provenance.notice.unwrap_or_default();
             prop_assert!(body.len() + notice.len() <= Limits::VIEW_BYTES);
             prop_assert!(notice.is_empty() || body.len() + 7000 > Limits::VIEW_BYTES);
             prop_assert!(str::from_utf8(&body).is_ok());

@@ -1,7 +1,7 @@
 //! A stream as a sequence of JSON values, with lines between them that are not JSON.
 
+use crate::materialize::json::ScanOutcome;
 use crate::materialize::json::Scanner;
-use crate::materialize::json::Stop;
 use crate::view::position::TextPosition;
 use crate::view::pretty::indent::Indenter;
 
@@ -126,13 +126,13 @@ impl Values {
     /// Takes the bytes of a value.
     fn inside(&mut self, bytes: &[u8], at: usize, line: u64) -> usize {
         match self.scanner.push(&bytes[at..], &mut self.indenter) {
-            Stop::More => bytes.len() - at,
-            Stop::Done(used) => {
+            ScanOutcome::More => bytes.len() - at,
+            ScanOutcome::Done(used) => {
                 self.indenter.end_value();
                 self.state = StreamState::Between;
                 used
             }
-            Stop::Wrong(used) => {
+            ScanOutcome::Wrong(used) => {
                 if !self.scanner.is_in_pair() {
                     self.indenter.end_value();
                 }

@@ -358,10 +358,10 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
-    use crate::materialize::json::Reader;
+    use crate::materialize::json::JsonReader;
 
     fn outline(text: &str) -> Outline {
-        let mut reader = Reader::<Outline>::default();
+        let mut reader = JsonReader::<Outline>::default();
         reader.push(text.as_bytes());
         reader.finish().1
     }

@@ -2,10 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::materialize::analyze;
+use crate::model::ArtifactState;
 use crate::model::Limits;
 use crate::model::Place;
-use crate::model::Said;
-use crate::model::State;
+use crate::model::Provenance;
 use crate::view::fixture::Fixture;
 
 const FORMS: [Form; 4] = [Form::Summary, Form::Envelope, Form::Handle, Form::Preview];
@@ -117,7 +117,7 @@ fn a_handle_is_the_text_of_the_format() {
     let call = "0190163d-8694-739b-aea5-966c26f8ad91";
     let path = format!("artifacts/tool/{call}.txt");
     fixture.place = Place::new("/ctx", session, &crate::model::RelPath::new(&path).unwrap());
-    fixture.record.said.call = Some(call.to_owned());
+    fixture.record.provenance.call = Some(call.to_owned());
     let want = format!(
         "Tool output is too large (123455 bytes, 789 lines, 45678 tokens).\n\
          Call tool_output(handle = \"{session}/{call}\", extract = \"what to extract\").\n\
@@ -154,7 +154,7 @@ fn a_preview_is_the_text_of_the_format() {
 #[test]
 fn an_incomplete_output_does_not_go_as_if_it_were_complete() {
     let mut fixture = fixture("one\n");
-    fixture.record.state = State::Incomplete("no room".to_owned());
+    fixture.record.state = ArtifactState::Incomplete("no room".to_owned());
     for form in [Form::Summary, Form::Envelope] {
         assert!(replaced(form, &fixture).contains("INCOMPLETE"), "{form:?}");
     }
@@ -193,8 +193,9 @@ fn comes_back(form: Form, original: &Fixture, stored: &str) -> (String, StandIn)
 
 #[test]
 fn a_stand_in_that_comes_back_is_left_as_it_is() {
-    let said = Said { tool: Some("exec".to_owned()), exit_code: Some(1), ..Said::default() };
-    let original = fixture(log(2500)).said(said);
+    let provenance =
+        Provenance { tool: Some("exec".to_owned()), exit_code: Some(1), ..Provenance::default() };
+    let original = fixture(log(2500)).provenance(provenance);
     for form in FORMS {
         let (text, back) = comes_back(form, &original, "c7/artifacts/tool/9f3k.txt");
         assert_eq!(back, StandIn::Unchanged, "{form:?}: {text}");
@@ -247,7 +248,7 @@ fn check(form: Form, fixture: &Fixture) {
 fn endless_names_do_not_break_the_caps() {
     let mut fixture = fixture(log(3000));
     fixture.at(&format!("artifacts/tool/{}", vec!["\u{20ac}".repeat(80); 12].join("/")));
-    fixture.record.said.call = Some("x".repeat(5000));
+    fixture.record.provenance.call = Some("x".repeat(5000));
     fixture.limits.message_preview = 1_000_000;
     for form in FORMS {
         check(form, &fixture);
@@ -278,7 +279,7 @@ proptest! {
         message_preview in 0usize..9000,
         exit_code in proptest::option::of(-1..2),
     ) {
-        let mut fixture = fixture(lines.join("\n")).said(Said { exit_code, ..Said::default() });
+        let mut fixture = fixture(lines.join("\n")).provenance(Provenance { exit_code, ..Provenance::default() });
         fixture.limits.message_preview = message_preview;
         for form in FORMS {
             check(form, &fixture);

@@ -148,7 +148,7 @@ fn shares(subject: &Subject<'_>, budget: ExcerptBudget) -> (ExcerptBudget, Excer
     let limits = subject.limits;
     let bytes = budget.bytes.min(2 * limits.snippet_bytes);
     let lines = budget.lines.min(2 * limits.snippet_lines).max(2);
-    let failed = subject.record.said.exit_code.is_some_and(|code| code != 0);
+    let failed = subject.record.provenance.exit_code.is_some_and(|code| code != 0);
     let part = if failed { 4 } else { 2 };
     let head = ExcerptBudget { bytes: bytes / part, lines: (lines / part).max(1) };
     (head, ExcerptBudget { bytes: bytes - head.bytes, lines: lines - head.lines })

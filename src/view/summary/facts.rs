@@ -127,7 +127,7 @@ fn opening(subject: &Subject<'_>) -> String {
 
 /// Tells how the call ended, and that it need not be repeated.
 pub(in crate::view) fn ended(subject: &Subject<'_>) -> String {
-    let exit = subject.record.said.exit_code;
+    let exit = subject.record.provenance.exit_code;
     let ended = exit.map(|code| {
         let failed = if code == 0 { "" } else { " (failed)" };
         format!("; the call ended with exit code {code}{failed}")
@@ -144,11 +144,11 @@ pub(in crate::view) fn ended(subject: &Subject<'_>) -> String {
 }
 
 fn identity(subject: &Subject<'_>) -> String {
-    let said = &subject.record.said;
+    let provenance = &subject.record.provenance;
     let is_tool = subject.place.path().starts_with("artifacts/tool/");
-    let call = said.call.as_deref().or_else(|| is_tool.then(|| subject.record.call()));
+    let call = provenance.call.as_deref().or_else(|| is_tool.then(|| subject.record.call()));
     let parts = [
-        said.tool_name().map(|tool| format!("tool: {tool}")),
+        provenance.tool_name().map(|tool| format!("tool: {tool}")),
         call.map(|call| format!("call: {call}")),
         Some(format!("ref: {}", subject.place.reference())),
     ];

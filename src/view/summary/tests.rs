@@ -1,18 +1,18 @@
 use proptest::prelude::*;
 
 use crate::materialize::analyze;
+use crate::model::ArtifactState;
 use crate::model::ErrorLine;
 use crate::model::Errors;
 use crate::model::Json;
 use crate::model::Limits;
-use crate::model::Said;
-use crate::model::State;
+use crate::model::Provenance;
 use crate::view::View;
 use crate::view::fixture::Fixture;
 
-fn said(exit_code: Option<i32>) -> Said {
+fn provenance(exit_code: Option<i32>) -> Provenance {
     let text = |text: &str| Some(text.to_owned());
-    Said { tool: text("exec"), server: text("shell"), exit_code, ..Said::default() }
+    Provenance { tool: text("exec"), server: text("shell"), exit_code, ..Provenance::default() }
 }
 
 /// 8,112 lines of about 50 bytes, three of which are errors.
@@ -33,7 +33,7 @@ fn log() -> Fixture {
             shown.push(ErrorLine { line, offset, length });
         }
     }
-    let mut fixture = Fixture::new(text).said(said(Some(0)));
+    let mut fixture = Fixture::new(text).provenance(provenance(Some(0)));
     let words = vec!["Error".to_owned(), "Exception".to_owned()];
     fixture.analysis.errors = Errors { count: 3, shown, words };
     fixture
@@ -99,7 +99,7 @@ fn a_log() {
 
 #[test]
 fn a_failed_call_shows_more_of_its_end() {
-    let fixture = log().said(said(Some(2)));
+    let fixture = log().provenance(provenance(Some(2)));
     let want = format!(
         "[ctxfs] The complete output is stored; the call ended with exit code 2 (failed). There is no need to run it again.\n\
          tool: shell/exec    call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
@@ -113,7 +113,7 @@ fn a_failed_call_shows_more_of_its_end() {
 
 #[test]
 fn what_is_not_known_is_not_claimed() {
-    let mut fixture = log().said(Said::default());
+    let mut fixture = log().provenance(Provenance::default());
     fixture.at("artifacts/terminal/s1.log");
     fixture.analysis.bytes = 100_000;
     fixture.analysis.lines = 2_000;
@@ -140,8 +140,8 @@ fn what_is_not_known_is_not_claimed() {
 
 #[test]
 fn an_incomplete_output_says_so_first() {
-    let mut fixture = Fixture::new("a\n").said(said(Some(1)));
-    fixture.record.state = State::Incomplete("the daemon died".to_owned());
+    let mut fixture = Fixture::new("a\n").provenance(provenance(Some(1)));
+    fixture.record.state = ArtifactState::Incomplete("the daemon died".to_owned());
     let first = "[ctxfs] INCOMPLETE: the output may lack its end (the daemon died); \
                  the call ended with exit code 1 (failed).";
     assert_eq!(print(&fixture).lines().next(), Some(first));
@@ -347,12 +347,12 @@ fn long_paths_of_json_have_lines_of_their_own() {
 fn endless_names_do_not_break_the_caps() {
     let mut fixture = log();
     fixture.at(&format!("artifacts/tool/{}", vec!["\u{20ac}".repeat(80); 12].join("/")));
-    fixture.record.said.tool = Some("\u{20ac}\n".repeat(5000));
-    fixture.record.said.call = Some("x".repeat(5000));
+    fixture.record.provenance.tool = Some("\u{20ac}\n".repeat(5000));
+    fixture.record.provenance.call = Some("x".repeat(5000));
     fixture.analysis.json =
         Json::Lines { documents: 2, shape: "[\u{20ac}]".repeat(5000), pretty_lines: 4 };
     print(&fixture);
-    fixture.record.state = State::Incomplete("why\n".repeat(1000));
+    fixture.record.state = ArtifactState::Incomplete("why\n".repeat(1000));
     print(&fixture);
 }
 
@@ -369,7 +369,7 @@ proptest! {
     ) {
         let mut text = lines.join("\n").replace('\0', "");
         text += if ends { "\n" } else { "" };
-        let mut fixture = Fixture::new(text).said(said(exit_code));
+        let mut fixture = Fixture::new(text).provenance(provenance(exit_code));
         (fixture.limits.snippet_lines, fixture.limits.snippet_bytes) = snippets;
         let summary = print(&fixture);
         prop_assert!(!summary.is_empty());

@@ -21,9 +21,9 @@ pub(super) struct Case {
     pub(super) command: &'static [&'static str],
     /// Its standard input.
     pub(super) input: fn() -> Vec<u8>,
-    /// What must hold after it was stopped, beside what always must.
+    /// The check after the program was stopped, in addition to those for every store.
     pub(super) check: fn(&Ground),
-    /// What must hold when it has then been run again, and what came of that.
+    /// The check after the program was then run again, with the result of that run.
     pub(super) again: fn(&Ground, &Output),
 }
 

@@ -129,7 +129,7 @@ fn archive_is_whole(ground: &Ground) {
     others_are_there(&store);
 }
 
-/// What the bare id of a call opens.
+/// Returns the bytes that the bare id of a call opens, if it opens any.
 fn read(store: &TestStore, call: &str) -> Option<Vec<u8>> {
     let output = store.ctxfs("view", &[&format!("c7/artifacts/tool/{call}")]).run();
     (output.code == 0).then_some(output.stdout)
@@ -140,7 +140,7 @@ fn is_incomplete(store: &TestStore, call: &str) -> bool {
     String::from_utf8(summary).unwrap().lines().next().unwrap().contains("INCOMPLETE")
 }
 
-/// Whether an output is there, as it was; one that is not has a summary that says that it went.
+/// Returns true if an output is there, unchanged. If it is gone, its summary must say so.
 fn kept_or_removed(store: &TestStore, call: &str, name: &str, bytes: &[u8]) -> bool {
     if let Some(read) = read(store, call) {
         assert_eq!(read, bytes);
@@ -155,7 +155,7 @@ fn is_there(store: &TestStore, id: &str) -> bool {
     store.ctxfs("ls", &[]).text().contains(id)
 }
 
-/// Whether `c8` is `c7` in all that it says.
+/// Asserts that `c8` is a copy of `c7`.
 fn is_copied(store: &TestStore) {
     let manifest = |id: &str| {
         let text = String::from_utf8(store.view(&format!("{id}/manifest.json"))).unwrap();

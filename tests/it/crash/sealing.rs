@@ -129,7 +129,7 @@ fn sealed(store: &TestStore) -> bool {
     second && sealed("two.txt").is_some()
 }
 
-/// Whatever was written before the server ended is there.
+/// Asserts that the bytes that were written before the server ended are there.
 fn whole(mount: &TestMount, died: bool) {
     let dir = mount.path().join("c7/artifacts/tool");
     let one = fs::read(dir.join("one.txt")).unwrap();

@@ -1,4 +1,4 @@
-//! What holds of every store at any time.
+//! The checks that hold for every store at any time.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::support::TestStore;
 use crate::support::listing;
 
-/// Fails unless every reference of every conversation opens what it says, every record speaks of the
-/// bytes that are there, and every log can be read.
+/// Fails unless every reference of every conversation opens what it says, every record speaks of
+/// the bytes that are there, and every log can be read.
 pub(super) fn sound(store: &TestStore) {
     let listed: Value = serde_json::from_slice(&store.ctxfs("ls", &["--json"]).stdout()).unwrap();
     for conversation in listed.as_array().unwrap() {

@@ -9,7 +9,7 @@ use crate::support::Command;
 use crate::support::Output;
 use crate::support::need;
 
-/// What changes a file, a name, or what is known of one.
+/// The system calls that change a file, a name or metadata.
 const CHANGING: &[&str] = &[
     "openat",
     "openat2",
@@ -43,7 +43,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Whether the disk may be another after it.
+    /// Returns true if the disk may differ after it.
     pub(super) fn changes_something(&self) -> bool {
         let creates = !self.name.starts_with("openat") || self.line.contains("O_CREAT");
         creates && CHANGING.contains(&self.name.as_str())
@@ -98,7 +98,7 @@ pub(super) fn traced(options: &[String], trace: &Path, arguments: &[String]) -> 
         .args(arguments)
 }
 
-/// Whether strace has killed what it ran: it ends in the same way.
+/// Returns true if strace has killed its program, in which case it ends in the same way.
 pub(super) fn was_killed(output: &Output) -> bool {
     output.code == -9 || output.code == 137
 }

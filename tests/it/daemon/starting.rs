@@ -149,7 +149,7 @@ fn refused(output: &Output, why: &str) {
     assert!(told(output).contains(why), "{output}");
 }
 
-/// What it told people.
+/// Returns the messages of the daemon.
 fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

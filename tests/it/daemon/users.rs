@@ -111,7 +111,7 @@ fn each_has_conversations_that_are_closed_to_the_other() {
     refused(BOB, &mount, "ls ./store");
 }
 
-/// What somebody opens to others is open as far as its mode says, and its views no further.
+/// A file that its owner opens to others is open as far as its mode says, and its views no further.
 #[test]
 fn what_is_opened_is_open_as_far_as_its_mode_says() {
     let mount = shared(&["--allow-other"]);

@@ -100,7 +100,7 @@ fn a_disk_that_fills_up_in_the_middle_of_a_write_keeps_what_was_acknowledged() {
     }
 }
 
-/// The same bytes are written over, at the same time as far as the disk's clock tells.
+/// Bytes are overwritten by equal ones, at the same time as far as the disk's clock tells.
 #[test]
 fn a_view_shows_the_part_of_a_failed_write_that_was_done() {
     let ground = Ground::new(Mode::Cached);

@@ -1,8 +1,8 @@
 //! Random runs on a disk that fails now and then, against plain vectors of bytes.
 //!
-//! Whatever fails: a write that was acknowledged is there, one that was not has done the beginning of
-//! what it was asked or nothing, an error has the disk's number, and no view shows anything else than
-//! the bytes. Once the disk works again, everything does, and is sealed.
+//! After any fault, an acknowledged write is there, another one is there in part or not at all, an
+//! error has the disk's errno, and no view shows anything but the bytes. Once the disk works again,
+//! everything does, and is sealed.
 
 use std::fs;
 use std::fs::File;
@@ -26,7 +26,7 @@ use crate::support::eventually;
 const NAMES: [&str; 2] = ["a.txt", "b.txt"];
 const MANIFEST: &str = "manifest.jsonl";
 
-/// What can happen to the disk, and the error that it gives.
+/// The faults of the disk, and their errors.
 const FAULTS: [(Fault, i32); 13] = [
     (Fault::error(Call::Write, libc::EIO), libc::EIO),
     (Fault::error(Call::Write, libc::EIO).of("a.txt").after(1), libc::EIO),
@@ -92,7 +92,7 @@ struct Run {
     // First: what is open goes before the mount does.
     files: [Known; 2],
     ground: Ground,
-    /// What the disk may answer now, and while a call that began before is answered.
+    /// The answers that the disk may give now, also to a call that began before.
     errors: Vec<i32>,
     written: u8,
 }
@@ -111,7 +111,7 @@ impl Run {
         self.ground.mount.path().join("c7/artifacts/tool").join(NAMES[file])
     }
 
-    /// What is there, if the call succeeded; a failure must be one of the disk's.
+    /// Returns the result of a call that succeeded. A failure must be one of the disk's.
     fn judged<T>(&self, op: &str, result: io::Result<T>) -> Option<T> {
         result
             .map_err(|error| {

@@ -11,7 +11,7 @@ fn rows() -> impl Iterator<Item = &'static str> {
     PAGE.lines().filter(move |line| line.starts_with('|') && !is_head(line))
 }
 
-/// What stands between backticks in the last column of a row.
+/// Returns the texts between backticks in the last column of a row.
 fn named(row: &str) -> Vec<&str> {
     let column = row.trim_end_matches([' ', '|']).rsplit('|').next().unwrap();
     column.split('`').skip(1).step_by(2).collect()

@@ -189,7 +189,7 @@ fn is_incomplete(summary: &Path) -> bool {
     text.lines().next().unwrap().contains("INCOMPLETE")
 }
 
-/// Whether the manifest on disk says that the artifact is sealed.
+/// Returns true if the manifest on disk says that the artifact is sealed.
 fn sealed(store: &TestStore, name: &str) -> bool {
     state(store, name) == "sealed"
 }

@@ -90,7 +90,7 @@ fn readers_of_the_same_view() {
     }
 }
 
-/// How many artifacts a manifest names.
+/// Returns the number of artifacts that a manifest names.
 fn references(manifest: &[u8]) -> usize {
     let text = String::from_utf8_lossy(manifest);
     serde_json::from_str::<serde_json::Value>(&text).unwrap();

@@ -8,9 +8,9 @@ use crate::support::TestStore;
 use crate::support::listing;
 use crate::support::need;
 
-/// What a sweep does to the disk.
+/// The system calls by which a sweep changes the disk.
 const CALLS: [&str; 6] = ["flock", "write", "fdatasync", "renameat", "renameat2", "unlinkat"];
-/// Outputs there are at first, of 10,000 bytes each; the two oldest are to go.
+/// Outputs of 10,000 bytes each; the two oldest are to be removed.
 const OUTPUTS: usize = 4;
 const LIMIT: &str = "25000";
 
@@ -22,7 +22,7 @@ fn filled() -> TestStore {
     store
 }
 
-/// Whether the sweep was killed before its `number`-th call of this name.
+/// Returns true if the sweep was killed before its `number`-th call of this name.
 fn killed(store: &TestStore, call: &str, number: usize) -> bool {
     need("strace", "strace");
     let output = Command::new("strace")

@@ -38,7 +38,8 @@ fn killed_at(n: u32, store: &TestStore, input: &str) -> bool {
     output.code != 0
 }
 
-/// Whether every artifact that a message refers to is there, whole.
+/// Asserts that every artifact that a message refers to exists and is complete. Returns the number
+/// of messages.
 fn refers_to_whole(store: &TestStore, output: &str) -> usize {
     let log = plain_log(store);
     let log = if log.exists() { messages(&log) } else { Vec::new() };

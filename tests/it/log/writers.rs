@@ -19,7 +19,7 @@ const EACH: u64 = 60;
 /// Appends standard input to `$1`, a line at a time.
 const SHELL: &str = "while IFS= read -r line; do printf '%s\\n' \"$line\" >> \"$1\"; done";
 
-/// What one writer says: short messages, long ones, and outputs for artifacts.
+/// The messages of one writer: short ones, long ones, and outputs for artifacts.
 fn script(who: u64) -> String {
     let mut text = String::new();
     for number in 0..EACH {

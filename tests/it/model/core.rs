@@ -73,12 +73,12 @@ pub(crate) struct Handle {
 pub(crate) struct Core {
     fs: ContextFs,
     dir: TempDir,
-    /// How often each number was handed out and not forgotten.
+    /// The references to each number that were handed out and not forgotten.
     known: HashMap<Ino, u64>,
     /// The path to each open file and kept view, by its handle: the kernel forgets nothing on it.
     pinned: BTreeMap<u64, Vec<Ino>>,
     clock: u64,
-    /// What is closed, and when the kernel tells of it.
+    /// The files that are closed, and the time when the kernel reports it.
     closing: Vec<(u64, Fh)>,
 }
 
@@ -209,7 +209,7 @@ impl Core {
         assert_eq!((left.nodes, left.handles), (1, 0), "something is left");
     }
 
-    /// Where the kernel would have refused by itself, the filesystem does too.
+    /// Asserts that the filesystem refuses what the kernel would have refused by itself.
     fn refused<T>(what: &str, answer: &Result<T, FsError>) {
         assert!(answer.is_err(), "{what} was not refused");
     }

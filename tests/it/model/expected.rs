@@ -1,4 +1,4 @@
-//! What views must show, told from the bytes in the most obvious way.
+//! The expected text of views, computed from the bytes in the most obvious way.
 
 use super::operations::Ask;
 
@@ -7,7 +7,7 @@ const VIEW_BYTES: usize = 48 * 1024;
 /// Lines that long are shown in part by searches.
 const LONG: usize = 400;
 
-/// What is known of a view's text.
+/// The expectations of a view's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Exactly(Vec<u8>),

@@ -74,7 +74,7 @@ pub(super) struct Held<H> {
     pub(super) kept: H,
 }
 
-/// What a view last said of a file's generation.
+/// The last generation of a file that a view reported.
 pub(super) struct Generation {
     pub(super) path: String,
     pub(super) reopened: u64,

@@ -1,4 +1,4 @@
-//! What can happen to the tree, and how a run of it is made up.
+//! The operations on the tree, and the generation of runs of them.
 //!
 //! The alphabets are tiny, so that names meet: a file and its view, a scratch name and what it is
 //! renamed to. Handles are counted from the oldest that is open, modulo their number, so that a
@@ -56,7 +56,7 @@ pub(crate) enum Op {
     Compare,
 }
 
-/// How a file is opened.
+/// The modes of opening a file.
 #[expect(clippy::struct_excessive_bools, reason = "they are the flags of open(2)")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct How {
@@ -83,7 +83,7 @@ impl How {
     }
 }
 
-/// What is written.
+/// The bytes of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Text {
     /// No newline, which leaves a last line open.
@@ -106,7 +106,7 @@ impl Text {
     }
 }
 
-/// What happens to a name that is taken.
+/// The modes of renaming onto a name that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Replace,
@@ -129,7 +129,7 @@ impl Ask {
     pub(crate) const ALL: [Self; 6] =
         [Self::Tail, Self::Head, Self::Lines, Self::Grep, Self::Summary, Self::Meta];
 
-    /// What follows the file's path.
+    /// Returns the suffix that follows the file's path.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Tail => ".tail",

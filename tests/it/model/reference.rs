@@ -17,7 +17,7 @@ use libc::EPERM;
 use super::operations::How;
 use super::operations::Mode;
 
-/// What a call gives, or its errno.
+/// The result of a call, or its errno.
 pub(crate) type Answer<T> = Result<T, i32>;
 
 /// The directories of a new conversation.
@@ -41,7 +41,7 @@ pub(crate) enum Node {
     File(FileId),
 }
 
-/// What a name leads to.
+/// The file or directory that a name leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Dir,
@@ -76,9 +76,9 @@ pub(crate) struct File {
     pub(crate) mapped: bool,
     /// Sealed for certain, with nothing done since.
     pub(crate) settled: bool,
-    /// How often it was opened for writing after it had been sealed for certain.
+    /// The number of times it was opened for writing after it was certainly sealed.
     pub(crate) reopened: u64,
-    /// Whether the manifest must know it: closed, or renamed, as an artifact.
+    /// True if the manifest must know it: it was closed, or renamed, as an artifact.
     pub(crate) recorded: bool,
 }
 
@@ -121,7 +121,7 @@ fn is_below(path: &str, dir: &str) -> bool {
 }
 
 impl Tree {
-    /// What `path` leads to; nothing, where its directory is there and the name is not.
+    /// Returns the node at `path`, or none if the directory exists and the name does not.
     pub(crate) fn find(&self, path: &str) -> Answer<Option<Found>> {
         let mut parent = parent_of(path);
         let mut answer = Ok(());
@@ -148,7 +148,7 @@ impl Tree {
             .map(|(_, found)| found)
     }
 
-    /// Whether views of `path` are found, if no real file hides them.
+    /// Returns true if views of `path` are found, unless a real file hides them.
     pub(crate) fn has_views(&self, path: &str) -> bool {
         matches!(self.nodes.get(path), Some(Node::File(_))) && !is_scratch(name_of(path))
     }
@@ -296,7 +296,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether a directory counts as empty: a conversation does with its skeleton in it.
+    /// Returns true if a directory counts as empty: a conversation with its skeleton does.
     fn is_bare(&self, path: &str) -> bool {
         let conversation = parent_of(path).is_empty();
         self.below(path).iter().all(|below| {

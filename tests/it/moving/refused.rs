@@ -86,7 +86,7 @@ fn what_is_damaged_leaves_nothing() {
     assert_eq!(import(&store, &archive, &["--max-size", "10MiB"]).code, 0);
 }
 
-/// What Python's tar makes of a real archive and something hostile.
+/// A script that adds a hostile member to a real archive, by Python's tar.
 const PLANT: &str = "
 import io, sys, tarfile
 archive, out, kind = sys.argv[1:4]

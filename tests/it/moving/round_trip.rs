@@ -1,4 +1,4 @@
-//! What is exported on one store and imported on another is the same.
+//! An export that is imported into another store is unchanged.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! What bad input gets, row by row of the design.
+//! The answers to bad input, row by row of the design.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -24,7 +24,7 @@ fn envelope(printed: &[u8]) -> serde_json::Value {
     serde_json::from_slice(printed).unwrap()
 }
 
-/// Whether a name is `tool_<8 digits>_<6 digits>_<tool>.json`.
+/// Returns true if a name is `tool_<8 digits>_<6 digits>_<tool>.json`.
 fn is_named(name: &str, tool: &str) -> bool {
     let shape: String = name.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     shape == format!("tool_00000000_000000_{tool}.json")

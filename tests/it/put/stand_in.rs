@@ -1,4 +1,4 @@
-//! What goes to the model.
+//! The texts that go to the model.
 
 use std::fs;
 

@@ -47,7 +47,7 @@ fn colourful(lines: usize) -> (String, String) {
     (log, text)
 }
 
-/// What a view beside `x.log` says, as if that were `y.log`.
+/// Returns the view beside `x.log`, as if that were `y.log`.
 fn view(dir: &Path, name: &str, view: &str) -> String {
     fs::read_to_string(dir.join(format!("{name}.{view}"))).unwrap().replace("x.log", "y.log")
 }

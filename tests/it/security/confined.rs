@@ -17,7 +17,7 @@ fn status(mount: &TestMount) -> Value {
     serde_json::from_slice(&fs::read(mount.path().join(".ctxfs/status.json")).unwrap()).unwrap()
 }
 
-/// What the kernel says of a process or thread.
+/// Returns a field of the kernel's status of a process or thread.
 fn field(status: &Path, name: &str) -> String {
     let text = fs::read_to_string(status).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));

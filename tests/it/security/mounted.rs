@@ -1,4 +1,4 @@
-//! What the kernel is told to ignore in a mount.
+//! The flags of a mount.
 
 use std::fs;
 use std::fs::Permissions;

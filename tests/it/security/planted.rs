@@ -1,5 +1,5 @@
-//! Links, fifos and disks in the store, planted before or while it is used: nothing outside is read,
-//! and nothing outside changes.
+//! Links, fifos and disks in the store, planted before or while it is used: nothing outside is
+//! read, and nothing outside changes.
 
 use std::fs;
 use std::io;
@@ -56,7 +56,7 @@ fn text(path: &Path) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// Whatever can be done by a name in a directory of outputs.
+/// Does everything that a name in a directory of outputs allows. Returns the text it has seen.
 fn use_all(dir: &Path, name: &str) -> String {
     let path = dir.join(name);
     let mut seen = text(&path);
@@ -191,7 +191,8 @@ fn what_is_no_file_holds_nobody() {
     assert!(text(&mount.path().join("c7/.grep/text")).contains("x.txt"));
 }
 
-/// Who may mount in the store may choose its disks: one of them is served like any directory.
+/// A user who may mount in the store may choose its disks: another disk is served like any
+/// directory.
 #[test]
 fn a_disk_in_the_store_is_served() {
     struct Disk(PathBuf);

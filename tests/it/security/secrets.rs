@@ -1,4 +1,4 @@
-//! What is stored, and what it is asked for, is nobody's business but the reader's.
+//! Stored bytes, and questions about them, are visible only to their reader.
 
 use std::fs;
 use std::io::Write as _;
@@ -83,7 +83,8 @@ fn the_store_is_closed_to_others() {
             }
         }
     }
-    // What somebody made in the mount has the mode that was asked for: here of all, in a closed store.
+    // What somebody made in the mount has the mode that was asked for: here of all, in a closed
+    // store.
     let asked =
         |path: &Path| ["c7", "c9"].iter().any(|id| path.starts_with(Path::new("context").join(id)));
     open.retain(|path| !(asked(path) && path.ends_with("artifacts/tool/x.txt")));

@@ -23,7 +23,8 @@ const ANN: &str = "12345";
 const BOB: &str = "12346";
 
 /// A place of Ann's, with a program that she can run, in a mount namespace where everybody may open
-/// `/dev/fuse` and Ann has a name, whatever the machine has. All that is mounted there ends with it.
+/// `/dev/fuse` and Ann has a name, whatever the machine has. All that is mounted there ends with
+/// it.
 struct Place {
     store: TestStore,
     home: PathBuf,
@@ -176,7 +177,7 @@ fn its_memory_is_closed_to_its_user() {
     place.works(ANN, "$C umount $M");
 }
 
-/// Whom Ann lets in sees what she opens, and makes nothing.
+/// A user whom Ann lets in sees what she shares, and can create nothing.
 #[test]
 fn others_see_what_is_opened_to_them() {
     let place = Place::new();
@@ -207,7 +208,7 @@ fn others_see_what_is_opened_to_them() {
     place.works(ANN, "$C umount $M");
 }
 
-/// What the server leaves beside the store: its log, closed to others.
+/// The server's only file outside the store is its log, which others cannot read.
 #[test]
 fn its_log_is_closed_to_others() {
     let place = Place::new();

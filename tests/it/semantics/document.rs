@@ -3,9 +3,9 @@
 /// One block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Example<'a> {
-    /// How many headings of the second level stand before it.
+    /// The number of headings of the second level before it.
     pub(super) section: usize,
-    /// What follows `console`: more options of `ctxfs mount`.
+    /// The text after `console`: more options of `ctxfs mount`.
     pub(super) options: Vec<&'a str>,
     pub(super) steps: Vec<Step<'a>>,
 }

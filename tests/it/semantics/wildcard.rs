@@ -3,7 +3,7 @@
 
 const ANY: &str = "...";
 
-/// Whether `printed` is what `expected` says.
+/// Returns true if `printed` matches `expected`.
 pub(super) fn matches(expected: &[&str], printed: &[&str]) -> bool {
     match expected.split_first() {
         None => printed.is_empty(),

@@ -28,7 +28,7 @@ pub(crate) struct Command {
     limit: Duration,
 }
 
-/// What a program left behind.
+/// The output and exit code of a program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Output {
     /// The exit code, or minus the signal that ended it.

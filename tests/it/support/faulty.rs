@@ -1,7 +1,8 @@
-//! A disk that fails by rule: a directory, mirrored through FUSE, on which calls can be made to fail.
+//! A disk that fails by rule: a directory, mirrored through FUSE, on which calls can be made to
+//! fail.
 //!
-//! It is served by the test's own process. Nothing of it is cached, so that every call of the program
-//! under test reaches it.
+//! It is served by the test's own process. Nothing of it is cached, so that every call of the
+//! program under test reaches it.
 
 mod fault;
 mod mirror;
@@ -59,12 +60,12 @@ impl FaultyDisk {
         self.faults.end()
     }
 
-    /// How many calls have failed since they were told to.
+    /// Returns the number of calls that have failed since the fault was set.
     pub(crate) fn struck(&self) -> usize {
         self.faults.struck()
     }
 
-    /// What is really there of a tool's artifact, without asking the disk.
+    /// Returns the stored bytes of a tool's artifact, bypassing the disk that fails.
     pub(crate) fn truth(&self, conversation: &str, name: &str) -> Vec<u8> {
         fs::read(self.path_behind(conversation, name)).unwrap()
     }

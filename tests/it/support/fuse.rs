@@ -1,4 +1,4 @@
-//! What the kernel knows of a mount, and which processes stand behind it.
+//! The kernel's view of a mount, and the processes behind it.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
-/// Whether the kernel lists a mount at `dir`, alive or dead. Never touches the mount itself.
+/// Returns true if the kernel lists a mount at `dir`, live or dead. Never touches the mount.
 pub(crate) fn is_mounted(dir: &Path) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let dir = dir.to_str().unwrap();

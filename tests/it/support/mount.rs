@@ -25,7 +25,7 @@ use crate::support::signal;
 /// Longest that one mount may live: after it a hung call of a test gets an error and fails.
 const LIFETIME: Duration = Duration::from_mins(3);
 
-/// How artifacts are read: by the kernel from the store's file, or through the daemon.
+/// The modes of reading artifacts: by the kernel from the store's file, or through the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Passthrough,
@@ -101,7 +101,8 @@ impl TestMount {
         path
     }
 
-    /// Ends the daemon, and whatever watches over it, as a power cut would. The mount may be left dead.
+    /// Ends the daemon, and whatever watches over it, as a power cut would. The mount may be left
+    /// dead.
     pub(crate) fn power_cut(&mut self) {
         let all = processes_of(&self.dir);
         for pid in &all {
@@ -140,7 +141,7 @@ impl TestMount {
         });
     }
 
-    /// What the daemon printed so far.
+    /// Returns the output of the daemon so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }

@@ -13,7 +13,7 @@ pub(crate) fn eventually(what: &str, happened: impl FnMut() -> bool) {
     assert!(comes_true(happened), "not within {LIMIT:?}: {what}");
 }
 
-/// Whether `happened` says so in time.
+/// Waits for `happened` to return true, and returns false if it does not in time.
 pub(crate) fn comes_true(mut happened: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + LIMIT;
     let mut pause = Duration::from_millis(1);

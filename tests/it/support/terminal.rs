@@ -40,7 +40,7 @@ impl Terminal {
         self.tmux(&["resize-window", "-x", &columns, "-y", &rows]).stdout();
     }
 
-    /// What is on the screen; empty once the program has ended.
+    /// Returns the text on the screen; empty once the program has ended.
     pub(crate) fn screen(&self) -> String {
         let output = self.tmux(&["capture-pane", "-p"]).run();
         String::from_utf8_lossy(&output.stdout).into_owned()

@@ -1,4 +1,4 @@
-//! How the libraries of Python and Node read and copy one file.
+//! Reading and copying a file by the libraries of Python and Node.
 
 use super::matrix;
 use super::matrix::Row;

@@ -85,7 +85,7 @@ fn subject(dir: &Path, twins: &Path, name: &str, bytes: &[u8]) -> Subject {
     Subject { dir: dir.to_owned(), twin, name: name.to_owned() }
 }
 
-/// What `rg -n PATTERN` prints, for a pattern that is plain text.
+/// Returns the output of `rg -n PATTERN`, for a pattern that is plain text.
 fn numbered(text: &[u8], pattern: &str) -> Vec<u8> {
     let text = String::from_utf8(text.to_owned()).unwrap();
     let hits = text.lines().enumerate().filter(|(_, line)| line.contains(pattern));
@@ -112,7 +112,7 @@ fn differences(rows: &[Row], subjects: &[Subject], scratch: &Path) -> Vec<String
     wrong
 }
 
-/// What the tool said, and the files that it made.
+/// The output of a tool, and the files that it created.
 type Outcome = (Output, BTreeMap<PathBuf, Vec<u8>>);
 
 fn outcome(row: &Row, dir: &Path, subject: &Subject, scratch: &Path) -> Outcome {

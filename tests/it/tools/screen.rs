@@ -81,7 +81,7 @@ fn start(command: &str, subject: &Subject, scratch: &Path) -> Terminal {
     Terminal::start(scratch, path.parent().unwrap(), &format!("{command} ./{name}"))
 }
 
-/// Whether the screen has these lines, one after the other.
+/// Returns true if the screen has these lines, one after the other.
 fn shows(screen: &str, lines: &[String]) -> bool {
     let screen: Vec<String> = screen.lines().map(start_of).collect();
     screen.windows(lines.len()).any(|window| window == lines)

@@ -40,7 +40,7 @@ fn fill(mount: &TestMount) -> Vec<String> {
     paths
 }
 
-/// What ripgrep prints in `dir`, its files in the order of `paths`.
+/// Returns the output of ripgrep in `dir`, with its files in the order of `paths`.
 fn ripgrep(dir: &Path, args: &[&str], paths: &[String]) -> String {
     let rg = Command::new("rg").args(["--no-config", "-n", "--sort=none"]).args(args);
     let text = rg.arg("./").current_dir(dir).text();
@@ -152,7 +152,7 @@ fn it_follows_every_change() {
     }
 }
 
-/// What one process writes, another finds at once, before the artifact is sealed.
+/// A write of one process is found at once by another, before the artifact is sealed.
 #[test]
 fn it_sees_what_other_processes_write() {
     let store = Arc::new(TestStore::new());

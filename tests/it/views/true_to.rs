@@ -1,4 +1,4 @@
-//! What views say, beside the programs they stand for, and with and without a mount.
+//! Views compared with the programs they replace, with and without a mount.
 
 use std::fs;
 

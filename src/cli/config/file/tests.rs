@@ -85,7 +85,7 @@ fn what_cannot_be_for_other_reasons() {
         ("[redact]\nrules = [{ name = \"a\" }]", "2: a rule without `regex`"),
         (
             "[redact]\nrules = [\n  { name = \"a\", regex = \"x\" },\n  { name = \"b\", regex = \"x(\" },\n]",
-            "4: the rule `b` cannot be: the regex cannot be: unclosed group",
+            "4: the rule `b` cannot be: the regex is not valid: unclosed group",
         ),
         (
             "[redact]\nrules = [{ name = \"b\", regex = \"x*\" }]",

@@ -12,8 +12,8 @@ use crate::engine::EngineOptions;
 use crate::engine::sync::thread;
 use crate::fs::RenameMode;
 use crate::materialize::Analyzer;
+use crate::model::ArtifactState;
 use crate::model::Record;
-use crate::model::State;
 
 const FIRST: &[u8] = b"one\n";
 const HALF: &[u8] = b"one\ntwo\n";
@@ -55,7 +55,7 @@ fn looks_at_the_record() -> Work {
 }
 
 fn sealed(fixture: &Fixture, name: &str) -> Option<Record> {
-    fixture.record(name).filter(|record| record.state == State::Sealed)
+    fixture.record(name).filter(|record| record.state == ArtifactState::Sealed)
 }
 
 fn speaks_of(record: &Record, bytes: &[u8]) -> bool {
@@ -68,7 +68,7 @@ fn speaks_of(record: &Record, bytes: &[u8]) -> bool {
 
 fn assert_sealed(fixture: &Fixture, name: &str, bytes: &[u8]) {
     let record = fixture.record(name).unwrap_or_else(|| panic!("{name} has no record"));
-    assert_eq!(record.state, State::Sealed, "{name}");
+    assert_eq!(record.state, ArtifactState::Sealed, "{name}");
     assert!(record.analysis.is_some() && speaks_of(&record, bytes), "{name}: {record:?}");
 }
 

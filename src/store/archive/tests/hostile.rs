@@ -12,7 +12,7 @@ use super::anything;
 use super::id;
 use super::members;
 use super::put;
-use crate::model::Said;
+use crate::model::Provenance;
 use crate::store::ArchiveError;
 use crate::store::ImportOptions;
 use crate::store::archive::DIGESTS;
@@ -61,7 +61,7 @@ fn forged(members: &Members, plant: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> 
 fn small() -> Members {
     let place = Place::new();
     let conversation = place.store.create_conversation(&id("c7")).unwrap();
-    put(&conversation, "9f3k", Said::default());
+    put(&conversation, "9f3k", Provenance::default());
     members(&place.export("c7"))
 }
 

@@ -396,7 +396,7 @@ fn time_can_run_out_inside_an_artifact() {
 #[test]
 fn secrets_are_masked_and_counted() {
     let rule = Rule { name: "ticket".to_owned(), regex: "TICKET-[0-9]{12}".to_owned() };
-    let rules = Rules::new(&[], &[rule]).unwrap();
+    let rules = SecretRules::new(&[], &[rule]).unwrap();
     let text = "login TICKET-123456789012 ok\n";
     let many = text.repeat(3000);
     let mut memory = Memory::of(&[("a", text), ("b", "login\n"), ("c", &many)]);

@@ -1,4 +1,4 @@
-//! What fails, and when.
+//! The faults of a disk, and the rules that cause them.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -17,11 +17,11 @@ pub(crate) enum Call {
     List,
 }
 
-/// How calls fail, from when it is told to until it is mended.
+/// A fault: calls fail from the time it is set until it is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     call: Call,
-    /// What the path of the file has in it.
+    /// A part of the file's path.
     of: &'static str,
     /// Calls that succeed before.
     after: usize,
@@ -65,7 +65,7 @@ impl Fault {
     }
 }
 
-/// What is to become of a call.
+/// The fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// At most so many bytes are read or written.
@@ -96,7 +96,7 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).struck
     }
 
-    /// What becomes of `call` on the file at `path`, which is to move `bytes` bytes.
+    /// Returns the fate of `call` on the file at `path`, which is to move `bytes` bytes.
     pub(super) fn judge(&self, call: Call, path: &Path, bytes: usize) -> Verdict {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let name = path.to_string_lossy();

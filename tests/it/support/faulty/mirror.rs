@@ -1,7 +1,7 @@
 //! The mirror: each call is done to the file behind, unless a fault says otherwise.
 //!
-//! A number stands for a descriptor opened with `O_PATH`, whose name under `/proc/self/fd` is that very
-//! file: so renaming and removing need no care.
+//! A number stands for a descriptor opened with `O_PATH`, whose name under `/proc/self/fd` is that
+//! very file: so renaming and removing need no care.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -95,7 +95,7 @@ impl Mirror {
         self.at(parent).join(name)
     }
 
-    /// What becomes of `call` on the file at `path`.
+    /// Fails `call` on the file at `path` if a fault says so.
     fn allow(&self, call: Call, path: &Path) -> io::Result<()> {
         self.bytes(call, path, 0).map(|_| ())
     }
@@ -453,8 +453,8 @@ fn time(to: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-/// Times in whole seconds, as the coarsest disks keep them: nobody can tell by them that a file has changed
-/// once more.
+/// Times in whole seconds, as the coarsest disks keep them: nobody can tell by them that a file has
+/// changed once more.
 fn attr(found: &std::fs::Metadata) -> FileAttr {
     let moment = |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds as u64);
     FileAttr {

@@ -3,43 +3,45 @@
 use crate::materialize::failure::rules::Rank;
 use crate::model::ErrorLine;
 
-/// Most lines that are shown, as `model::Errors` promises.
+/// The most lines that are shown, as `model::Errors` promises.
 const SHOWN: usize = 16;
-/// Lines of a rank that are kept from its beginning, and from its end: the first error is often the
-/// one that caused the others, the last one what it came to.
+/// The first and the last lines of a rank that are kept: the first error often caused the others,
+/// and the last one is often the outcome.
 const FIRST: usize = 12;
 const LAST: usize = 4;
-/// How many lines a rank may take before every rank has had its share; [`SHOWN`] in all.
+/// The lines that each rank may take before the rest of [`SHOWN`] is divided; [`SHOWN`] in all.
 const SHARE: [usize; Rank::COUNT] = [6, 4, 2, 2, 1, 1];
 
-/// Lines between two parts of one stack trace, at most: the frames of the first.
+/// The most lines between two parts of one stack trace: the frames of the first part.
 const TRACE_LINES: u64 = 300;
 
-/// Keeps the first and the last lines of each rank; lines that differ in numbers only count as one.
+/// The first and the last lines of each rank. Lines that differ only in numbers count as one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shown {
-    ranks: [Kept; Rank::COUNT],
+pub(super) struct BestLines {
+    ranks: [RankLines; Rank::COUNT],
     /// The last line of a stack trace that may have a deeper cause.
-    trace: Option<Line>,
+    trace: Option<Candidate>,
 }
 
+/// The first and the last lines of one rank.
 #[derive(Debug, Clone, Default)]
-struct Kept {
-    first: Vec<Line>,
-    last: Vec<Line>,
+struct RankLines {
+    first: Vec<Candidate>,
+    last: Vec<Candidate>,
 }
 
+/// A line that may be shown.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct Candidate {
     at: ErrorLine,
-    /// Of the text without its numbers.
+    /// A hash of the text without its numbers.
     likeness: u64,
 }
 
-impl Shown {
-    /// Of a chain of causes only the innermost is a cause.
+impl BestLines {
+    /// Adds a line. In a chain of causes only the innermost is kept as a cause.
     pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
-        let line = Line { at, likeness };
+        let line = Candidate { at, likeness };
         match rank {
             Rank::Trace if self.goes_on(at) => self.end_trace(Rank::Outer),
             Rank::Heading | Rank::Trace => self.end_trace(Rank::Cause),
@@ -48,11 +50,11 @@ impl Shown {
         self.trace = Some(line);
     }
 
-    /// The lines to show, most telling first.
+    /// Returns the lines to show, most telling first.
     pub(super) fn best(&self) -> Vec<ErrorLine> {
         let mut ended = self.clone();
         ended.end_trace(Rank::Cause);
-        let ranks: Vec<Vec<Line>> = ended.ranks.iter().map(Kept::lines).collect();
+        let ranks: Vec<Vec<Candidate>> = ended.ranks.iter().map(RankLines::lines).collect();
         let mut counts: Vec<usize> =
             ranks.iter().zip(SHARE).map(|(lines, share)| lines.len().min(share)).collect();
         let mut room = SHOWN.saturating_sub(counts.iter().sum());
@@ -75,16 +77,16 @@ impl Shown {
         }
     }
 
-    /// The last exit line is the one that counts.
-    fn keep(&mut self, line: Line, rank: Rank) {
+    /// Keeps a line under its rank. The last exit line is the one that counts.
+    fn keep(&mut self, line: Candidate, rank: Rank) {
         self.ranks[rank as usize].add(line, rank == Rank::Exit);
     }
 }
 
-impl Kept {
-    /// Of lines that look alike the first is kept, or with `newest` the last.
-    fn add(&mut self, line: Line, newest: bool) {
-        let alike = |kept: &Line| kept.likeness == line.likeness;
+impl RankLines {
+    /// Adds a line. Of lines that look alike the first is kept, or with `newest` the last.
+    fn add(&mut self, line: Candidate, newest: bool) {
+        let alike = |kept: &Candidate| kept.likeness == line.likeness;
         if newest {
             self.first.retain(|kept| !alike(kept));
             self.last.retain(|kept| !alike(kept));
@@ -101,15 +103,15 @@ impl Kept {
         }
     }
 
-    fn lines(&self) -> Vec<Line> {
-        let mut lines: Vec<Line> = self.first.iter().chain(&self.last).copied().collect();
+    fn lines(&self) -> Vec<Candidate> {
+        let mut lines: Vec<Candidate> = self.first.iter().chain(&self.last).copied().collect();
         lines.sort_by_key(|line| line.at.line);
         lines
     }
 }
 
-/// `count` of `lines`: three quarters from the beginning, the rest from the end.
-fn ends(lines: &[Line], count: usize) -> impl Iterator<Item = Line> {
+/// Returns `count` of `lines`: three quarters from the beginning, the rest from the end.
+fn ends(lines: &[Candidate], count: usize) -> impl Iterator<Item = Candidate> {
     let tail = if count < lines.len() { count / 4 } else { 0 };
     let (head, rest) = lines.split_at(count - tail);
     head.iter().chain(&rest[rest.len() - tail..]).copied().collect::<Vec<_>>().into_iter()

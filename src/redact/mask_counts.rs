@@ -1,4 +1,4 @@
-//! Counting the masks in a text, so that it can be said how many there are.
+//! A count of the masks in a text, for the notice that secrets are redacted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,32 +9,32 @@ use serde::Serialize;
 
 use crate::redact::mask::BEGINNING;
 
-/// Bytes of the longest mask that says its name.
+/// Bytes of the longest mask that shows its name.
 const LONGEST: usize = 48;
-/// Names that are told apart in one line.
+/// Names that a notice shows.
 const NAMED: usize = 4;
-/// What masks are counted as that have no room for their name.
+/// The name under which masks too short for their name are counted.
 const OTHER: &str = "other";
 
-/// How many masks there are, by name.
+/// The number of masks in a text, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Tally(BTreeMap<String, u64>);
+pub struct MaskCounts(BTreeMap<String, u64>);
 
-impl Tally {
-    /// Of the masks in `text` that have one of `names`.
+impl MaskCounts {
+    /// Counts the masks in `text` that have one of `names`.
     pub fn of(text: &str, names: &[String]) -> Self {
-        let mut tally = Self::default();
-        tally.count(text.as_bytes(), text.len(), names);
-        tally
+        let mut counts = Self::default();
+        counts.count(text.as_bytes(), text.len(), names);
+        counts
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no masks.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// `3 secrets (aws-key 2, jwt 1)`; at most 200 bytes.
+    /// Returns a text such as `3 secrets (aws-key 2, jwt 1)`, of at most 200 bytes.
     pub fn text(&self) -> String {
         let all: u64 = self.0.values().sum();
         let mut names: Vec<(&String, &u64)> = self.0.iter().collect();
@@ -49,8 +49,8 @@ impl Tally {
         format!("{all} secret{plural} ({})", parts.join(", "))
     }
 
-    /// `# 3 secrets are redacted (aws-key 2, jwt 1)`, with its newline; nothing where there are
-    /// none.
+    /// Returns the notice `# 3 secrets are redacted (aws-key 2, jwt 1)` with its newline, if there
+    /// are masks.
     pub fn notice(&self) -> Option<String> {
         let text = self.text();
         let (count, names) = text.split_once(" (")?;
@@ -79,35 +79,35 @@ fn named<'a>(rest: &[u8], names: &'a [String]) -> Option<&'a str> {
     names.iter().find(|name| name.as_bytes() == &rest[..end]).map(String::as_str)
 }
 
-/// Passes text on, and counts the masks in it.
-pub struct Shown<'a, W: Write + ?Sized> {
+/// A writer that passes text on and counts the masks in it.
+pub struct MaskCounter<'a, W: Write + ?Sized> {
     out: &'a mut W,
     names: &'a [String],
-    /// The end of what was passed on: a mask may begin in it.
+    /// The end of the text so far, in which a mask may begin.
     held: Vec<u8>,
-    tally: Tally,
+    counts: MaskCounts,
 }
 
-impl<'a, W: Write + ?Sized> Shown<'a, W> {
-    /// Counts masks of these `names`.
+impl<'a, W: Write + ?Sized> MaskCounter<'a, W> {
+    /// Returns a writer to `out` that counts masks of these `names`.
     pub fn new(out: &'a mut W, names: &'a [String]) -> Self {
-        Self { out, names, held: Vec::new(), tally: Tally::default() }
+        Self { out, names, held: Vec::new(), counts: MaskCounts::default() }
     }
 
-    /// What was counted.
-    pub fn tally(mut self) -> Tally {
+    /// Returns the counts.
+    pub fn counts(mut self) -> MaskCounts {
         let length = self.held.len();
-        self.tally.count(&self.held, length, self.names);
-        self.tally
+        self.counts.count(&self.held, length, self.names);
+        self.counts
     }
 }
 
-impl<W: Write + ?Sized> Write for Shown<'_, W> {
+impl<W: Write + ?Sized> Write for MaskCounter<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.out.write(bytes)?;
         self.held.extend_from_slice(&bytes[..count]);
         let settled = self.held.len().saturating_sub(LONGEST);
-        self.tally.count(&self.held, settled, self.names);
+        self.counts.count(&self.held, settled, self.names);
         self.held.drain(..settled);
         Ok(count)
     }
@@ -117,9 +117,9 @@ impl<W: Write + ?Sized> Write for Shown<'_, W> {
     }
 }
 
-impl<W: Write + ?Sized> std::fmt::Debug for Shown<'_, W> {
+impl<W: Write + ?Sized> std::fmt::Debug for MaskCounter<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shown").field("tally", &self.tally).finish_non_exhaustive()
+        f.debug_struct("MaskCounter").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 
@@ -132,22 +132,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_counted() {
+    fn masks_are_counted() {
         let text =
             "x [redacted:aws-key]** [redacted:jwt][redacted:aws-key] [redacted:else] [redacted";
-        let tally = Tally::of(text, &names());
-        assert_eq!(tally.text(), "3 secrets (aws-key 2, jwt 1)");
-        assert_eq!(tally.notice().unwrap(), "# 3 secrets are redacted (aws-key 2, jwt 1)\n");
-        let one = Tally::of("[redacted:jwt]", &names());
+        let counts = MaskCounts::of(text, &names());
+        assert_eq!(counts.text(), "3 secrets (aws-key 2, jwt 1)");
+        assert_eq!(counts.notice().unwrap(), "# 3 secrets are redacted (aws-key 2, jwt 1)\n");
+        let one = MaskCounts::of("[redacted:jwt]", &names());
         assert_eq!(one.notice().unwrap(), "# 1 secret is redacted (jwt 1)\n");
-        assert_eq!(Tally::of("[redact]* and [redacted]", &names()).text(), "2 secrets (other 2)");
-        assert_eq!(Tally::of("nothing [red]", &names()).notice(), None);
+        assert_eq!(
+            MaskCounts::of("[redact]* and [redacted]", &names()).text(),
+            "2 secrets (other 2)"
+        );
+        assert_eq!(MaskCounts::of("nothing [red]", &names()).notice(), None);
     }
 
     #[test]
     fn many_names_are_summed_up() {
         let text = "[redacted:a][redacted:b][redacted:c][redacted:d][redacted:jwt]";
-        assert_eq!(Tally::of(text, &names()).text(), "5 secrets (a 1, b 1, c 1, d 1, 1 more)");
+        assert_eq!(MaskCounts::of(text, &names()).text(), "5 secrets (a 1, b 1, c 1, d 1, 1 more)");
     }
 
     #[test]
@@ -155,12 +158,12 @@ mod tests {
         let text = "a [redacted:jwt]*** b [redact]**** c [redacted:aws-key]".repeat(9);
         for step in 1..70 {
             let (mut out, names) = (Vec::new(), names());
-            let mut shown = Shown::new(&mut out, &names);
+            let mut counter = MaskCounter::new(&mut out, &names);
             for piece in text.as_bytes().chunks(step) {
-                shown.write_all(piece).unwrap();
+                counter.write_all(piece).unwrap();
             }
             let want = "27 secrets (aws-key 9, jwt 9, other 9)";
-            assert_eq!(shown.tally().text(), want, "{step}");
+            assert_eq!(counter.counts().text(), want, "{step}");
             assert_eq!(out, text.as_bytes());
         }
     }

@@ -1,5 +1,5 @@
-//! A mount made by somebody else, whose descriptor was handed down (`/dev/fd/N`): what a
-//! privileged sidecar does for a program in a container.
+//! A mount that another process made and whose descriptor this one inherited (`/dev/fd/N`), as from
+//! a privileged sidecar of a container.
 
 use std::fs;
 use std::os::fd::FromRawFd as _;
@@ -12,13 +12,13 @@ use rustix::io::FdFlags;
 use crate::fuse::mount::DEVICE;
 use crate::fuse::mount::MountError;
 
-/// The `N` of `/dev/fd/N`.
+/// Returns the `N` of `/dev/fd/N`.
 pub(super) fn number(target: &Path) -> Option<RawFd> {
     let number = target.strip_prefix("/dev/fd").ok()?;
     number.to_str()?.parse().ok().filter(|number| *number >= 0)
 }
 
-/// Takes over descriptor `number`, once it has been seen to be an open `/dev/fuse`.
+/// Takes ownership of descriptor `number`, after checking that it is an open `/dev/fuse`.
 pub(super) fn take(number: RawFd) -> Result<OwnedFd, MountError> {
     let open = fs::read_link(format!("/proc/self/fd/{number}"));
     if !open.is_ok_and(|file| file == Path::new(DEVICE)) {
@@ -30,11 +30,11 @@ pub(super) fn take(number: RawFd) -> Result<OwnedFd, MountError> {
     Ok(fd)
 }
 
-#[expect(unsafe_code, reason = "a descriptor handed down is known by its number alone")]
+#[expect(unsafe_code, reason = "an inherited descriptor is known only by its number")]
 fn own(number: RawFd) -> OwnedFd {
-    // SAFETY: the descriptor is open, as `take` has seen, and nothing in this process opened it:
-    // it is an end of a mount that this process did not make. The number is named once, by the
-    // person who started the program, so nothing else will close it.
+    // SAFETY: the descriptor is open, as `take` has checked, and nothing in this process opened it:
+    // it belongs to a mount that this process did not make. Only the command line names its number,
+    // once, so nothing else closes it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_device_is_refused() {
+    fn descriptors_of_other_files_are_refused() {
         assert!(matches!(take(987_654), Err(MountError::NotADescriptor { number: 987_654 })));
         assert!(matches!(take(0), Err(MountError::NotADescriptor { number: 0 })));
     }

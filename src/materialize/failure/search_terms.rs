@@ -1,4 +1,4 @@
-//! The words worth searching for.
+//! Terms worth searching for in an output with errors.
 
 use std::sync::LazyLock;
 
@@ -6,9 +6,9 @@ use aho_corasick::AhoCorasick;
 
 use crate::materialize::failure::rules::Rank;
 
-/// Most words that are offered.
+/// The most terms that are offered.
 const WORDS: usize = 6;
-/// What may be offered, as it stands in the output and as a regular expression; better ones first.
+/// The terms that may be offered, better ones first. As regular expressions they match themselves.
 const CANDIDATES: [&str; 26] = [
     "Caused by",
     "panicked",
@@ -38,20 +38,21 @@ const CANDIDATES: [&str; 26] = [
     "exit code",
 ];
 
-/// Which candidates occurred on the lines of each rank, a bit each.
+/// The candidates that occurred on the lines of each rank, a bit each.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Words {
+pub(super) struct SearchTerms {
     occurred: [u32; Rank::COUNT],
 }
 
-impl Words {
+impl SearchTerms {
     pub(super) fn add(&mut self, line: &[u8], rank: Rank) {
         for found in SEARCHER.find_overlapping_iter(line) {
             self.occurred[rank.kept() as usize] |= 1 << found.pattern().as_u32();
         }
     }
 
-    /// Those on the most telling lines first. Of two that stand in each other one is enough.
+    /// Returns the terms, those on the most telling lines first. If one term contains another, only
+    /// one of them is returned.
     pub(super) fn best(&self) -> Vec<String> {
         let mut best: Vec<&str> = Vec::new();
         for occurred in self.occurred {

@@ -1,34 +1,36 @@
-//! Masking bytes on their way to the disk.
+//! A writer that masks secrets on their way to the disk.
 
 use std::io;
 use std::io::Write;
 
 use crate::redact::BLOCK;
-use crate::redact::Rules;
+use crate::redact::SecretRules;
 use crate::redact::block::REACH;
 use crate::redact::block::Window;
 
-/// Writes bytes on with their secrets masked, as [`Masked`](crate::redact::Masked) shows them.
+/// A writer that passes bytes on with their secrets masked, as [`Masked`](crate::redact::Masked)
+/// shows them.
 ///
-/// Holds back what may be part of a secret, a block and what has to be seen around it, some 300 KiB:
-/// `finish` writes it, and flushing does not.
-pub struct Stream<'a, W> {
-    rules: &'a Rules,
+/// It holds back bytes that may be part of a secret: a block and its surroundings, some 300 KiB.
+/// `finish` writes them; flushing does not.
+pub struct MaskingWriter<'a, W> {
+    rules: &'a SecretRules,
     out: W,
-    /// The bytes from `offset` on: what comes next, and what has to be known before it.
+    /// The bytes from `offset` on: those not yet written, and those before them that the search
+    /// needs.
     held: Vec<u8>,
     offset: u64,
-    /// The block that comes next.
+    /// The number of the next block.
     number: u64,
 }
 
-impl<'a, W: Write> Stream<'a, W> {
-    /// Has seen nothing yet.
-    pub fn new(rules: &'a Rules, out: W) -> Self {
+impl<'a, W: Write> MaskingWriter<'a, W> {
+    /// Returns a writer to `out`.
+    pub fn new(rules: &'a SecretRules, out: W) -> Self {
         Self { rules, out, held: Vec::new(), offset: 0, number: 0 }
     }
 
-    /// Writes the rest, and gives back what it writes to.
+    /// Writes the rest, and returns the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
         while self.number * BLOCK < self.seen() {
             self.emit(self.seen())?;
@@ -40,8 +42,8 @@ impl<'a, W: Write> Stream<'a, W> {
         self.offset + self.held.len() as u64
     }
 
-    /// Writes the next block, of a content that is known up to `end`, and lets go of what no later
-    /// one needs.
+    /// Writes the next block of content that is known up to `end`, and drops the bytes that no
+    /// later block needs.
     fn emit(&mut self, end: u64) -> io::Result<()> {
         let window = Window::of(self.number, end);
         let inside = |offset: u64| (offset - self.offset) as usize;
@@ -56,7 +58,7 @@ impl<'a, W: Write> Stream<'a, W> {
     }
 }
 
-impl<W: Write> Write for Stream<'_, W> {
+impl<W: Write> Write for MaskingWriter<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.held.extend_from_slice(bytes);
         while self.seen() >= (self.number + 1) * BLOCK + REACH as u64 {
@@ -70,9 +72,9 @@ impl<W: Write> Write for Stream<'_, W> {
     }
 }
 
-impl<W> std::fmt::Debug for Stream<'_, W> {
+impl<W> std::fmt::Debug for MaskingWriter<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stream").field("offset", &self.offset).finish_non_exhaustive()
+        f.debug_struct("MaskingWriter").field("offset", &self.offset).finish_non_exhaustive()
     }
 }
 
@@ -84,15 +86,15 @@ mod tests {
     const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 
     #[test]
-    fn the_stream_is_what_a_reader_of_all_sees() {
-        let rules = Rules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
+    fn the_output_equals_masked_content() {
+        let rules = SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
         let mut bytes = vec![b'.'; 3 * BLOCK as usize + 77];
         for at in [0, BLOCK as usize - 9, 2 * BLOCK as usize, bytes.len() - KEY.len()] {
             bytes[at..at + KEY.len()].copy_from_slice(KEY.as_bytes());
         }
         for step in [1000, 300_000, bytes.len()] {
             let mut out = Vec::new();
-            let mut stream = Stream::new(&rules, &mut out);
+            let mut stream = MaskingWriter::new(&rules, &mut out);
             for piece in bytes.chunks(step) {
                 stream.write_all(piece).unwrap();
                 assert!(stream.held.len() as u64 <= BLOCK + 2 * REACH as u64 + 5000 + step as u64);

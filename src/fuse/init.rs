@@ -1,23 +1,24 @@
-//! What the kernel and the adaptor agree upon at the start.
+//! The settings that `FUSE_INIT` negotiates with the kernel.
 
 use fuser::InitFlags;
 use fuser::KernelConfig;
 
 use crate::fuse::SessionOptions;
-use crate::fuse::passthrough::Passthrough;
+use crate::fuse::passthrough::PassthroughFiles;
 
-/// Bytes of one write request: what the kernel gives by default (`fs.fuse.max_pages_limit`).
+/// Bytes of a write request, at most. It is the kernel's default limit
+/// (`fs.fuse.max_pages_limit`).
 pub(super) const MAX_WRITE: u32 = 1024 * 1024;
-/// Requests that the kernel may have under way in the background.
+/// Background requests that the kernel may have pending.
 const MAX_BACKGROUND: u16 = 64;
-/// FUSE 7.41 came with Linux 6.12, the first whose passthrough keeps sizes right after writes.
+/// The protocol of Linux 6.12, the first whose passthrough keeps file sizes right after writes.
 const PASSTHROUGH_ABI: (u32, u32) = (7, 41);
 
-/// Asks for what `options` want and this kernel has; none of it is needed.
-pub(super) fn negotiate(
+/// Requests the features that `options` ask for and this kernel has. None of them is required.
+pub(super) fn configure(
     config: &mut KernelConfig,
     options: &SessionOptions,
-    passthrough: &Passthrough,
+    passthrough: &PassthroughFiles,
 ) {
     for wanted in [
         InitFlags::FUSE_PARALLEL_DIROPS,
@@ -25,7 +26,7 @@ pub(super) fn negotiate(
         InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     ] {
         if config.add_capabilities(wanted).is_err() {
-            tracing::info!(?wanted, "this kernel does not have it");
+            tracing::info!(?wanted, "not supported by this kernel");
         }
     }
     let abi = config.kernel_abi();
@@ -41,6 +42,6 @@ pub(super) fn negotiate(
     if config.set_max_write(MAX_WRITE).is_err()
         || config.set_max_background(MAX_BACKGROUND).is_err()
     {
-        tracing::info!("this kernel keeps its own sizes");
+        tracing::info!("this kernel keeps its own request limits");
     }
 }

@@ -1,4 +1,4 @@
-//! Lines that say what the next ones are.
+//! Error lines that announce what follows them.
 
 use std::sync::LazyLock;
 
@@ -6,40 +6,41 @@ use regex::bytes::Regex;
 
 use crate::materialize::failure::rules::Rank;
 
-/// Lines after a traceback's heading in which its exception is looked for: two a frame, and
-/// Python's limit of frames is 1,000, but such a traceback folds its repetitions.
+/// Lines after a traceback's heading in which its exception is expected. There are two per frame.
+/// Python's limit is 1,000 frames, but so deep a traceback folds its repetitions.
 const TRACEBACK_LINES: u64 = 400;
-/// Lines after a comparison that failed in which both sides are looked for. Jest leaves one blank
-/// and names them below; Rust and Go do so at once.
+/// Lines after a failed comparison in which its sides are expected. Rust and Go print them at once,
+/// Jest below a blank line.
 const SIDES_LINES: u64 = 8;
-/// Lines of the list that anyhow and eyre print below `Caused by:`.
+/// Lines of the list that anyhow and eyre print below `Caused by:`, at most.
 const CAUSES_LINES: u64 = 12;
 
-/// What the lines before announced, and the last line it may stand on.
+/// The line that earlier lines announced, and the last line number where it may be.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Context {
+pub(super) struct Expectation {
     expected: Option<(Expected, u64)>,
 }
 
+/// A kind of line that was announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     /// The message of a panic, on the next line.
     Message,
-    /// The exception that ends a Python traceback: the first line that is not indented.
+    /// The exception that ends a Python traceback, on the first line that is not indented.
     Exception,
-    /// What was expected and what was found.
+    /// The expected and the actual value of a comparison.
     Sides,
     /// An indented list of causes, the innermost last.
     Causes,
 }
 
-impl Context {
-    /// Whether the next line must be looked at, whatever is in it.
+impl Expectation {
+    /// Returns true if the next line must be examined, whatever is in it.
     pub(super) fn is_waiting(&self) -> bool {
         self.expected.is_some()
     }
 
-    /// What `line` is, if it was announced.
+    /// Returns the rank of `line`, if it was announced.
     pub(super) fn expects(&mut self, line: &[u8], number: u64) -> Option<Rank> {
         let (expected, last) = self.expected?;
         if number >= last {
@@ -59,7 +60,7 @@ impl Context {
         }
     }
 
-    /// Notes what `line`, which is an error line, announces.
+    /// Notes what the error line `line` announces.
     pub(super) fn follow(&mut self, line: &[u8], number: u64) {
         let announced = if line.starts_with(b"Traceback (most recent call last)") {
             (Expected::Exception, TRACEBACK_LINES)

@@ -1,0 +1,42 @@
+//! The span of one operation: panics are caught, errors and slow operations are logged.
+
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::time::Duration;
+use std::time::Instant;
+
+use crate::engine::Counters;
+use crate::fs::FsError;
+use crate::fs::Level;
+
+/// An operation that takes longer is logged.
+const SLOW: Duration = Duration::from_millis(200);
+
+/// An operation that the kernel has requested, by its name in the log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operation(&'static str);
+
+impl Operation {
+    /// Runs one operation. A panic drops its reply, which then answers EIO; the mount lives on.
+    pub(super) fn run(name: &'static str, counters: &Counters, run: impl FnOnce(Self)) {
+        let started = Instant::now();
+        if catch_unwind(AssertUnwindSafe(|| run(Self(name)))).is_err() {
+            tracing::error!(operation = name, "panicked; the caller got EIO");
+        }
+        let took = started.elapsed();
+        if took >= SLOW {
+            Counters::add(&counters.slow_operations, 1);
+            tracing::warn!(operation = name, ?took, "slow");
+        }
+    }
+
+    /// Logs an error at its level and returns its errno.
+    pub(super) fn error(self, error: &FsError) -> fuser::Errno {
+        let (operation, errno) = (self.0, error.errno());
+        match error.level() {
+            Level::Debug => tracing::debug!(operation, errno = errno.0, %error, "refused"),
+            Level::Warn => tracing::warn!(operation, errno = errno.0, %error, "failed"),
+        }
+        fuser::Errno::from_i32(errno.0)
+    }
+}
