@@ -21,7 +21,6 @@ pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
 pub(super) use keeping::GcArgs;
-pub(super) use keeping::KeepArgs;
 pub(super) use keeping::StatsArgs;
 pub(super) use log::AppendArgs;
 pub(super) use log::LogAction;
@@ -32,9 +31,9 @@ pub(super) use moving::ExportArgs;
 pub(super) use moving::ImportArgs;
 pub(super) use running::RunArgs;
 
-use crate::cli::config::Key;
-use crate::cli::config::Value;
 use crate::cli::env;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
 /// Keep the output of tools as files, and show beside each file what is worth reading in it.
 ///

@@ -13,14 +13,14 @@
 //! All this is of the thread that asks for it, and of the threads and processes that it starts: so it
 //! is asked for while the server has one thread. The watchdogs, started before, stay as they are.
 //! A kernel without Landlock leaves the server as it was; what holds in the end is tried out
-//! (`found`).
+//! (`probe`).
 
 mod files;
-mod found;
+mod probe;
 mod rights;
 
-use std::os::fd::BorrowedFd;
-
+pub(super) use files::LANDLOCK_COMPLETE_SINCE;
+pub(super) use files::Needs;
 pub(super) use files::landlock;
 
 use rustix::process::DumpableBehavior;
@@ -30,27 +30,13 @@ use rustix::process::setrlimit;
 
 use crate::fs::Confinement;
 
-/// The first version of Landlock that has all that is asked for: signals came last.
-pub(super) const WHOLE_SINCE: i32 = 6;
-
-/// What a server needs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Needs<'a> {
-    /// The store.
-    pub(super) store: BorrowedFd<'a>,
-    /// Whether it asks the kernel for passthrough.
-    pub(super) passthrough: bool,
-    /// Whether systemd listens at an abstract socket.
-    pub(super) abstract_sockets: bool,
-}
-
 /// Confines this thread, and what it starts from now on, to `needs`. What the kernel does not have is
 /// left out; the rest holds.
 pub(super) fn server(needs: Needs<'_>) -> Confinement {
     told("capabilities", rights::keep(rights::of_server(needs.passthrough)));
     told("memory", hide_memory());
     let landlock = told("Landlock", files::serve(needs)).flatten();
-    found::confinement(landlock)
+    probe::confinement(landlock)
 }
 
 /// Confines this thread to computing: it opens nothing, connects to nothing, signals nobody.

@@ -24,20 +24,20 @@ use std::time::Duration;
 use crate::cli::env;
 use crate::cli::logging;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
+use crate::cli::plan::MountPlan;
 use crate::cli::server;
-use crate::cli::server::Plan;
-use crate::cli::status::Ready;
-use crate::cli::status::Status;
+use crate::cli::status::ServedMount;
+use crate::cli::status::StartStatus;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starts the server with the arguments of this process, and returns once its mount answers.
-pub(super) fn launch(log: &Path) -> anyhow::Result<Ready> {
+pub(super) fn launch(log: &Path) -> anyhow::Result<ServedMount> {
     let mut server = spawn(logging::open_file(log)?)?;
     match wait(&mut server)? {
-        Ok(Some(Status::Ready(ready))) => Ok(ready),
-        Ok(Some(Status::Failed(failure))) => Err(failure.into()),
+        Ok(Some(StartStatus::Ready(ready))) => Ok(ready),
+        Ok(Some(StartStatus::Failed(failure))) => Err(failure.into()),
         Ok(None) => Err(end(server, true, log).into()),
         Err(_) => Err(end(server, false, log).into()),
     }
@@ -56,10 +56,10 @@ fn spawn(log: File) -> io::Result<Child> {
 }
 
 /// The server's word, if it comes in time. None, if it ended without one.
-fn wait(server: &mut Child) -> io::Result<Result<Option<Status>, RecvTimeoutError>> {
+fn wait(server: &mut Child) -> io::Result<Result<Option<StartStatus>, RecvTimeoutError>> {
     let Some(from) = server.stdout.take() else { return Ok(Ok(None)) };
     let (send, received) = mpsc::channel();
-    thread::Builder::new().spawn(move || send.send(Status::receive(from)))?;
+    thread::Builder::new().spawn(move || send.send(StartStatus::receive(from)))?;
     Ok(received.recv_timeout(PATIENCE))
 }
 
@@ -73,15 +73,15 @@ fn end(mut server: Child, in_time: bool, log: &Path) -> Failure {
         format!("the mount did not answer within {} s", PATIENCE.as_secs())
     };
     let hint = format!("see its log, `tail {}`, and `ctxfs doctor`", log.display());
-    Failure::new(Kind::Mount, message, hint)
+    Failure::new(FailureKind::Mount, message, hint)
 }
 
 /// The server's own process.
-pub(super) fn serve(plan: &Plan) -> anyhow::Result<()> {
+pub(super) fn serve(plan: &MountPlan) -> anyhow::Result<()> {
     rustix::process::setsid()?;
     std::env::set_current_dir("/")?;
     server::run(plan, || {
-        Status::Ready(Ready::of(plan)).try_send()?;
+        StartStatus::Ready(ServedMount::of(plan)).try_send()?;
         hush()
     })
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::cli::Context;
 use crate::cli::args::DemoArgs;
+use crate::cli::context::Context;
 use crate::cli::demo::capture::SAMPLES;
 use crate::cli::demo::server::Server;
 use crate::cli::output::STRONG;

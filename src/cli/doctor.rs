@@ -2,6 +2,7 @@
 //!
 //! It only looks. Above all it never opens `/dev/fuse`.
 
+mod check;
 mod confined;
 mod disk;
 mod machine;
@@ -12,54 +13,17 @@ use std::path::PathBuf;
 use anstyle::Style;
 use serde::Serialize;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::TargetArgs;
+use crate::cli::context::Context;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 use crate::cli::output;
 
-/// How a thing stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Level {
-    /// Right.
-    Ok,
-    /// Right, with less than there could be.
-    Note,
-    /// Wrong, though a mount works.
-    Warning,
-    /// Wrong: no mount can work.
-    Failure,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Check {
-    name: &'static str,
-    level: Level,
-    found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
-}
-
-impl Check {
-    fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, level: Level::Ok, found: found.into(), mend: None }
-    }
-
-    fn bad(
-        name: &'static str,
-        level: Level,
-        found: impl Into<String>,
-        mend: impl Into<String>,
-    ) -> Self {
-        Self { name, level, found: found.into(), mend: Some(mend.into()) }
-    }
-}
-
 #[derive(Debug, Serialize)]
-struct Report {
+struct DoctorReport {
     can_mount: bool,
     checks: Vec<Check>,
 }
@@ -77,13 +41,14 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     checks.extend(store.iter().flat_map(|store| disk::checks(store)));
     checks.extend(mounts::checks());
     let can_mount = checks.iter().all(|check| check.level != Level::Failure);
-    let report = Report { can_mount, checks };
+    let report = DoctorReport { can_mount, checks };
     context.printer.line(&render(&report.checks), &report)?;
     if can_mount {
         return Ok(());
     }
     let text = "a mount cannot work here";
-    Err(Failure::new(Kind::Machine, text, "mend what is marked `FAIL`, or use `ctxfs view`").into())
+    Err(Failure::new(FailureKind::Machine, text, "mend what is marked `FAIL`, or use `ctxfs view`")
+        .into())
 }
 
 /// Whether the settings can be read, and where they have the store.

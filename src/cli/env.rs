@@ -8,8 +8,6 @@ use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cli::config::ROWS;
-
 /// The store; as `--store`.
 pub(super) const STORE: &str = "CTXFS_STORE";
 /// What to log; as `--log`.
@@ -93,8 +91,8 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// Reads it.
-    pub(super) fn read() -> Self {
+    /// Reads the environment, with those of `variables` that hold settings.
+    pub(super) fn read(variables: impl Iterator<Item = &'static str>) -> Self {
         Self {
             root: rustix::process::geteuid().is_root(),
             home: std::env::home_dir().filter(|home| home.is_absolute()),
@@ -104,7 +102,7 @@ impl Environment {
             config_home: directory(XDG_CONFIG_HOME),
             pager: std::env::var_os(PAGER),
             less: std::env::var_os(LESS).is_some(),
-            settings: ROWS.iter().map(|row| row.variable).chain([REDACT]).filter_map(set).collect(),
+            settings: variables.chain([REDACT]).filter_map(set).collect(),
         }
     }
 }

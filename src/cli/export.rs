@@ -12,9 +12,9 @@ use anyhow::Context as _;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::ExportArgs;
+use crate::cli::context::Context;
 use crate::cli::ls;
 use crate::cli::outcome::Failure;
 use crate::cli::progress;

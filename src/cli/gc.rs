@@ -8,13 +8,13 @@ use std::time::SystemTime;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::GcArgs;
+use crate::cli::context::Context;
 use crate::cli::gc::progress::Progress;
 use crate::cli::ls;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 use crate::keep;
 use crate::keep::Rules;
 use crate::keep::Scope;
@@ -22,7 +22,7 @@ use crate::keep::Victim;
 use crate::store::Store;
 
 /// What went, or would go, and what stayed all the same.
-struct Done {
+struct GcReport {
     dry_run: bool,
     removed: Vec<Victim>,
     kept: Vec<(Victim, &'static str)>,
@@ -55,22 +55,26 @@ fn check(rules: &Rules, scope: &Scope) -> Result<(), Failure> {
         return Ok(());
     }
     let hint = "leave the conversation out, or add `--keep-age` or `--keep-conversation`";
-    Err(Failure::new(Kind::Usage, "`keep_store` and `keep_free` are about the whole store", hint))
+    Err(Failure::new(
+        FailureKind::Usage,
+        "`keep_store` and `keep_free` are about the whole store",
+        hint,
+    ))
 }
 
-fn look(store: &Store, rules: &Rules, scope: &Scope) -> anyhow::Result<Done> {
+fn look(store: &Store, rules: &Rules, scope: &Scope) -> anyhow::Result<GcReport> {
     let plan = keep::plan(store, rules, scope, SystemTime::now(), &|| false)?;
-    Ok(Done { dry_run: true, removed: plan.victims, kept: Vec::new() })
+    Ok(GcReport { dry_run: true, removed: plan.victims, kept: Vec::new() })
 }
 
-fn sweep(store: &Store, rules: &Rules, scope: &Scope) -> anyhow::Result<Done> {
+fn sweep(store: &Store, rules: &Rules, scope: &Scope) -> anyhow::Result<GcReport> {
     let mut progress = Progress::of("removing");
     let mut show = |done, all| progress.show(done, all);
     let outcome = keep::carry_out(store, rules, scope, &|| false, &mut show)?;
-    Ok(Done { dry_run: false, removed: outcome.removed, kept: outcome.kept })
+    Ok(GcReport { dry_run: false, removed: outcome.removed, kept: outcome.kept })
 }
 
-impl Done {
+impl GcReport {
     fn bytes(&self) -> u64 {
         self.removed.iter().map(|victim| victim.doomed.size).sum()
     }

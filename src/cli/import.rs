@@ -9,15 +9,15 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::json;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::ImportArgs;
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
+use crate::cli::places;
 use crate::cli::progress;
-use crate::cli::settings;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 use crate::store::ArchiveError;
 use crate::store::ImportOptions;
 use crate::store::Imported;
@@ -33,7 +33,7 @@ pub(super) fn run(args: &ImportArgs, cli: &Cli, context: &mut Context) -> anyhow
         _ => u64::MAX,
     };
     let options = ImportOptions {
-        id: args.id.as_deref().map(settings::conversation_id).transpose()?,
+        id: args.id.as_deref().map(places::conversation_id).transpose()?,
         most_bytes: most,
         min_free: given.number(Key::MinFree).unwrap_or(0),
     };
@@ -83,5 +83,5 @@ fn told(error: ArchiveError) -> anyhow::Error {
         }
         _ => return error.into(),
     };
-    Failure::new(Kind::Failed, error.to_string(), hint).into()
+    Failure::new(FailureKind::Failed, error.to_string(), hint).into()
 }

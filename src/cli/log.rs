@@ -6,14 +6,14 @@ mod entry;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::LogAction;
 use crate::cli::args::LogArgs;
+use crate::cli::context::Context;
 use crate::cli::log::entry::Entry;
 use crate::cli::ls::find;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 use crate::cli::pager;
 use crate::message;
 use crate::message::Line;
@@ -52,7 +52,7 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
 fn nothing() -> Failure {
     let hint = "`ctxfs log append CONVERSATION` adds messages, as does appending to its \
                 history/messages.jsonl under the mount";
-    Failure::new(Kind::Failed, "there is no message log yet", hint)
+    Failure::new(FailureKind::Failed, "there is no message log yet", hint)
 }
 
 /// The conversation whose log was written last.

@@ -5,7 +5,7 @@
 //! Libraries see all of these, so of theirs only what is `info` or worse is logged, unless somebody
 //! asks for a library by its name.
 
-mod sparing;
+mod rate_limit;
 
 use std::fs;
 use std::fs::File;
@@ -21,7 +21,7 @@ use anyhow::Context as _;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::cli::logging::sparing::Sparing;
+use crate::cli::logging::rate_limit::RateLimitedStderr;
 use crate::cli::outcome::Failure;
 
 /// A log that has grown past this becomes `<name>.old` when the next server starts.
@@ -48,9 +48,10 @@ pub(super) fn start(directives: &str, own: bool) -> anyhow::Result<()> {
     let colours = std::io::stderr().is_terminal()
         && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
     let every = filter.max_level_hint().is_none_or(|level| level > LevelFilter::INFO);
-    let writer = Sparing::new(every, own);
+    let writer = RateLimitedStderr::new(every, own);
     std::panic::set_hook(Box::new(panicked));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone());
     let started = subscriber.with_ansi(colours).try_init();
     started.map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
 }

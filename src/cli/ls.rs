@@ -7,18 +7,18 @@ use std::time::SystemTime;
 
 use serde_json::json;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::LsArgs;
+use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 use crate::model::Component;
 use crate::model::Record;
 use crate::store::Conversation;
 use crate::store::Store;
 
 /// One line: a conversation, or an artifact.
-struct Row {
+struct ListingRow {
     name: String,
     bytes: u64,
     /// Milliseconds since the epoch.
@@ -53,10 +53,10 @@ pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>>
         }
     }
     let text = format!("there is no conversation `{id}`");
-    Err(Failure::new(Kind::Failed, text, "`ctxfs ls` lists them").into())
+    Err(Failure::new(FailureKind::Failed, text, "`ctxfs ls` lists them").into())
 }
 
-fn conversations(store: &Store) -> anyhow::Result<Vec<Row>> {
+fn conversations(store: &Store) -> anyhow::Result<Vec<ListingRow>> {
     let mut rows = Vec::new();
     for id in store.conversations()? {
         let Some(conversation) = store.conversation(&id)? else { continue };
@@ -76,13 +76,13 @@ fn conversations(store: &Store) -> anyhow::Result<Vec<Row>> {
             "modifiedAt": modified });
         let plural = if stats.len() == 1 { "" } else { "s" };
         let about = format!("{} output{plural}", stats.len());
-        rows.push(Row { name, bytes, modified, about, value });
+        rows.push(ListingRow { name, bytes, modified, about, value });
     }
     newest_first(&mut rows);
     Ok(rows)
 }
 
-fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<Row>> {
+fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<ListingRow>> {
     let mut rows = Vec::new();
     for path in conversation.artifacts()? {
         let Ok(stat) = conversation.dir().stat_at(&path) else { continue };
@@ -91,7 +91,13 @@ fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<Row>> {
         let value = json!({ "path": path.to_text(), "bytes": bytes, "modifiedAt": modified,
             "call": record.call(), "tool": record.said.tool, "server": record.said.server,
             "exitCode": record.said.exit_code, "incomplete": record.incomplete() });
-        rows.push(Row { name: path.to_text(), bytes, modified, about: about(&record), value });
+        rows.push(ListingRow {
+            name: path.to_text(),
+            bytes,
+            modified,
+            about: about(&record),
+            value,
+        });
     }
     newest_first(&mut rows);
     Ok(rows)
@@ -105,11 +111,11 @@ fn about(record: &Record) -> String {
     parts.join(", ")
 }
 
-fn newest_first(rows: &mut [Row]) {
+fn newest_first(rows: &mut [ListingRow]) {
     rows.sort_by(|a, b| (b.modified, &a.name).cmp(&(a.modified, &b.name)));
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[ListingRow]) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut text = String::new();
     for row in rows {

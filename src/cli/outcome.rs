@@ -12,7 +12,7 @@ use crate::fuse::mount::MountError;
 #[error("{message}")]
 pub(super) struct Failure {
     /// What sort of failure.
-    pub(super) kind: Kind,
+    pub(super) kind: FailureKind,
     /// What, and where.
     pub(super) message: String,
     /// What to do next.
@@ -23,7 +23,7 @@ pub(super) struct Failure {
 /// The sorts of failure; programs may rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
+pub(super) enum FailureKind {
     /// The command was given something that cannot be: exit code 2.
     Usage,
     /// Mounting or unmounting failed.
@@ -37,19 +37,23 @@ pub(super) enum Kind {
 impl Failure {
     /// A failure of wrong usage.
     pub(super) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind: Kind::Usage, message: message.into(), hint: Some(hint.into()) }
+        Self { kind: FailureKind::Usage, message: message.into(), hint: Some(hint.into()) }
     }
 
     /// A failure of the given sort.
-    pub(super) fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(super) fn new(
+        kind: FailureKind,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
         Self { kind, message: message.into(), hint: Some(hint.into()) }
     }
 
     /// 2 for wrong usage, else 1.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self.kind {
-            Kind::Usage => ExitCode::from(2),
-            Kind::Mount | Kind::Machine | Kind::Failed => ExitCode::FAILURE,
+            FailureKind::Usage => ExitCode::from(2),
+            FailureKind::Mount | FailureKind::Machine | FailureKind::Failed => ExitCode::FAILURE,
         }
     }
 }
@@ -60,8 +64,8 @@ impl From<anyhow::Error> for Failure {
         match error.downcast::<Self>() {
             Ok(failure) => failure,
             Err(error) => match error.downcast_ref::<MountError>() {
-                Some(mount) => Self { kind: Kind::Mount, message, hint: mount.hint() },
-                None => Self { kind: Kind::Failed, message, hint: None },
+                Some(mount) => Self { kind: FailureKind::Mount, message, hint: mount.hint() },
+                None => Self { kind: FailureKind::Failed, message, hint: None },
             },
         }
     }
@@ -74,7 +78,7 @@ mod tests {
     #[test]
     fn a_mount_error_brings_its_hint() {
         let failure = Failure::from(anyhow::Error::from(MountError::NoDevice));
-        assert_eq!(failure.kind, Kind::Mount);
+        assert_eq!(failure.kind, FailureKind::Mount);
         assert!(failure.hint.unwrap().contains("modprobe fuse"));
     }
 

@@ -1,22 +1,22 @@
 //! `ctxfs put`: standard input becomes an output that is kept, and what goes to the model in its
 //! place is printed.
 
-mod asked;
+mod call;
 mod conversation;
 mod directory;
-mod output;
+mod kept;
 mod receive;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::Layout;
 use crate::cli::args::PutArgs;
 use crate::cli::args::PutFormat;
+use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-pub(in crate::cli) use crate::cli::put::asked::Asked;
-pub(in crate::cli) use crate::cli::put::conversation::Home;
+pub(in crate::cli) use crate::cli::put::call::CallSettings;
+pub(in crate::cli) use crate::cli::put::conversation::TargetConversation;
 pub(in crate::cli) use crate::cli::put::conversation::new_call;
-use crate::cli::put::output::Output;
+use crate::cli::put::kept::KeptOutput;
 use crate::materialize::token_count;
 use crate::model::Amount;
 use crate::model::Content;
@@ -33,9 +33,9 @@ const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let format = format(args)?;
-    let asked = Asked::new(said(args), context.settings(cli, args.settings())?)?;
+    let asked = CallSettings::new(said(args), context.settings(cli, args.settings())?)?;
     let output = keep(args, &asked, context)?;
-    let wish = Wish { format, always: args.always, tools: &args.has_tool, seen: false };
+    let wish = PrintOptions { format, always: args.always, tools: &args.has_tool, seen: false };
     print(&output, &asked, &wish, context)
 }
 
@@ -73,7 +73,7 @@ fn names_file(format: PutFormat) -> bool {
 }
 
 /// Keeps standard input where the layout says.
-fn keep(args: &PutArgs, asked: &Asked, context: &mut Context) -> anyhow::Result<Output> {
+fn keep(args: &PutArgs, asked: &CallSettings, context: &mut Context) -> anyhow::Result<KeptOutput> {
     if args.layout == Layout::Context {
         return conversation::keep(args, asked, context);
     }
@@ -89,7 +89,7 @@ fn keep(args: &PutArgs, asked: &Asked, context: &mut Context) -> anyhow::Result<
 }
 
 /// How an output is to be printed.
-pub(super) struct Wish<'a> {
+pub(super) struct PrintOptions<'a> {
     pub(super) format: PutFormat,
     /// The stand-in also of an output that is within the limits.
     pub(super) always: bool,
@@ -101,9 +101,9 @@ pub(super) struct Wish<'a> {
 
 /// Prints what goes to the model.
 pub(super) fn print(
-    output: &Output,
-    asked: &Asked,
-    wish: &Wish<'_>,
+    output: &KeptOutput,
+    asked: &CallSettings,
+    wish: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let place = output.place(names_file(wish.format));
@@ -121,9 +121,9 @@ pub(super) fn print(
 
 fn stand_in(
     form: Form,
-    output: &Output,
+    output: &KeptOutput,
     subject: &Subject<'_>,
-    wish: &Wish<'_>,
+    wish: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let is_stored = |reference: &str| output.is_another(reference);
@@ -147,7 +147,7 @@ fn stand_in(
 
 fn show(
     view: &View,
-    output: &Output,
+    output: &KeptOutput,
     subject: &Subject<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use crate::cli::config::Key;
 use crate::cli::filter;
-use crate::cli::server::Plan;
+use crate::cli::plan::MountPlan;
+use crate::cli::settings::Key;
 use crate::fs::Confinement;
 use crate::fs::ContextFs;
 use crate::fs::Options;
@@ -22,20 +22,14 @@ use crate::store::Store;
 /// ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).
 const TIMEOUT_SHARE: u32 = 2;
 
-/// What the server has beside its plan and its store.
-#[derive(Debug)]
-pub(super) struct Around {
-    /// The kernel.
-    pub(super) fd: OwnedFd,
-    /// Who sees how other processes end.
-    pub(super) processes: Arc<dyn Processes>,
-    /// What it may still do itself.
-    pub(super) confinement: Confinement,
-}
-
 /// Answers the kernel: returns once the mount works.
-pub(super) fn start(plan: &Plan, store: Store, around: Around) -> anyhow::Result<Session> {
-    let Around { fd, processes, confinement } = around;
+pub(super) fn start(
+    plan: &MountPlan,
+    store: Store,
+    fd: OwnedFd,
+    processes: Arc<dyn Processes>,
+    confinement: Confinement,
+) -> anyhow::Result<Session> {
     let stacked_store = store.is_stacked();
     let fs = ContextFs::new(store, Options { processes, confinement, ..options(plan) })?;
     let session = SessionOptions {
@@ -49,7 +43,7 @@ pub(super) fn start(plan: &Plan, store: Store, around: Around) -> anyhow::Result
     Ok(session)
 }
 
-fn options(plan: &Plan) -> Options {
+fn options(plan: &MountPlan) -> Options {
     let (defaults, settings) = (Options::default(), &plan.settings);
     let view_deadline = request_timeout().map_or(defaults.view_deadline, |kernel| {
         defaults.view_deadline.min(kernel / TIMEOUT_SHARE)

@@ -22,71 +22,33 @@ use rustix::process::Resource;
 use rustix::process::Rlimit;
 use signal_hook::iterator::Signals;
 
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
 use crate::cli::confine;
 use crate::cli::confine::Needs;
 use crate::cli::env;
+use crate::cli::plan::MountPlan;
 use crate::cli::serve;
-use crate::cli::serve::Around;
+use crate::cli::settings::Key;
+use crate::cli::stop::ServerEvent;
 use crate::cli::stop::Stop;
 use crate::cli::watchdog::Watchdogs;
 use crate::fs::Confinement;
 use crate::fs::Processes;
-use crate::fs::Redaction;
 use crate::fuse::mount;
 use crate::fuse::mount::How;
 use crate::fuse::mount::MountError;
 use crate::fuse::mount::MountOptions;
 use crate::fuse::mount::MountState;
-use crate::model::Component;
 use crate::store::Store;
-use crate::store::conversation_path;
 
 /// How long files that are still open are served after an unmount.
 const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
 
-/// All that a server is told.
-#[derive(Debug, Clone)]
-pub(super) struct Plan {
-    /// The store, absolute.
-    pub(super) store: PathBuf,
-    /// The conversation that is mounted alone.
-    pub(super) only: Option<Component>,
-    /// The mountpoint, absolute.
-    pub(super) target: PathBuf,
-    /// The mountpoint as readers see it.
-    pub(super) prefix: String,
-    /// Whether other users may enter.
-    pub(super) allow_other: bool,
-    /// Whether reads may pass the server by.
-    pub(super) passthrough: bool,
-    /// What is done about secrets.
-    pub(super) redaction: Option<Redaction>,
-    /// The rest.
-    pub(super) settings: Arc<Settings>,
-}
-
-impl Plan {
-    /// The directory that shows in the mount: what the mount table names.
-    fn source(&self) -> PathBuf {
-        let conversation = self.only.as_ref().map(|id| conversation_path(&self.store, id));
-        conversation.unwrap_or_else(|| self.store.clone())
-    }
-}
-
-/// What a server waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
-    /// It was asked to stop.
-    Stop,
-    /// The kernel has ended the connection: the mount is gone.
-    Ended,
-}
-
 /// Mounts and serves until the mount is gone. `ready` is called once the mount answers; if it
 /// fails, the mount is taken back.
-pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+pub(super) fn run(
+    plan: &MountPlan,
+    ready: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     // Started by way of /proc, the process would be named `exe`.
     let _ = rustix::thread::set_name(c"ctxfs");
     let (events, received) = mpsc::channel();
@@ -99,7 +61,7 @@ pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> an
         noexec: plan.settings.is_on(Key::NoExec),
     };
     let mounted = mount::mount(&plan.target, &options)?;
-    let place = Place::of(mounted.how, &mounted.target)?;
+    let place = WatchedMount::of(mounted.how, &mounted.target)?;
     let begun = begin(plan, mounted.fd, &place, signals, events).and_then(|()| ready());
     begun.inspect_err(|_| place.give_up())?;
     tracing::info!(store = %plan.store.display(), "serving `{}`", plan.target.display());
@@ -107,11 +69,11 @@ pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> an
 }
 
 fn begin(
-    plan: &Plan,
+    plan: &MountPlan,
     fd: OwnedFd,
-    place: &Place,
+    place: &WatchedMount,
     signals: Signals,
-    events: Sender<Event>,
+    events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
     let store = Store::open(&plan.store)?;
     // While there is one thread, and no byte of an output has been read.
@@ -120,7 +82,7 @@ fn begin(
     stop.listen(signals)?;
     place.watchdogs.listen(&stop)?;
     let processes: Arc<dyn Processes> = Arc::clone(&place.watchdogs) as _;
-    let session = serve::start(plan, store, Around { fd, processes, confinement })?;
+    let session = serve::start(plan, store, fd, processes, confinement)?;
     let over = move || {
         if let Err(error) = session.wait() {
             tracing::error!(%error, "the connection to the kernel broke");
@@ -129,9 +91,9 @@ fn begin(
     tell_when_over(over, events)
 }
 
-fn wait(events: &Receiver<Event>, place: &Place) -> anyhow::Result<()> {
+fn wait(events: &Receiver<ServerEvent>, place: &WatchedMount) -> anyhow::Result<()> {
     match events.recv() {
-        Ok(Event::Stop) => {
+        Ok(ServerEvent::Stop) => {
             tracing::info!("asked to stop: unmounting");
             place.leave()?;
             let unmounted = place.target.is_some();
@@ -139,7 +101,7 @@ fn wait(events: &Receiver<Event>, place: &Place) -> anyhow::Result<()> {
                 tracing::warn!("files are still open; they end here");
             }
         }
-        Ok(Event::Ended) | Err(_) => place.clear(),
+        Ok(ServerEvent::Ended) | Err(_) => place.clear(),
     }
     tracing::info!("done");
     Ok(())
@@ -147,18 +109,18 @@ fn wait(events: &Receiver<Event>, place: &Place) -> anyhow::Result<()> {
 
 fn tell_when_over(
     over: impl FnOnce() + Send + 'static,
-    events: Sender<Event>,
+    events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
     let wait = move || {
         over();
-        let _ = events.send(Event::Ended);
+        let _ = events.send(ServerEvent::Ended);
     };
     thread::Builder::new().name("session".to_owned()).spawn(wait)?;
     Ok(())
 }
 
 /// Gives up what serving does not need, where the settings do not say otherwise.
-fn confine(plan: &Plan, store: &Store) -> Confinement {
+fn confine(plan: &MountPlan, store: &Store) -> Confinement {
     if plan.settings.text(Key::Confine) == Some("off") {
         return Confinement::default();
     }
@@ -176,13 +138,13 @@ fn confine(plan: &Plan, store: &Store) -> Confinement {
 
 /// Where the server is, and who watches it.
 #[derive(Debug)]
-struct Place {
+struct WatchedMount {
     /// What must not be left dead in the tree. None, where somebody else mounted.
     target: Option<PathBuf>,
     watchdogs: Arc<Watchdogs>,
 }
 
-impl Place {
+impl WatchedMount {
     /// Has it watched. If that cannot be, the mount is taken back.
     fn of(how: How, target: &Path) -> anyhow::Result<Self> {
         let own = (!matches!(how, How::Inherited(_))).then(|| target.to_owned());

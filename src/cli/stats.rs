@@ -9,9 +9,9 @@ use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::StatsArgs;
+use crate::cli::context::Context;
 use crate::cli::ls;
 use crate::model::Amount;
 use crate::model::Counts;
@@ -24,7 +24,7 @@ const DAYS: usize = 30;
 const NAMELESS: &str = "(no tool)";
 
 /// What was counted of one conversation, or of all.
-struct Report {
+struct StatsReport {
     sums: Sums,
     by_conversation: BTreeMap<String, Counts>,
 }
@@ -33,8 +33,8 @@ pub(super) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow:
     let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
     let store = Store::open(&root)?;
     let report = match &args.conversation {
-        Some(id) => Report::of(&store, vec![ls::find(&store, id)?.id().clone()])?,
-        None => Report::of(&store, store.conversations()?)?,
+        Some(id) => StatsReport::of(&store, vec![ls::find(&store, id)?.id().clone()])?,
+        None => StatsReport::of(&store, store.conversations()?)?,
     };
     if cli.json {
         return context.printer.data(&(report.json().to_string() + "\n"));
@@ -45,7 +45,7 @@ pub(super) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow:
     context.printer.data(&report.text())
 }
 
-impl Report {
+impl StatsReport {
     fn of(store: &Store, ids: Vec<crate::model::Component>) -> anyhow::Result<Self> {
         let (mut sums, mut by_conversation) = (Sums::default(), BTreeMap::new());
         for id in ids {

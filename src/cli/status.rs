@@ -10,21 +10,21 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::cli::outcome::Failure;
-use crate::cli::server::Plan;
+use crate::cli::plan::MountPlan;
 
 /// How the start went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Status {
+pub(super) enum StartStatus {
     /// The mount answers.
-    Ready(Ready),
+    Ready(ServedMount),
     /// It does not, and will not.
     Failed(Failure),
 }
 
 /// A mount that answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ready {
+pub(super) struct ServedMount {
     /// Where.
     pub(super) mountpoint: PathBuf,
     /// Of what.
@@ -33,15 +33,15 @@ pub(super) struct Ready {
     pub(super) pid: u32,
 }
 
-impl Ready {
+impl ServedMount {
     /// This process serves `plan`.
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &MountPlan) -> Self {
         let (mountpoint, store) = (plan.target.clone(), plan.store.clone());
         Self { mountpoint, store, pid: std::process::id() }
     }
 }
 
-impl Status {
+impl StartStatus {
     /// Sends it, if anyone listens.
     pub(super) fn send(&self) {
         if let Err(error) = self.try_send() {
@@ -72,14 +72,14 @@ mod tests {
 
     #[test]
     fn what_is_sent_is_received() {
-        let failed = Status::Failed(Failure::usage("no\nway", "another"));
+        let failed = StartStatus::Failed(Failure::usage("no\nway", "another"));
         let line = serde_json::to_string(&failed).unwrap() + "\n";
-        assert_eq!(Status::receive(line.as_bytes()), Some(failed));
+        assert_eq!(StartStatus::receive(line.as_bytes()), Some(failed));
     }
 
     #[test]
     fn silence_is_told_from_words() {
-        assert_eq!(Status::receive(&b""[..]), None);
-        assert_eq!(Status::receive(&b"Segmentation fault\n"[..]), None);
+        assert_eq!(StartStatus::receive(&b""[..]), None);
+        assert_eq!(StartStatus::receive(&b"Segmentation fault\n"[..]), None);
     }
 }

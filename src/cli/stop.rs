@@ -11,21 +11,28 @@ use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
-use crate::cli::server::Event;
-
 /// The signals that ask a server to stop.
 pub(super) const SIGNALS: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
+
+/// What a server waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServerEvent {
+    /// It was asked to stop.
+    Stop,
+    /// The kernel has ended the connection: the mount is gone.
+    Ended,
+}
 
 /// Counts the requests: the first is passed on, and unmounts cleanly; the second ends the process.
 #[derive(Debug, Clone)]
 pub(super) struct Stop {
     asked: Arc<AtomicBool>,
-    events: Sender<Event>,
+    events: Sender<ServerEvent>,
 }
 
 impl Stop {
     /// Requests go to `events`.
-    pub(super) fn new(events: Sender<Event>) -> Self {
+    pub(super) fn new(events: Sender<ServerEvent>) -> Self {
         Self { asked: Arc::default(), events }
     }
 
@@ -37,7 +44,7 @@ impl Stop {
             drop(signal_hook::low_level::emulate_default_handler(signal));
         }
         // Nobody receives it only where the server is ending already.
-        let _ = self.events.send(Event::Stop);
+        let _ = self.events.send(ServerEvent::Stop);
     }
 
     /// Catches signals from now on: they wait until somebody listens.

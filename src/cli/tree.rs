@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
 use crate::cli::filter;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
 use crate::fs::Caller;
 use crate::fs::ContextFs;
 use crate::fs::Fh;
@@ -129,7 +129,7 @@ impl Tree {
                 "`ctxfs ls` lists conversations, `ctxfs ls CONVERSATION` its outputs".to_owned()
             }
         };
-        Failure::new(Kind::Failed, text, hint).into()
+        Failure::new(FailureKind::Failed, text, hint).into()
     }
 
     fn open(&self, path: &Path) -> Result<Fh, io::Error> {

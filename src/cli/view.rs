@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::ViewArgs;
-use crate::cli::config::Key;
-use crate::cli::settings;
-use crate::cli::settings::StoreMount;
+use crate::cli::context::Context;
+use crate::cli::places;
+use crate::cli::places::StoreMount;
+use crate::cli::settings::Key;
 use crate::cli::tree::Tree;
 use crate::model::Component;
 use crate::model::Root;
@@ -22,7 +22,7 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let root = given.store(&context.environment)?;
     let store = Store::open(&root)?;
     let advertised = given.text(Key::Advertise).map(str::to_owned);
-    if let Some((mount, path)) = alone(&args.path, &settings::mounts_of(&root)) {
+    if let Some((mount, path)) = alone(&args.path, &places::mounts_of(&root)) {
         // As the same path reads there: nothing but that conversation is below it.
         let prefix = advertised.unwrap_or_else(|| mount.target.display().to_string());
         let tree = Tree::new(store, &Root::One(prefix), mount.only, given)?;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let path = resolved(&store, path)?;
     let id = first(&path);
     let environment = &context.environment;
-    let tree = settings::reader_root(advertised.as_deref(), &root, id.as_ref(), environment);
+    let tree = places::reader_root(advertised.as_deref(), &root, id.as_ref(), environment);
     let path = match &tree {
         Root::All(_) => path,
         Root::One(_) => path.components().skip(1).collect(),
@@ -52,8 +52,8 @@ fn alone(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathBuf)> {
 
 /// `path` from the root of the tree: a path below a mount of the store loses that.
 fn below(path: &Path, root: &Path, advertised: Option<&str>, context: &Context) -> PathBuf {
-    let mounts = settings::mounts_of(root).into_iter().map(|mount| mount.target);
-    let other = settings::reader_root(advertised, root, None, &context.environment);
+    let mounts = places::mounts_of(root).into_iter().map(|mount| mount.target);
+    let other = places::reader_root(advertised, root, None, &context.environment);
     let mut places = mounts.chain([PathBuf::from(other.path())]);
     let below = places.find_map(|place| path.strip_prefix(place).ok().map(Path::to_owned));
     below.unwrap_or_else(|| path.to_owned())

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueEnum;
 
-use crate::cli::config::Key;
-use crate::cli::config::Value;
 use crate::cli::env;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
 /// Store standard input as one complete output, and print what goes to the model in its place.
 ///

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
 /// Remove outputs that the settings do not keep, and say which and why.
 ///

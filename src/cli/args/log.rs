@@ -3,8 +3,8 @@
 use clap::Args;
 use clap::Subcommand;
 
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
 /// Print the messages of a conversation as a person reads them.
 ///

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueEnum;
 
-use crate::cli::args::KeepArgs;
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::args::keeping::KeepArgs;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
 /// Mount the store as a directory.
 ///
@@ -85,16 +85,16 @@ pub(in crate::cli) struct MountArgs {
 
     /// Whether reads may go to the store's file without passing the server. Default: `auto`.
     #[arg(long, value_enum)]
-    pub(in crate::cli) passthrough: Option<Passthrough>,
+    pub(in crate::cli) passthrough: Option<PassthroughMode>,
 
     /// Whether the server gives up what serving does not need: files but the store's, the network,
     /// privileges. Default: `auto`, as far as the kernel can.
     #[arg(long, value_enum)]
-    pub(in crate::cli) confine: Option<Confine>,
+    pub(in crate::cli) confine: Option<ConfineMode>,
 
     /// Whether directories list the views; unlisted ones are still found by name. Default: `listed`.
     #[arg(long, value_enum)]
-    pub(in crate::cli) views: Option<Views>,
+    pub(in crate::cli) views: Option<ViewListing>,
 }
 
 impl MountArgs {
@@ -102,16 +102,16 @@ impl MountArgs {
     pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
         let text = |word: &str| Value::Text(word.to_owned());
         let passthrough = self.passthrough.map(|passthrough| match passthrough {
-            Passthrough::Auto => text("auto"),
-            Passthrough::Off => text("off"),
+            PassthroughMode::Auto => text("auto"),
+            PassthroughMode::Off => text("off"),
         });
         let confine = self.confine.map(|confine| match confine {
-            Confine::Auto => text("auto"),
-            Confine::Off => text("off"),
+            ConfineMode::Auto => text("auto"),
+            ConfineMode::Off => text("off"),
         });
         let views = self.views.map(|views| match views {
-            Views::Listed => text("listed"),
-            Views::Unlisted => text("unlisted"),
+            ViewListing::Listed => text("listed"),
+            ViewListing::Unlisted => text("unlisted"),
         });
         let given = [
             (Key::Mountpoint, self.dir.clone().map(Value::Path)),
@@ -133,7 +133,7 @@ impl MountArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Passthrough {
+pub(in crate::cli) enum PassthroughMode {
     /// Where kernel and privilege allow.
     Auto,
     /// Never.
@@ -141,7 +141,7 @@ pub(in crate::cli) enum Passthrough {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Confine {
+pub(in crate::cli) enum ConfineMode {
     /// As far as the kernel can.
     Auto,
     /// Not at all.
@@ -149,7 +149,7 @@ pub(in crate::cli) enum Confine {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Views {
+pub(in crate::cli) enum ViewListing {
     /// `ls` shows `x.summary`, `x.tail` and `x.grep` beside `x`.
     Listed,
     /// `ls` shows the outputs alone.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
 /// Write a conversation, with all that belongs to it, to one file.
 ///

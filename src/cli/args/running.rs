@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::cli::args::PutFormat;
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::args::data::PutFormat;
 use crate::cli::env;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
 /// Run a command, keep its output as a log of the conversation, and print what goes to the model in
 /// its place.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -22,8 +23,6 @@ use landlock::RulesetCreatedAttr as _;
 use landlock::RulesetError;
 use landlock::Scope;
 
-use crate::cli::confine::Needs;
-
 /// What is asked for at most. A later version may forbid what nobody has tried without.
 const TRIED: ABI = ABI::V7;
 
@@ -33,6 +32,20 @@ const READ: &[&str] = &["/proc", "/sys/fs/cgroup", "/sys/devices/system/cpu"];
 const LINKER: &str = "/etc/ld.so.cache";
 const NULL: &str = "/dev/null";
 const PROGRAM: &str = "/proc/self/exe";
+
+/// The first version of Landlock that has all that is asked for: signals came last.
+pub(in crate::cli) const LANDLOCK_COMPLETE_SINCE: i32 = 6;
+
+/// What a server needs.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cli) struct Needs<'a> {
+    /// The store.
+    pub(in crate::cli) store: BorrowedFd<'a>,
+    /// Whether it asks the kernel for passthrough.
+    pub(in crate::cli) passthrough: bool,
+    /// Whether systemd listens at an abstract socket.
+    pub(in crate::cli) abstract_sockets: bool,
+}
 
 /// Leaves this thread the store, and what it needs to serve it. The version of Landlock; none, where
 /// the kernel has none.

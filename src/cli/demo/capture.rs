@@ -11,7 +11,7 @@ use crate::model::Said;
 use crate::store::set_said;
 
 /// A command whose output is an artifact.
-pub(super) struct Sample {
+pub(super) struct SampleCommand {
     /// The artifact's name.
     pub(super) name: &'static str,
     /// Commands of a shell that give such an output: the first is taken that this machine has and
@@ -25,9 +25,9 @@ pub(super) struct Sample {
 const KERNEL_COUNTERS: &str = r#"awk 'BEGIN { printf "[" } { printf "%s{\"name\": \"%s\", \"value\": %s}", comma, $1, $2; comma = ", " } END { print "]" }' /proc/vmstat"#;
 
 /// A large listing, a JSON document that is too large to be shown whole, a command that fails.
-pub(super) const SAMPLES: [Sample; 3] = [
-    Sample { name: "listing.txt", commands: &["ls -lR /usr/bin /usr/lib /etc"], least: 0 },
-    Sample {
+pub(super) const SAMPLES: [SampleCommand; 3] = [
+    SampleCommand { name: "listing.txt", commands: &["ls -lR /usr/bin /usr/lib /etc"], least: 0 },
+    SampleCommand {
         name: "system.json",
         commands: &[
             "lsblk --json --output-all",
@@ -37,7 +37,7 @@ pub(super) const SAMPLES: [Sample; 3] = [
         ],
         least: 12 * 1024,
     },
-    Sample {
+    SampleCommand {
         name: "failed.txt",
         commands: &["ls -lR /etc /no/such/directory /usr/share"],
         least: 0,
@@ -47,7 +47,7 @@ pub(super) const SAMPLES: [Sample; 3] = [
 /// What a shell answers that finds no such program.
 const NOT_FOUND: i32 = 127;
 
-impl Sample {
+impl SampleCommand {
     /// Runs the command with its output going straight into the mount, and says how it ended.
     /// Returns the command line.
     pub(super) fn capture(&self, tools: &Path) -> anyhow::Result<&'static str> {

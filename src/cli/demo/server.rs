@@ -12,7 +12,7 @@ use rustix::process::Pid;
 use rustix::process::Signal;
 
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 
 /// A mounted store.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ impl Server {
         if ready {
             return Ok(server);
         }
-        Err(Failure::new(Kind::Mount, "cannot mount for the demo", "ask `ctxfs doctor`").into())
+        Err(Failure::new(FailureKind::Mount, "cannot mount for the demo", "ask `ctxfs doctor`")
+            .into())
     }
 }
 

@@ -5,15 +5,15 @@ use std::fs;
 use serde_json::Value;
 
 use crate::cli::confine;
-use crate::cli::doctor::Check;
-use crate::cli::doctor::Level;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 
 const NAME: &str = "confinement";
 
 /// What a server could do here.
 pub(super) fn machine() -> Check {
     match confine::landlock() {
-        Some(version) if version >= confine::WHOLE_SINCE => {
+        Some(version) if version >= confine::LANDLOCK_COMPLETE_SINCE => {
             Check::ok(NAME, format!("Landlock {version}: servers confine themselves"))
         }
         Some(version) => {

@@ -5,8 +5,8 @@ use std::path::Path;
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use crate::cli::doctor::Check;
-use crate::cli::doctor::Level;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 
 /// Below this a large output may not fit.
 const LITTLE_ROOM: u64 = 1 << 30;

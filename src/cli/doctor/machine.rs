@@ -4,8 +4,8 @@ use std::fs;
 
 use rustix::fs::Access;
 
-use crate::cli::doctor::Check;
-use crate::cli::doctor::Level;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 use crate::fuse::mount;
 
 /// Passthrough is there, and free of the faults of its first releases, from here on.

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::cli::doctor::Check;
-use crate::cli::doctor::Level;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 use crate::cli::doctor::confined;
 use crate::fuse::mount;
 use crate::fuse::mount::MountEntry;
@@ -37,7 +37,7 @@ pub(super) fn checks() -> Vec<Check> {
 fn checks_of(entry: &MountEntry) -> Vec<Check> {
     let here = entry.target.display().to_string();
     match probe(&entry.target) {
-        Ok(Answer::Alive(status)) => {
+        Ok(ProbeResult::Alive(status)) => {
             let serves = Check::ok(NAME, format!("{here}: serves {}", entry.source));
             // Another user's server says nothing here.
             let status = status.filter(|status| !status["pid"].is_null());
@@ -48,14 +48,14 @@ fn checks_of(entry: &MountEntry) -> Vec<Check> {
     }
 }
 
-fn trouble(entry: &MountEntry, answer: io::Result<Answer>) -> Check {
+fn trouble(entry: &MountEntry, answer: io::Result<ProbeResult>) -> Check {
     let here = entry.target.display();
     match answer {
-        Ok(Answer::Alive(_) | Answer::Dead) => {
+        Ok(ProbeResult::Alive(_) | ProbeResult::Dead) => {
             let mend = format!("ctxfs umount '{here}'");
             Check::bad(NAME, Level::Warning, format!("{here}: dead, its server is gone"), mend)
         }
-        Ok(Answer::None) => {
+        Ok(ProbeResult::None) => {
             let abort = format!("/sys/fs/fuse/connections/{}/abort", entry.connection);
             let mend = format!("ctxfs umount '{here}'; echo 1 | sudo tee {abort}");
             Check::bad(NAME, Level::Warning, format!("{here}: hangs"), mend)
@@ -67,7 +67,7 @@ fn trouble(entry: &MountEntry, answer: io::Result<Answer>) -> Check {
     }
 }
 
-enum Answer {
+enum ProbeResult {
     /// What the server says of itself, where it says so to everybody.
     Alive(Option<Value>),
     Dead,
@@ -76,7 +76,7 @@ enum Answer {
 
 /// Asks from a process of its own: whoever waits for a server that hangs cannot even be killed, and
 /// is left behind.
-fn probe(target: &Path) -> io::Result<Answer> {
+fn probe(target: &Path) -> io::Result<ProbeResult> {
     let mut asking = Command::new("/proc/self/exe")
         .args(["probe-mount", "--"])
         .arg(target)
@@ -88,14 +88,14 @@ fn probe(target: &Path) -> io::Result<Answer> {
     while Instant::now() < until {
         if let Some(status) = asking.try_wait()? {
             if !status.success() {
-                return Ok(Answer::Dead);
+                return Ok(ProbeResult::Dead);
             }
             let said = asking.stdout.take().map(serde_json::from_reader);
-            return Ok(Answer::Alive(said.and_then(Result::ok)));
+            return Ok(ProbeResult::Alive(said.and_then(Result::ok)));
         }
         thread::sleep(BETWEEN_LOOKS);
     }
-    asking.kill().map(|()| Answer::None)
+    asking.kill().map(|()| ProbeResult::None)
 }
 
 /// The process that asks: what is known of the server, in less than a pipe holds.

@@ -5,11 +5,11 @@ use std::io::BufRead;
 
 use anyhow::Context as _;
 
-use crate::cli::Context;
 use crate::cli::args::AppendArgs;
 use crate::cli::args::Cli;
-use crate::cli::config::Key;
-use crate::cli::settings;
+use crate::cli::context::Context;
+use crate::cli::places;
+use crate::cli::settings::Key;
 use crate::cli::tree::LogFile;
 use crate::cli::tree::Tree;
 use crate::fs::FsError;
@@ -21,9 +21,9 @@ const BLOCK: usize = 256 * 1024;
 pub(super) fn run(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Result<()> {
     let given = context.settings(cli, args.settings())?;
     let root = given.store(&context.environment)?;
-    let id = settings::conversation_id(&args.conversation)?;
+    let id = places::conversation_id(&args.conversation)?;
     let advertised = given.text(Key::Advertise);
-    let shown = settings::reader_root(advertised, &root, Some(&id), &context.environment);
+    let shown = places::reader_root(advertised, &root, Some(&id), &context.environment);
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;
     let tree = Tree::new(store, &shown, Some(id.clone()), given)?;

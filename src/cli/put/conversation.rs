@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::cli::Context;
 use crate::cli::args::PutArgs;
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
+use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-use crate::cli::put::asked::Asked;
-use crate::cli::put::output::Output;
-use crate::cli::put::output::Stored;
+use crate::cli::places;
+use crate::cli::put::call::CallSettings;
+use crate::cli::put::kept::KeptOutput;
+use crate::cli::put::kept::StoreLocation;
 use crate::cli::put::receive::receive;
-use crate::cli::settings;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
 use crate::materialize::analyze;
 use crate::materialize::analyze_log;
 use crate::model::Component;
@@ -31,8 +31,12 @@ use crate::store::Conversation;
 use crate::store::Store;
 
 /// Stores standard input as the output of a call.
-pub(super) fn keep(args: &PutArgs, asked: &Asked, context: &Context) -> anyhow::Result<Output> {
-    let home = Home::open(args.conversation.as_deref(), &asked.settings, context)?;
+pub(super) fn keep(
+    args: &PutArgs,
+    asked: &CallSettings,
+    context: &Context,
+) -> anyhow::Result<KeptOutput> {
+    let home = TargetConversation::open(args.conversation.as_deref(), &asked.settings, context)?;
     let call = args.call.clone().unwrap_or_else(new_call);
     let said = Said { call: Some(call.clone()), ..asked.said() };
     let writer = ArtifactWriter::create_for_call(&home.conversation, Folder::Tool, &call, said)?;
@@ -46,7 +50,7 @@ pub(in crate::cli) fn new_call() -> String {
 }
 
 /// The conversation that outputs go to.
-pub(in crate::cli) struct Home {
+pub(in crate::cli) struct TargetConversation {
     store: Store,
     pub(in crate::cli) conversation: Arc<Conversation>,
     id: Component,
@@ -54,7 +58,7 @@ pub(in crate::cli) struct Home {
     root: Root,
 }
 
-impl Home {
+impl TargetConversation {
     /// The conversation that was named, else a new one.
     pub(in crate::cli) fn open(
         named: Option<&str>,
@@ -66,26 +70,30 @@ impl Home {
         let store = Store::open(&place)?;
         let conversation = store.create_conversation(&id)?;
         let prefix = given.text(Key::Advertise);
-        let root = settings::reader_root(prefix, &place, Some(&id), &context.environment);
+        let root = places::reader_root(prefix, &place, Some(&id), &context.environment);
         Ok(Self { store, conversation, id, root })
     }
 
     /// The output that was stored as `record` says.
-    pub(in crate::cli) fn output(self, record: Record, asked: &Asked) -> anyhow::Result<Output> {
+    pub(in crate::cli) fn output(
+        self,
+        record: Record,
+        asked: &CallSettings,
+    ) -> anyhow::Result<KeptOutput> {
         let path = RelPath::new(&record.path)?;
         let place = Place::below(&self.root, &self.id.to_text(), &path);
         let content = open(&self.conversation, &path)?;
         let recorded = record.analysis.clone().filter(|found| found.bytes == content.len());
         let analyze = if path.is_terminal() { analyze_log } else { analyze };
         let analysis = recorded.map_or_else(|| analyze(&content), Ok)?;
-        let stored = Stored { store: self.store, id: self.id, path, place };
-        Ok(Output::new(content, analysis, record, asked).stored_as(stored).with_text()?)
+        let stored = StoreLocation { store: self.store, id: self.id, path, place };
+        Ok(KeptOutput::new(content, analysis, record, asked).stored_as(stored).with_text()?)
     }
 }
 
 fn id(named: Option<&str>) -> Result<Component, Failure> {
     let id = named.map_or_else(|| format!("session-{}", Uuid::now_v7()), str::to_owned);
-    settings::conversation_id(&id)
+    places::conversation_id(&id)
 }
 
 /// Input that fails leaves what came, marked incomplete.

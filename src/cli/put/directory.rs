@@ -10,9 +10,9 @@ use std::time::SystemTime;
 use anyhow::Context as _;
 
 use crate::cli::args::PutArgs;
-use crate::cli::put::asked::Asked;
-use crate::cli::put::output::Filed;
-use crate::cli::put::output::Output;
+use crate::cli::put::call::CallSettings;
+use crate::cli::put::kept::KeptOutput;
+use crate::cli::put::kept::ToolOutputFile;
 use crate::cli::put::receive::receive;
 use crate::materialize::Analyzer;
 use crate::model::Record;
@@ -21,7 +21,7 @@ use crate::store::Artifact;
 use crate::store::ToolOutputDir;
 
 /// Writes standard input to a new file of the directory.
-pub(super) fn keep(args: &PutArgs, asked: &Asked) -> anyhow::Result<Output> {
+pub(super) fn keep(args: &PutArgs, asked: &CallSettings) -> anyhow::Result<KeptOutput> {
     let (dir, file, path) = create(args, asked)?;
     let mut sink = Sink { file, analyzer: Analyzer::new() };
     receive(&mut sink, asked.stored_rules())
@@ -31,18 +31,22 @@ pub(super) fn keep(args: &PutArgs, asked: &Asked) -> anyhow::Result<Output> {
     let analysis = analyzer.finish();
     let record = Record { state: State::Sealed, said: asked.said(), ..Record::default() };
     let content = Artifact::new(Arc::new(file), analysis.bytes);
-    Ok(Output::new(content, analysis, record, asked).filed_as(filed))
+    Ok(KeptOutput::new(content, analysis, record, asked).filed_as(filed))
 }
 
 /// Copies an output that is stored to a new file of the directory.
-pub(super) fn copy(output: Output, args: &PutArgs, asked: &Asked) -> anyhow::Result<Output> {
+pub(super) fn copy(
+    output: KeptOutput,
+    args: &PutArgs,
+    asked: &CallSettings,
+) -> anyhow::Result<KeptOutput> {
     let (dir, mut file, path) = create(args, asked)?;
     io::copy(&mut output.content.file().as_ref(), &mut file)
         .with_context(|| format!("cannot write all of `{}`", path.display()))?;
     Ok(output.filed_as(settle(dir, &file, path)?))
 }
 
-fn create(args: &PutArgs, asked: &Asked) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
+fn create(args: &PutArgs, asked: &CallSettings) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
     let dir = ToolOutputDir::open(&asked.limits.dir)?;
     let tool = args.tool.as_deref().unwrap_or_default();
     let (file, path) = dir.create(tool, SystemTime::now())?;
@@ -50,10 +54,10 @@ fn create(args: &PutArgs, asked: &Asked) -> anyhow::Result<(ToolOutputDir, File,
 }
 
 /// Brings content and name to the disk.
-fn settle(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<Filed> {
+fn settle(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<ToolOutputFile> {
     file.sync_all().with_context(|| format!("cannot write all of `{}`", path.display()))?;
     dir.sync()?;
-    Ok(Filed { dir, path })
+    Ok(ToolOutputFile { dir, path })
 }
 
 /// Analyses what it writes.

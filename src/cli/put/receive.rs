@@ -12,7 +12,7 @@ const BLOCK: usize = 256 * 1024;
 
 /// Why there is less than was to come.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Cut {
+pub(super) enum ReceiveError {
     /// Reading failed.
     #[error("standard input failed: {0}")]
     Input(io::Error),
@@ -21,7 +21,7 @@ pub(super) enum Cut {
     Store(io::Error),
 }
 
-impl Cut {
+impl ReceiveError {
     /// What to tell the user; what came before is in `kept`.
     pub(super) fn told(self, kept: &str) -> anyhow::Error {
         let (error, what) = match self {
@@ -34,14 +34,14 @@ impl Cut {
 
 /// Hands all of standard input on to `sink`, masked by `rules`. What cannot be read to its end is
 /// handed on as far as it came.
-pub(super) fn receive(sink: &mut dyn Write, rules: Option<&Rules>) -> Result<(), Cut> {
+pub(super) fn receive(sink: &mut dyn Write, rules: Option<&Rules>) -> Result<(), ReceiveError> {
     let Some(rules) = rules else { return copy(sink) };
     let mut stream = Stream::new(rules, sink);
     let copied = copy(&mut stream);
-    copied.and(stream.finish().map(drop).map_err(Cut::Store))
+    copied.and(stream.finish().map(drop).map_err(ReceiveError::Store))
 }
 
-fn copy(sink: &mut dyn Write) -> Result<(), Cut> {
+fn copy(sink: &mut dyn Write) -> Result<(), ReceiveError> {
     let mut block = vec![0; BLOCK];
     let mut input = io::stdin().lock();
     loop {
@@ -49,8 +49,8 @@ fn copy(sink: &mut dyn Write) -> Result<(), Cut> {
             Ok(0) => return Ok(()),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Cut::Input(error)),
+            Err(error) => return Err(ReceiveError::Input(error)),
         };
-        sink.write_all(&block[..count]).map_err(Cut::Store)?;
+        sink.write_all(&block[..count]).map_err(ReceiveError::Store)?;
     }
 }

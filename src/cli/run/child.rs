@@ -17,8 +17,7 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::LocalModes;
 use rustix::termios::OptionalActions;
 
-use crate::cli::run::outer::Outer;
-use crate::cli::run::stream::Which;
+use crate::cli::run::user_terminal::UserTerminal;
 
 /// What shells answer where there is no such command, and where it cannot be run.
 const NOT_FOUND: i32 = 127;
@@ -26,9 +25,16 @@ const NOT_EXECUTABLE: i32 = 126;
 /// What shells add to the number of the signal that ended a command.
 const BY_SIGNAL: i32 = 128;
 
+/// A stream of the command. One that carries both is the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputStream {
+    Stdout,
+    Stderr,
+}
+
 /// Why there is no child.
 #[derive(Debug)]
-pub(super) enum NotRun {
+pub(super) enum SpawnError {
     /// The command cannot be run: what to say of it, and the exit code.
     Command { text: String, code: i32 },
     /// There is no pipe, or no terminal.
@@ -41,37 +47,40 @@ pub(super) struct Child {
     process: process::Child,
     ended: Option<i32>,
     /// What its output comes from.
-    pub(super) outputs: Vec<(Which, OwnedFd)>,
+    pub(super) outputs: Vec<(OutputStream, OwnedFd)>,
     /// The terminal that it runs on, from our end.
     pub(super) terminal: Option<OwnedFd>,
 }
 
 impl Child {
     /// Both streams through one pipe, or, where they are `split`, each through its own.
-    pub(super) fn on_pipes(command: &[OsString], split: bool) -> Result<Self, NotRun> {
-        let (reader, writer) = io::pipe().map_err(NotRun::Machine)?;
+    pub(super) fn on_pipes(command: &[OsString], split: bool) -> Result<Self, SpawnError> {
+        let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
         let (more, error) = if split {
-            let (reader, writer) = io::pipe().map_err(NotRun::Machine)?;
+            let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
             (Some(reader), writer)
         } else {
-            (None, writer.try_clone().map_err(NotRun::Machine)?)
+            (None, writer.try_clone().map_err(SpawnError::Machine)?)
         };
         let output = |which| move |reader: PipeReader| (which, OwnedFd::from(reader));
-        let outputs = std::iter::once(reader).map(output(Which::Output));
-        let outputs = outputs.chain(more.map(output(Which::Error))).collect();
+        let outputs = std::iter::once(reader).map(output(OutputStream::Stdout));
+        let outputs = outputs.chain(more.map(output(OutputStream::Stderr))).collect();
         let mut start = of(command);
         start.stdout(writer).stderr(error);
         Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: None })
     }
 
     /// On a terminal of its own, as large as `outer`.
-    pub(super) fn on_terminal(command: &[OsString], outer: &Outer) -> Result<Self, NotRun> {
-        let (ours, theirs) = open_terminal(outer).map_err(NotRun::Machine)?;
-        let copy = |end: &OwnedFd| end.try_clone().map_err(NotRun::Machine);
+    pub(super) fn on_terminal(
+        command: &[OsString],
+        outer: &UserTerminal,
+    ) -> Result<Self, SpawnError> {
+        let (ours, theirs) = open_terminal(outer).map_err(SpawnError::Machine)?;
+        let copy = |end: &OwnedFd| end.try_clone().map_err(SpawnError::Machine);
         let mut start = of(command);
         start.stdin(copy(&theirs)?).stdout(copy(&theirs)?).stderr(theirs);
         own_session(&mut start);
-        let outputs = vec![(Which::Output, copy(&ours)?)];
+        let outputs = vec![(OutputStream::Stdout, copy(&ours)?)];
         Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: Some(ours) })
     }
 
@@ -117,17 +126,17 @@ fn of(command: &[OsString]) -> Command {
     start
 }
 
-fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, NotRun> {
+fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, SpawnError> {
     start.spawn().map_err(|error| {
         let found = error.kind() != io::ErrorKind::NotFound;
         let name = command[0].to_string_lossy();
         let text = format!("ctxfs: cannot run `{name}`: {error}\n");
-        NotRun::Command { text, code: if found { NOT_EXECUTABLE } else { NOT_FOUND } }
+        SpawnError::Command { text, code: if found { NOT_EXECUTABLE } else { NOT_FOUND } }
     })
 }
 
 /// A new terminal: our end, and that of the command.
-fn open_terminal(outer: &Outer) -> io::Result<(OwnedFd, OwnedFd)> {
+fn open_terminal(outer: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = rustix::pty::openpt(flags)?;
     rustix::pty::grantpt(&ours)?;

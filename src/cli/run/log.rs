@@ -4,9 +4,10 @@ use std::io;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::cli::put::Asked;
-use crate::cli::run::cap;
-use crate::cli::run::stream::Which;
+use crate::cli::put::CallSettings;
+use crate::cli::run::child::OutputStream;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
 use crate::model::Component;
 use crate::model::Folder;
 use crate::model::Record;
@@ -18,39 +19,42 @@ use crate::store::StoreError;
 use crate::store::call_stem;
 
 /// The logs, being written.
-pub(super) struct Logs<'a> {
-    both: Log<'a>,
+pub(super) struct CommandLogs<'a> {
+    both: CommandLog<'a>,
     /// Standard output and standard error.
-    apart: Option<(Log<'a>, Log<'a>)>,
+    apart: Option<(CommandLog<'a>, CommandLog<'a>)>,
     /// Whether a person's terminal still takes what is shown.
     shown: bool,
 }
 
-impl<'a> Logs<'a> {
+impl<'a> CommandLogs<'a> {
     /// Begins `<id>.log`, and where they are `split`, `<id>.stdout.log` and `<id>.stderr.log`.
     pub(super) fn create(
         conversation: &Arc<Conversation>,
         id: &str,
         split: bool,
-        asked: &'a Asked,
+        asked: &'a CallSettings,
     ) -> anyhow::Result<Self> {
         let stem = call_stem(id).to_text();
-        let log = |extension| -> anyhow::Result<Log<'a>> {
+        let log = |extension| -> anyhow::Result<CommandLog<'a>> {
             let name = Component::new(format!("{stem}.{extension}"))?;
             let said = asked.said();
             let writer = ArtifactWriter::create(conversation, Folder::Terminal, &name, said)?;
-            Ok(Log::new(Kept { writer, cap: cap(&asked.settings), over: None }, asked))
+            Ok(CommandLog::new(
+                CappedWriter { writer, cap: cap(&asked.settings), over: None },
+                asked,
+            ))
         };
         let apart = if split { Some((log("stdout.log")?, log("stderr.log")?)) } else { None };
         Ok(Self { both: log("log")?, apart, shown: true })
     }
 
     /// Keeps what came of one stream, and shows it where a person watches.
-    pub(super) fn write(&mut self, which: Which, bytes: &[u8], live: bool) {
+    pub(super) fn write(&mut self, which: OutputStream, bytes: &[u8], live: bool) {
         self.both.write(bytes);
         match (&mut self.apart, which) {
-            (Some((out, _)), Which::Output) => out.write(bytes),
-            (Some((_, err)), Which::Error) => err.write(bytes),
+            (Some((out, _)), OutputStream::Stdout) => out.write(bytes),
+            (Some((_, err)), OutputStream::Stderr) => err.write(bytes),
             (None, _) => {}
         }
         if live && self.shown {
@@ -70,14 +74,20 @@ impl<'a> Logs<'a> {
     }
 }
 
-/// One log; where what is stored is masked, it comes later by what a secret may take.
-enum Log<'a> {
-    Plain(Kept),
-    Masked(Stream<'a, Kept>),
+/// Most bytes of a log, where there is such a limit.
+fn cap(settings: &Settings) -> Option<u64> {
+    let caps = [Key::MaxArtifact, Key::MaxTerminal].map(|key| settings.number(key));
+    caps.into_iter().flatten().min()
 }
 
-impl<'a> Log<'a> {
-    fn new(kept: Kept, asked: &'a Asked) -> Self {
+/// One log; where what is stored is masked, it comes later by what a secret may take.
+enum CommandLog<'a> {
+    Plain(CappedWriter),
+    Masked(Stream<'a, CappedWriter>),
+}
+
+impl<'a> CommandLog<'a> {
+    fn new(kept: CappedWriter, asked: &'a CallSettings) -> Self {
         match asked.stored_rules() {
             Some(rules) => Self::Masked(Stream::new(rules, kept)),
             None => Self::Plain(kept),
@@ -105,19 +115,19 @@ impl<'a> Log<'a> {
 
 /// An artifact that takes everything, and keeps as much as it may. The command goes on: it is not
 /// to fail because it talks too much.
-struct Kept {
+struct CappedWriter {
     writer: ArtifactWriter,
     cap: Option<u64>,
-    over: Option<Over>,
+    over: Option<Overflow>,
 }
 
 /// What is not kept.
-struct Over {
+struct Overflow {
     why: String,
     bytes: u64,
 }
 
-impl Kept {
+impl CappedWriter {
     fn keep(&mut self, bytes: &[u8]) {
         let room = self.cap.map_or(u64::MAX, |cap| cap.saturating_sub(self.writer.written()));
         let room = if self.over.is_some() { 0 } else { room };
@@ -130,14 +140,14 @@ impl Kept {
         };
         let lost = fits.len() as u64 - (self.writer.written() - before) + rest.len() as u64;
         if lost > 0 {
-            self.over.get_or_insert(Over { why, bytes: 0 }).bytes += lost;
+            self.over.get_or_insert(Overflow { why, bytes: 0 }).bytes += lost;
         }
     }
 
     fn close(mut self, newer: &Said, cut: Option<&str>) -> Result<Record, StoreError> {
         self.writer.say(newer);
         match (self.over, cut) {
-            (Some(Over { why, bytes }), _) => {
+            (Some(Overflow { why, bytes }), _) => {
                 self.writer.seal_incomplete(&format!("{why}; {bytes} bytes more were not kept"))
             }
             (None, Some(why)) => self.writer.seal_incomplete(why),
@@ -146,7 +156,7 @@ impl Kept {
     }
 }
 
-impl Write for Kept {
+impl Write for CappedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.keep(bytes);
         Ok(bytes.len())

@@ -28,14 +28,14 @@ const CAUGHT: [i32; 10] =
 
 /// A signal that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Caught {
+pub(super) struct CaughtSignal {
     pub(super) number: i32,
     /// Whether the processes of this group have had it too: the terminal sends to all of them, and
     /// what one of them sends is meant for all.
     pub(super) shared: bool,
 }
 
-impl Caught {
+impl CaughtSignal {
     /// Whether it asks the command to end.
     pub(super) fn is_ending(self) -> bool {
         [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&self.number)
@@ -55,7 +55,7 @@ impl Signals {
     }
 
     /// Those that have come, one of a kind.
-    pub(super) fn pending(&mut self) -> Vec<Caught> {
+    pub(super) fn pending(&mut self) -> Vec<CaughtSignal> {
         self.0.pending().map(|origin| caught(&origin)).collect()
     }
 }
@@ -67,10 +67,10 @@ impl AsFd for Signals {
     }
 }
 
-fn caught(origin: &Origin) -> Caught {
+fn caught(origin: &Origin) -> CaughtSignal {
     let from_group = origin.process.as_ref().is_some_and(|sender| {
         let group = Pid::from_raw(sender.pid).and_then(|pid| getpgid(Some(pid)).ok());
         group.is_some() && group == getpgid(None).ok()
     });
-    Caught { number: origin.signal, shared: origin.cause == Cause::Kernel || from_group }
+    CaughtSignal { number: origin.signal, shared: origin.cause == Cause::Kernel || from_group }
 }

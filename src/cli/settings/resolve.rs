@@ -7,19 +7,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::config::Key;
-use crate::cli::config::ROWS;
-use crate::cli::config::file;
-use crate::cli::config::file::File;
-use crate::cli::config::origin::Held;
-use crate::cli::config::origin::Origin;
-use crate::cli::config::tools::Tools;
-use crate::cli::config::value::Kind;
-use crate::cli::config::value::Value;
 use crate::cli::env;
 use crate::cli::env::Environment;
 use crate::cli::outcome::Failure;
-use crate::cli::settings;
+use crate::cli::places;
+use crate::cli::settings::file;
+use crate::cli::settings::file::SettingsFile;
+use crate::cli::settings::origin::Origin;
+use crate::cli::settings::origin::Setting;
+use crate::cli::settings::table::Key;
+use crate::cli::settings::table::ROWS;
+use crate::cli::settings::tools::ToolSettings;
+use crate::cli::settings::value::Value;
+use crate::cli::settings::value::ValueKind;
 use crate::fs::Redaction;
 use crate::keep;
 use crate::redact::Rule;
@@ -31,19 +31,19 @@ use crate::store::SETTINGS;
 /// The settings that hold for a command.
 #[derive(Debug)]
 pub(in crate::cli) struct Settings {
-    values: BTreeMap<Key, Held>,
-    pub(super) tools: Tools,
-    pub(super) redact: Redact,
+    values: BTreeMap<Key, Setting>,
+    pub(super) tools: ToolSettings,
+    pub(super) redact: RedactSettings,
     files: Vec<PathBuf>,
     store: Option<PathBuf>,
 }
 
 /// What is done about secrets.
 #[derive(Debug)]
-pub(super) struct Redact {
-    pub(super) apply: Held<String>,
-    pub(super) sets: Held<Vec<String>>,
-    pub(super) rules: Held<Vec<Rule>>,
+pub(super) struct RedactSettings {
+    pub(super) apply: Setting<String>,
+    pub(super) sets: Setting<Vec<String>>,
+    pub(super) rules: Setting<Vec<Rule>>,
 }
 
 impl Settings {
@@ -55,7 +55,8 @@ impl Settings {
         environment: &Environment,
     ) -> Result<Self, Failure> {
         let above = above(flags, environment)?;
-        let user = users_file(environment).map(|path| File::read(&path)).transpose()?.flatten();
+        let user =
+            users_file(environment).map(|path| SettingsFile::read(&path)).transpose()?.flatten();
         let given = config.map(read_given).transpose()?;
         let mut values = defaults();
         for file in [&user, &given].into_iter().flatten() {
@@ -63,28 +64,28 @@ impl Settings {
         }
         values.extend(above.iter().cloned());
         let store = path_of(&values, Key::Store);
-        let store = settings::store(store, environment).ok();
+        let store = places::store(store, environment).ok();
         let stores = store.as_ref().map(|store| stores_file(store)).transpose()?.flatten();
-        let files: Vec<File> = [user, stores, given].into_iter().flatten().collect();
+        let files: Vec<SettingsFile> = [user, stores, given].into_iter().flatten().collect();
         values = defaults();
         for file in &files {
             values.extend(file.values.iter().map(|said| based(said, file, environment)));
         }
         values.extend(above);
-        let redact = Redact::of(&files, environment)?;
+        let redact = RedactSettings::of(&files, environment)?;
         let paths = files.iter().map(|file| file.path.clone()).collect();
-        let tools = Tools::new(files.into_iter().flat_map(|file| file.tools));
+        let tools = ToolSettings::new(files.into_iter().flat_map(|file| file.tools));
         Ok(Self { values, tools, redact, files: paths, store })
     }
 
     /// The defaults alone.
     pub(super) fn defaults() -> Self {
-        let redact = Redact {
-            apply: Held { value: "off".to_owned(), origin: Origin::Default },
-            sets: Held { value: all_sets(), origin: Origin::Default },
-            rules: Held { value: Vec::new(), origin: Origin::Default },
+        let redact = RedactSettings {
+            apply: Setting { value: "off".to_owned(), origin: Origin::Default },
+            sets: Setting { value: all_sets(), origin: Origin::Default },
+            rules: Setting { value: Vec::new(), origin: Origin::Default },
         };
-        let (tools, files) = (Tools::default(), Vec::new());
+        let (tools, files) = (ToolSettings::default(), Vec::new());
         Self { values: defaults(), tools, redact, files, store: None }
     }
 
@@ -92,7 +93,7 @@ impl Settings {
     pub(in crate::cli) fn store(&self, environment: &Environment) -> anyhow::Result<PathBuf> {
         match &self.store {
             Some(store) => Ok(store.clone()),
-            None => settings::store(None, environment),
+            None => places::store(None, environment),
         }
     }
 
@@ -102,12 +103,12 @@ impl Settings {
     }
 
     /// What is held, where somebody or the default says something.
-    pub(super) fn held(&self, key: Key) -> Option<&Held> {
+    pub(super) fn held(&self, key: Key) -> Option<&Setting> {
         self.values.get(&key)
     }
 
     /// What holds for the output of `tool`.
-    pub(super) fn held_for(&self, tool: Option<&str>, key: Key) -> Option<&Held> {
+    pub(super) fn held_for(&self, tool: Option<&str>, key: Key) -> Option<&Setting> {
         let special = tool.and_then(|tool| self.tools.find(tool, key));
         special.or_else(|| self.held(key))
     }
@@ -163,13 +164,13 @@ impl Settings {
     }
 }
 
-impl Redact {
-    fn of(files: &[File], environment: &Environment) -> Result<Self, Failure> {
+impl RedactSettings {
+    fn of(files: &[SettingsFile], environment: &Environment) -> Result<Self, Failure> {
         let mut redact = Settings::defaults().redact;
         for said in files.iter().map(|file| &file.redact) {
             // To speak of it is to want it.
             let wanted = said.origin.clone().filter(|_| redact.apply.value == "off");
-            let wanted = wanted.map(|origin| Held { value: "views".to_owned(), origin });
+            let wanted = wanted.map(|origin| Setting { value: "views".to_owned(), origin });
             redact.apply = said.apply.clone().or(wanted).unwrap_or(redact.apply);
             redact.sets = said.sets.clone().unwrap_or(redact.sets);
             redact.rules = said.rules.clone().unwrap_or(redact.rules);
@@ -178,7 +179,7 @@ impl Redact {
             let origin = Origin::Environment { variable: env::REDACT };
             let value = read_variable(env::REDACT, text, file::APPLY)?;
             if let Value::Text(value) = value {
-                redact.apply = Held { value, origin };
+                redact.apply = Setting { value, origin };
             }
         }
         Ok(redact)
@@ -186,23 +187,26 @@ impl Redact {
 }
 
 /// What stands above all files: environment, then flags.
-fn above(flags: Vec<(Key, Value)>, environment: &Environment) -> Result<Vec<(Key, Held)>, Failure> {
+fn above(
+    flags: Vec<(Key, Value)>,
+    environment: &Environment,
+) -> Result<Vec<(Key, Setting)>, Failure> {
     let mut above = Vec::new();
     for row in ROWS {
         if let Some(text) = environment.settings.get(row.variable) {
             let origin = Origin::Environment { variable: row.variable };
             let value = read_variable(row.variable, text, row.kind)?;
-            above.push((row.key, Held { value, origin }));
+            above.push((row.key, Setting { value, origin }));
         }
     }
     above.extend(flags.into_iter().map(|(key, value)| {
         let flag = key.row().flag.unwrap_or_default();
-        (key, Held { value, origin: Origin::Flag { flag } })
+        (key, Setting { value, origin: Origin::Flag { flag } })
     }));
     Ok(above)
 }
 
-fn read_variable(name: &'static str, text: &OsString, kind: Kind) -> Result<Value, Failure> {
+fn read_variable(name: &'static str, text: &OsString, kind: ValueKind) -> Result<Value, Failure> {
     let origin = Origin::Environment { variable: name };
     kind.of_text(text).map_err(|_| {
         let (text, allowed) = (text.to_string_lossy(), kind.allowed());
@@ -210,8 +214,8 @@ fn read_variable(name: &'static str, text: &OsString, kind: Kind) -> Result<Valu
     })
 }
 
-fn defaults() -> BTreeMap<Key, Held> {
-    let held = |value| Held { value, origin: Origin::Default };
+fn defaults() -> BTreeMap<Key, Setting> {
+    let held = |value| Setting { value, origin: Origin::Default };
     ROWS.iter().filter_map(|row| Some((row.key, held(row.default_value()?)))).collect()
 }
 
@@ -225,17 +229,17 @@ pub(super) fn users_file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.config_home.clone().or_else(home)?.join("ctxfs").join(SETTINGS))
 }
 
-fn read_given(path: &Path) -> Result<File, Failure> {
+fn read_given(path: &Path) -> Result<SettingsFile, Failure> {
     let missing = || {
         let text = format!("there are no settings at `{}`", path.display());
         Failure::usage(text, "name a file that is there: `--config FILE`")
     };
-    File::read(path)?.ok_or_else(missing)
+    SettingsFile::read(path)?.ok_or_else(missing)
 }
 
 /// The store's own file. It cannot say where the store is: that was known before it was found.
-fn stores_file(store: &Path) -> Result<Option<File>, Failure> {
-    let file = File::read(&store.join(SETTINGS))?;
+fn stores_file(store: &Path) -> Result<Option<SettingsFile>, Failure> {
+    let file = SettingsFile::read(&store.join(SETTINGS))?;
     let said =
         file.as_ref().and_then(|file| file.values.iter().find(|(key, _)| *key == Key::Store));
     match said {
@@ -247,16 +251,20 @@ fn stores_file(store: &Path) -> Result<Option<File>, Failure> {
 }
 
 /// A value as the file means it: paths count from where the file is, and `~` is the user's home.
-fn based((key, held): &(Key, Held), file: &File, environment: &Environment) -> (Key, Held) {
+fn based(
+    (key, held): &(Key, Setting),
+    file: &SettingsFile,
+    environment: &Environment,
+) -> (Key, Setting) {
     let Value::Path(path) = &held.value else { return (*key, held.clone()) };
     let path = match (path.strip_prefix("~"), &environment.home) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => file.path.parent().unwrap_or(Path::new("")).join(path),
     };
-    (*key, Held { value: Value::Path(path), origin: held.origin.clone() })
+    (*key, Setting { value: Value::Path(path), origin: held.origin.clone() })
 }
 
-fn path_of(values: &BTreeMap<Key, Held>, key: Key) -> Option<&Path> {
+fn path_of(values: &BTreeMap<Key, Setting>, key: Key) -> Option<&Path> {
     match &values.get(&key)?.value {
         Value::Path(path) => Some(path),
         _ => None,

@@ -1,7 +1,7 @@
 use super::*;
 
-fn parse(text: &str) -> Result<File, Failure> {
-    File::parse(Path::new("ctxfs.toml"), text)
+fn parse(text: &str) -> Result<SettingsFile, Failure> {
+    SettingsFile::parse(Path::new("ctxfs.toml"), text)
 }
 
 /// What is said of a file that is wrong.
@@ -126,12 +126,12 @@ fn everything_that_can_be_said_is_read() {
 #[test]
 fn an_absent_file_is_no_file_and_others_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(File::read(&dir.path().join("absent.toml")).unwrap().is_none());
-    let said = File::read(dir.path()).unwrap_err().message;
+    assert!(SettingsFile::read(&dir.path().join("absent.toml")).unwrap().is_none());
+    let said = SettingsFile::read(dir.path()).unwrap_err().message;
     assert!(said.starts_with("cannot read the settings in `"), "{said}");
     let large = dir.path().join("large.toml");
     fs::write(&large, vec![b'#'; 2 << 20]).unwrap();
-    assert!(File::read(&large).unwrap_err().message.ends_with("it has more than 1 MiB"));
+    assert!(SettingsFile::read(&large).unwrap_err().message.ends_with("it has more than 1 MiB"));
     fs::write(&large, b"log = \"\xff\"\n").unwrap();
-    assert!(File::read(&large).is_err());
+    assert!(SettingsFile::read(&large).is_err());
 }

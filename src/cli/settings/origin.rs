@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cli::config::value::Value;
 use crate::cli::outcome::Failure;
+use crate::cli::settings::value::Value;
 
 /// A value, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(in crate::cli) struct Held<T = Value> {
+pub(in crate::cli) struct Setting<T = Value> {
     pub(in crate::cli) value: T,
     pub(in crate::cli) origin: Origin,
 }
@@ -23,7 +23,7 @@ pub(in crate::cli) enum Origin {
     /// Nobody said anything.
     Default,
     /// A line of a file.
-    File(Spot),
+    File(FileLine),
     /// An environment variable.
     Environment { variable: &'static str },
     /// An argument of the command.
@@ -32,7 +32,7 @@ pub(in crate::cli) enum Origin {
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(in crate::cli) struct Spot {
+pub(in crate::cli) struct FileLine {
     pub(in crate::cli) path: PathBuf,
     /// From 1.
     pub(in crate::cli) line: usize,
@@ -55,7 +55,7 @@ impl Origin {
     }
 }
 
-impl Spot {
+impl FileLine {
     pub(super) fn new(path: &Path, line: usize) -> Self {
         Self { path: path.to_owned(), line, tool: None }
     }
@@ -70,8 +70,8 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File(spot @ Spot { tool: None, .. }) => f.write_str(&spot.text()),
-            Self::File(spot @ Spot { tool: Some(tool), .. }) => {
+            Self::File(spot @ FileLine { tool: None, .. }) => f.write_str(&spot.text()),
+            Self::File(spot @ FileLine { tool: Some(tool), .. }) => {
                 write!(f, "for {tool:?}, {}", spot.text())
             }
             Self::Environment { variable } => f.write_str(variable),

@@ -1,6 +1,6 @@
 //! What an output is kept by: options and settings.
 
-use crate::cli::config::Settings;
+use crate::cli::settings::Settings;
 use crate::fs::Redaction;
 use crate::model::Limits;
 use crate::model::LimitsByTool as _;
@@ -8,7 +8,7 @@ use crate::model::Said;
 use crate::redact::Rules;
 
 /// What was asked for.
-pub(in crate::cli) struct Asked {
+pub(in crate::cli) struct CallSettings {
     /// What the options say of the call.
     said: Said,
     pub(in crate::cli) settings: Settings,
@@ -17,7 +17,7 @@ pub(in crate::cli) struct Asked {
     pub(super) redaction: Option<Redaction>,
 }
 
-impl Asked {
+impl CallSettings {
     /// What is asked for an output of which `said` is said, where `settings` hold.
     pub(in crate::cli) fn new(said: Said, settings: Settings) -> anyhow::Result<Self> {
         let redaction = settings.redaction()?;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::config::ROWS;
-use crate::cli::config::table::Group;
-use crate::cli::config::table::Row;
+use crate::cli::settings::table::Group;
+use crate::cli::settings::table::ROWS;
+use crate::cli::settings::table::Row;
 use crate::redact::SETS;
 
 /// The page, but for its tables.
@@ -52,7 +52,7 @@ fn sets() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::config::file::File;
+    use crate::cli::settings::file::SettingsFile;
 
     #[test]
     fn the_page_in_docs_is_current() {
@@ -70,7 +70,7 @@ mod tests {
         assert!(examples.len() >= 3);
         for example in examples {
             let text = example.split("```").next().unwrap();
-            let read = File::parse("docs/SETTINGS.md".as_ref(), text);
+            let read = SettingsFile::parse("docs/SETTINGS.md".as_ref(), text);
             assert!(read.is_ok(), "{text}: {}", read.unwrap_err());
         }
     }

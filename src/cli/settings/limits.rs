@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
-use crate::cli::config::value::Value;
+use crate::cli::settings::resolve::Settings;
+use crate::cli::settings::table::Key;
+use crate::cli::settings::value::Value;
 use crate::model::Direction;
 use crate::model::Limits;
 use crate::model::LimitsByTool;

@@ -13,16 +13,16 @@ use toml::Spanned;
 use toml::de::DeTable;
 use toml::de::DeValue;
 
-use crate::cli::config::Key;
-use crate::cli::config::origin::Held;
-use crate::cli::config::origin::Origin;
-use crate::cli::config::origin::Spot;
-use crate::cli::config::table::Group;
-use crate::cli::config::table::ROWS;
-use crate::cli::config::table::Row;
-use crate::cli::config::value::Kind;
-use crate::cli::config::value::Value;
 use crate::cli::outcome::Failure;
+use crate::cli::settings::origin::FileLine;
+use crate::cli::settings::origin::Origin;
+use crate::cli::settings::origin::Setting;
+use crate::cli::settings::table::Group;
+use crate::cli::settings::table::Key;
+use crate::cli::settings::table::ROWS;
+use crate::cli::settings::table::Row;
+use crate::cli::settings::value::Value;
+use crate::cli::settings::value::ValueKind;
 use crate::redact::Rule;
 use crate::redact::Rules;
 use crate::redact::SETS;
@@ -39,32 +39,32 @@ const REDACT: &str = "redact";
 const RULE_KEYS: [&str; 2] = ["name", "regex"];
 const REDACT_KEYS: [&str; 3] = ["apply", "sets", "rules"];
 /// What can be done about secrets.
-pub(super) const APPLY: Kind = Kind::Choice(&["off", "views", "stored"]);
+pub(super) const APPLY: ValueKind = ValueKind::Choice(&["off", "views", "stored"]);
 
 /// What a file says.
 #[derive(Debug, Default)]
-pub(super) struct File {
+pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
-    pub(super) values: Vec<(Key, Held)>,
+    pub(super) values: Vec<(Key, Setting)>,
     /// Each with the pattern of the tools that it is for.
-    pub(super) tools: Vec<(String, Key, Held)>,
-    pub(super) redact: Redact,
+    pub(super) tools: Vec<(String, Key, Setting)>,
+    pub(super) redact: RedactTable,
 }
 
 /// What a file says of secrets.
 #[derive(Debug, Default)]
-pub(super) struct Redact {
+pub(super) struct RedactTable {
     /// Where it begins to speak of them.
     pub(super) origin: Option<Origin>,
-    pub(super) apply: Option<Held<String>>,
-    pub(super) sets: Option<Held<Vec<String>>>,
-    pub(super) rules: Option<Held<Vec<Rule>>>,
+    pub(super) apply: Option<Setting<String>>,
+    pub(super) sets: Option<Setting<Vec<String>>>,
+    pub(super) rules: Option<Setting<Vec<Rule>>>,
 }
 
-type Name<'i> = Spanned<Cow<'i, str>>;
-type Item<'i> = Spanned<DeValue<'i>>;
+type SpannedKey<'i> = Spanned<Cow<'i, str>>;
+type SpannedValue<'i> = Spanned<DeValue<'i>>;
 
-impl File {
+impl SettingsFile {
     /// Reads it; none, where there is no such file.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let unreadable = |error: &dyn std::fmt::Display| {
@@ -87,7 +87,7 @@ impl File {
 
     /// Reads `text`, which stands in `path`.
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
-        let reader = Reader { path, text };
+        let reader = SettingsReader { path, text };
         let table = DeTable::parse(text).map_err(|error| {
             let message = error.message().lines().next().unwrap_or_default();
             reader.wrong(&error.span().unwrap_or_default(), &format!("this is not TOML: {message}"))
@@ -104,13 +104,18 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-struct Reader<'a> {
+struct SettingsReader<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
-impl Reader<'_> {
-    fn entry(&self, name: &Name<'_>, item: &Item<'_>, file: &mut File) -> Result<(), Failure> {
+impl SettingsReader<'_> {
+    fn entry(
+        &self,
+        name: &SpannedKey<'_>,
+        item: &SpannedValue<'_>,
+        file: &mut SettingsFile,
+    ) -> Result<(), Failure> {
         match name.get_ref().as_ref() {
             TOOL => self.tools(item, file),
             REDACT => {
@@ -127,7 +132,7 @@ impl Reader<'_> {
     }
 
     /// `[tool."github/*"]`, and what is in it.
-    fn tools(&self, item: &Item<'_>, file: &mut File) -> Result<(), Failure> {
+    fn tools(&self, item: &SpannedValue<'_>, file: &mut SettingsFile) -> Result<(), Failure> {
         let tools = self.table(item, "`tool`", "tables such as `[tool.\"github/*\"]`")?;
         for (pattern, item) in in_order(tools) {
             let here = format!(" in `[tool.{:?}]`", pattern.get_ref());
@@ -154,9 +159,13 @@ impl Reader<'_> {
     }
 
     /// `redact = "stored"`, or `[redact]` and what is in it.
-    fn redact(&self, name: &Name<'_>, item: &Item<'_>) -> Result<Redact, Failure> {
+    fn redact(
+        &self,
+        name: &SpannedKey<'_>,
+        item: &SpannedValue<'_>,
+    ) -> Result<RedactTable, Failure> {
         let origin = Some(self.origin(&name.span()));
-        let mut redact = Redact { origin, ..Redact::default() };
+        let mut redact = RedactTable { origin, ..RedactTable::default() };
         if !item.get_ref().is_table() {
             redact.apply = Some(self.apply("redact", name, item)?);
             return Ok(redact);
@@ -165,22 +174,27 @@ impl Reader<'_> {
             let origin = self.origin(&name.span());
             match name.get_ref().as_ref() {
                 "apply" => redact.apply = Some(self.apply("redact.apply", name, item)?),
-                "sets" => redact.sets = Some(Held { value: self.sets(item)?, origin }),
-                "rules" => redact.rules = Some(Held { value: self.rules(item)?, origin }),
+                "sets" => redact.sets = Some(Setting { value: self.sets(item)?, origin }),
+                "rules" => redact.rules = Some(Setting { value: self.rules(item)?, origin }),
                 _ => return Err(self.unknown(name, " in `[redact]`", REDACT_KEYS.into_iter())),
             }
         }
         Ok(redact)
     }
 
-    fn apply(&self, what: &str, name: &Name<'_>, item: &Item<'_>) -> Result<Held<String>, Failure> {
+    fn apply(
+        &self,
+        what: &str,
+        name: &SpannedKey<'_>,
+        item: &SpannedValue<'_>,
+    ) -> Result<Setting<String>, Failure> {
         let Ok(Value::Text(value)) = APPLY.of_toml(item.get_ref()) else {
             return Err(self.unfit(what, item, &APPLY.allowed()));
         };
-        Ok(Held { value, origin: self.origin(&name.span()) })
+        Ok(Setting { value, origin: self.origin(&name.span()) })
     }
 
-    fn sets(&self, item: &Item<'_>) -> Result<Vec<String>, Failure> {
+    fn sets(&self, item: &SpannedValue<'_>) -> Result<Vec<String>, Failure> {
         let unfit = |item| self.unfit("redact.sets", item, "a list of names of sets");
         let mut sets = Vec::new();
         for item in item.get_ref().as_array().ok_or_else(|| unfit(item))? {
@@ -194,7 +208,7 @@ impl Reader<'_> {
         Ok(sets)
     }
 
-    fn rules(&self, item: &Item<'_>) -> Result<Vec<Rule>, Failure> {
+    fn rules(&self, item: &SpannedValue<'_>) -> Result<Vec<Rule>, Failure> {
         const ALLOWED: &str = "a list of tables with `name` and `regex`";
         let unfit = |item| self.unfit("redact.rules", item, ALLOWED);
         let list = item.get_ref().as_array().ok_or_else(|| unfit(item))?;
@@ -202,7 +216,7 @@ impl Reader<'_> {
         list.iter().map(rule).collect()
     }
 
-    fn rule(&self, item: &Item<'_>, table: &DeTable<'_>) -> Result<Rule, Failure> {
+    fn rule(&self, item: &SpannedValue<'_>, table: &DeTable<'_>) -> Result<Rule, Failure> {
         for (name, item) in in_order(table) {
             if !RULE_KEYS.contains(&name.get_ref().as_ref()) {
                 return Err(self.unknown(name, " in a rule", RULE_KEYS.into_iter()));
@@ -230,19 +244,19 @@ impl Reader<'_> {
     fn value(
         &self,
         row: &Row,
-        name: &Name<'_>,
-        item: &Item<'_>,
+        name: &SpannedKey<'_>,
+        item: &SpannedValue<'_>,
         tool: Option<&str>,
-    ) -> Result<Held, Failure> {
+    ) -> Result<Setting, Failure> {
         let unfit = |_| self.unfit(row.name, item, &row.kind.allowed());
         let value = row.kind.of_toml(item.get_ref()).map_err(unfit)?;
-        let spot = Spot { tool: tool.map(str::to_owned), ..self.spot(&name.span()) };
-        Ok(Held { value, origin: Origin::File(spot) })
+        let spot = FileLine { tool: tool.map(str::to_owned), ..self.spot(&name.span()) };
+        Ok(Setting { value, origin: Origin::File(spot) })
     }
 
     fn table<'t, 'i>(
         &self,
-        item: &'t Item<'i>,
+        item: &'t SpannedValue<'i>,
         what: &str,
         allowed: &str,
     ) -> Result<&'t DeTable<'i>, Failure> {
@@ -253,7 +267,7 @@ impl Reader<'_> {
     /// ``unknown key `max_line`; did you mean `max_lines`?``
     fn unknown(
         &self,
-        name: &Name<'_>,
+        name: &SpannedKey<'_>,
         here: &str,
         known: impl Iterator<Item = &'static str>,
     ) -> Failure {
@@ -261,7 +275,7 @@ impl Reader<'_> {
         self.wrong(&span, &format!("unknown key `{key}`{here}{}", near(key, known)))
     }
 
-    fn unfit(&self, what: &str, item: &Item<'_>, allowed: &str) -> Failure {
+    fn unfit(&self, what: &str, item: &SpannedValue<'_>, allowed: &str) -> Failure {
         let shown = self.text.get(item.span()).unwrap_or_default();
         let first = shown.lines().next().unwrap_or_default();
         let mut short: String = first.chars().take(SHOWN_CHARS).collect();
@@ -279,18 +293,18 @@ impl Reader<'_> {
         Origin::File(self.spot(at))
     }
 
-    fn spot(&self, at: &Range<usize>) -> Spot {
+    fn spot(&self, at: &Range<usize>) -> FileLine {
         let before = &self.text.as_bytes()[..at.start.min(self.text.len())];
-        Spot::new(self.path, 1 + memchr::memchr_iter(b'\n', before).count())
+        FileLine::new(self.path, 1 + memchr::memchr_iter(b'\n', before).count())
     }
 }
 
-fn item_table<'t, 'i>(item: &'t Item<'i>) -> Option<&'t DeTable<'i>> {
+fn item_table<'t, 'i>(item: &'t SpannedValue<'i>) -> Option<&'t DeTable<'i>> {
     item.get_ref().as_table()
 }
 
 /// The entries of a table as they stand in the file.
-fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Name<'i>, &'t Item<'i>)> {
+fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t SpannedKey<'i>, &'t SpannedValue<'i>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
     entries

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::time::SystemTime;
 
-use crate::cli::put::asked::Asked;
+use crate::cli::put::call::CallSettings;
 use crate::fs::Redaction;
 use crate::materialize::Marks;
 use crate::materialize::Plain;
@@ -32,7 +32,7 @@ const DAY: Duration = Duration::from_hours(24);
 const GRACE: Duration = Duration::from_hours(1);
 
 /// An output in a conversation, in a directory of the tool-output layout, or in both.
-pub(in crate::cli) struct Output {
+pub(in crate::cli) struct KeptOutput {
     pub(super) content: Artifact,
     /// Its text, where it is the log of a terminal and holds more.
     text: Option<Plain<Artifact>>,
@@ -41,12 +41,12 @@ pub(in crate::cli) struct Output {
     /// The same of what is known of it.
     record: Record,
     redaction: Option<Redaction>,
-    pub(super) stored: Option<Stored>,
-    pub(super) filed: Option<Filed>,
+    pub(super) stored: Option<StoreLocation>,
+    pub(super) filed: Option<ToolOutputFile>,
 }
 
 /// Where it is in the store.
-pub(super) struct Stored {
+pub(super) struct StoreLocation {
     pub(super) store: Store,
     pub(super) id: Component,
     pub(super) path: RelPath,
@@ -54,18 +54,18 @@ pub(super) struct Stored {
 }
 
 /// Where it is in the tool-output layout.
-pub(super) struct Filed {
+pub(super) struct ToolOutputFile {
     pub(super) dir: ToolOutputDir,
     pub(super) path: PathBuf,
 }
 
-impl Output {
+impl KeptOutput {
     /// An output that is kept nowhere yet.
     pub(super) fn new(
         content: Artifact,
         analysis: Analysis,
         record: Record,
-        asked: &Asked,
+        asked: &CallSettings,
     ) -> Self {
         let redaction = asked.redaction.clone();
         let (mut analysis, mut record) = (analysis, record);
@@ -87,12 +87,12 @@ impl Output {
     }
 
     /// The same, kept in the store.
-    pub(super) fn stored_as(self, stored: Stored) -> Self {
+    pub(super) fn stored_as(self, stored: StoreLocation) -> Self {
         Self { stored: Some(stored), ..self }
     }
 
     /// The same, kept in the tool-output layout.
-    pub(super) fn filed_as(self, filed: Filed) -> Self {
+    pub(super) fn filed_as(self, filed: ToolOutputFile) -> Self {
         Self { filed: Some(filed), ..self }
     }
 
@@ -121,7 +121,7 @@ impl Output {
         self.text.as_ref().map_or(&self.content as &dyn Content, |text| text)
     }
 
-    /// What views are told of it; `masked` is [`Output::masked`].
+    /// What views are told of it; `masked` is [`KeptOutput::masked`].
     pub(super) fn subject<'a>(
         &'a self,
         masked: Option<&'a Masked<'a>>,
@@ -143,7 +143,7 @@ impl Output {
 
     /// Counts that it was stored, and what was `handed` over in its place. Not worth failing for.
     pub(super) fn count(&self, handed: Amount) {
-        let Some(Stored { store, id, .. }) = &self.stored else { return };
+        let Some(StoreLocation { store, id, .. }) = &self.stored else { return };
         let stored = Amount::once(self.content.len(), self.analysis.tokens);
         let counts = Counts { stored, handed, ..Counts::default() };
         let tool = self.record.said.tool_name().unwrap_or_default();
@@ -169,7 +169,7 @@ impl Output {
     }
 }
 
-impl Filed {
+impl ToolOutputFile {
     /// Its path as text, as `TOOL_OUTPUT_DIR` names it.
     fn name(&self) -> String {
         self.path.display().to_string()

@@ -3,51 +3,52 @@
 use globset::Glob;
 use globset::GlobMatcher;
 
-use crate::cli::config::Key;
-use crate::cli::config::origin::Held;
+use crate::cli::settings::origin::Setting;
+use crate::cli::settings::table::Key;
 
 /// What there is in `[tool."..."]` tables, the least specific first.
 ///
 /// A name wins over a pattern, a longer pattern over a shorter one, and what was read later over what
 /// was read before. Each key by itself: a table need not repeat what another one says.
 #[derive(Debug, Default)]
-pub(super) struct Tools(Vec<Entry>);
+pub(super) struct ToolSettings(Vec<ToolSetting>);
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ToolSetting {
     pub(super) pattern: String,
     /// None, where the pattern is a name.
     glob: Option<GlobMatcher>,
     pub(super) key: Key,
-    pub(super) held: Held,
+    pub(super) held: Setting,
 }
 
-impl Tools {
+impl ToolSettings {
     /// `entries` in the order in which they were read.
-    pub(super) fn new(entries: impl Iterator<Item = (String, Key, Held)>) -> Self {
-        let mut entries: Vec<Entry> = entries
-            .map(|(pattern, key, held)| Entry { glob: glob(&pattern), pattern, key, held })
+    pub(super) fn new(entries: impl Iterator<Item = (String, Key, Setting)>) -> Self {
+        let mut entries: Vec<ToolSetting> = entries
+            .map(|(pattern, key, held)| ToolSetting { glob: glob(&pattern), pattern, key, held })
             .collect();
         entries.sort_by_key(|entry| (entry.glob.is_none(), entry.pattern.len()));
         Self(entries)
     }
 
     /// What holds for `tool`, where a table says so.
-    pub(super) fn find(&self, tool: &str, key: Key) -> Option<&Held> {
+    pub(super) fn find(&self, tool: &str, key: Key) -> Option<&Setting> {
         let said = self.0.iter().rev().find(|entry| entry.key == key && entry.is_for(tool));
         said.map(|entry| &entry.held)
     }
 
     /// All of them, the least specific first; of those that say the same, only what holds.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &ToolSetting> {
         self.0.iter().enumerate().filter_map(|(number, entry)| {
-            let same = |later: &Entry| later.pattern == entry.pattern && later.key == entry.key;
+            let same =
+                |later: &ToolSetting| later.pattern == entry.pattern && later.key == entry.key;
             (!self.0[number + 1..].iter().any(same)).then_some(entry)
         })
     }
 }
 
-impl Entry {
+impl ToolSetting {
     fn is_for(&self, tool: &str) -> bool {
         self.glob.as_ref().map_or(self.pattern == tool, |glob| glob.is_match(tool))
     }
@@ -62,18 +63,18 @@ fn glob(pattern: &str) -> Option<GlobMatcher> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::config::origin::Origin;
-    use crate::cli::config::value::Value;
+    use crate::cli::settings::origin::Origin;
+    use crate::cli::settings::value::Value;
 
-    fn tools(entries: &[(&str, u64)]) -> Tools {
-        let held = |number| Held { value: Value::Number(number), origin: Origin::Default };
+    fn tools(entries: &[(&str, u64)]) -> ToolSettings {
+        let held = |number| Setting { value: Value::Number(number), origin: Origin::Default };
         let entries = entries.iter();
-        Tools::new(
+        ToolSettings::new(
             entries.map(|(pattern, number)| ((*pattern).to_owned(), Key::MaxLines, held(*number))),
         )
     }
 
-    fn found(tools: &Tools, tool: &str) -> Option<Value> {
+    fn found(tools: &ToolSettings, tool: &str) -> Option<Value> {
         tools.find(tool, Key::MaxLines).map(|held| held.value.clone())
     }
 

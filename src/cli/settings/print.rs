@@ -5,16 +5,17 @@ use std::fmt::Write as _;
 use serde_json::Map;
 use serde_json::json;
 
-use crate::cli::config::ROWS;
-use crate::cli::config::Settings;
-use crate::cli::config::origin::Held;
-use crate::cli::config::origin::Origin;
-use crate::cli::config::table::Group;
-use crate::cli::config::table::Row;
-use crate::cli::config::tools::Entry;
-use crate::cli::config::value::Value;
-use crate::cli::config::value::quoted;
 use crate::cli::env::Environment;
+use crate::cli::settings::origin::Origin;
+use crate::cli::settings::origin::Setting;
+use crate::cli::settings::resolve::Settings;
+use crate::cli::settings::table::Group;
+use crate::cli::settings::table::Key;
+use crate::cli::settings::table::ROWS;
+use crate::cli::settings::table::Row;
+use crate::cli::settings::tools::ToolSetting;
+use crate::cli::settings::value::Value;
+use crate::cli::settings::value::quoted;
 use crate::redact::Rule;
 use crate::redact::SETS;
 
@@ -22,11 +23,15 @@ use crate::redact::SETS;
 const WIDTH: usize = 40;
 
 /// Everything that holds, or what holds for `tool`.
-pub(super) fn toml(settings: &Settings, tool: Option<&str>, environment: &Environment) -> String {
+pub(in crate::cli) fn toml(
+    settings: &Settings,
+    tool: Option<&str>,
+    environment: &Environment,
+) -> String {
     let mut page = String::new();
     for row in ROWS.iter().filter(|row| tool.is_none() || row.group == Group::Limits) {
         match held(settings, tool, row, environment) {
-            Some(Held { value, origin }) => {
+            Some(Setting { value, origin }) => {
                 line(&mut page, row.name, &row.kind.to_toml(&value), &origin);
             }
             None => line(&mut page, &format!("# {}", row.name), "...", &Origin::Default),
@@ -40,7 +45,7 @@ pub(super) fn toml(settings: &Settings, tool: Option<&str>, environment: &Enviro
 }
 
 /// The same for programs.
-pub(super) fn json(
+pub(in crate::cli) fn json(
     settings: &Settings,
     tool: Option<&str>,
     environment: &Environment,
@@ -52,7 +57,7 @@ pub(super) fn json(
         return json!({ "tool": tool, "settings": held });
     }
     let mut tools: Map<String, serde_json::Value> = Map::new();
-    for Entry { pattern, key, held, .. } in settings.tools.entries() {
+    for ToolSetting { pattern, key, held, .. } in settings.tools.entries() {
         tools.entry(pattern).or_insert_with(|| json!({}))[key.row().name] = json!(held);
     }
     let redact = &settings.redact;
@@ -63,7 +68,7 @@ pub(super) fn json(
 }
 
 /// A file of settings that sets nothing, and says what could be set.
-pub(super) fn template() -> String {
+pub(in crate::cli) fn template() -> String {
     let mut page = String::from(
         "# Settings of ctxfs, with their defaults. Take the `#` away from what is to differ.\n\
          # Places: ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store, and --config FILE.\n",
@@ -90,14 +95,14 @@ fn held(
     tool: Option<&str>,
     row: &Row,
     environment: &Environment,
-) -> Option<Held> {
+) -> Option<Setting> {
     let found = settings.held_for(tool, row.key).cloned();
-    if row.key != crate::cli::config::Key::Store {
+    if row.key != Key::Store {
         return found;
     }
     let value = Value::Path(settings.store(environment).ok()?);
     let origin = found.map_or(Origin::Default, |held| held.origin);
-    Some(Held { value, origin })
+    Some(Setting { value, origin })
 }
 
 fn redact(page: &mut String, settings: &Settings) {
@@ -110,7 +115,7 @@ fn redact(page: &mut String, settings: &Settings) {
 }
 
 fn tools(page: &mut String, settings: &Settings) {
-    let mut entries: Vec<&Entry> = settings.tools.entries().collect();
+    let mut entries: Vec<&ToolSetting> = settings.tools.entries().collect();
     entries.sort_by(|a, b| a.pattern.cmp(&b.pattern));
     let mut last = None;
     for entry in entries {

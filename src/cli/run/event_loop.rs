@@ -13,10 +13,10 @@ use signal_hook::consts::SIGTSTP;
 use signal_hook::consts::SIGWINCH;
 
 use crate::cli::run::child::Child;
-use crate::cli::run::log::Logs;
-use crate::cli::run::outer::Outer;
-use crate::cli::run::signals::Caught;
+use crate::cli::run::log::CommandLogs;
+use crate::cli::run::signals::CaughtSignal;
 use crate::cli::run::signals::Signals;
+use crate::cli::run::user_terminal::UserTerminal;
 
 /// Bytes that are read at once; as many as a pipe holds.
 const BLOCK: usize = 64 * 1024;
@@ -25,16 +25,9 @@ const INPUT: usize = 4096;
 /// What ends the input on a terminal; see termios(3), VEOF.
 const END_OF_INPUT: u8 = 4;
 
-/// A stream of the command. One that carries both is the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
-    Output,
-    Error,
-}
-
 /// How it ended.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct CommandEnd {
     /// The exit code.
     pub(super) code: i32,
     /// Why the logs may lack their end.
@@ -42,21 +35,21 @@ pub(super) struct Ending {
 }
 
 /// A command on its way.
-pub(super) struct Streaming<'a, 'b> {
+pub(super) struct EventLoop<'a, 'b> {
     child: Child,
     signals: Signals,
-    outer: Outer,
-    logs: &'a mut Logs<'b>,
+    outer: UserTerminal,
+    logs: &'a mut CommandLogs<'b>,
     live: bool,
     block: Vec<u8>,
-    input: Input,
+    input: PendingInput,
     /// Whether to wait no longer for what others still have to say.
     cut: bool,
 }
 
 /// What was typed and has not gone to the command's terminal yet.
 #[derive(Debug, Default)]
-struct Input {
+struct PendingInput {
     bytes: VecDeque<u8>,
     ended: bool,
     /// Whether what came last ended a line.
@@ -64,29 +57,30 @@ struct Input {
 }
 
 /// What is ready.
-struct Ready {
+struct ReadySources {
     outputs: Vec<bool>,
     signals: bool,
     input: bool,
     terminal: bool,
 }
 
-impl<'a, 'b> Streaming<'a, 'b> {
+impl<'a, 'b> EventLoop<'a, 'b> {
     /// Nothing is read yet. `live`: a person watches.
     pub(super) fn new(
         child: Child,
         signals: Signals,
-        outer: Outer,
-        logs: &'a mut Logs<'b>,
+        outer: UserTerminal,
+        logs: &'a mut CommandLogs<'b>,
         live: bool,
     ) -> Self {
-        let (block, input) = (vec![0; BLOCK], Input { at_line_end: true, ..Input::default() });
+        let (block, input) =
+            (vec![0; BLOCK], PendingInput { at_line_end: true, ..PendingInput::default() });
         Self { child, signals, outer, logs, live, block, input, cut: false }
     }
 
     /// Until all who have its output open have closed it, and the command has ended. Asked to end
     /// once the command has, it waits for nobody else.
-    pub(super) fn run(mut self) -> io::Result<Ending> {
+    pub(super) fn run(mut self) -> io::Result<CommandEnd> {
         if self.child.terminal.is_some() {
             self.outer.make_raw();
         }
@@ -105,14 +99,14 @@ impl<'a, 'b> Streaming<'a, 'b> {
         }
         self.child.outputs.clear();
         let cut = self.cut.then_some("another process still had its output open");
-        Ok(Ending { code: self.child.wait()?, cut })
+        Ok(CommandEnd { code: self.child.wait()?, cut })
     }
 
     fn goes_on(&mut self) -> io::Result<bool> {
         Ok(!self.child.outputs.is_empty() || !self.child.has_ended()?)
     }
 
-    fn wait(&self) -> io::Result<Ready> {
+    fn wait(&self) -> io::Result<ReadySources> {
         let terminal = self.child.terminal.as_ref();
         let takes = terminal.filter(|_| self.input.is_taken());
         let gives = terminal.filter(|_| !self.input.bytes.is_empty());
@@ -131,7 +125,7 @@ impl<'a, 'b> Streaming<'a, 'b> {
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
         let outputs = ready.by_ref().take(count).collect();
         let mut next = |is_asked: bool| is_asked && ready.next() == Some(true);
-        Ok(Ready {
+        Ok(ReadySources {
             outputs,
             signals: next(true),
             input: next(takes.is_some()),
@@ -172,7 +166,7 @@ impl<'a, 'b> Streaming<'a, 'b> {
             Ok(count) => drop(self.input.bytes.drain(..count)),
             Err(Errno::AGAIN | Errno::INTR) => {}
             // Nobody is there to take it.
-            Err(Errno::IO) => self.input = Input { ended: true, ..Input::default() },
+            Err(Errno::IO) => self.input = PendingInput { ended: true, ..PendingInput::default() },
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -192,7 +186,7 @@ impl<'a, 'b> Streaming<'a, 'b> {
     }
 
     /// What the terminal sends to this group, a command in the same group has had already.
-    fn pass(&mut self, caught: Caught) -> io::Result<()> {
+    fn pass(&mut self, caught: CaughtSignal) -> io::Result<()> {
         if self.child.has_ended()? && caught.is_ending() {
             self.cut = true;
         }
@@ -201,7 +195,7 @@ impl<'a, 'b> Streaming<'a, 'b> {
     }
 
     /// The kernel tells those on the command's terminal.
-    fn resize(&mut self, caught: Caught) -> io::Result<()> {
+    fn resize(&mut self, caught: CaughtSignal) -> io::Result<()> {
         match &self.child.terminal {
             Some(terminal) => Ok(rustix::termios::tcsetwinsize(terminal, self.outer.size())?),
             None => self.pass(caught),
@@ -209,13 +203,13 @@ impl<'a, 'b> Streaming<'a, 'b> {
     }
 
     /// Stops the command and then this process, until somebody lets it go on.
-    fn stop(&mut self, caught: Caught) -> io::Result<()> {
+    fn stop(&mut self, caught: CaughtSignal) -> io::Result<()> {
         self.pass(caught)?;
         self.outer.restore();
         signal_hook::low_level::emulate_default_handler(SIGTSTP)
     }
 
-    fn go_on(&mut self, caught: Caught) -> io::Result<()> {
+    fn go_on(&mut self, caught: CaughtSignal) -> io::Result<()> {
         if self.child.terminal.is_some() {
             self.outer.make_raw();
         }
@@ -223,7 +217,7 @@ impl<'a, 'b> Streaming<'a, 'b> {
     }
 }
 
-impl Input {
+impl PendingInput {
     /// Whether there is room for more, and more may come.
     fn is_taken(&self) -> bool {
         self.bytes.is_empty() && !self.ended

@@ -19,13 +19,13 @@ const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel:
 /// The terminal on standard input. While it is raw, keys go on as they are; it is as before once
 /// this is dropped.
 #[derive(Debug)]
-pub(super) struct Outer {
+pub(super) struct UserTerminal {
     stdin: Stdin,
     /// How it was before it was made raw.
     before: Option<Termios>,
 }
 
-impl Outer {
+impl UserTerminal {
     /// Changes nothing yet.
     pub(super) fn find() -> Self {
         Self { stdin: io::stdin(), before: None }
@@ -70,7 +70,7 @@ impl Outer {
     }
 }
 
-impl Drop for Outer {
+impl Drop for UserTerminal {
     fn drop(&mut self) {
         self.restore();
     }

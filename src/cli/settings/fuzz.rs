@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::cli::config::Settings;
-use crate::cli::config::print;
 use crate::cli::env::Environment;
+use crate::cli::settings::print;
+use crate::cli::settings::resolve::Settings;
 
 /// A file of settings is refused with its path and what to do next, or holds; then what is printed is a file of the
 /// same settings.

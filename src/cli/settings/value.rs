@@ -28,7 +28,7 @@ pub(in crate::cli) enum Value {
 
 /// What a setting can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Kind {
+pub(in crate::cli) enum ValueKind {
     /// A file or a directory; in a file, a relative one counts from the file's directory.
     Path,
     /// A text that is not empty.
@@ -51,55 +51,59 @@ pub(in crate::cli) enum Kind {
 
 /// What cannot be a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) struct Unfit;
+pub(in crate::cli) struct InvalidValue;
 
-impl Kind {
+impl ValueKind {
     /// Reads a value of an environment variable or a flag.
-    pub(in crate::cli) fn of_text(self, text: &OsStr) -> Result<Value, Unfit> {
+    pub(in crate::cli) fn of_text(self, text: &OsStr) -> Result<Value, InvalidValue> {
         if self == Self::Path {
-            return if text.is_empty() { Err(Unfit) } else { Ok(Value::Path(text.into())) };
+            return if text.is_empty() { Err(InvalidValue) } else { Ok(Value::Path(text.into())) };
         }
-        let text = text.to_str().ok_or(Unfit)?;
+        let text = text.to_str().ok_or(InvalidValue)?;
         match self {
             Self::Switch => match text {
                 "true" | "1" => Ok(Value::Switch(true)),
                 "false" | "0" => Ok(Value::Switch(false)),
-                _ => Err(Unfit),
+                _ => Err(InvalidValue),
             },
-            Self::Count(words) => word(text, words).or_else(|| whole(text, 1)).ok_or(Unfit),
-            Self::Whole(words) => word(text, words).or_else(|| whole(text, 0)).ok_or(Unfit),
+            Self::Count(words) => word(text, words).or_else(|| whole(text, 1)).ok_or(InvalidValue),
+            Self::Whole(words) => word(text, words).or_else(|| whole(text, 0)).ok_or(InvalidValue),
             _ => self.of_str(text),
         }
     }
 
     /// Reads a value of a file.
-    pub(super) fn of_toml(self, value: &DeValue<'_>) -> Result<Value, Unfit> {
+    pub(super) fn of_toml(self, value: &DeValue<'_>) -> Result<Value, InvalidValue> {
         match (self, value) {
             (Self::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
             (Self::Count(_), DeValue::Integer(number)) => {
-                integer(number).filter(|count| *count > 0).map(Value::Number).ok_or(Unfit)
+                integer(number).filter(|count| *count > 0).map(Value::Number).ok_or(InvalidValue)
             }
             (Self::Size(_) | Self::Whole(_), DeValue::Integer(number)) => {
-                integer(number).map(Value::Number).ok_or(Unfit)
+                integer(number).map(Value::Number).ok_or(InvalidValue)
             }
-            (Self::Switch, _) => Err(Unfit),
+            (Self::Switch, _) => Err(InvalidValue),
             (_, DeValue::String(text)) => self.of_str(text),
-            _ => Err(Unfit),
+            _ => Err(InvalidValue),
         }
     }
 
     /// Reads what is a text everywhere.
-    fn of_str(self, text: &str) -> Result<Value, Unfit> {
+    fn of_str(self, text: &str) -> Result<Value, InvalidValue> {
         match self {
-            Self::Path | Self::Text | Self::Log | Self::Switch if text.is_empty() => Err(Unfit),
+            Self::Path | Self::Text | Self::Log | Self::Switch if text.is_empty() => {
+                Err(InvalidValue)
+            }
             Self::Path => Ok(Value::Path(text.into())),
             Self::Text => Ok(Value::Text(text.to_owned())),
-            Self::Log => logging::check(text).map(|()| Value::Text(text.to_owned())).or(Err(Unfit)),
+            Self::Log => {
+                logging::check(text).map(|()| Value::Text(text.to_owned())).or(Err(InvalidValue))
+            }
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
-            Self::Count(words) | Self::Whole(words) => word(text, words).ok_or(Unfit),
-            Self::Size(words) => word(text, words).or_else(|| size(text)).ok_or(Unfit),
-            Self::Age(words) => word(text, words).or_else(|| age(text)).ok_or(Unfit),
-            Self::Choice(_) | Self::Switch => Err(Unfit),
+            Self::Count(words) | Self::Whole(words) => word(text, words).ok_or(InvalidValue),
+            Self::Size(words) => word(text, words).or_else(|| size(text)).ok_or(InvalidValue),
+            Self::Age(words) => word(text, words).or_else(|| age(text)).ok_or(InvalidValue),
+            Self::Choice(_) | Self::Switch => Err(InvalidValue),
         }
     }
 
@@ -208,13 +212,13 @@ mod tests {
 
     const WORDS: &[&str] = &["never", "mirror"];
 
-    fn toml(kind: Kind, text: &str) -> Result<Value, Unfit> {
+    fn toml(kind: ValueKind, text: &str) -> Result<Value, InvalidValue> {
         kind.of_toml(DeValue::parse(text).unwrap().get_ref())
     }
 
     #[test]
     fn sizes_have_units() {
-        let read = |text: &str| toml(Kind::Size(WORDS), text);
+        let read = |text: &str| toml(ValueKind::Size(WORDS), text);
         let cases = [
             ("0", 0),
             ("4096", 4096),
@@ -231,14 +235,14 @@ mod tests {
             assert_eq!(read(text), Ok(Value::Number(bytes)), "{text}");
         }
         for text in ["-1", "1.5", "true", "\"\"", "\"64 furlongs\"", "\"-1\"", "\"99 EiB\""] {
-            assert_eq!(read(text), Err(Unfit), "{text}");
+            assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
         assert_eq!(read("\"never\""), Ok(Value::Word("never")));
     }
 
     #[test]
     fn ages_have_units() {
-        let read = |text: &str| toml(Kind::Age(&["off"]), text);
+        let read = |text: &str| toml(ValueKind::Age(&["off"]), text);
         for (text, seconds, printed) in [
             ("\"30d\"", 2_592_000, "\"30d\""),
             ("\"30 days\"", 2_592_000, "\"30d\""),
@@ -247,52 +251,52 @@ mod tests {
             ("\"2s\"", 2, "\"2s\""),
         ] {
             assert_eq!(read(text), Ok(Value::Number(seconds)), "{text}");
-            assert_eq!(Kind::Age(&[]).to_toml(&Value::Number(seconds)), printed);
+            assert_eq!(ValueKind::Age(&[]).to_toml(&Value::Number(seconds)), printed);
         }
         for text in ["30", "\"30\"", "\"0s\"", "\"-1d\"", "\"1 month\"", "\"soon\"", "\"\""] {
-            assert_eq!(read(text), Err(Unfit), "{text}");
+            assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
         assert_eq!(read("\"off\""), Ok(Value::Word("off")));
     }
 
     #[test]
     fn numbers_begin_at_one() {
-        let read = |text: &str| toml(Kind::Count(WORDS), text);
+        let read = |text: &str| toml(ValueKind::Count(WORDS), text);
         assert_eq!(read("2000"), Ok(Value::Number(2000)));
         assert_eq!(read("\"mirror\""), Ok(Value::Word("mirror")));
         for text in ["0", "-1", "\"2000\"", "\"off\"", "1e3", "[1]"] {
-            assert_eq!(read(text), Err(Unfit), "{text}");
+            assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
-        assert_eq!(toml(Kind::Whole(&[]), "0"), Ok(Value::Number(0)));
-        assert_eq!(Kind::Whole(&[]).of_text(OsStr::new("0")), Ok(Value::Number(0)));
-        let read = |text: &str| Kind::Count(WORDS).of_text(OsStr::new(text));
+        assert_eq!(toml(ValueKind::Whole(&[]), "0"), Ok(Value::Number(0)));
+        assert_eq!(ValueKind::Whole(&[]).of_text(OsStr::new("0")), Ok(Value::Number(0)));
+        let read = |text: &str| ValueKind::Count(WORDS).of_text(OsStr::new(text));
         assert_eq!(read("2000"), Ok(Value::Number(2000)));
         assert_eq!(read("never"), Ok(Value::Word("never")));
         for text in ["0", "-1", "", "x", "9223372036854775808"] {
-            assert_eq!(read(text), Err(Unfit), "{text}");
+            assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
     }
 
     #[test]
     fn switches_words_and_texts() {
-        assert_eq!(toml(Kind::Switch, "true"), Ok(Value::Switch(true)));
-        assert_eq!(toml(Kind::Switch, "\"true\""), Err(Unfit));
-        assert_eq!(Kind::Switch.of_text(OsStr::new("0")), Ok(Value::Switch(false)));
-        assert_eq!(Kind::Switch.of_text(OsStr::new("maybe")), Err(Unfit));
-        let choice = Kind::Choice(&["head", "tail"]);
+        assert_eq!(toml(ValueKind::Switch, "true"), Ok(Value::Switch(true)));
+        assert_eq!(toml(ValueKind::Switch, "\"true\""), Err(InvalidValue));
+        assert_eq!(ValueKind::Switch.of_text(OsStr::new("0")), Ok(Value::Switch(false)));
+        assert_eq!(ValueKind::Switch.of_text(OsStr::new("maybe")), Err(InvalidValue));
+        let choice = ValueKind::Choice(&["head", "tail"]);
         assert_eq!(toml(choice, "\"tail\""), Ok(Value::Text("tail".to_owned())));
-        assert_eq!(toml(choice, "\"both\""), Err(Unfit));
-        assert_eq!(toml(Kind::Text, "\"\""), Err(Unfit));
+        assert_eq!(toml(choice, "\"both\""), Err(InvalidValue));
+        assert_eq!(toml(ValueKind::Text, "\"\""), Err(InvalidValue));
         assert_eq!(
-            toml(Kind::Log, "\"warn,ctxfs=debug\""),
+            toml(ValueKind::Log, "\"warn,ctxfs=debug\""),
             Ok(Value::Text("warn,ctxfs=debug".to_owned()))
         );
-        assert_eq!(toml(Kind::Log, "\"ctxfs=loud\""), Err(Unfit));
+        assert_eq!(toml(ValueKind::Log, "\"ctxfs=loud\""), Err(InvalidValue));
     }
 
     #[test]
     fn what_is_written_is_read_again() {
-        let size = Kind::Size(&["off"]);
+        let size = ValueKind::Size(&["off"]);
         for (value, text) in [
             (Value::Number(0), "0"),
             (Value::Number(12288), "\"12 KiB\""),
@@ -304,15 +308,15 @@ mod tests {
             assert_eq!(toml(size, text), Ok(value));
         }
         let path = Value::Path(PathBuf::from("/a \"b\"\\\u{e9}"));
-        assert_eq!(toml(Kind::Path, &path.to_string()), Ok(path));
+        assert_eq!(toml(ValueKind::Path, &path.to_string()), Ok(path));
     }
 
     #[test]
     fn what_is_allowed_is_said() {
         let said = "a number of bytes, a text such as \"64 MiB\", \"never\" or \"mirror\"";
-        assert_eq!(Kind::Size(WORDS).allowed(), said);
-        assert_eq!(Kind::Switch.allowed(), "true or false");
-        assert_eq!(Kind::Count(&[]).allowed(), "a whole number from 1 on");
-        assert_eq!(Kind::Text.allowed(), "a text that is not empty");
+        assert_eq!(ValueKind::Size(WORDS).allowed(), said);
+        assert_eq!(ValueKind::Switch.allowed(), "true or false");
+        assert_eq!(ValueKind::Count(&[]).allowed(), "a whole number from 1 on");
+        assert_eq!(ValueKind::Text.allowed(), "a text that is not empty");
     }
 }

@@ -8,7 +8,7 @@ use rustix::process::DumpableBehavior;
 use rustix::process::Pid;
 use rustix::thread::CapabilitySet;
 
-use crate::cli::confine::WHOLE_SINCE;
+use crate::cli::confine::files::LANDLOCK_COMPLETE_SINCE;
 use crate::fs::Confinement;
 
 /// Of this thread. `landlock` is its version, where it was asked to confine.
@@ -17,7 +17,8 @@ pub(super) fn confinement(landlock: Option<i32>) -> Confinement {
         landlock,
         files: File::open("/").is_err(),
         network: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).is_err(),
-        signals: landlock.is_some_and(|version| version >= WHOLE_SINCE) && !reaches_others(),
+        signals: landlock.is_some_and(|version| version >= LANDLOCK_COMPLETE_SINCE)
+            && !reaches_others(),
         no_new_privileges: rustix::thread::no_new_privs().unwrap_or(false),
         capabilities: capabilities(),
         memory: is_hidden(),
