@@ -52,5 +52,5 @@ fn hide_memory() -> anyhow::Result<()> {
 }
 
 fn told<T>(what: &str, done: anyhow::Result<T>) -> Option<T> {
-    done.inspect_err(|error| tracing::warn!("not confined as to {what}: {error:#}")).ok()
+    done.inspect_err(|error| tracing::warn!("the server is not confined: {what}: {error:#}")).ok()
 }

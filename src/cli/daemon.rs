@@ -72,7 +72,7 @@ fn end(mut server: Child, in_time: bool, log: &Path) -> Failure {
     } else {
         format!("the mount did not answer within {} s", PATIENCE.as_secs())
     };
-    let hint = format!("see its log, `tail {}`, and `ctxfs doctor`", log.display());
+    let hint = format!("read its log with `tail {}`, and run `ctxfs doctor`", log.display());
     Failure::new(FailureKind::Mount, message, hint)
 }
 

@@ -21,7 +21,7 @@ const SHOWN: usize = 18;
 
 /// `(what to notice, the file under artifacts/tool)`
 const TOUR: [(&str, &str); 7] = [
-    ("what the model is given in place of all that", "listing.txt.summary"),
+    ("what the model gets in place of all that", "listing.txt.summary"),
     ("any search, as a file", "listing.txt.grep/-m5 -> .*python"),
     ("with ripgrep's options: count, ignoring case", "listing.txt.grep/-c -i \\.so"),
     ("a range of lines", "listing.txt.lines/100-103"),
@@ -35,7 +35,7 @@ pub(super) fn run(args: &DemoArgs, context: &mut Context) -> anyhow::Result<()> 
     let server = Server::start(dir.path(), args.keep)?;
     let tools = server.mountpoint.join("demo/artifacts/tool");
     let conversation = server.mountpoint.join("demo");
-    fs::create_dir(&conversation).context("cannot make a conversation")?;
+    fs::create_dir(&conversation).context("cannot create a conversation")?;
     show(context, &format!("mkdir {}    # a conversation", conversation.display()), "")?;
     for sample in &SAMPLES {
         let line = sample.capture(&tools)?;

@@ -47,7 +47,7 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = "a mount cannot work here";
-    Err(Failure::new(FailureKind::Machine, text, "mend what is marked `FAIL`, or use `ctxfs view`")
+    Err(Failure::new(FailureKind::Machine, text, "fix what is marked `FAIL`, or use `ctxfs view`")
         .into())
 }
 
@@ -59,11 +59,12 @@ fn settings(cli: &Cli, context: &Context) -> (Check, Option<PathBuf>) {
         Ok((settings.files().len(), settings.store(&context.environment)?))
     });
     match read {
-        Ok((0, store)) => (Check::ok(NAME, "no file, the defaults hold"), Some(store)),
+        Ok((0, store)) => (Check::ok(NAME, "no file, defaults apply"), Some(store)),
         Ok((1, store)) => (Check::ok(NAME, "1 file"), Some(store)),
         Ok((files, store)) => (Check::ok(NAME, format!("{files} files")), Some(store)),
         Err(error) => {
-            let mend = "mend it; `ctxfs config --defaults` prints what there can be";
+            let mend =
+                "fix it; `ctxfs config --defaults` prints every setting and its allowed values";
             (Check::bad(NAME, Level::Failure, format!("{error:#}"), mend), None)
         }
     }

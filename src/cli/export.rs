@@ -31,10 +31,12 @@ const MODE: u32 = 0o600;
 pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if file.is_none() && io::stdout().is_terminal() {
-        let text = "an archive is not written to a terminal";
-        return Err(
-            Failure::usage(text, "name a file with `-o FILE`, or send it on with `|`").into()
-        );
+        let text = "refusing to write an archive to a terminal";
+        return Err(Failure::usage(
+            text,
+            "name a file with `-o FILE`, or pipe the archive to a program",
+        )
+        .into());
     }
     let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
     let store = Store::open(&root)?;
@@ -94,10 +96,12 @@ fn tell(
 ) -> anyhow::Result<()> {
     let Exported { files, bytes, incomplete, changed } = *exported;
     if incomplete > 0 {
-        context.printer.say(&format!("still being written, and marked incomplete: {incomplete}"));
+        context
+            .printer
+            .say(&format!("outputs still being written, marked incomplete: {incomplete}"));
     }
     if changed > 0 {
-        context.printer.say(&format!("content that is not what its record says: {changed}"));
+        context.printer.say(&format!("outputs whose content differs from their record: {changed}"));
     }
     let Some(file) = file else { return Ok(()) };
     let value = json!({ "conversation": conversation.id().to_text(), "archive": file,

@@ -57,7 +57,7 @@ fn check(rules: &Rules, scope: &Scope) -> Result<(), Failure> {
     let hint = "leave the conversation out, or add `--keep-age` or `--keep-conversation`";
     Err(Failure::new(
         FailureKind::Usage,
-        "`keep_store` and `keep_free` are about the whole store",
+        "`keep_store` and `keep_free` apply to the whole store",
         hint,
     ))
 }
@@ -91,7 +91,8 @@ impl GcReport {
         }
         let (count, size) = (self.removed.len(), ls::size(self.bytes()));
         let plural = if count == 1 { "" } else { "s" };
-        let freed = if self.dry_run { "would go, which frees" } else { "removed, which frees" };
+        let freed =
+            if self.dry_run { "would be removed, which frees" } else { "removed, which frees" };
         let _ = writeln!(text, "{count} output{plural} {freed} {size}");
         text
     }

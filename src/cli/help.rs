@@ -9,7 +9,7 @@ use crate::cli::args::Cli;
 
 const COLUMNS: usize = 96;
 const INTRODUCTION: &str = "# The commands\n\nGenerated from the program: `UPDATE_DOCS=1 cargo test \
-     --lib cli::help` writes it anew. `ctxfs COMMAND --help` prints the same.\n";
+     --lib cli::help` updates it. `ctxfs COMMAND --help` prints the same.\n";
 
 /// The page.
 pub(super) fn markdown() -> String {

@@ -76,8 +76,8 @@ fn import(
 /// With what to do next.
 fn told(error: ArchiveError) -> anyhow::Error {
     let hint = match &error {
-        ArchiveError::Exists { .. } => "give the imported one another id: `--as ID`",
-        ArchiveError::TooLarge { .. } => "`--max-size BYTES` allows more",
+        ArchiveError::Exists { .. } => "import it under another id: `--as ID`",
+        ArchiveError::TooLarge { .. } => "allow more with `--max-size BYTES`",
         ArchiveError::NoRoom { .. } => {
             "free some space on the store's disk, or use another store: `--store DIR`"
         }

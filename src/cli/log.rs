@@ -29,8 +29,8 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     match (&args.action, &args.conversation) {
         (Some(LogAction::Append(args)), None) => return append::run(args, cli, context),
         (Some(_), Some(id)) => {
-            let text = format!("`{id}` comes before `append`");
-            return Err(Failure::usage(text, format!("`ctxfs log append {id}`")).into());
+            let text = format!("the conversation `{id}` belongs after `append`");
+            return Err(Failure::usage(text, format!("use `ctxfs log append {id}`")).into());
         }
         (None, _) => {}
     }
@@ -50,7 +50,7 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
 }
 
 fn nothing() -> Failure {
-    let hint = "`ctxfs log append CONVERSATION` adds messages, as does appending to its \
+    let hint = "add messages with `ctxfs log append CONVERSATION`, or append to its \
                 history/messages.jsonl under the mount";
     Failure::new(FailureKind::Failed, "there is no message log yet", hint)
 }

@@ -36,8 +36,8 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     let level = LevelFilter::from_str(directives).ok();
     let all = level.map(|level| format!("{},ctxfs={level}", level.min(LevelFilter::INFO)));
     Ok(EnvFilter::try_new(all.as_deref().unwrap_or(directives)).map_err(|error| {
-        let text = format!("cannot log at `{directives}`: {error}");
-        Failure::usage(text, "one of error, warn, info, debug, trace")
+        let text = format!("invalid log level `{directives}`: {error}");
+        Failure::usage(text, "use error, warn, info, debug or trace")
     })?)
 }
 

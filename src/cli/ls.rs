@@ -39,7 +39,9 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
         return context.printer.data(&(serde_json::to_string(&values)? + "\n"));
     }
     if rows.is_empty() {
-        context.printer.say(&"nothing here yet: `ctxfs put` or a write under the mount makes it");
+        context
+            .printer
+            .say(&"nothing is stored yet; `ctxfs put` and writes under the mount store outputs");
     }
     context.printer.data(&table(&rows))
 }

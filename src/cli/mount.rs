@@ -30,7 +30,7 @@ pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow:
         return foreground(&plan, context);
     }
     if mount::is_inherited(&plan.target) {
-        let text = "a mount that is handed down can only be served in this process";
+        let text = "a mount passed as a descriptor can be served only in the foreground";
         return Err(Failure::usage(text, "add --foreground").into());
     }
     let log = places::log_file(&plan.target, &context.environment)?;

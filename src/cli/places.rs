@@ -124,7 +124,7 @@ pub(super) fn mounts_of(store: &Path) -> Vec<StoreMount> {
 /// The conversation that is given by name.
 pub(super) fn conversation_id(given: &str) -> Result<Component, Failure> {
     Component::new(given).map_err(|error| {
-        let text = format!("the conversation `{given}` cannot be: {error}");
+        let text = format!("invalid conversation id `{given}`: {error}");
         Failure::usage(text, "an id is one path component, such as `c7`")
     })
 }
@@ -150,8 +150,8 @@ pub(super) fn make(dir: &Path) -> anyhow::Result<()> {
         return Err(Failure::usage(text, "name a directory").into());
     }
     std::fs::create_dir_all(dir).map_err(|cause| {
-        let text = format!("cannot make the mountpoint `{}`: {cause}", dir.display());
-        Failure::usage(text, "name a directory that is there or can be made").into()
+        let text = format!("cannot create the mountpoint `{}`: {cause}", dir.display());
+        Failure::usage(text, "name a directory that exists or can be created").into()
     })
 }
 

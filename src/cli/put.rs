@@ -62,7 +62,7 @@ fn format(args: &PutArgs) -> Result<PutFormat, Failure> {
         return Ok(format);
     }
     Err(Failure::usage(
-        "what this format names is there only in a conversation",
+        "this format refers to a conversation, and there is none",
         "add `--conversation ID`, or use `--format envelope` or `--format preview`",
     ))
 }
@@ -83,7 +83,7 @@ fn keep(args: &PutArgs, asked: &CallSettings, context: &mut Context) -> anyhow::
         directory::keep(args, asked)?
     };
     if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(&asked.limits)) {
-        context.printer.say(&format!("old outputs are still there: {error}"));
+        context.printer.say(&format!("cannot remove old outputs: {error}"));
     }
     Ok(output)
 }

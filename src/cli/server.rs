@@ -131,7 +131,7 @@ fn confine(plan: &MountPlan, store: &Store) -> Confinement {
     };
     let confinement = confine::server(needs);
     if !confinement.is_complete() {
-        tracing::warn!(?confinement, "this kernel does not confine the server wholly");
+        tracing::warn!(?confinement, "this kernel does not confine the server fully");
     }
     confinement
 }

@@ -40,7 +40,7 @@ pub(super) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow:
         return context.printer.data(&(report.json().to_string() + "\n"));
     }
     if report.sums.total == Counts::default() {
-        context.printer.say(&"nothing was counted yet");
+        context.printer.say(&"nothing has been counted yet");
     }
     context.printer.data(&report.text())
 }
@@ -84,7 +84,7 @@ impl StatsReport {
         if !views.is_empty() {
             let _ = writeln!(text, "\nviews read: {}", views.join(", "));
         }
-        for (what, amount) in [("removed by a rule", expired), ("removed by somebody", deleted)] {
+        for (what, amount) in [("removed by a rule", expired), ("removed by a user", deleted)] {
             if amount.times > 0 {
                 let _ =
                     writeln!(text, "{what}: {} outputs, {}", amount.times, ls::size(amount.bytes));

@@ -42,7 +42,7 @@ impl Server {
         if ready {
             return Ok(server);
         }
-        Err(Failure::new(FailureKind::Mount, "cannot mount for the demo", "ask `ctxfs doctor`")
+        Err(Failure::new(FailureKind::Mount, "cannot mount for the demo", "run `ctxfs doctor`")
             .into())
     }
 }

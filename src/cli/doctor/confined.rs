@@ -17,12 +17,13 @@ pub(super) fn machine() -> Check {
             Check::ok(NAME, format!("Landlock {version}: servers confine themselves"))
         }
         Some(version) => {
-            let found = format!("Landlock {version}: servers confine themselves in part");
-            Check::bad(NAME, Level::Note, found, "a kernel of 6.12 or later confines them wholly")
+            let found = format!("Landlock {version}: servers confine themselves partly");
+            Check::bad(NAME, Level::Note, found, "a kernel of 6.12 or later confines them fully")
         }
         None => {
-            let found = "no Landlock: servers give up privileges, not files nor the network";
-            let mend = "a kernel with CONFIG_SECURITY_LANDLOCK, and `landlock` among `lsm=`";
+            let found =
+                "no Landlock: servers give up privileges, but neither files nor the network";
+            let mend = "use a kernel with CONFIG_SECURITY_LANDLOCK and with `landlock` in `lsm=`";
             Check::bad(NAME, Level::Note, found, mend)
         }
     }
@@ -38,15 +39,15 @@ pub(super) fn server(here: &str, status: &Value) -> Check {
     let loose = status["pid"].as_u64().map_or(0, loose_threads);
     if lacking.is_empty() && loose == 0 {
         let rights = rights(found);
-        let text = format!("{here}: its store alone, no network, no signals, {rights}");
+        let text = format!("{here}: only its store, no network, no signals, {rights}");
         return Check::ok(NAME, text);
     }
     let text = if loose > 0 && holds("noNewPrivileges") {
         format!("{here}: {loose} threads of the server are not confined")
     } else {
-        format!("{here}: the server is not confined as to {}", lacking.join(", "))
+        format!("{here}: the server is not confined: {}", lacking.join(", "))
     };
-    Check::bad(NAME, Level::Note, text, format!("ctxfs umount '{here}', then mount it anew"))
+    Check::bad(NAME, Level::Note, text, format!("ctxfs umount '{here}', then mount it again"))
 }
 
 fn rights(found: &Value) -> String {
@@ -84,7 +85,7 @@ mod tests {
         assert!(said(&of).1.ends_with("CAP_CHOWN"));
         of["confinement"]["network"] = false.into();
         assert_eq!(said(&of).0, Level::Note);
-        assert!(said(&of).1.ends_with("not confined as to network"));
+        assert!(said(&of).1.ends_with("not confined: network"));
         assert!(said(&json!({})).1.ends_with("files, network, signals, noNewPrivileges, memory"));
     }
 }

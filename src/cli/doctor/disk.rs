@@ -41,14 +41,14 @@ fn writable(store: &Path, standing: &Path) -> Check {
         let mend = format!("sudo chown -R $USER {at}   (or choose another: ctxfs --store DIR ...)");
         return Check::bad("store", Level::Failure, format!("{at}: {error}"), mend);
     }
-    let state = if store == standing { "can be written" } else { "will be made" };
+    let state = if store == standing { "writable" } else { "will be created" };
     Check::ok("store", format!("{here}: {state}"))
 }
 
 fn room(standing: &Path) -> Check {
     const NAME: &str = "room";
     let Ok(disk) = rustix::fs::statvfs(standing) else {
-        let found = "the filesystem does not say";
+        let found = "the filesystem does not report it";
         return Check::bad(NAME, Level::Note, found, format!("df -h {}", standing.display()));
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -56,7 +56,7 @@ fn room(standing: &Path) -> Check {
     if free >= LITTLE_ROOM {
         return Check::ok(NAME, found);
     }
-    let mend = "free some, or keep the store elsewhere: ctxfs mount --store DIR";
+    let mend = "free some, or use another store: ctxfs mount --store DIR";
     Check::bad(NAME, Level::Warning, found, mend)
 }
 
@@ -72,7 +72,7 @@ fn ground(standing: &Path) -> Check {
     if has_user_attributes(standing) {
         return Check::ok(NAME, format!("{name}, with user attributes"));
     }
-    let mend = "ext4, xfs, btrfs, and tmpfs from kernel 6.6 on have them";
+    let mend = "ext4, xfs, btrfs, and tmpfs since kernel 6.6 support them";
     Check::bad(NAME, Level::Note, format!("{name}, without user attributes"), mend)
 }
 
@@ -98,6 +98,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let checks = checks(&dir.path().join("not/there"));
         assert_eq!(checks[0].level, Level::Ok);
-        assert!(checks[0].found.ends_with("will be made"), "{}", checks[0].found);
+        assert!(checks[0].found.ends_with("will be created"), "{}", checks[0].found);
     }
 }

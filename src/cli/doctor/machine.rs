@@ -27,12 +27,12 @@ fn device() -> Check {
     const NAME: &str = "/dev/fuse";
     if fs::metadata(mount::DEVICE).is_err() {
         let mend = "modprobe fuse   (in a container: docker run --device /dev/fuse)";
-        return Check::bad(NAME, Level::Failure, "not there", mend);
+        return Check::bad(NAME, Level::Failure, "missing", mend);
     }
     match rustix::fs::access(mount::DEVICE, Access::READ_OK | Access::WRITE_OK) {
-        Ok(()) => Check::ok(NAME, "there, and open to you"),
+        Ok(()) => Check::ok(NAME, "present and accessible"),
         Err(error) => {
-            let found = format!("there, but not open to you: {error}");
+            let found = format!("present, but not accessible: {error}");
             Check::bad(NAME, Level::Failure, found, "sudo chmod 666 /dev/fuse")
         }
     }
@@ -47,9 +47,9 @@ fn passthrough(privileged: bool) -> Check {
         return Check::bad(NAME, Level::Note, found, "a kernel of 6.12 or later is faster");
     }
     if privileged {
-        return Check::ok(NAME, format!("kernel {release}, and you may use it: fast reads"));
+        return Check::ok(NAME, format!("kernel {release}, and permitted: fast reads"));
     }
-    let found = format!("kernel {release}, but without privilege: reads go through the server");
+    let found = format!("kernel {release}, but not permitted: reads go through the server");
     Check::bad(
         NAME,
         Level::Note,
@@ -61,7 +61,7 @@ fn passthrough(privileged: bool) -> Check {
 fn privilege(admin: bool) -> Check {
     const NAME: &str = "privilege";
     if admin {
-        return Check::ok(NAME, "root, may mount");
+        return Check::ok(NAME, "root, allowed to mount");
     }
     let mend =
         "docker run --cap-add SYS_ADMIN --device /dev/fuse --security-opt apparmor:unconfined";
@@ -88,7 +88,7 @@ fn allow_other() -> Check {
     if set {
         return Check::ok(NAME, "user_allow_other is set: --allow-other works");
     }
-    let found = "user_allow_other is not set: other users, root among them, cannot enter";
+    let found = "user_allow_other is not set: other users, including root, cannot enter";
     Check::bad(NAME, Level::Note, found, "echo user_allow_other | sudo tee -a /etc/fuse.conf")
 }
 
@@ -96,11 +96,11 @@ fn apparmor(root: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     if !root && fs::exists("/etc/apparmor.d/fusermount3").unwrap_or(false) && is_on() {
         let found = "confines fusermount3 to $HOME, /mnt, /media, /tmp and $XDG_RUNTIME_DIR";
-        let mend = "mount there, or allow the place in /etc/apparmor.d/local/fusermount3";
+        let mend = "mount there, or allow the mountpoint in /etc/apparmor.d/local/fusermount3";
         checks.push(Check::bad("AppArmor", Level::Note, found, mend));
     }
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
-        let found = "keeps users from mounting in namespaces of their own (unshare, rootless)";
+        let found = "keeps users from mounting in their own namespaces (unshare, rootless)";
         let mend = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0";
         checks.push(Check::bad("AppArmor", Level::Note, found, mend));
     }

@@ -61,7 +61,7 @@ fn trouble(entry: &MountEntry, answer: io::Result<ProbeResult>) -> Check {
             Check::bad(NAME, Level::Warning, format!("{here}: hangs"), mend)
         }
         Err(error) => {
-            let found = format!("{here}: cannot ask: {error}");
+            let found = format!("{here}: cannot be checked: {error}");
             Check::bad(NAME, Level::Note, found, format!("stat '{here}'"))
         }
     }

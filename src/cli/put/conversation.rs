@@ -109,5 +109,5 @@ fn write(mut writer: ArtifactWriter, rules: Option<&Rules>) -> anyhow::Result<Re
 
 fn open(conversation: &Conversation, path: &RelPath) -> anyhow::Result<Artifact> {
     use anyhow::Context as _;
-    Artifact::open(conversation.dir(), path).with_context(|| format!("cannot read `{path}` again"))
+    Artifact::open(conversation.dir(), path).with_context(|| format!("cannot read back `{path}`"))
 }

@@ -26,9 +26,9 @@ impl ReceiveError {
     pub(super) fn told(self, kept: &str) -> anyhow::Error {
         let (error, what) = match self {
             Self::Input(error) => (error, "cannot read standard input"),
-            Self::Store(error) => (error, "cannot store all of it"),
+            Self::Store(error) => (error, "cannot store the whole output"),
         };
-        anyhow::Error::new(error).context(format!("{what}; what came is in `{kept}`"))
+        anyhow::Error::new(error).context(format!("{what}; the part received is in `{kept}`"))
     }
 }
 

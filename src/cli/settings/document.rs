@@ -1,4 +1,4 @@
-//! `docs/SETTINGS.md`: every setting, from the table that the program reads them by.
+//! `docs/SETTINGS.md`, generated from the table of settings.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use crate::cli::settings::table::ROWS;
 use crate::cli::settings::table::Row;
 use crate::redact::SETS;
 
-/// The page, but for its tables.
+/// The page, without its tables.
 const PAGE: &str = include_str!("document.md");
 
-/// The page.
+/// Returns the page.
 pub(super) fn markdown() -> String {
     PAGE.replace("{places}", &table(Group::Places))
         .replace("{mount}", &table(Group::Mount))
@@ -21,7 +21,7 @@ pub(super) fn markdown() -> String {
 
 fn table(group: Group) -> String {
     let mut table =
-        "| key | is | default | environment | flag |\n|---|---|---|---|---|\n".to_owned();
+        "| key | value | default | environment | flag |\n|---|---|---|---|---|\n".to_owned();
     for row in ROWS.iter().filter(|row| row.group == group) {
         table += &line(row);
     }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn its_examples_are_files_of_settings() {
+    fn its_examples_are_settings_files() {
         let examples: Vec<&str> = PAGE.split("```toml\n").skip(1).collect();
         assert!(examples.len() >= 3);
         for example in examples {

@@ -80,7 +80,7 @@ impl SettingsFile {
         let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
         read.map_err(|error| unreadable(&error))?;
         if text.len() as u64 > MOST_BYTES {
-            return Err(unreadable(&"it has more than 1 MiB"));
+            return Err(unreadable(&"it is larger than 1 MiB"));
         }
         Self::parse(path, &text).map(Some)
     }
@@ -90,7 +90,7 @@ impl SettingsFile {
         let reader = SettingsReader { path, text };
         let table = DeTable::parse(text).map_err(|error| {
             let message = error.message().lines().next().unwrap_or_default();
-            reader.wrong(&error.span().unwrap_or_default(), &format!("this is not TOML: {message}"))
+            reader.wrong(&error.span().unwrap_or_default(), &format!("invalid TOML: {message}"))
         })?;
         let mut file = Self { path: path.to_owned(), ..Self::default() };
         for (name, item) in in_order(table.get_ref()) {
@@ -137,7 +137,7 @@ impl SettingsReader<'_> {
         for (pattern, item) in in_order(tools) {
             let here = format!(" in `[tool.{:?}]`", pattern.get_ref());
             globset::Glob::new(pattern.get_ref()).map_err(|error| {
-                let text = format!("`{}` is no pattern: {}", pattern.get_ref(), error.kind());
+                let text = format!("`{}` is not a pattern: {}", pattern.get_ref(), error.kind());
                 self.wrong(&pattern.span(), &text)
             })?;
             let what = format!("`tool.{:?}`", pattern.get_ref());
@@ -146,7 +146,7 @@ impl SettingsReader<'_> {
                 let row = match Row::named(name.get_ref()) {
                     Some(row) if row.group == Group::Limits => row,
                     Some(row) => {
-                        let text = format!("`{}` cannot differ from tool to tool", row.name);
+                        let text = format!("`{}` cannot differ between tools", row.name);
                         return Err(self.wrong(&name.span(), &text));
                     }
                     None => return Err(self.unknown(name, &here, limits().map(|row| row.name))),
@@ -195,7 +195,7 @@ impl SettingsReader<'_> {
     }
 
     fn sets(&self, item: &SpannedValue<'_>) -> Result<Vec<String>, Failure> {
-        let unfit = |item| self.unfit("redact.sets", item, "a list of names of sets");
+        let unfit = |item| self.unfit("redact.sets", item, "a list of set names");
         let mut sets = Vec::new();
         for item in item.get_ref().as_array().ok_or_else(|| unfit(item))? {
             let name = item.get_ref().as_str().ok_or_else(|| unfit(item))?;
@@ -229,13 +229,13 @@ impl SettingsReader<'_> {
         let text = |key: &str| {
             let value = table.iter().find(|(name, _)| name.get_ref() == key);
             let text = value.and_then(|(_, item)| item.get_ref().as_str()).map(str::to_owned);
-            text.ok_or_else(|| self.wrong(&item.span(), &format!("a rule without `{key}`")))
+            text.ok_or_else(|| self.wrong(&item.span(), &format!("this rule lacks `{key}`")))
         };
         let rule = Rule { name: text("name")?, regex: text("regex")? };
         match Rules::new(&[], std::slice::from_ref(&rule)) {
             Ok(_) => Ok(rule),
             Err(error) => {
-                let text = format!("the rule `{}` cannot be: {error}", rule.name);
+                let text = format!("invalid rule `{}`: {error}", rule.name);
                 Err(self.wrong(&item.span(), &text))
             }
         }
@@ -282,7 +282,7 @@ impl SettingsReader<'_> {
         if short.len() < shown.len() {
             short += "...";
         }
-        self.wrong(&item.span(), &format!("`{what}` cannot be `{short}`: it is {allowed}"))
+        self.wrong(&item.span(), &format!("`{what}` cannot be `{short}`: expected {allowed}"))
     }
 
     fn wrong(&self, at: &Range<usize>, what: &str) -> Failure {

@@ -42,7 +42,7 @@ pub(in crate::cli) struct FileLine {
 }
 
 /// What every error in a file of settings is answered with.
-const HINT: &str = "`ctxfs config --defaults` prints every setting and what it can be";
+const HINT: &str = "`ctxfs config --defaults` prints every setting and its allowed values";
 
 impl Origin {
     /// That `what` is wrong with what stands there.

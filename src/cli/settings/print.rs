@@ -70,7 +70,7 @@ pub(in crate::cli) fn json(
 /// A file of settings that sets nothing, and says what could be set.
 pub(in crate::cli) fn template() -> String {
     let mut page = String::from(
-        "# Settings of ctxfs, with their defaults. Take the `#` away from what is to differ.\n\
+        "# Settings of ctxfs, with their defaults. Uncomment the settings to change.\n\
          # Places: ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store, and --config FILE.\n",
     );
     for row in ROWS {
@@ -78,12 +78,12 @@ pub(in crate::cli) fn template() -> String {
         let value = default.map_or("\"...\"".to_owned(), |value| row.kind.to_toml(&value));
         let about = wrapped(row.about);
         let allowed = row.kind.allowed();
-        let _ = write!(page, "\n{about}# It is {allowed}.\n# {} = {value}\n", row.name);
+        let _ = write!(page, "\n{about}# Allowed: {allowed}.\n# {} = {value}\n", row.name);
     }
-    page + "\n# Limits that differ from tool to tool, by the name `server/tool` or a pattern.\n\
+    page + "\n# Limits for some tools, by the name `server/tool` or a pattern.\n\
             # [tool.\"github/*\"]\n# max_lines = 200\n\n\
-            # What is done about secrets: \"off\", \"views\" (they are masked in what is shown),\n\
-            # \"stored\" (in what is stored, too). Without `sets` all of them are looked for.\n\
+            # Redaction of secrets: \"off\", \"views\" (masks them in everything shown) or \"stored\"\n\
+            # (masks them in the stored files too). Without `sets`, all sets apply.\n\
             # [redact]\n# apply = \"views\"\n"
         + &format!("# sets = {}\n", list(SETS.iter().map(|set| set.name)))
         + "# rules = [{ name = \"ticket\", regex = 'TICKET-[0-9]{6}' }]\n"

@@ -210,7 +210,7 @@ fn read_variable(name: &'static str, text: &OsString, kind: ValueKind) -> Result
     let origin = Origin::Environment { variable: name };
     kind.of_text(text).map_err(|_| {
         let (text, allowed) = (text.to_string_lossy(), kind.allowed());
-        origin.failure(&format!("`{name}` cannot be `{text}`: it is {allowed}"))
+        origin.failure(&format!("`{name}` cannot be `{text}`: expected {allowed}"))
     })
 }
 
@@ -231,8 +231,8 @@ pub(super) fn users_file(environment: &Environment) -> Option<PathBuf> {
 
 fn read_given(path: &Path) -> Result<SettingsFile, Failure> {
     let missing = || {
-        let text = format!("there are no settings at `{}`", path.display());
-        Failure::usage(text, "name a file that is there: `--config FILE`")
+        let text = format!("there is no settings file `{}`", path.display());
+        Failure::usage(text, "name an existing file: `--config FILE`")
     };
     SettingsFile::read(path)?.ok_or_else(missing)
 }

@@ -1,4 +1,4 @@
-//! Every setting: its name, what it can be, its default, its environment variable and its flag.
+//! The table of settings: name, allowed values, default, environment variable and flag of each.
 
 use std::ffi::OsStr;
 
@@ -6,7 +6,7 @@ use crate::cli::env;
 use crate::cli::settings::value::Value;
 use crate::cli::settings::value::ValueKind;
 
-/// A setting.
+/// The key of a setting, which is also the index of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::cli) enum Key {
     Store,
@@ -44,38 +44,38 @@ pub(in crate::cli) enum Key {
     TokenBudget,
 }
 
-/// What a setting is about.
+/// The groups of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Group {
-    /// Where things are.
+    /// Directories and paths.
     Places,
-    /// How a mount behaves.
+    /// The behaviour of mounts.
     Mount,
-    /// What is kept when there is more.
+    /// The retention of outputs.
     Keep,
-    /// What fits into a conversation: can differ from tool to tool.
+    /// The limits on what enters a conversation. They can differ between tools.
     Limits,
 }
 
-/// What there is to know of a setting.
+/// The definition of a setting.
 #[derive(Debug)]
 pub(in crate::cli) struct Row {
     pub(in crate::cli) key: Key,
     pub(in crate::cli) group: Group,
-    /// As `ctxfs.toml` has it.
+    /// The key in `ctxfs.toml`.
     pub(in crate::cli) name: &'static str,
     pub(in crate::cli) kind: ValueKind,
-    /// As an environment variable would have it; empty, where it is found otherwise.
+    /// The default in the syntax of environment variables; empty if it is computed.
     pub(in crate::cli) default: &'static str,
     pub(in crate::cli) variable: &'static str,
     pub(in crate::cli) flag: Option<&'static str>,
-    /// What it does, in a sentence.
+    /// A description in a sentence or two.
     pub(in crate::cli) about: &'static str,
 }
 
 const LIMIT: &[&str] = &["never", "mirror"];
 
-/// All of them, in the order in which they are shown; the order of [`Key`].
+/// All settings in the order of [`Key`], which is also the order of display.
 pub(in crate::cli) static ROWS: &[Row] = &[
     Row {
         key: Key::Store,
@@ -85,8 +85,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "",
         variable: env::STORE,
         flag: Some("--store"),
-        about: "Where the outputs are kept. Default: `$XDG_DATA_HOME/ctxfs`, else \
-                `~/.local/share/ctxfs`. Not in the store's own file.",
+        about: "Directory of the store. Default: `$XDG_DATA_HOME/ctxfs`, or else \
+                `~/.local/share/ctxfs`. Cannot be set in the store's own file.",
     },
     Row {
         key: Key::Mountpoint,
@@ -96,8 +96,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "",
         variable: env::MOUNT,
         flag: Some("DIR"),
-        about: "Where `ctxfs mount` mounts. Default: for root `/ctx`, else \
-                `$XDG_RUNTIME_DIR/ctxfs`, else `~/ctx`.",
+        about: "Directory that `ctxfs mount` mounts on. Default: `/ctx` for root, or else \
+                `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`.",
     },
     Row {
         key: Key::Advertise,
@@ -107,7 +107,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "",
         variable: env::ADVERTISE,
         flag: Some("--advertise"),
-        about: "The mountpoint as readers see it, for the paths in views. Default: the mountpoint.",
+        about: "Mountpoint as readers see it, for the paths in views. Default: the mountpoint.",
     },
     Row {
         key: Key::Log,
@@ -117,7 +117,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "info",
         variable: env::LOG,
         flag: Some("--log"),
-        about: "What to log: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
+        about: "Log level: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
                 `warn,ctxfs::fuse=trace`.",
     },
     Row {
@@ -128,7 +128,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "false",
         variable: env::WRITE_ONCE,
         flag: Some("--write-once"),
-        about: "Whether the content of complete outputs is kept from change.",
+        about: "Forbid changes to the content of complete outputs.",
     },
     Row {
         key: Key::AllowOther,
@@ -138,7 +138,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "false",
         variable: env::ALLOW_OTHER,
         flag: Some("--allow-other"),
-        about: "Whether other users may enter the mount.",
+        about: "Allow other users to enter the mount.",
     },
     Row {
         key: Key::NoExec,
@@ -148,7 +148,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "false",
         variable: env::NOEXEC,
         flag: Some("--noexec"),
-        about: "Whether programs in the mount cannot be run. Setuid programs and devices never count.",
+        about: "Mount with `noexec`: programs in the mount cannot be run. Setuid bits and \
+                devices are always ignored.",
     },
     Row {
         key: Key::Views,
@@ -158,7 +159,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "listed",
         variable: env::VIEWS,
         flag: Some("--views"),
-        about: "Whether directories list `X.summary`, `X.tail` and `X.grep` beside `X`.",
+        about: "List `X.summary`, `X.tail` and `X.grep` beside `X` in directories, or find them \
+                by name only.",
     },
     Row {
         key: Key::Passthrough,
@@ -168,7 +170,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "auto",
         variable: env::PASSTHROUGH,
         flag: Some("--passthrough"),
-        about: "Whether reads may go to the store's file without passing the server.",
+        about: "Let reads go directly to the store's file, past the server.",
     },
     Row {
         key: Key::Confine,
@@ -178,8 +180,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "auto",
         variable: env::CONFINE,
         flag: Some("--confine"),
-        about: "Whether the server gives up what serving does not need: files but the store's, the \
-                network, privileges; as far as the kernel can.",
+        about: "Give up what serving does not need, as far as the kernel can: other files, the \
+                network, privileges.",
     },
     Row {
         key: Key::MaxArtifact,
@@ -189,7 +191,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "off",
         variable: env::MAX_ARTIFACT,
         flag: Some("--max-artifact"),
-        about: "Most bytes of one output; a write past it fails with EFBIG.",
+        about: "Maximum bytes of one output. A write past it fails with EFBIG.",
     },
     Row {
         key: Key::MaxTerminal,
@@ -199,8 +201,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "1 GiB",
         variable: env::MAX_TERMINAL,
         flag: Some("--max-terminal"),
-        about: "Most bytes of one log in `artifacts/terminal`; a write past it fails with EFBIG, and \
-                `ctxfs run` keeps no more.",
+        about: "Maximum bytes of one log in `artifacts/terminal`. A write past it fails with \
+                EFBIG, and `ctxfs run` stores no more.",
     },
     Row {
         key: Key::Quota,
@@ -210,7 +212,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "off",
         variable: env::QUOTA,
         flag: Some("--quota"),
-        about: "Most bytes of all outputs of a conversation; a write past it fails with EDQUOT.",
+        about: "Maximum bytes of all outputs of a conversation. A write past it fails with EDQUOT.",
     },
     Row {
         key: Key::MinFree,
@@ -220,7 +222,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "64 MiB",
         variable: env::MIN_FREE,
         flag: Some("--min-free"),
-        about: "Bytes to leave free on the store's disk; a write that leaves less fails with ENOSPC.",
+        about: "Bytes to leave free on the store's disk. A write that would leave less fails \
+                with ENOSPC.",
     },
     Row {
         key: Key::CacheBytes,
@@ -240,8 +243,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "1 GiB",
         variable: env::DISK_CACHE_BYTES,
         flag: None,
-        about: "Bytes of large views that are kept in the store's directory `cache`, for all mounts and \
-                commands.",
+        about: "Bytes of large views that are kept in the store's directory `cache`, for all \
+                mounts and commands.",
     },
     Row {
         key: Key::KeepAge,
@@ -251,7 +254,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "off",
         variable: env::KEEP_AGE,
         flag: Some("--keep-age"),
-        about: "Outputs that were not used for longer are removed; used is made, changed or read.",
+        about: "Time after which an unused output is removed. Creating, changing and reading an \
+                output use it.",
     },
     Row {
         key: Key::KeepConversation,
@@ -261,8 +265,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "off",
         variable: env::KEEP_CONVERSATION,
         flag: Some("--keep-conversation"),
-        about: "Bytes of the outputs of a conversation; where they are more, those used longest ago \
-                are removed.",
+        about: "Maximum bytes of the outputs of a conversation. Beyond it, the least recently \
+                used are removed.",
     },
     Row {
         key: Key::KeepStore,
@@ -272,7 +276,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "off",
         variable: env::KEEP_STORE,
         flag: Some("--keep-store"),
-        about: "As `keep_conversation`, of all outputs of the store.",
+        about: "Maximum bytes of all outputs of the store. Beyond it, the least recently used \
+                are removed.",
     },
     Row {
         key: Key::KeepFree,
@@ -282,8 +287,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "off",
         variable: env::KEEP_FREE,
         flag: Some("--keep-free"),
-        about: "Bytes to keep free on the store's disk; where they are less, the outputs used longest \
-                ago are removed.",
+        about: "Bytes to keep free on the store's disk. With less free, the least recently used \
+                outputs are removed.",
     },
     Row {
         key: Key::MaxInlineChars,
@@ -293,7 +298,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "4000",
         variable: env::MAX_INLINE_CHARS,
         flag: None,
-        about: "An output of at most so many characters goes to the model as it is.",
+        about: "Maximum characters of an output that goes to the model unchanged.",
     },
     Row {
         key: Key::MaxInlineBytes,
@@ -303,7 +308,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "16 KiB",
         variable: env::MAX_INLINE_BYTES,
         flag: None,
-        about: "As `max_inline_chars`, in bytes; the stricter decides.",
+        about: "Maximum bytes of an output that goes to the model unchanged. The stricter of the \
+                two decides.",
     },
     Row {
         key: Key::SnippetLines,
@@ -323,7 +329,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "2 KiB",
         variable: env::SNIPPET_BYTES,
         flag: None,
-        about: "As `snippet_lines`, in bytes.",
+        about: "Bytes of the head, and of the tail, in a summary.",
     },
     Row {
         key: Key::MaxLines,
@@ -333,7 +339,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "2000",
         variable: env::TOOL_OUTPUT_MAX_LINES,
         flag: None,
-        about: "Lines of an output that its envelope holds at most.",
+        about: "Maximum lines of an output in its envelope.",
     },
     Row {
         key: Key::MaxBytes,
@@ -343,7 +349,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "51200",
         variable: env::TOOL_OUTPUT_MAX_BYTES,
         flag: None,
-        about: "As `max_lines`, in bytes; both hold.",
+        about: "Maximum bytes of an output in its envelope. Both limits apply.",
     },
     Row {
         key: Key::Direction,
@@ -353,7 +359,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "head",
         variable: env::TOOL_OUTPUT_TRUNCATE_DIRECTION,
         flag: None,
-        about: "Which part of an output an envelope holds.",
+        about: "Part of an output that its envelope holds.",
     },
     Row {
         key: Key::Dir,
@@ -363,7 +369,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "tool-output",
         variable: env::TOOL_OUTPUT_DIR,
         flag: None,
-        about: "The directory of the tool-output layout; a relative one counts from where the program runs.",
+        about: "Directory of the tool-output layout. A relative path starts at the working \
+                directory.",
     },
     Row {
         key: Key::RetentionDays,
@@ -383,7 +390,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "51200",
         variable: env::MESSAGE_THRESHOLD,
         flag: None,
-        about: "Bytes up to which the message log holds an output itself.",
+        about: "Maximum bytes of an output that the message log holds whole.",
     },
     Row {
         key: Key::MessagePreview,
@@ -393,7 +400,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "500",
         variable: env::MESSAGE_PREVIEW,
         flag: None,
-        about: "Characters of a longer one that the message log holds.",
+        about: "Characters of a longer output that the message log holds.",
     },
     Row {
         key: Key::ToolResponseMaxBytes,
@@ -403,7 +410,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "12288",
         variable: env::TOOL_RESPONSE_MAX_BYTES,
         flag: None,
-        about: "Bytes up to which a host with the `tool_output` tool is given an output itself.",
+        about: "Maximum bytes of an output that goes unchanged to a host with the `tool_output` \
+                tool.",
     },
     Row {
         key: Key::TokenBudget,
@@ -413,30 +421,30 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "off",
         variable: env::TOKEN_BUDGET,
         flag: None,
-        about: "As `tool_response_max_bytes`, in tokens; either one triggers.",
+        about: "Maximum tokens of an output that goes unchanged to such a host. Both limits apply.",
     },
 ];
 
 impl Key {
-    /// What there is to know of it.
+    /// Returns the definition of the setting.
     pub(in crate::cli) fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }
 
-    /// Reads a value of its flag, for clap.
+    /// Parses the value of the flag, for clap.
     pub(in crate::cli) fn parse(self, text: &str) -> Result<Value, String> {
         let kind = self.row().kind;
-        kind.of_text(OsStr::new(text)).map_err(|_| format!("it is {}", kind.allowed()))
+        kind.of_text(OsStr::new(text)).map_err(|_| format!("expected {}", kind.allowed()))
     }
 }
 
 impl Row {
-    /// The setting of this name.
+    /// Returns the setting called `name`.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         ROWS.iter().find(|row| row.name == name)
     }
 
-    /// Its default, where that is the same everywhere.
+    /// Returns the default, unless it is computed.
     pub(super) fn default_value(&self) -> Option<Value> {
         self.kind.of_text(OsStr::new(self.default)).ok()
     }

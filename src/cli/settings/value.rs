@@ -1,4 +1,4 @@
-//! Values of settings: what each may be, and how it is read and written.
+//! The values of settings: their kinds, parsing and printing.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,51 +10,51 @@ use toml::de::DeValue;
 
 use crate::cli::logging;
 
-/// What a setting is.
+/// The value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(in crate::cli) enum Value {
     /// A file or a directory.
     Path(PathBuf),
-    /// Any text, and a word of a choice.
+    /// A text, or the word of a choice.
     Text(String),
-    /// Yes or no.
+    /// A boolean.
     Switch(bool),
-    /// A number, of bytes or seconds where the kind says so.
+    /// A number, of bytes or seconds for some kinds.
     Number(u64),
-    /// A word in the place of a number.
+    /// A word in place of a number.
     Word(&'static str),
 }
 
-/// What a setting can be.
+/// The kind of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum ValueKind {
-    /// A file or a directory; in a file, a relative one counts from the file's directory.
+    /// A file or a directory. In a settings file, a relative path starts at the file's directory.
     Path,
-    /// A text that is not empty.
+    /// A non-empty text.
     Text,
-    /// What to log.
+    /// A log level or directives.
     Log,
     /// `true` or `false`.
     Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A whole number from 1 on, or one of these words.
+    /// A positive whole number, or one of these words.
     Count(&'static [&'static str]),
     /// A whole number, or one of these words.
     Whole(&'static [&'static str]),
-    /// Bytes: a number, or a text with a unit; or one of these words.
+    /// A number of bytes, a text with a unit, or one of these words.
     Size(&'static [&'static str]),
-    /// A length of time: a text such as `30d`; or one of these words.
+    /// A duration such as `30d`, or one of these words.
     Age(&'static [&'static str]),
 }
 
-/// What cannot be a setting.
+/// The error for a value that a setting does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) struct InvalidValue;
 
 impl ValueKind {
-    /// Reads a value of an environment variable or a flag.
+    /// Parses the value of an environment variable or a flag.
     pub(in crate::cli) fn of_text(self, text: &OsStr) -> Result<Value, InvalidValue> {
         if self == Self::Path {
             return if text.is_empty() { Err(InvalidValue) } else { Ok(Value::Path(text.into())) };
@@ -72,7 +72,7 @@ impl ValueKind {
         }
     }
 
-    /// Reads a value of a file.
+    /// Reads a value of a settings file.
     pub(super) fn of_toml(self, value: &DeValue<'_>) -> Result<Value, InvalidValue> {
         match (self, value) {
             (Self::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
@@ -88,7 +88,7 @@ impl ValueKind {
         }
     }
 
-    /// Reads what is a text everywhere.
+    /// Parses the kinds that are text in every source.
     fn of_str(self, text: &str) -> Result<Value, InvalidValue> {
         match self {
             Self::Path | Self::Text | Self::Log | Self::Switch if text.is_empty() => {
@@ -107,11 +107,11 @@ impl ValueKind {
         }
     }
 
-    /// What it can be, in words: `a whole number from 1 on, "never" or "mirror"`.
+    /// Describes the allowed values: `a positive whole number, "never" or "mirror"`.
     pub(super) fn allowed(self) -> String {
         let quoted = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect();
         let mut choices: Vec<String> = match self {
-            Self::Path | Self::Text => vec!["a text that is not empty".to_owned()],
+            Self::Path | Self::Text => vec!["a non-empty text".to_owned()],
             Self::Log => vec!["a level such as \"info\"".to_owned(), "directives".to_owned()],
             Self::Switch => vec!["true".to_owned(), "false".to_owned()],
             Self::Choice(words)
@@ -121,20 +121,20 @@ impl ValueKind {
             | Self::Age(words) => quoted(words),
         };
         match self {
-            Self::Count(_) => choices.insert(0, "a whole number from 1 on".to_owned()),
+            Self::Count(_) => choices.insert(0, "a positive whole number".to_owned()),
             Self::Whole(_) => choices.insert(0, "a whole number".to_owned()),
             Self::Size(_) => {
                 choices.insert(0, "a number of bytes".to_owned());
                 choices.insert(1, "a text such as \"64 MiB\"".to_owned());
             }
-            Self::Age(_) => choices.insert(0, "a time such as \"30d\" or \"12h\"".to_owned()),
+            Self::Age(_) => choices.insert(0, "a duration such as \"30d\" or \"12h\"".to_owned()),
             _ => {}
         }
         let last = choices.pop().unwrap_or_default();
         if choices.is_empty() { last } else { format!("{} or {last}", choices.join(", ")) }
     }
 
-    /// `value` as a file has it.
+    /// Formats `value` for a settings file.
     pub(super) fn to_toml(self, value: &Value) -> String {
         match (self, value) {
             (Self::Size(_), Value::Number(bytes)) => in_units(*bytes),
@@ -156,8 +156,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// `text` as a string of TOML on one line. What is a string of JSON is one of TOML, too, but for the
-/// one control character that JSON leaves as it is.
+/// Quotes `text` as a TOML string on one line. A JSON string is also a TOML string, except for DEL,
+/// which JSON does not escape.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\x7f', "\\u007f")
 }
@@ -176,7 +176,7 @@ fn size(text: &str) -> Option<Value> {
     (size.as_u64() <= MOST).then_some(Value::Number(size.as_u64()))
 }
 
-/// Seconds; a day has 24 hours, a month none.
+/// Parses a duration to seconds. A day has 24 hours; months are refused.
 fn age(text: &str) -> Option<Value> {
     let span: jiff::Span = text.parse().ok()?;
     let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
@@ -184,7 +184,7 @@ fn age(text: &str) -> Option<Value> {
     (seconds > 0).then_some(Value::Number(seconds))
 }
 
-/// The largest number: that of TOML.
+/// The largest number, which is that of TOML.
 const MOST: u64 = i64::MAX as u64;
 
 fn integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
@@ -192,14 +192,14 @@ fn integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
     i64::from_str_radix(&digits, number.radix()).ok().and_then(|number| number.try_into().ok())
 }
 
-/// `"64 MiB"` where that is exact, else the number.
+/// Formats bytes as `"64 MiB"` if that is exact, or else as a number.
 fn in_units(bytes: u64) -> String {
     let units = [("GiB", bytesize::GIB), ("MiB", bytesize::MIB), ("KiB", bytesize::KIB)];
     let exact = units.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     exact.map_or(bytes.to_string(), |(name, unit)| format!("\"{} {name}\"", bytes / unit))
 }
 
-/// `"30d"`: in the largest unit in which that is exact.
+/// Formats seconds as `"30d"`, in the largest unit in which that is exact.
 fn in_days(seconds: u64) -> String {
     let units = [("d", 24 * 60 * 60), ("h", 60 * 60), ("m", 60)];
     let exact = units.iter().find(|(_, unit)| seconds > 0 && seconds.is_multiple_of(*unit));
@@ -316,7 +316,7 @@ mod tests {
         let said = "a number of bytes, a text such as \"64 MiB\", \"never\" or \"mirror\"";
         assert_eq!(ValueKind::Size(WORDS).allowed(), said);
         assert_eq!(ValueKind::Switch.allowed(), "true or false");
-        assert_eq!(ValueKind::Count(&[]).allowed(), "a whole number from 1 on");
-        assert_eq!(ValueKind::Text.allowed(), "a text that is not empty");
+        assert_eq!(ValueKind::Count(&[]).allowed(), "a positive whole number");
+        assert_eq!(ValueKind::Text.allowed(), "a non-empty text");
     }
 }

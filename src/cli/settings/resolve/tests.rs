@@ -143,16 +143,16 @@ fn what_is_wrong_anywhere_is_refused() {
     assert!(message(Home::new().given("x = 1")).contains("given.toml:1: unknown key"));
     assert_eq!(
         message(Home::new().variable(env::TOOL_OUTPUT_MAX_LINES, "many")),
-        "`TOOL_OUTPUT_MAX_LINES` cannot be `many`: it is a whole number from 1 on, \"never\" or \
+        "`TOOL_OUTPUT_MAX_LINES` cannot be `many`: expected a positive whole number, \"never\" or \
          \"mirror\""
     );
     assert_eq!(
         message(Home::new().variable(env::REDACT, "yes")),
-        "`CTXFS_REDACT` cannot be `yes`: it is \"off\", \"views\" or \"stored\""
+        "`CTXFS_REDACT` cannot be `yes`: expected \"off\", \"views\" or \"stored\""
     );
     let home = Home::new();
     let absent = Settings::load(Some(&home.path("absent")), Vec::new(), &home.environment);
-    assert!(absent.unwrap_err().message.starts_with("there are no settings at `"));
+    assert!(absent.unwrap_err().message.starts_with("there is no settings file `"));
 }
 
 #[test]
