@@ -1,8 +1,8 @@
-//! The program: arguments, environment, printing. Everything that talks is here; the layers below
-//! return values and errors.
+//! The program: arguments, environment, printing. The layers below return values and errors; only
+//! this one prints.
 //!
-//! `args` declares the commands and their help, a file named after each command runs it, `outcome`
-//! turns an error into words, a hint and an exit code, and `output` is the one way to print.
+//! `args` declares the commands and their help, a module named after each command runs it,
+//! `outcome` turns an error into a message, a hint and an exit code, and `output` prints.
 
 mod args;
 mod completions;

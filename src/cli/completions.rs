@@ -1,4 +1,4 @@
-//! `ctxfs completions`.
+//! `ctxfs completions`: shell completions.
 
 use clap::CommandFactory as _;
 

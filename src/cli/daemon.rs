@@ -1,13 +1,13 @@
-//! The background: the command starts itself anew as the server, waits until the mount answers, and
-//! leaves it behind.
+//! The background server: the command starts itself again as the server, waits until the mount
+//! answers, and ends.
 //!
 //! ```text
-//! ctxfs mount DIR                 waits for one line of status, at most 30 s; prints, ends
-//!   ctxfs --detached mount DIR    the server: its own session, `/`, log as standard error
+//! ctxfs mount DIR                 waits at most 30 s for one line of status; prints, ends
+//!   ctxfs --detached mount DIR    the server: own session, works in `/`, logs to standard error
 //!     ctxfs watch-mount DIR       the watchdog
 //! ```
 //!
-//! A new program rather than a fork: nothing of the caller is left in it but its environment.
+//! A new program rather than a fork, so that it inherits only the environment of the caller.
 
 use std::fs::File;
 use std::io;
@@ -55,7 +55,8 @@ fn spawn(log: File) -> io::Result<Child> {
         .spawn()
 }
 
-/// The server's word, if it comes in time. None, if it ended without one.
+/// Waits for the server's status. Returns `None` inside if the server ended without sending one, and
+/// an error inside if the time is up.
 fn wait(server: &mut Child) -> io::Result<Result<Option<StartStatus>, RecvTimeoutError>> {
     let Some(from) = server.stdout.take() else { return Ok(Ok(None)) };
     let (send, received) = mpsc::channel();
@@ -63,8 +64,8 @@ fn wait(server: &mut Child) -> io::Result<Result<Option<StartStatus>, RecvTimeou
     Ok(received.recv_timeout(PATIENCE))
 }
 
-/// Ends a server that did not say how it fared; its watchdog unmounts. It is not waited for: it may
-/// itself be waiting for a mount that hangs.
+/// Kills a server that sent no status; its watchdog unmounts. Does not wait for its end, since the
+/// server may be stuck in a mount that hangs.
 fn end(mut server: Child, in_time: bool, log: &Path) -> Failure {
     drop(server.kill());
     let message = if in_time {
@@ -76,18 +77,18 @@ fn end(mut server: Child, in_time: bool, log: &Path) -> Failure {
     Failure::new(FailureKind::Mount, message, hint)
 }
 
-/// The server's own process.
+/// Runs the server in its own process.
 pub(super) fn serve(plan: &MountPlan) -> anyhow::Result<()> {
     rustix::process::setsid()?;
     std::env::set_current_dir("/")?;
     server::run(plan, || {
         StartStatus::Ready(ServedMount::of(plan)).try_send()?;
-        hush()
+        close_stdout()
     })
 }
 
-/// Lets go of the pipe to the command that waited.
-fn hush() -> anyhow::Result<()> {
+/// Closes the pipe to the waiting command.
+fn close_stdout() -> anyhow::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(nothing)?)
 }

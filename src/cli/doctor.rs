@@ -1,6 +1,6 @@
-//! `ctxfs doctor`: what this machine can do, what is wrong, and the line that mends it.
+//! `ctxfs doctor`: checks this machine and its mounts, and prints how to fix what is wrong.
 //!
-//! It only looks. Above all it never opens `/dev/fuse`.
+//! It changes nothing, and never opens `/dev/fuse`.
 
 mod check;
 mod confined;
@@ -28,7 +28,7 @@ struct DoctorReport {
     checks: Vec<Check>,
 }
 
-/// Whether the mount at `target` answers; an error if it is dead. May hang.
+/// Prints the status of the mount on `target`, or fails if it is dead. May hang.
 pub(super) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<()> {
     context.printer.data(&mounts::answer(&args.target)?)
 }
@@ -51,7 +51,7 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
         .into())
 }
 
-/// Whether the settings can be read, and where they have the store.
+/// Checks that the settings can be read, and returns the store that they name.
 fn settings(cli: &Cli, context: &Context) -> (Check, Option<PathBuf>) {
     const NAME: &str = "settings";
     let read = context.settings(cli, Vec::new()).and_then(|settings| {

@@ -1,4 +1,4 @@
-//! `ctxfs export`: a conversation as one file.
+//! `ctxfs export`: writes a conversation to one file.
 
 use std::fs::Permissions;
 use std::io;
@@ -25,7 +25,7 @@ use crate::store::Store;
 
 /// Bytes that are written at once.
 const BLOCK: usize = 256 * 1024;
-/// Outputs may hold what is not for everybody: an archive is its owner's, as the store is.
+/// The mode of an archive. Like the store, it is readable only by its owner.
 const MODE: u32 = 0o600;
 
 pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -51,27 +51,28 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
 fn to_stdout(conversation: &Conversation, json: bool) -> anyhow::Result<Exported> {
     let written = write(conversation, io::stdout().lock(), json);
     written.map_err(|error| match error {
-        // Its reader has left: told as for every other command.
+        // The reader may have closed the pipe, which is no failure.
         ArchiveError::Write(error) => crate::cli::output::refused(error),
         error => error.into(),
     })
 }
 
-/// What was there stays until the archive is complete. A device or a pipe is written to as it is.
+/// Writes the archive to a temporary file that replaces `path` once it is complete. Writes to a device
+/// or pipe directly.
 fn to_file(conversation: &Conversation, path: &Path, json: bool) -> anyhow::Result<Exported> {
-    let told = || format!("cannot write `{}`", path.display());
+    let context_of = || format!("cannot write `{}`", path.display());
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        let device = std::fs::OpenOptions::new().write(true).open(path).with_context(told)?;
+        let device = std::fs::OpenOptions::new().write(true).open(path).with_context(context_of)?;
         return Ok(write(conversation, device, json)?);
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::Builder::new();
     let temporary = temporary.prefix(".export-").suffix(".tmp");
     let temporary = temporary.permissions(Permissions::from_mode(MODE)).tempfile_in(dir);
-    let temporary: NamedTempFile = temporary.with_context(told)?;
+    let temporary: NamedTempFile = temporary.with_context(context_of)?;
     let exported = write(conversation, temporary.as_file(), json)?;
-    temporary.as_file().sync_all().with_context(told)?;
-    temporary.persist(path).with_context(told)?;
+    temporary.as_file().sync_all().with_context(context_of)?;
+    temporary.persist(path).with_context(context_of)?;
     Ok(exported)
 }
 
@@ -87,7 +88,7 @@ fn write(
     exported
 }
 
-/// Says what was written; where that was standard output, nothing but what is not as it should be.
+/// Prints the result. For an archive on standard output, prints only the warnings.
 fn tell(
     exported: &Exported,
     conversation: &Conversation,

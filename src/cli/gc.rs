@@ -1,4 +1,4 @@
-//! `ctxfs gc`: outputs that the settings do not keep are removed.
+//! `ctxfs gc`: removes outputs that the settings do not keep.
 
 mod progress;
 
@@ -21,7 +21,7 @@ use crate::keep::Scope;
 use crate::keep::Victim;
 use crate::store::Store;
 
-/// What went, or would go, and what stayed all the same.
+/// The outputs that were or would be removed, and those that could not be.
 struct GcReport {
     dry_run: bool,
     removed: Vec<Victim>,
@@ -48,7 +48,7 @@ pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     context.printer.data(&text)
 }
 
-/// Rules of the store, alone, say nothing of one conversation.
+/// Fails if only rules for the whole store are set, and `scope` is one conversation.
 fn check(rules: &Rules, scope: &Scope) -> Result<(), Failure> {
     let speaks = rules.age.is_some() || rules.conversation.is_some();
     if *scope == Scope::Store || speaks || rules.is_empty() {

@@ -1,4 +1,4 @@
-//! `ctxfs import`: a conversation from one file.
+//! `ctxfs import`: restores a conversation from one file.
 
 use std::fs::File;
 use std::io;
@@ -52,14 +52,14 @@ fn read(
     if file == Path::new("-") {
         return import(store, io::stdin().lock(), None, options, json);
     }
-    let told = || format!("cannot read `{}`", file.display());
-    let file = File::open(file).with_context(told)?;
-    let found = file.metadata().with_context(told)?;
+    let context_of = || format!("cannot read `{}`", file.display());
+    let file = File::open(file).with_context(context_of)?;
+    let found = file.metadata().with_context(context_of)?;
     let total = found.is_file().then_some(found.len());
     import(store, BufReader::with_capacity(BLOCK, file), total, options, json)
 }
 
-/// `total` is the length of the archive, where it is known.
+/// Imports an archive of `total` bytes, if that is known.
 fn import(
     store: &Store,
     archive: impl BufRead,
@@ -70,11 +70,11 @@ fn import(
     let bar = progress::bar("importing", total, json);
     let imported = store.import(bar.wrap_read(archive), options);
     bar.finish_and_clear();
-    imported.map_err(told)
+    imported.map_err(with_hint)
 }
 
-/// With what to do next.
-fn told(error: ArchiveError) -> anyhow::Error {
+/// Adds a hint to an error.
+fn with_hint(error: ArchiveError) -> anyhow::Error {
     let hint = match &error {
         ArchiveError::Exists { .. } => "import it under another id: `--as ID`",
         ArchiveError::TooLarge { .. } => "allow more with `--max-size BYTES`",

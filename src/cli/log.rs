@@ -1,4 +1,4 @@
-//! `ctxfs log`: the messages of a conversation.
+//! `ctxfs log`: prints the messages of a conversation.
 
 mod append;
 mod entry;
@@ -55,7 +55,7 @@ fn nothing() -> Failure {
     Failure::new(FailureKind::Failed, "there is no message log yet", hint)
 }
 
-/// The conversation whose log was written last.
+/// Finds the conversation whose log was written last.
 fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
     let mut newest = None;
     for id in store.conversations()? {
@@ -69,7 +69,7 @@ fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
     Ok(newest.map(|(_, conversation)| conversation))
 }
 
-/// Each message as it stands in the log.
+/// Prints each line of the log unchanged.
 fn raw(log: Artifact, out: &mut dyn Write) -> anyhow::Result<()> {
     for line in Lines::of(log) {
         line?.read(|block| out.write_all(block))?;
@@ -78,7 +78,7 @@ fn raw(log: Artifact, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each message as a person reads it.
+/// Prints each message for a person.
 fn print(
     log: Artifact,
     conversation: &Conversation,

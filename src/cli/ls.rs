@@ -1,4 +1,4 @@
-//! `ctxfs ls`: what the store holds.
+//! `ctxfs ls`: lists conversations and outputs.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::model::Record;
 use crate::store::Conversation;
 use crate::store::Store;
 
-/// One line: a conversation, or an artifact.
+/// A line of the listing: a conversation or an artifact.
 struct ListingRow {
     name: String,
     bytes: u64,
@@ -46,9 +46,9 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     context.printer.data(&table(&rows))
 }
 
-/// The conversation that a user names by `id`.
+/// Finds the conversation that a user names `id`.
 pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>> {
-    // As it stands, or as the listing prints a name that is no text.
+    // As given, or as the listing prints a name that is not text.
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
         if let Some(found) = store.conversation(&name)? {
             return Ok(found);
@@ -125,11 +125,11 @@ fn table(rows: &[ListingRow]) -> String {
         let (bytes, age) = (size(row.bytes), age(now.saturating_sub(then)));
         let _ = writeln!(text, "{bytes:>9} {age:>5}  {}  {}", row.name, row.about);
     }
-    // A row with nothing to say about it ends at its name.
+    // Rows without a description end at the name.
     text.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 
-/// As `ls -h` prints sizes, in powers of 1024.
+/// Formats a size as `ls -h` does, in powers of 1024.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {

@@ -1,4 +1,4 @@
-//! `ctxfs man`.
+//! `ctxfs man`: the manual pages.
 
 use std::path::Path;
 

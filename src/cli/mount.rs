@@ -1,4 +1,4 @@
-//! `ctxfs mount`: in this process, or through `daemon` in one that stays behind.
+//! `ctxfs mount`: serves in this process, or through `daemon` in one that stays in the background.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::R
     })
 }
 
-/// Where a mount was handed down, only its maker knows the place; most readers have it here.
+/// Returns the mountpoint as readers see it. Only the parent process knows that of an inherited mount;
+/// the usual place is assumed.
 fn prefix(target: &Path) -> String {
     let unknown = mount::is_inherited(target);
     if unknown { places::ROOT_MOUNTPOINT.to_owned() } else { target.display().to_string() }

@@ -1,4 +1,4 @@
-//! From an error to words, a hint and an exit code.
+//! Failures: the message, hint and exit code of an error.
 
 use std::process::ExitCode;
 
@@ -7,40 +7,39 @@ use serde::Serialize;
 
 use crate::fuse::mount::MountError;
 
-/// What went wrong, ready to be printed or sent to the process that waits for it.
+/// A failure of a command, ready to be printed or sent to a waiting process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Failure {
-    /// What sort of failure.
     pub(super) kind: FailureKind,
-    /// What, and where.
+    /// The error, with what it is about.
     pub(super) message: String,
-    /// What to do next.
+    /// Advice on what to do next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hint: Option<String>,
 }
 
-/// The sorts of failure; programs may rely on them.
+/// The kinds of failure. Programs may rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FailureKind {
-    /// The command was given something that cannot be: exit code 2.
+    /// Wrong usage or wrong settings: exit code 2.
     Usage,
     /// Mounting or unmounting failed.
     Mount,
-    /// The machine lacks something.
+    /// The machine lacks a requirement.
     Machine,
     /// Anything else.
     Failed,
 }
 
 impl Failure {
-    /// A failure of wrong usage.
+    /// Returns a failure of wrong usage.
     pub(super) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { kind: FailureKind::Usage, message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// A failure of the given sort.
+    /// Returns a failure of the given kind.
     pub(super) fn new(
         kind: FailureKind,
         message: impl Into<String>,
@@ -49,7 +48,7 @@ impl Failure {
         Self { kind, message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// 2 for wrong usage, else 1.
+    /// Returns 2 for wrong usage, or else 1.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self.kind {
             FailureKind::Usage => ExitCode::from(2),
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_told() {
+    fn the_message_has_the_causes() {
         let error = anyhow::Error::msg("disk full").context("cannot write `x`");
         assert_eq!(Failure::from(error).message, "cannot write `x`: disk full");
     }

@@ -1,4 +1,4 @@
-//! The places a command works on: flags over environment over defaults, resolved once.
+//! The places that commands work on: store, mountpoint, log, and the root that readers see.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -10,10 +10,11 @@ use crate::model::Component;
 use crate::model::Root;
 use crate::store::conversation_at;
 
-/// Where root's mount stands, so that paths are short.
+/// The default mountpoint for root, which keeps paths short.
 pub(super) const ROOT_MOUNTPOINT: &str = "/ctx";
 
-/// The store: as given, else `$XDG_DATA_HOME/ctxfs`, else `~/.local/share/ctxfs`. Absolute.
+/// Returns the store as an absolute path: as given, or else `$XDG_DATA_HOME/ctxfs`, or else
+/// `~/.local/share/ctxfs`.
 pub(super) fn store(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(resolve(given));
@@ -24,8 +25,8 @@ pub(super) fn store(given: Option<&Path>, environment: &Environment) -> anyhow::
     Ok(resolve(&data.join("ctxfs")))
 }
 
-/// The mountpoint: as given, else the first default that is or can be made a directory. Absolute,
-/// but for a descriptor that is handed down.
+/// Returns the mountpoint as an absolute path: as given, or else the first default that is or can be
+/// made a directory. A path that names an inherited descriptor is returned unchanged.
 pub(super) fn mountpoint(
     given: Option<&Path>,
     environment: &Environment,
@@ -38,7 +39,7 @@ pub(super) fn mountpoint(
     Ok(usable.ok_or_else(|| homeless("the mountpoint", "it: `ctxfs mount DIR`"))?)
 }
 
-/// What `umount` means: as given, else the first default where something is mounted, else the
+/// Returns the mountpoint for `umount`: as given, or else the first default with a mount, or else the
 /// first default.
 pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
@@ -49,8 +50,8 @@ pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow
     Ok(found.cloned().ok_or_else(|| homeless("the mountpoint", "it: `ctxfs umount DIR`"))?)
 }
 
-/// The background server's log: `$XDG_STATE_HOME/ctxfs/<mountpoint>.log`, else under
-/// `~/.local/state`. The mountpoint is written with `-` for `/`.
+/// Returns the log of the background server: `$XDG_STATE_HOME/ctxfs/<mountpoint>.log`, or else the
+/// same under `~/.local/state`. The mountpoint is written with `-` for `/`.
 pub(super) fn log_file(mountpoint: &Path, environment: &Environment) -> anyhow::Result<PathBuf> {
     let state = environment.state_home.clone();
     let state = state.or_else(|| Some(environment.home.as_ref()?.join(".local/state")));
@@ -59,7 +60,7 @@ pub(super) fn log_file(mountpoint: &Path, environment: &Environment) -> anyhow::
     Ok(state.join("ctxfs").join(name + ".log"))
 }
 
-/// Refuses a store and a mountpoint of which one holds the other: the server would wait for itself.
+/// Fails if the store or the mountpoint contains the other: the server would wait for itself.
 pub(super) fn keep_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> {
     let above = mount::mounts()?.into_iter().map(|entry| entry.target);
     if let Some(mount) = above.chain([mountpoint.to_owned()]).find(|at| store.starts_with(at)) {
@@ -77,8 +78,9 @@ pub(super) fn keep_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> 
 
 const ELSEWHERE: &str = "choose another place: `ctxfs mount --store STORE DIR`";
 
-/// The tree as the readers of a conversation have it, where nobody said: where this store is mounted,
-/// else where this conversation is mounted alone, else where `ctxfs mount` would mount the store.
+/// Returns the root of the tree as the readers of a conversation see it: as given, or else where this
+/// store is mounted, or else where this conversation is mounted alone, or else where `ctxfs mount`
+/// would mount the store.
 pub(super) fn reader_root(
     given: Option<&str>,
     store: &Path,
@@ -104,13 +106,13 @@ pub(super) fn reader_root(
 /// A mount of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StoreMount {
-    /// Where.
+    /// The mountpoint.
     pub(super) target: PathBuf,
-    /// The conversation that is mounted alone; none, where all are.
+    /// The conversation that is mounted alone; `None` if all are mounted.
     pub(super) only: Option<Component>,
 }
 
-/// Where `store`, or a conversation of it, is mounted now.
+/// Returns the current mounts of `store` and of its conversations.
 pub(super) fn mounts_of(store: &Path) -> Vec<StoreMount> {
     let mounts = mount::mounts().unwrap_or_default().into_iter();
     let of_store = |entry: mount::MountEntry| {
@@ -121,7 +123,7 @@ pub(super) fn mounts_of(store: &Path) -> Vec<StoreMount> {
     mounts.filter_map(of_store).collect()
 }
 
-/// The conversation that is given by name.
+/// Parses the id of a conversation.
 pub(super) fn conversation_id(given: &str) -> Result<Component, Failure> {
     Component::new(given).map_err(|error| {
         let text = format!("invalid conversation id `{given}`: {error}");
@@ -140,7 +142,7 @@ fn homeless(what: &str, instead: &str) -> Failure {
     Failure::usage(format!("no default for {what}: HOME is not set"), format!("give {instead}"))
 }
 
-/// Makes the mountpoint if it is not there. A mount is not looked into: it may hang.
+/// Creates the mountpoint if it is missing. Does not look into an existing mount, which may hang.
 pub(super) fn make(dir: &Path) -> anyhow::Result<()> {
     if mount::is_inherited(dir) || is_mounted(dir) {
         return Ok(());
@@ -155,20 +157,20 @@ pub(super) fn make(dir: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Whether a ctxfs is mounted there, alive or dead.
+/// Returns true if a ctxfs is mounted on `dir`, alive or dead.
 fn is_mounted(dir: &Path) -> bool {
     let dir = resolve(dir);
     mount::mounts().is_ok_and(|mounts| mounts.iter().any(|entry| entry.target == dir))
 }
 
-/// `path`, absolute and without links as far as it exists. The mount table knows paths so.
+/// Makes `path` absolute and resolves links as far as it exists, as in the mount table.
 fn resolve(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = absolute.ancestors().find_map(|above| {
         let rest = absolute.strip_prefix(above).ok()?;
         Some(above.canonicalize().ok()?.join(rest))
     });
-    // Joining nothing leaves a last slash.
+    // Joining an empty path leaves a trailing slash.
     real.map_or(absolute, |real| real.components().collect())
 }
 
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn store_and_mountpoint_keep_apart() {
+    fn store_and_mountpoint_are_kept_apart() {
         let apart = |store: &str, point: &str| keep_apart(Path::new(store), Path::new(point));
         assert!(apart("/a/store", "/a/mount").is_ok());
         assert!(apart("/a/store", "/a/store-mount").is_ok());
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_followed_as_far_as_they_go() {
+    fn links_are_resolved_as_far_as_the_path_exists() {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().canonicalize().unwrap();
         std::os::unix::fs::symlink(&real, real.join("link")).unwrap();

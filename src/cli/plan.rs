@@ -8,29 +8,29 @@ use crate::fs::Redaction;
 use crate::model::Component;
 use crate::store::conversation_path;
 
-/// All that a server is told.
+/// The plan of a mount.
 #[derive(Debug, Clone)]
 pub(super) struct MountPlan {
     /// The store, absolute.
     pub(super) store: PathBuf,
-    /// The conversation that is mounted alone.
+    /// The only conversation to mount; `None` for all.
     pub(super) only: Option<Component>,
     /// The mountpoint, absolute.
     pub(super) target: PathBuf,
     /// The mountpoint as readers see it.
     pub(super) prefix: String,
-    /// Whether other users may enter.
+    /// True if other users may enter.
     pub(super) allow_other: bool,
-    /// Whether reads may pass the server by.
+    /// True if reads may go directly to the store's files.
     pub(super) passthrough: bool,
-    /// What is done about secrets.
+    /// The redaction of secrets, if any.
     pub(super) redaction: Option<Redaction>,
-    /// The rest.
+    /// All other settings.
     pub(super) settings: Arc<Settings>,
 }
 
 impl MountPlan {
-    /// The directory that shows in the mount: what the mount table names.
+    /// Returns the directory that the mount shows, which is its source in the mount table.
     pub(super) fn source(&self) -> PathBuf {
         let conversation = self.only.as_ref().map(|id| conversation_path(&self.store, id));
         conversation.unwrap_or_else(|| self.store.clone())

@@ -1,5 +1,4 @@
-//! `ctxfs put`: standard input becomes an output that is kept, and what goes to the model in its
-//! place is printed.
+//! `ctxfs put`: stores standard input as an output, and prints its stand-in for the model.
 
 mod call;
 mod conversation;
@@ -51,7 +50,7 @@ fn said(args: &PutArgs) -> Said {
     }
 }
 
-/// The format that was asked for, else that of the layout.
+/// Returns the requested format, or else the default of the layout.
 fn format(args: &PutArgs) -> Result<PutFormat, Failure> {
     let (default, in_conversation) = match args.layout {
         Layout::Context => (PutFormat::Summary, true),
@@ -67,12 +66,12 @@ fn format(args: &PutArgs) -> Result<PutFormat, Failure> {
     ))
 }
 
-/// Whether all that a format names is the file itself.
+/// Returns true if a format refers to nothing but the file itself.
 fn names_file(format: PutFormat) -> bool {
     matches!(format, PutFormat::Envelope | PutFormat::Preview)
 }
 
-/// Keeps standard input where the layout says.
+/// Stores standard input as the layout says.
 fn keep(args: &PutArgs, asked: &CallSettings, context: &mut Context) -> anyhow::Result<KeptOutput> {
     if args.layout == Layout::Context {
         return conversation::keep(args, asked, context);
@@ -88,18 +87,18 @@ fn keep(args: &PutArgs, asked: &CallSettings, context: &mut Context) -> anyhow::
     Ok(output)
 }
 
-/// How an output is to be printed.
+/// The options for printing an output.
 pub(super) struct PrintOptions<'a> {
     pub(super) format: PutFormat,
-    /// The stand-in also of an output that is within the limits.
+    /// True to print the stand-in even if the output is within the limits.
     pub(super) always: bool,
     /// The tools that the model has.
     pub(super) tools: &'a [String],
-    /// Whether the output itself has been printed already.
+    /// True if the output itself has been printed already.
     pub(super) seen: bool,
 }
 
-/// Prints what goes to the model.
+/// Prints what goes to the model: the output or its stand-in.
 pub(super) fn print(
     output: &KeptOutput,
     asked: &CallSettings,
@@ -157,7 +156,7 @@ fn show(
     context.printer.bytes(&text)
 }
 
-/// Prints an output as it is, but for masks.
+/// Prints an output, unchanged except for masks.
 fn print_all(content: &dyn Content, context: &mut Context) -> anyhow::Result<()> {
     let mut offset = 0;
     loop {

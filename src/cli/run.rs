@@ -1,6 +1,6 @@
-//! `ctxfs run`: a command whose output becomes a log, while it runs.
+//! `ctxfs run`: runs a command and stores its output as a log while it runs.
 //!
-//! One thread does it all: `stream` waits for whatever comes next, output, input or a signal.
+//! One thread does everything: `event_loop` waits for output, input and signals at once.
 
 mod child;
 mod event_loop;
@@ -49,7 +49,7 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     let wish =
         PrintOptions { format: args.format, always: args.always, tools: &args.has_tool, seen };
     match put::print(&stored, &asked, &wish, context) {
-        // Whoever wanted the stand-in has left; the command has ended as it has.
+        // The reader of the stand-in is gone; the exit code of the command still counts.
         Err(error) if output::is_closed(&error) => {}
         printed => printed?,
     }
@@ -67,9 +67,9 @@ fn said(args: &RunArgs, id: &str) -> Said {
     }
 }
 
-/// Runs the command to its end. One that cannot be run leaves the reason as its output.
+/// Runs the command to its end. If it cannot be run, its output is the reason.
 fn execute(args: &RunArgs, live: bool, logs: &mut CommandLogs<'_>) -> anyhow::Result<CommandEnd> {
-    // Before the command: none that comes early is lost.
+    // Caught before the command starts, so that no signal is lost.
     let signals = Signals::catch()?;
     let outer = UserTerminal::find();
     let spawned = if args.pty {

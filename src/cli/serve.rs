@@ -1,4 +1,4 @@
-//! The one place where the program meets the filesystem and its adaptor.
+//! Starts the filesystem and its adaptor to the kernel, from the plan of a mount.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,11 +18,12 @@ use crate::fuse::SessionOptions;
 use crate::model::LimitsByTool;
 use crate::store::Store;
 
-/// Share of the kernel's request timeout that a view may take: a request that outlives the timeout
-/// ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).
+/// The divisor of the kernel's request timeout that gives the deadline of a view. A request that
+/// outlives the timeout ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).
 const TIMEOUT_SHARE: u32 = 2;
 
-/// Answers the kernel: returns once the mount works.
+/// Starts to answer the kernel on `fd`, and returns once the mount works. `processes` looks at other
+/// processes; `confinement` is what holds for this one.
 pub(super) fn start(
     plan: &MountPlan,
     store: Store,
@@ -58,8 +59,8 @@ fn options(plan: &MountPlan) -> Options {
         quota: settings.number(Key::Quota),
         keep: settings.keep(),
         min_free: settings.number(Key::MinFree).unwrap_or(defaults.min_free),
-        // With other users, each may make conversations, and remove no one else's. Nobody but root
-        // can give them away to who made them.
+        // Other users may create conversations, and remove only their own. Only root can give a new
+        // conversation to its creator.
         root_mode: if plan.allow_other && geteuid().is_root() {
             0o1777
         } else {
@@ -75,7 +76,7 @@ fn options(plan: &MountPlan) -> Options {
     }
 }
 
-/// The kernel's, where it sets one.
+/// Returns the kernel's request timeout, if it sets one.
 fn request_timeout() -> Option<Duration> {
     let seconds = ["max_request_timeout", "default_request_timeout"].iter().filter_map(|name| {
         let text = std::fs::read_to_string(format!("/proc/sys/fs/fuse/{name}")).ok()?;

@@ -1,9 +1,9 @@
-//! The server's life: mount, answer, serve, and be gone without a trace.
+//! The life of a server: mount, serve, unmount, leave nothing behind.
 //!
 //! ```text
-//! mount -> watchdogs -> store -> confined -> session answers -> ready is told -> ... -> asked to stop: unmount lazily
-//!                                                          |        -> session ends, or 5 s pass
-//!                                                          +-> unmounted by someone: session ends
+//! mount -> watchdogs -> store -> confined -> session -> ready -> ... -> stop: unmount lazily
+//!                                                                 |     -> session ends, or 5 s pass
+//!                                                                 +-> unmounted: session ends
 //! ```
 
 use std::os::fd::AsFd as _;
@@ -40,16 +40,16 @@ use crate::fuse::mount::MountOptions;
 use crate::fuse::mount::MountState;
 use crate::store::Store;
 
-/// How long files that are still open are served after an unmount.
+/// The time for which open files are served after an unmount.
 const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
 
-/// Mounts and serves until the mount is gone. `ready` is called once the mount answers; if it
-/// fails, the mount is taken back.
+/// Mounts and serves until the mount is gone. Calls `ready` once the mount answers; if that fails,
+/// unmounts.
 pub(super) fn run(
     plan: &MountPlan,
     ready: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    // Started by way of /proc, the process would be named `exe`.
+    // Otherwise a process started through /proc/self/exe is named `exe`.
     let _ = rustix::thread::set_name(c"ctxfs");
     let (events, received) = mpsc::channel();
     let signals = Stop::signals()?;
@@ -76,7 +76,7 @@ fn begin(
     events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
     let store = Store::open(&plan.store)?;
-    // While there is one thread, and no byte of an output has been read.
+    // Confined while there is one thread, before any byte of an output is read.
     let confinement = confine(plan, &store);
     let stop = Stop::new(events.clone());
     stop.listen(signals)?;
@@ -119,7 +119,7 @@ fn tell_when_over(
     Ok(())
 }
 
-/// Gives up what serving does not need, where the settings do not say otherwise.
+/// Gives up what serving does not need, unless the settings forbid that.
 fn confine(plan: &MountPlan, store: &Store) -> Confinement {
     if plan.settings.text(Key::Confine) == Some("off") {
         return Confinement::default();
@@ -136,16 +136,16 @@ fn confine(plan: &MountPlan, store: &Store) -> Confinement {
     confinement
 }
 
-/// Where the server is, and who watches it.
+/// A mount and its watchdogs.
 #[derive(Debug)]
 struct WatchedMount {
-    /// What must not be left dead in the tree. None, where somebody else mounted.
+    /// The mountpoint to clear at the end; `None` if another process mounted.
     target: Option<PathBuf>,
     watchdogs: Arc<Watchdogs>,
 }
 
 impl WatchedMount {
-    /// Has it watched. If that cannot be, the mount is taken back.
+    /// Starts the watchdogs. Unmounts if that fails.
     fn of(how: How, target: &Path) -> anyhow::Result<Self> {
         let own = (!matches!(how, How::Inherited(_))).then(|| target.to_owned());
         match Watchdogs::start(target) {
@@ -157,8 +157,8 @@ impl WatchedMount {
         }
     }
 
-    /// Unmounts, unless somebody has done it already. The server itself may do it only while it is not
-    /// confined.
+    /// Unmounts, unless that has happened already. A confined server cannot unmount by itself, so the
+    /// watchdogs are asked first.
     fn leave(&self) -> Result<(), MountError> {
         let Some(target) = &self.target else { return Ok(()) };
         let Err(error) = self.watchdogs.unmount() else { return Ok(()) };
@@ -175,7 +175,8 @@ impl WatchedMount {
         }
     }
 
-    /// Unmounts what an aborted connection leaves. A mount that lives is another server's.
+    /// Unmounts a dead mount, which an aborted connection leaves. One that is alive belongs to another
+    /// server.
     fn clear(&self) {
         let dead = |target: &Path| matches!(mount::state(target), MountState::Dead { .. });
         if self.target.as_deref().is_some_and(dead) {
@@ -184,7 +185,7 @@ impl WatchedMount {
     }
 }
 
-/// Every open file of a reader is one here.
+/// Raises the limit of open files: each file that a reader has open is open here too.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

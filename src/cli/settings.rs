@@ -1,14 +1,15 @@
-//! Settings, and `ctxfs config`, which prints them.
+//! The settings: definitions, files, and the values in effect.
 //!
-//! | module | has |
+//! | module | content |
 //! |---|---|
-//! | `table` | every setting: name, kind, default, variable, flag |
-//! | `value` | what a value can be, read and written |
-//! | `file` | a file of settings, checked key by key |
-//! | `tools` | what differs from tool to tool |
-//! | `settings` | what holds, and where it comes from |
-//! | `limits` | the limits that follow |
-//! | `print` | what holds, as a file of settings or as JSON |
+//! | `table` | all settings: name, kind, default, variable, flag |
+//! | `value` | values: kinds, parsing, printing |
+//! | `origin` | the origin of a value |
+//! | `file` | a settings file, checked key by key |
+//! | `tools` | settings for some tools |
+//! | `resolve` | the settings in effect |
+//! | `limits` | the limits that follow from them |
+//! | `print` | printing, as a settings file or as JSON |
 //! | `document` | `docs/SETTINGS.md` |
 
 mod file;

@@ -1,4 +1,4 @@
-//! `ctxfs stats`: what was stored, what was handed out, and so what was saved.
+//! `ctxfs stats`: counts of what was stored and handed out, and of the tokens that this saved.
 
 mod chart;
 
@@ -18,12 +18,12 @@ use crate::model::Counts;
 use crate::model::Sums;
 use crate::store::Store;
 
-/// Days that the chart shows.
+/// Days in the chart.
 const DAYS: usize = 30;
-/// What stands for outputs whose tool nobody said.
+/// The label of outputs without a tool.
 const NAMELESS: &str = "(no tool)";
 
-/// What was counted of one conversation, or of all.
+/// The counts of one conversation or of all.
 struct StatsReport {
     sums: Sums,
     by_conversation: BTreeMap<String, Counts>,
@@ -103,7 +103,7 @@ fn value(counts: &Counts) -> Value {
     })
 }
 
-/// A line for each name, those first of which most was stored, and one for all.
+/// Formats a line for each name, most stored tokens first, and one for the total.
 fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
     let mut rows: Vec<_> = rows.iter().collect();
     rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.stored.tokens));
@@ -129,7 +129,7 @@ fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
     text
 }
 
-/// `12.3k`, `-4.5M`: tokens, of which all but `stored` and `outputs` are.
+/// Formats a number of tokens: `12.3k`, `-4.5M`.
 fn thousands(number: i64) -> String {
     let size = number.unsigned_abs();
     let sign = if number < 0 { "-" } else { "" };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_all_at_its_end() {
+    fn the_table_ends_with_the_total() {
         let counts = |tokens| Counts { stored: Amount::once(2048, tokens), ..Counts::default() };
         let rows = BTreeMap::from([(String::new(), counts(1)), ("sh/exec".to_owned(), counts(2))]);
         let text = table("tool", &rows, &counts(3));

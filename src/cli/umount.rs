@@ -1,4 +1,4 @@
-//! `ctxfs umount`.
+//! `ctxfs umount`: unmounts, also dead mounts.
 
 use crate::cli::args::Cli;
 use crate::cli::args::UmountArgs;
@@ -8,7 +8,7 @@ use crate::cli::settings::Key;
 use crate::fuse::mount;
 
 pub(super) fn run(args: &UmountArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    // Whoever names the mount can end it, whatever is wrong with the settings.
+    // An explicit mountpoint works even if the settings are wrong.
     let target = if let Some(dir) = &args.dir {
         dir.clone()
     } else {

@@ -1,4 +1,4 @@
-//! The server of a demo: ends with it, unless it is to stay.
+//! The server of a demo, which ends with the demo unless it is to stay.
 
 use std::io;
 use std::io::BufRead as _;
@@ -17,8 +17,8 @@ use crate::cli::outcome::FailureKind;
 /// A mounted store.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// In the foreground of this process group, so that an interrupt ends it too; none, where it
-    /// stays behind.
+    /// The server in the foreground of this process group, so that an interrupt ends it too; `None` if
+    /// it stays in the background.
     process: Option<Child>,
     pub(super) mountpoint: PathBuf,
 }

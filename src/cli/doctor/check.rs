@@ -1,22 +1,22 @@
-//! The result of one check.
+//! The results of checks.
 
 use serde::Serialize;
 
-/// How a thing stands.
+/// The level of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Level {
-    /// Right.
+    /// Correct.
     Ok,
-    /// Right, with less than there could be.
+    /// Correct, but not the best possible.
     Note,
-    /// Wrong, though a mount works.
+    /// Wrong, but mounts work.
     Warning,
-    /// Wrong: no mount can work.
+    /// Wrong, and no mount can work.
     Failure,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
     pub(super) name: &'static str,

@@ -1,4 +1,4 @@
-//! How far servers are confined: what this kernel has, and what holds of each that runs.
+//! The confinement of servers: what this kernel supports, and the state of each running server.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::cli::doctor::check::Level;
 
 const NAME: &str = "confinement";
 
-/// What a server could do here.
+/// Checks what the kernel supports.
 pub(super) fn machine() -> Check {
     match confine::landlock() {
         Some(version) if version >= confine::LANDLOCK_COMPLETE_SINCE => {
@@ -29,8 +29,8 @@ pub(super) fn machine() -> Check {
     }
 }
 
-/// What holds of the server of the mount `here`, which says `status` of itself: what it tried, and
-/// what the kernel shows of its threads.
+/// Checks the server of the mount `here`, from its own `status` and from the kernel's view of its
+/// threads.
 pub(super) fn server(here: &str, status: &Value) -> Check {
     let found = &status["confinement"];
     let holds = |what: &str| found[what] == true;
@@ -56,7 +56,7 @@ fn rights(found: &Value) -> String {
     if names.is_empty() { "no capabilities".to_owned() } else { names.join(" ") }
 }
 
-/// Threads that could still gain privileges; none, where the process cannot be seen.
+/// Counts the threads that could still gain privileges; 0 if the process is not visible.
 fn loose_threads(pid: u64) -> usize {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
     let status = |path| fs::read_to_string(path).unwrap_or_default();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_lacks_is_named() {
+    fn missing_confinement_is_named() {
         let mut of = json!({ "confinement": {
             "landlock": 7, "files": true, "network": true, "signals": true,
             "noNewPrivileges": true, "memory": true, "capabilities": ["CAP_CHOWN"],

@@ -1,4 +1,4 @@
-//! The store: whether it can be written, what room it has, what it stands on.
+//! The store: write permission, free space and filesystem.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use crate::cli::doctor::check::Check;
 use crate::cli::doctor::check::Level;
 
-/// Below this a large output may not fit.
+/// Free bytes below which a large output may not fit.
 const LITTLE_ROOM: u64 = 1 << 30;
 
-/// Magic numbers of `statfs(2)`.
+/// Filesystems by the magic numbers of `statfs(2)`.
 const FILESYSTEMS: [(u64, &str); 11] = [
     (0xef53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -26,7 +26,7 @@ const FILESYSTEMS: [(u64, &str); 11] = [
     (0x6573_5546, "fuse"),
 ];
 
-/// A store that is not there yet is judged by the directory that it will be made in.
+/// Checks the store, or if it does not exist yet, the directory that it will be created in.
 pub(super) fn checks(store: &Path) -> Vec<Check> {
     let standing = store.ancestors().find(|path| path.exists());
     match standing {
@@ -60,7 +60,7 @@ fn room(standing: &Path) -> Check {
     Check::bad(NAME, Level::Warning, found, mend)
 }
 
-/// What writers say of an output they may say by extended attributes.
+/// Checks the filesystem, on which writers may describe outputs by extended attributes.
 fn ground(standing: &Path) -> Check {
     const NAME: &str = "filesystem";
     let name = filesystem(standing);
@@ -82,7 +82,7 @@ fn filesystem(standing: &Path) -> &'static str {
     FILESYSTEMS.iter().find(|(number, _)| *number == magic).map_or("other", |(_, name)| name)
 }
 
-/// Asking for one that is not there tells whether there could be one.
+/// Returns true if the filesystem supports user attributes. The error for a missing one tells.
 fn has_user_attributes(standing: &Path) -> bool {
     let mut nothing = [0_u8; 0];
     let answer = rustix::fs::getxattr(standing, "user.ctx.tool", &mut nothing);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_is_not_there_is_judged_by_what_is_above() {
+    fn a_missing_store_is_checked_by_its_parent() {
         let dir = tempfile::tempdir().unwrap();
         let checks = checks(&dir.path().join("not/there"));
         assert_eq!(checks[0].level, Level::Ok);

@@ -1,4 +1,4 @@
-//! The kernel, the device, the rights and the helper.
+//! The kernel, the device, the privileges and the helper program.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::cli::doctor::check::Check;
 use crate::cli::doctor::check::Level;
 use crate::fuse::mount;
 
-/// Passthrough is there, and free of the faults of its first releases, from here on.
+/// The first kernel release with passthrough and without the bugs of its first versions.
 const PASSTHROUGH_SINCE: (u32, u32) = (6, 12);
 const CAP_SYS_ADMIN: u32 = 21;
 
@@ -38,7 +38,7 @@ fn device() -> Check {
     }
 }
 
-/// A note at most: without it reads pass through the server.
+/// Checks passthrough. Without it, reads go through the server, which is only worth a note.
 fn passthrough(privileged: bool) -> Check {
     const NAME: &str = "passthrough";
     let release = read("/proc/sys/kernel/osrelease");
@@ -118,7 +118,7 @@ fn may_administer() -> bool {
     mask.is_some_and(|mask| mask >> CAP_SYS_ADMIN & 1 == 1)
 }
 
-/// Whether root here is root of the machine.
+/// Returns true if root in this user namespace is root of the machine.
 fn is_first_namespace() -> bool {
     read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -128,7 +128,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// What cannot be read is empty: no answer.
+/// Reads a file, or returns an empty string if that fails.
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! The ctxfs mounts that there are: alive, dead, or hanging.
+//! The existing ctxfs mounts: alive, dead or hanging.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::fuse::mount::MountEntry;
 use crate::fuse::mount::MountState;
 
 const NAME: &str = "mount";
-/// A server that takes longer to say that it is there, hangs.
+/// The time after which a server that does not answer counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(2);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
@@ -39,7 +39,7 @@ fn checks_of(entry: &MountEntry) -> Vec<Check> {
     match probe(&entry.target) {
         Ok(ProbeResult::Alive(status)) => {
             let serves = Check::ok(NAME, format!("{here}: serves {}", entry.source));
-            // Another user's server says nothing here.
+            // The status of another user's server is not readable.
             let status = status.filter(|status| !status["pid"].is_null());
             let confined = status.map(|status| confined::server(&here, &status));
             [Some(serves), confined].into_iter().flatten().collect()
@@ -68,14 +68,14 @@ fn trouble(entry: &MountEntry, answer: io::Result<ProbeResult>) -> Check {
 }
 
 enum ProbeResult {
-    /// What the server says of itself, where it says so to everybody.
+    /// The mount answers, with the status of its server if that is readable.
     Alive(Option<Value>),
     Dead,
     None,
 }
 
-/// Asks from a process of its own: whoever waits for a server that hangs cannot even be killed, and
-/// is left behind.
+/// Probes a mount in a child process. A process that waits for a hanging server cannot even be killed,
+/// so the child is left behind then.
 fn probe(target: &Path) -> io::Result<ProbeResult> {
     let mut asking = Command::new("/proc/self/exe")
         .args(["probe-mount", "--"])
@@ -98,7 +98,7 @@ fn probe(target: &Path) -> io::Result<ProbeResult> {
     asking.kill().map(|()| ProbeResult::None)
 }
 
-/// The process that asks: what is known of the server, in less than a pipe holds.
+/// Returns the status of the server, in the child process. It is shorter than the capacity of a pipe.
 pub(super) fn answer(target: &Path) -> anyhow::Result<String> {
     if let MountState::Dead { .. } = mount::state(target) {
         anyhow::bail!("`{}` is dead", target.display());

@@ -1,4 +1,4 @@
-//! `ctxfs log append`: messages from standard input.
+//! `ctxfs log append`: appends messages from standard input.
 
 use std::io;
 use std::io::BufRead;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Re
     log.close().map_err(|error| refused(lines + 1, &error))
 }
 
-/// Appends all lines of `input`, one by one; answers how many had an end.
+/// Appends the lines of `input` one by one, and returns the number of complete ones.
 fn append(input: &mut dyn BufRead, log: &LogFile<'_>) -> anyhow::Result<u64> {
     let mut lines = 0;
     loop {

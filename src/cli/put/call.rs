@@ -1,4 +1,4 @@
-//! What an output is kept by: options and settings.
+//! The options and settings that apply to the output of one call.
 
 use crate::cli::settings::Settings;
 use crate::fs::Redaction;
@@ -7,25 +7,25 @@ use crate::model::LimitsByTool as _;
 use crate::model::Said;
 use crate::redact::Rules;
 
-/// What was asked for.
+/// The options and settings for the output of one call.
 pub(in crate::cli) struct CallSettings {
-    /// What the options say of the call.
+    /// The description of the call that the options give.
     said: Said,
     pub(in crate::cli) settings: Settings,
-    /// Those of the tool.
+    /// The limits for the tool.
     pub(in crate::cli) limits: Limits,
     pub(super) redaction: Option<Redaction>,
 }
 
 impl CallSettings {
-    /// What is asked for an output of which `said` is said, where `settings` hold.
+    /// Returns the options for a call that `said` describes, under `settings`.
     pub(in crate::cli) fn new(said: Said, settings: Settings) -> anyhow::Result<Self> {
         let redaction = settings.redaction()?;
         let limits = settings.limits(said.tool_name().as_deref());
         Ok(Self { said, settings, limits, redaction })
     }
 
-    /// What the options say of the call, as it is to be stored.
+    /// Returns the description of the call as it is to be stored.
     pub(in crate::cli) fn said(&self) -> Said {
         let mut said = self.said.clone();
         if let Some(redaction) = self.stored_redaction() {
@@ -34,7 +34,7 @@ impl CallSettings {
         said
     }
 
-    /// What is masked before it is stored.
+    /// Returns the rules for masking before storing, if that is on.
     pub(in crate::cli) fn stored_rules(&self) -> Option<&Rules> {
         self.stored_redaction().map(|redaction| redaction.rules.as_ref())
     }

@@ -1,4 +1,4 @@
-//! Keeping an output in a conversation of the store.
+//! Storing an output in a conversation.
 
 use std::sync::Arc;
 
@@ -44,22 +44,22 @@ pub(super) fn keep(
     home.output(record, asked)
 }
 
-/// The id of a call that nobody named.
+/// Returns a new id for a call.
 pub(in crate::cli) fn new_call() -> String {
     Uuid::now_v7().to_string()
 }
 
-/// The conversation that outputs go to.
+/// The conversation that an output goes to.
 pub(in crate::cli) struct TargetConversation {
     store: Store,
     pub(in crate::cli) conversation: Arc<Conversation>,
     id: Component,
-    /// The tree as the reader has it.
+    /// The root of the tree as the reader sees it.
     root: Root,
 }
 
 impl TargetConversation {
-    /// The conversation that was named, else a new one.
+    /// Opens the named conversation, or else a new one.
     pub(in crate::cli) fn open(
         named: Option<&str>,
         given: &Settings,
@@ -74,7 +74,7 @@ impl TargetConversation {
         Ok(Self { store, conversation, id, root })
     }
 
-    /// The output that was stored as `record` says.
+    /// Opens the output that was stored with `record`.
     pub(in crate::cli) fn output(
         self,
         record: Record,
@@ -96,13 +96,13 @@ fn id(named: Option<&str>) -> Result<Component, Failure> {
     places::conversation_id(&id)
 }
 
-/// Input that fails leaves what came, marked incomplete.
+/// Stores standard input. If reading fails, stores the part received and marks it incomplete.
 fn write(mut writer: ArtifactWriter, rules: Option<&Rules>) -> anyhow::Result<Record> {
     match receive(&mut writer, rules) {
         Ok(()) => Ok(writer.seal()?),
         Err(cut) => {
             let kept = writer.seal_incomplete(&cut.to_string())?;
-            Err(cut.told(&kept.path))
+            Err(cut.into_error(&kept.path))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Keeping an output in a directory of the tool-output layout.
+//! Storing an output in a directory of the tool-output layout.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +25,7 @@ pub(super) fn keep(args: &PutArgs, asked: &CallSettings) -> anyhow::Result<KeptO
     let (dir, file, path) = create(args, asked)?;
     let mut sink = Sink { file, analyzer: Analyzer::new() };
     receive(&mut sink, asked.stored_rules())
-        .map_err(|cut| cut.told(&path.display().to_string()))?;
+        .map_err(|cut| cut.into_error(&path.display().to_string()))?;
     let Sink { file, analyzer } = sink;
     let filed = settle(dir, &file, path)?;
     let analysis = analyzer.finish();
@@ -53,14 +53,14 @@ fn create(args: &PutArgs, asked: &CallSettings) -> anyhow::Result<(ToolOutputDir
     Ok((dir, file, path))
 }
 
-/// Brings content and name to the disk.
+/// Syncs the file and the directory.
 fn settle(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<ToolOutputFile> {
     file.sync_all().with_context(|| format!("cannot write all of `{}`", path.display()))?;
     dir.sync()?;
     Ok(ToolOutputFile { dir, path })
 }
 
-/// Analyses what it writes.
+/// A file whose content is analysed while it is written.
 struct Sink {
     file: File,
     analyzer: Analyzer,

@@ -10,7 +10,7 @@ use crate::redact::Stream;
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
 
-/// Why there is less than was to come.
+/// The error that ends standard input early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReceiveError {
     /// Reading failed.
@@ -22,8 +22,8 @@ pub(super) enum ReceiveError {
 }
 
 impl ReceiveError {
-    /// What to tell the user; what came before is in `kept`.
-    pub(super) fn told(self, kept: &str) -> anyhow::Error {
+    /// Returns the error for the user; `kept` is the path of the part received.
+    pub(super) fn into_error(self, kept: &str) -> anyhow::Error {
         let (error, what) = match self {
             Self::Input(error) => (error, "cannot read standard input"),
             Self::Store(error) => (error, "cannot store the whole output"),
@@ -32,8 +32,8 @@ impl ReceiveError {
     }
 }
 
-/// Hands all of standard input on to `sink`, masked by `rules`. What cannot be read to its end is
-/// handed on as far as it came.
+/// Copies standard input to `sink`, masked by `rules`. After an error, the part received before it is in
+/// `sink`.
 pub(super) fn receive(sink: &mut dyn Write, rules: Option<&Rules>) -> Result<(), ReceiveError> {
     let Some(rules) = rules else { return copy(sink) };
     let mut stream = Stream::new(rules, sink);

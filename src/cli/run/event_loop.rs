@@ -1,4 +1,4 @@
-//! From the command to its logs: whatever comes next, output, input or a signal.
+//! The loop that handles output, input and signals while a command runs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,23 +18,23 @@ use crate::cli::run::signals::CaughtSignal;
 use crate::cli::run::signals::Signals;
 use crate::cli::run::user_terminal::UserTerminal;
 
-/// Bytes that are read at once; as many as a pipe holds.
+/// Bytes that are read at once, which is the capacity of a pipe.
 const BLOCK: usize = 64 * 1024;
-/// Bytes of input that are read at once; as many as a line of a terminal can have.
+/// Bytes of input that are read at once, which is the longest line of a terminal.
 const INPUT: usize = 4096;
-/// What ends the input on a terminal; see termios(3), VEOF.
+/// The character that ends input on a terminal; see VEOF in termios(3).
 const END_OF_INPUT: u8 = 4;
 
-/// How it ended.
+/// The end of a command.
 #[derive(Debug)]
 pub(super) struct CommandEnd {
     /// The exit code.
     pub(super) code: i32,
-    /// Why the logs may lack their end.
+    /// The reason that the logs may lack their end.
     pub(super) cut: Option<&'static str>,
 }
 
-/// A command on its way.
+/// A running command with its input, output and signals.
 pub(super) struct EventLoop<'a, 'b> {
     child: Child,
     signals: Signals,
@@ -43,20 +43,20 @@ pub(super) struct EventLoop<'a, 'b> {
     live: bool,
     block: Vec<u8>,
     input: PendingInput,
-    /// Whether to wait no longer for what others still have to say.
+    /// True to stop waiting for other processes that have the output open.
     cut: bool,
 }
 
-/// What was typed and has not gone to the command's terminal yet.
+/// Input that has not been written to the command's terminal yet.
 #[derive(Debug, Default)]
 struct PendingInput {
     bytes: VecDeque<u8>,
     ended: bool,
-    /// Whether what came last ended a line.
+    /// True if the last input ended a line.
     at_line_end: bool,
 }
 
-/// What is ready.
+/// The sources that are ready.
 struct ReadySources {
     outputs: Vec<bool>,
     signals: bool,
@@ -65,7 +65,7 @@ struct ReadySources {
 }
 
 impl<'a, 'b> EventLoop<'a, 'b> {
-    /// Nothing is read yet. `live`: a person watches.
+    /// Creates the loop. `live` says that the output is shown to a person.
     pub(super) fn new(
         child: Child,
         signals: Signals,
@@ -78,8 +78,8 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         Self { child, signals, outer, logs, live, block, input, cut: false }
     }
 
-    /// Until all who have its output open have closed it, and the command has ended. Asked to end
-    /// once the command has, it waits for nobody else.
+    /// Runs until the command has ended and all processes have closed its output. Once the command has
+    /// ended, a signal to end stops the wait for the other processes.
     pub(super) fn run(mut self) -> io::Result<CommandEnd> {
         if self.child.terminal.is_some() {
             self.outer.make_raw();
@@ -133,7 +133,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         })
     }
 
-    /// Reads what there is, once of each; those that have ended are closed.
+    /// Reads once from each ready source, and closes those at their end.
     fn take_outputs(&mut self, ready: &[bool]) -> io::Result<()> {
         let mut open = Vec::with_capacity(self.child.outputs.len());
         for ((which, fd), ready) in std::mem::take(&mut self.child.outputs).into_iter().zip(ready) {
@@ -165,7 +165,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         match rustix::io::write(terminal, bytes) {
             Ok(count) => drop(self.input.bytes.drain(..count)),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // Nobody is there to take it.
+            // No process has the terminal open.
             Err(Errno::IO) => self.input = PendingInput { ended: true, ..PendingInput::default() },
             Err(error) => return Err(error.into()),
         }
@@ -185,7 +185,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         Ok(())
     }
 
-    /// What the terminal sends to this group, a command in the same group has had already.
+    /// Passes a signal on, unless the command has received it as a member of this group.
     fn pass(&mut self, caught: CaughtSignal) -> io::Result<()> {
         if self.child.has_ended()? && caught.is_ending() {
             self.cut = true;
@@ -194,7 +194,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         if has_it { Ok(()) } else { self.child.signal(caught.number) }
     }
 
-    /// The kernel tells those on the command's terminal.
+    /// Resizes the command's terminal, and the kernel signals its processes.
     fn resize(&mut self, caught: CaughtSignal) -> io::Result<()> {
         match &self.child.terminal {
             Some(terminal) => Ok(rustix::termios::tcsetwinsize(terminal, self.outer.size())?),
@@ -202,7 +202,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         }
     }
 
-    /// Stops the command and then this process, until somebody lets it go on.
+    /// Stops the command and then this process, until SIGCONT.
     fn stop(&mut self, caught: CaughtSignal) -> io::Result<()> {
         self.pass(caught)?;
         self.outer.restore();
@@ -218,7 +218,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
 }
 
 impl PendingInput {
-    /// Whether there is room for more, and more may come.
+    /// Returns true if more input can be read.
     fn is_taken(&self) -> bool {
         self.bytes.is_empty() && !self.ended
     }
@@ -228,7 +228,7 @@ impl PendingInput {
         self.bytes.extend(bytes);
     }
 
-    /// In the middle of a line the first one ends that.
+    /// Ends the input. In the middle of a line, the first character ends only the line.
     fn end(&mut self) {
         let count = if self.at_line_end { 1 } else { 2 };
         self.bytes.extend(std::iter::repeat_n(END_OF_INPUT, count));
@@ -236,12 +236,12 @@ impl PendingInput {
     }
 }
 
-/// Up to a block; nothing yet where it would have to wait, 0 bytes at the end.
+/// Reads up to a block. Returns `None` if no input is ready, and 0 bytes at the end.
 fn read(from: impl AsFd, block: &mut [u8]) -> io::Result<Option<usize>> {
     match rustix::io::read(from, block) {
         Ok(count) => Ok(Some(count)),
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-        // A terminal that nobody has open any longer.
+        // No process has the terminal open any more.
         Err(Errno::IO) => Ok(Some(0)),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! The logs of a command: both streams in one, and each by itself where that is wanted.
+//! The logs of a command: one for both streams, and on request one for each.
 
 use std::io;
 use std::io::Write;
@@ -18,17 +18,17 @@ use crate::store::Conversation;
 use crate::store::StoreError;
 use crate::store::call_stem;
 
-/// The logs, being written.
+/// The logs of a running command.
 pub(super) struct CommandLogs<'a> {
     both: CommandLog<'a>,
     /// Standard output and standard error.
     apart: Option<(CommandLog<'a>, CommandLog<'a>)>,
-    /// Whether a person's terminal still takes what is shown.
+    /// True while the user's terminal accepts output.
     shown: bool,
 }
 
 impl<'a> CommandLogs<'a> {
-    /// Begins `<id>.log`, and where they are `split`, `<id>.stdout.log` and `<id>.stderr.log`.
+    /// Creates `<id>.log`, and if `split` is set, `<id>.stdout.log` and `<id>.stderr.log`.
     pub(super) fn create(
         conversation: &Arc<Conversation>,
         id: &str,
@@ -49,7 +49,7 @@ impl<'a> CommandLogs<'a> {
         Ok(Self { both: log("log")?, apart, shown: true })
     }
 
-    /// Keeps what came of one stream, and shows it where a person watches.
+    /// Stores bytes of one stream, and prints them if `live` is set.
     pub(super) fn write(&mut self, which: OutputStream, bytes: &[u8], live: bool) {
         self.both.write(bytes);
         match (&mut self.apart, which) {
@@ -59,12 +59,13 @@ impl<'a> CommandLogs<'a> {
         }
         if live && self.shown {
             let mut out = io::stdout().lock();
-            // A terminal that is gone ends the watching, not the command.
+            // Without a terminal, the command still goes on.
             self.shown = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
         }
     }
 
-    /// Closes all, as lacking their ends where `cut` says why. Answers the record of the log of both.
+    /// Closes all logs, and returns the record of the log of both streams. `cut` is the reason if they
+    /// lack their ends.
     pub(super) fn close(self, newer: &Said, cut: Option<&str>) -> Result<Record, StoreError> {
         if let Some((out, err)) = self.apart {
             out.close(newer, cut)?;
@@ -74,13 +75,13 @@ impl<'a> CommandLogs<'a> {
     }
 }
 
-/// Most bytes of a log, where there is such a limit.
+/// Returns the maximum bytes of a log, if there is one.
 fn cap(settings: &Settings) -> Option<u64> {
     let caps = [Key::MaxArtifact, Key::MaxTerminal].map(|key| settings.number(key));
     caps.into_iter().flatten().min()
 }
 
-/// One log; where what is stored is masked, it comes later by what a secret may take.
+/// One log. With masking, its end is held back by the maximum length of a secret.
 enum CommandLog<'a> {
     Plain(CappedWriter),
     Masked(Stream<'a, CappedWriter>),
@@ -106,22 +107,22 @@ impl<'a> CommandLog<'a> {
             Self::Plain(kept) => kept,
             Self::Masked(stream) => match stream.finish() {
                 Ok(kept) => kept,
-                Err(never) => unreachable!("what is kept takes everything: {never}"),
+                Err(never) => unreachable!("the writer accepts everything: {never}"),
             },
         };
         kept.close(newer, cut)
     }
 }
 
-/// An artifact that takes everything, and keeps as much as it may. The command goes on: it is not
-/// to fail because it talks too much.
+/// A writer to an artifact that accepts everything and stores up to its cap, so that a command does
+/// not fail because of too much output.
 struct CappedWriter {
     writer: ArtifactWriter,
     cap: Option<u64>,
     over: Option<Overflow>,
 }
 
-/// What is not kept.
+/// The output that is not stored: the reason and its bytes.
 struct Overflow {
     why: String,
     bytes: u64,

@@ -1,5 +1,4 @@
-//! Reading a file of settings: TOML, checked key by key, so that whatever is wrong is named with its
-//! line.
+//! Settings files: TOML, checked key by key, so that errors name the line.
 
 use std::borrow::Cow;
 use std::fs;
@@ -27,34 +26,34 @@ use crate::redact::Rule;
 use crate::redact::Rules;
 use crate::redact::SETS;
 
-/// Bytes of a file of settings at most.
+/// Maximum bytes of a settings file.
 const MOST_BYTES: u64 = 1 << 20;
-/// Characters of a value that a message shows.
+/// Maximum characters of a value in a message.
 const SHOWN_CHARS: usize = 60;
-/// How alike a key must be to be proposed, from 0 to 1.
+/// The least similarity of a key that a message proposes, from 0 to 1.
 const ALIKE: f64 = 0.8;
 
 const TOOL: &str = "tool";
 const REDACT: &str = "redact";
 const RULE_KEYS: [&str; 2] = ["name", "regex"];
 const REDACT_KEYS: [&str; 3] = ["apply", "sets", "rules"];
-/// What can be done about secrets.
+/// The values of `redact.apply`.
 pub(super) const APPLY: ValueKind = ValueKind::Choice(&["off", "views", "stored"]);
 
-/// What a file says.
+/// The content of a settings file.
 #[derive(Debug, Default)]
 pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
     pub(super) values: Vec<(Key, Setting)>,
-    /// Each with the pattern of the tools that it is for.
+    /// The settings for some tools, each with the pattern of their names.
     pub(super) tools: Vec<(String, Key, Setting)>,
     pub(super) redact: RedactTable,
 }
 
-/// What a file says of secrets.
+/// The `redact` table of a settings file.
 #[derive(Debug, Default)]
 pub(super) struct RedactTable {
-    /// Where it begins to speak of them.
+    /// The line of the table; `None` if the file has none.
     pub(super) origin: Option<Origin>,
     pub(super) apply: Option<Setting<String>>,
     pub(super) sets: Option<Setting<Vec<String>>>,
@@ -65,7 +64,7 @@ type SpannedKey<'i> = Spanned<Cow<'i, str>>;
 type SpannedValue<'i> = Spanned<DeValue<'i>>;
 
 impl SettingsFile {
-    /// Reads it; none, where there is no such file.
+    /// Reads the file. Returns `None` if it does not exist.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let unreadable = |error: &dyn std::fmt::Display| {
             let text = format!("cannot read the settings in `{}`: {error}", path.display());
@@ -85,7 +84,7 @@ impl SettingsFile {
         Self::parse(path, &text).map(Some)
     }
 
-    /// Reads `text`, which stands in `path`.
+    /// Parses `text`, the content of `path`.
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
         let reader = SettingsReader { path, text };
         let table = DeTable::parse(text).map_err(|error| {
@@ -131,7 +130,7 @@ impl SettingsReader<'_> {
         }
     }
 
-    /// `[tool."github/*"]`, and what is in it.
+    /// Reads the tables `[tool."github/*"]`.
     fn tools(&self, item: &SpannedValue<'_>, file: &mut SettingsFile) -> Result<(), Failure> {
         let tools = self.table(item, "`tool`", "tables such as `[tool.\"github/*\"]`")?;
         for (pattern, item) in in_order(tools) {
@@ -158,7 +157,7 @@ impl SettingsReader<'_> {
         Ok(())
     }
 
-    /// `redact = "stored"`, or `[redact]` and what is in it.
+    /// Reads `redact = "stored"` or the table `[redact]`.
     fn redact(
         &self,
         name: &SpannedKey<'_>,
@@ -264,7 +263,7 @@ impl SettingsReader<'_> {
         item_table(item).ok_or_else(unfit)
     }
 
-    /// ``unknown key `max_line`; did you mean `max_lines`?``
+    /// Returns the error ``unknown key `max_line`; did you mean `max_lines`?``.
     fn unknown(
         &self,
         name: &SpannedKey<'_>,
@@ -303,14 +302,14 @@ fn item_table<'t, 'i>(item: &'t SpannedValue<'i>) -> Option<&'t DeTable<'i>> {
     item.get_ref().as_table()
 }
 
-/// The entries of a table as they stand in the file.
+/// Returns the entries of a table in the order of the file.
 fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t SpannedKey<'i>, &'t SpannedValue<'i>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
     entries
 }
 
-/// ``; did you mean `max_lines`?``, where there is something like it.
+/// Returns ``; did you mean `max_lines`?``, or nothing if no known name is similar.
 fn near(name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let alike = known.map(|known| (strsim::jaro_winkler(name, known), known));
     let best = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,4 +1,4 @@
-//! Where a setting comes from.
+//! The origins of settings.
 
 use std::fmt;
 use std::path::Path;
@@ -9,18 +9,18 @@ use serde::Serialize;
 use crate::cli::outcome::Failure;
 use crate::cli::settings::value::Value;
 
-/// A value, and where it comes from.
+/// A value and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct Setting<T = Value> {
     pub(in crate::cli) value: T,
     pub(in crate::cli) origin: Origin,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(in crate::cli) enum Origin {
-    /// Nobody said anything.
+    /// The default.
     Default,
     /// A line of a file.
     File(FileLine),
@@ -34,18 +34,18 @@ pub(in crate::cli) enum Origin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct FileLine {
     pub(in crate::cli) path: PathBuf,
-    /// From 1.
+    /// The number of the line, from 1.
     pub(in crate::cli) line: usize,
-    /// The tools that it is for, where it is not for all.
+    /// The pattern of the tools, unless the setting is for all tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cli) tool: Option<String>,
 }
 
-/// What every error in a file of settings is answered with.
+/// The hint of every error in a settings file.
 const HINT: &str = "`ctxfs config --defaults` prints every setting and its allowed values";
 
 impl Origin {
-    /// That `what` is wrong with what stands there.
+    /// Returns the failure that `what` is wrong with the value of this origin.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let text = match self {
             Self::File(spot) => format!("{}: {what}", spot.text()),
@@ -65,7 +65,7 @@ impl FileLine {
     }
 }
 
-/// `default`, `/etc/x/ctxfs.toml:3`, `TOOL_OUTPUT_DIR`, `--quota`.
+/// Prints `default`, `/etc/x/ctxfs.toml:3`, `TOOL_OUTPUT_DIR` or `--quota`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

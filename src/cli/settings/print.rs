@@ -1,4 +1,4 @@
-//! The settings that hold, printed: as a file of settings, with where each comes from, or as JSON.
+//! Prints the settings in effect as a settings file with origins, or as JSON.
 
 use std::fmt::Write as _;
 
@@ -19,10 +19,10 @@ use crate::cli::settings::value::quoted;
 use crate::redact::Rule;
 use crate::redact::SETS;
 
-/// Columns that values have before what is said of them.
+/// The column of the comments with origins.
 const WIDTH: usize = 40;
 
-/// Everything that holds, or what holds for `tool`.
+/// Prints all settings, or the limits for `tool`, as a settings file.
 pub(in crate::cli) fn toml(
     settings: &Settings,
     tool: Option<&str>,
@@ -44,7 +44,7 @@ pub(in crate::cli) fn toml(
     page
 }
 
-/// The same for programs.
+/// Returns all settings, or the limits for `tool`, as JSON.
 pub(in crate::cli) fn json(
     settings: &Settings,
     tool: Option<&str>,
@@ -67,7 +67,7 @@ pub(in crate::cli) fn json(
     json!({ "files": settings.files(), "settings": held, "redact": redact, "tool": tools })
 }
 
-/// A file of settings that sets nothing, and says what could be set.
+/// Returns a settings file that sets nothing and describes everything.
 pub(in crate::cli) fn template() -> String {
     let mut page = String::from(
         "# Settings of ctxfs, with their defaults. Uncomment the settings to change.\n\
@@ -89,14 +89,14 @@ pub(in crate::cli) fn template() -> String {
         + "# rules = [{ name = \"ticket\", regex = 'TICKET-[0-9]{6}' }]\n"
 }
 
-/// What holds; the place of the store is known where nobody named it, too.
+/// Returns a setting. The store has a value even if it is not set.
 fn held(
     settings: &Settings,
     tool: Option<&str>,
     row: &Row,
     environment: &Environment,
 ) -> Option<Setting> {
-    let found = settings.held_for(tool, row.key).cloned();
+    let found = settings.setting_for(tool, row.key).cloned();
     if row.key != Key::Store {
         return found;
     }
@@ -145,7 +145,7 @@ fn rule_json(rule: &Rule) -> serde_json::Value {
     json!({ "name": rule.name, "regex": rule.regex })
 }
 
-/// `text` in lines of a comment.
+/// Wraps `text` to the lines of a comment.
 fn wrapped(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from("#");

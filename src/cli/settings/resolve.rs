@@ -1,4 +1,4 @@
-//! The settings that hold: flags over environment over files over defaults.
+//! The settings in effect: flags over environment over files over defaults.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ use crate::redact::SETS;
 use crate::redact::Set;
 use crate::store::SETTINGS;
 
-/// The settings that hold for a command.
+/// The settings in effect for a command.
 #[derive(Debug)]
 pub(in crate::cli) struct Settings {
     values: BTreeMap<Key, Setting>,
@@ -38,7 +38,7 @@ pub(in crate::cli) struct Settings {
     store: Option<PathBuf>,
 }
 
-/// What is done about secrets.
+/// The settings for redaction.
 #[derive(Debug)]
 pub(super) struct RedactSettings {
     pub(super) apply: Setting<String>,
@@ -47,8 +47,8 @@ pub(super) struct RedactSettings {
 }
 
 impl Settings {
-    /// Reads the user's file, the store's and `config`, as far as they are there; `config` has to
-    /// be. `flags` are what the command was given.
+    /// Loads the settings from the user's file, the store's file, `config`, `environment` and `flags`.
+    /// Only `config`, if given, must exist.
     pub(in crate::cli) fn load(
         config: Option<&Path>,
         flags: Vec<(Key, Value)>,
@@ -60,7 +60,7 @@ impl Settings {
         let given = config.map(read_given).transpose()?;
         let mut values = defaults();
         for file in [&user, &given].into_iter().flatten() {
-            values.extend(file.values.iter().map(|said| based(said, file, environment)));
+            values.extend(file.values.iter().map(|entry| based(entry, file, environment)));
         }
         values.extend(above.iter().cloned());
         let store = path_of(&values, Key::Store);
@@ -69,7 +69,7 @@ impl Settings {
         let files: Vec<SettingsFile> = [user, stores, given].into_iter().flatten().collect();
         values = defaults();
         for file in &files {
-            values.extend(file.values.iter().map(|said| based(said, file, environment)));
+            values.extend(file.values.iter().map(|entry| based(entry, file, environment)));
         }
         values.extend(above);
         let redact = RedactSettings::of(&files, environment)?;
@@ -78,7 +78,7 @@ impl Settings {
         Ok(Self { values, tools, redact, files: paths, store })
     }
 
-    /// The defaults alone.
+    /// Returns the defaults.
     pub(super) fn defaults() -> Self {
         let redact = RedactSettings {
             apply: Setting { value: "off".to_owned(), origin: Origin::Default },
@@ -89,7 +89,7 @@ impl Settings {
         Self { values: defaults(), tools, redact, files, store: None }
     }
 
-    /// The store, absolute.
+    /// Returns the absolute path of the store.
     pub(in crate::cli) fn store(&self, environment: &Environment) -> anyhow::Result<PathBuf> {
         match &self.store {
             Some(store) => Ok(store.clone()),
@@ -97,50 +97,50 @@ impl Settings {
         }
     }
 
-    /// The files that were read, in the order of their weight.
+    /// Returns the files that were read; later ones override earlier ones.
     pub(in crate::cli) fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// What is held, where somebody or the default says something.
-    pub(super) fn held(&self, key: Key) -> Option<&Setting> {
+    /// Returns a setting, if it is set or has a default.
+    pub(super) fn setting(&self, key: Key) -> Option<&Setting> {
         self.values.get(&key)
     }
 
-    /// What holds for the output of `tool`.
-    pub(super) fn held_for(&self, tool: Option<&str>, key: Key) -> Option<&Setting> {
+    /// Returns a setting for the outputs of `tool`.
+    pub(super) fn setting_for(&self, tool: Option<&str>, key: Key) -> Option<&Setting> {
         let special = tool.and_then(|tool| self.tools.find(tool, key));
-        special.or_else(|| self.held(key))
+        special.or_else(|| self.setting(key))
     }
 
-    /// A setting that is a path.
+    /// Returns a setting that is a path.
     pub(in crate::cli) fn path(&self, key: Key) -> Option<&Path> {
         path_of(&self.values, key)
     }
 
-    /// A setting that is a text or a word.
+    /// Returns a setting that is a text or a word.
     pub(in crate::cli) fn text(&self, key: Key) -> Option<&str> {
-        match &self.held(key)?.value {
+        match &self.setting(key)?.value {
             Value::Text(text) => Some(text),
             Value::Word(word) => Some(word),
             Value::Path(_) | Value::Switch(_) | Value::Number(_) => None,
         }
     }
 
-    /// Whether a switch is on.
+    /// Returns true if a switch is on.
     pub(in crate::cli) fn is_on(&self, key: Key) -> bool {
-        self.held(key).is_some_and(|held| held.value == Value::Switch(true))
+        self.setting(key).is_some_and(|held| held.value == Value::Switch(true))
     }
 
-    /// A number; none, where a word is in its place.
+    /// Returns a setting that is a number, or `None` if it is a word.
     pub(in crate::cli) fn number(&self, key: Key) -> Option<u64> {
-        match self.held(key)?.value {
+        match self.setting(key)?.value {
             Value::Number(number) => Some(number),
             _ => None,
         }
     }
 
-    /// How much is kept.
+    /// Returns the rules of retention.
     pub(in crate::cli) fn keep(&self) -> keep::Rules {
         keep::Rules {
             age: self.number(Key::KeepAge).map(Duration::from_secs),
@@ -150,7 +150,7 @@ impl Settings {
         }
     }
 
-    /// What is to be done about secrets; nothing, where that is off.
+    /// Returns the redaction, or `None` if it is off.
     pub(in crate::cli) fn redaction(&self) -> Result<Option<Redaction>, Failure> {
         let stored = match self.redact.apply.value.as_str() {
             "off" => return Ok(None),
@@ -168,7 +168,7 @@ impl RedactSettings {
     fn of(files: &[SettingsFile], environment: &Environment) -> Result<Self, Failure> {
         let mut redact = Settings::defaults().redact;
         for said in files.iter().map(|file| &file.redact) {
-            // To speak of it is to want it.
+            // A file with a `redact` table wants redaction.
             let wanted = said.origin.clone().filter(|_| redact.apply.value == "off");
             let wanted = wanted.map(|origin| Setting { value: "views".to_owned(), origin });
             redact.apply = said.apply.clone().or(wanted).unwrap_or(redact.apply);
@@ -186,7 +186,7 @@ impl RedactSettings {
     }
 }
 
-/// What stands above all files: environment, then flags.
+/// Returns the settings that override files: environment, then flags.
 fn above(
     flags: Vec<(Key, Value)>,
     environment: &Environment,
@@ -215,15 +215,15 @@ fn read_variable(name: &'static str, text: &OsString, kind: ValueKind) -> Result
 }
 
 fn defaults() -> BTreeMap<Key, Setting> {
-    let held = |value| Setting { value, origin: Origin::Default };
-    ROWS.iter().filter_map(|row| Some((row.key, held(row.default_value()?)))).collect()
+    let setting = |value| Setting { value, origin: Origin::Default };
+    ROWS.iter().filter_map(|row| Some((row.key, setting(row.default_value()?)))).collect()
 }
 
 fn all_sets() -> Vec<String> {
     SETS.iter().map(|set| set.name.to_owned()).collect()
 }
 
-/// `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, else under `~/.config`.
+/// Returns the user's file: `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, or else the same under `~/.config`.
 pub(super) fn users_file(environment: &Environment) -> Option<PathBuf> {
     let home = || Some(environment.home.as_ref()?.join(".config"));
     Some(environment.config_home.clone().or_else(home)?.join("ctxfs").join(SETTINGS))
@@ -237,7 +237,7 @@ fn read_given(path: &Path) -> Result<SettingsFile, Failure> {
     SettingsFile::read(path)?.ok_or_else(missing)
 }
 
-/// The store's own file. It cannot say where the store is: that was known before it was found.
+/// Reads the store's own file. It cannot set the store, which was known before the file was found.
 fn stores_file(store: &Path) -> Result<Option<SettingsFile>, Failure> {
     let file = SettingsFile::read(&store.join(SETTINGS))?;
     let said =
@@ -250,7 +250,8 @@ fn stores_file(store: &Path) -> Result<Option<SettingsFile>, Failure> {
     }
 }
 
-/// A value as the file means it: paths count from where the file is, and `~` is the user's home.
+/// Resolves a path in a setting: a relative path starts at the file's directory, and `~` is the user's
+/// home.
 fn based(
     (key, held): &(Key, Setting),
     file: &SettingsFile,

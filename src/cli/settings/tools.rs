@@ -1,4 +1,4 @@
-//! Settings that differ from tool to tool.
+//! Settings for some tools.
 
 use globset::Glob;
 use globset::GlobMatcher;
@@ -6,24 +6,24 @@ use globset::GlobMatcher;
 use crate::cli::settings::origin::Setting;
 use crate::cli::settings::table::Key;
 
-/// What there is in `[tool."..."]` tables, the least specific first.
+/// The settings in `[tool."..."]` tables, the least specific first.
 ///
-/// A name wins over a pattern, a longer pattern over a shorter one, and what was read later over what
-/// was read before. Each key by itself: a table need not repeat what another one says.
+/// A name wins over a pattern, a longer pattern over a shorter one, and a later table over an earlier
+/// one. This holds key by key, so that a table need not repeat another one.
 #[derive(Debug, Default)]
 pub(super) struct ToolSettings(Vec<ToolSetting>);
 
 #[derive(Debug)]
 pub(super) struct ToolSetting {
     pub(super) pattern: String,
-    /// None, where the pattern is a name.
+    /// `None` if the pattern is a name.
     glob: Option<GlobMatcher>,
     pub(super) key: Key,
     pub(super) held: Setting,
 }
 
 impl ToolSettings {
-    /// `entries` in the order in which they were read.
+    /// Sorts `entries`, which come in the order in which they were read.
     pub(super) fn new(entries: impl Iterator<Item = (String, Key, Setting)>) -> Self {
         let mut entries: Vec<ToolSetting> = entries
             .map(|(pattern, key, held)| ToolSetting { glob: glob(&pattern), pattern, key, held })
@@ -32,13 +32,13 @@ impl ToolSettings {
         Self(entries)
     }
 
-    /// What holds for `tool`, where a table says so.
+    /// Finds the setting for `tool`, if a table has one.
     pub(super) fn find(&self, tool: &str, key: Key) -> Option<&Setting> {
         let said = self.0.iter().rev().find(|entry| entry.key == key && entry.is_for(tool));
         said.map(|entry| &entry.held)
     }
 
-    /// All of them, the least specific first; of those that say the same, only what holds.
+    /// Returns all settings in effect, the least specific first.
     pub(super) fn entries(&self) -> impl Iterator<Item = &ToolSetting> {
         self.0.iter().enumerate().filter_map(|(number, entry)| {
             let same =
@@ -54,7 +54,8 @@ impl ToolSetting {
     }
 }
 
-/// None for a name. A pattern that cannot be was refused when its file was read.
+/// Returns the matcher of a pattern, or `None` for a name. Invalid patterns were refused when the file
+/// was read.
 fn glob(pattern: &str) -> Option<GlobMatcher> {
     let is_glob = pattern.contains(['*', '?', '[', '{', '\\']);
     Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())

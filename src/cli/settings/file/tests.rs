@@ -4,7 +4,7 @@ fn parse(text: &str) -> Result<SettingsFile, Failure> {
     SettingsFile::parse(Path::new("ctxfs.toml"), text)
 }
 
-/// What is said of a file that is wrong.
+/// Returns the message for a wrong file.
 fn wrong(text: &str) -> String {
     let failure = parse(text).unwrap_err();
     assert!(failure.hint.unwrap().contains("ctxfs config --defaults"));
@@ -34,7 +34,7 @@ fn an_unknown_key_is_named_with_the_nearest() {
 }
 
 #[test]
-fn a_wrong_value_is_named_with_what_is_allowed() {
+fn a_wrong_value_is_named_with_the_allowed_ones() {
     let cases = [
         (
             "max_lines = true",

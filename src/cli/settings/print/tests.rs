@@ -16,7 +16,7 @@ fn loaded(text: &str) -> (Settings, Environment, tempfile::TempDir) {
     (Settings::load(Some(&path), Vec::new(), &environment).unwrap(), environment, dir)
 }
 
-/// A page without what it says of origins.
+/// Removes the origins from a page.
 fn bare(page: &str) -> String {
     let line = |line: &str| line.split("  # ").next().unwrap_or_default().trim_end().to_owned();
     page.lines().map(line).collect::<Vec<String>>().join("\n")
@@ -34,7 +34,7 @@ fn what_is_printed_is_a_file_of_the_same_settings() {
 }
 
 #[test]
-fn for_a_tool_its_limits_alone_are_printed() {
+fn for_a_tool_only_its_limits_are_printed() {
     let (settings, environment, _dir) = loaded(FILE);
     let page = toml(&settings, Some("shell/exec"), &environment);
     assert!(page.contains("max_bytes = 7 ") && page.contains("max_lines = 5 "), "{page}");
@@ -47,7 +47,7 @@ fn for_a_tool_its_limits_alone_are_printed() {
 }
 
 #[test]
-fn programs_are_told_everything() {
+fn json_has_everything() {
     let (settings, environment, dir) = loaded(FILE);
     let value = json(&settings, None, &environment);
     assert_eq!(value["files"][0], dir.path().join("x.toml").to_string_lossy().as_ref());

@@ -7,7 +7,7 @@ use crate::model::Direction;
 use crate::model::Limits;
 use crate::model::LimitsByTool as _;
 
-/// A home with places for settings.
+/// A home directory with settings files.
 struct Home {
     dir: TempDir,
     environment: Environment,
@@ -55,9 +55,9 @@ impl Home {
         self.load(Vec::new()).unwrap()
     }
 
-    /// Where a setting comes from, without the home.
+    /// Returns the origin of a setting, with `~` for the home.
     fn origin(&self, settings: &Settings, key: Key) -> String {
-        let origin = settings.held(key).unwrap().origin.to_string();
+        let origin = settings.setting(key).unwrap().origin.to_string();
         let home = self.dir.path().canonicalize().unwrap();
         origin.replace(&*home.to_string_lossy(), "~")
     }
