@@ -9,7 +9,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`model`] | the vocabulary: names, references, records, the interface between views and artifacts |
+//! | [`model`] | the vocabulary: names, references, records, and what views read |
 //! | [`materialize`] | one pass over the bytes of an output, and its findings |
 //! | [`redact`] | secrets: patterns that find them, and masks that replace them |
 //! | [`view`] | the computed files: bytes in, text out |

@@ -9,13 +9,13 @@ pub(super) fn run(args: &ConfigArgs, cli: &Cli, context: &mut Context) -> anyhow
     if args.defaults {
         return context.printer.data(&settings::template());
     }
-    let held = context.settings(cli, Vec::new())?;
+    let loaded = context.settings(cli, Vec::new())?;
     // Reports rules that do not compile.
-    held.redaction()?;
+    loaded.redaction()?;
     let tool = args.tool.as_deref();
     if cli.json {
-        let value = settings::json(&held, tool, &context.environment);
+        let value = settings::json(&loaded, tool, &context.environment);
         return context.printer.data(&(serde_json::to_string(&value)? + "\n"));
     }
-    context.printer.data(&settings::toml(&held, tool, &context.environment))
+    context.printer.data(&settings::toml(&loaded, tool, &context.environment))
 }

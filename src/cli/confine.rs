@@ -10,9 +10,9 @@
 //! | capabilities that serving does not need (`rights`) | `capset`, and the bounding set |
 //! | core dumps, and debuggers of the same user | `PR_SET_DUMPABLE`, `RLIMIT_CORE` |
 //!
-//! Confinement applies to the calling thread and to the threads and processes that it starts, so the
-//! server confines itself while it has one thread. The watchdogs, started before, stay unconfined. A
-//! kernel may lack Landlock, so the result is found by trying (`probe`).
+//! Confinement applies to the calling thread and to the threads and processes that it starts, so
+//! the server confines itself while it has one thread. The watchdogs, started before, stay
+//! unconfined. A kernel may lack Landlock, so the result is found by trying (`probe`).
 
 mod files;
 mod probe;
@@ -29,10 +29,10 @@ use rustix::process::setrlimit;
 
 use crate::fs::Confinement;
 
-/// Confines this thread, and what it starts from now on, to `needs`, as far as the kernel can. Returns
-/// what is in effect.
+/// Confines this thread, and what it starts from now on, to `needs`, as far as the kernel can.
+/// Returns what is in effect.
 pub(super) fn server(needs: Needs<'_>) -> Confinement {
-    warned("capabilities", rights::keep(rights::of_server(needs.passthrough)));
+    warned("capabilities", rights::keep(rights::for_server(needs.passthrough)));
     warned("memory", hide_memory());
     let landlock = warned("Landlock", files::serve(needs)).flatten();
     probe::confinement(landlock)

@@ -55,8 +55,8 @@ fn spawn(log: File) -> io::Result<Child> {
         .spawn()
 }
 
-/// Waits for the server's status. Returns `None` inside if the server ended without sending one, and
-/// an error inside if the time is up.
+/// Waits for the server's status. Returns `None` inside if the server ended without sending one,
+/// and an error inside if the time is up.
 fn wait(server: &mut Child) -> io::Result<Result<Option<StartStatus>, RecvTimeoutError>> {
     let Some(from) = server.stdout.take() else { return Ok(Ok(None)) };
     let (send, received) = mpsc::channel();

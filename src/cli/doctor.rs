@@ -30,7 +30,7 @@ struct DoctorReport {
 
 /// Prints the status of the mount on `target`, or fails if it is dead. May hang.
 pub(super) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<()> {
-    context.printer.data(&mounts::answer(&args.target)?)
+    context.printer.data(&mounts::status(&args.target)?)
 }
 
 pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {

@@ -114,7 +114,8 @@ fn set(name: &'static str) -> Option<(&'static str, OsString)> {
     Some((name, std::env::var_os(name).filter(|value| !value.is_empty())?))
 }
 
-/// Returns the directory that a variable names. The XDG specification says to ignore relative paths.
+/// Returns the directory that a variable names. The XDG specification says to ignore relative
+/// paths.
 fn directory(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -45,7 +45,7 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
         Some(path) => to_file(&conversation, path, cli.json)?,
         None => to_stdout(&conversation, cli.json)?,
     };
-    tell(&exported, &conversation, file, context)
+    report(&exported, &conversation, file, context)
 }
 
 fn to_stdout(conversation: &Conversation, json: bool) -> anyhow::Result<Exported> {
@@ -57,8 +57,8 @@ fn to_stdout(conversation: &Conversation, json: bool) -> anyhow::Result<Exported
     })
 }
 
-/// Writes the archive to a temporary file that replaces `path` once it is complete. Writes to a device
-/// or pipe directly.
+/// Writes the archive to a temporary file that replaces `path` once it is complete. Writes to a
+/// device or pipe directly.
 fn to_file(conversation: &Conversation, path: &Path, json: bool) -> anyhow::Result<Exported> {
     let context_of = || format!("cannot write `{}`", path.display());
     if path.metadata().is_ok_and(|found| !found.is_file()) {
@@ -89,7 +89,7 @@ fn write(
 }
 
 /// Prints the result. For an archive on standard output, prints only the warnings.
-fn tell(
+fn report(
     exported: &Exported,
     conversation: &Conversation,
     file: Option<&Path>,

@@ -32,8 +32,8 @@ pub(super) fn run() -> anyhow::Result<()> {
     Ok(view::run_filter(&mut io::stdin().lock(), &mut io::stdout().lock())?)
 }
 
-/// Takes from this process what a filter does not need, and makes it end with its parent, which keeps
-/// the deadline.
+/// Takes from this process what a filter does not need, and makes it end with its parent, which
+/// keeps the deadline.
 fn limit() -> anyhow::Result<()> {
     let limits = [
         (Resource::As, view::FILTER_MEMORY),

@@ -38,7 +38,7 @@ pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     let rules = settings.keep();
     check(&rules, &scope)?;
     let done =
-        if args.dry_run { look(&store, &rules, &scope) } else { sweep(&store, &rules, &scope) }?;
+        if args.dry_run { preview(&store, &rules, &scope) } else { sweep(&store, &rules, &scope) }?;
     if rules.is_empty() {
         context.printer.say(
             &"everything is kept: no `keep_age`, `keep_conversation`, `keep_store` or `keep_free` is set",
@@ -62,7 +62,7 @@ fn check(rules: &Rules, scope: &Scope) -> Result<(), Failure> {
     ))
 }
 
-fn look(store: &Store, rules: &Rules, scope: &Scope) -> anyhow::Result<GcReport> {
+fn preview(store: &Store, rules: &Rules, scope: &Scope) -> anyhow::Result<GcReport> {
     let plan = keep::plan(store, rules, scope, SystemTime::now(), &|| false)?;
     Ok(GcReport { dry_run: true, removed: plan.victims, kept: Vec::new() })
 }

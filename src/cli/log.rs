@@ -40,8 +40,8 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         Some(id) => Some(find(&store, id)?),
         None => latest(&store)?,
     };
-    let Some(conversation) = found else { return Err(nothing().into()) };
-    let Some(log) = message::log_of(&conversation)? else { return Err(nothing().into()) };
+    let Some(conversation) = found else { return Err(no_log().into()) };
+    let Some(log) = message::log_of(&conversation)? else { return Err(no_log().into()) };
     let redaction = settings.redaction()?;
     let rules = redaction.as_ref().map(|redaction| &*redaction.rules);
     pager::page(&context.environment, args.no_pager, |out| {
@@ -49,7 +49,7 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     })
 }
 
-fn nothing() -> Failure {
+fn no_log() -> Failure {
     let hint = "add messages with `ctxfs log append CONVERSATION`, or append to its \
                 history/messages.jsonl under the mount";
     Failure::new(FailureKind::Failed, "there is no message log yet", hint)

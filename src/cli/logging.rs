@@ -40,8 +40,8 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     })?)
 }
 
-/// Starts logging what `directives` let through. `own` says that a file behind standard error belongs
-/// to the server and is to be kept small.
+/// Starts logging what `directives` let through. `own` says that a file behind standard error
+/// belongs to the server and is to be kept small.
 pub(super) fn start(directives: &str, own: bool) -> anyhow::Result<()> {
     let filter = filter(directives)?;
     let colours = std::io::stderr().is_terminal()

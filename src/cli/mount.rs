@@ -41,8 +41,8 @@ pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow:
 fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::Result<MountPlan> {
     let store = given.store(&context.environment)?;
     let target = places::mountpoint(given.path(Key::Mountpoint), &context.environment)?;
-    places::keep_apart(&store, &target)?;
-    places::make(&target)?;
+    places::check_apart(&store, &target)?;
+    places::create(&target)?;
     Ok(MountPlan {
         prefix: given.text(Key::Advertise).map_or_else(|| prefix(&target), str::to_owned),
         store,
@@ -55,8 +55,8 @@ fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::R
     })
 }
 
-/// Returns the mountpoint as readers see it. Only the parent process knows that of an inherited mount;
-/// the usual place is assumed.
+/// Returns the mountpoint as readers see it. Only the parent process knows that of an inherited
+/// mount; the usual place is assumed.
 fn prefix(target: &Path) -> String {
     let unknown = mount::is_inherited(target);
     if unknown { places::ROOT_MOUNTPOINT.to_owned() } else { target.display().to_string() }

@@ -20,8 +20,8 @@ use crate::cli::env::Environment;
 /// through, and leave the output on the screen.
 const LESS_OPTIONS: &str = "FRX";
 
-/// Calls `print` with standard output, or on a terminal with the user's pager unless `directly` is set.
-/// It is not a failure if the reader leaves early.
+/// Calls `print` with standard output, or on a terminal with the user's pager unless `directly` is
+/// set. It is not a failure if the reader leaves early.
 pub(super) fn page(
     environment: &Environment,
     directly: bool,

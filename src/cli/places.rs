@@ -21,12 +21,12 @@ pub(super) fn store(given: Option<&Path>, environment: &Environment) -> anyhow::
     }
     let data = environment.data_home.clone();
     let data = data.or_else(|| Some(environment.home.as_ref()?.join(".local/share")));
-    let data = data.ok_or_else(|| homeless("the store", "--store DIR"))?;
+    let data = data.ok_or_else(|| no_default("the store", "--store DIR"))?;
     Ok(resolve(&data.join("ctxfs")))
 }
 
-/// Returns the mountpoint as an absolute path: as given, or else the first default that is or can be
-/// made a directory. A path that names an inherited descriptor is returned unchanged.
+/// Returns the mountpoint as an absolute path: as given, or else the first default that is or can
+/// be made a directory. A path that names an inherited descriptor is returned unchanged.
 pub(super) fn mountpoint(
     given: Option<&Path>,
     environment: &Environment,
@@ -35,19 +35,19 @@ pub(super) fn mountpoint(
         return Ok(if mount::is_inherited(given) { given.to_owned() } else { resolve(given) });
     }
     let candidates = default_mountpoints(environment);
-    let usable = candidates.into_iter().find(|candidate| make(candidate).is_ok());
-    Ok(usable.ok_or_else(|| homeless("the mountpoint", "it: `ctxfs mount DIR`"))?)
+    let usable = candidates.into_iter().find(|candidate| create(candidate).is_ok());
+    Ok(usable.ok_or_else(|| no_default("the mountpoint", "it: `ctxfs mount DIR`"))?)
 }
 
-/// Returns the mountpoint for `umount`: as given, or else the first default with a mount, or else the
-/// first default.
+/// Returns the mountpoint for `umount`: as given, or else the first default with a mount, or else
+/// the first default.
 pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }
     let candidates = default_mountpoints(environment);
     let found = candidates.iter().find(|place| is_mounted(place)).or(candidates.first());
-    Ok(found.cloned().ok_or_else(|| homeless("the mountpoint", "it: `ctxfs umount DIR`"))?)
+    Ok(found.cloned().ok_or_else(|| no_default("the mountpoint", "it: `ctxfs umount DIR`"))?)
 }
 
 /// Returns the log of the background server: `$XDG_STATE_HOME/ctxfs/<mountpoint>.log`, or else the
@@ -55,13 +55,13 @@ pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow
 pub(super) fn log_file(mountpoint: &Path, environment: &Environment) -> anyhow::Result<PathBuf> {
     let state = environment.state_home.clone();
     let state = state.or_else(|| Some(environment.home.as_ref()?.join(".local/state")));
-    let state = state.ok_or_else(|| homeless("the log", "--foreground"))?;
+    let state = state.ok_or_else(|| no_default("the log", "--foreground"))?;
     let name = mountpoint.to_string_lossy().trim_matches('/').replace('/', "-");
     Ok(state.join("ctxfs").join(name + ".log"))
 }
 
 /// Fails if the store or the mountpoint contains the other: the server would wait for itself.
-pub(super) fn keep_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> {
+pub(super) fn check_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> {
     let above = mount::mounts()?.into_iter().map(|entry| entry.target);
     if let Some(mount) = above.chain([mountpoint.to_owned()]).find(|at| store.starts_with(at)) {
         let (store, mount) = (store.display(), mount.display());
@@ -78,9 +78,9 @@ pub(super) fn keep_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> 
 
 const ELSEWHERE: &str = "choose another place: `ctxfs mount --store STORE DIR`";
 
-/// Returns the root of the tree as the readers of a conversation see it: as given, or else where this
-/// store is mounted, or else where this conversation is mounted alone, or else where `ctxfs mount`
-/// would mount the store.
+/// Returns the root of the tree as the readers of a conversation see it: as given, or else where
+/// this store is mounted, or else where this conversation is mounted alone, or else where `ctxfs
+/// mount` would mount the store.
 pub(super) fn reader_root(
     given: Option<&str>,
     store: &Path,
@@ -138,12 +138,12 @@ fn default_mountpoints(environment: &Environment) -> Vec<PathBuf> {
     [root, runtime, home].into_iter().flatten().collect()
 }
 
-fn homeless(what: &str, instead: &str) -> Failure {
+fn no_default(what: &str, instead: &str) -> Failure {
     Failure::usage(format!("no default for {what}: HOME is not set"), format!("give {instead}"))
 }
 
 /// Creates the mountpoint if it is missing. Does not look into an existing mount, which may hang.
-pub(super) fn make(dir: &Path) -> anyhow::Result<()> {
+pub(super) fn create(dir: &Path) -> anyhow::Result<()> {
     if mount::is_inherited(dir) || is_mounted(dir) {
         return Ok(());
     }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn store_and_mountpoint_are_kept_apart() {
-        let apart = |store: &str, point: &str| keep_apart(Path::new(store), Path::new(point));
+        let apart = |store: &str, point: &str| check_apart(Path::new(store), Path::new(point));
         assert!(apart("/a/store", "/a/mount").is_ok());
         assert!(apart("/a/store", "/a/store-mount").is_ok());
         for (store, point) in [("/a", "/a"), ("/a/b", "/a"), ("/a", "/a/b/c")] {

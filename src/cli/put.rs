@@ -32,10 +32,10 @@ const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let format = format(args)?;
-    let asked = CallSettings::new(said(args), context.settings(cli, args.settings())?)?;
-    let output = keep(args, &asked, context)?;
-    let wish = PrintOptions { format, always: args.always, tools: &args.has_tool, seen: false };
-    print(&output, &asked, &wish, context)
+    let call_settings = CallSettings::new(said(args), context.settings(cli, args.settings())?)?;
+    let output = keep(args, &call_settings, context)?;
+    let options = PrintOptions { format, always: args.always, tools: &args.has_tool, seen: false };
+    print(&output, &call_settings, &options, context)
 }
 
 fn said(args: &PutArgs) -> Said {
@@ -72,16 +72,21 @@ fn names_file(format: PutFormat) -> bool {
 }
 
 /// Stores standard input as the layout says.
-fn keep(args: &PutArgs, asked: &CallSettings, context: &mut Context) -> anyhow::Result<KeptOutput> {
+fn keep(
+    args: &PutArgs,
+    call_settings: &CallSettings,
+    context: &mut Context,
+) -> anyhow::Result<KeptOutput> {
     if args.layout == Layout::Context {
-        return conversation::keep(args, asked, context);
+        return conversation::keep(args, call_settings, context);
     }
     let output = if args.conversation.is_some() {
-        directory::copy(conversation::keep(args, asked, context)?, args, asked)?
+        directory::copy(conversation::keep(args, call_settings, context)?, args, call_settings)?
     } else {
-        directory::keep(args, asked)?
+        directory::keep(args, call_settings)?
     };
-    if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(&asked.limits)) {
+    if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(&call_settings.limits))
+    {
         context.printer.say(&format!("cannot remove old outputs: {error}"));
     }
     Ok(output)
@@ -101,18 +106,18 @@ pub(super) struct PrintOptions<'a> {
 /// Prints what goes to the model: the output or its stand-in.
 pub(super) fn print(
     output: &KeptOutput,
-    asked: &CallSettings,
-    wish: &PrintOptions<'_>,
+    call_settings: &CallSettings,
+    options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let place = output.place(names_file(wish.format));
+    let place = output.place(names_file(options.format));
     let masked = output.masked();
-    let subject = output.subject(masked.as_ref(), &place, &asked.limits);
-    match wish.format {
-        PutFormat::Summary => stand_in(Form::Summary, output, &subject, wish, context),
-        PutFormat::Envelope => stand_in(Form::Envelope, output, &subject, wish, context),
-        PutFormat::Handle => stand_in(Form::Handle, output, &subject, wish, context),
-        PutFormat::Preview => stand_in(Form::Preview, output, &subject, wish, context),
+    let subject = output.subject(masked.as_ref(), &place, &call_settings.limits);
+    match options.format {
+        PutFormat::Summary => stand_in(Form::Summary, output, &subject, options, context),
+        PutFormat::Envelope => stand_in(Form::Envelope, output, &subject, options, context),
+        PutFormat::Handle => stand_in(Form::Handle, output, &subject, options, context),
+        PutFormat::Preview => stand_in(Form::Preview, output, &subject, options, context),
         PutFormat::Ref => show(&View::Ref, output, &subject, context),
         PutFormat::Json => show(&View::Meta, output, &subject, context),
     }
@@ -122,14 +127,14 @@ fn stand_in(
     form: Form,
     output: &KeptOutput,
     subject: &Subject<'_>,
-    wish: &PrintOptions<'_>,
+    options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let is_stored = |reference: &str| output.is_another(reference);
-    let audience = Audience { tools: wish.tools, is_stored: &is_stored };
-    let make = if wish.always { view::stand_in_always } else { view::stand_in };
+    let audience = Audience { tools: options.tools, is_stored: &is_stored };
+    let make = if options.always { view::stand_in_always } else { view::stand_in };
     match make(form, subject, &audience)? {
-        StandIn::Unchanged if wish.seen => {
+        StandIn::Unchanged if options.seen => {
             output.count(Amount::default());
             Ok(())
         }

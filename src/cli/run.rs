@@ -33,9 +33,11 @@ use crate::model::Said;
 
 pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
-    let asked = CallSettings::new(said(args, &id), context.settings(cli, args.settings())?)?;
-    let home = TargetConversation::open(args.conversation.as_deref(), &asked.settings, context)?;
-    let mut logs = CommandLogs::create(&home.conversation, &id, args.split, &asked)?;
+    let call_settings =
+        CallSettings::new(said(args, &id), context.settings(cli, args.settings())?)?;
+    let target =
+        TargetConversation::open(args.conversation.as_deref(), &call_settings.settings, context)?;
+    let mut logs = CommandLogs::create(&target.conversation, &id, args.split, &call_settings)?;
     let seen = io::stdout().is_terminal();
     let started = Instant::now();
     let ending = execute(args, seen, &mut logs)?;
@@ -45,10 +47,10 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         ..Said::default()
     };
     let record = logs.close(&newer, ending.cut)?;
-    let stored = home.output(record, &asked)?;
-    let wish =
+    let stored = target.output(record, &call_settings)?;
+    let options =
         PrintOptions { format: args.format, always: args.always, tools: &args.has_tool, seen };
-    match put::print(&stored, &asked, &wish, context) {
+    match put::print(&stored, &call_settings, &options, context) {
         // The reader of the stand-in is gone; the exit code of the command still counts.
         Err(error) if output::is_closed(&error) => {}
         printed => printed?,
@@ -71,14 +73,14 @@ fn said(args: &RunArgs, id: &str) -> Said {
 fn execute(args: &RunArgs, live: bool, logs: &mut CommandLogs<'_>) -> anyhow::Result<CommandEnd> {
     // Caught before the command starts, so that no signal is lost.
     let signals = Signals::catch()?;
-    let outer = UserTerminal::find();
+    let user_terminal = UserTerminal::find();
     let spawned = if args.pty {
-        Child::on_terminal(&args.command, &outer)
+        Child::on_terminal(&args.command, &user_terminal)
     } else {
         Child::on_pipes(&args.command, args.split)
     };
     match spawned {
-        Ok(child) => Ok(EventLoop::new(child, signals, outer, logs, live).run()?),
+        Ok(child) => Ok(EventLoop::new(child, signals, user_terminal, logs, live).run()?),
         Err(SpawnError::Command { text, code }) => {
             logs.write(OutputStream::Stderr, text.as_bytes(), live);
             Ok(CommandEnd { code, cut: None })

@@ -22,8 +22,8 @@ use crate::store::Store;
 /// outlives the timeout ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).
 const TIMEOUT_SHARE: u32 = 2;
 
-/// Starts to answer the kernel on `fd`, and returns once the mount works. `processes` looks at other
-/// processes; `confinement` is what holds for this one.
+/// Starts to answer the kernel on `fd`, and returns once the mount works. `processes` looks at
+/// other processes; `confinement` is what holds for this one.
 pub(super) fn start(
     plan: &MountPlan,
     store: Store,

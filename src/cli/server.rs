@@ -61,17 +61,17 @@ pub(super) fn run(
         noexec: plan.settings.is_on(Key::NoExec),
     };
     let mounted = mount::mount(&plan.target, &options)?;
-    let place = WatchedMount::of(mounted.how, &mounted.target)?;
-    let begun = begin(plan, mounted.fd, &place, signals, events).and_then(|()| ready());
-    begun.inspect_err(|_| place.give_up())?;
+    let watched = WatchedMount::watch(mounted.how, &mounted.target)?;
+    let begun = begin(plan, mounted.fd, &watched, signals, events).and_then(|()| ready());
+    begun.inspect_err(|_| watched.give_up())?;
     tracing::info!(store = %plan.store.display(), "serving `{}`", plan.target.display());
-    wait(&received, &place)
+    wait(&received, &watched)
 }
 
 fn begin(
     plan: &MountPlan,
     fd: OwnedFd,
-    place: &WatchedMount,
+    watched: &WatchedMount,
     signals: Signals,
     events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
@@ -80,34 +80,34 @@ fn begin(
     let confinement = confine(plan, &store);
     let stop = Stop::new(events.clone());
     stop.listen(signals)?;
-    place.watchdogs.listen(&stop)?;
-    let processes: Arc<dyn Processes> = Arc::clone(&place.watchdogs) as _;
+    watched.watchdogs.listen(&stop)?;
+    let processes: Arc<dyn Processes> = Arc::clone(&watched.watchdogs) as _;
     let session = serve::start(plan, store, fd, processes, confinement)?;
     let over = move || {
         if let Err(error) = session.wait() {
             tracing::error!(%error, "the connection to the kernel broke");
         }
     };
-    tell_when_over(over, events)
+    send_when_ended(over, events)
 }
 
-fn wait(events: &Receiver<ServerEvent>, place: &WatchedMount) -> anyhow::Result<()> {
+fn wait(events: &Receiver<ServerEvent>, watched: &WatchedMount) -> anyhow::Result<()> {
     match events.recv() {
         Ok(ServerEvent::Stop) => {
             tracing::info!("asked to stop: unmounting");
-            place.leave()?;
-            let unmounted = place.target.is_some();
+            watched.leave()?;
+            let unmounted = watched.target.is_some();
             if unmounted && events.recv_timeout(AFTER_UNMOUNT) == Err(RecvTimeoutError::Timeout) {
                 tracing::warn!("files are still open; they end here");
             }
         }
-        Ok(ServerEvent::Ended) | Err(_) => place.clear(),
+        Ok(ServerEvent::Ended) | Err(_) => watched.clear(),
     }
     tracing::info!("done");
     Ok(())
 }
 
-fn tell_when_over(
+fn send_when_ended(
     over: impl FnOnce() + Send + 'static,
     events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
@@ -146,7 +146,7 @@ struct WatchedMount {
 
 impl WatchedMount {
     /// Starts the watchdogs. Unmounts if that fails.
-    fn of(how: How, target: &Path) -> anyhow::Result<Self> {
+    fn watch(how: How, target: &Path) -> anyhow::Result<Self> {
         let own = (!matches!(how, How::Inherited(_))).then(|| target.to_owned());
         match Watchdogs::start(target) {
             Ok(watchdogs) => Ok(Self { target: own, watchdogs }),
@@ -157,8 +157,8 @@ impl WatchedMount {
         }
     }
 
-    /// Unmounts, unless that has happened already. A confined server cannot unmount by itself, so the
-    /// watchdogs are asked first.
+    /// Unmounts, unless that has happened already. A confined server cannot unmount by itself, so
+    /// the watchdogs are asked first.
     fn leave(&self) -> Result<(), MountError> {
         let Some(target) = &self.target else { return Ok(()) };
         let Err(error) = self.watchdogs.unmount() else { return Ok(()) };
@@ -175,8 +175,8 @@ impl WatchedMount {
         }
     }
 
-    /// Unmounts a dead mount, which an aborted connection leaves. One that is alive belongs to another
-    /// server.
+    /// Unmounts a dead mount, which an aborted connection leaves. One that is alive belongs to
+    /// another server.
     fn clear(&self) {
         let dead = |target: &Path| matches!(mount::state(target), MountState::Dead { .. });
         if self.target.as_deref().is_some_and(dead) {

@@ -42,8 +42,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Opens the tree of `store`. `root` is the root in the texts of views; if it is that of a single
-    /// conversation, `only` is the conversation.
+    /// Opens the tree of `store`. `root` is the root in the texts of views; if it is that of a
+    /// single conversation, `only` is the conversation.
     pub(super) fn new(
         store: Store,
         root: &Root,
@@ -72,8 +72,8 @@ impl Tree {
         Ok(Self { fs: ContextFs::new(store, options)?, is_one })
     }
 
-    /// Passes the bytes of a file or view to `take`, piece by piece. `path` is relative to the root of
-    /// the tree: `c7/artifacts/tool/9f3k.txt.summary`.
+    /// Passes the bytes of a file or view to `take`, piece by piece. `path` is relative to the root
+    /// of the tree: `c7/artifacts/tool/9f3k.txt.summary`.
     pub(super) fn read(
         &self,
         path: &Path,
@@ -177,8 +177,8 @@ impl Drop for Tree {
     }
 }
 
-/// Splits a path at `/` into names. `Path::components` would not do: a query may contain anything but
-/// `/`.
+/// Splits a path at `/` into names. `Path::components` would not do: a query may contain anything
+/// but `/`.
 fn names(path: &Path) -> io::Result<Vec<&OsStr>> {
     if path.components().any(|part| matches!(part, Component::ParentDir | Component::RootDir)) {
         return Err(io::ErrorKind::NotFound.into());

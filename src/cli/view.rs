@@ -22,15 +22,15 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let root = given.store(&context.environment)?;
     let store = Store::open(&root)?;
     let advertised = given.text(Key::Advertise).map(str::to_owned);
-    if let Some((mount, path)) = alone(&args.path, &places::mounts_of(&root)) {
+    if let Some((mount, path)) = single_mount(&args.path, &places::mounts_of(&root)) {
         // Reads the path as under that mount, which shows only that conversation.
         let prefix = advertised.unwrap_or_else(|| mount.target.display().to_string());
         let tree = Tree::new(store, &Root::One(prefix), mount.only, given)?;
         return tree.read(&path, |bytes| context.printer.bytes(bytes));
     }
-    let path = below(&args.path, &root, advertised.as_deref(), context);
+    let path = relative(&args.path, &root, advertised.as_deref(), context);
     let path = resolved(&store, path)?;
-    let id = first(&path);
+    let id = conversation_of(&path);
     let environment = &context.environment;
     let tree = places::reader_root(advertised.as_deref(), &root, id.as_ref(), environment);
     let path = match &tree {
@@ -42,7 +42,7 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
 }
 
 /// Returns the mount of a single conversation that contains `path`, and the rest of the path.
-fn alone(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathBuf)> {
+fn single_mount(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathBuf)> {
     let alone = mounts.iter().filter(|mount| mount.only.is_some());
     let found = alone.filter_map(|mount| Some((mount, path.strip_prefix(&mount.target).ok()?)));
     // Of nested mounts, takes the innermost.
@@ -51,7 +51,7 @@ fn alone(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathBuf)> {
 }
 
 /// Returns `path` relative to the root of the tree, without a mountpoint of the store before it.
-fn below(path: &Path, root: &Path, advertised: Option<&str>, context: &Context) -> PathBuf {
+fn relative(path: &Path, root: &Path, advertised: Option<&str>, context: &Context) -> PathBuf {
     let mounts = places::mounts_of(root).into_iter().map(|mount| mount.target);
     let other = places::reader_root(advertised, root, None, &context.environment);
     let mut places = mounts.chain([PathBuf::from(other.path())]);
@@ -69,7 +69,7 @@ fn resolved(store: &Store, path: PathBuf) -> Result<PathBuf, StoreError> {
 }
 
 /// Returns the conversation at the beginning of a path in the tree.
-fn first(path: &Path) -> Option<Component> {
+fn conversation_of(path: &Path) -> Option<Component> {
     let name = path.as_os_str().as_bytes().split(|byte| *byte == b'/').next()?;
     Component::new(OsStr::from_bytes(name)).ok()
 }

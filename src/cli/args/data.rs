@@ -56,7 +56,7 @@ pub(in crate::cli) struct PutArgs {
     #[arg(long, value_name = "TYPE")]
     pub(in crate::cli) mime: Option<String>,
 
-    /// What to print.
+    /// Stand-in to print.
     ///
     /// Default: `summary`; `envelope` with the tool-output layout.
     #[arg(long, value_enum, hide_default_value = true)]
@@ -72,7 +72,7 @@ pub(in crate::cli) struct PutArgs {
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) has_tool: Vec<String>,
 
-    /// Where to store the output.
+    /// Layout to store the output in.
     #[arg(long, value_enum, default_value_t)]
     pub(in crate::cli) layout: Layout,
 

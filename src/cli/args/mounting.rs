@@ -167,7 +167,7 @@ pub(in crate::cli) enum ViewListing {
 pub(in crate::cli) struct UmountArgs {
     /// Mountpoint.
     ///
-    /// Default: the setting `mountpoint`, or else where `ctxfs mount` mounts by default. Environment:
-    /// `CTXFS_MOUNT`.
+    /// Default: the setting `mountpoint`, or else where `ctxfs mount` mounts by default.
+    /// Environment: `CTXFS_MOUNT`.
     pub(in crate::cli) dir: Option<PathBuf>,
 }

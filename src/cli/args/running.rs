@@ -50,7 +50,7 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long, value_name = "NAME", default_value = "shell")]
     pub(in crate::cli) server: String,
 
-    /// What to print.
+    /// Stand-in to print.
     #[arg(long, value_enum, default_value_t = PutFormat::Summary)]
     pub(in crate::cli) format: PutFormat,
 

@@ -79,8 +79,8 @@ pub(in crate::cli) fn landlock() -> Option<i32> {
     asked.join().ok()?.ok()?
 }
 
-/// Returns the accesses in the store: to create, read, write, move and remove files and directories,
-/// but no special files.
+/// Returns the accesses in the store: to create, read, write, move and remove files and
+/// directories, but no special files.
 ///
 /// With passthrough, the kernel opens the store's files with the server's accesses on behalf of
 /// readers, who may also run them.

@@ -11,11 +11,11 @@ use rustix::thread::set_no_new_privs;
 pub(super) const NONE: CapabilitySet = CapabilitySet::empty();
 
 /// Returns the capabilities of a server of root. It creates files on behalf of any user, and reads
-/// them whatever their modes, since the kernel has checked permissions already. The server of another
-/// user has no capabilities anyway.
+/// them whatever their modes, since the kernel has checked permissions already. The server of
+/// another user has no capabilities anyway.
 ///
 /// Passthrough requires `CAP_SYS_ADMIN` at every open.
-pub(super) fn of_server(passthrough: bool) -> CapabilitySet {
+pub(super) fn for_server(passthrough: bool) -> CapabilitySet {
     let serving = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::FOWNER

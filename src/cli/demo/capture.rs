@@ -14,8 +14,8 @@ use crate::store::set_said;
 pub(super) struct SampleCommand {
     /// The artifact's name.
     pub(super) name: &'static str,
-    /// Shell commands that print such an output. The first one that exists here and prints enough is
-    /// used, or else the last.
+    /// Shell commands that print such an output. The first one that exists here and prints enough
+    /// is used, or else the last.
     commands: &'static [&'static str],
     /// Bytes that are enough for the demonstration.
     least: u64,

@@ -17,8 +17,8 @@ use crate::cli::outcome::FailureKind;
 /// A mounted store.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// The server in the foreground of this process group, so that an interrupt ends it too; `None` if
-    /// it stays in the background.
+    /// The server in the foreground of this process group, so that an interrupt ends it too; `None`
+    /// if it stays in the background.
     process: Option<Child>,
     pub(super) mountpoint: PathBuf,
 }

@@ -30,7 +30,9 @@ const FILESYSTEMS: [(u64, &str); 11] = [
 pub(super) fn checks(store: &Path) -> Vec<Check> {
     let standing = store.ancestors().find(|path| path.exists());
     match standing {
-        Some(standing) => vec![writable(store, standing), room(standing), ground(standing)],
+        Some(standing) => {
+            vec![writable(store, standing), free_space(standing), attributes(standing)]
+        }
         None => Vec::new(),
     }
 }
@@ -45,7 +47,7 @@ fn writable(store: &Path, standing: &Path) -> Check {
     Check::ok("store", format!("{here}: {state}"))
 }
 
-fn room(standing: &Path) -> Check {
+fn free_space(standing: &Path) -> Check {
     const NAME: &str = "room";
     let Ok(disk) = rustix::fs::statvfs(standing) else {
         let found = "the filesystem does not report it";
@@ -61,7 +63,7 @@ fn room(standing: &Path) -> Check {
 }
 
 /// Checks the filesystem, on which writers may describe outputs by extended attributes.
-fn ground(standing: &Path) -> Check {
+fn attributes(standing: &Path) -> Check {
     const NAME: &str = "filesystem";
     let name = filesystem(standing);
     let remote = matches!(name, "nfs" | "cifs" | "9p" | "fuse");

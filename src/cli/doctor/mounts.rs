@@ -44,11 +44,11 @@ fn checks_of(entry: &MountEntry) -> Vec<Check> {
             let confined = status.map(|status| confined::server(&here, &status));
             [Some(serves), confined].into_iter().flatten().collect()
         }
-        answer => vec![trouble(entry, answer)],
+        answer => vec![problem(entry, answer)],
     }
 }
 
-fn trouble(entry: &MountEntry, answer: io::Result<ProbeResult>) -> Check {
+fn problem(entry: &MountEntry, answer: io::Result<ProbeResult>) -> Check {
     let here = entry.target.display();
     match answer {
         Ok(ProbeResult::Alive(_) | ProbeResult::Dead) => {
@@ -74,8 +74,8 @@ enum ProbeResult {
     None,
 }
 
-/// Probes a mount in a child process. A process that waits for a hanging server cannot even be killed,
-/// so the child is left behind then.
+/// Probes a mount in a child process. A process that waits for a hanging server cannot even be
+/// killed, so the child is left behind then.
 fn probe(target: &Path) -> io::Result<ProbeResult> {
     let mut asking = Command::new("/proc/self/exe")
         .args(["probe-mount", "--"])
@@ -98,8 +98,9 @@ fn probe(target: &Path) -> io::Result<ProbeResult> {
     asking.kill().map(|()| ProbeResult::None)
 }
 
-/// Returns the status of the server, in the child process. It is shorter than the capacity of a pipe.
-pub(super) fn answer(target: &Path) -> anyhow::Result<String> {
+/// Returns the status of the server, in the child process. It is shorter than the capacity of a
+/// pipe.
+pub(super) fn status(target: &Path) -> anyhow::Result<String> {
     if let MountState::Dead { .. } = mount::state(target) {
         anyhow::bail!("`{}` is dead", target.display());
     }

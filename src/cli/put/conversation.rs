@@ -33,15 +33,16 @@ use crate::store::Store;
 /// Stores standard input as the output of a call.
 pub(super) fn keep(
     args: &PutArgs,
-    asked: &CallSettings,
+    call_settings: &CallSettings,
     context: &Context,
 ) -> anyhow::Result<KeptOutput> {
-    let home = TargetConversation::open(args.conversation.as_deref(), &asked.settings, context)?;
+    let target =
+        TargetConversation::open(args.conversation.as_deref(), &call_settings.settings, context)?;
     let call = args.call.clone().unwrap_or_else(new_call);
-    let said = Said { call: Some(call.clone()), ..asked.said() };
-    let writer = ArtifactWriter::create_for_call(&home.conversation, Folder::Tool, &call, said)?;
-    let record = write(writer, asked.stored_rules())?;
-    home.output(record, asked)
+    let said = Said { call: Some(call.clone()), ..call_settings.said() };
+    let writer = ArtifactWriter::create_for_call(&target.conversation, Folder::Tool, &call, said)?;
+    let record = write(writer, call_settings.stored_rules())?;
+    target.output(record, call_settings)
 }
 
 /// Returns a new id for a call.
@@ -78,7 +79,7 @@ impl TargetConversation {
     pub(in crate::cli) fn output(
         self,
         record: Record,
-        asked: &CallSettings,
+        call_settings: &CallSettings,
     ) -> anyhow::Result<KeptOutput> {
         let path = RelPath::new(&record.path)?;
         let place = Place::below(&self.root, &self.id.to_text(), &path);
@@ -87,7 +88,9 @@ impl TargetConversation {
         let analyze = if path.is_terminal() { analyze_log } else { analyze };
         let analysis = recorded.map_or_else(|| analyze(&content), Ok)?;
         let stored = StoreLocation { store: self.store, id: self.id, path, place };
-        Ok(KeptOutput::new(content, analysis, record, asked).stored_as(stored).with_text()?)
+        Ok(KeptOutput::new(content, analysis, record, call_settings)
+            .stored_as(stored)
+            .with_text()?)
     }
 }
 

@@ -21,33 +21,36 @@ use crate::store::Artifact;
 use crate::store::ToolOutputDir;
 
 /// Writes standard input to a new file of the directory.
-pub(super) fn keep(args: &PutArgs, asked: &CallSettings) -> anyhow::Result<KeptOutput> {
-    let (dir, file, path) = create(args, asked)?;
+pub(super) fn keep(args: &PutArgs, call_settings: &CallSettings) -> anyhow::Result<KeptOutput> {
+    let (dir, file, path) = create(args, call_settings)?;
     let mut sink = Sink { file, analyzer: Analyzer::new() };
-    receive(&mut sink, asked.stored_rules())
+    receive(&mut sink, call_settings.stored_rules())
         .map_err(|cut| cut.into_error(&path.display().to_string()))?;
     let Sink { file, analyzer } = sink;
     let filed = settle(dir, &file, path)?;
     let analysis = analyzer.finish();
-    let record = Record { state: State::Sealed, said: asked.said(), ..Record::default() };
+    let record = Record { state: State::Sealed, said: call_settings.said(), ..Record::default() };
     let content = Artifact::new(Arc::new(file), analysis.bytes);
-    Ok(KeptOutput::new(content, analysis, record, asked).filed_as(filed))
+    Ok(KeptOutput::new(content, analysis, record, call_settings).filed_as(filed))
 }
 
 /// Copies an output that is stored to a new file of the directory.
 pub(super) fn copy(
     output: KeptOutput,
     args: &PutArgs,
-    asked: &CallSettings,
+    call_settings: &CallSettings,
 ) -> anyhow::Result<KeptOutput> {
-    let (dir, mut file, path) = create(args, asked)?;
+    let (dir, mut file, path) = create(args, call_settings)?;
     io::copy(&mut output.content.file().as_ref(), &mut file)
         .with_context(|| format!("cannot write all of `{}`", path.display()))?;
     Ok(output.filed_as(settle(dir, &file, path)?))
 }
 
-fn create(args: &PutArgs, asked: &CallSettings) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
-    let dir = ToolOutputDir::open(&asked.limits.dir)?;
+fn create(
+    args: &PutArgs,
+    call_settings: &CallSettings,
+) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
+    let dir = ToolOutputDir::open(&call_settings.limits.dir)?;
     let tool = args.tool.as_deref().unwrap_or_default();
     let (file, path) = dir.create(tool, SystemTime::now())?;
     Ok((dir, file, path))

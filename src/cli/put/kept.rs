@@ -64,9 +64,9 @@ impl KeptOutput {
         content: Artifact,
         analysis: Analysis,
         record: Record,
-        asked: &CallSettings,
+        call_settings: &CallSettings,
     ) -> Self {
-        let redaction = asked.redaction.clone();
+        let redaction = call_settings.redaction.clone();
         let (mut analysis, mut record) = (analysis, record);
         if let Some(redaction) = &redaction {
             redaction.hide_said(&mut record.said);
@@ -152,7 +152,7 @@ impl KeptOutput {
             None => Ok(()),
         });
         if let Err(error) = counted {
-            tracing::debug!(%error, "what was stored was not counted");
+            tracing::debug!(%error, "a stored output was not counted");
         }
     }
 

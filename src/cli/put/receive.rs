@@ -32,8 +32,8 @@ impl ReceiveError {
     }
 }
 
-/// Copies standard input to `sink`, masked by `rules`. After an error, the part received before it is in
-/// `sink`.
+/// Copies standard input to `sink`, masked by `rules`. After an error, the part received before it
+/// is in `sink`.
 pub(super) fn receive(sink: &mut dyn Write, rules: Option<&Rules>) -> Result<(), ReceiveError> {
     let Some(rules) = rules else { return copy(sink) };
     let mut stream = Stream::new(rules, sink);

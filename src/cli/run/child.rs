@@ -65,7 +65,7 @@ impl Child {
         let output = |which| move |reader: PipeReader| (which, OwnedFd::from(reader));
         let outputs = std::iter::once(reader).map(output(OutputStream::Stdout));
         let outputs = outputs.chain(more.map(output(OutputStream::Stderr))).collect();
-        let mut start = of(command);
+        let mut start = start_of(command);
         start.stdout(writer).stderr(error);
         Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: None })
     }
@@ -73,11 +73,11 @@ impl Child {
     /// Starts the command on a terminal of its own, of the size of the user's.
     pub(super) fn on_terminal(
         command: &[OsString],
-        outer: &UserTerminal,
+        user_terminal: &UserTerminal,
     ) -> Result<Self, SpawnError> {
-        let (ours, theirs) = open_terminal(outer).map_err(SpawnError::Machine)?;
+        let (ours, theirs) = open_terminal(user_terminal).map_err(SpawnError::Machine)?;
         let copy = |end: &OwnedFd| end.try_clone().map_err(SpawnError::Machine);
-        let mut start = of(command);
+        let mut start = start_of(command);
         start.stdin(copy(&theirs)?).stdout(copy(&theirs)?).stderr(theirs);
         own_session(&mut start);
         let outputs = vec![(OutputStream::Stdout, copy(&ours)?)];
@@ -120,7 +120,7 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| BY_SIGNAL + status.signal().unwrap_or_default())
 }
 
-fn of(command: &[OsString]) -> Command {
+fn start_of(command: &[OsString]) -> Command {
     let mut start = Command::new(&command[0]);
     start.args(&command[1..]);
     start
@@ -136,14 +136,14 @@ fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, Spa
 }
 
 /// Opens a new terminal, and returns our end and the command's.
-fn open_terminal(outer: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)> {
+fn open_terminal(user_terminal: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = rustix::pty::openpt(flags)?;
     rustix::pty::grantpt(&ours)?;
     rustix::pty::unlockpt(&ours)?;
     let theirs = rustix::pty::ioctl_tiocgptpeer(&ours, flags)?;
-    rustix::termios::tcsetwinsize(&ours, outer.size())?;
-    if !outer.is_terminal() {
+    rustix::termios::tcsetwinsize(&ours, user_terminal.size())?;
+    if !user_terminal.is_terminal() {
         turn_off_echo(&theirs)?;
     }
     let nonblocking = rustix::fs::fcntl_getfl(&ours)? | rustix::fs::OFlags::NONBLOCK;

@@ -38,7 +38,7 @@ pub(super) struct CommandEnd {
 pub(super) struct EventLoop<'a, 'b> {
     child: Child,
     signals: Signals,
-    outer: UserTerminal,
+    user_terminal: UserTerminal,
     logs: &'a mut CommandLogs<'b>,
     live: bool,
     block: Vec<u8>,
@@ -69,22 +69,22 @@ impl<'a, 'b> EventLoop<'a, 'b> {
     pub(super) fn new(
         child: Child,
         signals: Signals,
-        outer: UserTerminal,
+        user_terminal: UserTerminal,
         logs: &'a mut CommandLogs<'b>,
         live: bool,
     ) -> Self {
         let (block, input) =
             (vec![0; BLOCK], PendingInput { at_line_end: true, ..PendingInput::default() });
-        Self { child, signals, outer, logs, live, block, input, cut: false }
+        Self { child, signals, user_terminal, logs, live, block, input, cut: false }
     }
 
-    /// Runs until the command has ended and all processes have closed its output. Once the command has
-    /// ended, a signal to end stops the wait for the other processes.
+    /// Runs until the command has ended and all processes have closed its output. Once the command
+    /// has ended, a signal to end stops the wait for the other processes.
     pub(super) fn run(mut self) -> io::Result<CommandEnd> {
         if self.child.terminal.is_some() {
-            self.outer.make_raw();
+            self.user_terminal.make_raw();
         }
-        while !self.cut && self.goes_on()? {
+        while !self.cut && self.is_running()? {
             let ready = self.wait()?;
             if ready.signals {
                 self.pass_signals()?;
@@ -102,7 +102,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         Ok(CommandEnd { code: self.child.wait()?, cut })
     }
 
-    fn goes_on(&mut self) -> io::Result<bool> {
+    fn is_running(&mut self) -> io::Result<bool> {
         Ok(!self.child.outputs.is_empty() || !self.child.has_ended()?)
     }
 
@@ -110,7 +110,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
         let terminal = self.child.terminal.as_ref();
         let takes = terminal.filter(|_| self.input.is_taken());
         let gives = terminal.filter(|_| !self.input.bytes.is_empty());
-        let takes = takes.filter(|_| self.outer.may_read()).map(|_| rustix::stdio::stdin());
+        let takes = takes.filter(|_| self.user_terminal.may_read()).map(|_| rustix::stdio::stdin());
         let outputs = self.child.outputs.iter().map(|(_, fd)| fd);
         let mut fds: Vec<_> = outputs.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         let count = fds.len();
@@ -178,7 +178,7 @@ impl<'a, 'b> EventLoop<'a, 'b> {
                 SIGCHLD => {}
                 SIGWINCH => self.resize(caught)?,
                 SIGTSTP => self.stop(caught)?,
-                SIGCONT => self.go_on(caught)?,
+                SIGCONT => self.resume(caught)?,
                 _ => self.pass(caught)?,
             }
         }
@@ -197,7 +197,9 @@ impl<'a, 'b> EventLoop<'a, 'b> {
     /// Resizes the command's terminal, and the kernel signals its processes.
     fn resize(&mut self, caught: CaughtSignal) -> io::Result<()> {
         match &self.child.terminal {
-            Some(terminal) => Ok(rustix::termios::tcsetwinsize(terminal, self.outer.size())?),
+            Some(terminal) => {
+                Ok(rustix::termios::tcsetwinsize(terminal, self.user_terminal.size())?)
+            }
             None => self.pass(caught),
         }
     }
@@ -205,13 +207,13 @@ impl<'a, 'b> EventLoop<'a, 'b> {
     /// Stops the command and then this process, until SIGCONT.
     fn stop(&mut self, caught: CaughtSignal) -> io::Result<()> {
         self.pass(caught)?;
-        self.outer.restore();
+        self.user_terminal.restore();
         signal_hook::low_level::emulate_default_handler(SIGTSTP)
     }
 
-    fn go_on(&mut self, caught: CaughtSignal) -> io::Result<()> {
+    fn resume(&mut self, caught: CaughtSignal) -> io::Result<()> {
         if self.child.terminal.is_some() {
-            self.outer.make_raw();
+            self.user_terminal.make_raw();
         }
         self.child.signal(caught.number)
     }

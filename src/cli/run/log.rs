@@ -33,16 +33,16 @@ impl<'a> CommandLogs<'a> {
         conversation: &Arc<Conversation>,
         id: &str,
         split: bool,
-        asked: &'a CallSettings,
+        call_settings: &'a CallSettings,
     ) -> anyhow::Result<Self> {
         let stem = call_stem(id).to_text();
         let log = |extension| -> anyhow::Result<CommandLog<'a>> {
             let name = Component::new(format!("{stem}.{extension}"))?;
-            let said = asked.said();
+            let said = call_settings.said();
             let writer = ArtifactWriter::create(conversation, Folder::Terminal, &name, said)?;
             Ok(CommandLog::new(
-                CappedWriter { writer, cap: cap(&asked.settings), over: None },
-                asked,
+                CappedWriter { writer, cap: cap(&call_settings.settings), over: None },
+                call_settings,
             ))
         };
         let apart = if split { Some((log("stdout.log")?, log("stderr.log")?)) } else { None };
@@ -50,9 +50,9 @@ impl<'a> CommandLogs<'a> {
     }
 
     /// Stores bytes of one stream, and prints them if `live` is set.
-    pub(super) fn write(&mut self, which: OutputStream, bytes: &[u8], live: bool) {
+    pub(super) fn write(&mut self, stream: OutputStream, bytes: &[u8], live: bool) {
         self.both.write(bytes);
-        match (&mut self.apart, which) {
+        match (&mut self.apart, stream) {
             (Some((out, _)), OutputStream::Stdout) => out.write(bytes),
             (Some((_, err)), OutputStream::Stderr) => err.write(bytes),
             (None, _) => {}
@@ -64,8 +64,8 @@ impl<'a> CommandLogs<'a> {
         }
     }
 
-    /// Closes all logs, and returns the record of the log of both streams. `cut` is the reason if they
-    /// lack their ends.
+    /// Closes all logs, and returns the record of the log of both streams. `cut` is the reason if
+    /// they lack their ends.
     pub(super) fn close(self, newer: &Said, cut: Option<&str>) -> Result<Record, StoreError> {
         if let Some((out, err)) = self.apart {
             out.close(newer, cut)?;
@@ -88,29 +88,29 @@ enum CommandLog<'a> {
 }
 
 impl<'a> CommandLog<'a> {
-    fn new(kept: CappedWriter, asked: &'a CallSettings) -> Self {
-        match asked.stored_rules() {
-            Some(rules) => Self::Masked(Stream::new(rules, kept)),
-            None => Self::Plain(kept),
+    fn new(writer: CappedWriter, call_settings: &'a CallSettings) -> Self {
+        match call_settings.stored_rules() {
+            Some(rules) => Self::Masked(Stream::new(rules, writer)),
+            None => Self::Plain(writer),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) {
         match self {
-            Self::Plain(kept) => kept.keep(bytes),
+            Self::Plain(writer) => writer.keep(bytes),
             Self::Masked(stream) => drop(stream.write_all(bytes)),
         }
     }
 
     fn close(self, newer: &Said, cut: Option<&str>) -> Result<Record, StoreError> {
-        let kept = match self {
-            Self::Plain(kept) => kept,
+        let writer = match self {
+            Self::Plain(writer) => writer,
             Self::Masked(stream) => match stream.finish() {
-                Ok(kept) => kept,
+                Ok(writer) => writer,
                 Err(never) => unreachable!("the writer accepts everything: {never}"),
             },
         };
-        kept.close(newer, cut)
+        writer.close(newer, cut)
     }
 }
 

@@ -16,8 +16,8 @@ use rustix::termios::tcsetattr;
 /// The default size of a terminal.
 const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 
-/// The terminal on standard input. In raw mode, it passes keys on unchanged. The mode is restored when
-/// this is dropped.
+/// The terminal on standard input. In raw mode, it passes keys on unchanged. The mode is restored
+/// when this is dropped.
 #[derive(Debug)]
 pub(super) struct UserTerminal {
     stdin: Stdin,

@@ -89,7 +89,7 @@ impl SettingsFile {
         let reader = SettingsReader { path, text };
         let table = DeTable::parse(text).map_err(|error| {
             let message = error.message().lines().next().unwrap_or_default();
-            reader.wrong(&error.span().unwrap_or_default(), &format!("invalid TOML: {message}"))
+            reader.failure(&error.span().unwrap_or_default(), &format!("invalid TOML: {message}"))
         })?;
         let mut file = Self { path: path.to_owned(), ..Self::default() };
         for (name, item) in in_order(table.get_ref()) {
@@ -137,7 +137,7 @@ impl SettingsReader<'_> {
             let here = format!(" in `[tool.{:?}]`", pattern.get_ref());
             globset::Glob::new(pattern.get_ref()).map_err(|error| {
                 let text = format!("`{}` is not a pattern: {}", pattern.get_ref(), error.kind());
-                self.wrong(&pattern.span(), &text)
+                self.failure(&pattern.span(), &text)
             })?;
             let what = format!("`tool.{:?}`", pattern.get_ref());
             for (name, item) in in_order(self.table(item, &what, "a table of limits")?) {
@@ -146,12 +146,12 @@ impl SettingsReader<'_> {
                     Some(row) if row.group == Group::Limits => row,
                     Some(row) => {
                         let text = format!("`{}` cannot differ between tools", row.name);
-                        return Err(self.wrong(&name.span(), &text));
+                        return Err(self.failure(&name.span(), &text));
                     }
                     None => return Err(self.unknown(name, &here, limits().map(|row| row.name))),
                 };
-                let held = self.value(row, name, item, Some(pattern.get_ref()))?;
-                file.tools.push((pattern.get_ref().to_string(), row.key, held));
+                let setting = self.value(row, name, item, Some(pattern.get_ref()))?;
+                file.tools.push((pattern.get_ref().to_string(), row.key, setting));
             }
         }
         Ok(())
@@ -188,19 +188,21 @@ impl SettingsReader<'_> {
         item: &SpannedValue<'_>,
     ) -> Result<Setting<String>, Failure> {
         let Ok(Value::Text(value)) = APPLY.of_toml(item.get_ref()) else {
-            return Err(self.unfit(what, item, &APPLY.allowed()));
+            return Err(self.invalid(what, item, &APPLY.allowed()));
         };
         Ok(Setting { value, origin: self.origin(&name.span()) })
     }
 
     fn sets(&self, item: &SpannedValue<'_>) -> Result<Vec<String>, Failure> {
-        let unfit = |item| self.unfit("redact.sets", item, "a list of set names");
+        let invalid = |item| self.invalid("redact.sets", item, "a list of set names");
         let mut sets = Vec::new();
-        for item in item.get_ref().as_array().ok_or_else(|| unfit(item))? {
-            let name = item.get_ref().as_str().ok_or_else(|| unfit(item))?;
+        for item in item.get_ref().as_array().ok_or_else(|| invalid(item))? {
+            let name = item.get_ref().as_str().ok_or_else(|| invalid(item))?;
             if !SETS.iter().any(|set| set.name == name) {
-                let near = near(name, SETS.iter().map(|set| set.name));
-                return Err(self.wrong(&item.span(), &format!("unknown set `{name}`{near}")));
+                let suggestion = suggestion(name, SETS.iter().map(|set| set.name));
+                return Err(
+                    self.failure(&item.span(), &format!("unknown set `{name}`{suggestion}"))
+                );
             }
             sets.push(name.to_owned());
         }
@@ -209,9 +211,9 @@ impl SettingsReader<'_> {
 
     fn rules(&self, item: &SpannedValue<'_>) -> Result<Vec<Rule>, Failure> {
         const ALLOWED: &str = "a list of tables with `name` and `regex`";
-        let unfit = |item| self.unfit("redact.rules", item, ALLOWED);
-        let list = item.get_ref().as_array().ok_or_else(|| unfit(item))?;
-        let rule = |item| self.rule(item, item_table(item).ok_or_else(|| unfit(item))?);
+        let invalid = |item| self.invalid("redact.rules", item, ALLOWED);
+        let list = item.get_ref().as_array().ok_or_else(|| invalid(item))?;
+        let rule = |item| self.rule(item, item_table(item).ok_or_else(|| invalid(item))?);
         list.iter().map(rule).collect()
     }
 
@@ -222,20 +224,20 @@ impl SettingsReader<'_> {
             }
             if !item.get_ref().is_str() {
                 let what = format!("redact.rules.{}", name.get_ref());
-                return Err(self.unfit(&what, item, "a text"));
+                return Err(self.invalid(&what, item, "a text"));
             }
         }
         let text = |key: &str| {
             let value = table.iter().find(|(name, _)| name.get_ref() == key);
             let text = value.and_then(|(_, item)| item.get_ref().as_str()).map(str::to_owned);
-            text.ok_or_else(|| self.wrong(&item.span(), &format!("this rule lacks `{key}`")))
+            text.ok_or_else(|| self.failure(&item.span(), &format!("this rule lacks `{key}`")))
         };
         let rule = Rule { name: text("name")?, regex: text("regex")? };
         match Rules::new(&[], std::slice::from_ref(&rule)) {
             Ok(_) => Ok(rule),
             Err(error) => {
                 let text = format!("invalid rule `{}`: {error}", rule.name);
-                Err(self.wrong(&item.span(), &text))
+                Err(self.failure(&item.span(), &text))
             }
         }
     }
@@ -247,10 +249,10 @@ impl SettingsReader<'_> {
         item: &SpannedValue<'_>,
         tool: Option<&str>,
     ) -> Result<Setting, Failure> {
-        let unfit = |_| self.unfit(row.name, item, &row.kind.allowed());
-        let value = row.kind.of_toml(item.get_ref()).map_err(unfit)?;
-        let spot = FileLine { tool: tool.map(str::to_owned), ..self.spot(&name.span()) };
-        Ok(Setting { value, origin: Origin::File(spot) })
+        let invalid = |_| self.invalid(row.name, item, &row.kind.allowed());
+        let value = row.kind.of_toml(item.get_ref()).map_err(invalid)?;
+        let line = FileLine { tool: tool.map(str::to_owned), ..self.line(&name.span()) };
+        Ok(Setting { value, origin: Origin::File(line) })
     }
 
     fn table<'t, 'i>(
@@ -259,8 +261,8 @@ impl SettingsReader<'_> {
         what: &str,
         allowed: &str,
     ) -> Result<&'t DeTable<'i>, Failure> {
-        let unfit = || self.unfit(what.trim_matches('`'), item, allowed);
-        item_table(item).ok_or_else(unfit)
+        let invalid = || self.invalid(what.trim_matches('`'), item, allowed);
+        item_table(item).ok_or_else(invalid)
     }
 
     /// Returns the error ``unknown key `max_line`; did you mean `max_lines`?``.
@@ -271,28 +273,28 @@ impl SettingsReader<'_> {
         known: impl Iterator<Item = &'static str>,
     ) -> Failure {
         let (key, span) = (name.get_ref(), name.span());
-        self.wrong(&span, &format!("unknown key `{key}`{here}{}", near(key, known)))
+        self.failure(&span, &format!("unknown key `{key}`{here}{}", suggestion(key, known)))
     }
 
-    fn unfit(&self, what: &str, item: &SpannedValue<'_>, allowed: &str) -> Failure {
+    fn invalid(&self, what: &str, item: &SpannedValue<'_>, allowed: &str) -> Failure {
         let shown = self.text.get(item.span()).unwrap_or_default();
         let first = shown.lines().next().unwrap_or_default();
         let mut short: String = first.chars().take(SHOWN_CHARS).collect();
         if short.len() < shown.len() {
             short += "...";
         }
-        self.wrong(&item.span(), &format!("`{what}` cannot be `{short}`: expected {allowed}"))
+        self.failure(&item.span(), &format!("`{what}` cannot be `{short}`: expected {allowed}"))
     }
 
-    fn wrong(&self, at: &Range<usize>, what: &str) -> Failure {
+    fn failure(&self, at: &Range<usize>, what: &str) -> Failure {
         self.origin(at).failure(what)
     }
 
     fn origin(&self, at: &Range<usize>) -> Origin {
-        Origin::File(self.spot(at))
+        Origin::File(self.line(at))
     }
 
-    fn spot(&self, at: &Range<usize>) -> FileLine {
+    fn line(&self, at: &Range<usize>) -> FileLine {
         let before = &self.text.as_bytes()[..at.start.min(self.text.len())];
         FileLine::new(self.path, 1 + memchr::memchr_iter(b'\n', before).count())
     }
@@ -310,7 +312,7 @@ fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t SpannedKey<'i>, &'t Span
 }
 
 /// Returns ``; did you mean `max_lines`?``, or nothing if no known name is similar.
-fn near(name: &str, known: impl Iterator<Item = &'static str>) -> String {
+fn suggestion(name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let alike = known.map(|known| (strsim::jaro_winkler(name, known), known));
     let best = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
     best.map_or(String::new(), |(_, known)| format!("; did you mean `{known}`?"))

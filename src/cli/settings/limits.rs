@@ -22,7 +22,7 @@ const FORMS: [&[Key]; 4] = [
 
 impl LimitsByTool for Settings {
     fn limits(&self, tool: Option<&str>) -> Limits {
-        let value = |key| self.setting_for(tool, key).map(|held| &held.value);
+        let value = |key| self.setting_for(tool, key).map(|setting| &setting.value);
         let is_mirror = |key: &Key| value(*key) == Some(&MIRROR);
         let mirrored = |key| FORMS.iter().any(|f| f.contains(&key) && f.iter().any(is_mirror));
         let number = |key| match value(key) {

@@ -48,7 +48,7 @@ impl Origin {
     /// Returns the failure that `what` is wrong with the value of this origin.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let text = match self {
-            Self::File(spot) => format!("{}: {what}", spot.text()),
+            Self::File(line) => format!("{}: {what}", line.text()),
             Self::Environment { .. } | Self::Flag { .. } | Self::Default => what.to_owned(),
         };
         Failure::usage(text, HINT)
@@ -70,9 +70,9 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File(spot @ FileLine { tool: None, .. }) => f.write_str(&spot.text()),
-            Self::File(spot @ FileLine { tool: Some(tool), .. }) => {
-                write!(f, "for {tool:?}, {}", spot.text())
+            Self::File(line @ FileLine { tool: None, .. }) => f.write_str(&line.text()),
+            Self::File(line @ FileLine { tool: Some(tool), .. }) => {
+                write!(f, "for {tool:?}, {}", line.text())
             }
             Self::Environment { variable } => f.write_str(variable),
             Self::Flag { flag } => f.write_str(flag),

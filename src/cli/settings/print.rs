@@ -30,7 +30,7 @@ pub(in crate::cli) fn toml(
 ) -> String {
     let mut page = String::new();
     for row in ROWS.iter().filter(|row| tool.is_none() || row.group == Group::Limits) {
-        match held(settings, tool, row, environment) {
+        match setting_of(settings, tool, row, environment) {
             Some(Setting { value, origin }) => {
                 line(&mut page, row.name, &row.kind.to_toml(&value), &origin);
             }
@@ -51,14 +51,15 @@ pub(in crate::cli) fn json(
     environment: &Environment,
 ) -> serde_json::Value {
     let rows = ROWS.iter().filter(|row| tool.is_none() || row.group == Group::Limits);
-    let held = rows.map(|row| (row.name.to_owned(), json!(held(settings, tool, row, environment))));
+    let held =
+        rows.map(|row| (row.name.to_owned(), json!(setting_of(settings, tool, row, environment))));
     let held: Map<_, _> = held.collect();
     if let Some(tool) = tool {
         return json!({ "tool": tool, "settings": held });
     }
     let mut tools: Map<String, serde_json::Value> = Map::new();
-    for ToolSetting { pattern, key, held, .. } in settings.tools.entries() {
-        tools.entry(pattern).or_insert_with(|| json!({}))[key.row().name] = json!(held);
+    for ToolSetting { pattern, key, setting, .. } in settings.tools.entries() {
+        tools.entry(pattern).or_insert_with(|| json!({}))[key.row().name] = json!(setting);
     }
     let redact = &settings.redact;
     let rules: Vec<_> = redact.rules.value.iter().map(rule_json).collect();
@@ -90,7 +91,7 @@ pub(in crate::cli) fn template() -> String {
 }
 
 /// Returns a setting. The store has a value even if it is not set.
-fn held(
+fn setting_of(
     settings: &Settings,
     tool: Option<&str>,
     row: &Row,
@@ -101,7 +102,7 @@ fn held(
         return found;
     }
     let value = Value::Path(settings.store(environment).ok()?);
-    let origin = found.map_or(Origin::Default, |held| held.origin);
+    let origin = found.map_or(Origin::Default, |setting| setting.origin);
     Some(Setting { value, origin })
 }
 
@@ -124,7 +125,7 @@ fn tools(page: &mut String, settings: &Settings) {
             last = Some(&entry.pattern);
         }
         let row = entry.key.row();
-        line(page, row.name, &row.kind.to_toml(&entry.held.value), &entry.held.origin);
+        line(page, row.name, &row.kind.to_toml(&entry.setting.value), &entry.setting.origin);
     }
 }
 

@@ -47,31 +47,35 @@ pub(super) struct RedactSettings {
 }
 
 impl Settings {
-    /// Loads the settings from the user's file, the store's file, `config`, `environment` and `flags`.
-    /// Only `config`, if given, must exist.
+    /// Loads the settings from the user's file, the store's file, `config`, `environment` and
+    /// `flags`. Only `config`, if given, must exist.
     pub(in crate::cli) fn load(
         config: Option<&Path>,
         flags: Vec<(Key, Value)>,
         environment: &Environment,
     ) -> Result<Self, Failure> {
-        let above = above(flags, environment)?;
+        let overrides = overrides(flags, environment)?;
         let user =
-            users_file(environment).map(|path| SettingsFile::read(&path)).transpose()?.flatten();
+            user_file(environment).map(|path| SettingsFile::read(&path)).transpose()?.flatten();
         let given = config.map(read_given).transpose()?;
         let mut values = defaults();
         for file in [&user, &given].into_iter().flatten() {
-            values.extend(file.values.iter().map(|entry| based(entry, file, environment)));
+            values.extend(
+                file.values.iter().map(|entry| with_resolved_path(entry, file, environment)),
+            );
         }
-        values.extend(above.iter().cloned());
+        values.extend(overrides.iter().cloned());
         let store = path_of(&values, Key::Store);
         let store = places::store(store, environment).ok();
-        let stores = store.as_ref().map(|store| stores_file(store)).transpose()?.flatten();
+        let stores = store.as_ref().map(|store| store_file(store)).transpose()?.flatten();
         let files: Vec<SettingsFile> = [user, stores, given].into_iter().flatten().collect();
         values = defaults();
         for file in &files {
-            values.extend(file.values.iter().map(|entry| based(entry, file, environment)));
+            values.extend(
+                file.values.iter().map(|entry| with_resolved_path(entry, file, environment)),
+            );
         }
-        values.extend(above);
+        values.extend(overrides);
         let redact = RedactSettings::of(&files, environment)?;
         let paths = files.iter().map(|file| file.path.clone()).collect();
         let tools = ToolSettings::new(files.into_iter().flat_map(|file| file.tools));
@@ -129,7 +133,7 @@ impl Settings {
 
     /// Returns true if a switch is on.
     pub(in crate::cli) fn is_on(&self, key: Key) -> bool {
-        self.setting(key).is_some_and(|held| held.value == Value::Switch(true))
+        self.setting(key).is_some_and(|setting| setting.value == Value::Switch(true))
     }
 
     /// Returns a setting that is a number, or `None` if it is a word.
@@ -187,23 +191,23 @@ impl RedactSettings {
 }
 
 /// Returns the settings that override files: environment, then flags.
-fn above(
+fn overrides(
     flags: Vec<(Key, Value)>,
     environment: &Environment,
 ) -> Result<Vec<(Key, Setting)>, Failure> {
-    let mut above = Vec::new();
+    let mut overrides = Vec::new();
     for row in ROWS {
         if let Some(text) = environment.settings.get(row.variable) {
             let origin = Origin::Environment { variable: row.variable };
             let value = read_variable(row.variable, text, row.kind)?;
-            above.push((row.key, Setting { value, origin }));
+            overrides.push((row.key, Setting { value, origin }));
         }
     }
-    above.extend(flags.into_iter().map(|(key, value)| {
+    overrides.extend(flags.into_iter().map(|(key, value)| {
         let flag = key.row().flag.unwrap_or_default();
         (key, Setting { value, origin: Origin::Flag { flag } })
     }));
-    Ok(above)
+    Ok(overrides)
 }
 
 fn read_variable(name: &'static str, text: &OsString, kind: ValueKind) -> Result<Value, Failure> {
@@ -223,8 +227,9 @@ fn all_sets() -> Vec<String> {
     SETS.iter().map(|set| set.name.to_owned()).collect()
 }
 
-/// Returns the user's file: `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, or else the same under `~/.config`.
-pub(super) fn users_file(environment: &Environment) -> Option<PathBuf> {
+/// Returns the user's file: `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, or else the same under
+/// `~/.config`.
+pub(super) fn user_file(environment: &Environment) -> Option<PathBuf> {
     let home = || Some(environment.home.as_ref()?.join(".config"));
     Some(environment.config_home.clone().or_else(home)?.join("ctxfs").join(SETTINGS))
 }
@@ -238,31 +243,31 @@ fn read_given(path: &Path) -> Result<SettingsFile, Failure> {
 }
 
 /// Reads the store's own file. It cannot set the store, which was known before the file was found.
-fn stores_file(store: &Path) -> Result<Option<SettingsFile>, Failure> {
+fn store_file(store: &Path) -> Result<Option<SettingsFile>, Failure> {
     let file = SettingsFile::read(&store.join(SETTINGS))?;
     let said =
         file.as_ref().and_then(|file| file.values.iter().find(|(key, _)| *key == Key::Store));
     match said {
-        Some((_, held)) => {
-            Err(held.origin.failure("`store` cannot be set in the store's own file"))
+        Some((_, setting)) => {
+            Err(setting.origin.failure("`store` cannot be set in the store's own file"))
         }
         None => Ok(file),
     }
 }
 
-/// Resolves a path in a setting: a relative path starts at the file's directory, and `~` is the user's
-/// home.
-fn based(
-    (key, held): &(Key, Setting),
+/// Resolves a path in a setting: a relative path starts at the file's directory, and `~` is the
+/// user's home.
+fn with_resolved_path(
+    (key, setting): &(Key, Setting),
     file: &SettingsFile,
     environment: &Environment,
 ) -> (Key, Setting) {
-    let Value::Path(path) = &held.value else { return (*key, held.clone()) };
+    let Value::Path(path) = &setting.value else { return (*key, setting.clone()) };
     let path = match (path.strip_prefix("~"), &environment.home) {
         (Ok(rest), Some(home)) => home.join(rest),
         _ => file.path.parent().unwrap_or(Path::new("")).join(path),
     };
-    (*key, Setting { value: Value::Path(path), origin: held.origin.clone() })
+    (*key, Setting { value: Value::Path(path), origin: setting.origin.clone() })
 }
 
 fn path_of(values: &BTreeMap<Key, Setting>, key: Key) -> Option<&Path> {

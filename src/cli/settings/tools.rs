@@ -8,8 +8,8 @@ use crate::cli::settings::table::Key;
 
 /// The settings in `[tool."..."]` tables, the least specific first.
 ///
-/// A name wins over a pattern, a longer pattern over a shorter one, and a later table over an earlier
-/// one. This holds key by key, so that a table need not repeat another one.
+/// A name wins over a pattern, a longer pattern over a shorter one, and a later table over an
+/// earlier one. This holds key by key, so that a table need not repeat another one.
 #[derive(Debug, Default)]
 pub(super) struct ToolSettings(Vec<ToolSetting>);
 
@@ -19,14 +19,19 @@ pub(super) struct ToolSetting {
     /// `None` if the pattern is a name.
     glob: Option<GlobMatcher>,
     pub(super) key: Key,
-    pub(super) held: Setting,
+    pub(super) setting: Setting,
 }
 
 impl ToolSettings {
     /// Sorts `entries`, which come in the order in which they were read.
     pub(super) fn new(entries: impl Iterator<Item = (String, Key, Setting)>) -> Self {
         let mut entries: Vec<ToolSetting> = entries
-            .map(|(pattern, key, held)| ToolSetting { glob: glob(&pattern), pattern, key, held })
+            .map(|(pattern, key, setting)| ToolSetting {
+                glob: glob(&pattern),
+                pattern,
+                key,
+                setting,
+            })
             .collect();
         entries.sort_by_key(|entry| (entry.glob.is_none(), entry.pattern.len()));
         Self(entries)
@@ -35,7 +40,7 @@ impl ToolSettings {
     /// Finds the setting for `tool`, if a table has one.
     pub(super) fn find(&self, tool: &str, key: Key) -> Option<&Setting> {
         let said = self.0.iter().rev().find(|entry| entry.key == key && entry.is_for(tool));
-        said.map(|entry| &entry.held)
+        said.map(|entry| &entry.setting)
     }
 
     /// Returns all settings in effect, the least specific first.
@@ -54,8 +59,8 @@ impl ToolSetting {
     }
 }
 
-/// Returns the matcher of a pattern, or `None` for a name. Invalid patterns were refused when the file
-/// was read.
+/// Returns the matcher of a pattern, or `None` for a name. Invalid patterns were refused when the
+/// file was read.
 fn glob(pattern: &str) -> Option<GlobMatcher> {
     let is_glob = pattern.contains(['*', '?', '[', '{', '\\']);
     Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
@@ -68,15 +73,16 @@ mod tests {
     use crate::cli::settings::value::Value;
 
     fn tools(entries: &[(&str, u64)]) -> ToolSettings {
-        let held = |number| Setting { value: Value::Number(number), origin: Origin::Default };
+        let setting = |number| Setting { value: Value::Number(number), origin: Origin::Default };
         let entries = entries.iter();
         ToolSettings::new(
-            entries.map(|(pattern, number)| ((*pattern).to_owned(), Key::MaxLines, held(*number))),
+            entries
+                .map(|(pattern, number)| ((*pattern).to_owned(), Key::MaxLines, setting(*number))),
         )
     }
 
     fn found(tools: &ToolSettings, tool: &str) -> Option<Value> {
-        tools.find(tool, Key::MaxLines).map(|held| held.value.clone())
+        tools.find(tool, Key::MaxLines).map(|setting| setting.value.clone())
     }
 
     #[test]

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_begin_at_one() {
+    fn counts_begin_at_one() {
         let read = |text: &str| toml(ValueKind::Count(WORDS), text);
         assert_eq!(read("2000"), Ok(Value::Number(2000)));
         assert_eq!(read("\"mirror\""), Ok(Value::Word("mirror")));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_said() {
+    fn allowed_values_are_described() {
         let said = "a number of bytes, a text such as \"64 MiB\", \"never\" or \"mirror\"";
         assert_eq!(ValueKind::Size(WORDS).allowed(), said);
         assert_eq!(ValueKind::Switch.allowed(), "true or false");

@@ -1,5 +1,5 @@
-//! The process of a watchdog. Its standard input is the socket to the server. It has one thread, and
-//! one more for each watchdog that it has started.
+//! The process of a watchdog. Its standard input is the socket to the server. It has one thread,
+//! and one more for each watchdog that it has started.
 
 use std::fs;
 use std::io;

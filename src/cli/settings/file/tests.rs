@@ -34,7 +34,7 @@ fn an_unknown_key_is_named_with_the_nearest() {
 }
 
 #[test]
-fn a_wrong_value_is_named_with_the_allowed_ones() {
+fn an_invalid_value_is_named_with_the_allowed_ones() {
     let cases = [
         (
             "max_lines = true",
@@ -73,7 +73,7 @@ fn a_wrong_value_is_named_with_the_allowed_ones() {
 }
 
 #[test]
-fn what_cannot_be_for_other_reasons() {
+fn other_errors_are_named() {
     let cases = [
         ("[tool.\"x\"]\nquota = 3", "2: `quota` cannot differ between tools"),
         ("\n[tool.\"x[\"]\n", "2: `x[` is not a pattern: unclosed character class; missing ']'"),
@@ -102,12 +102,12 @@ fn what_cannot_be_for_other_reasons() {
 }
 
 #[test]
-fn the_first_mistake_is_named() {
+fn the_first_error_is_named() {
     assert_eq!(wrong("views = 1\nadvertise = 2\n"), wrong("views = 1\n"));
 }
 
 #[test]
-fn everything_that_can_be_said_is_read() {
+fn every_kind_of_entry_is_read() {
     let text = "max_bytes = \"1MB\"\n[redact]\napply = \"stored\"\nsets = [\"aws\"]\n\
                 [[redact.rules]]\nname = \"a\"\nregex = 'a+'\n[tool.shell]\nmax_lines = \"mirror\"\n";
     let file = parse(text).unwrap();
@@ -124,7 +124,7 @@ fn everything_that_can_be_said_is_read() {
 }
 
 #[test]
-fn an_absent_file_is_no_file_and_others_are_refused() {
+fn an_absent_file_is_none_and_unreadable_ones_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     assert!(SettingsFile::read(&dir.path().join("absent.toml")).unwrap().is_none());
     let said = SettingsFile::read(dir.path()).unwrap_err().message;

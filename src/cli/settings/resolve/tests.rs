@@ -115,7 +115,7 @@ fn each_layer_wins_over_those_before_it() {
 }
 
 #[test]
-fn the_store_that_a_file_names_has_settings_too() {
+fn a_store_named_by_a_file_has_settings_too() {
     let home = Home::new().user("store = \"~/other\"\nmountpoint = \"mnt\"\n");
     fs::create_dir(home.path("other")).unwrap();
     fs::write(home.path("other/ctxfs.toml"), "max_lines = 7\n").unwrap();
@@ -136,7 +136,7 @@ fn the_stores_own_file_cannot_move_it() {
 }
 
 #[test]
-fn what_is_wrong_anywhere_is_refused() {
+fn errors_in_any_source_are_refused() {
     let message = |home: Home| home.load(Vec::new()).unwrap_err().message;
     assert!(message(Home::new().user("x = 1")).contains(".config/ctxfs/ctxfs.toml:1: unknown key"));
     assert!(message(Home::new().store("x = 1")).contains("share/ctxfs/ctxfs.toml:1: unknown key"));
@@ -204,7 +204,7 @@ fn mirror_lifts_the_other_limit_of_the_form_too() {
 }
 
 #[test]
-fn to_speak_of_redaction_is_to_want_it() {
+fn a_redact_table_turns_redaction_on() {
     let applied = |home: Home| home.settings().redaction().unwrap().map(|found| found.stored);
     assert_eq!(applied(Home::new()), None);
     assert_eq!(applied(Home::new().user("[redact]\n")), Some(false));
