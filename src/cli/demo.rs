@@ -1,5 +1,5 @@
-//! `ctxfs demo`: makes a temporary mount, captures outputs of this machine in it, and reads their views
-//! as any program reads files.
+//! `ctxfs demo`: makes a temporary mount, captures outputs of this machine in it, and reads their
+//! views as any program reads files.
 
 mod capture;
 mod server;
