@@ -1,13 +1,14 @@
-//! The program: arguments, environment, printing. Everything that talks is here; the layers below
-//! return values and errors.
+//! The program: arguments, environment, printing. The layers below return values and errors; only
+//! this one prints.
 //!
-//! `args` declares the commands and their help, a file named after each command runs it, `outcome`
-//! turns an error into words, a hint and an exit code, and `output` is the one way to print.
+//! `args` declares the commands and their help, a module named after each command runs it,
+//! `outcome` turns an error into a message, a hint and an exit code, and `output` prints.
 
 mod args;
 mod completions;
 mod config;
 mod confine;
+mod context;
 mod daemon;
 mod demo;
 mod doctor;
@@ -25,6 +26,8 @@ mod mount;
 mod outcome;
 mod output;
 mod pager;
+mod places;
+mod plan;
 mod progress;
 mod put;
 mod run;
@@ -45,16 +48,11 @@ use clap::Parser as _;
 
 use crate::cli::args::Cli;
 use crate::cli::args::Command;
-#[cfg(any(test, fuzzing))]
-pub use crate::cli::config::fuzz_settings;
-
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
-use crate::cli::config::Value;
-use crate::cli::env::Environment;
+use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-use crate::cli::output::Printer;
-use crate::cli::status::Status;
+#[cfg(any(test, fuzzing))]
+pub use crate::cli::settings::fuzz_settings;
+use crate::cli::status::StartStatus;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -70,31 +68,10 @@ pub fn main() -> ExitCode {
     }
     let failure = Failure::from(error);
     if detached {
-        Status::Failed(failure.clone()).send();
+        StartStatus::Failed(failure.clone()).send();
     }
     context.printer.failure(&failure);
     failure.exit_code()
-}
-
-/// What every command is given beside its own arguments.
-#[derive(Debug)]
-struct Context {
-    printer: Printer,
-    environment: Environment,
-}
-
-impl Context {
-    fn new(cli: &Cli) -> Self {
-        Self { printer: Printer::new(cli.json), environment: Environment::read() }
-    }
-
-    /// The settings that hold for a command that was given `flags`, beside those that all have.
-    fn settings(&self, cli: &Cli, flags: Vec<(Key, Value)>) -> anyhow::Result<Settings> {
-        let mut flags = flags;
-        flags.extend(cli.store.clone().map(|store| (Key::Store, Value::Path(store))));
-        flags.extend(cli.log.clone().map(|log| (Key::Log, log)));
-        Ok(Settings::load(cli.config.as_deref(), flags, &self.environment)?)
-    }
 }
 
 fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {

@@ -1,23 +1,24 @@
 //! ctxfs turns the output of tools into a filesystem.
 //!
-//! A tool call can return 400 KB of log or a 2 MB JSON line. Pasted into a conversation it drowns
-//! the model, cut off it loses the answer. ctxfs keeps every byte as a plain file and shows, beside
-//! each file, small computed files ("views") through which the part that matters can be found.
+//! A tool call can return 400 KB of log or a 2 MB JSON line. Pasted into a conversation, it drowns
+//! the model; cut off, it loses the answer. ctxfs keeps every byte as a plain file and shows small
+//! computed files, called views, beside each file, through which a reader finds the part that
+//! matters.
 //!
-//! The modules are layers, lowest first; `tests/layering.rs` holds the table that they keep to.
+//! The modules are layers, lowest first. `tests/layering.rs` checks which layers each may name.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`model`] | the words: names, references, records, what a view may ask of an artifact |
-//! | [`materialize`] | one pass over the bytes of an output, and what it finds |
-//! | [`redact`] | secrets: what they look like, and what is shown in their place |
+//! | [`model`] | the vocabulary: names, references, records, and what views read |
+//! | [`materialize`] | one pass over the bytes of an output, and its findings |
+//! | [`redact`] | secrets: patterns that find them, and masks that replace them |
 //! | [`view`] | the computed files: bytes in, text out |
 //! | [`store`] | the disk: layout, manifest, artifacts, recovery |
-//! | [`keep`] | which outputs go when there are too many |
-//! | [`message`] | the log of a conversation's messages: checked, appended, read |
+//! | [`keep`] | retention: which outputs to remove when there are too many |
+//! | [`message`] | the message log of a conversation: validated, appended, read |
 //! | [`engine`] | what every door does alike: take in, show, search, list, count, remove |
 //! | [`fs`] | what only a kernel needs: inodes, handles, directories, sealing |
-//! | [`fuse`] | the adaptor to the kernel, and mounting |
+//! | [`fuse`] | the adaptor to the kernel; mounting |
 //! | [`cli`] | the program: arguments, environment, printing |
 
 pub mod cli;

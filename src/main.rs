@@ -1,4 +1,4 @@
-//! The `ctxfs` program: parse, run, map the result to an exit code.
+//! The `ctxfs` program, which is a call of [`ctxfs::cli::main`].
 
 fn main() -> std::process::ExitCode {
     ctxfs::cli::main()

@@ -1,5 +1,5 @@
-//! The commands and their arguments. The doc comments are the help, the man pages and
-//! `docs/CLI.md`; nothing else in the program names clap's derive.
+//! The commands and their arguments. The doc comments become the help, the man pages and
+//! `docs/CLI.md`. Nothing else in the program uses clap's derive.
 
 mod data;
 mod keeping;
@@ -21,7 +21,6 @@ pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
 pub(super) use keeping::GcArgs;
-pub(super) use keeping::KeepArgs;
 pub(super) use keeping::StatsArgs;
 pub(super) use log::AppendArgs;
 pub(super) use log::LogAction;
@@ -32,47 +31,47 @@ pub(super) use moving::ExportArgs;
 pub(super) use moving::ImportArgs;
 pub(super) use running::RunArgs;
 
-use crate::cli::config::Key;
-use crate::cli::config::Value;
 use crate::cli::env;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
-/// Keep the output of tools as files, and show beside each file what is worth reading in it.
+/// Keep tool outputs as files, with computed views beside them.
 ///
-/// An agent's tool call can return 400 KB of log. ctxfs keeps every byte as a plain file under
-/// `<mountpoint>/<conversation>/artifacts/tool/`, and beside the file `x.txt` it shows computed
-/// ones: `x.txt.summary`, `x.txt.tail`, `x.txt.grep/ERROR` and more.
+/// An agent's tool call can return 400 KB of log. ctxfs stores every byte as a plain file under
+/// `<mountpoint>/<conversation>/artifacts/tool/`. Beside a file `x.txt` it shows computed files,
+/// called views: `x.txt.summary`, `x.txt.tail`, `x.txt.grep/ERROR` and more.
 ///
-/// Data goes to standard output, all else to standard error. Exit status: 0, done; 1, failed; 2,
-/// wrong usage or settings. Flags win over the environment, the environment over files of settings,
-/// and these over the defaults.
+/// Data goes to standard output, everything else to standard error. Exit status: 0 for success, 1
+/// for failure, 2 for wrong usage or settings. Flags override environment variables, which override
+/// settings files, which override the defaults.
 #[derive(Debug, Parser)]
 #[command(name = "ctxfs", version, max_term_width = 100, subcommand_required = true)]
 #[command(disable_help_subcommand = true)]
 pub(super) struct Cli {
-    /// Where the outputs are kept.
+    /// Directory of the store, which keeps the outputs.
     ///
-    /// Default: `$XDG_DATA_HOME/ctxfs`, else `~/.local/share/ctxfs`.
+    /// Default: `$XDG_DATA_HOME/ctxfs`, or else `~/.local/share/ctxfs`.
     ///
     /// Environment: `CTXFS_STORE`.
     #[arg(long, global = true, value_name = "DIR")]
     pub(super) store: Option<PathBuf>,
 
-    /// A file of settings, beside the user's and the store's; `ctxfs config` prints what holds.
+    /// Read settings from this file too; `ctxfs config` prints the settings in effect.
     #[arg(long, global = true, value_name = "FILE", env = env::CONFIG, hide_env_values = true)]
     pub(super) config: Option<PathBuf>,
 
-    /// Print JSON, for programs.
+    /// Print JSON instead of text.
     #[arg(long, global = true)]
     pub(super) json: bool,
 
-    /// What to log: `error`, `warn`, `info`, `debug`, `trace`, or directives such as
+    /// Log level: `error`, `warn`, `info`, `debug`, `trace`, or directives such as
     /// `warn,ctxfs::fuse=trace`.
     ///
     /// Default: `info`. Environment: `CTXFS_LOG`.
     #[arg(long, global = true, value_name = "LEVEL", value_parser = |text: &str| Key::Log.parse(text))]
     pub(super) log: Option<Value>,
 
-    /// Serve in the background, and report on standard output: how `mount` starts itself.
+    /// Serve in the background and report on standard output; used by `mount` to start itself.
     #[arg(long, hide = true)]
     pub(super) detached: bool,
 
@@ -94,68 +93,68 @@ pub(super) enum Command {
     Log(LogArgs),
     Stats(StatsArgs),
     Config(ConfigArgs),
-    /// Say what this machine can do, what is wrong, and the line that mends it.
+    /// Check what this machine supports, and print how to fix what is wrong.
     ///
-    /// Looks at /dev/fuse, the kernel, fusermount3, the store and the mounts. Changes nothing.
-    /// Exit status: 0 if a mount can work here, 1 if not.
+    /// Checks /dev/fuse, the kernel, fusermount3, the store and the mounts. Changes nothing. Exit
+    /// status: 0 if a mount can work here, 1 if not.
     Doctor,
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
-    /// Print the reference of every command, as `docs/CLI.md` holds it.
+    /// Print the reference of all commands that `docs/CLI.md` holds.
     #[command(hide = true)]
     HelpMarkdown,
-    /// Wait until the server that started this ends, and clear its mount if it is left dead.
+    /// Wait until the parent server ends, and clear its mount if it is left dead.
     #[command(hide = true)]
     WatchMount(WatchArgs),
-    /// Ask the mount whether it answers.
+    /// Check that a mount answers.
     #[command(hide = true)]
     ProbeMount(TargetArgs),
-    /// Run the jq filter that comes on standard input, for the process that started this.
+    /// Run the jq filter on standard input, for the parent process.
     #[command(hide = true)]
     RunFilter,
 }
 
-/// Print the settings that hold, and where each comes from.
+/// Print the settings in effect, and the origin of each.
 ///
-/// The settings are those of `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml` (else `~/.config`), of `ctxfs.toml`
-/// in the store, of `--config FILE`, of the environment and of flags; what comes later wins. The
-/// output is a file of settings itself.
+/// Settings come from `ctxfs.toml` in `$XDG_CONFIG_HOME/ctxfs` (or else `~/.config/ctxfs`),
+/// `ctxfs.toml` in the store, the file given with --config, environment variables and flags. Later
+/// ones override earlier ones. The output is a valid settings file.
 #[derive(Debug, Args)]
 pub(super) struct ConfigArgs {
-    /// Print the limits that hold for the output of this tool: `server/tool`, or `tool`.
+    /// Print the limits for the outputs of this tool: `server/tool` or `tool`.
     #[arg(long, value_name = "NAME")]
     pub(super) tool: Option<String>,
 
-    /// Print every setting, what it can be and its default, to make a file from; read no file.
+    /// Print a template with every setting, its allowed values and its default; read no files.
     #[arg(long)]
     pub(super) defaults: bool,
 }
 
-/// Show what ctxfs does, on outputs of this machine, in a minute.
+/// Demonstrate ctxfs on outputs of this machine, in about a minute.
 ///
-/// Mounts a temporary store, captures a large listing, a JSON document and a command that fails,
-/// and reads the views beside them. Leaves nothing behind.
+/// Mounts a temporary store, captures a large listing, a JSON document and a failing command, and
+/// reads the views beside them. Leaves nothing behind.
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
-    /// Leave it mounted, to look around in.
+    /// Keep the mount, to look around in.
     #[arg(long)]
     pub(super) keep: bool,
 }
 
-/// Print the completions of a shell.
+/// Print a shell completion script.
 ///
 /// For bash: `ctxfs completions bash > ~/.local/share/bash-completion/completions/ctxfs`
 #[derive(Debug, Args)]
 pub(super) struct CompletionsArgs {
-    /// The shell.
+    /// The shell to complete for.
     pub(super) shell: Shell,
 }
 
-/// Print the manual page, or write a page for each command.
+/// Print the manual page, or write one page for each command.
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
-    /// Write `ctxfs.1`, `ctxfs-mount.1` and so on here.
+    /// Directory to write `ctxfs.1`, `ctxfs-mount.1` and so on to.
     pub(super) dir: Option<PathBuf>,
 }
 
@@ -165,10 +164,10 @@ pub(super) struct TargetArgs {
     pub(super) target: PathBuf,
 }
 
-/// What a watchdog is told.
+/// The arguments of a watchdog.
 #[derive(Debug, Args)]
 pub(super) struct WatchArgs {
-    /// Whether another one watches, too, and comes first.
+    /// Act as the spare, which clears the mount a moment after the other watchdog.
     #[arg(long)]
     pub(super) spare: bool,
 

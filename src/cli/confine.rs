@@ -1,26 +1,25 @@
-//! What the server gives up once it has mounted and opened its store: whatever a hostile output, or a
-//! fault in reading one, might make of it, it cannot reach further than this.
+//! The confinement of the server. Once it has mounted and opened its store, it gives up everything
+//! else, to limit what a hostile output could do through a bug in reading it.
 //!
 //! | given up | by |
 //! |---|---|
-//! | every file but the store's, and few to read (`files`) | Landlock |
-//! | binding and connecting to TCP ports, signals to others, abstract sockets | Landlock |
-//! | mounting, unmounting, looking into other processes | Landlock |
-//! | more rights by way of a setuid program | `no_new_privs` |
-//! | the capabilities that serving does not need (`rights`) | `capset`, and the bounding set |
-//! | core files, and debuggers of the same user | `PR_SET_DUMPABLE`, `RLIMIT_CORE` |
+//! | all files outside the store, except a few to read (`files`) | Landlock |
+//! | TCP ports, signals to other processes, abstract sockets | Landlock |
+//! | mounting, unmounting, inspecting other processes | Landlock |
+//! | privileges from setuid programs | `no_new_privs` |
+//! | capabilities that serving does not need (`rights`) | `capset`, and the bounding set |
+//! | core dumps, and debuggers of the same user | `PR_SET_DUMPABLE`, `RLIMIT_CORE` |
 //!
-//! All this is of the thread that asks for it, and of the threads and processes that it starts: so it
-//! is asked for while the server has one thread. The watchdogs, started before, stay as they are.
-//! A kernel without Landlock leaves the server as it was; what holds in the end is tried out
-//! (`found`).
+//! Confinement applies to the calling thread and to the threads and processes that it starts, so
+//! the server confines itself while it has one thread. The watchdogs, started before, stay
+//! unconfined. A kernel may lack Landlock, so the result is found by trying (`probe`).
 
 mod files;
-mod found;
+mod probe;
 mod rights;
 
-use std::os::fd::BorrowedFd;
-
+pub(super) use files::LANDLOCK_COMPLETE_SINCE;
+pub(super) use files::Needs;
 pub(super) use files::landlock;
 
 use rustix::process::DumpableBehavior;
@@ -30,30 +29,16 @@ use rustix::process::setrlimit;
 
 use crate::engine::Confinement;
 
-/// The first version of Landlock that has all that is asked for: signals came last.
-pub(super) const WHOLE_SINCE: i32 = 6;
-
-/// What a server needs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Needs<'a> {
-    /// The store.
-    pub(super) store: BorrowedFd<'a>,
-    /// Whether it asks the kernel for passthrough.
-    pub(super) passthrough: bool,
-    /// Whether systemd listens at an abstract socket.
-    pub(super) abstract_sockets: bool,
-}
-
-/// Confines this thread, and what it starts from now on, to `needs`. What the kernel does not have is
-/// left out; the rest holds.
+/// Confines this thread, and what it starts from now on, to `needs`, as far as the kernel can.
+/// Returns what is in effect.
 pub(super) fn server(needs: Needs<'_>) -> Confinement {
-    told("capabilities", rights::keep(rights::of_server(needs.passthrough)));
-    told("memory", hide_memory());
-    let landlock = told("Landlock", files::serve(needs)).flatten();
-    found::confinement(landlock)
+    warned("capabilities", rights::keep(rights::for_server(needs.passthrough)));
+    warned("memory", hide_memory());
+    let landlock = warned("Landlock", files::serve(needs)).flatten();
+    probe::confinement(landlock)
 }
 
-/// Confines this thread to computing: it opens nothing, connects to nothing, signals nobody.
+/// Confines this thread to computing: it cannot open files, connect or send signals.
 pub(super) fn filter() -> anyhow::Result<()> {
     rights::keep(rights::NONE)?;
     hide_memory()?;
@@ -65,6 +50,6 @@ fn hide_memory() -> anyhow::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-fn told<T>(what: &str, done: anyhow::Result<T>) -> Option<T> {
-    done.inspect_err(|error| tracing::warn!("not confined as to {what}: {error:#}")).ok()
+fn warned<T>(what: &str, done: anyhow::Result<T>) -> Option<T> {
+    done.inspect_err(|error| tracing::warn!("the server is not confined: {what}: {error:#}")).ok()
 }

@@ -1,13 +1,13 @@
-//! The background: the command starts itself anew as the server, waits until the mount answers, and
-//! leaves it behind.
+//! The background server: the command starts itself again as the server, waits until the mount
+//! answers, and ends.
 //!
 //! ```text
-//! ctxfs mount DIR                 waits for one line of status, at most 30 s; prints, ends
-//!   ctxfs --detached mount DIR    the server: its own session, `/`, log as standard error
+//! ctxfs mount DIR                 waits at most 30 s for one line of status; prints, ends
+//!   ctxfs --detached mount DIR    the server: own session, works in `/`, logs to standard error
 //!     ctxfs watch-mount DIR       the watchdog
 //! ```
 //!
-//! A new program rather than a fork: nothing of the caller is left in it but its environment.
+//! A new program rather than a fork, so that it inherits only the environment of the caller.
 
 use std::fs::File;
 use std::io;
@@ -24,20 +24,20 @@ use std::time::Duration;
 use crate::cli::env;
 use crate::cli::logging;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
+use crate::cli::plan::MountPlan;
 use crate::cli::server;
-use crate::cli::server::Plan;
-use crate::cli::status::Ready;
-use crate::cli::status::Status;
+use crate::cli::status::ServedMount;
+use crate::cli::status::StartStatus;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starts the server with the arguments of this process, and returns once its mount answers.
-pub(super) fn launch(log: &Path) -> anyhow::Result<Ready> {
+pub(super) fn launch(log: &Path) -> anyhow::Result<ServedMount> {
     let mut server = spawn(logging::open_file(log)?)?;
     match wait(&mut server)? {
-        Ok(Some(Status::Ready(ready))) => Ok(ready),
-        Ok(Some(Status::Failed(failure))) => Err(failure.into()),
+        Ok(Some(StartStatus::Ready(ready))) => Ok(ready),
+        Ok(Some(StartStatus::Failed(failure))) => Err(failure.into()),
         Ok(None) => Err(end(server, true, log).into()),
         Err(_) => Err(end(server, false, log).into()),
     }
@@ -55,16 +55,17 @@ fn spawn(log: File) -> io::Result<Child> {
         .spawn()
 }
 
-/// The server's word, if it comes in time. None, if it ended without one.
-fn wait(server: &mut Child) -> io::Result<Result<Option<Status>, RecvTimeoutError>> {
+/// Waits for the server's status. Returns `None` inside if the server ended without sending one,
+/// and an error inside if the time is up.
+fn wait(server: &mut Child) -> io::Result<Result<Option<StartStatus>, RecvTimeoutError>> {
     let Some(from) = server.stdout.take() else { return Ok(Ok(None)) };
     let (send, received) = mpsc::channel();
-    thread::Builder::new().spawn(move || send.send(Status::receive(from)))?;
+    thread::Builder::new().spawn(move || send.send(StartStatus::receive(from)))?;
     Ok(received.recv_timeout(PATIENCE))
 }
 
-/// Ends a server that did not say how it fared; its watchdog unmounts. It is not waited for: it may
-/// itself be waiting for a mount that hangs.
+/// Kills a server that sent no status; its watchdog unmounts. Does not wait for its end, since the
+/// server may be stuck in a mount that hangs.
 fn end(mut server: Child, in_time: bool, log: &Path) -> Failure {
     drop(server.kill());
     let message = if in_time {
@@ -72,22 +73,22 @@ fn end(mut server: Child, in_time: bool, log: &Path) -> Failure {
     } else {
         format!("the mount did not answer within {} s", PATIENCE.as_secs())
     };
-    let hint = format!("see its log, `tail {}`, and `ctxfs doctor`", log.display());
-    Failure::new(Kind::Mount, message, hint)
+    let hint = format!("read its log with `tail {}`, and run `ctxfs doctor`", log.display());
+    Failure::new(FailureKind::Mount, message, hint)
 }
 
-/// The server's own process.
-pub(super) fn serve(plan: &Plan) -> anyhow::Result<()> {
+/// Runs the server in its own process.
+pub(super) fn serve(plan: &MountPlan) -> anyhow::Result<()> {
     rustix::process::setsid()?;
     std::env::set_current_dir("/")?;
     server::run(plan, || {
-        Status::Ready(Ready::of(plan)).try_send()?;
-        hush()
+        StartStatus::Ready(ServedMount::of(plan)).try_send()?;
+        close_stdout()
     })
 }
 
-/// Lets go of the pipe to the command that waited.
-fn hush() -> anyhow::Result<()> {
+/// Closes the pipe to the waiting command.
+fn close_stdout() -> anyhow::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdout(nothing)?)
 }

@@ -1,5 +1,5 @@
-//! `ctxfs demo`: a temporary mount, real outputs of this machine in it, and their views, read as
-//! any program reads files.
+//! `ctxfs demo`: makes a temporary mount, captures outputs of this machine in it, and reads their
+//! views as any program reads files.
 
 mod capture;
 mod server;
@@ -10,18 +10,18 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::cli::Context;
 use crate::cli::args::DemoArgs;
+use crate::cli::context::Context;
 use crate::cli::demo::capture::SAMPLES;
 use crate::cli::demo::server::Server;
 use crate::cli::output::STRONG;
 
-/// Lines that are shown of a file.
+/// Lines shown of a file.
 const SHOWN: usize = 18;
 
-/// `(what to notice, the file under artifacts/tool)`
+/// The files to show, each as `(comment, file under artifacts/tool)`.
 const TOUR: [(&str, &str); 7] = [
-    ("what the model is given in place of all that", "listing.txt.summary"),
+    ("what the model gets in place of all that", "listing.txt.summary"),
     ("any search, as a file", "listing.txt.grep/-m5 -> .*python"),
     ("with ripgrep's options: count, ignoring case", "listing.txt.grep/-c -i \\.so"),
     ("a range of lines", "listing.txt.lines/100-103"),
@@ -35,7 +35,7 @@ pub(super) fn run(args: &DemoArgs, context: &mut Context) -> anyhow::Result<()> 
     let server = Server::start(dir.path(), args.keep)?;
     let tools = server.mountpoint.join("demo/artifacts/tool");
     let conversation = server.mountpoint.join("demo");
-    fs::create_dir(&conversation).context("cannot make a conversation")?;
+    fs::create_dir(&conversation).context("cannot create a conversation")?;
     show(context, &format!("mkdir {}    # a conversation", conversation.display()), "")?;
     for sample in &SAMPLES {
         let line = sample.capture(&tools)?;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &DemoArgs, context: &mut Context) -> anyhow::Result<()> 
     )
 }
 
-/// Names with their sizes, as `ls -s` in bytes: views first, as the directory has them.
+/// Lists names with their sizes in bytes, sorted by name.
 fn list(tools: &Path) -> anyhow::Result<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(tools)? {
@@ -83,7 +83,7 @@ fn list(tools: &Path) -> anyhow::Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// Prints a command and the beginning of what it gives.
+/// Prints a command and the beginning of its output.
 fn show(context: &mut Context, command: &str, text: &str) -> anyhow::Result<()> {
     let mut shown: String = text.lines().take(SHOWN).flat_map(|line| [line, "\n"]).collect();
     let more = text.lines().count().saturating_sub(SHOWN);

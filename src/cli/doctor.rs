@@ -1,7 +1,8 @@
-//! `ctxfs doctor`: what this machine can do, what is wrong, and the line that mends it.
+//! `ctxfs doctor`: checks this machine and its mounts, and prints how to fix what is wrong.
 //!
-//! It only looks. Above all it never opens `/dev/fuse`.
+//! It changes nothing, and never opens `/dev/fuse`.
 
+mod check;
 mod confined;
 mod disk;
 mod machine;
@@ -12,61 +13,24 @@ use std::path::PathBuf;
 use anstyle::Style;
 use serde::Serialize;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::TargetArgs;
+use crate::cli::context::Context;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 use crate::cli::output;
 
-/// How a thing stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Level {
-    /// Right.
-    Ok,
-    /// Right, with less than there could be.
-    Note,
-    /// Wrong, though a mount works.
-    Warning,
-    /// Wrong: no mount can work.
-    Failure,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Check {
-    name: &'static str,
-    level: Level,
-    found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
-}
-
-impl Check {
-    fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, level: Level::Ok, found: found.into(), mend: None }
-    }
-
-    fn bad(
-        name: &'static str,
-        level: Level,
-        found: impl Into<String>,
-        mend: impl Into<String>,
-    ) -> Self {
-        Self { name, level, found: found.into(), mend: Some(mend.into()) }
-    }
-}
-
 #[derive(Debug, Serialize)]
-struct Report {
+struct DoctorReport {
     can_mount: bool,
     checks: Vec<Check>,
 }
 
-/// Whether the mount at `target` answers; an error if it is dead. May hang.
+/// Prints the status of the mount on `target`, or fails if it is dead. May hang.
 pub(super) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<()> {
-    context.printer.data(&mounts::answer(&args.target)?)
+    context.printer.data(&mounts::status(&args.target)?)
 }
 
 pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -77,16 +41,17 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     checks.extend(store.iter().flat_map(|store| disk::checks(store)));
     checks.extend(mounts::checks());
     let can_mount = checks.iter().all(|check| check.level != Level::Failure);
-    let report = Report { can_mount, checks };
+    let report = DoctorReport { can_mount, checks };
     context.printer.line(&render(&report.checks), &report)?;
     if can_mount {
         return Ok(());
     }
     let text = "a mount cannot work here";
-    Err(Failure::new(Kind::Machine, text, "mend what is marked `FAIL`, or use `ctxfs view`").into())
+    Err(Failure::new(FailureKind::Machine, text, "fix what is marked `FAIL`, or use `ctxfs view`")
+        .into())
 }
 
-/// Whether the settings can be read, and where they have the store.
+/// Checks that the settings can be read, and returns the store that they name.
 fn settings(cli: &Cli, context: &Context) -> (Check, Option<PathBuf>) {
     const NAME: &str = "settings";
     let read = context.settings(cli, Vec::new()).and_then(|settings| {
@@ -94,11 +59,12 @@ fn settings(cli: &Cli, context: &Context) -> (Check, Option<PathBuf>) {
         Ok((settings.files().len(), settings.store(&context.environment)?))
     });
     match read {
-        Ok((0, store)) => (Check::ok(NAME, "no file, the defaults hold"), Some(store)),
+        Ok((0, store)) => (Check::ok(NAME, "no file, defaults apply"), Some(store)),
         Ok((1, store)) => (Check::ok(NAME, "1 file"), Some(store)),
         Ok((files, store)) => (Check::ok(NAME, format!("{files} files")), Some(store)),
         Err(error) => {
-            let mend = "mend it; `ctxfs config --defaults` prints what there can be";
+            let mend =
+                "fix it; `ctxfs config --defaults` prints every setting and its allowed values";
             (Check::bad(NAME, Level::Failure, format!("{error:#}"), mend), None)
         }
     }

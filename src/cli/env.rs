@@ -1,30 +1,26 @@
-//! The environment: every variable that ctxfs reads. None is read elsewhere.
-//!
-//! `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE` are honoured in printing, and `NOTIFY_SOCKET`, by
-//! which systemd hears that the mount is ready.
+//! The environment. No other module reads variables, except that printing honours `NO_COLOR`,
+//! `CLICOLOR` and `CLICOLOR_FORCE`, and the notification of systemd uses `NOTIFY_SOCKET`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::cli::config::ROWS;
-
-/// The store; as `--store`.
+/// The store, like `--store`.
 pub(super) const STORE: &str = "CTXFS_STORE";
-/// What to log; as `--log`.
+/// The log level, like `--log`.
 pub(super) const LOG: &str = "CTXFS_LOG";
-/// The mountpoint; as the argument of `mount` and `umount`.
+/// The mountpoint, like the argument of `mount` and `umount`.
 pub(super) const MOUNT: &str = "CTXFS_MOUNT";
-/// The conversation that `put` and `run` write to; as `--conversation`.
+/// The conversation that `put` and `run` write to, like `--conversation`.
 pub(super) const CONVERSATION: &str = "CTXFS_CONVERSATION";
-/// A file of settings; as `--config`.
+/// A settings file, like `--config`.
 pub(super) const CONFIG: &str = "CTXFS_CONFIG";
-/// What is done about secrets; as `redact` in a file of settings.
+/// The redaction of secrets, like `redact` in a settings file.
 pub(super) const REDACT: &str = "CTXFS_REDACT";
 
-// The other settings, each described by its row in `config/table.rs`. Those of the truncation
-// protocol have the names that it gives them.
+// The other settings, each described by its row in `settings/table.rs`. The truncation protocol
+// defines the names without the prefix `CTXFS_`.
 pub(super) const ADVERTISE: &str = "CTXFS_ADVERTISE";
 pub(super) const WRITE_ONCE: &str = "CTXFS_WRITE_ONCE";
 pub(super) const ALLOW_OTHER: &str = "CTXFS_ALLOW_OTHER";
@@ -56,10 +52,10 @@ pub(super) const TOOL_OUTPUT_TRUNCATE_DIRECTION: &str = "TOOL_OUTPUT_TRUNCATE_DI
 pub(super) const TOOL_OUTPUT_DIR: &str = "TOOL_OUTPUT_DIR";
 pub(super) const TOOL_OUTPUT_RETENTION_DAYS: &str = "TOOL_OUTPUT_RETENTION_DAYS";
 
-/// Where systemd listens for readiness. Not for children.
+/// The socket on which systemd waits for readiness. Child processes must not inherit it.
 pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
-/// What shows long output on a terminal.
+/// The program that shows long output on a terminal.
 const PAGER: &str = "PAGER";
 /// The options of the default pager.
 pub(super) const LESS: &str = "LESS";
@@ -69,12 +65,12 @@ const XDG_DATA_HOME: &str = "XDG_DATA_HOME";
 const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 const XDG_STATE_HOME: &str = "XDG_STATE_HOME";
 
-/// The places that the environment names, read once.
+/// The environment, read once.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Environment {
-    /// Whether the user is root.
+    /// True if the user is root.
     pub(super) root: bool,
-    /// `$HOME`, else the password database's word.
+    /// `$HOME`, or else the home directory in the password database.
     pub(super) home: Option<PathBuf>,
     /// `$XDG_DATA_HOME`.
     pub(super) data_home: Option<PathBuf>,
@@ -84,17 +80,17 @@ pub(super) struct Environment {
     pub(super) state_home: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME`.
     pub(super) config_home: Option<PathBuf>,
-    /// `$PAGER`; empty, where it is set so.
+    /// `$PAGER`, which may be empty.
     pub(super) pager: Option<OsString>,
-    /// Whether `$LESS` says how `less` is to behave.
+    /// True if `$LESS` is set.
     pub(super) less: bool,
-    /// The variables of settings that are set and not empty.
+    /// The variables of settings that are set and not empty, by name.
     pub(super) settings: BTreeMap<&'static str, OsString>,
 }
 
 impl Environment {
-    /// Reads it.
-    pub(super) fn read() -> Self {
+    /// Reads the environment, with those of `variables` that hold settings.
+    pub(super) fn read(variables: impl Iterator<Item = &'static str>) -> Self {
         Self {
             root: rustix::process::geteuid().is_root(),
             home: std::env::home_dir().filter(|home| home.is_absolute()),
@@ -104,12 +100,12 @@ impl Environment {
             config_home: directory(XDG_CONFIG_HOME),
             pager: std::env::var_os(PAGER),
             less: std::env::var_os(LESS).is_some(),
-            settings: ROWS.iter().map(|row| row.variable).chain([REDACT]).filter_map(set).collect(),
+            settings: variables.chain([REDACT]).filter_map(set).collect(),
         }
     }
 }
 
-/// Whether systemd listens at an abstract socket, which it did before it had a file for it.
+/// Returns true if systemd waits on an abstract socket, as its older versions do.
 pub(super) fn is_notified_abstractly() -> bool {
     std::env::var_os(NOTIFY_SOCKET).is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
 }
@@ -118,7 +114,8 @@ fn set(name: &'static str) -> Option<(&'static str, OsString)> {
     Some((name, std::env::var_os(name).filter(|value| !value.is_empty())?))
 }
 
-/// Relative paths are to be ignored, says the XDG specification.
+/// Returns the directory that a variable names. The XDG specification says to ignore relative
+/// paths.
 fn directory(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }

@@ -1,4 +1,4 @@
-//! `ctxfs export`: a conversation as one file.
+//! `ctxfs export`: writes a conversation to one file.
 
 use std::fs::Permissions;
 use std::io;
@@ -12,9 +12,9 @@ use anyhow::Context as _;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::ExportArgs;
+use crate::cli::context::Context;
 use crate::cli::ls;
 use crate::cli::outcome::Failure;
 use crate::cli::progress;
@@ -25,16 +25,18 @@ use crate::store::Store;
 
 /// Bytes that are written at once.
 const BLOCK: usize = 256 * 1024;
-/// Outputs may hold what is not for everybody: an archive is its owner's, as the store is.
+/// The mode of an archive. Like the store, it is readable only by its owner.
 const MODE: u32 = 0o600;
 
 pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
     if file.is_none() && io::stdout().is_terminal() {
-        let text = "an archive is not written to a terminal";
-        return Err(
-            Failure::usage(text, "name a file with `-o FILE`, or send it on with `|`").into()
-        );
+        let text = "refusing to write an archive to a terminal";
+        return Err(Failure::usage(
+            text,
+            "name a file with `-o FILE`, or pipe the archive to a program",
+        )
+        .into());
     }
     let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
     let store = Store::open(&root)?;
@@ -43,33 +45,34 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
         Some(path) => to_file(&conversation, path, cli.json)?,
         None => to_stdout(&conversation, cli.json)?,
     };
-    tell(&exported, &conversation, file, context)
+    report(&exported, &conversation, file, context)
 }
 
 fn to_stdout(conversation: &Conversation, json: bool) -> anyhow::Result<Exported> {
     let written = write(conversation, io::stdout().lock(), json);
     written.map_err(|error| match error {
-        // Its reader has left: told as for every other command.
+        // The reader may have closed the pipe, which is no failure.
         ArchiveError::Write(error) => crate::cli::output::refused(error),
         error => error.into(),
     })
 }
 
-/// What was there stays until the archive is complete. A device or a pipe is written to as it is.
+/// Writes the archive to a temporary file that replaces `path` once it is complete. Writes to a
+/// device or pipe directly.
 fn to_file(conversation: &Conversation, path: &Path, json: bool) -> anyhow::Result<Exported> {
-    let told = || format!("cannot write `{}`", path.display());
+    let context_of = || format!("cannot write `{}`", path.display());
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        let device = std::fs::OpenOptions::new().write(true).open(path).with_context(told)?;
+        let device = std::fs::OpenOptions::new().write(true).open(path).with_context(context_of)?;
         return Ok(write(conversation, device, json)?);
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::Builder::new();
     let temporary = temporary.prefix(".export-").suffix(".tmp");
     let temporary = temporary.permissions(Permissions::from_mode(MODE)).tempfile_in(dir);
-    let temporary: NamedTempFile = temporary.with_context(told)?;
+    let temporary: NamedTempFile = temporary.with_context(context_of)?;
     let exported = write(conversation, temporary.as_file(), json)?;
-    temporary.as_file().sync_all().with_context(told)?;
-    temporary.persist(path).with_context(told)?;
+    temporary.as_file().sync_all().with_context(context_of)?;
+    temporary.persist(path).with_context(context_of)?;
     Ok(exported)
 }
 
@@ -85,8 +88,8 @@ fn write(
     exported
 }
 
-/// Says what was written; where that was standard output, nothing but what is not as it should be.
-fn tell(
+/// Prints the result. For an archive on standard output, prints only the warnings.
+fn report(
     exported: &Exported,
     conversation: &Conversation,
     file: Option<&Path>,
@@ -94,10 +97,12 @@ fn tell(
 ) -> anyhow::Result<()> {
     let Exported { files, bytes, incomplete, changed } = *exported;
     if incomplete > 0 {
-        context.printer.say(&format!("still being written, and marked incomplete: {incomplete}"));
+        context
+            .printer
+            .say(&format!("outputs still being written, marked incomplete: {incomplete}"));
     }
     if changed > 0 {
-        context.printer.say(&format!("content that is not what its record says: {changed}"));
+        context.printer.say(&format!("outputs whose content differs from their record: {changed}"));
     }
     let Some(file) = file else { return Ok(()) };
     let value = json!({ "conversation": conversation.id().to_text(), "archive": file,

@@ -1,4 +1,4 @@
-//! The process of a filter: `ctxfs run-filter`, which the filesystem starts.
+//! `ctxfs run-filter`: the process that runs a jq filter for the filesystem.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,27 +13,27 @@ use rustix::process::setrlimit;
 use crate::cli::confine;
 use crate::view;
 
-/// Descriptors that it may have: the three that it is given.
+/// The limit of descriptors: standard input, output and error.
 const DESCRIPTORS: u64 = 3;
 
-/// What the filesystem starts.
+/// Returns the command that the filesystem starts.
 pub(super) fn command() -> Vec<OsString> {
     ["/proc/self/exe", "run-filter"].map(OsString::from).into()
 }
 
-/// Runs the filter that comes on standard input.
+/// Runs the filter on standard input.
 pub(super) fn run() -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-jq");
     limit()?;
     std::panic::set_hook(Box::new(|panic| {
-        // All that its reader is to know of it.
+        // The reader sees only the message of the panic.
         drop(writeln!(io::stderr(), "{}", panic.payload_as_str().unwrap_or("it panicked")));
     }));
     Ok(view::run_filter(&mut io::stdin().lock(), &mut io::stdout().lock())?)
 }
 
-/// Takes from this process what a filter does not need. It ends with the one that started it, whose
-/// deadline it has.
+/// Takes from this process what a filter does not need, and makes it end with its parent, which
+/// keeps the deadline.
 fn limit() -> anyhow::Result<()> {
     let limits = [
         (Resource::As, view::FILTER_MEMORY),

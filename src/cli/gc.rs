@@ -1,4 +1,4 @@
-//! `ctxfs gc`: outputs that the settings do not keep are removed.
+//! `ctxfs gc`: removes outputs that the settings do not keep.
 
 mod progress;
 
@@ -8,21 +8,21 @@ use std::time::SystemTime;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::GcArgs;
+use crate::cli::context::Context;
 use crate::cli::gc::progress::Progress;
 use crate::cli::ls;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 use crate::keep;
 use crate::keep::PlannedRemoval;
 use crate::keep::RetentionRules;
 use crate::keep::SweepScope;
 use crate::store::Store;
 
-/// What went, or would go, and what stayed all the same.
-struct Done {
+/// The outputs that were or would be removed, and those that could not be.
+struct GcReport {
     dry_run: bool,
     removed: Vec<PlannedRemoval>,
     kept: Vec<(PlannedRemoval, &'static str)>,
@@ -38,7 +38,7 @@ pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     let rules = settings.keep();
     check(&rules, &scope)?;
     let done =
-        if args.dry_run { look(&store, &rules, &scope) } else { sweep(&store, &rules, &scope) }?;
+        if args.dry_run { preview(&store, &rules, &scope) } else { sweep(&store, &rules, &scope) }?;
     if rules.is_empty() {
         context.printer.say(
             &"everything is kept: no `keep_age`, `keep_conversation`, `keep_store` or `keep_free` is set",
@@ -48,29 +48,33 @@ pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
     context.printer.data(&text)
 }
 
-/// Rules of the store, alone, say nothing of one conversation.
+/// Fails if only rules for the whole store are set, and `scope` is one conversation.
 fn check(rules: &RetentionRules, scope: &SweepScope) -> Result<(), Failure> {
     let speaks = rules.age.is_some() || rules.conversation.is_some();
     if *scope == SweepScope::Store || speaks || rules.is_empty() {
         return Ok(());
     }
     let hint = "leave the conversation out, or add `--keep-age` or `--keep-conversation`";
-    Err(Failure::new(Kind::Usage, "`keep_store` and `keep_free` are about the whole store", hint))
+    Err(Failure::new(
+        FailureKind::Usage,
+        "`keep_store` and `keep_free` apply to the whole store",
+        hint,
+    ))
 }
 
-fn look(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow::Result<Done> {
+fn preview(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow::Result<GcReport> {
     let plan = keep::plan(store, rules, scope, SystemTime::now(), &|| false)?;
-    Ok(Done { dry_run: true, removed: plan.removals, kept: Vec::new() })
+    Ok(GcReport { dry_run: true, removed: plan.removals, kept: Vec::new() })
 }
 
-fn sweep(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow::Result<Done> {
+fn sweep(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow::Result<GcReport> {
     let mut progress = Progress::of("removing");
     let mut show = |done, all| progress.show(done, all);
     let outcome = keep::sweep(store, rules, scope, &|| false, &mut show)?;
-    Ok(Done { dry_run: false, removed: outcome.removed, kept: outcome.kept })
+    Ok(GcReport { dry_run: false, removed: outcome.removed, kept: outcome.kept })
 }
 
-impl Done {
+impl GcReport {
     fn bytes(&self) -> u64 {
         self.removed.iter().map(|victim| victim.candidate.size).sum()
     }
@@ -87,7 +91,8 @@ impl Done {
         }
         let (count, size) = (self.removed.len(), ls::size(self.bytes()));
         let plural = if count == 1 { "" } else { "s" };
-        let freed = if self.dry_run { "would go, which frees" } else { "removed, which frees" };
+        let freed =
+            if self.dry_run { "would be removed, which frees" } else { "removed, which frees" };
         let _ = writeln!(text, "{count} output{plural} {freed} {size}");
         text
     }

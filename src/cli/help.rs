@@ -1,4 +1,4 @@
-//! The reference of the commands, `docs/CLI.md`: their help, as text.
+//! The reference of the commands, `docs/CLI.md`, made of their help.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use crate::cli::args::Cli;
 
 const COLUMNS: usize = 96;
 const INTRODUCTION: &str = "# The commands\n\nGenerated from the program: `UPDATE_DOCS=1 cargo test \
-     --lib cli::help` writes it anew. `ctxfs COMMAND --help` prints the same.\n";
+     --lib cli::help` updates it. `ctxfs COMMAND --help` prints the same.\n";
 
-/// The page.
+/// Returns the page.
 pub(super) fn markdown() -> String {
     let mut command = Cli::command().term_width(COLUMNS);
     command.build();
@@ -27,7 +27,7 @@ fn section(page: &mut String, command: &Command, name: &str) {
     let help = command.clone().term_width(COLUMNS).render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     let help = help.join("\n");
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = write!(page, "\n## {name}\n\n```text\n{}\n```\n", help.trim_end());
 }
 

@@ -1,4 +1,4 @@
-//! `ctxfs import`: a conversation from one file.
+//! `ctxfs import`: restores a conversation from one file.
 
 use std::fs::File;
 use std::io;
@@ -9,15 +9,15 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::json;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::ImportArgs;
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
+use crate::cli::places;
 use crate::cli::progress;
-use crate::cli::settings;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 use crate::store::ArchiveError;
 use crate::store::ImportOptions;
 use crate::store::Imported;
@@ -33,7 +33,7 @@ pub(super) fn run(args: &ImportArgs, cli: &Cli, context: &mut Context) -> anyhow
         _ => u64::MAX,
     };
     let options = ImportOptions {
-        id: args.id.as_deref().map(settings::conversation_id).transpose()?,
+        id: args.id.as_deref().map(places::conversation_id).transpose()?,
         most_bytes: most,
         min_free: given.number(Key::MinFree).unwrap_or(0),
     };
@@ -52,14 +52,14 @@ fn read(
     if file == Path::new("-") {
         return import(store, io::stdin().lock(), None, options, json);
     }
-    let told = || format!("cannot read `{}`", file.display());
-    let file = File::open(file).with_context(told)?;
-    let found = file.metadata().with_context(told)?;
+    let context_of = || format!("cannot read `{}`", file.display());
+    let file = File::open(file).with_context(context_of)?;
+    let found = file.metadata().with_context(context_of)?;
     let total = found.is_file().then_some(found.len());
     import(store, BufReader::with_capacity(BLOCK, file), total, options, json)
 }
 
-/// `total` is the length of the archive, where it is known.
+/// Imports an archive of `total` bytes, if that is known.
 fn import(
     store: &Store,
     archive: impl BufRead,
@@ -70,18 +70,18 @@ fn import(
     let bar = progress::bar("importing", total, json);
     let imported = store.import(bar.wrap_read(archive), options);
     bar.finish_and_clear();
-    imported.map_err(told)
+    imported.map_err(with_hint)
 }
 
-/// With what to do next.
-fn told(error: ArchiveError) -> anyhow::Error {
+/// Adds a hint to an error.
+fn with_hint(error: ArchiveError) -> anyhow::Error {
     let hint = match &error {
-        ArchiveError::Exists { .. } => "give the imported one another id: `--as ID`",
-        ArchiveError::TooLarge { .. } => "`--max-size BYTES` allows more",
+        ArchiveError::Exists { .. } => "import it under another id: `--as ID`",
+        ArchiveError::TooLarge { .. } => "allow more with `--max-size BYTES`",
         ArchiveError::NoRoom { .. } => {
             "free some space on the store's disk, or use another store: `--store DIR`"
         }
         _ => return error.into(),
     };
-    Failure::new(Kind::Failed, error.to_string(), hint).into()
+    Failure::new(FailureKind::Failed, error.to_string(), hint).into()
 }

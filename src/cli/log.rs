@@ -1,4 +1,4 @@
-//! `ctxfs log`: the messages of a conversation.
+//! `ctxfs log`: prints the messages of a conversation.
 
 mod append;
 mod entry;
@@ -6,14 +6,14 @@ mod entry;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::LogAction;
 use crate::cli::args::LogArgs;
+use crate::cli::context::Context;
 use crate::cli::log::entry::Entry;
 use crate::cli::ls::find;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 use crate::cli::pager;
 use crate::message;
 use crate::message::LogLine;
@@ -29,8 +29,8 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     match (&args.action, &args.conversation) {
         (Some(LogAction::Append(args)), None) => return append::run(args, cli, context),
         (Some(_), Some(id)) => {
-            let text = format!("`{id}` comes before `append`");
-            return Err(Failure::usage(text, format!("`ctxfs log append {id}`")).into());
+            let text = format!("the conversation `{id}` belongs after `append`");
+            return Err(Failure::usage(text, format!("use `ctxfs log append {id}`")).into());
         }
         (None, _) => {}
     }
@@ -40,8 +40,8 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         Some(id) => Some(find(&store, id)?),
         None => latest(&store)?,
     };
-    let Some(conversation) = found else { return Err(nothing().into()) };
-    let Some(log) = message::log_of(&conversation)? else { return Err(nothing().into()) };
+    let Some(conversation) = found else { return Err(no_log().into()) };
+    let Some(log) = message::log_of(&conversation)? else { return Err(no_log().into()) };
     let redaction = settings.redaction()?;
     let rules = redaction.as_ref().map(|redaction| &*redaction.rules);
     pager::page(&context.environment, args.no_pager, |out| {
@@ -49,13 +49,13 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     })
 }
 
-fn nothing() -> Failure {
-    let hint = "`ctxfs log append CONVERSATION` adds messages, as does appending to its \
+fn no_log() -> Failure {
+    let hint = "add messages with `ctxfs log append CONVERSATION`, or append to its \
                 history/messages.jsonl under the mount";
-    Failure::new(Kind::Failed, "there is no message log yet", hint)
+    Failure::new(FailureKind::Failed, "there is no message log yet", hint)
 }
 
-/// The conversation whose log was written last.
+/// Finds the conversation whose log was written last.
 fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
     let mut newest = None;
     for id in store.conversations()? {
@@ -69,7 +69,7 @@ fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
     Ok(newest.map(|(_, conversation)| conversation))
 }
 
-/// Each message as it stands in the log.
+/// Prints each line of the log unchanged.
 fn raw(log: Artifact, out: &mut dyn Write) -> anyhow::Result<()> {
     for line in LogLines::of(log) {
         line?.read(|block| out.write_all(block))?;
@@ -78,7 +78,7 @@ fn raw(log: Artifact, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each message as a person reads it.
+/// Prints each message for a person.
 fn print(
     log: Artifact,
     conversation: &Conversation,

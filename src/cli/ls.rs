@@ -1,4 +1,4 @@
-//! `ctxfs ls`: what the store holds.
+//! `ctxfs ls`: lists conversations and outputs.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::time::SystemTime;
 
 use serde_json::json;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::LsArgs;
+use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 use crate::model::Component;
 use crate::model::Record;
 use crate::store::Conversation;
 use crate::store::Store;
 
-/// One line: a conversation, or an artifact.
-struct Row {
+/// A line of the listing: a conversation or an artifact.
+struct ListingRow {
     name: String,
     bytes: u64,
     /// Milliseconds since the epoch.
@@ -39,24 +39,26 @@ pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
         return context.printer.data(&(serde_json::to_string(&values)? + "\n"));
     }
     if rows.is_empty() {
-        context.printer.say(&"nothing here yet: `ctxfs put` or a write under the mount makes it");
+        context
+            .printer
+            .say(&"nothing is stored yet; `ctxfs put` and writes under the mount store outputs");
     }
     context.printer.data(&table(&rows))
 }
 
-/// The conversation that a user names by `id`.
+/// Finds the conversation that a user names `id`.
 pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>> {
-    // As it stands, or as the listing prints a name that is no text.
+    // As given, or as the listing prints a name that is not text.
     for name in [Component::new(id), Component::from_text(id)].into_iter().flatten() {
         if let Some(found) = store.conversation(&name)? {
             return Ok(found);
         }
     }
     let text = format!("there is no conversation `{id}`");
-    Err(Failure::new(Kind::Failed, text, "`ctxfs ls` lists them").into())
+    Err(Failure::new(FailureKind::Failed, text, "`ctxfs ls` lists them").into())
 }
 
-fn conversations(store: &Store) -> anyhow::Result<Vec<Row>> {
+fn conversations(store: &Store) -> anyhow::Result<Vec<ListingRow>> {
     let mut rows = Vec::new();
     for id in store.conversations()? {
         let Some(conversation) = store.conversation(&id)? else { continue };
@@ -76,13 +78,13 @@ fn conversations(store: &Store) -> anyhow::Result<Vec<Row>> {
             "modifiedAt": modified });
         let plural = if stats.len() == 1 { "" } else { "s" };
         let about = format!("{} output{plural}", stats.len());
-        rows.push(Row { name, bytes, modified, about, value });
+        rows.push(ListingRow { name, bytes, modified, about, value });
     }
     newest_first(&mut rows);
     Ok(rows)
 }
 
-fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<Row>> {
+fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<ListingRow>> {
     let mut rows = Vec::new();
     for path in conversation.artifacts()? {
         let Ok(stat) = conversation.dir().stat_at(&path) else { continue };
@@ -91,7 +93,13 @@ fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<Row>> {
         let value = json!({ "path": path.to_text(), "bytes": bytes, "modifiedAt": modified,
             "call": record.call(), "tool": record.provenance.tool, "server": record.provenance.server,
             "exitCode": record.provenance.exit_code, "incomplete": record.incomplete() });
-        rows.push(Row { name: path.to_text(), bytes, modified, about: about(&record), value });
+        rows.push(ListingRow {
+            name: path.to_text(),
+            bytes,
+            modified,
+            about: about(&record),
+            value,
+        });
     }
     newest_first(&mut rows);
     Ok(rows)
@@ -105,11 +113,11 @@ fn about(record: &Record) -> String {
     parts.join(", ")
 }
 
-fn newest_first(rows: &mut [Row]) {
+fn newest_first(rows: &mut [ListingRow]) {
     rows.sort_by(|a, b| (b.modified, &a.name).cmp(&(a.modified, &b.name)));
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[ListingRow]) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut text = String::new();
     for row in rows {
@@ -117,11 +125,11 @@ fn table(rows: &[Row]) -> String {
         let (bytes, age) = (size(row.bytes), age(now.saturating_sub(then)));
         let _ = writeln!(text, "{bytes:>9} {age:>5}  {}  {}", row.name, row.about);
     }
-    // A row with nothing to say about it ends at its name.
+    // Rows without a description end at the name.
     text.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")
 }
 
-/// As `ls -h` prints sizes, in powers of 1024.
+/// Formats a size as `ls -h` does, in powers of 1024.
 pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {

@@ -1,13 +1,13 @@
-//! `ctxfs man`.
+//! `ctxfs man`: the manual pages.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::ManArgs;
+use crate::cli::context::Context;
 
 pub(super) fn run(args: &ManArgs, context: &mut Context) -> anyhow::Result<()> {
     match &args.dir {

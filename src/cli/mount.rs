@@ -1,20 +1,20 @@
-//! `ctxfs mount`: in this process, or through `daemon` in one that stays behind.
+//! `ctxfs mount`: serves in this process, or through `daemon` in one that stays in the background.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::MountArgs;
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
+use crate::cli::context::Context;
 use crate::cli::daemon;
 use crate::cli::logging;
 use crate::cli::outcome::Failure;
+use crate::cli::places;
+use crate::cli::plan::MountPlan;
 use crate::cli::server;
-use crate::cli::server::Plan;
-use crate::cli::settings;
-use crate::cli::status::Ready;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
+use crate::cli::status::ServedMount;
 use crate::fuse::mount;
 
 pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -30,23 +30,23 @@ pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow:
         return foreground(&plan, context);
     }
     if mount::is_inherited_fd(&plan.target) {
-        let text = "a mount that is handed down can only be served in this process";
+        let text = "a mount passed as a descriptor can be served only in the foreground";
         return Err(Failure::usage(text, "add --foreground").into());
     }
-    let log = settings::log_file(&plan.target, &context.environment)?;
+    let log = places::log_file(&plan.target, &context.environment)?;
     let ready = daemon::launch(&log)?;
     announce(&ready, context)
 }
 
-fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::Result<Plan> {
+fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::Result<MountPlan> {
     let store = given.store(&context.environment)?;
-    let target = settings::mountpoint(given.path(Key::Mountpoint), &context.environment)?;
-    settings::keep_apart(&store, &target)?;
-    settings::make(&target)?;
-    Ok(Plan {
+    let target = places::mountpoint(given.path(Key::Mountpoint), &context.environment)?;
+    places::check_apart(&store, &target)?;
+    places::create(&target)?;
+    Ok(MountPlan {
         prefix: given.text(Key::Advertise).map_or_else(|| prefix(&target), str::to_owned),
         store,
-        only: args.only.as_deref().map(settings::conversation_id).transpose()?,
+        only: args.only.as_deref().map(places::conversation_id).transpose()?,
         target,
         allow_other: given.is_on(Key::AllowOther),
         passthrough: given.text(Key::Passthrough) == Some("auto"),
@@ -55,20 +55,21 @@ fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::R
     })
 }
 
-/// Where a mount was handed down, only its maker knows the place; most readers have it here.
+/// Returns the mountpoint as readers see it. Only the parent process knows that of an inherited
+/// mount; the usual place is assumed.
 fn prefix(target: &Path) -> String {
     let unknown = mount::is_inherited_fd(target);
-    if unknown { settings::ROOT_MOUNTPOINT.to_owned() } else { target.display().to_string() }
+    if unknown { places::ROOT_MOUNTPOINT.to_owned() } else { target.display().to_string() }
 }
 
-fn foreground(plan: &Plan, context: &mut Context) -> anyhow::Result<()> {
+fn foreground(plan: &MountPlan, context: &mut Context) -> anyhow::Result<()> {
     server::run(plan, || {
         sd_notify::notify(&[sd_notify::NotifyState::Ready])?;
-        let ready = Ready::of(plan);
+        let ready = ServedMount::of(plan);
         announce(&ready, context)
     })
 }
 
-fn announce(ready: &Ready, context: &mut Context) -> anyhow::Result<()> {
+fn announce(ready: &ServedMount, context: &mut Context) -> anyhow::Result<()> {
     context.printer.line(&ready.mountpoint.display(), ready)
 }

@@ -1,4 +1,4 @@
-//! From an error to words, a hint and an exit code.
+//! Failures: the message, hint and exit code of an error.
 
 use std::process::ExitCode;
 
@@ -7,49 +7,52 @@ use serde::Serialize;
 
 use crate::fuse::mount::MountError;
 
-/// What went wrong, ready to be printed or sent to the process that waits for it.
+/// A failure of a command, ready to be printed or sent to a waiting process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Failure {
-    /// What sort of failure.
-    pub(super) kind: Kind,
-    /// What, and where.
+    pub(super) kind: FailureKind,
+    /// The error, with what it is about.
     pub(super) message: String,
-    /// What to do next.
+    /// Advice on what to do next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hint: Option<String>,
 }
 
-/// The sorts of failure; programs may rely on them.
+/// The kinds of failure. Programs may rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
-    /// The command was given something that cannot be: exit code 2.
+pub(super) enum FailureKind {
+    /// Wrong usage or wrong settings: exit code 2.
     Usage,
     /// Mounting or unmounting failed.
     Mount,
-    /// The machine lacks something.
+    /// The machine lacks a requirement.
     Machine,
     /// Anything else.
     Failed,
 }
 
 impl Failure {
-    /// A failure of wrong usage.
+    /// Returns a failure of wrong usage.
     pub(super) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind: Kind::Usage, message: message.into(), hint: Some(hint.into()) }
+        Self { kind: FailureKind::Usage, message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// A failure of the given sort.
-    pub(super) fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
+    /// Returns a failure of the given kind.
+    pub(super) fn new(
+        kind: FailureKind,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
         Self { kind, message: message.into(), hint: Some(hint.into()) }
     }
 
-    /// 2 for wrong usage, else 1.
+    /// Returns 2 for wrong usage, or else 1.
     pub(super) fn exit_code(&self) -> ExitCode {
         match self.kind {
-            Kind::Usage => ExitCode::from(2),
-            Kind::Mount | Kind::Machine | Kind::Failed => ExitCode::FAILURE,
+            FailureKind::Usage => ExitCode::from(2),
+            FailureKind::Mount | FailureKind::Machine | FailureKind::Failed => ExitCode::FAILURE,
         }
     }
 }
@@ -60,8 +63,8 @@ impl From<anyhow::Error> for Failure {
         match error.downcast::<Self>() {
             Ok(failure) => failure,
             Err(error) => match error.downcast_ref::<MountError>() {
-                Some(mount) => Self { kind: Kind::Mount, message, hint: mount.hint() },
-                None => Self { kind: Kind::Failed, message, hint: None },
+                Some(mount) => Self { kind: FailureKind::Mount, message, hint: mount.hint() },
+                None => Self { kind: FailureKind::Failed, message, hint: None },
             },
         }
     }
@@ -74,7 +77,7 @@ mod tests {
     #[test]
     fn a_mount_error_brings_its_hint() {
         let failure = Failure::from(anyhow::Error::from(MountError::NoDevice));
-        assert_eq!(failure.kind, Kind::Mount);
+        assert_eq!(failure.kind, FailureKind::Mount);
         assert!(failure.hint.unwrap().contains("modprobe fuse"));
     }
 
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_told() {
+    fn the_message_has_the_causes() {
         let error = anyhow::Error::msg("disk full").context("cannot write `x`");
         assert_eq!(Failure::from(error).message, "cannot write `x`: disk full");
     }

@@ -1,4 +1,4 @@
-//! Printing: standard output is data, standard error is talk.
+//! Printing: data to standard output, messages to standard error.
 
 use std::fmt::Display;
 use std::io;
@@ -10,16 +10,16 @@ use serde::Serialize;
 
 use crate::cli::outcome::Failure;
 
-/// For what is right.
+/// The style of what is right.
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
-/// For what deserves a look.
+/// The style of what deserves attention.
 pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
-/// For what is wrong.
+/// The style of what is wrong.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// For headings.
+/// The style of headings.
 pub(super) const STRONG: Style = Style::new().bold();
 
-/// The one way to print. Colours reach terminals only, and only where `NO_COLOR` is not set.
+/// Prints data and messages. Writes colours only to terminals, and only if `NO_COLOR` is not set.
 #[derive(Debug)]
 pub(super) struct Printer {
     json: bool,
@@ -27,42 +27,43 @@ pub(super) struct Printer {
     err: anstream::Stderr,
 }
 
-/// Standard output took no more. If its reader left, as `head` does, that is no failure.
+/// The error of a write to standard output. It is not a failure if the reader closed the pipe, as
+/// `head` does.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output: {0}")]
 struct OutputError(#[from] io::Error);
 
-/// `error` came of writing to standard output.
+/// Marks `error` as one of writing to standard output.
 pub(super) fn refused(error: io::Error) -> anyhow::Error {
     OutputError(error).into()
 }
 
-/// Whether `error` says only that the reader of standard output has left.
+/// Returns true if `error` says only that the reader of standard output closed the pipe.
 pub(super) fn is_closed(error: &anyhow::Error) -> bool {
     let output = error.downcast_ref::<OutputError>();
     output.is_some_and(|OutputError(cause)| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 impl Printer {
-    /// `json` is for programs that read.
+    /// Creates a printer of JSON or of text for people.
     pub(super) fn new(json: bool) -> Self {
         Self { json, out: anstream::stdout(), err: anstream::stderr() }
     }
 
-    /// Prints data for people: as it is, but for its colours.
+    /// Prints text, without its colours if they are not wanted.
     pub(super) fn data(&mut self, text: &str) -> anyhow::Result<()> {
         self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).map_err(OutputError)?;
         Ok(())
     }
 
-    /// Prints bytes, untouched.
+    /// Prints bytes unchanged.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let mut out = self.out.as_inner().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(OutputError)?;
         Ok(())
     }
 
-    /// Prints a line of data: `text` for people, `value` for programs.
+    /// Prints one line: `value` as JSON, or else `text`.
     pub(super) fn line(
         &mut self,
         text: &dyn Display,
@@ -72,14 +73,14 @@ impl Printer {
         self.data(&(line + "\n"))
     }
 
-    /// Tells the user something that is not data. Silent where programs read.
+    /// Prints a message to standard error, unless the output is JSON.
     pub(super) fn say(&mut self, text: &dyn Display) {
         if !self.json {
             self.talk(text);
         }
     }
 
-    /// Says what failed, and what to do about it.
+    /// Prints a failure and its hint to standard error.
     pub(super) fn failure(&mut self, failure: &Failure) {
         if self.json
             && let Ok(text) = serde_json::to_string(&serde_json::json!({ "error": failure }))
@@ -92,7 +93,7 @@ impl Printer {
         }
     }
 
-    /// Where nobody listens there is nothing to be done.
+    /// Ignores errors: nobody is left to tell about them.
     fn talk(&mut self, text: &dyn Display) {
         drop(writeln!(self.err, "{text}"));
     }

@@ -1,4 +1,4 @@
-//! Long output on a terminal, a page at a time.
+//! A pager for long output on a terminal.
 
 use std::ffi::OsStr;
 use std::io;
@@ -16,12 +16,12 @@ use anstream::AutoStream;
 use crate::cli::env;
 use crate::cli::env::Environment;
 
-/// What `less` is told where `$LESS` says nothing: no page where all fits on one, colours as they
-/// are, and what was shown stays.
+/// The options of `less` unless `$LESS` is set: quit if the output fits on one screen, pass colours
+/// through, and leave the output on the screen.
 const LESS_OPTIONS: &str = "FRX";
 
-/// Lets `print` write to standard output; on a terminal through the pager of the user. A reader who
-/// leaves early is no failure.
+/// Calls `print` with standard output, or on a terminal with the user's pager unless `directly` is
+/// set. It is not a failure if the reader leaves early.
 pub(super) fn page(
     environment: &Environment,
     directly: bool,
@@ -36,7 +36,7 @@ pub(super) fn page(
     };
     let mut out = BufWriter::new(AutoStream::new(raw, colours));
     let printed = print(&mut out).and_then(|()| Ok(out.flush()?));
-    // Closes the pipe: what its reader has left unread is not to be waited for.
+    // Closes the pipe, whose reader may not have read everything.
     drop(out.into_parts());
     if let Some(mut pager) = pager {
         pager.wait()?;
@@ -47,7 +47,7 @@ pub(super) fn page(
     }
 }
 
-/// Starts `$PAGER`, else `less`; none, where there is none or it is not wanted.
+/// Starts `$PAGER`, or else `less`. Returns `None` if there is no pager or none is wanted.
 fn start(environment: &Environment) -> anyhow::Result<Option<Child>> {
     let mut command = match environment.pager.as_deref() {
         Some(none) if none.is_empty() || none == "cat" => return Ok(None),
@@ -57,7 +57,7 @@ fn start(environment: &Environment) -> anyhow::Result<Option<Child>> {
     if !environment.less {
         command.env(env::LESS, LESS_OPTIONS);
     }
-    // The pager decides what an interrupt means, and ends before this does.
+    // The pager handles an interrupt, and ends before this process does.
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)))?;
     match command.stdin(Stdio::piped()).spawn() {
         Ok(child) => Ok(Some(child)),
@@ -66,7 +66,7 @@ fn start(environment: &Environment) -> anyhow::Result<Option<Child>> {
     }
 }
 
-/// As other programs do, so that it can have arguments.
+/// Runs the pager through a shell, as other programs do, so that it can have arguments.
 fn shell(pager: &OsStr) -> Command {
     let mut command = Command::new("sh");
     command.arg("-c").arg(pager);

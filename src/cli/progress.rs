@@ -1,23 +1,23 @@
-//! How far a long job has come: a bar on standard error, where that is a terminal.
+//! Progress bars for long jobs, on standard error if that is a terminal.
 
 use indicatif::ProgressBar;
 use indicatif::ProgressDrawTarget;
 use indicatif::ProgressStyle;
 
-/// What a bar shows: how much, how fast, and how long still.
+/// The template of a bar: amount, speed and remaining time.
 const STYLE: &str =
     "{msg} [{bar:30}] {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
-/// Of a job of unknown size.
+/// The template for a job of unknown size.
 const OPEN_STYLE: &str = "{msg} {decimal_bytes}, {decimal_bytes_per_sec}";
 
-/// A bar that counts to `total` bytes, if that is known. It goes when it is dropped.
+/// Returns a bar that counts to `total` bytes, if that is known. It disappears when it is dropped.
 ///
-/// Nothing is drawn where standard error is no terminal, nor where `silent`.
+/// Draws nothing if standard error is not a terminal, or if `silent` is set.
 pub(super) fn bar(what: &str, total: Option<u64>, silent: bool) -> ProgressBar {
     let target = if silent { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let template = if total.is_some() { STYLE } else { OPEN_STYLE };
     let style = ProgressStyle::with_template(template);
-    let style = style.expect("the template is right").progress_chars("=> ");
+    let style = style.expect("the template is valid").progress_chars("=> ");
     ProgressBar::with_draw_target(total, target).with_style(style).with_message(what.to_owned())
 }
 
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_styles_can_be() {
+    fn both_templates_are_valid() {
         for total in [None, Some(10)] {
             let bar = bar("reading", total, true);
             bar.inc(5);

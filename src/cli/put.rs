@@ -1,22 +1,21 @@
-//! `ctxfs put`: standard input becomes an output that is kept, and what goes to the model in its
-//! place is printed.
+//! `ctxfs put`: stores standard input as an output, and prints its stand-in for the model.
 
-mod asked;
+mod call;
 mod conversation;
 mod directory;
-mod output;
+mod kept;
 mod receive;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::Layout;
 use crate::cli::args::PutArgs;
 use crate::cli::args::PutFormat;
+use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-pub(in crate::cli) use crate::cli::put::asked::Asked;
-pub(in crate::cli) use crate::cli::put::conversation::Home;
+pub(in crate::cli) use crate::cli::put::call::CallSettings;
+pub(in crate::cli) use crate::cli::put::conversation::TargetConversation;
 pub(in crate::cli) use crate::cli::put::conversation::new_call;
-use crate::cli::put::output::Output;
+use crate::cli::put::kept::KeptOutput;
 use crate::materialize::token_count;
 use crate::model::Amount;
 use crate::model::Content;
@@ -33,10 +32,11 @@ const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let format = format(args)?;
-    let asked = Asked::new(provenance(args), context.settings(cli, args.settings())?)?;
-    let output = keep(args, &asked, context)?;
-    let wish = Wish { format, always: args.always, tools: &args.has_tool, seen: false };
-    print(&output, &asked, &wish, context)
+    let call_settings =
+        CallSettings::new(provenance(args), context.settings(cli, args.settings())?)?;
+    let output = keep(args, &call_settings, context)?;
+    let options = PrintOptions { format, always: args.always, tools: &args.has_tool, seen: false };
+    print(&output, &call_settings, &options, context)
 }
 
 fn provenance(args: &PutArgs) -> Provenance {
@@ -51,7 +51,7 @@ fn provenance(args: &PutArgs) -> Provenance {
     }
 }
 
-/// The format that was asked for, else that of the layout.
+/// Returns the requested format, or else the default of the layout.
 fn format(args: &PutArgs) -> Result<PutFormat, Failure> {
     let (default, in_conversation) = match args.layout {
         Layout::Context => (PutFormat::Summary, true),
@@ -62,58 +62,63 @@ fn format(args: &PutArgs) -> Result<PutFormat, Failure> {
         return Ok(format);
     }
     Err(Failure::usage(
-        "what this format names is there only in a conversation",
+        "this format refers to a conversation, and there is none",
         "add `--conversation ID`, or use `--format envelope` or `--format preview`",
     ))
 }
 
-/// Whether all that a format names is the file itself.
+/// Returns true if a format refers to nothing but the file itself.
 fn names_file(format: PutFormat) -> bool {
     matches!(format, PutFormat::Envelope | PutFormat::Preview)
 }
 
-/// Keeps standard input where the layout says.
-fn keep(args: &PutArgs, asked: &Asked, context: &mut Context) -> anyhow::Result<Output> {
+/// Stores standard input as the layout says.
+fn keep(
+    args: &PutArgs,
+    call_settings: &CallSettings,
+    context: &mut Context,
+) -> anyhow::Result<KeptOutput> {
     if args.layout == Layout::Context {
-        return conversation::keep(args, asked, context);
+        return conversation::keep(args, call_settings, context);
     }
     let output = if args.conversation.is_some() {
-        directory::copy(conversation::keep(args, asked, context)?, args, asked)?
+        directory::copy(conversation::keep(args, call_settings, context)?, args, call_settings)?
     } else {
-        directory::keep(args, asked)?
+        directory::keep(args, call_settings)?
     };
-    if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(&asked.limits)) {
-        context.printer.say(&format!("old outputs are still there: {error}"));
+    if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(&call_settings.limits))
+    {
+        context.printer.say(&format!("cannot remove old outputs: {error}"));
     }
     Ok(output)
 }
 
-/// How an output is to be printed.
-pub(super) struct Wish<'a> {
+/// The options for printing an output.
+pub(super) struct PrintOptions<'a> {
     pub(super) format: PutFormat,
-    /// The stand-in also of an output that is within the limits.
+    /// True to print the stand-in even if the output is within the limits.
     pub(super) always: bool,
     /// The tools that the model has.
     pub(super) tools: &'a [String],
-    /// Whether the output itself has been printed already.
+    /// True if the output itself has been printed already.
     pub(super) seen: bool,
 }
 
-/// Prints what goes to the model.
+/// Prints what goes to the model: the output or its stand-in.
 pub(super) fn print(
-    output: &Output,
-    asked: &Asked,
-    wish: &Wish<'_>,
+    output: &KeptOutput,
+    call_settings: &CallSettings,
+    options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let place = output.place(names_file(wish.format));
+    let place = output.place(names_file(options.format));
     let masked = output.masked();
-    let subject = output.subject(masked.as_ref(), &place, &asked.limits);
-    match wish.format {
-        PutFormat::Summary => stand_in(Form::Summary, output, &subject, wish, context),
-        PutFormat::Envelope => stand_in(Form::Envelope, output, &subject, wish, context),
-        PutFormat::Handle => stand_in(Form::Handle, output, &subject, wish, context),
-        PutFormat::Preview => stand_in(Form::Preview, output, &subject, wish, context),
+    let subject = output.subject(masked.as_ref(), &place, &call_settings.limits);
+    match options.format {
+        PutFormat::Summary => stand_in(Form::Summary, output, &subject, options, context),
+        PutFormat::Envelope => stand_in(Form::Envelope, output, &subject, options, context),
+        PutFormat::Handle => stand_in(Form::Handle, output, &subject, options, context),
+        PutFormat::Preview => stand_in(Form::Preview, output, &subject, options, context),
         PutFormat::Ref => show(&View::Ref, output, &subject, context),
         PutFormat::Json => show(&View::Meta, output, &subject, context),
     }
@@ -121,16 +126,16 @@ pub(super) fn print(
 
 fn stand_in(
     form: Form,
-    output: &Output,
+    output: &KeptOutput,
     subject: &Subject<'_>,
-    wish: &Wish<'_>,
+    options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
     let is_stored = |reference: &str| output.is_another(reference);
-    let audience = Audience { tools: wish.tools, is_stored: &is_stored };
-    let make = if wish.always { view::stand_in_always } else { view::stand_in };
+    let audience = Audience { tools: options.tools, is_stored: &is_stored };
+    let make = if options.always { view::stand_in_always } else { view::stand_in };
     match make(form, subject, &audience)? {
-        StandIn::Unchanged if wish.seen => {
+        StandIn::Unchanged if options.seen => {
             output.count(Amount::default());
             Ok(())
         }
@@ -147,7 +152,7 @@ fn stand_in(
 
 fn show(
     view: &View,
-    output: &Output,
+    output: &KeptOutput,
     subject: &Subject<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
@@ -157,7 +162,7 @@ fn show(
     context.printer.bytes(&text)
 }
 
-/// Prints an output as it is, but for masks.
+/// Prints an output, unchanged except for masks.
 fn print_all(content: &dyn Content, context: &mut Context) -> anyhow::Result<()> {
     let mut offset = 0;
     loop {

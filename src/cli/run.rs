@@ -1,42 +1,43 @@
-//! `ctxfs run`: a command whose output becomes a log, while it runs.
+//! `ctxfs run`: runs a command and stores its output as a log while it runs.
 //!
-//! One thread does it all: `stream` waits for whatever comes next, output, input or a signal.
+//! One thread does everything: `event_loop` waits for output, input and signals at once.
 
 mod child;
+mod event_loop;
 mod log;
-mod outer;
 mod signals;
-mod stream;
+mod user_terminal;
 
 use std::io;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::RunArgs;
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
+use crate::cli::context::Context;
 use crate::cli::output;
 use crate::cli::put;
-use crate::cli::put::Asked;
-use crate::cli::put::Home;
-use crate::cli::put::Wish;
+use crate::cli::put::CallSettings;
+use crate::cli::put::PrintOptions;
+use crate::cli::put::TargetConversation;
 use crate::cli::run::child::Child;
-use crate::cli::run::child::NotRun;
-use crate::cli::run::log::Logs;
-use crate::cli::run::outer::Outer;
+use crate::cli::run::child::OutputStream;
+use crate::cli::run::child::SpawnError;
+use crate::cli::run::event_loop::CommandEnd;
+use crate::cli::run::event_loop::EventLoop;
+use crate::cli::run::log::CommandLogs;
 use crate::cli::run::signals::Signals;
-use crate::cli::run::stream::Ending;
-use crate::cli::run::stream::Streaming;
+use crate::cli::run::user_terminal::UserTerminal;
 use crate::model::Provenance;
 
 pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
-    let asked = Asked::new(provenance(args, &id), context.settings(cli, args.settings())?)?;
-    let home = Home::open(args.conversation.as_deref(), &asked.settings, context)?;
-    let mut logs = Logs::create(&home.conversation, &id, args.split, &asked)?;
+    let call_settings =
+        CallSettings::new(provenance(args, &id), context.settings(cli, args.settings())?)?;
+    let target =
+        TargetConversation::open(args.conversation.as_deref(), &call_settings.settings, context)?;
+    let mut logs = CommandLogs::create(&target.conversation, &id, args.split, &call_settings)?;
     let seen = io::stdout().is_terminal();
     let started = Instant::now();
     let ending = execute(args, seen, &mut logs)?;
@@ -46,20 +47,15 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         ..Provenance::default()
     };
     let record = logs.close(&newer, ending.cut)?;
-    let stored = home.output(record, &asked)?;
-    let wish = Wish { format: args.format, always: args.always, tools: &args.has_tool, seen };
-    match put::print(&stored, &asked, &wish, context) {
-        // Whoever wanted the stand-in has left; the command has ended as it has.
+    let stored = target.output(record, &call_settings)?;
+    let options =
+        PrintOptions { format: args.format, always: args.always, tools: &args.has_tool, seen };
+    match put::print(&stored, &call_settings, &options, context) {
+        // The reader of the stand-in is gone; the exit code of the command still counts.
         Err(error) if output::is_closed(&error) => {}
         printed => printed?,
     }
     Ok(ExitCode::from(u8::try_from(ending.code).unwrap_or(u8::MAX)))
-}
-
-/// Most bytes of a log, where there is such a limit.
-fn cap(settings: &Settings) -> Option<u64> {
-    let caps = [Key::MaxArtifact, Key::MaxTerminal].map(|key| settings.number(key));
-    caps.into_iter().flatten().min()
 }
 
 fn provenance(args: &RunArgs, id: &str) -> Provenance {
@@ -73,22 +69,22 @@ fn provenance(args: &RunArgs, id: &str) -> Provenance {
     }
 }
 
-/// Runs the command to its end. One that cannot be run leaves the reason as its output.
-fn execute(args: &RunArgs, live: bool, logs: &mut Logs<'_>) -> anyhow::Result<Ending> {
-    // Before the command: none that comes early is lost.
+/// Runs the command to its end. If it cannot be run, its output is the reason.
+fn execute(args: &RunArgs, live: bool, logs: &mut CommandLogs<'_>) -> anyhow::Result<CommandEnd> {
+    // Caught before the command starts, so that no signal is lost.
     let signals = Signals::catch()?;
-    let outer = Outer::find();
+    let user_terminal = UserTerminal::find();
     let spawned = if args.pty {
-        Child::on_terminal(&args.command, &outer)
+        Child::on_terminal(&args.command, &user_terminal)
     } else {
         Child::on_pipes(&args.command, args.split)
     };
     match spawned {
-        Ok(child) => Ok(Streaming::new(child, signals, outer, logs, live).run()?),
-        Err(NotRun::Command { text, code }) => {
-            logs.write(stream::Which::Error, text.as_bytes(), live);
-            Ok(Ending { code, cut: None })
+        Ok(child) => Ok(EventLoop::new(child, signals, user_terminal, logs, live).run()?),
+        Err(SpawnError::Command { text, code }) => {
+            logs.write(OutputStream::Stderr, text.as_bytes(), live);
+            Ok(CommandEnd { code, cut: None })
         }
-        Err(NotRun::Machine(error)) => Err(error.into()),
+        Err(SpawnError::Machine(error)) => Err(error.into()),
     }
 }

@@ -1,4 +1,4 @@
-//! The one place where the program meets the filesystem and its adaptor.
+//! Starts the filesystem and its adaptor to the kernel, from the plan of a mount.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use crate::cli::config::Key;
 use crate::cli::filter;
-use crate::cli::server::Plan;
+use crate::cli::plan::MountPlan;
+use crate::cli::settings::Key;
 use crate::engine::Confinement;
 use crate::engine::Engine;
 use crate::engine::EngineOptions;
@@ -20,24 +20,19 @@ use crate::fuse::SessionOptions;
 use crate::model::LimitsByTool;
 use crate::store::Store;
 
-/// Share of the kernel's request timeout that a view may take: a request that outlives the timeout
-/// ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).
+/// The divisor of the kernel's request timeout that gives the deadline of a view. A request that
+/// outlives the timeout ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).
 const TIMEOUT_SHARE: u32 = 2;
 
-/// What the server has beside its plan and its store.
-#[derive(Debug)]
-pub(super) struct Around {
-    /// The kernel.
-    pub(super) fd: OwnedFd,
-    /// Who sees how other processes end.
-    pub(super) processes: Arc<dyn Processes>,
-    /// What it may still do itself.
-    pub(super) confinement: Confinement,
-}
-
-/// Answers the kernel: returns once the mount works.
-pub(super) fn start(plan: &Plan, store: Store, around: Around) -> anyhow::Result<Session> {
-    let Around { fd, processes, confinement } = around;
+/// Starts to answer the kernel on `fd`, and returns once the mount works. `processes` looks at
+/// other processes; `confinement` is what holds for this one.
+pub(super) fn start(
+    plan: &MountPlan,
+    store: Store,
+    fd: OwnedFd,
+    processes: Arc<dyn Processes>,
+    confinement: Confinement,
+) -> anyhow::Result<Session> {
     let stacked_store = store.is_stacked();
     let engine = Engine::new(store, engine_options(plan));
     let fs = ContextFs::new(engine, FsOptions { processes, confinement, ..fs_options(plan) })?;
@@ -52,13 +47,13 @@ pub(super) fn start(plan: &Plan, store: Store, around: Around) -> anyhow::Result
     Ok(session)
 }
 
-fn fs_options(plan: &Plan) -> FsOptions {
+fn fs_options(plan: &MountPlan) -> FsOptions {
     let (defaults, settings) = (FsOptions::default(), &plan.settings);
     FsOptions {
         write_once: settings.is_on(Key::WriteOnce),
         list_views: settings.text(Key::Views) == Some("listed"),
-        // With other users, each may make conversations, and remove no one else's. Nobody but root
-        // can give them away to who made them.
+        // Other users may create conversations, and remove only their own. Only root can give a new
+        // conversation to its creator.
         root_mode: if plan.allow_other && geteuid().is_root() {
             0o1777
         } else {
@@ -68,7 +63,7 @@ fn fs_options(plan: &Plan) -> FsOptions {
     }
 }
 
-fn engine_options(plan: &Plan) -> EngineOptions {
+fn engine_options(plan: &MountPlan) -> EngineOptions {
     let (defaults, settings) = (EngineOptions::default(), &plan.settings);
     let view_deadline = request_timeout().map_or(defaults.view_deadline, |kernel| {
         defaults.view_deadline.min(kernel / TIMEOUT_SHARE)
@@ -90,7 +85,7 @@ fn engine_options(plan: &Plan) -> EngineOptions {
     }
 }
 
-/// The kernel's, where it sets one.
+/// Returns the kernel's request timeout, if it sets one.
 fn request_timeout() -> Option<Duration> {
     let seconds = ["max_request_timeout", "default_request_timeout"].iter().filter_map(|name| {
         let text = std::fs::read_to_string(format!("/proc/sys/fs/fuse/{name}")).ok()?;

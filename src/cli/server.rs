@@ -1,9 +1,9 @@
-//! The server's life: mount, answer, serve, and be gone without a trace.
+//! The life of a server: mount, serve, unmount, leave nothing behind.
 //!
 //! ```text
-//! mount -> watchdogs -> store -> confined -> session answers -> ready is told -> ... -> asked to stop: unmount lazily
-//!                                                          |        -> session ends, or 5 s pass
-//!                                                          +-> unmounted by someone: session ends
+//! mount -> watchdogs -> store -> confined -> session -> ready -> ... -> stop: unmount lazily
+//!                                                                 |     -> session ends, or 5 s pass
+//!                                                                 +-> unmounted: session ends
 //! ```
 
 use std::os::fd::AsFd as _;
@@ -22,72 +22,34 @@ use rustix::process::Resource;
 use rustix::process::Rlimit;
 use signal_hook::iterator::Signals;
 
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
 use crate::cli::confine;
 use crate::cli::confine::Needs;
 use crate::cli::env;
+use crate::cli::plan::MountPlan;
 use crate::cli::serve;
-use crate::cli::serve::Around;
+use crate::cli::settings::Key;
+use crate::cli::stop::ServerEvent;
 use crate::cli::stop::Stop;
 use crate::cli::watchdog::Watchdogs;
 use crate::engine::Confinement;
-use crate::engine::Redaction;
 use crate::fs::Processes;
 use crate::fuse::mount;
 use crate::fuse::mount::MountError;
 use crate::fuse::mount::MountMethod;
 use crate::fuse::mount::MountOptions;
 use crate::fuse::mount::MountState;
-use crate::model::Component;
 use crate::store::Store;
-use crate::store::conversation_path;
 
-/// How long files that are still open are served after an unmount.
+/// The time for which open files are served after an unmount.
 const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
 
-/// All that a server is told.
-#[derive(Debug, Clone)]
-pub(super) struct Plan {
-    /// The store, absolute.
-    pub(super) store: PathBuf,
-    /// The conversation that is mounted alone.
-    pub(super) only: Option<Component>,
-    /// The mountpoint, absolute.
-    pub(super) target: PathBuf,
-    /// The mountpoint as readers see it.
-    pub(super) prefix: String,
-    /// Whether other users may enter.
-    pub(super) allow_other: bool,
-    /// Whether reads may pass the server by.
-    pub(super) passthrough: bool,
-    /// What is done about secrets.
-    pub(super) redaction: Option<Redaction>,
-    /// The rest.
-    pub(super) settings: Arc<Settings>,
-}
-
-impl Plan {
-    /// The directory that shows in the mount: what the mount table names.
-    fn source(&self) -> PathBuf {
-        let conversation = self.only.as_ref().map(|id| conversation_path(&self.store, id));
-        conversation.unwrap_or_else(|| self.store.clone())
-    }
-}
-
-/// What a server waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
-    /// It was asked to stop.
-    Stop,
-    /// The kernel has ended the connection: the mount is gone.
-    Ended,
-}
-
-/// Mounts and serves until the mount is gone. `ready` is called once the mount answers; if it
-/// fails, the mount is taken back.
-pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-    // Started by way of /proc, the process would be named `exe`.
+/// Mounts and serves until the mount is gone. Calls `ready` once the mount answers; if that fails,
+/// unmounts.
+pub(super) fn run(
+    plan: &MountPlan,
+    ready: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    // Otherwise a process started through /proc/self/exe is named `exe`.
     let _ = rustix::thread::set_name(c"ctxfs");
     let (events, received) = mpsc::channel();
     let signals = Stop::signals()?;
@@ -99,66 +61,66 @@ pub(super) fn run(plan: &Plan, ready: impl FnOnce() -> anyhow::Result<()>) -> an
         noexec: plan.settings.is_on(Key::NoExec),
     };
     let mounted = mount::mount(&plan.target, &options)?;
-    let place = Place::of(mounted.method, &mounted.target)?;
-    let begun = begin(plan, mounted.fd, &place, signals, events).and_then(|()| ready());
-    begun.inspect_err(|_| place.give_up())?;
+    let watched = WatchedMount::watch(mounted.method, &mounted.target)?;
+    let begun = begin(plan, mounted.fd, &watched, signals, events).and_then(|()| ready());
+    begun.inspect_err(|_| watched.give_up())?;
     tracing::info!(store = %plan.store.display(), "serving `{}`", plan.target.display());
-    wait(&received, &place)
+    wait(&received, &watched)
 }
 
 fn begin(
-    plan: &Plan,
+    plan: &MountPlan,
     fd: OwnedFd,
-    place: &Place,
+    watched: &WatchedMount,
     signals: Signals,
-    events: Sender<Event>,
+    events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
     let store = Store::open(&plan.store)?;
-    // While there is one thread, and no byte of an output has been read.
+    // Confined while there is one thread, before any byte of an output is read.
     let confinement = confine(plan, &store);
     let stop = Stop::new(events.clone());
     stop.listen(signals)?;
-    place.watchdogs.listen(&stop)?;
-    let processes: Arc<dyn Processes> = Arc::clone(&place.watchdogs) as _;
-    let session = serve::start(plan, store, Around { fd, processes, confinement })?;
+    watched.watchdogs.listen(&stop)?;
+    let processes: Arc<dyn Processes> = Arc::clone(&watched.watchdogs) as _;
+    let session = serve::start(plan, store, fd, processes, confinement)?;
     let over = move || {
         if let Err(error) = session.wait() {
             tracing::error!(%error, "the connection to the kernel broke");
         }
     };
-    tell_when_over(over, events)
+    send_when_ended(over, events)
 }
 
-fn wait(events: &Receiver<Event>, place: &Place) -> anyhow::Result<()> {
+fn wait(events: &Receiver<ServerEvent>, watched: &WatchedMount) -> anyhow::Result<()> {
     match events.recv() {
-        Ok(Event::Stop) => {
+        Ok(ServerEvent::Stop) => {
             tracing::info!("asked to stop: unmounting");
-            place.leave()?;
-            let unmounted = place.target.is_some();
+            watched.leave()?;
+            let unmounted = watched.target.is_some();
             if unmounted && events.recv_timeout(AFTER_UNMOUNT) == Err(RecvTimeoutError::Timeout) {
                 tracing::warn!("files are still open; they end here");
             }
         }
-        Ok(Event::Ended) | Err(_) => place.clear(),
+        Ok(ServerEvent::Ended) | Err(_) => watched.clear(),
     }
     tracing::info!("done");
     Ok(())
 }
 
-fn tell_when_over(
+fn send_when_ended(
     over: impl FnOnce() + Send + 'static,
-    events: Sender<Event>,
+    events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
     let wait = move || {
         over();
-        let _ = events.send(Event::Ended);
+        let _ = events.send(ServerEvent::Ended);
     };
     thread::Builder::new().name("session".to_owned()).spawn(wait)?;
     Ok(())
 }
 
-/// Gives up what serving does not need, where the settings do not say otherwise.
-fn confine(plan: &Plan, store: &Store) -> Confinement {
+/// Gives up what serving does not need, unless the settings forbid that.
+fn confine(plan: &MountPlan, store: &Store) -> Confinement {
     if plan.settings.text(Key::Confine) == Some("off") {
         return Confinement::default();
     }
@@ -169,22 +131,22 @@ fn confine(plan: &Plan, store: &Store) -> Confinement {
     };
     let confinement = confine::server(needs);
     if !confinement.is_complete() {
-        tracing::warn!(?confinement, "this kernel does not confine the server wholly");
+        tracing::warn!(?confinement, "this kernel does not confine the server fully");
     }
     confinement
 }
 
-/// Where the server is, and who watches it.
+/// A mount and its watchdogs.
 #[derive(Debug)]
-struct Place {
-    /// What must not be left dead in the tree. None, where somebody else mounted.
+struct WatchedMount {
+    /// The mountpoint to clear at the end; `None` if another process mounted.
     target: Option<PathBuf>,
     watchdogs: Arc<Watchdogs>,
 }
 
-impl Place {
-    /// Has it watched. If that cannot be, the mount is taken back.
-    fn of(method: MountMethod, target: &Path) -> anyhow::Result<Self> {
+impl WatchedMount {
+    /// Starts the watchdogs. Unmounts if that fails.
+    fn watch(method: MountMethod, target: &Path) -> anyhow::Result<Self> {
         let own = (!matches!(method, MountMethod::InheritedFd(_))).then(|| target.to_owned());
         match Watchdogs::start(target) {
             Ok(watchdogs) => Ok(Self { target: own, watchdogs }),
@@ -195,8 +157,8 @@ impl Place {
         }
     }
 
-    /// Unmounts, unless somebody has done it already. The server itself may do it only while it is not
-    /// confined.
+    /// Unmounts, unless that has happened already. A confined server cannot unmount by itself, so
+    /// the watchdogs are asked first.
     fn leave(&self) -> Result<(), MountError> {
         let Some(target) = &self.target else { return Ok(()) };
         let Err(error) = self.watchdogs.unmount() else { return Ok(()) };
@@ -213,7 +175,8 @@ impl Place {
         }
     }
 
-    /// Unmounts what an aborted connection leaves. A mount that lives is another server's.
+    /// Unmounts a dead mount, which an aborted connection leaves. One that is alive belongs to
+    /// another server.
     fn clear(&self) {
         let dead = |target: &Path| matches!(mount::state(target), MountState::Dead { .. });
         if self.target.as_deref().is_some_and(dead) {
@@ -222,7 +185,7 @@ impl Place {
     }
 }
 
-/// Every open file of a reader is one here.
+/// Raises the limit of open files: each file that a reader has open is open here too.
 fn raise_open_files() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

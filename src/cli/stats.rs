@@ -1,4 +1,4 @@
-//! `ctxfs stats`: what was stored, what was handed out, and so what was saved.
+//! `ctxfs stats`: counts of what was stored and handed out, and of the tokens that this saved.
 
 mod chart;
 
@@ -9,22 +9,22 @@ use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::StatsArgs;
+use crate::cli::context::Context;
 use crate::cli::ls;
 use crate::model::Amount;
 use crate::model::Counts;
 use crate::model::Sums;
 use crate::store::Store;
 
-/// Days that the chart shows.
+/// Days in the chart.
 const DAYS: usize = 30;
-/// What stands for outputs whose tool nobody said.
+/// The label of outputs without a tool.
 const NAMELESS: &str = "(no tool)";
 
-/// What was counted of one conversation, or of all.
-struct Report {
+/// The counts of one conversation or of all.
+struct StatsReport {
     sums: Sums,
     by_conversation: BTreeMap<String, Counts>,
 }
@@ -33,19 +33,19 @@ pub(super) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow:
     let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
     let store = Store::open(&root)?;
     let report = match &args.conversation {
-        Some(id) => Report::of(&store, vec![ls::find(&store, id)?.id().clone()])?,
-        None => Report::of(&store, store.conversations()?)?,
+        Some(id) => StatsReport::of(&store, vec![ls::find(&store, id)?.id().clone()])?,
+        None => StatsReport::of(&store, store.conversations()?)?,
     };
     if cli.json {
         return context.printer.data(&(report.json().to_string() + "\n"));
     }
     if report.sums.total == Counts::default() {
-        context.printer.say(&"nothing was counted yet");
+        context.printer.say(&"nothing has been counted yet");
     }
     context.printer.data(&report.text())
 }
 
-impl Report {
+impl StatsReport {
     fn of(store: &Store, ids: Vec<crate::model::Component>) -> anyhow::Result<Self> {
         let (mut sums, mut by_conversation) = (Sums::default(), BTreeMap::new());
         for id in ids {
@@ -84,7 +84,7 @@ impl Report {
         if !views.is_empty() {
             let _ = writeln!(text, "\nviews read: {}", views.join(", "));
         }
-        for (what, amount) in [("removed by a rule", expired), ("removed by somebody", deleted)] {
+        for (what, amount) in [("removed by a rule", expired), ("removed by a user", deleted)] {
             if amount.times > 0 {
                 let _ =
                     writeln!(text, "{what}: {} outputs, {}", amount.times, ls::size(amount.bytes));
@@ -103,7 +103,7 @@ fn value(counts: &Counts) -> Value {
     })
 }
 
-/// A line for each name, those first of which most was stored, and one for all.
+/// Formats a line for each name, most stored tokens first, and one for the total.
 fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
     let mut rows: Vec<_> = rows.iter().collect();
     rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.stored.tokens));
@@ -129,7 +129,7 @@ fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
     text
 }
 
-/// `12.3k`, `-4.5M`: tokens, of which all but `stored` and `outputs` are.
+/// Formats a number of tokens: `12.3k`, `-4.5M`.
 fn thousands(number: i64) -> String {
     let size = number.unsigned_abs();
     let sign = if number < 0 { "-" } else { "" };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_all_at_its_end() {
+    fn the_table_ends_with_the_total() {
         let counts = |tokens| Counts { stored: Amount::once(2048, tokens), ..Counts::default() };
         let rows = BTreeMap::from([(String::new(), counts(1)), ("sh/exec".to_owned(), counts(2))]);
         let text = table("tool", &rows, &counts(3));

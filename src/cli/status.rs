@@ -1,4 +1,4 @@
-//! What the server in the background tells the command that started it: one line of JSON on the
+//! The message of a background server to the command that started it: one line of JSON on the
 //! server's standard output.
 
 use std::io;
@@ -10,46 +10,46 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::cli::outcome::Failure;
-use crate::cli::server::Plan;
+use crate::cli::plan::MountPlan;
 
-/// How the start went.
+/// The result of starting a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Status {
+pub(super) enum StartStatus {
     /// The mount answers.
-    Ready(Ready),
-    /// It does not, and will not.
+    Ready(ServedMount),
+    /// The mount failed.
     Failed(Failure),
 }
 
 /// A mount that answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ready {
-    /// Where.
+pub(super) struct ServedMount {
+    /// The mountpoint.
     pub(super) mountpoint: PathBuf,
-    /// Of what.
+    /// The store.
     pub(super) store: PathBuf,
-    /// Who serves it.
+    /// The process that serves.
     pub(super) pid: u32,
 }
 
-impl Ready {
-    /// This process serves `plan`.
-    pub(super) fn of(plan: &Plan) -> Self {
+impl ServedMount {
+    /// Describes the mount of `plan` by this process.
+    pub(super) fn of(plan: &MountPlan) -> Self {
         let (mountpoint, store) = (plan.target.clone(), plan.store.clone());
         Self { mountpoint, store, pid: std::process::id() }
     }
 }
 
-impl Status {
-    /// Sends it, if anyone listens.
+impl StartStatus {
+    /// Sends the status, if the receiver still exists.
     pub(super) fn send(&self) {
         if let Err(error) = self.try_send() {
             tracing::warn!("nobody waits for the mount: {error}");
         }
     }
 
-    /// Sends it; an error means that whoever started the mount is gone.
+    /// Sends the status. An error means that the command that started the mount is gone.
     pub(super) fn try_send(&self) -> io::Result<()> {
         let line = serde_json::to_string(self)? + "\n";
         let mut out = io::stdout().lock();
@@ -57,7 +57,7 @@ impl Status {
         out.flush()
     }
 
-    /// Waits for it. Nothing, if the server ended without a word.
+    /// Waits for the status. Returns `None` if the server ended without sending one.
     pub(super) fn receive(from: impl Read) -> Option<Self> {
         let mut line = String::new();
         let mut from = io::BufReader::new(from);
@@ -72,14 +72,14 @@ mod tests {
 
     #[test]
     fn what_is_sent_is_received() {
-        let failed = Status::Failed(Failure::usage("no\nway", "another"));
+        let failed = StartStatus::Failed(Failure::usage("no\nway", "another"));
         let line = serde_json::to_string(&failed).unwrap() + "\n";
-        assert_eq!(Status::receive(line.as_bytes()), Some(failed));
+        assert_eq!(StartStatus::receive(line.as_bytes()), Some(failed));
     }
 
     #[test]
-    fn silence_is_told_from_words() {
-        assert_eq!(Status::receive(&b""[..]), None);
-        assert_eq!(Status::receive(&b"Segmentation fault\n"[..]), None);
+    fn other_output_is_no_status() {
+        assert_eq!(StartStatus::receive(&b""[..]), None);
+        assert_eq!(StartStatus::receive(&b"Segmentation fault\n"[..]), None);
     }
 }

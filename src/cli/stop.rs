@@ -1,4 +1,4 @@
-//! How a server is asked to stop: by a signal to it, by a signal to its watchdog.
+//! Requests to stop a server, which come as signals to it or to a watchdog.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,41 +11,48 @@ use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals;
 
-use crate::cli::server::Event;
-
 /// The signals that ask a server to stop.
 pub(super) const SIGNALS: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
 
-/// Counts the requests: the first is passed on, and unmounts cleanly; the second ends the process.
+/// An event that a server waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ServerEvent {
+    /// A request to stop.
+    Stop,
+    /// The end of the connection to the kernel: the mount is gone.
+    Ended,
+}
+
+/// The requests to stop. The first one unmounts cleanly; the second one ends the process.
 #[derive(Debug, Clone)]
 pub(super) struct Stop {
     asked: Arc<AtomicBool>,
-    events: Sender<Event>,
+    events: Sender<ServerEvent>,
 }
 
 impl Stop {
-    /// Requests go to `events`.
-    pub(super) fn new(events: Sender<Event>) -> Self {
+    /// Sends the first request to `events`.
+    pub(super) fn new(events: Sender<ServerEvent>) -> Self {
         Self { asked: Arc::default(), events }
     }
 
-    /// Asks once more. `signal` is what the process dies of if it had been asked before: its mount
-    /// is then left to the watchdog.
+    /// Requests a stop. If this is the second request, ends the process by `signal`, and leaves its
+    /// mount to the watchdog.
     pub(super) fn ask(&self, signal: i32) {
         if self.asked.swap(true, Ordering::Relaxed) {
             tracing::warn!("asked to stop again: ending at once");
             drop(signal_hook::low_level::emulate_default_handler(signal));
         }
-        // Nobody receives it only where the server is ending already.
-        let _ = self.events.send(Event::Stop);
+        // Fails only if the server is ending already.
+        let _ = self.events.send(ServerEvent::Stop);
     }
 
-    /// Catches signals from now on: they wait until somebody listens.
+    /// Catches signals from now on. They wait until [`Stop::listen`].
     pub(super) fn signals() -> std::io::Result<Signals> {
         Signals::new(SIGNALS)
     }
 
-    /// Listens for signals, on a thread of its own.
+    /// Starts a thread that handles signals.
     pub(super) fn listen(&self, mut signals: Signals) -> std::io::Result<()> {
         let stop = self.clone();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {

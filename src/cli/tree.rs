@@ -1,4 +1,4 @@
-//! The tree without a mount: the same filesystem, walked by this process.
+//! The tree without a mount: this process walks the filesystem itself.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
 use crate::cli::filter;
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
 use crate::engine::Engine;
 use crate::engine::EngineOptions;
 use crate::fs::Caller;
@@ -32,20 +32,20 @@ use crate::store::Store;
 
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
-/// Nobody waits for a view here but who asked for it: it may take as long as it needs.
+/// The deadline of a view. Only the user waits for it, so it may take long.
 const PATIENCE: Duration = Duration::from_hours(24);
 
 /// The tree of a store.
 #[derive(Debug)]
 pub(super) struct Tree {
     fs: ContextFs,
-    /// Whether its root is the directory of one conversation.
+    /// True if the root is the directory of one conversation.
     is_one: bool,
 }
 
 impl Tree {
-    /// `root` is the root of the tree in the texts of views; of the conversation `only`, where it is
-    /// that of one.
+    /// Opens the tree of `store`. `root` is the root in the texts of views; if it is that of a
+    /// single conversation, `only` is the conversation.
     pub(super) fn new(
         store: Store,
         root: &Root,
@@ -75,7 +75,7 @@ impl Tree {
         Ok(Self { fs: ContextFs::new(engine, FsOptions::default())?, is_one })
     }
 
-    /// Hands the bytes of a file or a view on to `take`, piece by piece. `path` begins at the root
+    /// Passes the bytes of a file or view to `take`, piece by piece. `path` is relative to the root
     /// of the tree: `c7/artifacts/tool/9f3k.txt.summary`.
     pub(super) fn read(
         &self,
@@ -97,7 +97,7 @@ impl Tree {
         Ok(self.fs.release(fh)?)
     }
 
-    /// Opens the message log of a conversation that is there, to append to it.
+    /// Opens the message log of an existing conversation for appending.
     pub(super) fn log(
         &self,
         conversation: &crate::model::Component,
@@ -122,7 +122,7 @@ impl Tree {
         }
         let mut summary = path.to_owned().into_os_string();
         summary.push(".summary");
-        // Without its file, a summary is all that is left of one.
+        // A removed file leaves its summary.
         let hint = match self.open(Path::new(&summary)) {
             Ok(_) => format!(
                 "it was removed: `ctxfs view '{}'` says when and why",
@@ -132,7 +132,7 @@ impl Tree {
                 "`ctxfs ls` lists conversations, `ctxfs ls CONVERSATION` its outputs".to_owned()
             }
         };
-        Failure::new(Kind::Failed, text, hint).into()
+        Failure::new(FailureKind::Failed, text, hint).into()
     }
 
     fn open(&self, path: &Path) -> Result<Fh, io::Error> {
@@ -158,14 +158,14 @@ pub(super) struct LogFile<'a> {
 }
 
 impl LogFile<'_> {
-    /// Appends bytes; whole lines of them are messages.
+    /// Appends bytes. Each complete line is a message.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<(), FsError> {
         bytes
             .chunks(BLOCK)
             .try_for_each(|block| self.fs.write(self.fh, 0, block, self.mode, None).map(drop))
     }
 
-    /// Ends the last line, and brings all to the disk.
+    /// Ends the last line, and syncs the log.
     pub(super) fn close(self) -> Result<(), FsError> {
         self.fs.flush(self.fh, self.caller, None)?;
         self.fs.fsync(self.fh, true)?;
@@ -174,13 +174,14 @@ impl LogFile<'_> {
 }
 
 impl Drop for Tree {
-    /// What was read is counted.
+    /// Stores the counts of what was read.
     fn drop(&mut self) {
         self.fs.shut_down();
     }
 }
 
-/// A query may hold anything but `/`, also what looks like a directory of its own.
+/// Splits a path at `/` into names. `Path::components` would not do: a query may contain anything
+/// but `/`.
 fn names(path: &Path) -> io::Result<Vec<&OsStr>> {
     if path.components().any(|part| matches!(part, Component::ParentDir | Component::RootDir)) {
         return Err(io::ErrorKind::NotFound.into());

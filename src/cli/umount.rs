@@ -1,19 +1,19 @@
-//! `ctxfs umount`.
+//! `ctxfs umount`: unmounts, also dead mounts.
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::UmountArgs;
-use crate::cli::config::Key;
-use crate::cli::settings;
+use crate::cli::context::Context;
+use crate::cli::places;
+use crate::cli::settings::Key;
 use crate::fuse::mount;
 
 pub(super) fn run(args: &UmountArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    // Whoever names the mount can end it, whatever is wrong with the settings.
+    // An explicit mountpoint works even if the settings are wrong.
     let target = if let Some(dir) = &args.dir {
         dir.clone()
     } else {
         let given = context.settings(cli, Vec::new())?;
-        settings::mounted(given.path(Key::Mountpoint), &context.environment)?
+        places::mounted(given.path(Key::Mountpoint), &context.environment)?
     };
     mount::unmount(&target)?;
     context.printer.say(&format_args!("unmounted `{}`", target.display()));

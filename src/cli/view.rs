@@ -1,16 +1,16 @@
-//! `ctxfs view`: a view without a mount.
+//! `ctxfs view`: prints a view without a mount.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 
-use crate::cli::Context;
 use crate::cli::args::Cli;
 use crate::cli::args::ViewArgs;
-use crate::cli::config::Key;
-use crate::cli::settings;
-use crate::cli::settings::StoreMount;
+use crate::cli::context::Context;
+use crate::cli::places;
+use crate::cli::places::StoreMount;
+use crate::cli::settings::Key;
 use crate::cli::tree::Tree;
 use crate::model::Component;
 use crate::model::Root;
@@ -22,17 +22,17 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let root = given.store(&context.environment)?;
     let store = Store::open(&root)?;
     let advertised = given.text(Key::Advertise).map(str::to_owned);
-    if let Some((mount, path)) = alone(&args.path, &settings::mounts_of(&root)) {
-        // As the same path reads there: nothing but that conversation is below it.
+    if let Some((mount, path)) = single_mount(&args.path, &places::mounts_of(&root)) {
+        // Reads the path as under that mount, which shows only that conversation.
         let prefix = advertised.unwrap_or_else(|| mount.target.display().to_string());
         let tree = Tree::new(store, &Root::One(prefix), mount.only, given)?;
         return tree.read(&path, |bytes| context.printer.bytes(bytes));
     }
-    let path = below(&args.path, &root, advertised.as_deref(), context);
+    let path = relative(&args.path, &root, advertised.as_deref(), context);
     let path = resolved(&store, path)?;
-    let id = first(&path);
+    let id = conversation_of(&path);
     let environment = &context.environment;
-    let tree = settings::reader_root(advertised.as_deref(), &root, id.as_ref(), environment);
+    let tree = places::reader_root(advertised.as_deref(), &root, id.as_ref(), environment);
     let path = match &tree {
         Root::All(_) => path,
         Root::One(_) => path.components().skip(1).collect(),
@@ -41,25 +41,25 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     tree.read(&path, |bytes| context.printer.bytes(bytes))
 }
 
-/// The mount of one conversation that `path` lies below, and the rest of the path.
-fn alone(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathBuf)> {
+/// Returns the mount of a single conversation that contains `path`, and the rest of the path.
+fn single_mount(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathBuf)> {
     let alone = mounts.iter().filter(|mount| mount.only.is_some());
     let found = alone.filter_map(|mount| Some((mount, path.strip_prefix(&mount.target).ok()?)));
-    // Of mounts that lie one below another, the inner one.
+    // Of nested mounts, takes the innermost.
     let (mount, rest) = found.min_by_key(|(_, rest)| rest.as_os_str().len())?;
     Some((mount.clone(), rest.to_owned()))
 }
 
-/// `path` from the root of the tree: a path below a mount of the store loses that.
-fn below(path: &Path, root: &Path, advertised: Option<&str>, context: &Context) -> PathBuf {
-    let mounts = settings::mounts_of(root).into_iter().map(|mount| mount.target);
-    let other = settings::reader_root(advertised, root, None, &context.environment);
+/// Returns `path` relative to the root of the tree, without a mountpoint of the store before it.
+fn relative(path: &Path, root: &Path, advertised: Option<&str>, context: &Context) -> PathBuf {
+    let mounts = places::mounts_of(root).into_iter().map(|mount| mount.target);
+    let other = places::reader_root(advertised, root, None, &context.environment);
     let mut places = mounts.chain([PathBuf::from(other.path())]);
     let below = places.find_map(|place| path.strip_prefix(place).ok().map(Path::to_owned));
     below.unwrap_or_else(|| path.to_owned())
 }
 
-/// The path in the tree that a reference or a handle means; any other path is one already.
+/// Resolves a reference or handle to a path in the tree. Returns any other path unchanged.
 fn resolved(store: &Store, path: PathBuf) -> Result<PathBuf, StoreError> {
     let Some(text) = path.to_str() else { return Ok(path) };
     Ok(match store.resolve(text)? {
@@ -68,8 +68,8 @@ fn resolved(store: &Store, path: PathBuf) -> Result<PathBuf, StoreError> {
     })
 }
 
-/// The conversation that a path in the tree begins with.
-fn first(path: &Path) -> Option<Component> {
+/// Returns the conversation at the beginning of a path in the tree.
+fn conversation_of(path: &Path) -> Option<Component> {
     let name = path.as_os_str().as_bytes().split(|byte| *byte == b'/').next()?;
     Component::new(OsStr::from_bytes(name)).ok()
 }

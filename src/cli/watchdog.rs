@@ -1,34 +1,30 @@
-//! The watchdogs: two tiny children of every server that clear the mount if the server dies in any
-//! way, `kill -9` too, and that do for it what a confined process may not.
+//! The watchdogs: two small child processes of every server. They clear the mount if the server
+//! dies, even of `kill -9`, and do what a confined server may not do itself.
 //!
 //! ```text
-//! server  <- socket pair ->  watchdog     clears the mount; unmounts, and looks at processes
-//!   |                           | starts the other one again, where it is lost
-//!   +----  <- socket pair ->  spare       the same, and clears a moment later
+//! server  <- socket pair ->  watchdog     clears the mount; unmounts, and reads /proc/<pid>/stat
+//!   |                           | each starts the other again if that is lost
+//!   +----  <- socket pair ->  spare       does the same, and clears a moment later
 //! ```
 //!
-//! Each end learns of the other's end by the end of the stream. A signal that reaches a watchdog is
-//! written to the socket by the signal handler, and so asks the server to stop; a watchdog itself
-//! goes only after the server. Whoever is confined can start nobody who is not, so a watchdog that is
-//! killed is started again by the other one. Where both are lost at once, the server serves on
-//! without, and its mount is left dead when it ends.
+//! Each side notices the death of the other by the end of the stream. When a watchdog receives a
+//! signal, its signal handler writes to the socket, which asks the server to stop; the watchdog
+//! itself ends only after the server. A confined process can start only confined processes, so a
+//! watchdog that was killed is started again by the other one. If both are lost at once, the server
+//! goes on without them, and leaves a dead mount when it ends.
 //!
-//! Children rather than a parent, so that `mount --foreground` is watched too, and the process that
-//! the caller started is the one that serves.
+//! Watchdogs are children of the server rather than its parent so that `mount --foreground` is
+//! watched too, and so that the process that the caller started is the one that serves.
 
-mod outside;
-mod words;
+mod process;
+mod protocol;
 
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -41,81 +37,87 @@ use std::time::Duration;
 
 use signal_hook::consts::SIGTERM;
 
-pub(super) use outside::run;
+pub(super) use process::run;
 
-use crate::cli::env;
 use crate::cli::stop::Stop;
-use crate::cli::watchdog::words::Answer;
-use crate::cli::watchdog::words::Ask;
-use crate::cli::watchdog::words::Said;
-use crate::cli::watchdog::words::Words;
+use crate::cli::watchdog::process::spawn;
+use crate::cli::watchdog::protocol::WatchdogMessage;
+use crate::cli::watchdog::protocol::WatchdogReply;
+use crate::cli::watchdog::protocol::WatchdogRequest;
+use crate::cli::watchdog::protocol::messages;
 use crate::fs::Processes;
 
-/// How often a lost watchdog is replaced before the server goes on without.
+/// The number of times that a lost watchdog is replaced before the server goes on without it.
 const REPLACEMENTS: usize = 20;
 const BEFORE_REPLACING: Duration = Duration::from_secs(1);
-/// Longer than unmounting takes, with a helper that asks the disk for its program.
+/// The longest wait for a reply. Unmounting takes less, even with a helper program that has to be
+/// read from disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The server's ends.
+/// The server's connections to its watchdogs.
 #[derive(Debug)]
 pub(super) struct Watchdogs {
     target: PathBuf,
-    /// Of the watchdog and of the spare; none, while one is lost.
-    lines: Mutex<[Option<Line>; 2]>,
+    /// The watchdog's and the spare's; `None` while that one is lost.
+    links: Mutex<[Option<WatchdogLink>; 2]>,
 }
 
-/// The way to one of them.
+/// The connection to one watchdog.
 #[derive(Debug)]
-struct Line {
+struct WatchdogLink {
     stream: UnixStream,
-    answers: Receiver<Answer>,
-    heard: Option<Heard>,
+    replies: Receiver<WatchdogReply>,
+    /// The listening half, until a thread takes it.
+    listener: Option<WatchdogListener>,
 }
 
-/// What the thread that listens to one has.
+/// The half of a connection that belongs to the listening thread.
 #[derive(Debug)]
-struct Heard {
+struct WatchdogListener {
     stream: UnixStream,
-    answers: Sender<Answer>,
+    replies: Sender<WatchdogReply>,
+    /// The child process; `None` if the other watchdog started it.
     process: Option<Child>,
 }
 
 impl Watchdogs {
-    /// Starts both. To be called before the server is confined, and has other threads.
+    /// Starts both watchdogs. Must be called before the server is confined and starts threads.
     pub(super) fn start(target: &Path) -> io::Result<Arc<Self>> {
-        let lines = [Some(Line::start(target, false)?), Some(Line::start(target, true)?)];
-        Ok(Arc::new(Self { target: target.to_owned(), lines: Mutex::new(lines) }))
+        let links =
+            [Some(WatchdogLink::start(target, false)?), Some(WatchdogLink::start(target, true)?)];
+        Ok(Arc::new(Self { target: target.to_owned(), links: Mutex::new(links) }))
     }
 
-    /// Listens to them from now on, on a thread for each.
+    /// Starts a thread for each watchdog that listens to it and replaces it when it is lost.
     pub(super) fn listen(self: &Arc<Self>, stop: &Stop) -> io::Result<()> {
-        for (place, line) in self.lines().iter_mut().enumerate() {
-            let Some(heard) = line.as_mut().and_then(|line| line.heard.take()) else { continue };
+        for (place, link) in self.links().iter_mut().enumerate() {
+            let Some(listener) = link.as_mut().and_then(|link| link.listener.take()) else {
+                continue;
+            };
             let (all, stop) = (Arc::clone(self), stop.clone());
             thread::Builder::new()
                 .name("watchdog".to_owned())
-                .spawn(move || all.keep(place, heard, &stop))?;
+                .spawn(move || all.keep(place, listener, &stop))?;
         }
         Ok(())
     }
 
-    /// Takes the mount out of the tree, lazily; one that is not there any more is none.
+    /// Unmounts lazily. Succeeds if the mount is gone already.
     pub(super) fn unmount(&self) -> io::Result<()> {
-        self.ask(&Ask::Unmount).map(drop)
+        self.ask(&WatchdogRequest::Unmount).map(drop)
     }
 
-    fn ask(&self, what: &Ask<'_>) -> io::Result<String> {
-        ask_either(&*self.lines(), what)
+    fn ask(&self, request: &WatchdogRequest<'_>) -> io::Result<String> {
+        ask_either(&*self.links(), request)
     }
 
-    fn keep(&self, place: usize, mut heard: Heard, stop: &Stop) {
+    fn keep(&self, place: usize, mut listener: WatchdogListener, stop: &Stop) {
         for _ in 0..REPLACEMENTS {
-            heard.listen(stop);
-            self.lines()[place] = None;
+            listener.listen(stop);
+            self.links()[place] = None;
             tracing::warn!("a watchdog of `{}` is gone; starting another", self.target.display());
             thread::sleep(BEFORE_REPLACING);
-            heard = match self.replace(place) {
+            listener = match self.replace(place) {
                 Ok(next) => next,
                 Err(error) => return tracing::error!("a watchdog is missing: {error}"),
             };
@@ -123,33 +125,33 @@ impl Watchdogs {
         tracing::error!("a watchdog is missing: it ended {REPLACEMENTS} times");
     }
 
-    fn replace(&self, place: usize) -> io::Result<Heard> {
+    fn replace(&self, place: usize) -> io::Result<WatchdogListener> {
         let (stream, theirs) = UnixStream::pair()?;
-        // Nobody looks for the new one before it can be found.
-        let mut lines = self.lines();
-        if let Err(error) = ask_either(&*lines, &Ask::Another(theirs.as_fd())) {
-            // Whoever was asked may have started it, and been lost before it could say so. If not,
-            // the new line ends as soon as somebody listens.
-            tracing::warn!("nobody says that a watchdog was started: {error}");
+        // Locked until the new link is in its place, so that nobody misses it.
+        let mut links = self.links();
+        if let Err(error) = ask_either(&*links, &WatchdogRequest::Another(theirs.as_fd())) {
+            // The other watchdog may have started it and died before it could reply. If it did
+            // not, the new link ends as soon as the listener reads from it.
+            tracing::warn!("no watchdog confirms that it started another: {error}");
         }
         drop(theirs);
-        let mut line = Line::new(stream, None)?;
-        let heard = line.heard.take().ok_or(io::ErrorKind::Other)?;
-        lines[place] = Some(line);
-        Ok(heard)
+        let mut link = WatchdogLink::new(stream, None)?;
+        let listener = link.listener.take().ok_or(io::ErrorKind::Other)?;
+        links[place] = Some(link);
+        Ok(listener)
     }
 
-    fn lines(&self) -> MutexGuard<'_, [Option<Line>; 2]> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn links(&self) -> MutexGuard<'_, [Option<WatchdogLink>; 2]> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Asks one, and the other where the first is lost.
-fn ask_either(lines: &[Option<Line>], what: &Ask<'_>) -> io::Result<String> {
+/// Asks the first watchdog, or the second if the first is lost.
+fn ask_either(links: &[Option<WatchdogLink>], request: &WatchdogRequest<'_>) -> io::Result<String> {
     let mut last = io::Error::from(io::ErrorKind::NotConnected);
-    for line in lines.iter().flatten() {
-        match line.ask(what) {
-            Ok(answer) => return answer.map_err(io::Error::other),
+    for link in links.iter().flatten() {
+        match link.ask(request) {
+            Ok(reply) => return reply.map_err(io::Error::other),
             Err(error) => last = error,
         }
     }
@@ -158,11 +160,11 @@ fn ask_either(lines: &[Option<Line>], what: &Ask<'_>) -> io::Result<String> {
 
 impl Processes for Watchdogs {
     fn stat(&self, pid: u32) -> io::Result<String> {
-        self.ask(&Ask::Stat(pid))
+        self.ask(&WatchdogRequest::Stat(pid))
     }
 }
 
-impl Line {
+impl WatchdogLink {
     fn start(target: &Path, spare: bool) -> io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
         let process = spawn(target, spare, theirs.into())?;
@@ -170,52 +172,36 @@ impl Line {
     }
 
     fn new(stream: UnixStream, process: Option<Child>) -> io::Result<Self> {
-        let (send, answers) = mpsc::channel();
-        let heard = Heard { stream: stream.try_clone()?, answers: send, process };
-        Ok(Self { stream, answers, heard: Some(heard) })
+        let (send, replies) = mpsc::channel();
+        let listener = WatchdogListener { stream: stream.try_clone()?, replies: send, process };
+        Ok(Self { stream, replies, listener: Some(listener) })
     }
 
-    fn ask(&self, what: &Ask<'_>) -> io::Result<Answer> {
-        if self.heard.is_some() {
+    fn ask(&self, request: &WatchdogRequest<'_>) -> io::Result<WatchdogReply> {
+        if self.listener.is_some() {
             return Err(io::Error::other("nobody listens to the watchdog yet"));
         }
-        // What came too late for the one who asked before.
-        while self.answers.try_recv().is_ok() {}
-        what.send(&self.stream)?;
-        self.answers.recv_timeout(PATIENCE).map_err(io::Error::other)
+        // Drops replies that came too late for an earlier request.
+        while self.replies.try_recv().is_ok() {}
+        request.send(&self.stream)?;
+        self.replies.recv_timeout(PATIENCE).map_err(io::Error::other)
     }
 }
 
-impl Heard {
-    /// Passes on what the watchdog says and every signal that it gets, until it ends. Who waits for an
-    /// answer then, learns of it.
+impl WatchdogListener {
+    /// Passes on the watchdog's replies and signals until it ends. Closes the channel of replies
+    /// then, so that a waiting request fails at once.
     fn listen(self, stop: &Stop) {
-        for said in Words::new(&self.stream) {
-            match said {
-                Said::Signal => stop.ask(SIGTERM),
-                // Nobody waits for it only where it came too late.
-                Said::Answer(answer) => drop(self.answers.send(answer)),
+        for message in messages(&self.stream) {
+            match message {
+                WatchdogMessage::Signal => stop.ask(SIGTERM),
+                // The receiver lives as long as the link.
+                WatchdogMessage::Reply(reply) => drop(self.replies.send(reply)),
             }
         }
-        drop(self.answers);
+        drop(self.replies);
         if let Some(mut process) = self.process {
             drop(process.wait());
         }
     }
-}
-
-/// In a process group of its own, so that an interrupt from the terminal passes it by.
-fn spawn(target: &Path, spare: bool, socket: OwnedFd) -> io::Result<Child> {
-    Command::new("/proc/self/exe")
-        .arg0("ctxfs")
-        .arg("watch-mount")
-        .args(spare.then_some("--spare"))
-        .arg("--")
-        .arg(target)
-        .env_remove(env::NOTIFY_SOCKET)
-        .current_dir("/")
-        .process_group(0)
-        .stdin(socket)
-        .stdout(Stdio::null())
-        .spawn()
 }

@@ -5,85 +5,86 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueEnum;
 
-use crate::cli::config::Key;
-use crate::cli::config::Value;
 use crate::cli::env;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
-/// Store standard input as one complete output, and print what goes to the model in its place.
+/// Store standard input as one output, and print its stand-in for the model.
 ///
-/// The bytes are kept as they come, however many. An output within the limits of the format is
-/// printed unchanged, byte for byte; a longer one is replaced by its stand-in. Secrets are masked in
-/// what is printed, where the settings ask for that.
+/// Every byte is stored, whatever the size. An output within the limits of the format is printed
+/// unchanged, byte for byte; a longer one is replaced by its stand-in. If the settings ask for
+/// redaction, secrets are masked in what is printed.
 ///
 /// `some-tool | ctxfs put -c c7 --tool shell/exec --call 9f3k`
 ///
-/// A stand-in of a stored output that comes back is recognised by its reference, and printed
+/// Input that is itself the stand-in of a stored output is recognized by its reference, and printed
 /// unchanged.
 ///
 /// `$TOOL_OUTPUT_MAX_LINES` (2000), `$TOOL_OUTPUT_MAX_BYTES` (51200) and
-/// `$TOOL_OUTPUT_TRUNCATE_DIRECTION` (`head`; `tail`, `head_tail`) set the limits of the envelope,
-/// `$TOOL_OUTPUT_DIR` (`tool-output`) and `$TOOL_OUTPUT_RETENTION_DAYS` (7) the tool-output layout.
+/// `$TOOL_OUTPUT_TRUNCATE_DIRECTION` (`head`; or `tail`, `head_tail`) set the limits of the
+/// envelope. `$TOOL_OUTPUT_DIR` (`tool-output`) and `$TOOL_OUTPUT_RETENTION_DAYS` (7) configure the
+/// tool-output layout.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PutArgs {
-    /// The conversation to store it in; made if it is not there.
+    /// Conversation to store the output in; created if missing.
     ///
-    /// Default: a new one, `session-` and a UUID; with the tool-output layout, none.
+    /// Default: a new one named `session-` and a UUID; none with the tool-output layout.
     #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
     pub(in crate::cli) conversation: Option<String>,
 
-    /// The id of the tool call; it names the file. Default: a new one.
+    /// Id of the tool call, which names the file. Default: a new id.
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) call: Option<String>,
 
-    /// The tool that was called.
+    /// Name of the tool that was called.
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) tool: Option<String>,
 
-    /// The server that the tool belongs to.
+    /// Name of the server that provides the tool.
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) server: Option<String>,
 
-    /// The arguments of the call, as JSON or as text.
+    /// Arguments of the call, as JSON or text.
     #[arg(long, value_name = "TEXT")]
     pub(in crate::cli) args: Option<String>,
 
-    /// How the call ended; other than 0 is a failure, and its stand-in shows more of the end.
+    /// Exit code of the call. The stand-in of a failure, any code but 0, shows more of the end.
     #[arg(long, value_name = "CODE", allow_negative_numbers = true)]
     pub(in crate::cli) exit_code: Option<i32>,
 
-    /// The type of the bytes, such as `application/json`, where it is known.
+    /// Media type of the output, such as `application/json`, if known.
     #[arg(long, value_name = "TYPE")]
     pub(in crate::cli) mime: Option<String>,
 
-    /// What to print.
+    /// Stand-in to print.
     ///
-    /// Default: the summary; with the tool-output layout, the envelope.
+    /// Default: `summary`; `envelope` with the tool-output layout.
     #[arg(long, value_enum, hide_default_value = true)]
     pub(in crate::cli) format: Option<PutFormat>,
 
-    /// Print the stand-in also of an output that is within the limits.
+    /// Print the stand-in even if the output is within the limits.
     #[arg(long)]
     pub(in crate::cli) always: bool,
 
-    /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be given several times.
+    /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be repeated.
     ///
-    /// The envelope names only tools that are there. Default: not known.
+    /// The envelope mentions only tools that the model has. Default: unknown.
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) has_tool: Vec<String>,
 
-    /// Where the output is kept.
+    /// Layout to store the output in.
     #[arg(long, value_enum, default_value_t)]
     pub(in crate::cli) layout: Layout,
 
-    /// The mountpoint as the reader sees it, for the paths in the stand-in.
+    /// Mountpoint as the reader sees it, for paths in the stand-in.
     ///
-    /// Default: where this store is mounted, else where `ctxfs mount` would mount it.
+    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
     #[arg(long, value_name = "PREFIX")]
     pub(in crate::cli) advertise: Option<String>,
 }
 
 impl PutArgs {
-    /// The settings among them.
+    /// Returns the settings among the arguments.
     pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
         self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
     }
@@ -91,59 +92,60 @@ impl PutArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(in crate::cli) enum PutFormat {
-    /// Facts, head and tail, errors, and where to read on; over 4,000 characters or 16,384 bytes.
+    /// Facts, head and tail, errors and where to read on; for over 4,000 characters or 16,384
+    /// bytes.
     Summary,
-    /// A response of the common protocol, as JSON; over 2,000 lines or 51,200 bytes.
+    /// A response of the common protocol, as JSON; for over 2,000 lines or 51,200 bytes.
     Envelope,
-    /// For a host with the tool `tool_output`; over 12,288 bytes.
+    /// A handle, for a host with the tool `tool_output`; for over 12,288 bytes.
     Handle,
-    /// The first 500 characters, for a message log; over 51,200 bytes.
+    /// The first 500 characters, for a message log; for over 51,200 bytes.
     Preview,
-    /// The reference: one line of JSON that names the output and says what it is.
+    /// The reference: one line of JSON that names and describes the output.
     Ref,
-    /// Everything that is known of it, as JSON.
+    /// Everything known about the output, as JSON.
     Json,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(in crate::cli) enum Layout {
-    /// In a conversation of the store, with its views.
+    /// In a conversation of the store, with views.
     #[default]
     Context,
-    /// As `tool_<YYYYMMDD_HHMMSS>_<tool>.json` (UTC) in `$TOOL_OUTPUT_DIR`, where files so named
-    /// are removed `$TOOL_OUTPUT_RETENTION_DAYS` after they were written. With --conversation, in
+    /// As `tool_<YYYYMMDD_HHMMSS>_<tool>.json` (UTC) in `$TOOL_OUTPUT_DIR`, where such files are
+    /// removed `$TOOL_OUTPUT_RETENTION_DAYS` days after they were written. With --conversation, in
     /// the store too.
     ToolOutput,
 }
 
-/// Print a view, or a stored file, without a mount.
+/// Print a view or a stored file, without a mount.
 ///
-/// `ctxfs view c7/artifacts/tool/9f3k.txt.summary` prints what the same path shows under a mount;
-/// queries go as they are: `ctxfs view 'c7/artifacts/tool/9f3k.txt.grep/-i timeout'`. The handle
-/// or the reference of an output prints the output: `ctxfs view c7/9f3k.txt`
+/// `ctxfs view c7/artifacts/tool/9f3k.txt.summary` prints what the same path shows under a mount.
+/// Quote a query for the shell: `ctxfs view 'c7/artifacts/tool/9f3k.txt.grep/-i timeout'`. The
+/// handle or reference of an output prints the output: `ctxfs view c7/9f3k.txt`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ViewArgs {
-    /// The conversation and the path inside it; a path under the mountpoint works too, and so do a
-    /// reference (`ctx://...`) and a handle.
+    /// Path, beginning with the conversation. A path below the mountpoint, a reference
+    /// (`ctx://...`) or a handle works too.
     pub(in crate::cli) path: PathBuf,
 
-    /// The mountpoint as the reader sees it, for the paths in the text.
+    /// Mountpoint as the reader sees it, for paths in the text.
     ///
-    /// Default: where this store is mounted, else where `ctxfs mount` would mount it.
+    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
     #[arg(long, value_name = "PREFIX")]
     pub(in crate::cli) advertise: Option<String>,
 }
 
 impl ViewArgs {
-    /// The settings among them.
+    /// Returns the settings among the arguments.
     pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
         self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
     }
 }
 
-/// List the conversations, or the outputs of one: size, age, tool.
+/// List the conversations, or the outputs of one, with size, age and tool.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LsArgs {
-    /// The conversation to list.
+    /// Conversation to list.
     pub(in crate::cli) conversation: Option<String>,
 }

@@ -1,22 +1,22 @@
-//! `gc`, `stats`, and what is kept.
+//! `gc`, `stats`, and the flags of retention.
 
 use clap::Args;
 
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
-/// Remove outputs that the settings do not keep, and say which and why.
+/// Remove outputs that the settings do not keep, and print each with the reason.
 ///
-/// Without `keep_age`, `keep_conversation`, `keep_store` or `keep_free`, as settings or as flags,
-/// everything is kept. What was used longest ago goes first; what a message refers to goes last; what
-/// is being written stays. The summary of what went stays, and says when and why. A mount does this by
-/// itself.
+/// Without `keep_age`, `keep_conversation`, `keep_store` or `keep_free`, as settings or flags,
+/// everything is kept. The least recently used outputs are removed first, those that a message
+/// refers to last, and those being written never. The summary of a removed output stays, and says
+/// when and why it was removed. A running mount removes outputs by itself.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct GcArgs {
-    /// Only outputs of this conversation, by their age and by what they are together.
+    /// Remove outputs of this conversation only, by their age and their total size.
     pub(in crate::cli) conversation: Option<String>,
 
-    /// Remove nothing, and say what would go.
+    /// Print what would be removed, and remove nothing.
     #[arg(long, short = 'n')]
     pub(in crate::cli) dry_run: bool,
 
@@ -24,40 +24,41 @@ pub(in crate::cli) struct GcArgs {
     pub(in crate::cli) keep: KeepArgs,
 }
 
-/// Show what was stored, what was handed out, and so what models were spared.
+/// Show what was stored, what was handed out, and how many tokens that saved.
 ///
-/// By tool, by conversation and by day: outputs and bytes stored; estimated tokens stored, handed out
-/// as stand-ins, read back through other views, and saved, which is the first without the other two
-/// and can be negative. What programs read of the outputs themselves is not counted.
+/// Counts by tool, conversation and day: outputs and bytes stored; estimated tokens stored, handed
+/// out as stand-ins, read back through other views, and saved. Saved is stored without the other
+/// two, and can be negative. Direct reads of the outputs are not counted.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatsArgs {
-    /// Only this conversation.
+    /// Count this conversation only.
     pub(in crate::cli) conversation: Option<String>,
 }
 
-/// What is kept.
+/// The flags of retention.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct KeepArgs {
-    /// Remove outputs that were not used for longer, such as `30d`, or `off`. Default: `off`.
+    /// Remove outputs not used for this long, such as `30d`, or `off`. Default: `off`.
     #[arg(long = "keep-age", value_name = "TIME", value_parser = |text: &str| Key::KeepAge.parse(text))]
     age: Option<Value>,
 
-    /// Most bytes of the outputs of a conversation, or `off`: where they are more, those used longest
-    /// ago are removed. Default: `off`.
+    /// Limit the outputs of each conversation to this many bytes, or `off`, by removing the least
+    /// recently used. Default: `off`.
     #[arg(id = "keep_conversation", long = "keep-conversation", value_name = "BYTES", value_parser = |text: &str| Key::KeepConversation.parse(text))]
     conversation: Option<Value>,
 
-    /// As --keep-conversation, of all outputs of the store.
+    /// Limit all outputs of the store in the same way. Default: `off`.
     #[arg(id = "keep_store", long = "keep-store", value_name = "BYTES", value_parser = |text: &str| Key::KeepStore.parse(text))]
     store: Option<Value>,
 
-    /// Bytes to keep free on the store's disk, by removing the outputs used longest ago.
+    /// Keep this many bytes free on the store's disk, by removing the least recently used outputs,
+    /// or `off`. Default: `off`.
     #[arg(long = "keep-free", value_name = "BYTES", value_parser = |text: &str| Key::KeepFree.parse(text))]
     free: Option<Value>,
 }
 
 impl KeepArgs {
-    /// The settings among them.
+    /// Returns the settings among the flags.
     pub(in crate::cli) fn settings(&self) -> impl Iterator<Item = (Key, Value)> {
         let given = [
             (Key::KeepAge, self.age.clone()),

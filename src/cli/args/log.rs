@@ -3,21 +3,22 @@
 use clap::Args;
 use clap::Subcommand;
 
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
-/// Print the messages of a conversation as a person reads them.
+/// Print the messages of a conversation for a person.
 ///
-/// Who spoke, and when; tool calls by name; of their results the artifact and the first lines. On a
-/// terminal through `$PAGER`, else `less`. With --json, the lines of the log as they are.
+/// Shows who spoke and when, the names of tool calls, and the artifact and first lines of their
+/// results. Uses `$PAGER`, or else `less`, on a terminal. With --json, prints the lines of the log
+/// unchanged.
 ///
 /// `ctxfs log append` adds messages.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LogArgs {
-    /// The conversation. Default: the one whose log was written last.
+    /// Conversation to print. Default: the one whose log was written last.
     pub(in crate::cli) conversation: Option<String>,
 
-    /// Print to the terminal itself.
+    /// Do not use a pager.
     #[arg(long)]
     pub(in crate::cli) no_pager: bool,
 
@@ -30,29 +31,30 @@ pub(in crate::cli) enum LogAction {
     Append(AppendArgs),
 }
 
-/// Add messages from standard input to the log of a conversation, each as soon as its line ends.
+/// Append messages from standard input to the log of a conversation.
 ///
-/// A message is a JSON object on a line of its own, with a `role`. The output of a tool that is
-/// longer than `message_threshold` is kept as the artifact of its `tool_call_id`; the log has its
-/// first characters and, in `fullOutputPath`, its path. A line that is no message ends the command:
-/// the lines before it are in the log, it and those after it are not.
+/// Each message is appended as soon as its line ends. A message is a JSON object on one line, with
+/// a `role`. A tool output longer than `message_threshold` is stored as the artifact of its
+/// `tool_call_id`; the log then has its first characters, and its path in `fullOutputPath`. A line
+/// that is not a message ends the command: the lines before it are in the log, the line itself and
+/// those after it are not.
 ///
 /// `echo '{"role":"user","content":"hello"}' | ctxfs log append c7`
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AppendArgs {
-    /// The conversation; made if it is not there. Default: `$CTXFS_CONVERSATION`.
+    /// Conversation to append to; created if missing. Default: `$CTXFS_CONVERSATION`.
     #[arg(env = crate::cli::env::CONVERSATION, hide_env = true)]
     pub(in crate::cli) conversation: String,
 
-    /// The mountpoint as the reader sees it, for the paths in the log.
+    /// Mountpoint as the reader sees it, for paths in the log.
     ///
-    /// Default: where this store is mounted, else where `ctxfs mount` would mount it.
+    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
     #[arg(long, value_name = "PREFIX")]
     pub(in crate::cli) advertise: Option<String>,
 }
 
 impl AppendArgs {
-    /// The settings among them.
+    /// Returns the settings among the arguments.
     pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
         self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
     }

@@ -5,76 +5,80 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueEnum;
 
-use crate::cli::args::KeepArgs;
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::args::keeping::KeepArgs;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
 /// Mount the store as a directory.
 ///
-/// Returns once the mount answers, and prints where it is; a server stays in the background and
-/// logs to `$XDG_STATE_HOME/ctxfs/<mountpoint>.log`. `ctxfs umount` ends it, and so does SIGTERM,
-/// SIGINT or SIGHUP; a second signal ends it at once. A server that is killed leaves no dead mount.
+/// Returns once the mount answers, and prints the mountpoint. A server stays in the background and
+/// logs to `$XDG_STATE_HOME/ctxfs/<mountpoint>.log`. `ctxfs umount` stops it, and so do SIGTERM,
+/// SIGINT and SIGHUP; a second signal stops it at once. A server that is killed leaves no dead
+/// mount.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct MountArgs {
-    /// The mountpoint; made if it is not there. `/dev/fd/N` serves a mount whose open descriptor
-    /// the starting program hands down (with --foreground).
+    /// Mountpoint; created if missing. `/dev/fd/N` serves a mount whose open descriptor the parent
+    /// process passes on (with --foreground).
     ///
-    /// Default: for root, `/ctx`; else `$XDG_RUNTIME_DIR/ctxfs`, else `~/ctx`. Environment:
+    /// Default: `/ctx` for root, or else `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`. Environment:
     /// `CTXFS_MOUNT`.
     pub(in crate::cli) dir: Option<PathBuf>,
 
-    /// Mount this conversation alone, as the root; it is made if it is not there.
+    /// Mount only this conversation, as the root; it is created if missing.
     ///
-    /// An agent or a container then sees nothing of the others: neither their names nor their number.
+    /// An agent or a container then sees neither the names nor the number of the other
+    /// conversations.
     #[arg(long, value_name = "CONVERSATION")]
     pub(in crate::cli) only: Option<String>,
 
-    /// Serve in this process, log to standard error, and tell systemd when it is ready.
+    /// Serve in this process, log to standard error, and notify systemd when ready.
     #[arg(long, short)]
     pub(in crate::cli) foreground: bool,
 
-    /// Keep complete outputs as evidence: their content cannot change any more.
+    /// Forbid changes to the content of complete outputs, to keep them as evidence.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true")]
     pub(in crate::cli) write_once: Option<bool>,
 
-    /// The mountpoint as the reader sees it, for paths in the text of views.
+    /// Mountpoint as the reader sees it, for paths in the text of views.
     ///
-    /// Default: the mountpoint. Give it where the reader is in a container that has the mount
-    /// elsewhere.
+    /// Default: the mountpoint. Set it for a reader in a container that has the mount elsewhere.
     #[arg(long, value_name = "PREFIX")]
     pub(in crate::cli) advertise: Option<String>,
 
-    /// Let other users in, root among them; the modes of files still hold.
+    /// Allow other users, including root, to enter the mount; file modes still apply.
     ///
-    /// Where root serves, each user may make conversations, which are that user's and closed to all
-    /// others. Where another user does, the others may read what that user opens to them.
+    /// If root serves, each user may create conversations, which belong to that user and are closed
+    /// to all others. If another user serves, the others may read what that user's file modes
+    /// allow.
     ///
     /// Ordinary users need the line `user_allow_other` in /etc/fuse.conf for this.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true")]
     pub(in crate::cli) allow_other: Option<bool>,
 
-    /// Keep programs in the mount from being run, as `mount -o noexec` does; setuid bits and devices
-    /// never count there.
+    /// Mount with `noexec`: programs in the mount cannot be run. Setuid bits and devices are always
+    /// ignored.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true")]
     pub(in crate::cli) noexec: Option<bool>,
 
-    /// Most bytes of one output, such as `2GiB`, or `off`: a write past it fails with EFBIG, and
-    /// what came is kept.
+    /// Limit each output to this many bytes, such as `2GiB`, or `off`. A write past the limit fails
+    /// with EFBIG; what was written before it is kept.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxArtifact.parse(text))]
     pub(in crate::cli) max_artifact: Option<Value>,
 
-    /// The same for one log in `artifacts/terminal`. Default: 1 GiB.
+    /// Limit each log in `artifacts/terminal` in the same way. Default: 1 GiB.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxTerminal.parse(text))]
     pub(in crate::cli) max_terminal: Option<Value>,
 
-    /// Most bytes of all outputs of one conversation, or `off`: a write past it fails with EDQUOT.
+    /// Limit all outputs of each conversation to this many bytes, or `off`. A write past the limit
+    /// fails with EDQUOT.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::Quota.parse(text))]
     pub(in crate::cli) quota: Option<Value>,
 
-    /// Bytes to leave free on the store's disk: a write that would leave less fails with ENOSPC.
+    /// Leave this many bytes free on the store's disk. A write that would leave less fails with
+    /// ENOSPC.
     ///
     /// Default: 64 MiB.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MinFree.parse(text))]
@@ -83,35 +87,34 @@ pub(in crate::cli) struct MountArgs {
     #[command(flatten)]
     pub(in crate::cli) keep: KeepArgs,
 
-    /// Whether reads may go to the store's file without passing the server. Default: `auto`.
+    /// Let reads go directly to the store's file, past the server. Default: `auto`.
     #[arg(long, value_enum)]
-    pub(in crate::cli) passthrough: Option<Passthrough>,
+    pub(in crate::cli) passthrough: Option<PassthroughMode>,
 
-    /// Whether the server gives up what serving does not need: files but the store's, the network,
-    /// privileges. Default: `auto`, as far as the kernel can.
+    /// Give up what serving does not need: other files, the network, privileges. Default: `auto`.
     #[arg(long, value_enum)]
-    pub(in crate::cli) confine: Option<Confine>,
+    pub(in crate::cli) confine: Option<ConfineMode>,
 
-    /// Whether directories list the views; unlisted ones are still found by name. Default: `listed`.
+    /// List views in directories; unlisted views are still found by name. Default: `listed`.
     #[arg(long, value_enum)]
-    pub(in crate::cli) views: Option<Views>,
+    pub(in crate::cli) views: Option<ViewListing>,
 }
 
 impl MountArgs {
-    /// The settings among them.
+    /// Returns the settings among the arguments.
     pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
         let text = |word: &str| Value::Text(word.to_owned());
         let passthrough = self.passthrough.map(|passthrough| match passthrough {
-            Passthrough::Auto => text("auto"),
-            Passthrough::Off => text("off"),
+            PassthroughMode::Auto => text("auto"),
+            PassthroughMode::Off => text("off"),
         });
         let confine = self.confine.map(|confine| match confine {
-            Confine::Auto => text("auto"),
-            Confine::Off => text("off"),
+            ConfineMode::Auto => text("auto"),
+            ConfineMode::Off => text("off"),
         });
         let views = self.views.map(|views| match views {
-            Views::Listed => text("listed"),
-            Views::Unlisted => text("unlisted"),
+            ViewListing::Listed => text("listed"),
+            ViewListing::Unlisted => text("unlisted"),
         });
         let given = [
             (Key::Mountpoint, self.dir.clone().map(Value::Path)),
@@ -133,15 +136,15 @@ impl MountArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Passthrough {
-    /// Where kernel and privilege allow.
+pub(in crate::cli) enum PassthroughMode {
+    /// If the kernel and the privileges allow it.
     Auto,
     /// Never.
     Off,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Confine {
+pub(in crate::cli) enum ConfineMode {
     /// As far as the kernel can.
     Auto,
     /// Not at all.
@@ -149,22 +152,22 @@ pub(in crate::cli) enum Confine {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Views {
+pub(in crate::cli) enum ViewListing {
     /// `ls` shows `x.summary`, `x.tail` and `x.grep` beside `x`.
     Listed,
-    /// `ls` shows the outputs alone.
+    /// `ls` shows only the outputs.
     Unlisted,
 }
 
-/// Unmount, also a mount whose server is dead.
+/// Unmount, even if the server of the mount is dead.
 ///
-/// Files that are open stay readable until they are closed or five seconds have passed. Only a
-/// ctxfs is unmounted, nothing else.
+/// Open files stay readable until they are closed, for at most five seconds. Only ctxfs mounts are
+/// unmounted.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UmountArgs {
-    /// The mountpoint.
+    /// Mountpoint.
     ///
-    /// Default: the setting `mountpoint`, else where `ctxfs mount` mounts by default. Environment:
-    /// `CTXFS_MOUNT`.
+    /// Default: the setting `mountpoint`, or else where `ctxfs mount` mounts by default.
+    /// Environment: `CTXFS_MOUNT`.
     pub(in crate::cli) dir: Option<PathBuf>,
 }

@@ -4,74 +4,73 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use crate::cli::args::PutFormat;
-use crate::cli::config::Key;
-use crate::cli::config::Value;
+use crate::cli::args::data::PutFormat;
 use crate::cli::env;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
 
-/// Run a command, keep its output as a log of the conversation, and print what goes to the model in
-/// its place.
+/// Run a command, store its output as a log, and print the stand-in for the model.
 ///
-/// Both streams go to `artifacts/terminal/<id>.log` in their order, as they come: the log can be read
-/// and followed while the command runs. A person at a terminal sees them too; a program gets the
-/// stand-in alone, once the output has ended, as with `put`. What is typed goes to the command, and
-/// so do signals.
+/// Both streams go to `artifacts/terminal/<id>.log` in order, as they come; the log can be read and
+/// followed while the command runs. On a terminal the output is shown too. A program gets only the
+/// stand-in, as with `put`, once the output has ended. Input and signals are passed on to the
+/// command.
 ///
 /// `ctxfs run -c c7 -- make test`
 ///
-/// Exit status: that of the command; 128 and the number of the signal that ended it; 127 where there
-/// is no such command, 126 where it cannot be run; 1 and 2 also where ctxfs itself failed, and says so
+/// Exit status: that of the command; 128 plus the signal number if a signal ended it; 127 if there
+/// is no such command; 126 if it cannot be run; also 1 or 2 if ctxfs itself failed, with a message
 /// on standard error.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RunArgs {
-    /// The conversation to keep it in; made if it is not there. Default: a new one, `session-` and a
-    /// UUID.
+    /// Conversation to store the log in; created if missing. Default: a new one named `session-`
+    /// and a UUID.
     #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
     pub(in crate::cli) conversation: Option<String>,
 
-    /// The id of the log; it names the file. Default: a new one.
+    /// Id of the log, which names the file. Default: a new id.
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) id: Option<String>,
 
-    /// Run it on a terminal of its own, for programs that colour or ask only there.
+    /// Run the command on a terminal of its own, for programs that colour or prompt only there.
     #[arg(long)]
     pub(in crate::cli) pty: bool,
 
-    /// Keep the streams apart too, in `<id>.stdout.log` and `<id>.stderr.log`.
+    /// Also store the streams apart, in `<id>.stdout.log` and `<id>.stderr.log`.
     ///
-    /// Which of the two came first is then told by when each arrives.
+    /// The order of the two in `<id>.log` is then the order in which they arrive.
     #[arg(long, conflicts_with = "pty")]
     pub(in crate::cli) split: bool,
 
-    /// The tool that it is run by.
+    /// Name of the tool that runs the command.
     #[arg(long, value_name = "NAME", default_value = "exec")]
     pub(in crate::cli) tool: String,
 
-    /// The server that the tool belongs to.
+    /// Name of the server that provides the tool.
     #[arg(long, value_name = "NAME", default_value = "shell")]
     pub(in crate::cli) server: String,
 
-    /// What to print.
+    /// Stand-in to print.
     #[arg(long, value_enum, default_value_t = PutFormat::Summary)]
     pub(in crate::cli) format: PutFormat,
 
-    /// Print the stand-in also of an output that is within the limits.
+    /// Print the stand-in even if the output is within the limits.
     #[arg(long)]
     pub(in crate::cli) always: bool,
 
-    /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be given several times.
+    /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be repeated.
     ///
-    /// The envelope names only tools that are there. Default: not known.
+    /// The envelope mentions only tools that the model has. Default: unknown.
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) has_tool: Vec<String>,
 
-    /// The mountpoint as the reader sees it, for the paths in the stand-in.
+    /// Mountpoint as the reader sees it, for paths in the stand-in.
     ///
-    /// Default: where this store is mounted, else where `ctxfs mount` would mount it.
+    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
     #[arg(long, value_name = "PREFIX")]
     pub(in crate::cli) advertise: Option<String>,
 
-    /// The command and its arguments.
+    /// Command to run, with its arguments.
     #[arg(
         required = true,
         trailing_var_arg = true,
@@ -82,7 +81,7 @@ pub(in crate::cli) struct RunArgs {
 }
 
 impl RunArgs {
-    /// The settings among them.
+    /// Returns the settings among the arguments.
     pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
         self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
     }

@@ -1,9 +1,10 @@
-//! The files, by Landlock.
+//! The Landlock rules for files, network and signals.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -22,20 +23,32 @@ use landlock::RulesetCreatedAttr as _;
 use landlock::RulesetError;
 use landlock::Scope;
 
-use crate::cli::confine::Needs;
-
-/// What is asked for at most. A later version may forbid what nobody has tried without.
+/// The latest Landlock version that is used. A later one may forbid something untested.
 const TRIED: ABI = ABI::V7;
 
-/// What everybody may read, and serving reads: who closed a file, how many processors there are.
+/// World-readable directories that serving reads: who closed a file, the number of processors.
 const READ: &[&str] = &["/proc", "/sys/fs/cgroup", "/sys/devices/system/cpu"];
-/// What the linker looks at when a filter starts.
+/// The file that the dynamic linker reads when a filter starts.
 const LINKER: &str = "/etc/ld.so.cache";
 const NULL: &str = "/dev/null";
 const PROGRAM: &str = "/proc/self/exe";
 
-/// Leaves this thread the store, and what it needs to serve it. The version of Landlock; none, where
-/// the kernel has none.
+/// The first version of Landlock with everything that is used; signals came last.
+pub(in crate::cli) const LANDLOCK_COMPLETE_SINCE: i32 = 6;
+
+/// The needs of a server.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cli) struct Needs<'a> {
+    /// The store.
+    pub(in crate::cli) store: BorrowedFd<'a>,
+    /// True if the server asks the kernel for passthrough.
+    pub(in crate::cli) passthrough: bool,
+    /// True if systemd waits on an abstract socket.
+    pub(in crate::cli) abstract_sockets: bool,
+}
+
+/// Leaves this thread the store and what it needs to serve it. Returns the version of Landlock, or
+/// `None` if the kernel has none.
 pub(super) fn serve(needs: Needs<'_>) -> anyhow::Result<Option<i32>> {
     let scopes = Scope::from_all(TRIED);
     let scopes = if needs.abstract_sockets { Scope::Signal.into() } else { scopes };
@@ -59,17 +72,18 @@ pub(super) fn nothing() -> anyhow::Result<()> {
     restrict(ruleset(Scope::from_all(TRIED))?).map(drop)
 }
 
-/// The version of Landlock that this kernel has; none, where it has none or does not use it.
+/// Returns the version of Landlock in this kernel, or `None` if it has none or has it disabled.
 pub(in crate::cli) fn landlock() -> Option<i32> {
-    // Nothing is restricted by a rule set that nobody applies to himself: only a thread can be asked.
+    // The version is known only after restricting a thread, so a new one is restricted.
     let asked = std::thread::spawn(|| restrict(ruleset(Scope::Signal.into())?));
     asked.join().ok()?.ok()?
 }
 
-/// Files and directories, made, read, written, moved and removed; nothing special.
+/// Returns the accesses in the store: to create, read, write, move and remove files and
+/// directories, but no special files.
 ///
-/// With passthrough the kernel opens the store's files by itself, with what the server may do and for
-/// whatever the reader wants: to run it, too.
+/// With passthrough, the kernel opens the store's files with the server's accesses on behalf of
+/// readers, who may also run them.
 fn in_store(passthrough: bool) -> BitFlags<AccessFs> {
     let run = if passthrough { AccessFs::Execute.into() } else { BitFlags::EMPTY };
     run | AccessFs::ReadFile
@@ -83,7 +97,7 @@ fn in_store(passthrough: bool) -> BitFlags<AccessFs> {
         | AccessFs::Refer
 }
 
-/// Everything is forbidden, as far as this kernel can.
+/// Creates a rule set that forbids everything, as far as this kernel can.
 fn ruleset(scopes: BitFlags<Scope>) -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
         .handle_access(AccessFs::from_all(TRIED))?
@@ -92,7 +106,7 @@ fn ruleset(scopes: BitFlags<Scope>) -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// What is not there needs no rule.
+/// Allows `access` to `path`, if that exists.
 fn allow(
     rules: RulesetCreated,
     path: &Path,
@@ -110,7 +124,8 @@ fn is_directory(open: &impl AsFd) -> bool {
     rustix::fs::fstat(open.as_fd()).is_ok_and(directory)
 }
 
-/// The directories of what is linked into this program: whole, since an upgrade makes new files.
+/// Returns the directories of the libraries of this program. Whole directories, since an upgrade
+/// creates new files in them.
 fn libraries() -> io::Result<BTreeSet<PathBuf>> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     let mapped = maps.lines().filter_map(|line| Some(Path::new(&line[line.find('/')?..])));
@@ -136,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// What holds of one thread holds of no other.
+    /// Runs a test in its own thread, since confinement applies to one thread.
     fn confined<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
         thread::spawn(test).join().unwrap()
     }

@@ -1,4 +1,4 @@
-//! Capabilities: those that serving needs, and no other.
+//! The capabilities that serving needs.
 
 use rustix::thread::CapabilitySet;
 use rustix::thread::CapabilitySets;
@@ -7,14 +7,15 @@ use rustix::thread::remove_capability_from_bounding_set;
 use rustix::thread::set_capabilities;
 use rustix::thread::set_no_new_privs;
 
-/// Of who computes only.
+/// The capabilities of a process that only computes.
 pub(super) const NONE: CapabilitySet = CapabilitySet::empty();
 
-/// Of a server that root started: it makes files for whoever asks, and reads them whatever their
-/// modes are, since the kernel has asked already. Another user's server has none anyway.
+/// Returns the capabilities of a server of root. It creates files on behalf of any user, and reads
+/// them whatever their modes, since the kernel has checked permissions already. The server of
+/// another user has no capabilities anyway.
 ///
-/// Passthrough wants `CAP_SYS_ADMIN` at every open.
-pub(super) fn of_server(passthrough: bool) -> CapabilitySet {
+/// Passthrough requires `CAP_SYS_ADMIN` at every open.
+pub(super) fn for_server(passthrough: bool) -> CapabilitySet {
     let serving = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::FOWNER
@@ -23,12 +24,12 @@ pub(super) fn of_server(passthrough: bool) -> CapabilitySet {
     if passthrough { serving | CapabilitySet::SYS_ADMIN } else { serving }
 }
 
-/// Keeps of this thread's capabilities those of `kept`, and lets no program that it starts have others.
+/// Drops all capabilities but `kept` from this thread and from the programs that it starts.
 pub(super) fn keep(kept: CapabilitySet) -> anyhow::Result<()> {
     let now = capabilities(None)?;
     if now.effective.contains(CapabilitySet::SETPCAP) {
         for other in (!kept).iter() {
-            // Those that this kernel does not have are not there either.
+            // Fails for capabilities that this kernel does not know.
             remove_capability_from_bounding_set(other).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! Real outputs of this machine, as a host would store them.
+//! Outputs of this machine, stored as a host would store them.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,24 +10,24 @@ use anyhow::Context as _;
 use crate::model::Provenance;
 use crate::store::set_provenance;
 
-/// A command whose output is an artifact.
-pub(super) struct Sample {
+/// A command whose output becomes an artifact.
+pub(super) struct SampleCommand {
     /// The artifact's name.
     pub(super) name: &'static str,
-    /// Commands of a shell that give such an output: the first is taken that this machine has and
-    /// that prints enough, or else the last.
+    /// Shell commands that print such an output. The first one that exists here and prints enough
+    /// is used, or else the last.
     commands: &'static [&'static str],
-    /// Bytes that are enough to show something.
+    /// Bytes that are enough for the demonstration.
     least: u64,
 }
 
-/// Any Linux has this file, and any has awk; it comes to some 7 KB.
+/// Works on any Linux with awk, and prints about 7 KB.
 const KERNEL_COUNTERS: &str = r#"awk 'BEGIN { printf "[" } { printf "%s{\"name\": \"%s\", \"value\": %s}", comma, $1, $2; comma = ", " } END { print "]" }' /proc/vmstat"#;
 
-/// A large listing, a JSON document that is too large to be shown whole, a command that fails.
-pub(super) const SAMPLES: [Sample; 3] = [
-    Sample { name: "listing.txt", commands: &["ls -lR /usr/bin /usr/lib /etc"], least: 0 },
-    Sample {
+/// A large listing, a JSON document too large to be shown whole, and a command that fails.
+pub(super) const SAMPLES: [SampleCommand; 3] = [
+    SampleCommand { name: "listing.txt", commands: &["ls -lR /usr/bin /usr/lib /etc"], least: 0 },
+    SampleCommand {
         name: "system.json",
         commands: &[
             "lsblk --json --output-all",
@@ -37,18 +37,18 @@ pub(super) const SAMPLES: [Sample; 3] = [
         ],
         least: 12 * 1024,
     },
-    Sample {
+    SampleCommand {
         name: "failed.txt",
         commands: &["ls -lR /etc /no/such/directory /usr/share"],
         least: 0,
     },
 ];
 
-/// What a shell answers that finds no such program.
+/// The exit code of a shell for a program that is not found.
 const NOT_FOUND: i32 = 127;
 
-impl Sample {
-    /// Runs the command with its output going straight into the mount, and says how it ended.
+impl SampleCommand {
+    /// Runs the command with its output going directly into the mount, and sets its attributes.
     /// Returns the command line.
     pub(super) fn capture(&self, tools: &Path) -> anyhow::Result<&'static str> {
         let path = tools.join(self.name);
@@ -75,7 +75,7 @@ impl Sample {
     }
 }
 
-/// The exit code of a line of the shell.
+/// Runs a shell command line, and returns its exit code.
 fn run(line: &str, output: &File) -> anyhow::Result<i32> {
     let mut command = Command::new("sh");
     command.args(["-c", line]).stdin(Stdio::null());
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::model::Limits;
 
-    /// Where the machine has none of the other programs, or little to say by them.
+    /// Covers machines on which the other commands are missing or print little.
     #[test]
     fn the_last_resort_is_json_and_large() {
         let mut output = tempfile::tempfile().unwrap();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_told_from_one_that_fails() {
+    fn a_missing_program_differs_from_one_that_fails() {
         let output = tempfile::tempfile().unwrap();
         assert_eq!(run("no-such-program --json", &output).unwrap(), NOT_FOUND);
         assert_eq!(run("exit 3", &output).unwrap(), 3);

@@ -1,4 +1,4 @@
-//! The server of a demo: ends with it, unless it is to stay.
+//! The server of a demo, which ends with the demo unless it is to stay.
 
 use std::io;
 use std::io::BufRead as _;
@@ -12,13 +12,13 @@ use rustix::process::Pid;
 use rustix::process::Signal;
 
 use crate::cli::outcome::Failure;
-use crate::cli::outcome::Kind;
+use crate::cli::outcome::FailureKind;
 
 /// A mounted store.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// In the foreground of this process group, so that an interrupt ends it too; none, where it
-    /// stays behind.
+    /// The server in the foreground of this process group, so that an interrupt ends it too; `None`
+    /// if it stays in the background.
     process: Option<Child>,
     pub(super) mountpoint: PathBuf,
 }
@@ -42,7 +42,8 @@ impl Server {
         if ready {
             return Ok(server);
         }
-        Err(Failure::new(Kind::Mount, "cannot mount for the demo", "ask `ctxfs doctor`").into())
+        Err(Failure::new(FailureKind::Mount, "cannot mount for the demo", "run `ctxfs doctor`")
+            .into())
     }
 }
 

@@ -1,35 +1,36 @@
-//! How far servers are confined: what this kernel has, and what holds of each that runs.
+//! The confinement of servers: what this kernel supports, and the state of each running server.
 
 use std::fs;
 
 use serde_json::Value;
 
 use crate::cli::confine;
-use crate::cli::doctor::Check;
-use crate::cli::doctor::Level;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 
 const NAME: &str = "confinement";
 
-/// What a server could do here.
+/// Checks what the kernel supports.
 pub(super) fn machine() -> Check {
     match confine::landlock() {
-        Some(version) if version >= confine::WHOLE_SINCE => {
+        Some(version) if version >= confine::LANDLOCK_COMPLETE_SINCE => {
             Check::ok(NAME, format!("Landlock {version}: servers confine themselves"))
         }
         Some(version) => {
-            let found = format!("Landlock {version}: servers confine themselves in part");
-            Check::bad(NAME, Level::Note, found, "a kernel of 6.12 or later confines them wholly")
+            let found = format!("Landlock {version}: servers confine themselves partly");
+            Check::bad(NAME, Level::Note, found, "a kernel of 6.12 or later confines them fully")
         }
         None => {
-            let found = "no Landlock: servers give up privileges, not files nor the network";
-            let mend = "a kernel with CONFIG_SECURITY_LANDLOCK, and `landlock` among `lsm=`";
+            let found =
+                "no Landlock: servers give up privileges, but neither files nor the network";
+            let mend = "use a kernel with CONFIG_SECURITY_LANDLOCK and with `landlock` in `lsm=`";
             Check::bad(NAME, Level::Note, found, mend)
         }
     }
 }
 
-/// What holds of the server of the mount `here`, which says `status` of itself: what it tried, and
-/// what the kernel shows of its threads.
+/// Checks the server of the mount `here`, from its own `status` and from the kernel's view of its
+/// threads.
 pub(super) fn server(here: &str, status: &Value) -> Check {
     let found = &status["confinement"];
     let holds = |what: &str| found[what] == true;
@@ -38,15 +39,15 @@ pub(super) fn server(here: &str, status: &Value) -> Check {
     let loose = status["pid"].as_u64().map_or(0, loose_threads);
     if lacking.is_empty() && loose == 0 {
         let rights = rights(found);
-        let text = format!("{here}: its store alone, no network, no signals, {rights}");
+        let text = format!("{here}: only its store, no network, no signals, {rights}");
         return Check::ok(NAME, text);
     }
     let text = if loose > 0 && holds("noNewPrivileges") {
         format!("{here}: {loose} threads of the server are not confined")
     } else {
-        format!("{here}: the server is not confined as to {}", lacking.join(", "))
+        format!("{here}: the server is not confined: {}", lacking.join(", "))
     };
-    Check::bad(NAME, Level::Note, text, format!("ctxfs umount '{here}', then mount it anew"))
+    Check::bad(NAME, Level::Note, text, format!("ctxfs umount '{here}', then mount it again"))
 }
 
 fn rights(found: &Value) -> String {
@@ -55,7 +56,7 @@ fn rights(found: &Value) -> String {
     if names.is_empty() { "no capabilities".to_owned() } else { names.join(" ") }
 }
 
-/// Threads that could still gain privileges; none, where the process cannot be seen.
+/// Counts the threads that could still gain privileges; 0 if the process is not visible.
 fn loose_threads(pid: u64) -> usize {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
     let status = |path| fs::read_to_string(path).unwrap_or_default();
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_lacks_is_named() {
+    fn missing_confinement_is_named() {
         let mut of = json!({ "confinement": {
             "landlock": 7, "files": true, "network": true, "signals": true,
             "noNewPrivileges": true, "memory": true, "capabilities": ["CAP_CHOWN"],
@@ -84,7 +85,7 @@ mod tests {
         assert!(said(&of).1.ends_with("CAP_CHOWN"));
         of["confinement"]["network"] = false.into();
         assert_eq!(said(&of).0, Level::Note);
-        assert!(said(&of).1.ends_with("not confined as to network"));
+        assert!(said(&of).1.ends_with("not confined: network"));
         assert!(said(&json!({})).1.ends_with("files, network, signals, noNewPrivileges, memory"));
     }
 }

@@ -1,17 +1,17 @@
-//! The store: whether it can be written, what room it has, what it stands on.
+//! The store: write permission, free space and filesystem.
 
 use std::path::Path;
 
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use crate::cli::doctor::Check;
-use crate::cli::doctor::Level;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 
-/// Below this a large output may not fit.
+/// Free bytes below which a large output may not fit.
 const LITTLE_ROOM: u64 = 1 << 30;
 
-/// Magic numbers of `statfs(2)`.
+/// Filesystems by the magic numbers of `statfs(2)`.
 const FILESYSTEMS: [(u64, &str); 11] = [
     (0xef53, "ext4"),
     (0x5846_5342, "xfs"),
@@ -26,11 +26,13 @@ const FILESYSTEMS: [(u64, &str); 11] = [
     (0x6573_5546, "fuse"),
 ];
 
-/// A store that is not there yet is judged by the directory that it will be made in.
+/// Checks the store, or if it does not exist yet, the directory that it will be created in.
 pub(super) fn checks(store: &Path) -> Vec<Check> {
     let standing = store.ancestors().find(|path| path.exists());
     match standing {
-        Some(standing) => vec![writable(store, standing), room(standing), ground(standing)],
+        Some(standing) => {
+            vec![writable(store, standing), free_space(standing), attributes(standing)]
+        }
         None => Vec::new(),
     }
 }
@@ -41,14 +43,14 @@ fn writable(store: &Path, standing: &Path) -> Check {
         let mend = format!("sudo chown -R $USER {at}   (or choose another: ctxfs --store DIR ...)");
         return Check::bad("store", Level::Failure, format!("{at}: {error}"), mend);
     }
-    let state = if store == standing { "can be written" } else { "will be made" };
+    let state = if store == standing { "writable" } else { "will be created" };
     Check::ok("store", format!("{here}: {state}"))
 }
 
-fn room(standing: &Path) -> Check {
+fn free_space(standing: &Path) -> Check {
     const NAME: &str = "room";
     let Ok(disk) = rustix::fs::statvfs(standing) else {
-        let found = "the filesystem does not say";
+        let found = "the filesystem does not report it";
         return Check::bad(NAME, Level::Note, found, format!("df -h {}", standing.display()));
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -56,12 +58,12 @@ fn room(standing: &Path) -> Check {
     if free >= LITTLE_ROOM {
         return Check::ok(NAME, found);
     }
-    let mend = "free some, or keep the store elsewhere: ctxfs mount --store DIR";
+    let mend = "free some, or use another store: ctxfs mount --store DIR";
     Check::bad(NAME, Level::Warning, found, mend)
 }
 
-/// What writers say of an output they may say by extended attributes.
-fn ground(standing: &Path) -> Check {
+/// Checks the filesystem, on which writers may describe outputs by extended attributes.
+fn attributes(standing: &Path) -> Check {
     const NAME: &str = "filesystem";
     let name = filesystem(standing);
     let remote = matches!(name, "nfs" | "cifs" | "9p" | "fuse");
@@ -72,7 +74,7 @@ fn ground(standing: &Path) -> Check {
     if has_user_attributes(standing) {
         return Check::ok(NAME, format!("{name}, with user attributes"));
     }
-    let mend = "ext4, xfs, btrfs, and tmpfs from kernel 6.6 on have them";
+    let mend = "ext4, xfs, btrfs, and tmpfs since kernel 6.6 support them";
     Check::bad(NAME, Level::Note, format!("{name}, without user attributes"), mend)
 }
 
@@ -82,7 +84,7 @@ fn filesystem(standing: &Path) -> &'static str {
     FILESYSTEMS.iter().find(|(number, _)| *number == magic).map_or("other", |(_, name)| name)
 }
 
-/// Asking for one that is not there tells whether there could be one.
+/// Returns true if the filesystem supports user attributes. The error for a missing one tells.
 fn has_user_attributes(standing: &Path) -> bool {
     let mut nothing = [0_u8; 0];
     let answer = rustix::fs::getxattr(standing, "user.ctx.tool", &mut nothing);
@@ -94,10 +96,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_is_not_there_is_judged_by_what_is_above() {
+    fn a_missing_store_is_checked_by_its_parent() {
         let dir = tempfile::tempdir().unwrap();
         let checks = checks(&dir.path().join("not/there"));
         assert_eq!(checks[0].level, Level::Ok);
-        assert!(checks[0].found.ends_with("will be made"), "{}", checks[0].found);
+        assert!(checks[0].found.ends_with("will be created"), "{}", checks[0].found);
     }
 }

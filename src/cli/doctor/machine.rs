@@ -1,14 +1,14 @@
-//! The kernel, the device, the rights and the helper.
+//! The kernel, the device, the privileges and the helper program.
 
 use std::fs;
 
 use rustix::fs::Access;
 
-use crate::cli::doctor::Check;
-use crate::cli::doctor::Level;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 use crate::fuse::mount;
 
-/// Passthrough is there, and free of the faults of its first releases, from here on.
+/// The first kernel release with passthrough and without the bugs of its first versions.
 const PASSTHROUGH_SINCE: (u32, u32) = (6, 12);
 const CAP_SYS_ADMIN: u32 = 21;
 
@@ -27,18 +27,18 @@ fn device() -> Check {
     const NAME: &str = "/dev/fuse";
     if fs::metadata(mount::DEVICE).is_err() {
         let mend = "modprobe fuse   (in a container: docker run --device /dev/fuse)";
-        return Check::bad(NAME, Level::Failure, "not there", mend);
+        return Check::bad(NAME, Level::Failure, "missing", mend);
     }
     match rustix::fs::access(mount::DEVICE, Access::READ_OK | Access::WRITE_OK) {
-        Ok(()) => Check::ok(NAME, "there, and open to you"),
+        Ok(()) => Check::ok(NAME, "present and accessible"),
         Err(error) => {
-            let found = format!("there, but not open to you: {error}");
+            let found = format!("present, but not accessible: {error}");
             Check::bad(NAME, Level::Failure, found, "sudo chmod 666 /dev/fuse")
         }
     }
 }
 
-/// A note at most: without it reads pass through the server.
+/// Checks passthrough. Without it, reads go through the server, which is only worth a note.
 fn passthrough(privileged: bool) -> Check {
     const NAME: &str = "passthrough";
     let release = read("/proc/sys/kernel/osrelease");
@@ -47,9 +47,9 @@ fn passthrough(privileged: bool) -> Check {
         return Check::bad(NAME, Level::Note, found, "a kernel of 6.12 or later is faster");
     }
     if privileged {
-        return Check::ok(NAME, format!("kernel {release}, and you may use it: fast reads"));
+        return Check::ok(NAME, format!("kernel {release}, and permitted: fast reads"));
     }
-    let found = format!("kernel {release}, but without privilege: reads go through the server");
+    let found = format!("kernel {release}, but not permitted: reads go through the server");
     Check::bad(
         NAME,
         Level::Note,
@@ -61,7 +61,7 @@ fn passthrough(privileged: bool) -> Check {
 fn privilege(admin: bool) -> Check {
     const NAME: &str = "privilege";
     if admin {
-        return Check::ok(NAME, "root, may mount");
+        return Check::ok(NAME, "root, allowed to mount");
     }
     let mend =
         "docker run --cap-add SYS_ADMIN --device /dev/fuse --security-opt apparmor:unconfined";
@@ -88,7 +88,7 @@ fn allow_other() -> Check {
     if set {
         return Check::ok(NAME, "user_allow_other is set: --allow-other works");
     }
-    let found = "user_allow_other is not set: other users, root among them, cannot enter";
+    let found = "user_allow_other is not set: other users, including root, cannot enter";
     Check::bad(NAME, Level::Note, found, "echo user_allow_other | sudo tee -a /etc/fuse.conf")
 }
 
@@ -96,11 +96,11 @@ fn apparmor(root: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     if !root && fs::exists("/etc/apparmor.d/fusermount3").unwrap_or(false) && is_on() {
         let found = "confines fusermount3 to $HOME, /mnt, /media, /tmp and $XDG_RUNTIME_DIR";
-        let mend = "mount there, or allow the place in /etc/apparmor.d/local/fusermount3";
+        let mend = "mount there, or allow the mountpoint in /etc/apparmor.d/local/fusermount3";
         checks.push(Check::bad("AppArmor", Level::Note, found, mend));
     }
     if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1" {
-        let found = "keeps users from mounting in namespaces of their own (unshare, rootless)";
+        let found = "keeps users from mounting in their own namespaces (unshare, rootless)";
         let mend = "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0";
         checks.push(Check::bad("AppArmor", Level::Note, found, mend));
     }
@@ -118,7 +118,7 @@ fn may_administer() -> bool {
     mask.is_some_and(|mask| mask >> CAP_SYS_ADMIN & 1 == 1)
 }
 
-/// Whether root here is root of the machine.
+/// Returns true if root in this user namespace is root of the machine.
 fn is_first_namespace() -> bool {
     read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -128,7 +128,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// What cannot be read is empty: no answer.
+/// Reads a file, or returns an empty string if that fails.
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }

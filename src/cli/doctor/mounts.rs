@@ -1,4 +1,4 @@
-//! The ctxfs mounts that there are: alive, dead, or hanging.
+//! The existing ctxfs mounts: alive, dead or hanging.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,15 +12,15 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::cli::doctor::Check;
-use crate::cli::doctor::Level;
+use crate::cli::doctor::check::Check;
+use crate::cli::doctor::check::Level;
 use crate::cli::doctor::confined;
 use crate::fuse::mount;
 use crate::fuse::mount::MountEntry;
 use crate::fuse::mount::MountState;
 
 const NAME: &str = "mount";
-/// A server that takes longer to say that it is there, hangs.
+/// The time after which a server that does not answer counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(2);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
@@ -37,46 +37,46 @@ pub(super) fn checks() -> Vec<Check> {
 fn checks_of(entry: &MountEntry) -> Vec<Check> {
     let here = entry.target.display().to_string();
     match probe(&entry.target) {
-        Ok(Answer::Alive(status)) => {
+        Ok(ProbeResult::Alive(status)) => {
             let serves = Check::ok(NAME, format!("{here}: serves {}", entry.source));
-            // Another user's server says nothing here.
+            // The status of another user's server is not readable.
             let status = status.filter(|status| !status["pid"].is_null());
             let confined = status.map(|status| confined::server(&here, &status));
             [Some(serves), confined].into_iter().flatten().collect()
         }
-        answer => vec![trouble(entry, answer)],
+        answer => vec![problem(entry, answer)],
     }
 }
 
-fn trouble(entry: &MountEntry, answer: io::Result<Answer>) -> Check {
+fn problem(entry: &MountEntry, answer: io::Result<ProbeResult>) -> Check {
     let here = entry.target.display();
     match answer {
-        Ok(Answer::Alive(_) | Answer::Dead) => {
+        Ok(ProbeResult::Alive(_) | ProbeResult::Dead) => {
             let mend = format!("ctxfs umount '{here}'");
             Check::bad(NAME, Level::Warning, format!("{here}: dead, its server is gone"), mend)
         }
-        Ok(Answer::None) => {
+        Ok(ProbeResult::None) => {
             let abort = format!("/sys/fs/fuse/connections/{}/abort", entry.connection);
             let mend = format!("ctxfs umount '{here}'; echo 1 | sudo tee {abort}");
             Check::bad(NAME, Level::Warning, format!("{here}: hangs"), mend)
         }
         Err(error) => {
-            let found = format!("{here}: cannot ask: {error}");
+            let found = format!("{here}: cannot be checked: {error}");
             Check::bad(NAME, Level::Note, found, format!("stat '{here}'"))
         }
     }
 }
 
-enum Answer {
-    /// What the server says of itself, where it says so to everybody.
+enum ProbeResult {
+    /// The mount answers, with the status of its server if that is readable.
     Alive(Option<Value>),
     Dead,
     None,
 }
 
-/// Asks from a process of its own: whoever waits for a server that hangs cannot even be killed, and
-/// is left behind.
-fn probe(target: &Path) -> io::Result<Answer> {
+/// Probes a mount in a child process. A process that waits for a hanging server cannot even be
+/// killed, so the child is left behind then.
+fn probe(target: &Path) -> io::Result<ProbeResult> {
     let mut asking = Command::new("/proc/self/exe")
         .args(["probe-mount", "--"])
         .arg(target)
@@ -88,18 +88,19 @@ fn probe(target: &Path) -> io::Result<Answer> {
     while Instant::now() < until {
         if let Some(status) = asking.try_wait()? {
             if !status.success() {
-                return Ok(Answer::Dead);
+                return Ok(ProbeResult::Dead);
             }
             let said = asking.stdout.take().map(serde_json::from_reader);
-            return Ok(Answer::Alive(said.and_then(Result::ok)));
+            return Ok(ProbeResult::Alive(said.and_then(Result::ok)));
         }
         thread::sleep(BETWEEN_LOOKS);
     }
-    asking.kill().map(|()| Answer::None)
+    asking.kill().map(|()| ProbeResult::None)
 }
 
-/// The process that asks: what is known of the server, in less than a pipe holds.
-pub(super) fn answer(target: &Path) -> anyhow::Result<String> {
+/// Returns the status of the server, in the child process. It is shorter than the capacity of a
+/// pipe.
+pub(super) fn status(target: &Path) -> anyhow::Result<String> {
     if let MountState::Dead { .. } = mount::state(target) {
         anyhow::bail!("`{}` is dead", target.display());
     }

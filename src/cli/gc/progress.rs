@@ -1,15 +1,15 @@
-//! A bar on a terminal for what takes long; nothing anywhere else.
+//! A progress bar that counts outputs, drawn only on terminals.
 
 use indicatif::ProgressBar;
 use indicatif::ProgressDrawTarget;
 use indicatif::ProgressStyle;
 
-/// How far a job is. Gone when it is dropped.
+/// The progress of a job. The bar disappears when this is dropped.
 #[derive(Debug)]
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Of a job that does `what` to outputs.
+    /// Starts a bar with the label `what`.
     pub(super) fn of(what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style =
@@ -19,7 +19,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// `done` of `all` are done.
+    /// Shows that `done` of `all` outputs are done.
     pub(super) fn show(&mut self, done: usize, all: usize) {
         self.0.set_length(all as u64);
         self.0.set_position(done as u64);

@@ -1,15 +1,15 @@
-//! `ctxfs log append`: messages from standard input.
+//! `ctxfs log append`: appends messages from standard input.
 
 use std::io;
 use std::io::BufRead;
 
 use anyhow::Context as _;
 
-use crate::cli::Context;
 use crate::cli::args::AppendArgs;
 use crate::cli::args::Cli;
-use crate::cli::config::Key;
-use crate::cli::settings;
+use crate::cli::context::Context;
+use crate::cli::places;
+use crate::cli::settings::Key;
 use crate::cli::tree::LogFile;
 use crate::cli::tree::Tree;
 use crate::fs::FsError;
@@ -21,9 +21,9 @@ const BLOCK: usize = 256 * 1024;
 pub(super) fn run(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Result<()> {
     let given = context.settings(cli, args.settings())?;
     let root = given.store(&context.environment)?;
-    let id = settings::conversation_id(&args.conversation)?;
+    let id = places::conversation_id(&args.conversation)?;
     let advertised = given.text(Key::Advertise);
-    let shown = settings::reader_root(advertised, &root, Some(&id), &context.environment);
+    let shown = places::reader_root(advertised, &root, Some(&id), &context.environment);
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;
     let tree = Tree::new(store, &shown, Some(id.clone()), given)?;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Re
     log.close().map_err(|error| refused(lines + 1, &error))
 }
 
-/// Appends all lines of `input`, one by one; answers how many had an end.
+/// Appends the lines of `input` one by one, and returns the number of complete ones.
 fn append(input: &mut dyn BufRead, log: &LogFile<'_>) -> anyhow::Result<u64> {
     let mut lines = 0;
     loop {

@@ -1,4 +1,4 @@
-//! One message, for a person.
+//! One message, formatted for a person.
 
 use std::fmt::Write as _;
 
@@ -21,16 +21,16 @@ use crate::view::cleaned;
 
 /// Lines of a tool's result that are shown.
 const RESULT_LINES: usize = 5;
-/// Characters of one of them, and of the arguments of a call.
+/// Characters that are shown of such a line, and of the arguments of a call.
 const LINE_CHARS: usize = 200;
-/// What ends the preview of a result that is kept elsewhere.
+/// The beginning of the note after the preview of a result that is stored as an artifact.
 const FULL_OUTPUT: &str = "\n\n[Full output: ";
-/// For what is beside the matter.
+/// The style of secondary text.
 const FAINT: Style = Style::new().dimmed();
-/// For what a person said.
+/// The style of the user's role.
 const USER: Style = AnsiColor::Cyan.on_default().bold();
 
-/// The members of a message that are shown. Whatever they hold, the message is shown.
+/// The members of a message that are shown. They may have any type.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Entry {
@@ -49,13 +49,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Masks what was said, and the arguments of calls.
+    /// Masks secrets in the content and in the arguments of calls.
     pub(super) fn hide_secrets(&mut self, rules: &SecretRules) {
         mask(&mut self.content, rules);
         mask(&mut self.tool_calls, rules);
     }
 
-    /// A heading, and what was said below it.
+    /// Formats the message: a heading, and the content below it.
     pub(super) fn text(&self, conversation: &Conversation) -> String {
         let mut text = self.heading();
         if self.role == "tool" {
@@ -74,7 +74,7 @@ impl Entry {
         text
     }
 
-    /// `tool shell/exec  call_1  2026-01-13 15:30:45Z  1.2s`
+    /// Formats the heading: `tool shell/exec  call_1  2026-01-13 15:30:45Z  1.2s`.
     fn heading(&self) -> String {
         let style = match self.role.as_str() {
             Some("user") => USER,
@@ -102,7 +102,7 @@ impl Entry {
         format!("{style}{role}{style:#}  {FAINT}{about}{FAINT:#}\n")
     }
 
-    /// In milliseconds since the epoch, or as text.
+    /// Formats the time, which is given in milliseconds since the epoch or as text.
     fn time(&self) -> String {
         let time = match &self.created_at {
             Value::Number(millis) => {
@@ -117,7 +117,7 @@ impl Entry {
         )
     }
 
-    /// The artifact by name, and the first lines.
+    /// Appends the name of the artifact and the first lines of a result.
     fn result(&self, conversation: &Conversation, text: &mut String) {
         let said = said(&self.content);
         let mut shown = said.as_str();
@@ -140,7 +140,7 @@ impl Entry {
         }
     }
 
-    /// Where all of the result is, if that is in the conversation, and how long it is.
+    /// Returns the path and size of the artifact with the whole result, if the conversation has it.
     fn artifact(&self, conversation: &Conversation) -> Option<(String, u64)> {
         let named = self.full_output_path.as_str().map(readings).into_iter().flatten();
         let named = named.map(|(_, path)| path);
@@ -166,7 +166,7 @@ fn mask(value: &mut Value, rules: &SecretRules) {
     }
 }
 
-/// A short text, or number; nothing, where there is none.
+/// Returns a short text or number, or an empty string for null.
 fn word(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -175,7 +175,7 @@ fn word(value: &Value) -> String {
     }
 }
 
-/// The text of a message: its parts that are text, and the names of the others.
+/// Returns the text of a message: its text parts, and the types of other parts.
 fn said(content: &Value) -> String {
     match content {
         Value::Null => String::new(),
@@ -192,7 +192,7 @@ fn said(content: &Value) -> String {
     }
 }
 
-/// The name of the tool, and its arguments as JSON, in either of the common forms.
+/// Returns the name of the tool and its arguments as JSON, in any of the common forms.
 fn call_of(call: &Value) -> (String, String) {
     let function = if call["function"].is_object() { &call["function"] } else { call };
     let name = [&function["name"], &function["toolName"]].into_iter().find(|name| !name.is_null());

@@ -1,19 +1,19 @@
-//! Keeping an output in a conversation of the store.
+//! Storing an output in a conversation.
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::cli::Context;
 use crate::cli::args::PutArgs;
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
+use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-use crate::cli::put::asked::Asked;
-use crate::cli::put::output::Output;
-use crate::cli::put::output::Stored;
+use crate::cli::places;
+use crate::cli::put::call::CallSettings;
+use crate::cli::put::kept::KeptOutput;
+use crate::cli::put::kept::StoreLocation;
 use crate::cli::put::receive::receive;
-use crate::cli::settings;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
 use crate::materialize::analyze;
 use crate::materialize::analyze_log;
 use crate::model::Component;
@@ -31,32 +31,37 @@ use crate::store::Conversation;
 use crate::store::Store;
 
 /// Stores standard input as the output of a call.
-pub(super) fn keep(args: &PutArgs, asked: &Asked, context: &Context) -> anyhow::Result<Output> {
-    let home = Home::open(args.conversation.as_deref(), &asked.settings, context)?;
+pub(super) fn keep(
+    args: &PutArgs,
+    call_settings: &CallSettings,
+    context: &Context,
+) -> anyhow::Result<KeptOutput> {
+    let target =
+        TargetConversation::open(args.conversation.as_deref(), &call_settings.settings, context)?;
     let call = args.call.clone().unwrap_or_else(new_call);
-    let provenance = Provenance { call: Some(call.clone()), ..asked.provenance() };
+    let provenance = Provenance { call: Some(call.clone()), ..call_settings.provenance() };
     let writer =
-        ArtifactWriter::create_for_call(&home.conversation, Folder::Tool, &call, provenance)?;
-    let record = write(writer, asked.stored_rules())?;
-    home.output(record, asked)
+        ArtifactWriter::create_for_call(&target.conversation, Folder::Tool, &call, provenance)?;
+    let record = write(writer, call_settings.stored_rules())?;
+    target.output(record, call_settings)
 }
 
-/// The id of a call that nobody named.
+/// Returns a new id for a call.
 pub(in crate::cli) fn new_call() -> String {
     Uuid::now_v7().to_string()
 }
 
-/// The conversation that outputs go to.
-pub(in crate::cli) struct Home {
+/// The conversation that an output goes to.
+pub(in crate::cli) struct TargetConversation {
     store: Store,
     pub(in crate::cli) conversation: Arc<Conversation>,
     id: Component,
-    /// The tree as the reader has it.
+    /// The root of the tree as the reader sees it.
     root: Root,
 }
 
-impl Home {
-    /// The conversation that was named, else a new one.
+impl TargetConversation {
+    /// Opens the named conversation, or else a new one.
     pub(in crate::cli) fn open(
         named: Option<&str>,
         given: &Settings,
@@ -67,40 +72,46 @@ impl Home {
         let store = Store::open(&place)?;
         let conversation = store.create_conversation(&id)?;
         let prefix = given.text(Key::Advertise);
-        let root = settings::reader_root(prefix, &place, Some(&id), &context.environment);
+        let root = places::reader_root(prefix, &place, Some(&id), &context.environment);
         Ok(Self { store, conversation, id, root })
     }
 
-    /// The output that was stored as `record` says.
-    pub(in crate::cli) fn output(self, record: Record, asked: &Asked) -> anyhow::Result<Output> {
+    /// Opens the output that was stored with `record`.
+    pub(in crate::cli) fn output(
+        self,
+        record: Record,
+        call_settings: &CallSettings,
+    ) -> anyhow::Result<KeptOutput> {
         let path = RelPath::new(&record.path)?;
         let place = Place::below(&self.root, &self.id.to_text(), &path);
         let content = open(&self.conversation, &path)?;
         let recorded = record.analysis.clone().filter(|found| found.bytes == content.len());
         let analyze = if path.is_terminal() { analyze_log } else { analyze };
         let analysis = recorded.map_or_else(|| analyze(&content), Ok)?;
-        let stored = Stored { store: self.store, id: self.id, path, place };
-        Ok(Output::new(content, analysis, record, asked).stored_as(stored).with_text()?)
+        let stored = StoreLocation { store: self.store, id: self.id, path, place };
+        Ok(KeptOutput::new(content, analysis, record, call_settings)
+            .stored_as(stored)
+            .with_text()?)
     }
 }
 
 fn id(named: Option<&str>) -> Result<Component, Failure> {
     let id = named.map_or_else(|| format!("session-{}", Uuid::now_v7()), str::to_owned);
-    settings::conversation_id(&id)
+    places::conversation_id(&id)
 }
 
-/// Input that fails leaves what came, marked incomplete.
+/// Stores standard input. If reading fails, stores the part received and marks it incomplete.
 fn write(mut writer: ArtifactWriter, rules: Option<&SecretRules>) -> anyhow::Result<Record> {
     match receive(&mut writer, rules) {
         Ok(()) => Ok(writer.seal()?),
         Err(cut) => {
             let kept = writer.seal_incomplete(&cut.to_string())?;
-            Err(cut.told(&kept.path))
+            Err(cut.into_error(&kept.path))
         }
     }
 }
 
 fn open(conversation: &Conversation, path: &RelPath) -> anyhow::Result<Artifact> {
     use anyhow::Context as _;
-    Artifact::open(conversation.dir(), path).with_context(|| format!("cannot read `{path}` again"))
+    Artifact::open(conversation.dir(), path).with_context(|| format!("cannot read back `{path}`"))
 }

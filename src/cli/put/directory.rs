@@ -1,4 +1,4 @@
-//! Keeping an output in a directory of the tool-output layout.
+//! Storing an output in a directory of the tool-output layout.
 
 use std::fs::File;
 use std::io;
@@ -10,9 +10,9 @@ use std::time::SystemTime;
 use anyhow::Context as _;
 
 use crate::cli::args::PutArgs;
-use crate::cli::put::asked::Asked;
-use crate::cli::put::output::Filed;
-use crate::cli::put::output::Output;
+use crate::cli::put::call::CallSettings;
+use crate::cli::put::kept::KeptOutput;
+use crate::cli::put::kept::ToolOutputFile;
 use crate::cli::put::receive::receive;
 use crate::materialize::Analyzer;
 use crate::model::ArtifactState;
@@ -21,46 +21,53 @@ use crate::store::Artifact;
 use crate::store::ToolOutputDir;
 
 /// Writes standard input to a new file of the directory.
-pub(super) fn keep(args: &PutArgs, asked: &Asked) -> anyhow::Result<Output> {
-    let (dir, file, path) = create(args, asked)?;
+pub(super) fn keep(args: &PutArgs, call_settings: &CallSettings) -> anyhow::Result<KeptOutput> {
+    let (dir, file, path) = create(args, call_settings)?;
     let mut sink = Sink { file, analyzer: Analyzer::new() };
-    receive(&mut sink, asked.stored_rules())
-        .map_err(|cut| cut.told(&path.display().to_string()))?;
+    receive(&mut sink, call_settings.stored_rules())
+        .map_err(|cut| cut.into_error(&path.display().to_string()))?;
     let Sink { file, analyzer } = sink;
     let filed = settle(dir, &file, path)?;
     let analysis = analyzer.finish();
     let record = Record {
         state: ArtifactState::Sealed,
-        provenance: asked.provenance(),
+        provenance: call_settings.provenance(),
         ..Record::default()
     };
     let content = Artifact::new(Arc::new(file), analysis.bytes);
-    Ok(Output::new(content, analysis, record, asked).filed_as(filed))
+    Ok(KeptOutput::new(content, analysis, record, call_settings).filed_as(filed))
 }
 
 /// Copies an output that is stored to a new file of the directory.
-pub(super) fn copy(output: Output, args: &PutArgs, asked: &Asked) -> anyhow::Result<Output> {
-    let (dir, mut file, path) = create(args, asked)?;
+pub(super) fn copy(
+    output: KeptOutput,
+    args: &PutArgs,
+    call_settings: &CallSettings,
+) -> anyhow::Result<KeptOutput> {
+    let (dir, mut file, path) = create(args, call_settings)?;
     io::copy(&mut output.content.file().as_ref(), &mut file)
         .with_context(|| format!("cannot write all of `{}`", path.display()))?;
     Ok(output.filed_as(settle(dir, &file, path)?))
 }
 
-fn create(args: &PutArgs, asked: &Asked) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
-    let dir = ToolOutputDir::open(&asked.limits.dir)?;
+fn create(
+    args: &PutArgs,
+    call_settings: &CallSettings,
+) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
+    let dir = ToolOutputDir::open(&call_settings.limits.dir)?;
     let tool = args.tool.as_deref().unwrap_or_default();
     let (file, path) = dir.create(tool, SystemTime::now())?;
     Ok((dir, file, path))
 }
 
-/// Brings content and name to the disk.
-fn settle(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<Filed> {
+/// Syncs the file and the directory.
+fn settle(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<ToolOutputFile> {
     file.sync_all().with_context(|| format!("cannot write all of `{}`", path.display()))?;
     dir.sync()?;
-    Ok(Filed { dir, path })
+    Ok(ToolOutputFile { dir, path })
 }
 
-/// Analyses what it writes.
+/// A file whose content is analysed while it is written.
 struct Sink {
     file: File,
     analyzer: Analyzer,

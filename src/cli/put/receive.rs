@@ -10,9 +10,9 @@ use crate::redact::SecretRules;
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
 
-/// Why there is less than was to come.
+/// The error that ends standard input early.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Cut {
+pub(super) enum ReceiveError {
     /// Reading failed.
     #[error("standard input failed: {0}")]
     Input(io::Error),
@@ -21,27 +21,30 @@ pub(super) enum Cut {
     Store(io::Error),
 }
 
-impl Cut {
-    /// What to tell the user; what came before is in `kept`.
-    pub(super) fn told(self, kept: &str) -> anyhow::Error {
+impl ReceiveError {
+    /// Returns the error for the user; `kept` is the path of the part received.
+    pub(super) fn into_error(self, kept: &str) -> anyhow::Error {
         let (error, what) = match self {
             Self::Input(error) => (error, "cannot read standard input"),
-            Self::Store(error) => (error, "cannot store all of it"),
+            Self::Store(error) => (error, "cannot store the whole output"),
         };
-        anyhow::Error::new(error).context(format!("{what}; what came is in `{kept}`"))
+        anyhow::Error::new(error).context(format!("{what}; the part received is in `{kept}`"))
     }
 }
 
-/// Hands all of standard input on to `sink`, masked by `rules`. What cannot be read to its end is
-/// handed on as far as it came.
-pub(super) fn receive(sink: &mut dyn Write, rules: Option<&SecretRules>) -> Result<(), Cut> {
+/// Copies standard input to `sink`, masked by `rules`. After an error, the part received before it
+/// is in `sink`.
+pub(super) fn receive(
+    sink: &mut dyn Write,
+    rules: Option<&SecretRules>,
+) -> Result<(), ReceiveError> {
     let Some(rules) = rules else { return copy(sink) };
     let mut stream = MaskingWriter::new(rules, sink);
     let copied = copy(&mut stream);
-    copied.and(stream.finish().map(drop).map_err(Cut::Store))
+    copied.and(stream.finish().map(drop).map_err(ReceiveError::Store))
 }
 
-fn copy(sink: &mut dyn Write) -> Result<(), Cut> {
+fn copy(sink: &mut dyn Write) -> Result<(), ReceiveError> {
     let mut block = vec![0; BLOCK];
     let mut input = io::stdin().lock();
     loop {
@@ -49,8 +52,8 @@ fn copy(sink: &mut dyn Write) -> Result<(), Cut> {
             Ok(0) => return Ok(()),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Cut::Input(error)),
+            Err(error) => return Err(ReceiveError::Input(error)),
         };
-        sink.write_all(&block[..count]).map_err(Cut::Store)?;
+        sink.write_all(&block[..count]).map_err(ReceiveError::Store)?;
     }
 }

@@ -1,4 +1,4 @@
-//! The command, and where its output comes from.
+//! The running command and the sources of its output.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,65 +17,74 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::LocalModes;
 use rustix::termios::OptionalActions;
 
-use crate::cli::run::outer::Outer;
-use crate::cli::run::stream::Which;
+use crate::cli::run::user_terminal::UserTerminal;
 
-/// What shells answer where there is no such command, and where it cannot be run.
+/// The exit codes of shells for a command that is not found, and for one that cannot be run.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
-/// What shells add to the number of the signal that ended a command.
+/// The number that shells add to the signal that ended a command.
 const BY_SIGNAL: i32 = 128;
 
-/// Why there is no child.
+/// A stream of the command. A source that carries both counts as standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OutputStream {
+    Stdout,
+    Stderr,
+}
+
+/// The reason that there is no child process.
 #[derive(Debug)]
-pub(super) enum NotRun {
-    /// The command cannot be run: what to say of it, and the exit code.
+pub(super) enum SpawnError {
+    /// The command cannot be run: a message and the exit code.
     Command { text: String, code: i32 },
-    /// There is no pipe, or no terminal.
+    /// The machine provides no pipe or no terminal.
     Machine(io::Error),
 }
 
-/// The command, running.
+/// The running command.
 #[derive(Debug)]
 pub(super) struct Child {
     process: process::Child,
     ended: Option<i32>,
-    /// What its output comes from.
-    pub(super) outputs: Vec<(Which, OwnedFd)>,
-    /// The terminal that it runs on, from our end.
+    /// The sources of its output that are still open.
+    pub(super) outputs: Vec<(OutputStream, OwnedFd)>,
+    /// Our end of the command's own terminal, if it has one.
     pub(super) terminal: Option<OwnedFd>,
 }
 
 impl Child {
-    /// Both streams through one pipe, or, where they are `split`, each through its own.
-    pub(super) fn on_pipes(command: &[OsString], split: bool) -> Result<Self, NotRun> {
-        let (reader, writer) = io::pipe().map_err(NotRun::Machine)?;
+    /// Starts the command with one pipe for both streams, or with two if `split` is set.
+    pub(super) fn on_pipes(command: &[OsString], split: bool) -> Result<Self, SpawnError> {
+        let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
         let (more, error) = if split {
-            let (reader, writer) = io::pipe().map_err(NotRun::Machine)?;
+            let (reader, writer) = io::pipe().map_err(SpawnError::Machine)?;
             (Some(reader), writer)
         } else {
-            (None, writer.try_clone().map_err(NotRun::Machine)?)
+            (None, writer.try_clone().map_err(SpawnError::Machine)?)
         };
         let output = |which| move |reader: PipeReader| (which, OwnedFd::from(reader));
-        let outputs = std::iter::once(reader).map(output(Which::Output));
-        let outputs = outputs.chain(more.map(output(Which::Error))).collect();
-        let mut start = of(command);
+        let outputs = std::iter::once(reader).map(output(OutputStream::Stdout));
+        let outputs = outputs.chain(more.map(output(OutputStream::Stderr))).collect();
+        let mut start = start_of(command);
         start.stdout(writer).stderr(error);
         Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: None })
     }
 
-    /// On a terminal of its own, as large as `outer`.
-    pub(super) fn on_terminal(command: &[OsString], outer: &Outer) -> Result<Self, NotRun> {
-        let (ours, theirs) = open_terminal(outer).map_err(NotRun::Machine)?;
-        let copy = |end: &OwnedFd| end.try_clone().map_err(NotRun::Machine);
-        let mut start = of(command);
+    /// Starts the command on a terminal of its own, of the size of the user's.
+    pub(super) fn on_terminal(
+        command: &[OsString],
+        user_terminal: &UserTerminal,
+    ) -> Result<Self, SpawnError> {
+        let (ours, theirs) = open_terminal(user_terminal).map_err(SpawnError::Machine)?;
+        let copy = |end: &OwnedFd| end.try_clone().map_err(SpawnError::Machine);
+        let mut start = start_of(command);
         start.stdin(copy(&theirs)?).stdout(copy(&theirs)?).stderr(theirs);
         own_session(&mut start);
-        let outputs = vec![(Which::Output, copy(&ours)?)];
+        let outputs = vec![(OutputStream::Stdout, copy(&ours)?)];
         Ok(Self { process: spawn(start, command)?, ended: None, outputs, terminal: Some(ours) })
     }
 
-    /// Whether it has ended.
+    /// Returns true if the command has ended.
     pub(super) fn has_ended(&mut self) -> io::Result<bool> {
         if self.ended.is_none() {
             self.ended = self.process.try_wait()?.map(code);
@@ -83,7 +92,7 @@ impl Child {
         Ok(self.ended.is_some())
     }
 
-    /// Its exit code, once it has ended: 128 and the signal, where one ended it.
+    /// Waits for the exit code, which is 128 plus the signal if a signal ended the command.
     pub(super) fn wait(&mut self) -> io::Result<i32> {
         match self.ended {
             Some(code) => Ok(code),
@@ -91,14 +100,14 @@ impl Child {
         }
     }
 
-    /// Sends it a signal: on a terminal of its own, to the whole group.
+    /// Sends a signal to the command, or to its whole group if it has its own terminal.
     pub(super) fn signal(&mut self, number: i32) -> io::Result<()> {
         let Some(signal) = Signal::from_named_raw(number) else { return Ok(()) };
         if self.has_ended()? {
             return Ok(());
         }
         let pid = Pid::from_child(&self.process);
-        // It may have ended since.
+        // It may have ended in the meantime.
         let _sent = match self.terminal {
             Some(_) => rustix::process::kill_process_group(pid, signal),
             None => rustix::process::kill_process(pid, signal),
@@ -111,45 +120,45 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| BY_SIGNAL + status.signal().unwrap_or_default())
 }
 
-fn of(command: &[OsString]) -> Command {
+fn start_of(command: &[OsString]) -> Command {
     let mut start = Command::new(&command[0]);
     start.args(&command[1..]);
     start
 }
 
-fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, NotRun> {
+fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, SpawnError> {
     start.spawn().map_err(|error| {
         let found = error.kind() != io::ErrorKind::NotFound;
         let name = command[0].to_string_lossy();
         let text = format!("ctxfs: cannot run `{name}`: {error}\n");
-        NotRun::Command { text, code: if found { NOT_EXECUTABLE } else { NOT_FOUND } }
+        SpawnError::Command { text, code: if found { NOT_EXECUTABLE } else { NOT_FOUND } }
     })
 }
 
-/// A new terminal: our end, and that of the command.
-fn open_terminal(outer: &Outer) -> io::Result<(OwnedFd, OwnedFd)> {
+/// Opens a new terminal, and returns our end and the command's.
+fn open_terminal(user_terminal: &UserTerminal) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = rustix::pty::openpt(flags)?;
     rustix::pty::grantpt(&ours)?;
     rustix::pty::unlockpt(&ours)?;
     let theirs = rustix::pty::ioctl_tiocgptpeer(&ours, flags)?;
-    rustix::termios::tcsetwinsize(&ours, outer.size())?;
-    if !outer.is_terminal() {
-        be_quiet(&theirs)?;
+    rustix::termios::tcsetwinsize(&ours, user_terminal.size())?;
+    if !user_terminal.is_terminal() {
+        turn_off_echo(&theirs)?;
     }
     let nonblocking = rustix::fs::fcntl_getfl(&ours)? | rustix::fs::OFlags::NONBLOCK;
     rustix::fs::fcntl_setfl(&ours, nonblocking)?;
     Ok((ours, theirs))
 }
 
-/// Input that nobody types is not part of the output.
-fn be_quiet(terminal: impl AsFd) -> io::Result<()> {
+/// Turns off echo: input that nobody types is not part of the output.
+fn turn_off_echo(terminal: impl AsFd) -> io::Result<()> {
     let mut modes = rustix::termios::tcgetattr(&terminal)?;
     modes.local_modes.remove(LocalModes::ECHO);
     Ok(rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &modes)?)
 }
 
-/// Makes what is to be started the leader of a session whose terminal is its standard input.
+/// Makes the new process the leader of a session whose terminal is its standard input.
 #[expect(unsafe_code, reason = "what happens between fork and exec is unsafe to say")]
 fn own_session(start: &mut Command) {
     let begin = || {

@@ -1,12 +1,13 @@
-//! The logs of a command: both streams in one, and each by itself where that is wanted.
+//! The logs of a command: one for both streams, and on request one for each.
 
 use std::io;
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::cli::put::Asked;
-use crate::cli::run::cap;
-use crate::cli::run::stream::Which;
+use crate::cli::put::CallSettings;
+use crate::cli::run::child::OutputStream;
+use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
 use crate::model::Component;
 use crate::model::Folder;
 use crate::model::Provenance;
@@ -17,50 +18,54 @@ use crate::store::Conversation;
 use crate::store::StoreError;
 use crate::store::call_stem;
 
-/// The logs, being written.
-pub(super) struct Logs<'a> {
-    both: Log<'a>,
+/// The logs of a running command.
+pub(super) struct CommandLogs<'a> {
+    both: CommandLog<'a>,
     /// Standard output and standard error.
-    apart: Option<(Log<'a>, Log<'a>)>,
-    /// Whether a person's terminal still takes what is shown.
+    apart: Option<(CommandLog<'a>, CommandLog<'a>)>,
+    /// True while the user's terminal accepts output.
     shown: bool,
 }
 
-impl<'a> Logs<'a> {
-    /// Begins `<id>.log`, and where they are `split`, `<id>.stdout.log` and `<id>.stderr.log`.
+impl<'a> CommandLogs<'a> {
+    /// Creates `<id>.log`, and if `split` is set, `<id>.stdout.log` and `<id>.stderr.log`.
     pub(super) fn create(
         conversation: &Arc<Conversation>,
         id: &str,
         split: bool,
-        asked: &'a Asked,
+        call_settings: &'a CallSettings,
     ) -> anyhow::Result<Self> {
         let stem = call_stem(id).to_text();
-        let log = |extension| -> anyhow::Result<Log<'a>> {
+        let log = |extension| -> anyhow::Result<CommandLog<'a>> {
             let name = Component::new(format!("{stem}.{extension}"))?;
-            let provenance = asked.provenance();
+            let provenance = call_settings.provenance();
             let writer = ArtifactWriter::create(conversation, Folder::Terminal, &name, provenance)?;
-            Ok(Log::new(Kept { writer, cap: cap(&asked.settings), over: None }, asked))
+            Ok(CommandLog::new(
+                CappedWriter { writer, cap: cap(&call_settings.settings), over: None },
+                call_settings,
+            ))
         };
         let apart = if split { Some((log("stdout.log")?, log("stderr.log")?)) } else { None };
         Ok(Self { both: log("log")?, apart, shown: true })
     }
 
-    /// Keeps what came of one stream, and shows it where a person watches.
-    pub(super) fn write(&mut self, which: Which, bytes: &[u8], live: bool) {
+    /// Stores bytes of one stream, and prints them if `live` is set.
+    pub(super) fn write(&mut self, stream: OutputStream, bytes: &[u8], live: bool) {
         self.both.write(bytes);
-        match (&mut self.apart, which) {
-            (Some((out, _)), Which::Output) => out.write(bytes),
-            (Some((_, err)), Which::Error) => err.write(bytes),
+        match (&mut self.apart, stream) {
+            (Some((out, _)), OutputStream::Stdout) => out.write(bytes),
+            (Some((_, err)), OutputStream::Stderr) => err.write(bytes),
             (None, _) => {}
         }
         if live && self.shown {
             let mut out = io::stdout().lock();
-            // A terminal that is gone ends the watching, not the command.
+            // Without a terminal, the command still goes on.
             self.shown = out.write_all(bytes).and_then(|()| out.flush()).is_ok();
         }
     }
 
-    /// Closes all, as lacking their ends where `cut` says why. Answers the record of the log of both.
+    /// Closes all logs, and returns the record of the log of both streams. `cut` is the reason if
+    /// they lack their ends.
     pub(super) fn close(self, newer: &Provenance, cut: Option<&str>) -> Result<Record, StoreError> {
         if let Some((out, err)) = self.apart {
             out.close(newer, cut)?;
@@ -70,54 +75,60 @@ impl<'a> Logs<'a> {
     }
 }
 
-/// One log; where what is stored is masked, it comes later by what a secret may take.
-enum Log<'a> {
-    Plain(Kept),
-    Masked(MaskingWriter<'a, Kept>),
+/// Returns the maximum bytes of a log, if there is one.
+fn cap(settings: &Settings) -> Option<u64> {
+    let caps = [Key::MaxArtifact, Key::MaxTerminal].map(|key| settings.number(key));
+    caps.into_iter().flatten().min()
 }
 
-impl<'a> Log<'a> {
-    fn new(kept: Kept, asked: &'a Asked) -> Self {
-        match asked.stored_rules() {
-            Some(rules) => Self::Masked(MaskingWriter::new(rules, kept)),
-            None => Self::Plain(kept),
+/// One log. With masking, its end is held back by the maximum length of a secret.
+enum CommandLog<'a> {
+    Plain(CappedWriter),
+    Masked(MaskingWriter<'a, CappedWriter>),
+}
+
+impl<'a> CommandLog<'a> {
+    fn new(writer: CappedWriter, call_settings: &'a CallSettings) -> Self {
+        match call_settings.stored_rules() {
+            Some(rules) => Self::Masked(MaskingWriter::new(rules, writer)),
+            None => Self::Plain(writer),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) {
         match self {
-            Self::Plain(kept) => kept.keep(bytes),
+            Self::Plain(writer) => writer.keep(bytes),
             Self::Masked(stream) => drop(stream.write_all(bytes)),
         }
     }
 
     fn close(self, newer: &Provenance, cut: Option<&str>) -> Result<Record, StoreError> {
-        let kept = match self {
-            Self::Plain(kept) => kept,
+        let writer = match self {
+            Self::Plain(writer) => writer,
             Self::Masked(stream) => match stream.finish() {
-                Ok(kept) => kept,
-                Err(never) => unreachable!("what is kept takes everything: {never}"),
+                Ok(writer) => writer,
+                Err(never) => unreachable!("the writer accepts everything: {never}"),
             },
         };
-        kept.close(newer, cut)
+        writer.close(newer, cut)
     }
 }
 
-/// An artifact that takes everything, and keeps as much as it may. The command goes on: it is not
-/// to fail because it talks too much.
-struct Kept {
+/// A writer to an artifact that accepts everything and stores up to its cap, so that a command does
+/// not fail because of too much output.
+struct CappedWriter {
     writer: ArtifactWriter,
     cap: Option<u64>,
-    over: Option<Over>,
+    over: Option<Overflow>,
 }
 
-/// What is not kept.
-struct Over {
+/// The output that is not stored: the reason and its bytes.
+struct Overflow {
     why: String,
     bytes: u64,
 }
 
-impl Kept {
+impl CappedWriter {
     fn keep(&mut self, bytes: &[u8]) {
         let room = self.cap.map_or(u64::MAX, |cap| cap.saturating_sub(self.writer.written()));
         let room = if self.over.is_some() { 0 } else { room };
@@ -130,14 +141,14 @@ impl Kept {
         };
         let lost = fits.len() as u64 - (self.writer.written() - before) + rest.len() as u64;
         if lost > 0 {
-            self.over.get_or_insert(Over { why, bytes: 0 }).bytes += lost;
+            self.over.get_or_insert(Overflow { why, bytes: 0 }).bytes += lost;
         }
     }
 
     fn close(mut self, newer: &Provenance, cut: Option<&str>) -> Result<Record, StoreError> {
         self.writer.say(newer);
         match (self.over, cut) {
-            (Some(Over { why, bytes }), _) => {
+            (Some(Overflow { why, bytes }), _) => {
                 self.writer.seal_incomplete(&format!("{why}; {bytes} bytes more were not kept"))
             }
             (None, Some(why)) => self.writer.seal_incomplete(why),
@@ -146,7 +157,7 @@ impl Kept {
     }
 }
 
-impl Write for Kept {
+impl Write for CappedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.keep(bytes);
         Ok(bytes.len())

@@ -1,4 +1,4 @@
-//! The signals that come while a command runs.
+//! The signals that arrive while a command runs.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,31 +22,31 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use signal_hook::low_level::siginfo::Origin;
 
-/// Those that are passed on, and the one that tells of the command's end.
+/// The signals that are passed on, and SIGCHLD.
 const CAUGHT: [i32; 10] =
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, SIGCHLD];
 
-/// A signal that has come.
+/// A signal that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Caught {
+pub(super) struct CaughtSignal {
     pub(super) number: i32,
-    /// Whether the processes of this group have had it too: the terminal sends to all of them, and
-    /// what one of them sends is meant for all.
+    /// True if the other processes of the group have received the signal too. The terminal sends to
+    /// the whole group, and a signal from a member is taken to be for all.
     pub(super) shared: bool,
 }
 
-impl Caught {
-    /// Whether it asks the command to end.
+impl CaughtSignal {
+    /// Returns true if the signal asks the command to end.
     pub(super) fn is_ending(self) -> bool {
         [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&self.number)
     }
 }
 
-/// Catches signals, until the process ends.
+/// Catches signals until the process ends.
 pub(super) struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 
 impl Signals {
-    /// From now on.
+    /// Starts to catch signals.
     pub(super) fn catch() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
@@ -54,23 +54,23 @@ impl Signals {
         Ok(Self(SignalDelivery::with_pipe(read, write, WithOrigin::default(), CAUGHT)?))
     }
 
-    /// Those that have come, one of a kind.
-    pub(super) fn pending(&mut self) -> Vec<Caught> {
+    /// Returns the signals that have arrived, one of each kind.
+    pub(super) fn pending(&mut self) -> Vec<CaughtSignal> {
         self.0.pending().map(|origin| caught(&origin)).collect()
     }
 }
 
 impl AsFd for Signals {
-    /// Can be read when some have come.
+    /// Returns a descriptor that is readable when signals have arrived.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.get_read().as_fd()
     }
 }
 
-fn caught(origin: &Origin) -> Caught {
+fn caught(origin: &Origin) -> CaughtSignal {
     let from_group = origin.process.as_ref().is_some_and(|sender| {
         let group = Pid::from_raw(sender.pid).and_then(|pid| getpgid(Some(pid)).ok());
         group.is_some() && group == getpgid(None).ok()
     });
-    Caught { number: origin.signal, shared: origin.cause == Cause::Kernel || from_group }
+    CaughtSignal { number: origin.signal, shared: origin.cause == Cause::Kernel || from_group }
 }

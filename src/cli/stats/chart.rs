@@ -1,4 +1,4 @@
-//! A line of bars, one a day.
+//! A chart of one bar a day.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use jiff::civil::Date;
 
 use crate::model::Counts;
 
-/// From nothing to the most: U+2581 to U+2588.
+/// The bars from lowest to highest: U+2581 to U+2588.
 const BARS: [char; 8] = [
     '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}', '\u{2588}',
 ];
 
-/// The tokens that were stored, and those that were given out, on the last `most` days up to the last
-/// on which anything was counted. Nothing, where nothing was.
+/// Draws the tokens stored and handed out on up to `most` days that end with the last counted one.
+/// Returns an empty text if nothing was counted.
 pub(super) fn days(by_day: &BTreeMap<String, Counts>, most: usize) -> String {
     let Some(last) = by_day.keys().filter_map(|day| day.parse::<Date>().ok()).max() else {
         return String::new();
@@ -36,7 +36,7 @@ pub(super) fn days(by_day: &BTreeMap<String, Counts>, most: usize) -> String {
     )
 }
 
-/// A bar for each number, as high as it is of `top`; a space for none.
+/// Draws a bar for each number in proportion to `top`, and a space for 0.
 fn bars(numbers: &[u64], top: u64) -> String {
     let level = |number: u64| (u128::from(number) * 8).div_ceil(u128::from(top.max(1))) as usize;
     let bar = |number: &u64| if *number == 0 { ' ' } else { BARS[level(*number).clamp(1, 8) - 1] };
@@ -49,14 +49,14 @@ mod tests {
     use crate::model::Amount;
 
     #[test]
-    fn bars_are_as_high_as_numbers() {
+    fn bars_are_in_proportion() {
         assert_eq!(bars(&[0, 1, 50, 51, 100, 0], 100), " \u{2581}\u{2584}\u{2585}\u{2588}");
         assert_eq!(bars(&[u64::MAX], u64::MAX), "\u{2588}");
         assert_eq!(bars(&[], 0), "");
     }
 
     #[test]
-    fn days_without_anything_are_there() {
+    fn days_without_counts_are_gaps() {
         let counts = |tokens| Counts { stored: Amount::once(1, tokens), ..Counts::default() };
         let by_day = BTreeMap::from([
             ("2026-02-27".to_owned(), counts(8)),

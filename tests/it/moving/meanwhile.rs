@@ -102,7 +102,7 @@ fn a_terminal_gets_no_archive_and_a_bar() {
     let line = format!("{program} export --store {at} c7; echo code $?; cat");
     let terminal = Terminal::start(&scratch, &scratch, &line);
     let screen = terminal.screen_when("it is refused", |screen| screen.contains("code 2"));
-    assert!(screen.contains("not written to a terminal"), "{screen}");
+    assert!(screen.contains("refusing to write an archive to a terminal"), "{screen}");
     drop(terminal);
     let line = format!("{program} export --store {at} c7 > archive; echo code $?; cat");
     let terminal = Terminal::start(&scratch, &scratch, &line);

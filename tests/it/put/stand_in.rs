@@ -155,6 +155,6 @@ fn the_environment_sets_the_limits() {
         let output = run(name, value).run();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.code == 2 && output.stdout.is_empty(), "{name}: {output}");
-        assert!(told.contains(&format!("`{name}` cannot be `{value}`: it is ")), "{told}");
+        assert!(told.contains(&format!("`{name}` cannot be `{value}`: expected ")), "{told}");
     }
 }

@@ -60,7 +60,7 @@ fn what_holds_was_tried_and_is_told() {
     assert!(status["confinement"]["landlock"].as_u64().unwrap() >= 6);
     let told = Command::ctxfs().arg("doctor").run();
     let told = String::from_utf8(told.stdout).unwrap();
-    let here = format!("{}: its store alone, no network, no signals,", mount.path().display());
+    let here = format!("{}: only its store, no network, no signals,", mount.path().display());
     assert!(told.lines().any(|line| line.contains(&here)), "{told}");
     let told = Command::ctxfs().args(["doctor", "--json"]).run();
     let report: Value = serde_json::from_slice(&told.stdout).unwrap();
@@ -76,7 +76,7 @@ fn it_can_be_turned_off() {
     assert_eq!(status(&mount)["confinement"]["files"], false);
     assert_eq!(field(Path::new(&format!("/proc/{}/status", mount.pid())), "NoNewPrivs"), "0");
     let told = String::from_utf8(Command::ctxfs().arg("doctor").run().stdout).unwrap();
-    let here = format!("{}: the server is not confined as to files", mount.path().display());
+    let here = format!("{}: the server is not confined: files", mount.path().display());
     assert!(told.lines().any(|line| line.contains(&here)), "{told}");
 }
 

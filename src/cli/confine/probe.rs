@@ -1,4 +1,4 @@
-//! What holds, found by trying.
+//! The confinement in effect, found by trying.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -8,30 +8,31 @@ use rustix::process::DumpableBehavior;
 use rustix::process::Pid;
 use rustix::thread::CapabilitySet;
 
-use crate::cli::confine::WHOLE_SINCE;
+use crate::cli::confine::files::LANDLOCK_COMPLETE_SINCE;
 use crate::engine::Confinement;
 
-/// Of this thread. `landlock` is its version, where it was asked to confine.
+/// Returns the confinement of this thread. `landlock` is its version, if it was applied.
 pub(super) fn confinement(landlock: Option<i32>) -> Confinement {
     Confinement {
         landlock,
         files: File::open("/").is_err(),
         network: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).is_err(),
-        signals: landlock.is_some_and(|version| version >= WHOLE_SINCE) && !reaches_others(),
+        signals: landlock.is_some_and(|version| version >= LANDLOCK_COMPLETE_SINCE)
+            && !reaches_others(),
         no_new_privileges: rustix::thread::no_new_privs().unwrap_or(false),
         capabilities: capabilities(),
         memory: is_hidden(),
     }
 }
 
-/// Whether the process that started this one could be signalled: signal 0 asks, and does nothing.
+/// Returns true if this process could signal its parent, which signal 0 tests without effect.
 fn reaches_others() -> bool {
     rustix::process::getppid()
         .or(Some(Pid::INIT))
         .is_some_and(|other| rustix::process::test_kill_process(other).is_ok())
 }
 
-/// The effective ones, and those of the bounding set that a program of root would have.
+/// Returns the names of the effective and permitted capabilities.
 fn capabilities() -> Vec<String> {
     let now = rustix::thread::capabilities(None);
     let now = now.map_or(CapabilitySet::all(), |sets| sets.effective | sets.permitted);

@@ -7,7 +7,7 @@ use crate::model::Direction;
 use crate::model::Limits;
 use crate::model::LimitsByTool as _;
 
-/// A home with places for settings.
+/// A home directory with settings files.
 struct Home {
     dir: TempDir,
     environment: Environment,
@@ -55,9 +55,9 @@ impl Home {
         self.load(Vec::new()).unwrap()
     }
 
-    /// Where a setting comes from, without the home.
+    /// Returns the origin of a setting, with `~` for the home.
     fn origin(&self, settings: &Settings, key: Key) -> String {
-        let origin = settings.held(key).unwrap().origin.to_string();
+        let origin = settings.setting(key).unwrap().origin.to_string();
         let home = self.dir.path().canonicalize().unwrap();
         origin.replace(&*home.to_string_lossy(), "~")
     }
@@ -115,7 +115,7 @@ fn each_layer_wins_over_those_before_it() {
 }
 
 #[test]
-fn the_store_that_a_file_names_has_settings_too() {
+fn a_store_named_by_a_file_has_settings_too() {
     let home = Home::new().user("store = \"~/other\"\nmountpoint = \"mnt\"\n");
     fs::create_dir(home.path("other")).unwrap();
     fs::write(home.path("other/ctxfs.toml"), "max_lines = 7\n").unwrap();
@@ -136,23 +136,23 @@ fn the_stores_own_file_cannot_move_it() {
 }
 
 #[test]
-fn what_is_wrong_anywhere_is_refused() {
+fn errors_in_any_source_are_refused() {
     let message = |home: Home| home.load(Vec::new()).unwrap_err().message;
     assert!(message(Home::new().user("x = 1")).contains(".config/ctxfs/ctxfs.toml:1: unknown key"));
     assert!(message(Home::new().store("x = 1")).contains("share/ctxfs/ctxfs.toml:1: unknown key"));
     assert!(message(Home::new().given("x = 1")).contains("given.toml:1: unknown key"));
     assert_eq!(
         message(Home::new().variable(env::TOOL_OUTPUT_MAX_LINES, "many")),
-        "`TOOL_OUTPUT_MAX_LINES` cannot be `many`: it is a whole number from 1 on, \"never\" or \
+        "`TOOL_OUTPUT_MAX_LINES` cannot be `many`: expected a positive whole number, \"never\" or \
          \"mirror\""
     );
     assert_eq!(
         message(Home::new().variable(env::REDACT, "yes")),
-        "`CTXFS_REDACT` cannot be `yes`: it is \"off\", \"views\" or \"stored\""
+        "`CTXFS_REDACT` cannot be `yes`: expected \"off\", \"views\" or \"stored\""
     );
     let home = Home::new();
     let absent = Settings::load(Some(&home.path("absent")), Vec::new(), &home.environment);
-    assert!(absent.unwrap_err().message.starts_with("there are no settings at `"));
+    assert!(absent.unwrap_err().message.starts_with("there is no settings file `"));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn mirror_lifts_the_other_limit_of_the_form_too() {
 }
 
 #[test]
-fn to_speak_of_redaction_is_to_want_it() {
+fn a_redact_table_turns_redaction_on() {
     let applied = |home: Home| home.settings().redaction().unwrap().map(|found| found.stored);
     assert_eq!(applied(Home::new()), None);
     assert_eq!(applied(Home::new().user("[redact]\n")), Some(false));

@@ -1,4 +1,4 @@
-//! Values of settings: what each may be, and how it is read and written.
+//! The values of settings: their kinds, parsing and printing.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,104 +10,108 @@ use toml::de::DeValue;
 
 use crate::cli::logging;
 
-/// What a setting is.
+/// The value of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub(in crate::cli) enum Value {
     /// A file or a directory.
     Path(PathBuf),
-    /// Any text, and a word of a choice.
+    /// A text, or the word of a choice.
     Text(String),
-    /// Yes or no.
+    /// A boolean.
     Switch(bool),
-    /// A number, of bytes or seconds where the kind says so.
+    /// A number, of bytes or seconds for some kinds.
     Number(u64),
-    /// A word in the place of a number.
+    /// A word in place of a number.
     Word(&'static str),
 }
 
-/// What a setting can be.
+/// The kind of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Kind {
-    /// A file or a directory; in a file, a relative one counts from the file's directory.
+pub(in crate::cli) enum ValueKind {
+    /// A file or a directory. In a settings file, a relative path starts at the file's directory.
     Path,
-    /// A text that is not empty.
+    /// A non-empty text.
     Text,
-    /// What to log.
+    /// A log level or directives.
     Log,
     /// `true` or `false`.
     Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A whole number from 1 on, or one of these words.
+    /// A positive whole number, or one of these words.
     Count(&'static [&'static str]),
     /// A whole number, or one of these words.
     Whole(&'static [&'static str]),
-    /// Bytes: a number, or a text with a unit; or one of these words.
+    /// A number of bytes, a text with a unit, or one of these words.
     Size(&'static [&'static str]),
-    /// A length of time: a text such as `30d`; or one of these words.
+    /// A duration such as `30d`, or one of these words.
     Age(&'static [&'static str]),
 }
 
-/// What cannot be a setting.
+/// The error for a value that a setting does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) struct Unfit;
+pub(in crate::cli) struct InvalidValue;
 
-impl Kind {
-    /// Reads a value of an environment variable or a flag.
-    pub(in crate::cli) fn of_text(self, text: &OsStr) -> Result<Value, Unfit> {
+impl ValueKind {
+    /// Parses the value of an environment variable or a flag.
+    pub(in crate::cli) fn of_text(self, text: &OsStr) -> Result<Value, InvalidValue> {
         if self == Self::Path {
-            return if text.is_empty() { Err(Unfit) } else { Ok(Value::Path(text.into())) };
+            return if text.is_empty() { Err(InvalidValue) } else { Ok(Value::Path(text.into())) };
         }
-        let text = text.to_str().ok_or(Unfit)?;
+        let text = text.to_str().ok_or(InvalidValue)?;
         match self {
             Self::Switch => match text {
                 "true" | "1" => Ok(Value::Switch(true)),
                 "false" | "0" => Ok(Value::Switch(false)),
-                _ => Err(Unfit),
+                _ => Err(InvalidValue),
             },
-            Self::Count(words) => word(text, words).or_else(|| whole(text, 1)).ok_or(Unfit),
-            Self::Whole(words) => word(text, words).or_else(|| whole(text, 0)).ok_or(Unfit),
+            Self::Count(words) => word(text, words).or_else(|| whole(text, 1)).ok_or(InvalidValue),
+            Self::Whole(words) => word(text, words).or_else(|| whole(text, 0)).ok_or(InvalidValue),
             _ => self.of_str(text),
         }
     }
 
-    /// Reads a value of a file.
-    pub(super) fn of_toml(self, value: &DeValue<'_>) -> Result<Value, Unfit> {
+    /// Reads a value of a settings file.
+    pub(super) fn of_toml(self, value: &DeValue<'_>) -> Result<Value, InvalidValue> {
         match (self, value) {
             (Self::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
             (Self::Count(_), DeValue::Integer(number)) => {
-                integer(number).filter(|count| *count > 0).map(Value::Number).ok_or(Unfit)
+                integer(number).filter(|count| *count > 0).map(Value::Number).ok_or(InvalidValue)
             }
             (Self::Size(_) | Self::Whole(_), DeValue::Integer(number)) => {
-                integer(number).map(Value::Number).ok_or(Unfit)
+                integer(number).map(Value::Number).ok_or(InvalidValue)
             }
-            (Self::Switch, _) => Err(Unfit),
+            (Self::Switch, _) => Err(InvalidValue),
             (_, DeValue::String(text)) => self.of_str(text),
-            _ => Err(Unfit),
+            _ => Err(InvalidValue),
         }
     }
 
-    /// Reads what is a text everywhere.
-    fn of_str(self, text: &str) -> Result<Value, Unfit> {
+    /// Parses the kinds that are text in every source.
+    fn of_str(self, text: &str) -> Result<Value, InvalidValue> {
         match self {
-            Self::Path | Self::Text | Self::Log | Self::Switch if text.is_empty() => Err(Unfit),
+            Self::Path | Self::Text | Self::Log | Self::Switch if text.is_empty() => {
+                Err(InvalidValue)
+            }
             Self::Path => Ok(Value::Path(text.into())),
             Self::Text => Ok(Value::Text(text.to_owned())),
-            Self::Log => logging::check(text).map(|()| Value::Text(text.to_owned())).or(Err(Unfit)),
+            Self::Log => {
+                logging::check(text).map(|()| Value::Text(text.to_owned())).or(Err(InvalidValue))
+            }
             Self::Choice(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
-            Self::Count(words) | Self::Whole(words) => word(text, words).ok_or(Unfit),
-            Self::Size(words) => word(text, words).or_else(|| size(text)).ok_or(Unfit),
-            Self::Age(words) => word(text, words).or_else(|| age(text)).ok_or(Unfit),
-            Self::Choice(_) | Self::Switch => Err(Unfit),
+            Self::Count(words) | Self::Whole(words) => word(text, words).ok_or(InvalidValue),
+            Self::Size(words) => word(text, words).or_else(|| size(text)).ok_or(InvalidValue),
+            Self::Age(words) => word(text, words).or_else(|| age(text)).ok_or(InvalidValue),
+            Self::Choice(_) | Self::Switch => Err(InvalidValue),
         }
     }
 
-    /// What it can be, in words: `a whole number from 1 on, "never" or "mirror"`.
+    /// Describes the allowed values: `a positive whole number, "never" or "mirror"`.
     pub(super) fn allowed(self) -> String {
         let quoted = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect();
         let mut choices: Vec<String> = match self {
-            Self::Path | Self::Text => vec!["a text that is not empty".to_owned()],
+            Self::Path | Self::Text => vec!["a non-empty text".to_owned()],
             Self::Log => vec!["a level such as \"info\"".to_owned(), "directives".to_owned()],
             Self::Switch => vec!["true".to_owned(), "false".to_owned()],
             Self::Choice(words)
@@ -117,20 +121,20 @@ impl Kind {
             | Self::Age(words) => quoted(words),
         };
         match self {
-            Self::Count(_) => choices.insert(0, "a whole number from 1 on".to_owned()),
+            Self::Count(_) => choices.insert(0, "a positive whole number".to_owned()),
             Self::Whole(_) => choices.insert(0, "a whole number".to_owned()),
             Self::Size(_) => {
                 choices.insert(0, "a number of bytes".to_owned());
                 choices.insert(1, "a text such as \"64 MiB\"".to_owned());
             }
-            Self::Age(_) => choices.insert(0, "a time such as \"30d\" or \"12h\"".to_owned()),
+            Self::Age(_) => choices.insert(0, "a duration such as \"30d\" or \"12h\"".to_owned()),
             _ => {}
         }
         let last = choices.pop().unwrap_or_default();
         if choices.is_empty() { last } else { format!("{} or {last}", choices.join(", ")) }
     }
 
-    /// `value` as a file has it.
+    /// Formats `value` for a settings file.
     pub(super) fn to_toml(self, value: &Value) -> String {
         match (self, value) {
             (Self::Size(_), Value::Number(bytes)) => in_units(*bytes),
@@ -152,8 +156,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// `text` as a string of TOML on one line. What is a string of JSON is one of TOML, too, but for the
-/// one control character that JSON leaves as it is.
+/// Quotes `text` as a TOML string on one line. A JSON string is also a TOML string, except for DEL,
+/// which JSON does not escape.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\x7f', "\\u007f")
 }
@@ -172,7 +176,7 @@ fn size(text: &str) -> Option<Value> {
     (size.as_u64() <= MOST).then_some(Value::Number(size.as_u64()))
 }
 
-/// Seconds; a day has 24 hours, a month none.
+/// Parses a duration to seconds. A day has 24 hours; months are refused.
 fn age(text: &str) -> Option<Value> {
     let span: jiff::Span = text.parse().ok()?;
     let length = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?;
@@ -180,7 +184,7 @@ fn age(text: &str) -> Option<Value> {
     (seconds > 0).then_some(Value::Number(seconds))
 }
 
-/// The largest number: that of TOML.
+/// The largest number, which is that of TOML.
 const MOST: u64 = i64::MAX as u64;
 
 fn integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
@@ -188,14 +192,14 @@ fn integer(number: &toml::de::DeInteger<'_>) -> Option<u64> {
     i64::from_str_radix(&digits, number.radix()).ok().and_then(|number| number.try_into().ok())
 }
 
-/// `"64 MiB"` where that is exact, else the number.
+/// Formats bytes as `"64 MiB"` if that is exact, or else as a number.
 fn in_units(bytes: u64) -> String {
     let units = [("GiB", bytesize::GIB), ("MiB", bytesize::MIB), ("KiB", bytesize::KIB)];
     let exact = units.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     exact.map_or(bytes.to_string(), |(name, unit)| format!("\"{} {name}\"", bytes / unit))
 }
 
-/// `"30d"`: in the largest unit in which that is exact.
+/// Formats seconds as `"30d"`, in the largest unit in which that is exact.
 fn in_days(seconds: u64) -> String {
     let units = [("d", 24 * 60 * 60), ("h", 60 * 60), ("m", 60)];
     let exact = units.iter().find(|(_, unit)| seconds > 0 && seconds.is_multiple_of(*unit));
@@ -208,13 +212,13 @@ mod tests {
 
     const WORDS: &[&str] = &["never", "mirror"];
 
-    fn toml(kind: Kind, text: &str) -> Result<Value, Unfit> {
+    fn toml(kind: ValueKind, text: &str) -> Result<Value, InvalidValue> {
         kind.of_toml(DeValue::parse(text).unwrap().get_ref())
     }
 
     #[test]
     fn sizes_have_units() {
-        let read = |text: &str| toml(Kind::Size(WORDS), text);
+        let read = |text: &str| toml(ValueKind::Size(WORDS), text);
         let cases = [
             ("0", 0),
             ("4096", 4096),
@@ -231,14 +235,14 @@ mod tests {
             assert_eq!(read(text), Ok(Value::Number(bytes)), "{text}");
         }
         for text in ["-1", "1.5", "true", "\"\"", "\"64 furlongs\"", "\"-1\"", "\"99 EiB\""] {
-            assert_eq!(read(text), Err(Unfit), "{text}");
+            assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
         assert_eq!(read("\"never\""), Ok(Value::Word("never")));
     }
 
     #[test]
     fn ages_have_units() {
-        let read = |text: &str| toml(Kind::Age(&["off"]), text);
+        let read = |text: &str| toml(ValueKind::Age(&["off"]), text);
         for (text, seconds, printed) in [
             ("\"30d\"", 2_592_000, "\"30d\""),
             ("\"30 days\"", 2_592_000, "\"30d\""),
@@ -247,52 +251,52 @@ mod tests {
             ("\"2s\"", 2, "\"2s\""),
         ] {
             assert_eq!(read(text), Ok(Value::Number(seconds)), "{text}");
-            assert_eq!(Kind::Age(&[]).to_toml(&Value::Number(seconds)), printed);
+            assert_eq!(ValueKind::Age(&[]).to_toml(&Value::Number(seconds)), printed);
         }
         for text in ["30", "\"30\"", "\"0s\"", "\"-1d\"", "\"1 month\"", "\"soon\"", "\"\""] {
-            assert_eq!(read(text), Err(Unfit), "{text}");
+            assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
         assert_eq!(read("\"off\""), Ok(Value::Word("off")));
     }
 
     #[test]
-    fn numbers_begin_at_one() {
-        let read = |text: &str| toml(Kind::Count(WORDS), text);
+    fn counts_begin_at_one() {
+        let read = |text: &str| toml(ValueKind::Count(WORDS), text);
         assert_eq!(read("2000"), Ok(Value::Number(2000)));
         assert_eq!(read("\"mirror\""), Ok(Value::Word("mirror")));
         for text in ["0", "-1", "\"2000\"", "\"off\"", "1e3", "[1]"] {
-            assert_eq!(read(text), Err(Unfit), "{text}");
+            assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
-        assert_eq!(toml(Kind::Whole(&[]), "0"), Ok(Value::Number(0)));
-        assert_eq!(Kind::Whole(&[]).of_text(OsStr::new("0")), Ok(Value::Number(0)));
-        let read = |text: &str| Kind::Count(WORDS).of_text(OsStr::new(text));
+        assert_eq!(toml(ValueKind::Whole(&[]), "0"), Ok(Value::Number(0)));
+        assert_eq!(ValueKind::Whole(&[]).of_text(OsStr::new("0")), Ok(Value::Number(0)));
+        let read = |text: &str| ValueKind::Count(WORDS).of_text(OsStr::new(text));
         assert_eq!(read("2000"), Ok(Value::Number(2000)));
         assert_eq!(read("never"), Ok(Value::Word("never")));
         for text in ["0", "-1", "", "x", "9223372036854775808"] {
-            assert_eq!(read(text), Err(Unfit), "{text}");
+            assert_eq!(read(text), Err(InvalidValue), "{text}");
         }
     }
 
     #[test]
     fn switches_words_and_texts() {
-        assert_eq!(toml(Kind::Switch, "true"), Ok(Value::Switch(true)));
-        assert_eq!(toml(Kind::Switch, "\"true\""), Err(Unfit));
-        assert_eq!(Kind::Switch.of_text(OsStr::new("0")), Ok(Value::Switch(false)));
-        assert_eq!(Kind::Switch.of_text(OsStr::new("maybe")), Err(Unfit));
-        let choice = Kind::Choice(&["head", "tail"]);
+        assert_eq!(toml(ValueKind::Switch, "true"), Ok(Value::Switch(true)));
+        assert_eq!(toml(ValueKind::Switch, "\"true\""), Err(InvalidValue));
+        assert_eq!(ValueKind::Switch.of_text(OsStr::new("0")), Ok(Value::Switch(false)));
+        assert_eq!(ValueKind::Switch.of_text(OsStr::new("maybe")), Err(InvalidValue));
+        let choice = ValueKind::Choice(&["head", "tail"]);
         assert_eq!(toml(choice, "\"tail\""), Ok(Value::Text("tail".to_owned())));
-        assert_eq!(toml(choice, "\"both\""), Err(Unfit));
-        assert_eq!(toml(Kind::Text, "\"\""), Err(Unfit));
+        assert_eq!(toml(choice, "\"both\""), Err(InvalidValue));
+        assert_eq!(toml(ValueKind::Text, "\"\""), Err(InvalidValue));
         assert_eq!(
-            toml(Kind::Log, "\"warn,ctxfs=debug\""),
+            toml(ValueKind::Log, "\"warn,ctxfs=debug\""),
             Ok(Value::Text("warn,ctxfs=debug".to_owned()))
         );
-        assert_eq!(toml(Kind::Log, "\"ctxfs=loud\""), Err(Unfit));
+        assert_eq!(toml(ValueKind::Log, "\"ctxfs=loud\""), Err(InvalidValue));
     }
 
     #[test]
     fn what_is_written_is_read_again() {
-        let size = Kind::Size(&["off"]);
+        let size = ValueKind::Size(&["off"]);
         for (value, text) in [
             (Value::Number(0), "0"),
             (Value::Number(12288), "\"12 KiB\""),
@@ -304,15 +308,15 @@ mod tests {
             assert_eq!(toml(size, text), Ok(value));
         }
         let path = Value::Path(PathBuf::from("/a \"b\"\\\u{e9}"));
-        assert_eq!(toml(Kind::Path, &path.to_string()), Ok(path));
+        assert_eq!(toml(ValueKind::Path, &path.to_string()), Ok(path));
     }
 
     #[test]
-    fn what_is_allowed_is_said() {
+    fn allowed_values_are_described() {
         let said = "a number of bytes, a text such as \"64 MiB\", \"never\" or \"mirror\"";
-        assert_eq!(Kind::Size(WORDS).allowed(), said);
-        assert_eq!(Kind::Switch.allowed(), "true or false");
-        assert_eq!(Kind::Count(&[]).allowed(), "a whole number from 1 on");
-        assert_eq!(Kind::Text.allowed(), "a text that is not empty");
+        assert_eq!(ValueKind::Size(WORDS).allowed(), said);
+        assert_eq!(ValueKind::Switch.allowed(), "true or false");
+        assert_eq!(ValueKind::Count(&[]).allowed(), "a positive whole number");
+        assert_eq!(ValueKind::Text.allowed(), "a non-empty text");
     }
 }

@@ -1,4 +1,4 @@
-//! The terminal that ctxfs itself is run on, if any.
+//! The terminal of the user, on which ctxfs itself runs, if any.
 
 use std::io;
 use std::io::Stdin;
@@ -13,36 +13,36 @@ use rustix::termios::tcgetpgrp;
 use rustix::termios::tcgetwinsize;
 use rustix::termios::tcsetattr;
 
-/// What a terminal has where nobody says otherwise.
+/// The default size of a terminal.
 const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 
-/// The terminal on standard input. While it is raw, keys go on as they are; it is as before once
-/// this is dropped.
+/// The terminal on standard input. In raw mode, it passes keys on unchanged. The mode is restored
+/// when this is dropped.
 #[derive(Debug)]
-pub(super) struct Outer {
+pub(super) struct UserTerminal {
     stdin: Stdin,
-    /// How it was before it was made raw.
+    /// The mode before raw mode.
     before: Option<Termios>,
 }
 
-impl Outer {
-    /// Changes nothing yet.
+impl UserTerminal {
+    /// Returns the terminal without changing it.
     pub(super) fn find() -> Self {
         Self { stdin: io::stdin(), before: None }
     }
 
-    /// Whether standard input is a terminal.
+    /// Returns true if standard input is a terminal.
     pub(super) fn is_terminal(&self) -> bool {
         isatty(&self.stdin)
     }
 
-    /// Whether what comes on standard input is for this process: a terminal belongs to those in its
-    /// foreground, and stops others that read from it.
+    /// Returns true if this process may read standard input. A terminal belongs to its foreground
+    /// process group, and stops other processes that read from it.
     pub(super) fn may_read(&self) -> bool {
         !self.is_terminal() || tcgetpgrp(&self.stdin).ok() == getpgid(None).ok()
     }
 
-    /// Makes it raw, where it is ours to change.
+    /// Switches to raw mode, if this process may change the terminal.
     pub(super) fn make_raw(&mut self) {
         if self.before.is_some() || !self.is_terminal() || !self.may_read() {
             return;
@@ -55,22 +55,22 @@ impl Outer {
         }
     }
 
-    /// Makes it as it was.
+    /// Restores the mode.
     pub(super) fn restore(&mut self) {
         if let Some(before) = self.before.take() {
-            // Nothing to be done about a terminal that is gone.
+            // The terminal may be gone.
             let _restored = tcsetattr(&self.stdin, OptionalActions::Drain, &before);
         }
     }
 
-    /// Its size, else that of the terminal on standard output.
+    /// Returns the size, or else that of the terminal on standard output.
     pub(super) fn size(&self) -> Winsize {
         let size = tcgetwinsize(&self.stdin).or_else(|_| tcgetwinsize(io::stdout()));
         size.ok().filter(|size| size.ws_col > 0 && size.ws_row > 0).unwrap_or(SIZE)
     }
 }
 
-impl Drop for Outer {
+impl Drop for UserTerminal {
     fn drop(&mut self) {
         self.restore();
     }

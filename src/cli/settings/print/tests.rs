@@ -2,7 +2,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::cli::config::file::File;
+use crate::cli::settings::file::SettingsFile;
 
 const FILE: &str = "max_lines = 5\nadvertise = \"/a \\\"b\\\"\\n\"\nquota = \"3 GiB\"\n\
     redact.sets = [\"aws\"]\nredact.rules = [{ name = \"r\", regex = 'a\\d\"{3,}' }]\n\
@@ -16,7 +16,7 @@ fn loaded(text: &str) -> (Settings, Environment, tempfile::TempDir) {
     (Settings::load(Some(&path), Vec::new(), &environment).unwrap(), environment, dir)
 }
 
-/// A page without what it says of origins.
+/// Removes the origins from a page.
 fn bare(page: &str) -> String {
     let line = |line: &str| line.split("  # ").next().unwrap_or_default().trim_end().to_owned();
     page.lines().map(line).collect::<Vec<String>>().join("\n")
@@ -34,12 +34,12 @@ fn what_is_printed_is_a_file_of_the_same_settings() {
 }
 
 #[test]
-fn for_a_tool_its_limits_alone_are_printed() {
+fn for_a_tool_only_its_limits_are_printed() {
     let (settings, environment, _dir) = loaded(FILE);
     let page = toml(&settings, Some("shell/exec"), &environment);
     assert!(page.contains("max_bytes = 7 ") && page.contains("max_lines = 5 "), "{page}");
     assert!(!page.contains("quota") && !page.contains('['), "{page}");
-    assert!(File::parse(Path::new("x"), &page).is_ok());
+    assert!(SettingsFile::parse(Path::new("x"), &page).is_ok());
     let value = json(&settings, Some("github/x"), &environment);
     assert_eq!(value["settings"]["max_bytes"]["value"], "mirror");
     assert_eq!(value["settings"]["max_bytes"]["origin"]["tool"], "github/*");
@@ -47,7 +47,7 @@ fn for_a_tool_its_limits_alone_are_printed() {
 }
 
 #[test]
-fn programs_are_told_everything() {
+fn json_has_everything() {
     let (settings, environment, dir) = loaded(FILE);
     let value = json(&settings, None, &environment);
     assert_eq!(value["files"][0], dir.path().join("x.toml").to_string_lossy().as_ref());
@@ -62,7 +62,7 @@ fn programs_are_told_everything() {
 #[test]
 fn the_template_sets_nothing_and_names_everything() {
     let page = template();
-    let file = File::parse(Path::new("x"), &page).unwrap();
+    let file = SettingsFile::parse(Path::new("x"), &page).unwrap();
     assert!(file.values.is_empty() && file.tools.is_empty() && file.redact.origin.is_none());
     let opened: String = page
         .lines()
@@ -70,7 +70,7 @@ fn the_template_sets_nothing_and_names_everything() {
         .filter(|line| line.contains(" = ") || line.starts_with('['))
         .flat_map(|line| [line, "\n"])
         .collect();
-    let file = File::parse(Path::new("x"), &opened).unwrap();
+    let file = SettingsFile::parse(Path::new("x"), &opened).unwrap();
     assert_eq!(file.values.len(), ROWS.len());
     assert!(!file.tools.is_empty() && file.redact.rules.is_some());
 }

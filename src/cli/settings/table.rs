@@ -1,12 +1,12 @@
-//! Every setting: its name, what it can be, its default, its environment variable and its flag.
+//! The table of settings: name, allowed values, default, environment variable and flag of each.
 
 use std::ffi::OsStr;
 
-use crate::cli::config::value::Kind;
-use crate::cli::config::value::Value;
 use crate::cli::env;
+use crate::cli::settings::value::Value;
+use crate::cli::settings::value::ValueKind;
 
-/// A setting.
+/// The key of a setting, which is also the index of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::cli) enum Key {
     Store,
@@ -44,189 +44,192 @@ pub(in crate::cli) enum Key {
     TokenBudget,
 }
 
-/// What a setting is about.
+/// The groups of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Group {
-    /// Where things are.
+    /// Directories and paths.
     Places,
-    /// How a mount behaves.
+    /// The behaviour of mounts.
     Mount,
-    /// What is kept when there is more.
+    /// The retention of outputs.
     Keep,
-    /// What fits into a conversation: can differ from tool to tool.
+    /// The limits on what enters a conversation. They can differ between tools.
     Limits,
 }
 
-/// What there is to know of a setting.
+/// The definition of a setting.
 #[derive(Debug)]
 pub(in crate::cli) struct Row {
     pub(in crate::cli) key: Key,
     pub(in crate::cli) group: Group,
-    /// As `ctxfs.toml` has it.
+    /// The key in `ctxfs.toml`.
     pub(in crate::cli) name: &'static str,
-    pub(in crate::cli) kind: Kind,
-    /// As an environment variable would have it; empty, where it is found otherwise.
+    pub(in crate::cli) kind: ValueKind,
+    /// The default in the syntax of environment variables; empty if it is computed.
     pub(in crate::cli) default: &'static str,
     pub(in crate::cli) variable: &'static str,
     pub(in crate::cli) flag: Option<&'static str>,
-    /// What it does, in a sentence.
+    /// A description in a sentence or two.
     pub(in crate::cli) about: &'static str,
 }
 
 const LIMIT: &[&str] = &["never", "mirror"];
 
-/// All of them, in the order in which they are shown; the order of [`Key`].
+/// All settings in the order of [`Key`], which is also the order of display.
 pub(in crate::cli) static ROWS: &[Row] = &[
     Row {
         key: Key::Store,
         group: Group::Places,
         name: "store",
-        kind: Kind::Path,
+        kind: ValueKind::Path,
         default: "",
         variable: env::STORE,
         flag: Some("--store"),
-        about: "Where the outputs are kept. Default: `$XDG_DATA_HOME/ctxfs`, else \
-                `~/.local/share/ctxfs`. Not in the store's own file.",
+        about: "Directory of the store. Default: `$XDG_DATA_HOME/ctxfs`, or else \
+                `~/.local/share/ctxfs`. Cannot be set in the store's own file.",
     },
     Row {
         key: Key::Mountpoint,
         group: Group::Places,
         name: "mountpoint",
-        kind: Kind::Path,
+        kind: ValueKind::Path,
         default: "",
         variable: env::MOUNT,
         flag: Some("DIR"),
-        about: "Where `ctxfs mount` mounts. Default: for root `/ctx`, else \
-                `$XDG_RUNTIME_DIR/ctxfs`, else `~/ctx`.",
+        about: "Directory that `ctxfs mount` mounts on. Default: `/ctx` for root, or else \
+                `$XDG_RUNTIME_DIR/ctxfs`, or else `~/ctx`.",
     },
     Row {
         key: Key::Advertise,
         group: Group::Places,
         name: "advertise",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: "",
         variable: env::ADVERTISE,
         flag: Some("--advertise"),
-        about: "The mountpoint as readers see it, for the paths in views. Default: the mountpoint.",
+        about: "Mountpoint as readers see it, for the paths in views. Default: the mountpoint.",
     },
     Row {
         key: Key::Log,
         group: Group::Mount,
         name: "log",
-        kind: Kind::Log,
+        kind: ValueKind::Log,
         default: "info",
         variable: env::LOG,
         flag: Some("--log"),
-        about: "What to log: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
+        about: "Log level: `error`, `warn`, `info`, `debug`, `trace`, or directives such as \
                 `warn,ctxfs::fuse=trace`.",
     },
     Row {
         key: Key::WriteOnce,
         group: Group::Mount,
         name: "write_once",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: "false",
         variable: env::WRITE_ONCE,
         flag: Some("--write-once"),
-        about: "Whether the content of complete outputs is kept from change.",
+        about: "Forbid changes to the content of complete outputs.",
     },
     Row {
         key: Key::AllowOther,
         group: Group::Mount,
         name: "allow_other",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: "false",
         variable: env::ALLOW_OTHER,
         flag: Some("--allow-other"),
-        about: "Whether other users may enter the mount.",
+        about: "Allow other users to enter the mount.",
     },
     Row {
         key: Key::NoExec,
         group: Group::Mount,
         name: "noexec",
-        kind: Kind::Switch,
+        kind: ValueKind::Switch,
         default: "false",
         variable: env::NOEXEC,
         flag: Some("--noexec"),
-        about: "Whether programs in the mount cannot be run. Setuid programs and devices never count.",
+        about: "Mount with `noexec`: programs in the mount cannot be run. Setuid bits and \
+                devices are always ignored.",
     },
     Row {
         key: Key::Views,
         group: Group::Mount,
         name: "views",
-        kind: Kind::Choice(&["listed", "unlisted"]),
+        kind: ValueKind::Choice(&["listed", "unlisted"]),
         default: "listed",
         variable: env::VIEWS,
         flag: Some("--views"),
-        about: "Whether directories list `X.summary`, `X.tail` and `X.grep` beside `X`.",
+        about: "List `X.summary`, `X.tail` and `X.grep` beside `X` in directories, or find them \
+                by name only.",
     },
     Row {
         key: Key::Passthrough,
         group: Group::Mount,
         name: "passthrough",
-        kind: Kind::Choice(&["auto", "off"]),
+        kind: ValueKind::Choice(&["auto", "off"]),
         default: "auto",
         variable: env::PASSTHROUGH,
         flag: Some("--passthrough"),
-        about: "Whether reads may go to the store's file without passing the server.",
+        about: "Let reads go directly to the store's file, past the server.",
     },
     Row {
         key: Key::Confine,
         group: Group::Mount,
         name: "confine",
-        kind: Kind::Choice(&["auto", "off"]),
+        kind: ValueKind::Choice(&["auto", "off"]),
         default: "auto",
         variable: env::CONFINE,
         flag: Some("--confine"),
-        about: "Whether the server gives up what serving does not need: files but the store's, the \
-                network, privileges; as far as the kernel can.",
+        about: "Give up what serving does not need, as far as the kernel can: other files, the \
+                network, privileges.",
     },
     Row {
         key: Key::MaxArtifact,
         group: Group::Mount,
         name: "max_artifact",
-        kind: Kind::Size(&["off"]),
+        kind: ValueKind::Size(&["off"]),
         default: "off",
         variable: env::MAX_ARTIFACT,
         flag: Some("--max-artifact"),
-        about: "Most bytes of one output; a write past it fails with EFBIG.",
+        about: "Maximum bytes of one output. A write past it fails with EFBIG.",
     },
     Row {
         key: Key::MaxTerminal,
         group: Group::Mount,
         name: "max_terminal",
-        kind: Kind::Size(&["off"]),
+        kind: ValueKind::Size(&["off"]),
         default: "1 GiB",
         variable: env::MAX_TERMINAL,
         flag: Some("--max-terminal"),
-        about: "Most bytes of one log in `artifacts/terminal`; a write past it fails with EFBIG, and \
-                `ctxfs run` keeps no more.",
+        about: "Maximum bytes of one log in `artifacts/terminal`. A write past it fails with \
+                EFBIG, and `ctxfs run` stores no more.",
     },
     Row {
         key: Key::Quota,
         group: Group::Mount,
         name: "quota",
-        kind: Kind::Size(&["off"]),
+        kind: ValueKind::Size(&["off"]),
         default: "off",
         variable: env::QUOTA,
         flag: Some("--quota"),
-        about: "Most bytes of all outputs of a conversation; a write past it fails with EDQUOT.",
+        about: "Maximum bytes of all outputs of a conversation. A write past it fails with EDQUOT.",
     },
     Row {
         key: Key::MinFree,
         group: Group::Mount,
         name: "min_free",
-        kind: Kind::Size(&[]),
+        kind: ValueKind::Size(&[]),
         default: "64 MiB",
         variable: env::MIN_FREE,
         flag: Some("--min-free"),
-        about: "Bytes to leave free on the store's disk; a write that leaves less fails with ENOSPC.",
+        about: "Bytes to leave free on the store's disk. A write that would leave less fails \
+                with ENOSPC.",
     },
     Row {
         key: Key::CacheBytes,
         group: Group::Mount,
         name: "cache_bytes",
-        kind: Kind::Size(&[]),
+        kind: ValueKind::Size(&[]),
         default: "8 MiB",
         variable: env::CACHE_BYTES,
         flag: None,
@@ -236,80 +239,83 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         key: Key::DiskCacheBytes,
         group: Group::Mount,
         name: "disk_cache_bytes",
-        kind: Kind::Size(&[]),
+        kind: ValueKind::Size(&[]),
         default: "1 GiB",
         variable: env::DISK_CACHE_BYTES,
         flag: None,
-        about: "Bytes of large views that are kept in the store's directory `cache`, for all mounts and \
-                commands.",
+        about: "Bytes of large views that are kept in the store's directory `cache`, for all \
+                mounts and commands.",
     },
     Row {
         key: Key::KeepAge,
         group: Group::Keep,
         name: "keep_age",
-        kind: Kind::Age(&["off"]),
+        kind: ValueKind::Age(&["off"]),
         default: "off",
         variable: env::KEEP_AGE,
         flag: Some("--keep-age"),
-        about: "Outputs that were not used for longer are removed; used is made, changed or read.",
+        about: "Time after which an unused output is removed. Creating, changing and reading an \
+                output use it.",
     },
     Row {
         key: Key::KeepConversation,
         group: Group::Keep,
         name: "keep_conversation",
-        kind: Kind::Size(&["off"]),
+        kind: ValueKind::Size(&["off"]),
         default: "off",
         variable: env::KEEP_CONVERSATION,
         flag: Some("--keep-conversation"),
-        about: "Bytes of the outputs of a conversation; where they are more, those used longest ago \
-                are removed.",
+        about: "Maximum bytes of the outputs of a conversation. Beyond it, the least recently \
+                used are removed.",
     },
     Row {
         key: Key::KeepStore,
         group: Group::Keep,
         name: "keep_store",
-        kind: Kind::Size(&["off"]),
+        kind: ValueKind::Size(&["off"]),
         default: "off",
         variable: env::KEEP_STORE,
         flag: Some("--keep-store"),
-        about: "As `keep_conversation`, of all outputs of the store.",
+        about: "Maximum bytes of all outputs of the store. Beyond it, the least recently used \
+                are removed.",
     },
     Row {
         key: Key::KeepFree,
         group: Group::Keep,
         name: "keep_free",
-        kind: Kind::Size(&["off"]),
+        kind: ValueKind::Size(&["off"]),
         default: "off",
         variable: env::KEEP_FREE,
         flag: Some("--keep-free"),
-        about: "Bytes to keep free on the store's disk; where they are less, the outputs used longest \
-                ago are removed.",
+        about: "Bytes to keep free on the store's disk. With less free, the least recently used \
+                outputs are removed.",
     },
     Row {
         key: Key::MaxInlineChars,
         group: Group::Limits,
         name: "max_inline_chars",
-        kind: Kind::Count(LIMIT),
+        kind: ValueKind::Count(LIMIT),
         default: "4000",
         variable: env::MAX_INLINE_CHARS,
         flag: None,
-        about: "An output of at most so many characters goes to the model as it is.",
+        about: "Maximum characters of an output that goes to the model unchanged.",
     },
     Row {
         key: Key::MaxInlineBytes,
         group: Group::Limits,
         name: "max_inline_bytes",
-        kind: Kind::Size(LIMIT),
+        kind: ValueKind::Size(LIMIT),
         default: "16 KiB",
         variable: env::MAX_INLINE_BYTES,
         flag: None,
-        about: "As `max_inline_chars`, in bytes; the stricter decides.",
+        about: "Maximum bytes of an output that goes to the model unchanged. The stricter of the \
+                two decides.",
     },
     Row {
         key: Key::SnippetLines,
         group: Group::Limits,
         name: "snippet_lines",
-        kind: Kind::Count(&[]),
+        kind: ValueKind::Count(&[]),
         default: "40",
         variable: env::SNIPPET_LINES,
         flag: None,
@@ -319,57 +325,58 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         key: Key::SnippetBytes,
         group: Group::Limits,
         name: "snippet_bytes",
-        kind: Kind::Size(&[]),
+        kind: ValueKind::Size(&[]),
         default: "2 KiB",
         variable: env::SNIPPET_BYTES,
         flag: None,
-        about: "As `snippet_lines`, in bytes.",
+        about: "Bytes of the head, and of the tail, in a summary.",
     },
     Row {
         key: Key::MaxLines,
         group: Group::Limits,
         name: "max_lines",
-        kind: Kind::Count(LIMIT),
+        kind: ValueKind::Count(LIMIT),
         default: "2000",
         variable: env::TOOL_OUTPUT_MAX_LINES,
         flag: None,
-        about: "Lines of an output that its envelope holds at most.",
+        about: "Maximum lines of an output in its envelope.",
     },
     Row {
         key: Key::MaxBytes,
         group: Group::Limits,
         name: "max_bytes",
-        kind: Kind::Size(LIMIT),
+        kind: ValueKind::Size(LIMIT),
         default: "51200",
         variable: env::TOOL_OUTPUT_MAX_BYTES,
         flag: None,
-        about: "As `max_lines`, in bytes; both hold.",
+        about: "Maximum bytes of an output in its envelope. Both limits apply.",
     },
     Row {
         key: Key::Direction,
         group: Group::Limits,
         name: "direction",
-        kind: Kind::Choice(&["head", "tail", "head_tail"]),
+        kind: ValueKind::Choice(&["head", "tail", "head_tail"]),
         default: "head",
         variable: env::TOOL_OUTPUT_TRUNCATE_DIRECTION,
         flag: None,
-        about: "Which part of an output an envelope holds.",
+        about: "Part of an output that its envelope holds.",
     },
     Row {
         key: Key::Dir,
         group: Group::Limits,
         name: "dir",
-        kind: Kind::Text,
+        kind: ValueKind::Text,
         default: "tool-output",
         variable: env::TOOL_OUTPUT_DIR,
         flag: None,
-        about: "The directory of the tool-output layout; a relative one counts from where the program runs.",
+        about: "Directory of the tool-output layout. A relative path starts at the working \
+                directory.",
     },
     Row {
         key: Key::RetentionDays,
         group: Group::Limits,
         name: "retention_days",
-        kind: Kind::Whole(&["never"]),
+        kind: ValueKind::Whole(&["never"]),
         default: "7",
         variable: env::TOOL_OUTPUT_RETENTION_DAYS,
         flag: None,
@@ -379,64 +386,65 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         key: Key::MessageThreshold,
         group: Group::Limits,
         name: "message_threshold",
-        kind: Kind::Size(LIMIT),
+        kind: ValueKind::Size(LIMIT),
         default: "51200",
         variable: env::MESSAGE_THRESHOLD,
         flag: None,
-        about: "Bytes up to which the message log holds an output itself.",
+        about: "Maximum bytes of an output that the message log holds whole.",
     },
     Row {
         key: Key::MessagePreview,
         group: Group::Limits,
         name: "message_preview",
-        kind: Kind::Count(&[]),
+        kind: ValueKind::Count(&[]),
         default: "500",
         variable: env::MESSAGE_PREVIEW,
         flag: None,
-        about: "Characters of a longer one that the message log holds.",
+        about: "Characters of a longer output that the message log holds.",
     },
     Row {
         key: Key::ToolResponseMaxBytes,
         group: Group::Limits,
         name: "tool_response_max_bytes",
-        kind: Kind::Size(LIMIT),
+        kind: ValueKind::Size(LIMIT),
         default: "12288",
         variable: env::TOOL_RESPONSE_MAX_BYTES,
         flag: None,
-        about: "Bytes up to which a host with the `tool_output` tool is given an output itself.",
+        about: "Maximum bytes of an output that goes unchanged to a host with the `tool_output` \
+                tool.",
     },
     Row {
         key: Key::TokenBudget,
         group: Group::Limits,
         name: "token_budget",
-        kind: Kind::Count(&["off", "never", "mirror"]),
+        kind: ValueKind::Count(&["off", "never", "mirror"]),
         default: "off",
         variable: env::TOKEN_BUDGET,
         flag: None,
-        about: "As `tool_response_max_bytes`, in tokens; either one triggers.",
+        about: "Maximum tokens of an output that goes unchanged to such a host. Both limits apply.",
     },
 ];
 
 impl Key {
-    /// What there is to know of it.
+    /// Returns the definition of the setting.
     pub(in crate::cli) fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }
 
-    /// Reads a value of its flag, for clap.
+    /// Parses the value of the flag, for clap.
     pub(in crate::cli) fn parse(self, text: &str) -> Result<Value, String> {
         let kind = self.row().kind;
-        kind.of_text(OsStr::new(text)).map_err(|_| format!("it is {}", kind.allowed()))
+        kind.of_text(OsStr::new(text)).map_err(|_| format!("expected {}", kind.allowed()))
     }
 }
 
 impl Row {
-    /// The setting of this name.
+    /// Returns the setting called `name`.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         ROWS.iter().find(|row| row.name == name)
     }
 
-    /// Its default, where that is the same everywhere.
+    /// Returns the default, unless it is computed.
     pub(super) fn default_value(&self) -> Option<Value> {
         self.kind.of_text(OsStr::new(self.default)).ok()
     }

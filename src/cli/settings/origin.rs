@@ -1,4 +1,4 @@
-//! Where a setting comes from.
+//! The origins of settings.
 
 use std::fmt;
 use std::path::Path;
@@ -6,24 +6,24 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::cli::config::value::Value;
 use crate::cli::outcome::Failure;
+use crate::cli::settings::value::Value;
 
-/// A value, and where it comes from.
+/// A value and its origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(in crate::cli) struct Held<T = Value> {
+pub(in crate::cli) struct Setting<T = Value> {
     pub(in crate::cli) value: T,
     pub(in crate::cli) origin: Origin,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(in crate::cli) enum Origin {
-    /// Nobody said anything.
+    /// The default.
     Default,
     /// A line of a file.
-    File(Spot),
+    File(FileLine),
     /// An environment variable.
     Environment { variable: &'static str },
     /// An argument of the command.
@@ -32,30 +32,30 @@ pub(in crate::cli) enum Origin {
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(in crate::cli) struct Spot {
+pub(in crate::cli) struct FileLine {
     pub(in crate::cli) path: PathBuf,
-    /// From 1.
+    /// The number of the line, from 1.
     pub(in crate::cli) line: usize,
-    /// The tools that it is for, where it is not for all.
+    /// The pattern of the tools, unless the setting is for all tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cli) tool: Option<String>,
 }
 
-/// What every error in a file of settings is answered with.
-const HINT: &str = "`ctxfs config --defaults` prints every setting and what it can be";
+/// The hint of every error in a settings file.
+const HINT: &str = "`ctxfs config --defaults` prints every setting and its allowed values";
 
 impl Origin {
-    /// That `what` is wrong with what stands there.
+    /// Returns the failure that `what` is wrong with the value of this origin.
     pub(super) fn failure(&self, what: &str) -> Failure {
         let text = match self {
-            Self::File(spot) => format!("{}: {what}", spot.text()),
+            Self::File(line) => format!("{}: {what}", line.text()),
             Self::Environment { .. } | Self::Flag { .. } | Self::Default => what.to_owned(),
         };
         Failure::usage(text, HINT)
     }
 }
 
-impl Spot {
+impl FileLine {
     pub(super) fn new(path: &Path, line: usize) -> Self {
         Self { path: path.to_owned(), line, tool: None }
     }
@@ -65,14 +65,14 @@ impl Spot {
     }
 }
 
-/// `default`, `/etc/x/ctxfs.toml:3`, `TOOL_OUTPUT_DIR`, `--quota`.
+/// Prints `default`, `/etc/x/ctxfs.toml:3`, `TOOL_OUTPUT_DIR` or `--quota`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File(spot @ Spot { tool: None, .. }) => f.write_str(&spot.text()),
-            Self::File(spot @ Spot { tool: Some(tool), .. }) => {
-                write!(f, "for {tool:?}, {}", spot.text())
+            Self::File(line @ FileLine { tool: None, .. }) => f.write_str(&line.text()),
+            Self::File(line @ FileLine { tool: Some(tool), .. }) => {
+                write!(f, "for {tool:?}, {}", line.text())
             }
             Self::Environment { variable } => f.write_str(variable),
             Self::Flag { flag } => f.write_str(flag),

@@ -1,10 +1,10 @@
 use super::*;
 
-fn parse(text: &str) -> Result<File, Failure> {
-    File::parse(Path::new("ctxfs.toml"), text)
+fn parse(text: &str) -> Result<SettingsFile, Failure> {
+    SettingsFile::parse(Path::new("ctxfs.toml"), text)
 }
 
-/// What is said of a file that is wrong.
+/// Returns the message for a wrong file.
 fn wrong(text: &str) -> String {
     let failure = parse(text).unwrap_err();
     assert!(failure.hint.unwrap().contains("ctxfs config --defaults"));
@@ -34,37 +34,37 @@ fn an_unknown_key_is_named_with_the_nearest() {
 }
 
 #[test]
-fn a_wrong_value_is_named_with_what_is_allowed() {
+fn an_invalid_value_is_named_with_the_allowed_ones() {
     let cases = [
         (
             "max_lines = true",
-            "`max_lines` cannot be `true`: it is a whole number from 1 on, \"never\" or \"mirror\"",
+            "`max_lines` cannot be `true`: expected a positive whole number, \"never\" or \"mirror\"",
         ),
         (
             "quota = \"10 furlongs\"",
-            "`quota` cannot be `\"10 furlongs\"`: it is a number of bytes, a text such as \"64 MiB\" or \"off\"",
+            "`quota` cannot be `\"10 furlongs\"`: expected a number of bytes, a text such as \"64 MiB\" or \"off\"",
         ),
         (
             "direction = \"both\"",
-            "`direction` cannot be `\"both\"`: it is \"head\", \"tail\" or \"head_tail\"",
+            "`direction` cannot be `\"both\"`: expected \"head\", \"tail\" or \"head_tail\"",
         ),
-        ("write_once = 1", "`write_once` cannot be `1`: it is true or false"),
-        ("store = \"\"", "`store` cannot be `\"\"`: it is a text that is not empty"),
-        ("store = [\n1,\n2]", "`store` cannot be `[...`: it is a text that is not empty"),
-        ("tool = 3", "`tool` cannot be `3`: it is tables such as `[tool.\"github/*\"]`"),
-        ("tool.a = 3", "`tool.\"a\"` cannot be `3`: it is a table of limits"),
-        ("redact = true", "`redact` cannot be `true`: it is \"off\", \"views\" or \"stored\""),
+        ("write_once = 1", "`write_once` cannot be `1`: expected true or false"),
+        ("store = \"\"", "`store` cannot be `\"\"`: expected a non-empty text"),
+        ("store = [\n1,\n2]", "`store` cannot be `[...`: expected a non-empty text"),
+        ("tool = 3", "`tool` cannot be `3`: expected tables such as `[tool.\"github/*\"]`"),
+        ("tool.a = 3", "`tool.\"a\"` cannot be `3`: expected a table of limits"),
+        ("redact = true", "`redact` cannot be `true`: expected \"off\", \"views\" or \"stored\""),
         (
             "redact.sets = \"aws\"",
-            "`redact.sets` cannot be `\"aws\"`: it is a list of names of sets",
+            "`redact.sets` cannot be `\"aws\"`: expected a list of set names",
         ),
         (
             "redact.rules = [3]",
-            "`redact.rules` cannot be `3`: it is a list of tables with `name` and `regex`",
+            "`redact.rules` cannot be `3`: expected a list of tables with `name` and `regex`",
         ),
         (
             "redact.rules = [{ name = 3, regex = \"\" }]",
-            "`redact.rules.name` cannot be `3`: it is a text",
+            "`redact.rules.name` cannot be `3`: expected a text",
         ),
     ];
     for (text, want) in cases {
@@ -73,26 +73,26 @@ fn a_wrong_value_is_named_with_what_is_allowed() {
 }
 
 #[test]
-fn what_cannot_be_for_other_reasons() {
+fn other_errors_are_named() {
     let cases = [
-        ("[tool.\"x\"]\nquota = 3", "2: `quota` cannot differ from tool to tool"),
-        ("\n[tool.\"x[\"]\n", "2: `x[` is no pattern: unclosed character class; missing ']'"),
+        ("[tool.\"x\"]\nquota = 3", "2: `quota` cannot differ between tools"),
+        ("\n[tool.\"x[\"]\n", "2: `x[` is not a pattern: unclosed character class; missing ']'"),
         (
             "[redact]\nsets = [\n  \"aws\",\n  \"githb\",\n]",
             "4: unknown set `githb`; did you mean `github`?",
         ),
-        ("[redact]\nrules = [\n  { regex = \"x\" }]", "3: a rule without `name`"),
-        ("[redact]\nrules = [{ name = \"a\" }]", "2: a rule without `regex`"),
+        ("[redact]\nrules = [\n  { regex = \"x\" }]", "3: this rule lacks `name`"),
+        ("[redact]\nrules = [{ name = \"a\" }]", "2: this rule lacks `regex`"),
         (
             "[redact]\nrules = [\n  { name = \"a\", regex = \"x\" },\n  { name = \"b\", regex = \"x(\" },\n]",
-            "4: the rule `b` cannot be: the regex is not valid: unclosed group",
+            "4: invalid rule `b`: the regex cannot be: unclosed group",
         ),
         (
             "[redact]\nrules = [{ name = \"b\", regex = \"x*\" }]",
-            "2: the rule `b` cannot be: the regex matches the empty text",
+            "2: invalid rule `b`: the regex matches the empty text",
         ),
-        ("a = 1\nlog = = 3\n", "2: this is not TOML: "),
-        ("log = \"info\"\nlog = \"warn\"\n", "2: this is not TOML: duplicate key"),
+        ("a = 1\nlog = = 3\n", "2: invalid TOML: "),
+        ("log = \"info\"\nlog = \"warn\"\n", "2: invalid TOML: duplicate key"),
     ];
     for (text, want) in cases {
         let said = wrong(text);
@@ -102,12 +102,12 @@ fn what_cannot_be_for_other_reasons() {
 }
 
 #[test]
-fn the_first_mistake_is_named() {
+fn the_first_error_is_named() {
     assert_eq!(wrong("views = 1\nadvertise = 2\n"), wrong("views = 1\n"));
 }
 
 #[test]
-fn everything_that_can_be_said_is_read() {
+fn every_kind_of_entry_is_read() {
     let text = "max_bytes = \"1MB\"\n[redact]\napply = \"stored\"\nsets = [\"aws\"]\n\
                 [[redact.rules]]\nname = \"a\"\nregex = 'a+'\n[tool.shell]\nmax_lines = \"mirror\"\n";
     let file = parse(text).unwrap();
@@ -124,14 +124,14 @@ fn everything_that_can_be_said_is_read() {
 }
 
 #[test]
-fn an_absent_file_is_no_file_and_others_are_refused() {
+fn an_absent_file_is_none_and_unreadable_ones_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(File::read(&dir.path().join("absent.toml")).unwrap().is_none());
-    let said = File::read(dir.path()).unwrap_err().message;
+    assert!(SettingsFile::read(&dir.path().join("absent.toml")).unwrap().is_none());
+    let said = SettingsFile::read(dir.path()).unwrap_err().message;
     assert!(said.starts_with("cannot read the settings in `"), "{said}");
     let large = dir.path().join("large.toml");
     fs::write(&large, vec![b'#'; 2 << 20]).unwrap();
-    assert!(File::read(&large).unwrap_err().message.ends_with("it has more than 1 MiB"));
+    assert!(SettingsFile::read(&large).unwrap_err().message.ends_with("it is larger than 1 MiB"));
     fs::write(&large, b"log = \"\xff\"\n").unwrap();
-    assert!(File::read(&large).is_err());
+    assert!(SettingsFile::read(&large).is_err());
 }

@@ -1,11 +1,11 @@
-//! An output that is kept, and where.
+//! A stored output and its locations.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::SystemTime;
 
-use crate::cli::put::asked::Asked;
+use crate::cli::put::call::CallSettings;
 use crate::engine::Redaction;
 use crate::materialize::Checkpoints;
 use crate::materialize::PlainText;
@@ -27,47 +27,46 @@ use crate::store::StoreError;
 use crate::store::ToolOutputDir;
 
 const DAY: Duration = Duration::from_hours(24);
-/// What was written within this time stays, even if it is to be kept for no days: somebody may
-/// still be writing it, or about to read it.
+/// The shortest retention, even for 0 days: a younger file may still be written, or be read soon.
 const GRACE: Duration = Duration::from_hours(1);
 
-/// An output in a conversation, in a directory of the tool-output layout, or in both.
-pub(in crate::cli) struct Output {
+/// An output stored in a conversation, in a directory of the tool-output layout, or in both.
+pub(in crate::cli) struct KeptOutput {
     pub(super) content: Artifact,
-    /// Its text, where it is the log of a terminal and holds more.
+    /// The text of a terminal log with escape sequences.
     text: Option<PlainText<Artifact>>,
-    /// Speaks of all of `content`, without secrets where they are masked.
+    /// The analysis of the content or text, without secrets if they are masked.
     analysis: Analysis,
-    /// The same of what is known of it.
+    /// The record, without secrets if they are masked.
     record: Record,
     redaction: Option<Redaction>,
-    pub(super) stored: Option<Stored>,
-    pub(super) filed: Option<Filed>,
+    pub(super) stored: Option<StoreLocation>,
+    pub(super) filed: Option<ToolOutputFile>,
 }
 
-/// Where it is in the store.
-pub(super) struct Stored {
+/// The location of an output in the store.
+pub(super) struct StoreLocation {
     pub(super) store: Store,
     pub(super) id: Component,
     pub(super) path: RelPath,
     pub(super) place: Place,
 }
 
-/// Where it is in the tool-output layout.
-pub(super) struct Filed {
+/// A file of the tool-output layout.
+pub(super) struct ToolOutputFile {
     pub(super) dir: ToolOutputDir,
     pub(super) path: PathBuf,
 }
 
-impl Output {
-    /// An output that is kept nowhere yet.
+impl KeptOutput {
+    /// Returns an output without a location.
     pub(super) fn new(
         content: Artifact,
         analysis: Analysis,
         record: Record,
-        asked: &Asked,
+        call_settings: &CallSettings,
     ) -> Self {
-        let redaction = asked.redaction.clone();
+        let redaction = call_settings.redaction.clone();
         let (mut analysis, mut record) = (analysis, record);
         if let Some(redaction) = &redaction {
             redaction.mask_arguments(&mut record.provenance);
@@ -76,40 +75,40 @@ impl Output {
         Self { content, text: None, analysis, record, redaction, stored: None, filed: None }
     }
 
-    /// The same; what views are told of the log of a terminal is its text.
+    /// Makes views use the text of a terminal log, which lacks its escape sequences.
     pub(super) fn with_text(mut self) -> io::Result<Self> {
         if self.analysis.has_escapes() {
-            let (marks, _) = Checkpoints::of(&self.content, &|| false)?;
-            self.text = Some(PlainText::new(self.content.clone(), marks)?);
+            let (checkpoints, _) = Checkpoints::of(&self.content, &|| false)?;
+            self.text = Some(PlainText::new(self.content.clone(), checkpoints)?);
             self.analysis = self.analysis.of_text();
         }
         Ok(self)
     }
 
-    /// The same, kept in the store.
-    pub(super) fn stored_as(self, stored: Stored) -> Self {
+    /// Sets the location in the store.
+    pub(super) fn stored_as(self, stored: StoreLocation) -> Self {
         Self { stored: Some(stored), ..self }
     }
 
-    /// The same, kept in the tool-output layout.
-    pub(super) fn filed_as(self, filed: Filed) -> Self {
+    /// Sets the file of the tool-output layout.
+    pub(super) fn filed_as(self, filed: ToolOutputFile) -> Self {
         Self { filed: Some(filed), ..self }
     }
 
-    /// How the reader names it; where it is in both, `as_file` chooses.
+    /// Returns the name that readers use. `as_file` decides if the output has both locations.
     pub(in crate::cli) fn place(&self, as_file: bool) -> Place {
         let filed = || self.filed.as_ref().map(|filed| Place::alone(&filed.name()));
         let stored = self.stored.as_ref().map(|stored| stored.place.clone());
         let place = if as_file { filed().or(stored) } else { stored.or_else(filed) };
-        place.expect("an output is kept somewhere")
+        place.expect("an output has a location")
     }
 
-    /// What views are told of it without secrets, where they are masked.
+    /// Returns the content for views without secrets, if they are masked.
     pub(super) fn masked(&self) -> Option<Masked<'_>> {
         Some(Masked::new(self.shown(), &self.redaction.as_ref()?.rules))
     }
 
-    /// What is stored, without secrets where they are masked.
+    /// Returns the stored content, without secrets if they are masked.
     pub(super) fn unchanged(&self) -> Box<dyn Content + '_> {
         match &self.redaction {
             Some(redaction) => Box::new(Masked::new(&self.content, &redaction.rules)),
@@ -121,7 +120,7 @@ impl Output {
         self.text.as_ref().map_or(&self.content as &dyn Content, |text| text)
     }
 
-    /// What views are told of it; `masked` is [`Output::masked`].
+    /// Returns the subject for views; `masked` is the result of [`KeptOutput::masked`].
     pub(super) fn subject<'a>(
         &'a self,
         masked: Option<&'a Masked<'a>>,
@@ -141,9 +140,9 @@ impl Output {
         }
     }
 
-    /// Counts that it was stored, and what was `handed` over in its place. Not worth failing for.
+    /// Counts the output as stored, and `handed` as handed out. Only logs errors.
     pub(super) fn count(&self, handed: Amount) {
-        let Some(Stored { store, id, .. }) = &self.stored else { return };
+        let Some(StoreLocation { store, id, .. }) = &self.stored else { return };
         let stored = Amount::once(self.content.len(), self.analysis.tokens);
         let counts = Counts { stored, handed, ..Counts::default() };
         let tool = self.record.provenance.tool_name().unwrap_or_default();
@@ -153,12 +152,12 @@ impl Output {
             None => Ok(()),
         });
         if let Err(error) = counted {
-            tracing::debug!(%error, "what was stored was not counted");
+            tracing::debug!(%error, "a stored output was not counted");
         }
     }
 
-    /// Whether `reference` leads to an output that is kept where this one is, and is not this one.
-    /// What cannot be looked at does not count.
+    /// Returns true if `reference` leads to another output in the same location. References that
+    /// cannot be resolved do not count.
     pub(super) fn is_another(&self, reference: &str) -> bool {
         let stored = self.stored.as_ref().is_some_and(|stored| {
             let found = stored.store.resolve(reference).ok().flatten();
@@ -169,13 +168,13 @@ impl Output {
     }
 }
 
-impl Filed {
-    /// Its path as text, as `TOOL_OUTPUT_DIR` names it.
+impl ToolOutputFile {
+    /// Returns the path as text, beginning with `TOOL_OUTPUT_DIR`.
     fn name(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// Removes what has been in the directory for too long.
+    /// Removes files older than the retention from the directory.
     pub(super) fn expire(&self, limits: &Limits) -> Result<u64, StoreError> {
         let age = (DAY * limits.retention_days).max(GRACE);
         self.dir.expire(age, SystemTime::now())

@@ -1,18 +1,18 @@
-//! The limits that follow from the settings, tool by tool.
+//! The limits that follow from the settings, for each tool.
 
 use std::path::PathBuf;
 
-use crate::cli::config::Key;
-use crate::cli::config::Settings;
-use crate::cli::config::value::Value;
+use crate::cli::settings::resolve::Settings;
+use crate::cli::settings::table::Key;
+use crate::cli::settings::value::Value;
 use crate::model::Direction;
 use crate::model::Limits;
 use crate::model::LimitsByTool;
 
-/// What lets an output through, and has it stored all the same.
+/// The word that lets outputs through unchanged, and stores them too.
 const MIRROR: Value = Value::Word("mirror");
 
-/// The limits of each stand-in: where one of them is `mirror`, none of them triggers.
+/// The limits of each stand-in. If one of them is `mirror`, none of them triggers.
 const FORMS: [&[Key]; 4] = [
     &[Key::MaxInlineChars, Key::MaxInlineBytes],
     &[Key::MaxLines, Key::MaxBytes],
@@ -22,7 +22,7 @@ const FORMS: [&[Key]; 4] = [
 
 impl LimitsByTool for Settings {
     fn limits(&self, tool: Option<&str>) -> Limits {
-        let value = |key| self.held_for(tool, key).map(|held| &held.value);
+        let value = |key| self.setting_for(tool, key).map(|setting| &setting.value);
         let is_mirror = |key: &Key| value(*key) == Some(&MIRROR);
         let mirrored = |key| FORMS.iter().any(|f| f.contains(&key) && f.iter().any(is_mirror));
         let number = |key| match value(key) {

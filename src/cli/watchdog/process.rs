@@ -1,12 +1,16 @@
-//! A watchdog's own process. The server's socket is its standard input; it has one thread, and one
-//! more for each other watchdog that it has started.
+//! The process of a watchdog. Its standard input is the socket to the server. It has one thread,
+//! and one more for each watchdog that it has started.
 
 use std::fs;
 use std::io;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
@@ -14,31 +18,49 @@ use rustix::fd::AsFd as _;
 use signal_hook::low_level::pipe;
 
 use crate::cli::args::WatchArgs;
+use crate::cli::env;
 use crate::cli::stop::SIGNALS;
-use crate::cli::watchdog::spawn;
-use crate::cli::watchdog::words::Answer;
-use crate::cli::watchdog::words::Asked;
-use crate::cli::watchdog::words::line;
+use crate::cli::watchdog::protocol::ReceivedRequest;
+use crate::cli::watchdog::protocol::WatchdogReply;
+use crate::cli::watchdog::protocol::line;
 use crate::fuse::mount;
 use crate::fuse::mount::MountError;
 use crate::fuse::mount::MountState;
 
-/// A dying server closes its end before the kernel has ended the mount.
+/// The number of looks for a dead mount: a dying server closes its socket before the kernel ends
+/// the mount.
 const LOOKS: usize = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-/// By then the other watchdog has cleared what there was.
+/// The time in which the other watchdog clears the mount.
 const AFTER_THE_OTHER: Duration = Duration::from_secs(1);
 
-/// Serves the server until its end; then clears what it left.
+/// Starts a watchdog in its own process group, where an interrupt from the terminal does not reach
+/// it.
+pub(super) fn spawn(target: &Path, spare: bool, socket: OwnedFd) -> io::Result<Child> {
+    Command::new("/proc/self/exe")
+        .arg0("ctxfs")
+        .arg("watch-mount")
+        .args(spare.then_some("--spare"))
+        .arg("--")
+        .arg(target)
+        .env_remove(env::NOTIFY_SOCKET)
+        .current_dir("/")
+        .process_group(0)
+        .stdin(socket)
+        .stdout(Stdio::null())
+        .spawn()
+}
+
+/// Answers the server until it ends, then clears a dead mount that it left.
 pub(in crate::cli) fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let _ = rustix::thread::set_name(c"ctxfs-watch");
     let server = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     for signal in SIGNALS {
         pipe::register(signal, server.try_clone()?)?;
     }
-    while let Ok(Some(asked)) = Asked::receive(&server) {
-        let answer = answer(args, asked);
-        if (&server).write_all(line(&answer).as_bytes()).is_err() {
+    while let Ok(Some(request)) = ReceivedRequest::receive(&server) {
+        let reply = reply(args, request);
+        if (&server).write_all(line(&reply).as_bytes()).is_err() {
             break;
         }
     }
@@ -51,27 +73,29 @@ pub(in crate::cli) fn run(args: &WatchArgs) -> anyhow::Result<()> {
     clear(&args.target)
 }
 
-fn answer(args: &WatchArgs, asked: Asked) -> Answer {
-    match asked {
-        Asked::Unmount => match mount::unmount(&args.target) {
+fn reply(args: &WatchArgs, request: ReceivedRequest) -> WatchdogReply {
+    match request {
+        ReceivedRequest::Unmount => match mount::unmount(&args.target) {
             Ok(()) | Err(MountError::NotMounted { .. }) => Ok(String::new()),
             Err(error) => Err(error.to_string()),
         },
-        Asked::Stat(pid) => {
+        ReceivedRequest::Stat(pid) => {
             fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| error.to_string())
         }
-        Asked::Another(socket) => another(args, socket).map_err(|error| error.to_string()),
+        ReceivedRequest::Another(socket) => {
+            another(args, socket).map_err(|error| error.to_string())
+        }
     }
 }
 
-/// Starts the other one: a spare, where this is none.
+/// Starts the other watchdog: a spare, unless this is the spare.
 fn another(args: &WatchArgs, socket: OwnedFd) -> io::Result<String> {
     let mut started = spawn(&args.target, !args.spare, socket)?;
     thread::Builder::new().spawn(move || started.wait())?;
     Ok(String::new())
 }
 
-/// Unmounts what the server left dead. A mount that lives is another server's.
+/// Unmounts a dead mount. One that is alive belongs to another server.
 fn clear(target: &Path) -> anyhow::Result<()> {
     for _ in 0..LOOKS {
         match mount::state(target) {

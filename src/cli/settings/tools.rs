@@ -1,59 +1,66 @@
-//! Settings that differ from tool to tool.
+//! Settings for some tools.
 
 use globset::Glob;
 use globset::GlobMatcher;
 
-use crate::cli::config::Key;
-use crate::cli::config::origin::Held;
+use crate::cli::settings::origin::Setting;
+use crate::cli::settings::table::Key;
 
-/// What there is in `[tool."..."]` tables, the least specific first.
+/// The settings in `[tool."..."]` tables, the least specific first.
 ///
-/// A name wins over a pattern, a longer pattern over a shorter one, and what was read later over what
-/// was read before. Each key by itself: a table need not repeat what another one says.
+/// A name wins over a pattern, a longer pattern over a shorter one, and a later table over an
+/// earlier one. This holds key by key, so that a table need not repeat another one.
 #[derive(Debug, Default)]
-pub(super) struct Tools(Vec<Entry>);
+pub(super) struct ToolSettings(Vec<ToolSetting>);
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct ToolSetting {
     pub(super) pattern: String,
-    /// None, where the pattern is a name.
+    /// `None` if the pattern is a name.
     glob: Option<GlobMatcher>,
     pub(super) key: Key,
-    pub(super) held: Held,
+    pub(super) setting: Setting,
 }
 
-impl Tools {
-    /// `entries` in the order in which they were read.
-    pub(super) fn new(entries: impl Iterator<Item = (String, Key, Held)>) -> Self {
-        let mut entries: Vec<Entry> = entries
-            .map(|(pattern, key, held)| Entry { glob: glob(&pattern), pattern, key, held })
+impl ToolSettings {
+    /// Sorts `entries`, which come in the order in which they were read.
+    pub(super) fn new(entries: impl Iterator<Item = (String, Key, Setting)>) -> Self {
+        let mut entries: Vec<ToolSetting> = entries
+            .map(|(pattern, key, setting)| ToolSetting {
+                glob: glob(&pattern),
+                pattern,
+                key,
+                setting,
+            })
             .collect();
         entries.sort_by_key(|entry| (entry.glob.is_none(), entry.pattern.len()));
         Self(entries)
     }
 
-    /// What holds for `tool`, where a table says so.
-    pub(super) fn find(&self, tool: &str, key: Key) -> Option<&Held> {
+    /// Finds the setting for `tool`, if a table has one.
+    pub(super) fn find(&self, tool: &str, key: Key) -> Option<&Setting> {
         let said = self.0.iter().rev().find(|entry| entry.key == key && entry.is_for(tool));
-        said.map(|entry| &entry.held)
+        said.map(|entry| &entry.setting)
     }
 
-    /// All of them, the least specific first; of those that say the same, only what holds.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    /// Returns all settings in effect, the least specific first.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &ToolSetting> {
         self.0.iter().enumerate().filter_map(|(number, entry)| {
-            let same = |later: &Entry| later.pattern == entry.pattern && later.key == entry.key;
+            let same =
+                |later: &ToolSetting| later.pattern == entry.pattern && later.key == entry.key;
             (!self.0[number + 1..].iter().any(same)).then_some(entry)
         })
     }
 }
 
-impl Entry {
+impl ToolSetting {
     fn is_for(&self, tool: &str) -> bool {
         self.glob.as_ref().map_or(self.pattern == tool, |glob| glob.is_match(tool))
     }
 }
 
-/// None for a name. A pattern that cannot be was refused when its file was read.
+/// Returns the matcher of a pattern, or `None` for a name. Invalid patterns were refused when the
+/// file was read.
 fn glob(pattern: &str) -> Option<GlobMatcher> {
     let is_glob = pattern.contains(['*', '?', '[', '{', '\\']);
     Glob::new(pattern).ok().filter(|_| is_glob).map(|glob| glob.compile_matcher())
@@ -62,19 +69,20 @@ fn glob(pattern: &str) -> Option<GlobMatcher> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::config::origin::Origin;
-    use crate::cli::config::value::Value;
+    use crate::cli::settings::origin::Origin;
+    use crate::cli::settings::value::Value;
 
-    fn tools(entries: &[(&str, u64)]) -> Tools {
-        let held = |number| Held { value: Value::Number(number), origin: Origin::Default };
+    fn tools(entries: &[(&str, u64)]) -> ToolSettings {
+        let setting = |number| Setting { value: Value::Number(number), origin: Origin::Default };
         let entries = entries.iter();
-        Tools::new(
-            entries.map(|(pattern, number)| ((*pattern).to_owned(), Key::MaxLines, held(*number))),
+        ToolSettings::new(
+            entries
+                .map(|(pattern, number)| ((*pattern).to_owned(), Key::MaxLines, setting(*number))),
         )
     }
 
-    fn found(tools: &Tools, tool: &str) -> Option<Value> {
-        tools.find(tool, Key::MaxLines).map(|held| held.value.clone())
+    fn found(tools: &ToolSettings, tool: &str) -> Option<Value> {
+        tools.find(tool, Key::MaxLines).map(|setting| setting.value.clone())
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A log that nobody can fill: so many lines a minute, so many bytes a line, so many bytes a file.
+//! A rate limiter for the log: limits on lines a second, bytes a line and bytes of the file.
 
 use std::fs::File;
 use std::io;
@@ -12,54 +12,44 @@ use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
 
-use tracing_subscriber::fmt::MakeWriter;
-
-/// Lines that may come at once.
+/// Lines that may be written at once.
 const AT_ONCE: u32 = 1000;
-/// How long it takes until one more may come.
+/// The time after which one more line may be written.
 const EACH: Duration = Duration::from_secs(1);
-/// Bytes of a line; the rest of a longer one is left out.
+/// Bytes of a line. The rest of a longer line is left out.
 const LONGEST: usize = 4096;
-/// Bytes of the file of a server in the background. Past them its older half goes.
+/// Bytes of the log file of a background server. Beyond them, the older half is dropped.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// Standard error, with bounds.
+/// Standard error, with limits. Each call of `write` is one line.
 #[derive(Debug, Clone)]
-pub(super) struct Sparing(Arc<Mutex<Bounds>>);
+pub(super) struct RateLimitedStderr(Arc<Mutex<LimitedStderr>>);
 
 #[derive(Debug)]
-struct Bounds {
+struct LimitedStderr {
     began: Instant,
-    /// None, where every line is wanted.
-    lines: Option<Lines>,
-    /// What standard error is, where that is a file to be kept small.
+    /// `None` if every line is wanted.
+    lines: Option<LineAllowance>,
+    /// The file behind standard error, if it is one to keep small.
     file: Option<File>,
 }
 
-impl Sparing {
-    /// `every`: as many lines as there are. `own`: where it is a file, it may be shortened.
+impl RateLimitedStderr {
+    /// `every` lifts the limit on the number of lines. `own` says that a file behind standard error
+    /// belongs to this process, which may shorten it.
     pub(super) fn new(every: bool, own: bool) -> Self {
-        let lines = (!every).then(Lines::default);
+        let lines = (!every).then(LineAllowance::default);
         let open = || File::options().read(true).append(true).open("/proc/self/fd/2").ok();
         let is_file = |file: &File| file.metadata().is_ok_and(|found| found.is_file());
         let file = if own { open().filter(is_file) } else { None };
-        Self(Arc::new(Mutex::new(Bounds { began: Instant::now(), lines, file })))
+        Self(Arc::new(Mutex::new(LimitedStderr { began: Instant::now(), lines, file })))
     }
 }
 
-impl<'a> MakeWriter<'a> for Sparing {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-/// A call is a line.
-impl Write for Sparing {
+impl Write for RateLimitedStderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut bounds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        bounds.write(line).map(|()| line.len())
+        let mut limited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        limited.write(line).map(|()| line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -67,7 +57,7 @@ impl Write for Sparing {
     }
 }
 
-impl Bounds {
+impl LimitedStderr {
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
         let now = self.began.elapsed();
         let Some(missing) = self.lines.as_mut().map_or(Some(0), |lines| lines.take(now)) else {
@@ -87,22 +77,25 @@ impl Bounds {
     }
 }
 
-/// How many lines may come.
+/// The lines that may be written now: a token bucket.
 #[derive(Debug)]
-struct Lines {
+struct LineAllowance {
     left: u32,
+    /// The time up to which `left` was refilled.
     counted: Duration,
+    /// Lines left out since the last one that was written.
     missing: u64,
 }
 
-impl Default for Lines {
+impl Default for LineAllowance {
     fn default() -> Self {
         Self { left: AT_ONCE, counted: Duration::ZERO, missing: 0 }
     }
 }
 
-impl Lines {
-    /// Whether one may come now: how many were left out before it.
+impl LineAllowance {
+    /// Takes one line, and returns the number of lines that were left out before it. Returns `None`
+    /// if no line may be written now.
     fn take(&mut self, now: Duration) -> Option<u64> {
         let more = now.saturating_sub(self.counted).as_secs() / EACH.as_secs();
         self.counted += EACH * more as u32;
@@ -116,7 +109,7 @@ impl Lines {
     }
 }
 
-/// Leaves of a file that has more than `most` bytes the newer half, from the beginning of a line on.
+/// Shortens a file of more than `most` bytes to its newer half, from the beginning of a line.
 fn shorten(file: &mut File, most: u64) -> io::Result<()> {
     if file.metadata()?.len() <= most {
         return Ok(());
@@ -135,8 +128,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_as_fast_as_they_may() {
-        let mut lines = Lines::default();
+    fn lines_are_limited_to_a_rate() {
+        let mut lines = LineAllowance::default();
         let second = Duration::from_secs;
         let taken = (0..5000).filter(|_| lines.take(second(0)).is_some()).count();
         assert_eq!(taken, AT_ONCE as usize);
@@ -148,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_what_came_last() {
+    fn a_file_keeps_its_newest_lines() {
         let named = tempfile::NamedTempFile::new().unwrap();
         let mut file = File::options().read(true).append(true).open(named.path()).unwrap();
         for number in 0..1000 {

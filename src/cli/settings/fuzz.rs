@@ -1,16 +1,16 @@
-//! A file of settings, whatever is in it.
+//! A fuzz target for settings files.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::cli::config::Settings;
-use crate::cli::config::print;
 use crate::cli::env::Environment;
+use crate::cli::settings::print;
+use crate::cli::settings::resolve::Settings;
 
-/// A file of settings is refused with its path and what to do next, or holds; then what is printed is a file of the
-/// same settings.
+/// Checks that a settings file is either refused with its path and a hint, or that printing the
+/// settings gives a file of the same settings.
 pub fn fuzz_settings(data: &[u8]) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("given.toml");
@@ -26,11 +26,11 @@ pub fn fuzz_settings(data: &[u8]) {
     };
     fs::write(&path, print::toml(&settings, None, &environment)).expect("room");
     let again = Settings::load(Some(&path), Vec::new(), &environment);
-    let again = again.expect("what is printed is a file of settings");
+    let again = again.expect("what is printed is a settings file");
     assert_eq!(said(&again, &path, &environment), said(&settings, &path, &environment));
 }
 
-/// What holds, without what it says of origins.
+/// Returns the settings without their origins.
 fn said(settings: &Settings, path: &Path, environment: &Environment) -> Value {
     let mut value = print::json(settings, None, environment);
     assert_eq!(value["files"], serde_json::json!([path]));

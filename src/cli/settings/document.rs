@@ -1,16 +1,16 @@
-//! `docs/SETTINGS.md`: every setting, from the table that the program reads them by.
+//! `docs/SETTINGS.md`, generated from the table of settings.
 
 use std::fmt::Write as _;
 
-use crate::cli::config::ROWS;
-use crate::cli::config::table::Group;
-use crate::cli::config::table::Row;
+use crate::cli::settings::table::Group;
+use crate::cli::settings::table::ROWS;
+use crate::cli::settings::table::Row;
 use crate::redact::SETS;
 
-/// The page, but for its tables.
+/// The page, without its tables.
 const PAGE: &str = include_str!("document.md");
 
-/// The page.
+/// Returns the page.
 pub(super) fn markdown() -> String {
     PAGE.replace("{places}", &table(Group::Places))
         .replace("{mount}", &table(Group::Mount))
@@ -21,7 +21,7 @@ pub(super) fn markdown() -> String {
 
 fn table(group: Group) -> String {
     let mut table =
-        "| key | is | default | environment | flag |\n|---|---|---|---|---|\n".to_owned();
+        "| key | value | default | environment | flag |\n|---|---|---|---|---|\n".to_owned();
     for row in ROWS.iter().filter(|row| row.group == group) {
         table += &line(row);
     }
@@ -52,7 +52,7 @@ fn sets() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::config::file::File;
+    use crate::cli::settings::file::SettingsFile;
 
     #[test]
     fn the_page_in_docs_is_current() {
@@ -65,12 +65,12 @@ mod tests {
     }
 
     #[test]
-    fn its_examples_are_files_of_settings() {
+    fn its_examples_are_settings_files() {
         let examples: Vec<&str> = PAGE.split("```toml\n").skip(1).collect();
         assert!(examples.len() >= 3);
         for example in examples {
             let text = example.split("```").next().unwrap();
-            let read = File::parse("docs/SETTINGS.md".as_ref(), text);
+            let read = SettingsFile::parse("docs/SETTINGS.md".as_ref(), text);
             assert!(read.is_ok(), "{text}: {}", read.unwrap_err());
         }
     }

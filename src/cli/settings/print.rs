@@ -1,32 +1,37 @@
-//! The settings that hold, printed: as a file of settings, with where each comes from, or as JSON.
+//! Prints the settings in effect as a settings file with origins, or as JSON.
 
 use std::fmt::Write as _;
 
 use serde_json::Map;
 use serde_json::json;
 
-use crate::cli::config::ROWS;
-use crate::cli::config::Settings;
-use crate::cli::config::origin::Held;
-use crate::cli::config::origin::Origin;
-use crate::cli::config::table::Group;
-use crate::cli::config::table::Row;
-use crate::cli::config::tools::Entry;
-use crate::cli::config::value::Value;
-use crate::cli::config::value::quoted;
 use crate::cli::env::Environment;
+use crate::cli::settings::origin::Origin;
+use crate::cli::settings::origin::Setting;
+use crate::cli::settings::resolve::Settings;
+use crate::cli::settings::table::Group;
+use crate::cli::settings::table::Key;
+use crate::cli::settings::table::ROWS;
+use crate::cli::settings::table::Row;
+use crate::cli::settings::tools::ToolSetting;
+use crate::cli::settings::value::Value;
+use crate::cli::settings::value::quoted;
 use crate::redact::Rule;
 use crate::redact::SETS;
 
-/// Columns that values have before what is said of them.
+/// The column of the comments with origins.
 const WIDTH: usize = 40;
 
-/// Everything that holds, or what holds for `tool`.
-pub(super) fn toml(settings: &Settings, tool: Option<&str>, environment: &Environment) -> String {
+/// Prints all settings, or the limits for `tool`, as a settings file.
+pub(in crate::cli) fn toml(
+    settings: &Settings,
+    tool: Option<&str>,
+    environment: &Environment,
+) -> String {
     let mut page = String::new();
     for row in ROWS.iter().filter(|row| tool.is_none() || row.group == Group::Limits) {
-        match held(settings, tool, row, environment) {
-            Some(Held { value, origin }) => {
+        match setting_of(settings, tool, row, environment) {
+            Some(Setting { value, origin }) => {
                 line(&mut page, row.name, &row.kind.to_toml(&value), &origin);
             }
             None => line(&mut page, &format!("# {}", row.name), "...", &Origin::Default),
@@ -39,21 +44,22 @@ pub(super) fn toml(settings: &Settings, tool: Option<&str>, environment: &Enviro
     page
 }
 
-/// The same for programs.
-pub(super) fn json(
+/// Returns all settings, or the limits for `tool`, as JSON.
+pub(in crate::cli) fn json(
     settings: &Settings,
     tool: Option<&str>,
     environment: &Environment,
 ) -> serde_json::Value {
     let rows = ROWS.iter().filter(|row| tool.is_none() || row.group == Group::Limits);
-    let held = rows.map(|row| (row.name.to_owned(), json!(held(settings, tool, row, environment))));
+    let held =
+        rows.map(|row| (row.name.to_owned(), json!(setting_of(settings, tool, row, environment))));
     let held: Map<_, _> = held.collect();
     if let Some(tool) = tool {
         return json!({ "tool": tool, "settings": held });
     }
     let mut tools: Map<String, serde_json::Value> = Map::new();
-    for Entry { pattern, key, held, .. } in settings.tools.entries() {
-        tools.entry(pattern).or_insert_with(|| json!({}))[key.row().name] = json!(held);
+    for ToolSetting { pattern, key, setting, .. } in settings.tools.entries() {
+        tools.entry(pattern).or_insert_with(|| json!({}))[key.row().name] = json!(setting);
     }
     let redact = &settings.redact;
     let rules: Vec<_> = redact.rules.value.iter().map(rule_json).collect();
@@ -62,10 +68,10 @@ pub(super) fn json(
     json!({ "files": settings.files(), "settings": held, "redact": redact, "tool": tools })
 }
 
-/// A file of settings that sets nothing, and says what could be set.
-pub(super) fn template() -> String {
+/// Returns a settings file that sets nothing and describes everything.
+pub(in crate::cli) fn template() -> String {
     let mut page = String::from(
-        "# Settings of ctxfs, with their defaults. Take the `#` away from what is to differ.\n\
+        "# Settings of ctxfs, with their defaults. Uncomment the settings to change.\n\
          # Places: ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store, and --config FILE.\n",
     );
     for row in ROWS {
@@ -73,31 +79,31 @@ pub(super) fn template() -> String {
         let value = default.map_or("\"...\"".to_owned(), |value| row.kind.to_toml(&value));
         let about = wrapped(row.about);
         let allowed = row.kind.allowed();
-        let _ = write!(page, "\n{about}# It is {allowed}.\n# {} = {value}\n", row.name);
+        let _ = write!(page, "\n{about}# Allowed: {allowed}.\n# {} = {value}\n", row.name);
     }
-    page + "\n# Limits that differ from tool to tool, by the name `server/tool` or a pattern.\n\
+    page + "\n# Limits for some tools, by the name `server/tool` or a pattern.\n\
             # [tool.\"github/*\"]\n# max_lines = 200\n\n\
-            # What is done about secrets: \"off\", \"views\" (they are masked in what is shown),\n\
-            # \"stored\" (in what is stored, too). Without `sets` all of them are looked for.\n\
+            # Redaction of secrets: \"off\", \"views\" (masks them in everything shown) or \"stored\"\n\
+            # (masks them in the stored files too). Without `sets`, all sets apply.\n\
             # [redact]\n# apply = \"views\"\n"
         + &format!("# sets = {}\n", list(SETS.iter().map(|set| set.name)))
         + "# rules = [{ name = \"ticket\", regex = 'TICKET-[0-9]{6}' }]\n"
 }
 
-/// What holds; the place of the store is known where nobody named it, too.
-fn held(
+/// Returns a setting. The store has a value even if it is not set.
+fn setting_of(
     settings: &Settings,
     tool: Option<&str>,
     row: &Row,
     environment: &Environment,
-) -> Option<Held> {
-    let found = settings.held_for(tool, row.key).cloned();
-    if row.key != crate::cli::config::Key::Store {
+) -> Option<Setting> {
+    let found = settings.setting_for(tool, row.key).cloned();
+    if row.key != Key::Store {
         return found;
     }
     let value = Value::Path(settings.store(environment).ok()?);
-    let origin = found.map_or(Origin::Default, |held| held.origin);
-    Some(Held { value, origin })
+    let origin = found.map_or(Origin::Default, |setting| setting.origin);
+    Some(Setting { value, origin })
 }
 
 fn redact(page: &mut String, settings: &Settings) {
@@ -110,7 +116,7 @@ fn redact(page: &mut String, settings: &Settings) {
 }
 
 fn tools(page: &mut String, settings: &Settings) {
-    let mut entries: Vec<&Entry> = settings.tools.entries().collect();
+    let mut entries: Vec<&ToolSetting> = settings.tools.entries().collect();
     entries.sort_by(|a, b| a.pattern.cmp(&b.pattern));
     let mut last = None;
     for entry in entries {
@@ -119,7 +125,7 @@ fn tools(page: &mut String, settings: &Settings) {
             last = Some(&entry.pattern);
         }
         let row = entry.key.row();
-        line(page, row.name, &row.kind.to_toml(&entry.held.value), &entry.held.origin);
+        line(page, row.name, &row.kind.to_toml(&entry.setting.value), &entry.setting.origin);
     }
 }
 
@@ -140,7 +146,7 @@ fn rule_json(rule: &Rule) -> serde_json::Value {
     json!({ "name": rule.name, "regex": rule.regex })
 }
 
-/// `text` in lines of a comment.
+/// Wraps `text` to the lines of a comment.
 fn wrapped(text: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from("#");

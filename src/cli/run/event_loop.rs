@@ -1,4 +1,4 @@
-//! From the command to its logs: whatever comes next, output, input or a signal.
+//! The loop that handles output, input and signals while a command runs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,84 +13,78 @@ use signal_hook::consts::SIGTSTP;
 use signal_hook::consts::SIGWINCH;
 
 use crate::cli::run::child::Child;
-use crate::cli::run::log::Logs;
-use crate::cli::run::outer::Outer;
-use crate::cli::run::signals::Caught;
+use crate::cli::run::log::CommandLogs;
+use crate::cli::run::signals::CaughtSignal;
 use crate::cli::run::signals::Signals;
+use crate::cli::run::user_terminal::UserTerminal;
 
-/// Bytes that are read at once; as many as a pipe holds.
+/// Bytes that are read at once, which is the capacity of a pipe.
 const BLOCK: usize = 64 * 1024;
-/// Bytes of input that are read at once; as many as a line of a terminal can have.
+/// Bytes of input that are read at once, which is the longest line of a terminal.
 const INPUT: usize = 4096;
-/// What ends the input on a terminal; see termios(3), VEOF.
+/// The character that ends input on a terminal; see VEOF in termios(3).
 const END_OF_INPUT: u8 = 4;
 
-/// A stream of the command. One that carries both is the first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
-    Output,
-    Error,
-}
-
-/// How it ended.
+/// The end of a command.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct CommandEnd {
     /// The exit code.
     pub(super) code: i32,
-    /// Why the logs may lack their end.
+    /// The reason that the logs may lack their end.
     pub(super) cut: Option<&'static str>,
 }
 
-/// A command on its way.
-pub(super) struct Streaming<'a, 'b> {
+/// A running command with its input, output and signals.
+pub(super) struct EventLoop<'a, 'b> {
     child: Child,
     signals: Signals,
-    outer: Outer,
-    logs: &'a mut Logs<'b>,
+    user_terminal: UserTerminal,
+    logs: &'a mut CommandLogs<'b>,
     live: bool,
     block: Vec<u8>,
-    input: Input,
-    /// Whether to wait no longer for what others still have to say.
+    input: PendingInput,
+    /// True to stop waiting for other processes that have the output open.
     cut: bool,
 }
 
-/// What was typed and has not gone to the command's terminal yet.
+/// Input that has not been written to the command's terminal yet.
 #[derive(Debug, Default)]
-struct Input {
+struct PendingInput {
     bytes: VecDeque<u8>,
     ended: bool,
-    /// Whether what came last ended a line.
+    /// True if the last input ended a line.
     at_line_end: bool,
 }
 
-/// What is ready.
-struct Ready {
+/// The sources that are ready.
+struct ReadySources {
     outputs: Vec<bool>,
     signals: bool,
     input: bool,
     terminal: bool,
 }
 
-impl<'a, 'b> Streaming<'a, 'b> {
-    /// Nothing is read yet. `live`: a person watches.
+impl<'a, 'b> EventLoop<'a, 'b> {
+    /// Creates the loop. `live` says that the output is shown to a person.
     pub(super) fn new(
         child: Child,
         signals: Signals,
-        outer: Outer,
-        logs: &'a mut Logs<'b>,
+        user_terminal: UserTerminal,
+        logs: &'a mut CommandLogs<'b>,
         live: bool,
     ) -> Self {
-        let (block, input) = (vec![0; BLOCK], Input { at_line_end: true, ..Input::default() });
-        Self { child, signals, outer, logs, live, block, input, cut: false }
+        let (block, input) =
+            (vec![0; BLOCK], PendingInput { at_line_end: true, ..PendingInput::default() });
+        Self { child, signals, user_terminal, logs, live, block, input, cut: false }
     }
 
-    /// Until all who have its output open have closed it, and the command has ended. Asked to end
-    /// once the command has, it waits for nobody else.
-    pub(super) fn run(mut self) -> io::Result<Ending> {
+    /// Runs until the command has ended and all processes have closed its output. Once the command
+    /// has ended, a signal to end stops the wait for the other processes.
+    pub(super) fn run(mut self) -> io::Result<CommandEnd> {
         if self.child.terminal.is_some() {
-            self.outer.make_raw();
+            self.user_terminal.make_raw();
         }
-        while !self.cut && self.goes_on()? {
+        while !self.cut && self.is_running()? {
             let ready = self.wait()?;
             if ready.signals {
                 self.pass_signals()?;
@@ -105,18 +99,18 @@ impl<'a, 'b> Streaming<'a, 'b> {
         }
         self.child.outputs.clear();
         let cut = self.cut.then_some("another process still had its output open");
-        Ok(Ending { code: self.child.wait()?, cut })
+        Ok(CommandEnd { code: self.child.wait()?, cut })
     }
 
-    fn goes_on(&mut self) -> io::Result<bool> {
+    fn is_running(&mut self) -> io::Result<bool> {
         Ok(!self.child.outputs.is_empty() || !self.child.has_ended()?)
     }
 
-    fn wait(&self) -> io::Result<Ready> {
+    fn wait(&self) -> io::Result<ReadySources> {
         let terminal = self.child.terminal.as_ref();
         let takes = terminal.filter(|_| self.input.is_taken());
         let gives = terminal.filter(|_| !self.input.bytes.is_empty());
-        let takes = takes.filter(|_| self.outer.may_read()).map(|_| rustix::stdio::stdin());
+        let takes = takes.filter(|_| self.user_terminal.may_read()).map(|_| rustix::stdio::stdin());
         let outputs = self.child.outputs.iter().map(|(_, fd)| fd);
         let mut fds: Vec<_> = outputs.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         let count = fds.len();
@@ -131,7 +125,7 @@ impl<'a, 'b> Streaming<'a, 'b> {
         let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
         let outputs = ready.by_ref().take(count).collect();
         let mut next = |is_asked: bool| is_asked && ready.next() == Some(true);
-        Ok(Ready {
+        Ok(ReadySources {
             outputs,
             signals: next(true),
             input: next(takes.is_some()),
@@ -139,7 +133,7 @@ impl<'a, 'b> Streaming<'a, 'b> {
         })
     }
 
-    /// Reads what there is, once of each; those that have ended are closed.
+    /// Reads once from each ready source, and closes those at their end.
     fn take_outputs(&mut self, ready: &[bool]) -> io::Result<()> {
         let mut open = Vec::with_capacity(self.child.outputs.len());
         for ((which, fd), ready) in std::mem::take(&mut self.child.outputs).into_iter().zip(ready) {
@@ -171,8 +165,8 @@ impl<'a, 'b> Streaming<'a, 'b> {
         match rustix::io::write(terminal, bytes) {
             Ok(count) => drop(self.input.bytes.drain(..count)),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // Nobody is there to take it.
-            Err(Errno::IO) => self.input = Input { ended: true, ..Input::default() },
+            // No process has the terminal open.
+            Err(Errno::IO) => self.input = PendingInput { ended: true, ..PendingInput::default() },
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -184,15 +178,15 @@ impl<'a, 'b> Streaming<'a, 'b> {
                 SIGCHLD => {}
                 SIGWINCH => self.resize(caught)?,
                 SIGTSTP => self.stop(caught)?,
-                SIGCONT => self.go_on(caught)?,
+                SIGCONT => self.resume(caught)?,
                 _ => self.pass(caught)?,
             }
         }
         Ok(())
     }
 
-    /// What the terminal sends to this group, a command in the same group has had already.
-    fn pass(&mut self, caught: Caught) -> io::Result<()> {
+    /// Passes a signal on, unless the command has received it as a member of this group.
+    fn pass(&mut self, caught: CaughtSignal) -> io::Result<()> {
         if self.child.has_ended()? && caught.is_ending() {
             self.cut = true;
         }
@@ -200,31 +194,33 @@ impl<'a, 'b> Streaming<'a, 'b> {
         if has_it { Ok(()) } else { self.child.signal(caught.number) }
     }
 
-    /// The kernel tells those on the command's terminal.
-    fn resize(&mut self, caught: Caught) -> io::Result<()> {
+    /// Resizes the command's terminal, and the kernel signals its processes.
+    fn resize(&mut self, caught: CaughtSignal) -> io::Result<()> {
         match &self.child.terminal {
-            Some(terminal) => Ok(rustix::termios::tcsetwinsize(terminal, self.outer.size())?),
+            Some(terminal) => {
+                Ok(rustix::termios::tcsetwinsize(terminal, self.user_terminal.size())?)
+            }
             None => self.pass(caught),
         }
     }
 
-    /// Stops the command and then this process, until somebody lets it go on.
-    fn stop(&mut self, caught: Caught) -> io::Result<()> {
+    /// Stops the command and then this process, until SIGCONT.
+    fn stop(&mut self, caught: CaughtSignal) -> io::Result<()> {
         self.pass(caught)?;
-        self.outer.restore();
+        self.user_terminal.restore();
         signal_hook::low_level::emulate_default_handler(SIGTSTP)
     }
 
-    fn go_on(&mut self, caught: Caught) -> io::Result<()> {
+    fn resume(&mut self, caught: CaughtSignal) -> io::Result<()> {
         if self.child.terminal.is_some() {
-            self.outer.make_raw();
+            self.user_terminal.make_raw();
         }
         self.child.signal(caught.number)
     }
 }
 
-impl Input {
-    /// Whether there is room for more, and more may come.
+impl PendingInput {
+    /// Returns true if more input can be read.
     fn is_taken(&self) -> bool {
         self.bytes.is_empty() && !self.ended
     }
@@ -234,7 +230,7 @@ impl Input {
         self.bytes.extend(bytes);
     }
 
-    /// In the middle of a line the first one ends that.
+    /// Ends the input. In the middle of a line, the first character ends only the line.
     fn end(&mut self) {
         let count = if self.at_line_end { 1 } else { 2 };
         self.bytes.extend(std::iter::repeat_n(END_OF_INPUT, count));
@@ -242,12 +238,12 @@ impl Input {
     }
 }
 
-/// Up to a block; nothing yet where it would have to wait, 0 bytes at the end.
+/// Reads up to a block. Returns `None` if no input is ready, and 0 bytes at the end.
 fn read(from: impl AsFd, block: &mut [u8]) -> io::Result<Option<usize>> {
     match rustix::io::read(from, block) {
         Ok(count) => Ok(Some(count)),
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-        // A terminal that nobody has open any longer.
+        // No process has the terminal open any more.
         Err(Errno::IO) => Ok(Some(0)),
         Err(error) => Err(error.into()),
     }

@@ -1,5 +1,4 @@
-//! Reading a file of settings: TOML, checked key by key, so that whatever is wrong is named with its
-//! line.
+//! Settings files: TOML, checked key by key, so that errors name the line.
 
 use std::borrow::Cow;
 use std::fs;
@@ -13,59 +12,59 @@ use toml::Spanned;
 use toml::de::DeTable;
 use toml::de::DeValue;
 
-use crate::cli::config::Key;
-use crate::cli::config::origin::Held;
-use crate::cli::config::origin::Origin;
-use crate::cli::config::origin::Spot;
-use crate::cli::config::table::Group;
-use crate::cli::config::table::ROWS;
-use crate::cli::config::table::Row;
-use crate::cli::config::value::Kind;
-use crate::cli::config::value::Value;
 use crate::cli::outcome::Failure;
+use crate::cli::settings::origin::FileLine;
+use crate::cli::settings::origin::Origin;
+use crate::cli::settings::origin::Setting;
+use crate::cli::settings::table::Group;
+use crate::cli::settings::table::Key;
+use crate::cli::settings::table::ROWS;
+use crate::cli::settings::table::Row;
+use crate::cli::settings::value::Value;
+use crate::cli::settings::value::ValueKind;
 use crate::redact::Rule;
 use crate::redact::SETS;
 use crate::redact::SecretRules;
 
-/// Bytes of a file of settings at most.
+/// Maximum bytes of a settings file.
 const MOST_BYTES: u64 = 1 << 20;
-/// Characters of a value that a message shows.
+/// Maximum characters of a value in a message.
 const SHOWN_CHARS: usize = 60;
-/// How alike a key must be to be proposed, from 0 to 1.
+/// The least similarity of a key that a message proposes, from 0 to 1.
 const ALIKE: f64 = 0.8;
 
 const TOOL: &str = "tool";
 const REDACT: &str = "redact";
 const RULE_KEYS: [&str; 2] = ["name", "regex"];
 const REDACT_KEYS: [&str; 3] = ["apply", "sets", "rules"];
-/// What can be done about secrets.
-pub(super) const APPLY: Kind = Kind::Choice(&["off", "views", "stored"]);
+/// The values of `redact.apply`.
+pub(super) const APPLY: ValueKind = ValueKind::Choice(&["off", "views", "stored"]);
 
-/// What a file says.
+/// The content of a settings file.
 #[derive(Debug, Default)]
-pub(super) struct File {
+pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
-    pub(super) values: Vec<(Key, Held)>,
-    /// Each with the pattern of the tools that it is for.
-    pub(super) tools: Vec<(String, Key, Held)>,
-    pub(super) redact: Redact,
+    pub(super) values: Vec<(Key, Setting)>,
+    /// The settings for some tools, each with the pattern of their names.
+    pub(super) tools: Vec<(String, Key, Setting)>,
+    pub(super) redact: RedactTable,
 }
 
-/// What a file says of secrets.
+/// The `redact` table of a settings file.
 #[derive(Debug, Default)]
-pub(super) struct Redact {
-    /// Where it begins to speak of them.
+pub(super) struct RedactTable {
+    /// The line of the table; `None` if the file has none.
     pub(super) origin: Option<Origin>,
-    pub(super) apply: Option<Held<String>>,
-    pub(super) sets: Option<Held<Vec<String>>>,
-    pub(super) rules: Option<Held<Vec<Rule>>>,
+    pub(super) apply: Option<Setting<String>>,
+    pub(super) sets: Option<Setting<Vec<String>>>,
+    pub(super) rules: Option<Setting<Vec<Rule>>>,
 }
 
-type Name<'i> = Spanned<Cow<'i, str>>;
-type Item<'i> = Spanned<DeValue<'i>>;
+type SpannedKey<'i> = Spanned<Cow<'i, str>>;
+type SpannedValue<'i> = Spanned<DeValue<'i>>;
 
-impl File {
-    /// Reads it; none, where there is no such file.
+impl SettingsFile {
+    /// Reads the file. Returns `None` if it does not exist.
     pub(super) fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let unreadable = |error: &dyn std::fmt::Display| {
             let text = format!("cannot read the settings in `{}`: {error}", path.display());
@@ -80,17 +79,17 @@ impl File {
         let read = file.take(MOST_BYTES + 1).read_to_string(&mut text);
         read.map_err(|error| unreadable(&error))?;
         if text.len() as u64 > MOST_BYTES {
-            return Err(unreadable(&"it has more than 1 MiB"));
+            return Err(unreadable(&"it is larger than 1 MiB"));
         }
         Self::parse(path, &text).map(Some)
     }
 
-    /// Reads `text`, which stands in `path`.
+    /// Parses `text`, the content of `path`.
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, Failure> {
-        let reader = Reader { path, text };
+        let reader = SettingsReader { path, text };
         let table = DeTable::parse(text).map_err(|error| {
             let message = error.message().lines().next().unwrap_or_default();
-            reader.wrong(&error.span().unwrap_or_default(), &format!("this is not TOML: {message}"))
+            reader.failure(&error.span().unwrap_or_default(), &format!("invalid TOML: {message}"))
         })?;
         let mut file = Self { path: path.to_owned(), ..Self::default() };
         for (name, item) in in_order(table.get_ref()) {
@@ -104,13 +103,18 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-struct Reader<'a> {
+struct SettingsReader<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
-impl Reader<'_> {
-    fn entry(&self, name: &Name<'_>, item: &Item<'_>, file: &mut File) -> Result<(), Failure> {
+impl SettingsReader<'_> {
+    fn entry(
+        &self,
+        name: &SpannedKey<'_>,
+        item: &SpannedValue<'_>,
+        file: &mut SettingsFile,
+    ) -> Result<(), Failure> {
         match name.get_ref().as_ref() {
             TOOL => self.tools(item, file),
             REDACT => {
@@ -126,14 +130,14 @@ impl Reader<'_> {
         }
     }
 
-    /// `[tool."github/*"]`, and what is in it.
-    fn tools(&self, item: &Item<'_>, file: &mut File) -> Result<(), Failure> {
+    /// Reads the tables `[tool."github/*"]`.
+    fn tools(&self, item: &SpannedValue<'_>, file: &mut SettingsFile) -> Result<(), Failure> {
         let tools = self.table(item, "`tool`", "tables such as `[tool.\"github/*\"]`")?;
         for (pattern, item) in in_order(tools) {
             let here = format!(" in `[tool.{:?}]`", pattern.get_ref());
             globset::Glob::new(pattern.get_ref()).map_err(|error| {
-                let text = format!("`{}` is no pattern: {}", pattern.get_ref(), error.kind());
-                self.wrong(&pattern.span(), &text)
+                let text = format!("`{}` is not a pattern: {}", pattern.get_ref(), error.kind());
+                self.failure(&pattern.span(), &text)
             })?;
             let what = format!("`tool.{:?}`", pattern.get_ref());
             for (name, item) in in_order(self.table(item, &what, "a table of limits")?) {
@@ -141,22 +145,26 @@ impl Reader<'_> {
                 let row = match Row::named(name.get_ref()) {
                     Some(row) if row.group == Group::Limits => row,
                     Some(row) => {
-                        let text = format!("`{}` cannot differ from tool to tool", row.name);
-                        return Err(self.wrong(&name.span(), &text));
+                        let text = format!("`{}` cannot differ between tools", row.name);
+                        return Err(self.failure(&name.span(), &text));
                     }
                     None => return Err(self.unknown(name, &here, limits().map(|row| row.name))),
                 };
-                let held = self.value(row, name, item, Some(pattern.get_ref()))?;
-                file.tools.push((pattern.get_ref().to_string(), row.key, held));
+                let setting = self.value(row, name, item, Some(pattern.get_ref()))?;
+                file.tools.push((pattern.get_ref().to_string(), row.key, setting));
             }
         }
         Ok(())
     }
 
-    /// `redact = "stored"`, or `[redact]` and what is in it.
-    fn redact(&self, name: &Name<'_>, item: &Item<'_>) -> Result<Redact, Failure> {
+    /// Reads `redact = "stored"` or the table `[redact]`.
+    fn redact(
+        &self,
+        name: &SpannedKey<'_>,
+        item: &SpannedValue<'_>,
+    ) -> Result<RedactTable, Failure> {
         let origin = Some(self.origin(&name.span()));
-        let mut redact = Redact { origin, ..Redact::default() };
+        let mut redact = RedactTable { origin, ..RedactTable::default() };
         if !item.get_ref().is_table() {
             redact.apply = Some(self.apply("redact", name, item)?);
             return Ok(redact);
@@ -165,64 +173,71 @@ impl Reader<'_> {
             let origin = self.origin(&name.span());
             match name.get_ref().as_ref() {
                 "apply" => redact.apply = Some(self.apply("redact.apply", name, item)?),
-                "sets" => redact.sets = Some(Held { value: self.sets(item)?, origin }),
-                "rules" => redact.rules = Some(Held { value: self.rules(item)?, origin }),
+                "sets" => redact.sets = Some(Setting { value: self.sets(item)?, origin }),
+                "rules" => redact.rules = Some(Setting { value: self.rules(item)?, origin }),
                 _ => return Err(self.unknown(name, " in `[redact]`", REDACT_KEYS.into_iter())),
             }
         }
         Ok(redact)
     }
 
-    fn apply(&self, what: &str, name: &Name<'_>, item: &Item<'_>) -> Result<Held<String>, Failure> {
+    fn apply(
+        &self,
+        what: &str,
+        name: &SpannedKey<'_>,
+        item: &SpannedValue<'_>,
+    ) -> Result<Setting<String>, Failure> {
         let Ok(Value::Text(value)) = APPLY.of_toml(item.get_ref()) else {
-            return Err(self.unfit(what, item, &APPLY.allowed()));
+            return Err(self.invalid(what, item, &APPLY.allowed()));
         };
-        Ok(Held { value, origin: self.origin(&name.span()) })
+        Ok(Setting { value, origin: self.origin(&name.span()) })
     }
 
-    fn sets(&self, item: &Item<'_>) -> Result<Vec<String>, Failure> {
-        let unfit = |item| self.unfit("redact.sets", item, "a list of names of sets");
+    fn sets(&self, item: &SpannedValue<'_>) -> Result<Vec<String>, Failure> {
+        let invalid = |item| self.invalid("redact.sets", item, "a list of set names");
         let mut sets = Vec::new();
-        for item in item.get_ref().as_array().ok_or_else(|| unfit(item))? {
-            let name = item.get_ref().as_str().ok_or_else(|| unfit(item))?;
+        for item in item.get_ref().as_array().ok_or_else(|| invalid(item))? {
+            let name = item.get_ref().as_str().ok_or_else(|| invalid(item))?;
             if !SETS.iter().any(|set| set.name == name) {
-                let near = near(name, SETS.iter().map(|set| set.name));
-                return Err(self.wrong(&item.span(), &format!("unknown set `{name}`{near}")));
+                let suggestion = suggestion(name, SETS.iter().map(|set| set.name));
+                return Err(
+                    self.failure(&item.span(), &format!("unknown set `{name}`{suggestion}"))
+                );
             }
             sets.push(name.to_owned());
         }
         Ok(sets)
     }
 
-    fn rules(&self, item: &Item<'_>) -> Result<Vec<Rule>, Failure> {
+    fn rules(&self, item: &SpannedValue<'_>) -> Result<Vec<Rule>, Failure> {
         const ALLOWED: &str = "a list of tables with `name` and `regex`";
-        let unfit = |item| self.unfit("redact.rules", item, ALLOWED);
-        let list = item.get_ref().as_array().ok_or_else(|| unfit(item))?;
-        let rule = |item| self.rule(item, item_table(item).ok_or_else(|| unfit(item))?);
+        let invalid = |item| self.invalid("redact.rules", item, ALLOWED);
+        let list = item.get_ref().as_array().ok_or_else(|| invalid(item))?;
+        let rule = |item| self.rule(item, item_table(item).ok_or_else(|| invalid(item))?);
         list.iter().map(rule).collect()
     }
 
-    fn rule(&self, item: &Item<'_>, table: &DeTable<'_>) -> Result<Rule, Failure> {
+    fn rule(&self, item: &SpannedValue<'_>, table: &DeTable<'_>) -> Result<Rule, Failure> {
         for (name, item) in in_order(table) {
             if !RULE_KEYS.contains(&name.get_ref().as_ref()) {
                 return Err(self.unknown(name, " in a rule", RULE_KEYS.into_iter()));
             }
             if !item.get_ref().is_str() {
                 let what = format!("redact.rules.{}", name.get_ref());
-                return Err(self.unfit(&what, item, "a text"));
+                return Err(self.invalid(&what, item, "a text"));
             }
         }
         let text = |key: &str| {
             let value = table.iter().find(|(name, _)| name.get_ref() == key);
             let text = value.and_then(|(_, item)| item.get_ref().as_str()).map(str::to_owned);
-            text.ok_or_else(|| self.wrong(&item.span(), &format!("a rule without `{key}`")))
+            text.ok_or_else(|| self.failure(&item.span(), &format!("this rule lacks `{key}`")))
         };
         let rule = Rule { name: text("name")?, regex: text("regex")? };
         match SecretRules::new(&[], std::slice::from_ref(&rule)) {
             Ok(_) => Ok(rule),
             Err(error) => {
-                let text = format!("the rule `{}` cannot be: {error}", rule.name);
-                Err(self.wrong(&item.span(), &text))
+                let text = format!("invalid rule `{}`: {error}", rule.name);
+                Err(self.failure(&item.span(), &text))
             }
         }
     }
@@ -230,74 +245,74 @@ impl Reader<'_> {
     fn value(
         &self,
         row: &Row,
-        name: &Name<'_>,
-        item: &Item<'_>,
+        name: &SpannedKey<'_>,
+        item: &SpannedValue<'_>,
         tool: Option<&str>,
-    ) -> Result<Held, Failure> {
-        let unfit = |_| self.unfit(row.name, item, &row.kind.allowed());
-        let value = row.kind.of_toml(item.get_ref()).map_err(unfit)?;
-        let spot = Spot { tool: tool.map(str::to_owned), ..self.spot(&name.span()) };
-        Ok(Held { value, origin: Origin::File(spot) })
+    ) -> Result<Setting, Failure> {
+        let invalid = |_| self.invalid(row.name, item, &row.kind.allowed());
+        let value = row.kind.of_toml(item.get_ref()).map_err(invalid)?;
+        let line = FileLine { tool: tool.map(str::to_owned), ..self.line(&name.span()) };
+        Ok(Setting { value, origin: Origin::File(line) })
     }
 
     fn table<'t, 'i>(
         &self,
-        item: &'t Item<'i>,
+        item: &'t SpannedValue<'i>,
         what: &str,
         allowed: &str,
     ) -> Result<&'t DeTable<'i>, Failure> {
-        let unfit = || self.unfit(what.trim_matches('`'), item, allowed);
-        item_table(item).ok_or_else(unfit)
+        let invalid = || self.invalid(what.trim_matches('`'), item, allowed);
+        item_table(item).ok_or_else(invalid)
     }
 
-    /// ``unknown key `max_line`; did you mean `max_lines`?``
+    /// Returns the error ``unknown key `max_line`; did you mean `max_lines`?``.
     fn unknown(
         &self,
-        name: &Name<'_>,
+        name: &SpannedKey<'_>,
         here: &str,
         known: impl Iterator<Item = &'static str>,
     ) -> Failure {
         let (key, span) = (name.get_ref(), name.span());
-        self.wrong(&span, &format!("unknown key `{key}`{here}{}", near(key, known)))
+        self.failure(&span, &format!("unknown key `{key}`{here}{}", suggestion(key, known)))
     }
 
-    fn unfit(&self, what: &str, item: &Item<'_>, allowed: &str) -> Failure {
+    fn invalid(&self, what: &str, item: &SpannedValue<'_>, allowed: &str) -> Failure {
         let shown = self.text.get(item.span()).unwrap_or_default();
         let first = shown.lines().next().unwrap_or_default();
         let mut short: String = first.chars().take(SHOWN_CHARS).collect();
         if short.len() < shown.len() {
             short += "...";
         }
-        self.wrong(&item.span(), &format!("`{what}` cannot be `{short}`: it is {allowed}"))
+        self.failure(&item.span(), &format!("`{what}` cannot be `{short}`: expected {allowed}"))
     }
 
-    fn wrong(&self, at: &Range<usize>, what: &str) -> Failure {
+    fn failure(&self, at: &Range<usize>, what: &str) -> Failure {
         self.origin(at).failure(what)
     }
 
     fn origin(&self, at: &Range<usize>) -> Origin {
-        Origin::File(self.spot(at))
+        Origin::File(self.line(at))
     }
 
-    fn spot(&self, at: &Range<usize>) -> Spot {
+    fn line(&self, at: &Range<usize>) -> FileLine {
         let before = &self.text.as_bytes()[..at.start.min(self.text.len())];
-        Spot::new(self.path, 1 + memchr::memchr_iter(b'\n', before).count())
+        FileLine::new(self.path, 1 + memchr::memchr_iter(b'\n', before).count())
     }
 }
 
-fn item_table<'t, 'i>(item: &'t Item<'i>) -> Option<&'t DeTable<'i>> {
+fn item_table<'t, 'i>(item: &'t SpannedValue<'i>) -> Option<&'t DeTable<'i>> {
     item.get_ref().as_table()
 }
 
-/// The entries of a table as they stand in the file.
-fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Name<'i>, &'t Item<'i>)> {
+/// Returns the entries of a table in the order of the file.
+fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t SpannedKey<'i>, &'t SpannedValue<'i>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
     entries
 }
 
-/// ``; did you mean `max_lines`?``, where there is something like it.
-fn near(name: &str, known: impl Iterator<Item = &'static str>) -> String {
+/// Returns ``; did you mean `max_lines`?``, or nothing if no known name is similar.
+fn suggestion(name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let alike = known.map(|known| (strsim::jaro_winkler(name, known), known));
     let best = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
     best.map_or(String::new(), |(_, known)| format!("; did you mean `{known}`?"))

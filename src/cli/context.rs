@@ -1,0 +1,33 @@
+//! The printer, the environment and the settings that commands work with.
+
+use crate::cli::args::Cli;
+use crate::cli::env::Environment;
+use crate::cli::output::Printer;
+use crate::cli::settings::Key;
+use crate::cli::settings::ROWS;
+use crate::cli::settings::Settings;
+use crate::cli::settings::Value;
+
+/// The context of a command: everything it is given beside its own arguments.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) printer: Printer,
+    pub(super) environment: Environment,
+}
+
+impl Context {
+    /// Reads the environment. `cli` decides between text and JSON.
+    pub(super) fn new(cli: &Cli) -> Self {
+        let variables = ROWS.iter().map(|row| row.variable);
+        Self { printer: Printer::new(cli.json), environment: Environment::read(variables) }
+    }
+
+    /// Loads the settings of a command that was given `flags` beside the flags that every command
+    /// takes.
+    pub(super) fn settings(&self, cli: &Cli, flags: Vec<(Key, Value)>) -> anyhow::Result<Settings> {
+        let mut flags = flags;
+        flags.extend(cli.store.clone().map(|store| (Key::Store, Value::Path(store))));
+        flags.extend(cli.log.clone().map(|log| (Key::Log, log)));
+        Ok(Settings::load(cli.config.as_deref(), flags, &self.environment)?)
+    }
+}

@@ -1,0 +1,232 @@
+//! The places that commands work on: store, mountpoint, log, and the root that readers see.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::cli::env::Environment;
+use crate::cli::outcome::Failure;
+use crate::fuse::mount;
+use crate::model::Component;
+use crate::model::Root;
+use crate::store::conversation_at;
+
+/// The default mountpoint for root, which keeps paths short.
+pub(super) const ROOT_MOUNTPOINT: &str = "/ctx";
+
+/// Returns the store as an absolute path: as given, or else `$XDG_DATA_HOME/ctxfs`, or else
+/// `~/.local/share/ctxfs`.
+pub(super) fn store(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
+    if let Some(given) = given {
+        return Ok(resolve(given));
+    }
+    let data = environment.data_home.clone();
+    let data = data.or_else(|| Some(environment.home.as_ref()?.join(".local/share")));
+    let data = data.ok_or_else(|| no_default("the store", "--store DIR"))?;
+    Ok(resolve(&data.join("ctxfs")))
+}
+
+/// Returns the mountpoint as an absolute path: as given, or else the first default that is or can
+/// be made a directory. A path that names an inherited descriptor is returned unchanged.
+pub(super) fn mountpoint(
+    given: Option<&Path>,
+    environment: &Environment,
+) -> anyhow::Result<PathBuf> {
+    if let Some(given) = given {
+        return Ok(if mount::is_inherited_fd(given) { given.to_owned() } else { resolve(given) });
+    }
+    let candidates = default_mountpoints(environment);
+    let usable = candidates.into_iter().find(|candidate| create(candidate).is_ok());
+    Ok(usable.ok_or_else(|| no_default("the mountpoint", "it: `ctxfs mount DIR`"))?)
+}
+
+/// Returns the mountpoint for `umount`: as given, or else the first default with a mount, or else
+/// the first default.
+pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
+    if let Some(given) = given {
+        return Ok(given.to_owned());
+    }
+    let candidates = default_mountpoints(environment);
+    let found = candidates.iter().find(|place| is_mounted(place)).or(candidates.first());
+    Ok(found.cloned().ok_or_else(|| no_default("the mountpoint", "it: `ctxfs umount DIR`"))?)
+}
+
+/// Returns the log of the background server: `$XDG_STATE_HOME/ctxfs/<mountpoint>.log`, or else the
+/// same under `~/.local/state`. The mountpoint is written with `-` for `/`.
+pub(super) fn log_file(mountpoint: &Path, environment: &Environment) -> anyhow::Result<PathBuf> {
+    let state = environment.state_home.clone();
+    let state = state.or_else(|| Some(environment.home.as_ref()?.join(".local/state")));
+    let state = state.ok_or_else(|| no_default("the log", "--foreground"))?;
+    let name = mountpoint.to_string_lossy().trim_matches('/').replace('/', "-");
+    Ok(state.join("ctxfs").join(name + ".log"))
+}
+
+/// Fails if the store or the mountpoint contains the other: the server would wait for itself.
+pub(super) fn check_apart(store: &Path, mountpoint: &Path) -> anyhow::Result<()> {
+    let above = mount::mounts()?.into_iter().map(|entry| entry.target);
+    if let Some(mount) = above.chain([mountpoint.to_owned()]).find(|at| store.starts_with(at)) {
+        let (store, mount) = (store.display(), mount.display());
+        let text = format!("the store `{store}` lies inside the mountpoint `{mount}`");
+        return Err(Failure::usage(text, ELSEWHERE).into());
+    }
+    if mountpoint.starts_with(store) {
+        let (point, store) = (mountpoint.display(), store.display());
+        let text = format!("the mountpoint `{point}` lies inside the store `{store}`");
+        return Err(Failure::usage(text, ELSEWHERE).into());
+    }
+    Ok(())
+}
+
+const ELSEWHERE: &str = "choose another place: `ctxfs mount --store STORE DIR`";
+
+/// Returns the root of the tree as the readers of a conversation see it: as given, or else where
+/// this store is mounted, or else where this conversation is mounted alone, or else where `ctxfs
+/// mount` would mount the store.
+pub(super) fn reader_root(
+    given: Option<&str>,
+    store: &Path,
+    id: Option<&Component>,
+    environment: &Environment,
+) -> Root {
+    let shown = |path: PathBuf| path.display().to_string();
+    if let Some(given) = given {
+        return Root::All(given.to_owned());
+    }
+    let mounts = mounts_of(store);
+    let mounted = |only: Option<&Component>| mounts.iter().find(|at| at.only.as_ref() == only);
+    if let Some(all) = mounted(None) {
+        return Root::All(shown(all.target.clone()));
+    }
+    if let Some(one) = id.and_then(|id| mounted(Some(id))) {
+        return Root::One(shown(one.target.clone()));
+    }
+    let default = default_mountpoints(environment).into_iter().next();
+    Root::All(shown(default.unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT))))
+}
+
+/// A mount of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StoreMount {
+    /// The mountpoint.
+    pub(super) target: PathBuf,
+    /// The conversation that is mounted alone; `None` if all are mounted.
+    pub(super) only: Option<Component>,
+}
+
+/// Returns the current mounts of `store` and of its conversations.
+pub(super) fn mounts_of(store: &Path) -> Vec<StoreMount> {
+    let mounts = mount::mounts().unwrap_or_default().into_iter();
+    let of_store = |entry: mount::MountEntry| {
+        let source = Path::new(&entry.source);
+        let only = conversation_at(store, source);
+        (source == store || only.is_some()).then_some(StoreMount { target: entry.target, only })
+    };
+    mounts.filter_map(of_store).collect()
+}
+
+/// Parses the id of a conversation.
+pub(super) fn conversation_id(given: &str) -> Result<Component, Failure> {
+    Component::new(given).map_err(|error| {
+        let text = format!("invalid conversation id `{given}`: {error}");
+        Failure::usage(text, "an id is one path component, such as `c7`")
+    })
+}
+
+fn default_mountpoints(environment: &Environment) -> Vec<PathBuf> {
+    let root = environment.root.then(|| PathBuf::from(ROOT_MOUNTPOINT));
+    let runtime = environment.runtime_dir.as_ref().map(|dir| dir.join("ctxfs"));
+    let home = environment.home.as_ref().map(|home| home.join("ctx"));
+    [root, runtime, home].into_iter().flatten().collect()
+}
+
+fn no_default(what: &str, instead: &str) -> Failure {
+    Failure::usage(format!("no default for {what}: HOME is not set"), format!("give {instead}"))
+}
+
+/// Creates the mountpoint if it is missing. Does not look into an existing mount, which may hang.
+pub(super) fn create(dir: &Path) -> anyhow::Result<()> {
+    if mount::is_inherited_fd(dir) || is_mounted(dir) {
+        return Ok(());
+    }
+    if dir.is_file() {
+        let text = format!("the mountpoint `{}` is a file", dir.display());
+        return Err(Failure::usage(text, "name a directory").into());
+    }
+    std::fs::create_dir_all(dir).map_err(|cause| {
+        let text = format!("cannot create the mountpoint `{}`: {cause}", dir.display());
+        Failure::usage(text, "name a directory that exists or can be created").into()
+    })
+}
+
+/// Returns true if a ctxfs is mounted on `dir`, alive or dead.
+fn is_mounted(dir: &Path) -> bool {
+    let dir = resolve(dir);
+    mount::mounts().is_ok_and(|mounts| mounts.iter().any(|entry| entry.target == dir))
+}
+
+/// Makes `path` absolute and resolves links as far as it exists, as in the mount table.
+fn resolve(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let real = absolute.ancestors().find_map(|above| {
+        let rest = absolute.strip_prefix(above).ok()?;
+        Some(above.canonicalize().ok()?.join(rest))
+    });
+    // Joining an empty path leaves a trailing slash.
+    real.map_or(absolute, |real| real.components().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment() -> Environment {
+        let path = |text: &str| Some(PathBuf::from(text));
+        Environment {
+            root: false,
+            home: path("/nowhere/ann"),
+            runtime_dir: path("/nowhere/run"),
+            ..Environment::default()
+        }
+    }
+
+    #[test]
+    fn the_store_has_a_default() {
+        let mut environment = environment();
+        let store = |environment: &Environment| super::store(None, environment).unwrap();
+        assert_eq!(store(&environment), Path::new("/nowhere/ann/.local/share/ctxfs"));
+        environment.data_home = Some(PathBuf::from("/nowhere/data"));
+        assert_eq!(store(&environment), Path::new("/nowhere/data/ctxfs"));
+        assert!(super::store(None, &Environment::default()).is_err());
+    }
+
+    #[test]
+    fn mountpoints_are_tried_in_order() {
+        let mut environment = environment();
+        environment.root = true;
+        let places = default_mountpoints(&environment);
+        assert_eq!(places, ["/ctx", "/nowhere/run/ctxfs", "/nowhere/ann/ctx"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn logs_are_named_after_the_mountpoint() {
+        let log = log_file(Path::new("/mnt/a b"), &environment()).unwrap();
+        assert_eq!(log, Path::new("/nowhere/ann/.local/state/ctxfs/mnt-a b.log"));
+    }
+
+    #[test]
+    fn store_and_mountpoint_are_kept_apart() {
+        let apart = |store: &str, point: &str| check_apart(Path::new(store), Path::new(point));
+        assert!(apart("/a/store", "/a/mount").is_ok());
+        assert!(apart("/a/store", "/a/store-mount").is_ok());
+        for (store, point) in [("/a", "/a"), ("/a/b", "/a"), ("/a", "/a/b/c")] {
+            assert!(apart(store, point).is_err(), "{store} {point}");
+        }
+    }
+
+    #[test]
+    fn links_are_resolved_as_far_as_the_path_exists() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
+        assert_eq!(resolve(&real.join("link/not/there")), real.join("not/there"));
+    }
+}

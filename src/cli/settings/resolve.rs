@@ -1,0 +1,281 @@
+//! The settings in effect: flags over environment over files over defaults.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cli::env;
+use crate::cli::env::Environment;
+use crate::cli::outcome::Failure;
+use crate::cli::places;
+use crate::cli::settings::file;
+use crate::cli::settings::file::SettingsFile;
+use crate::cli::settings::origin::Origin;
+use crate::cli::settings::origin::Setting;
+use crate::cli::settings::table::Key;
+use crate::cli::settings::table::ROWS;
+use crate::cli::settings::tools::ToolSettings;
+use crate::cli::settings::value::Value;
+use crate::cli::settings::value::ValueKind;
+use crate::engine::Redaction;
+use crate::keep;
+use crate::redact::PatternSet;
+use crate::redact::Rule;
+use crate::redact::SETS;
+use crate::redact::SecretRules;
+use crate::store::SETTINGS;
+
+/// The settings in effect for a command.
+#[derive(Debug)]
+pub(in crate::cli) struct Settings {
+    values: BTreeMap<Key, Setting>,
+    pub(super) tools: ToolSettings,
+    pub(super) redact: RedactSettings,
+    files: Vec<PathBuf>,
+    store: Option<PathBuf>,
+}
+
+/// The settings for redaction.
+#[derive(Debug)]
+pub(super) struct RedactSettings {
+    pub(super) apply: Setting<String>,
+    pub(super) sets: Setting<Vec<String>>,
+    pub(super) rules: Setting<Vec<Rule>>,
+}
+
+impl Settings {
+    /// Loads the settings from the user's file, the store's file, `config`, `environment` and
+    /// `flags`. Only `config`, if given, must exist.
+    pub(in crate::cli) fn load(
+        config: Option<&Path>,
+        flags: Vec<(Key, Value)>,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
+        let overrides = overrides(flags, environment)?;
+        let user =
+            user_file(environment).map(|path| SettingsFile::read(&path)).transpose()?.flatten();
+        let given = config.map(read_given).transpose()?;
+        let mut values = defaults();
+        for file in [&user, &given].into_iter().flatten() {
+            values.extend(
+                file.values.iter().map(|entry| with_resolved_path(entry, file, environment)),
+            );
+        }
+        values.extend(overrides.iter().cloned());
+        let store = path_of(&values, Key::Store);
+        let store = places::store(store, environment).ok();
+        let stores = store.as_ref().map(|store| store_file(store)).transpose()?.flatten();
+        let files: Vec<SettingsFile> = [user, stores, given].into_iter().flatten().collect();
+        values = defaults();
+        for file in &files {
+            values.extend(
+                file.values.iter().map(|entry| with_resolved_path(entry, file, environment)),
+            );
+        }
+        values.extend(overrides);
+        let redact = RedactSettings::of(&files, environment)?;
+        let paths = files.iter().map(|file| file.path.clone()).collect();
+        let tools = ToolSettings::new(files.into_iter().flat_map(|file| file.tools));
+        Ok(Self { values, tools, redact, files: paths, store })
+    }
+
+    /// Returns the defaults.
+    pub(super) fn defaults() -> Self {
+        let redact = RedactSettings {
+            apply: Setting { value: "off".to_owned(), origin: Origin::Default },
+            sets: Setting { value: all_sets(), origin: Origin::Default },
+            rules: Setting { value: Vec::new(), origin: Origin::Default },
+        };
+        let (tools, files) = (ToolSettings::default(), Vec::new());
+        Self { values: defaults(), tools, redact, files, store: None }
+    }
+
+    /// Returns the absolute path of the store.
+    pub(in crate::cli) fn store(&self, environment: &Environment) -> anyhow::Result<PathBuf> {
+        match &self.store {
+            Some(store) => Ok(store.clone()),
+            None => places::store(None, environment),
+        }
+    }
+
+    /// Returns the files that were read; later ones override earlier ones.
+    pub(in crate::cli) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Returns a setting, if it is set or has a default.
+    pub(super) fn setting(&self, key: Key) -> Option<&Setting> {
+        self.values.get(&key)
+    }
+
+    /// Returns a setting for the outputs of `tool`.
+    pub(super) fn setting_for(&self, tool: Option<&str>, key: Key) -> Option<&Setting> {
+        let special = tool.and_then(|tool| self.tools.find(tool, key));
+        special.or_else(|| self.setting(key))
+    }
+
+    /// Returns a setting that is a path.
+    pub(in crate::cli) fn path(&self, key: Key) -> Option<&Path> {
+        path_of(&self.values, key)
+    }
+
+    /// Returns a setting that is a text or a word.
+    pub(in crate::cli) fn text(&self, key: Key) -> Option<&str> {
+        match &self.setting(key)?.value {
+            Value::Text(text) => Some(text),
+            Value::Word(word) => Some(word),
+            Value::Path(_) | Value::Switch(_) | Value::Number(_) => None,
+        }
+    }
+
+    /// Returns true if a switch is on.
+    pub(in crate::cli) fn is_on(&self, key: Key) -> bool {
+        self.setting(key).is_some_and(|setting| setting.value == Value::Switch(true))
+    }
+
+    /// Returns a setting that is a number, or `None` if it is a word.
+    pub(in crate::cli) fn number(&self, key: Key) -> Option<u64> {
+        match self.setting(key)?.value {
+            Value::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Returns the rules of retention.
+    pub(in crate::cli) fn keep(&self) -> keep::RetentionRules {
+        keep::RetentionRules {
+            age: self.number(Key::KeepAge).map(Duration::from_secs),
+            conversation: self.number(Key::KeepConversation),
+            store: self.number(Key::KeepStore),
+            free: self.number(Key::KeepFree),
+        }
+    }
+
+    /// Returns the redaction, or `None` if it is off.
+    pub(in crate::cli) fn redaction(&self) -> Result<Option<Redaction>, Failure> {
+        let stored = match self.redact.apply.value.as_str() {
+            "off" => return Ok(None),
+            apply => apply == "stored",
+        };
+        let wanted = |set: &&PatternSet| self.redact.sets.value.iter().any(|name| name == set.name);
+        let sets: Vec<&PatternSet> = SETS.iter().filter(wanted).collect();
+        let rules = SecretRules::new(&sets, &self.redact.rules.value);
+        let rules = rules.map_err(|error| self.redact.rules.origin.failure(&error.to_string()))?;
+        Ok(Some(Redaction { rules: Arc::new(rules), stored }))
+    }
+}
+
+impl RedactSettings {
+    fn of(files: &[SettingsFile], environment: &Environment) -> Result<Self, Failure> {
+        let mut redact = Settings::defaults().redact;
+        for said in files.iter().map(|file| &file.redact) {
+            // A file with a `redact` table wants redaction.
+            let wanted = said.origin.clone().filter(|_| redact.apply.value == "off");
+            let wanted = wanted.map(|origin| Setting { value: "views".to_owned(), origin });
+            redact.apply = said.apply.clone().or(wanted).unwrap_or(redact.apply);
+            redact.sets = said.sets.clone().unwrap_or(redact.sets);
+            redact.rules = said.rules.clone().unwrap_or(redact.rules);
+        }
+        if let Some(text) = environment.settings.get(env::REDACT) {
+            let origin = Origin::Environment { variable: env::REDACT };
+            let value = read_variable(env::REDACT, text, file::APPLY)?;
+            if let Value::Text(value) = value {
+                redact.apply = Setting { value, origin };
+            }
+        }
+        Ok(redact)
+    }
+}
+
+/// Returns the settings that override files: environment, then flags.
+fn overrides(
+    flags: Vec<(Key, Value)>,
+    environment: &Environment,
+) -> Result<Vec<(Key, Setting)>, Failure> {
+    let mut overrides = Vec::new();
+    for row in ROWS {
+        if let Some(text) = environment.settings.get(row.variable) {
+            let origin = Origin::Environment { variable: row.variable };
+            let value = read_variable(row.variable, text, row.kind)?;
+            overrides.push((row.key, Setting { value, origin }));
+        }
+    }
+    overrides.extend(flags.into_iter().map(|(key, value)| {
+        let flag = key.row().flag.unwrap_or_default();
+        (key, Setting { value, origin: Origin::Flag { flag } })
+    }));
+    Ok(overrides)
+}
+
+fn read_variable(name: &'static str, text: &OsString, kind: ValueKind) -> Result<Value, Failure> {
+    let origin = Origin::Environment { variable: name };
+    kind.of_text(text).map_err(|_| {
+        let (text, allowed) = (text.to_string_lossy(), kind.allowed());
+        origin.failure(&format!("`{name}` cannot be `{text}`: expected {allowed}"))
+    })
+}
+
+fn defaults() -> BTreeMap<Key, Setting> {
+    let setting = |value| Setting { value, origin: Origin::Default };
+    ROWS.iter().filter_map(|row| Some((row.key, setting(row.default_value()?)))).collect()
+}
+
+fn all_sets() -> Vec<String> {
+    SETS.iter().map(|set| set.name.to_owned()).collect()
+}
+
+/// Returns the user's file: `$XDG_CONFIG_HOME/ctxfs/ctxfs.toml`, or else the same under
+/// `~/.config`.
+pub(super) fn user_file(environment: &Environment) -> Option<PathBuf> {
+    let home = || Some(environment.home.as_ref()?.join(".config"));
+    Some(environment.config_home.clone().or_else(home)?.join("ctxfs").join(SETTINGS))
+}
+
+fn read_given(path: &Path) -> Result<SettingsFile, Failure> {
+    let missing = || {
+        let text = format!("there is no settings file `{}`", path.display());
+        Failure::usage(text, "name an existing file: `--config FILE`")
+    };
+    SettingsFile::read(path)?.ok_or_else(missing)
+}
+
+/// Reads the store's own file. It cannot set the store, which was known before the file was found.
+fn store_file(store: &Path) -> Result<Option<SettingsFile>, Failure> {
+    let file = SettingsFile::read(&store.join(SETTINGS))?;
+    let said =
+        file.as_ref().and_then(|file| file.values.iter().find(|(key, _)| *key == Key::Store));
+    match said {
+        Some((_, setting)) => {
+            Err(setting.origin.failure("`store` cannot be set in the store's own file"))
+        }
+        None => Ok(file),
+    }
+}
+
+/// Resolves a path in a setting: a relative path starts at the file's directory, and `~` is the
+/// user's home.
+fn with_resolved_path(
+    (key, setting): &(Key, Setting),
+    file: &SettingsFile,
+    environment: &Environment,
+) -> (Key, Setting) {
+    let Value::Path(path) = &setting.value else { return (*key, setting.clone()) };
+    let path = match (path.strip_prefix("~"), &environment.home) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => file.path.parent().unwrap_or(Path::new("")).join(path),
+    };
+    (*key, Setting { value: Value::Path(path), origin: setting.origin.clone() })
+}
+
+fn path_of(values: &BTreeMap<Key, Setting>, key: Key) -> Option<&Path> {
+    match &values.get(&key)?.value {
+        Value::Path(path) => Some(path),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
