@@ -8,6 +8,7 @@
 
 mod analysis;
 mod cache_key;
+mod compute;
 mod computed;
 mod confinement;
 mod counters;
@@ -23,7 +24,6 @@ pub(crate) mod names;
 mod offload;
 mod options;
 mod redaction;
-mod remove;
 mod removed;
 mod retention;
 mod search;
@@ -41,12 +41,16 @@ mod watches;
 pub(crate) mod worker;
 mod workers;
 
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 use std::time::Instant;
 
 use quick_cache::sync::Cache as RecentCache;
+use serde_json::Value;
 
 pub use computed::Base;
 pub use computed::Computed;
@@ -75,20 +79,29 @@ pub use version::FileId;
 pub use version::Version;
 
 use analysis::Analyses;
+use analysis::AnalysisSoFar;
 use counting::Counting;
 use deadline::LateSlot;
 use filters::FilterProcesses;
 use live::LiveFiles;
+use metrics::Gauge;
+use redaction::Secrets;
 use retention::Retention;
 use space::Space;
 use text_cache::TextCache;
 use watches::Watches;
-use workers::Workers;
+use workers::WorkerPool;
 
+use crate::message::Batch;
+use crate::message::MessageError;
+use crate::message::UnfinishedLine;
 use crate::model::Component;
+use crate::model::Record;
 use crate::model::RelPath;
+use crate::model::Sums;
 use crate::store::Cache;
 use crate::store::Conversation;
+use crate::store::ManifestLock;
 use crate::store::Store;
 
 /// Conversations whose manifests stay indexed in memory.
@@ -104,15 +117,16 @@ type Settle = dyn Fn(Duration) + Send + Sync;
 pub struct Engine {
     pub(crate) store: Store,
     pub(crate) options: EngineOptions,
+    pub(crate) secrets: Secrets,
     /// Texts on the store's disk, of any process that uses the store.
     cache: Cache,
     /// Texts in memory.
     texts: TextCache,
     analyses: Analyses,
     watches: Watches,
-    view_workers: Workers,
+    view_workers: WorkerPool,
     /// Computes views that run filters, and so bounds how many of these run at a time.
-    filter_workers: Workers,
+    filter_workers: WorkerPool,
     filters: FilterProcesses,
     late: LateSlot,
     pub(crate) live: LiveFiles,
@@ -136,9 +150,10 @@ impl Engine {
             texts: text_cache::text_cache(options.kept_views),
             analyses: Analyses::new(),
             watches: Watches::new(),
-            view_workers: Workers::new("ctxfs-view", threads),
-            filter_workers: Workers::new("ctxfs-jq", FILTERS),
+            view_workers: WorkerPool::new("ctxfs-view", threads),
+            filter_workers: WorkerPool::new("ctxfs-jq", FILTERS),
             filters: FilterProcesses::new(options.filter_command.clone()),
+            secrets: Secrets(options.redaction.clone()),
             options,
             late: LateSlot::default(),
             live: LiveFiles::default(),
@@ -185,15 +200,46 @@ impl Engine {
         &self.store
     }
 
+    /// Returns the conversation `id`. [`EngineError::NotFound`] where there is none any more.
+    pub(crate) fn conversation(&self, id: &Component) -> Result<Arc<Conversation>> {
+        let conversation = self.store.conversation(id)?.ok_or(EngineError::NotFound)?;
+        let held = self.conversations.get(id);
+        if !held.is_some_and(|held| Arc::ptr_eq(&held, &conversation)) {
+            self.conversations.insert(id.clone(), Arc::clone(&conversation));
+        }
+        Ok(conversation)
+    }
+
     fn settle(&self, most: Duration) {
         if let Some(settle) = self.settle.get() {
             settle(most);
         }
     }
+}
 
-    /// Checks that `length` more bytes leave room on the disk.
-    pub(crate) fn check_disk(&self, length: u64) -> Result<()> {
-        self.space.check_disk(self, length, true)
+/// Take in.
+impl Engine {
+    /// Takes in bytes that go on where `unfinished` stopped, and hands the messages that they
+    /// complete to `append`: all of them, or none. What follows the last newline stays unfinished.
+    pub(crate) fn take_messages<E: From<EngineError> + From<MessageError>>(
+        &self,
+        conversation: &Arc<Conversation>,
+        unfinished: &mut UnfinishedLine,
+        bytes: &[u8],
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        messages::take(self, conversation, unfinished, bytes, append)
+    }
+
+    /// Hands a last line that lacks nothing but its newline to `append`. Otherwise it stays
+    /// unfinished, and this fails.
+    pub(crate) fn finish_messages<E: From<EngineError> + From<MessageError>>(
+        &self,
+        conversation: &Arc<Conversation>,
+        unfinished: &mut UnfinishedLine,
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        messages::finish(self, conversation, unfinished, append)
     }
 
     /// Checks cap, quota and disk for a file at `place` that will end at `end`, grows by `growth`,
@@ -214,6 +260,17 @@ impl Engine {
         self.check_disk(length)
     }
 
+    /// Checks that an output of `length` bytes can be added to `conversation`.
+    pub(crate) fn check_room_for_output(
+        &self,
+        conversation: &Conversation,
+        length: u64,
+    ) -> Result<()> {
+        space::check_cap(&self.options, || false, length)?;
+        self.space.check_quota(self, conversation, length)?;
+        self.check_disk(length)
+    }
+
     /// Checks that an artifact at `place` that ends at `end` stays below its cap.
     pub(crate) fn check_cap(
         &self,
@@ -224,15 +281,120 @@ impl Engine {
         space::check_cap(&self.options, is_terminal, end)
     }
 
-    /// Checks that an output of `length` bytes can be added to `conversation`.
-    pub(crate) fn check_room_for_output(
+    /// Checks that `length` more bytes leave room on the disk.
+    pub(crate) fn check_disk(&self, length: u64) -> Result<()> {
+        self.space.check_disk(self, length, true)
+    }
+
+    /// Returns the analysis of `of`, which is open as `file`, as it is now; of its first bytes only
+    /// where `expired` reports that there is no time for more.
+    pub(crate) fn analysis(
+        &self,
+        of: &dyn SourceFile,
+        file: &File,
+        record: Option<&Record>,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<AnalysisSoFar> {
+        analysis::analysis(self, of, file, record, expired)
+    }
+}
+
+/// Show, search and list.
+impl Engine {
+    /// Computes the text of `of` where it is not cached, and hands it to `done`: at once where that
+    /// is quick, else on another thread. Callers that ask meanwhile wait for the same computation.
+    pub fn text(
+        self: &Arc<Self>,
+        of: &Arc<Computed>,
+        done: impl FnOnce(Result<Arc<ViewText>>) + Send + 'static,
+    ) {
+        compute::text(self, of, Box::new(done));
+    }
+
+    /// Drops the cached text of `of`, so that it has to be computed again.
+    #[cfg(test)]
+    pub(crate) fn drop_text(&self, of: &Computed) {
+        self.texts.remove(&of.number());
+    }
+
+    /// Returns the bytes that the pages of `of` divide: of a log, those of its text.
+    pub fn text_length(&self, of: &dyn SourceFile) -> Result<u64> {
+        show::text_length(self, of)
+    }
+
+    /// Returns the version of the computed file that `recipe` makes of the directory `dir`.
+    pub fn version(&self, recipe: &Recipe, dir: &dyn SourceDir) -> Result<Version> {
+        match recipe {
+            Recipe::Manifest => manifest::version(self, dir),
+            Recipe::Search(_) => search::version(self, dir),
+            _ => Ok(Version::default()),
+        }
+    }
+
+    /// Returns `call_1.json` or `call_1.txt` for `call_1` in `dir`, where ctxfs gave the file that
+    /// name: the newer of the two, which are both there when an output is replaced by one of another
+    /// kind.
+    pub(crate) fn output_of_call(
+        &self,
+        dir: &dyn SourceDir,
+        call: &OsStr,
+    ) -> Result<Option<OsString>> {
+        names::output_of_call(self, dir, call)
+    }
+
+    /// Finds the removed content whose summary `name` means in the directory `dir`.
+    pub fn removed(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<RemovedContent>> {
+        removed::find(self, dir, name)
+    }
+}
+
+/// Count.
+impl Engine {
+    /// Returns the sums of all conversations that this door shows, up to now.
+    pub fn sums(&self) -> Result<Sums> {
+        status::sums(self)
+    }
+
+    /// Returns the page for Prometheus, with the numbers that the door adds.
+    pub(crate) fn metrics(&self, gauges: &[Gauge]) -> Result<String> {
+        status::metrics(self, gauges)
+    }
+
+    /// Returns the status page, with the members that the door adds.
+    pub(crate) fn status(&self, door: &Value) -> Result<String> {
+        status::status(self, door)
+    }
+}
+
+/// Remove.
+impl Engine {
+    /// Removes a conversation in which nothing is left but the store's own files; ENOTEMPTY
+    /// otherwise.
+    pub(crate) fn remove_conversation(&self, id: &Component) -> Result<()> {
+        self.conversations.remove(id);
+        self.counting.forget(id);
+        Ok(self.store.remove_conversation(id)?)
+    }
+
+    /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed, for a caller that
+    /// holds the manifest.
+    pub(crate) fn forget_artifact(
         &self,
         conversation: &Conversation,
-        length: u64,
+        manifest: &ManifestLock,
+        path: &RelPath,
+        bytes: u64,
     ) -> Result<()> {
-        space::check_cap(&self.options, || false, length)?;
-        self.space.check_quota(self, conversation, length)?;
-        self.check_disk(length)
+        self.space.freed(conversation.id());
+        let record = conversation.forget_locked(manifest, path)?;
+        self.counting.deleted(conversation.id(), bytes, record);
+        Ok(())
+    }
+
+    /// Forgets removed content: its summary is gone, too.
+    pub fn forget_removed(&self, removed: &RemovedContent) -> Result<()> {
+        self.conversation(&removed.conversation)?.forget(&removed.path)?;
+        Ok(())
     }
 }
 

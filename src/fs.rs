@@ -16,11 +16,12 @@ mod copy;
 mod dir;
 mod error;
 mod facts;
-mod file;
 mod getattr;
 mod handle;
 mod inode;
 mod io;
+mod key;
+mod known_facts;
 mod life;
 mod listing;
 mod lookup;
@@ -38,6 +39,7 @@ mod setattr;
 mod source;
 #[cfg(test)]
 mod tests;
+mod write_once;
 mod xattr;
 
 use std::ffi::OsStr;

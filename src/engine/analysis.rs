@@ -51,32 +51,30 @@ pub(crate) struct AnalysisSoFar {
     pub(crate) whole: bool,
 }
 
-impl Engine {
-    /// Returns the analysis of `of`, which is open as `file`, as it is now; of its first bytes only
-    /// where `expired` reports that there is no time for more.
-    pub(crate) fn analysis(
-        &self,
-        of: &dyn SourceFile,
-        file: &File,
-        record: Option<&Record>,
-        expired: &dyn Fn() -> bool,
-    ) -> Result<AnalysisSoFar> {
-        let state = ByteState::now(of, file)?;
-        let is_log = of.is_log();
-        let known = self.analyses.get(state).or_else(|| recorded(record, state));
-        // A file that came here by another name may have been no log.
-        if let Some(analysis) = known.filter(|known| known.plain.is_some() == is_log) {
-            return Ok(AnalysisSoFar { analysis, whole: true });
-        }
-        let read = &self.counters.bytes_analysed;
-        let (analysis, whole) = tracker::analyse(of, file, state.size, expired, read)?;
-        let analysis = Arc::new(analysis);
-        let after = ByteState::now(of, file)?;
-        if whole && after.size == analysis.bytes && after.rewrites == state.rewrites {
-            self.analyses.0.insert(after.file, (after, Arc::clone(&analysis)));
-        }
-        Ok(AnalysisSoFar { analysis, whole })
+/// Returns the analysis of `of`, which is open as `file`, as it is now; of its first bytes only
+/// where `expired` reports that there is no time for more.
+pub(super) fn analysis(
+    engine: &Engine,
+    of: &dyn SourceFile,
+    file: &File,
+    record: Option<&Record>,
+    expired: &dyn Fn() -> bool,
+) -> Result<AnalysisSoFar> {
+    let state = ByteState::now(of, file)?;
+    let is_log = of.is_log();
+    let known = engine.analyses.get(state).or_else(|| recorded(record, state));
+    // A file that came here by another name may have been no log.
+    if let Some(analysis) = known.filter(|known| known.plain.is_some() == is_log) {
+        return Ok(AnalysisSoFar { analysis, whole: true });
     }
+    let read = &engine.counters.bytes_analysed;
+    let (analysis, whole) = tracker::analyse(of, file, state.size, expired, read)?;
+    let analysis = Arc::new(analysis);
+    let after = ByteState::now(of, file)?;
+    if whole && after.size == analysis.bytes && after.rewrites == state.rewrites {
+        engine.analyses.0.insert(after.file, (after, Arc::clone(&analysis)));
+    }
+    Ok(AnalysisSoFar { analysis, whole })
 }
 
 impl ByteState {

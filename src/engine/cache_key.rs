@@ -1,14 +1,13 @@
 //! The keys of texts that outlast this process: those of bytes that cannot have changed unseen.
 
-use std::io;
 use std::time::Duration;
 use std::time::SystemTime;
 
 use crate::engine::Engine;
 use crate::engine::FileId;
 use crate::engine::Snapshot;
-use crate::engine::computed::QUICK;
 use crate::engine::sync::thread;
+use crate::engine::workers::QUICK_INPUT;
 use crate::model::Limits;
 use crate::store::CacheKey;
 use crate::store::Stat;
@@ -19,41 +18,34 @@ use crate::view::View;
 /// disks use ticks a hundred times a second or more often.
 const SETTLED: Duration = Duration::from_millis(20);
 
-impl Engine {
-    /// Returns the key of the text of `view`; none, where what the file says a moment later could
-    /// not be told from this, and none where secrets are masked: the disk then has no more of them
-    /// than before.
-    ///
-    /// A large view that others look into waits for that moment, rather than be computed again for
-    /// each.
-    pub(super) fn cache_key(
-        &self,
-        snapshot: &Snapshot,
-        limits: &Limits,
-        view: &View,
-    ) -> Option<CacheKey> {
-        let stat = &snapshot.stat;
-        // Each further write would leave a useless text.
-        if self.options.redaction.is_some() || snapshot.is_written || !is_fine(stat) {
-            return None;
-        }
-        let age = age(stat)?;
-        let waits = view.has_views() && stat.size > QUICK;
-        if age < SETTLED && !waits {
-            return None;
-        }
-        thread::sleep(SETTLED.saturating_sub(age));
-        let times = (stat.mtime.as_nanos(), stat.ctime.as_nanos());
-        let moment = format!("{:?} {} {times:?}", FileId::of(stat), stat.size);
-        let (place, settings) = (snapshot.place.file(), format!("{limits:?}"));
-        let parts = ["of a file", &moment, &place, &settings, &exact(view)];
-        CacheKey::of(&parts.map(str::as_bytes))
+/// Returns the key of the text of `view`; none, where what the file says a moment later could
+/// not be told from this, and none where secrets are masked: the disk then has no more of them
+/// than before.
+///
+/// A large view that others look into waits for that moment, rather than be computed again for
+/// each.
+pub(super) fn cache_key(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    limits: &Limits,
+    view: &View,
+) -> Option<CacheKey> {
+    let stat = &snapshot.stat;
+    // Each further write would leave a useless text.
+    if engine.secrets.are_masked() || snapshot.is_written || !is_fine(stat) {
+        return None;
     }
-
-    /// Checks that a text of `length` bytes leaves enough room on the disk.
-    pub(super) fn room_for_text(&self, length: u64) -> io::Result<()> {
-        Ok(self.space.check_disk(self, length, false)?)
+    let age = age(stat)?;
+    let waits = view.has_views() && stat.size > QUICK_INPUT;
+    if age < SETTLED && !waits {
+        return None;
     }
+    thread::sleep(SETTLED.saturating_sub(age));
+    let times = (stat.mtime.as_nanos(), stat.ctime.as_nanos());
+    let moment = format!("{:?} {} {times:?}", FileId::of(stat), stat.size);
+    let (place, settings) = (snapshot.place.file(), format!("{limits:?}"));
+    let parts = ["of a file", &moment, &place, &settings, &exact(view)];
+    CacheKey::of(&parts.map(str::as_bytes))
 }
 
 /// Returns the key of `view` of a text that is kept by `base`.

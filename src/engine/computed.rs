@@ -1,15 +1,10 @@
 //! Computed files: each says one thing of one version, and its text is made once for all readers.
 
 use std::ffi::OsString;
-use std::io;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::engine::Counters;
-use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::Result;
 use crate::engine::SourceDir;
@@ -19,13 +14,11 @@ use crate::engine::ViewText;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::atomic::AtomicU64;
 use crate::engine::sync::atomic::Ordering::Relaxed;
+use crate::engine::workers::QUICK_INPUT;
 use crate::model::Component;
 use crate::view::Query;
 use crate::view::RenderCost;
 use crate::view::View;
-
-/// The input of which any view takes less time than waking another thread is worth, in bytes.
-pub(super) const QUICK: u64 = 256 * 1024;
 
 /// What a computed file says.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -63,15 +56,15 @@ impl Recipe {
     }
 
     /// Returns true if a program of its reader's is run: however small the input, it may take long.
-    fn runs_filter(&self) -> bool {
+    pub(super) fn runs_filter(&self) -> bool {
         matches!(self, Self::View(view) if view.cost() == RenderCost::Program)
     }
 
     /// Returns true if computing it from `input` bytes takes less time than waking another thread
     /// is worth.
-    fn is_quick(&self, input: u64) -> bool {
+    pub(super) fn is_quick(&self, input: u64) -> bool {
         match self {
-            Self::View(view) => input <= QUICK || view.cost() == RenderCost::Constant,
+            Self::View(view) => input <= QUICK_INPUT || view.cost() == RenderCost::Constant,
             Self::Manifest
             | Self::Messages
             | Self::Ignore
@@ -133,12 +126,12 @@ pub struct Computed {
     pub(super) read: AtomicU64,
     /// The tool whose output it shows, once it has been computed.
     pub(super) tool: OnceLock<Option<Box<str>>>,
-    progress: Mutex<Progress>,
+    progress: Mutex<TextProgress>,
 }
 
 /// How far the computing of a text has come. The text itself is in the cache, or held by readers.
 #[derive(Default)]
-struct Progress {
+struct TextProgress {
     /// Its length, once it has been computed.
     size: Option<u64>,
     /// The callers that wait while it is being computed.
@@ -156,7 +149,7 @@ pub(super) struct BaseText {
     pub(super) asked: Instant,
 }
 
-type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
+pub(super) type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
 
 impl Computed {
     /// Makes a computed file of `base` at `version`. Computes nothing.
@@ -166,6 +159,11 @@ impl Computed {
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (read, tool, progress) = (AtomicU64::new(0), OnceLock::new(), Mutex::default());
         Self { number, recipe, base, version, read, tool, progress }
+    }
+
+    /// Returns the number by which its text is cached.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Returns its length in bytes, once it has been computed.
@@ -192,12 +190,18 @@ impl Computed {
         self.answer(Ok(beginning));
     }
 
-    fn beginning(&self) -> Option<Arc<ViewText>> {
+    /// Returns the beginning that was handed out.
+    pub(super) fn beginning(&self) -> Option<Arc<ViewText>> {
         self.progress.lock().beginning.clone()
     }
 
+    /// Lets go of the beginning: the rest has been computed.
+    pub(super) fn drop_beginning(&self) {
+        self.progress.lock().beginning = None;
+    }
+
     /// Lets `done` wait for the text. Returns true for the first caller, who has to compute it.
-    fn wait(&self, done: Callback) -> bool {
+    pub(super) fn wait(&self, done: Callback) -> bool {
         let mut progress = self.progress.lock();
         let first = progress.waiting.is_none();
         progress.waiting.get_or_insert_default().push(done);
@@ -205,12 +209,12 @@ impl Computed {
     }
 
     /// Notes the length, before any caller can have the text: whoever has it asks for that.
-    fn note_size(&self, text: &ViewText) {
+    pub(super) fn note_size(&self, text: &ViewText) {
         self.progress.lock().size = Some(text.len());
     }
 
     /// Hands the outcome to all callers that wait.
-    fn answer(&self, outcome: Result<Arc<ViewText>>) {
+    pub(super) fn answer(&self, outcome: Result<Arc<ViewText>>) {
         let waiting = self.progress.lock().waiting.take().unwrap_or_default();
         let outcome = outcome.map_err(Arc::new);
         for done in waiting {
@@ -219,99 +223,12 @@ impl Computed {
     }
 
     /// Lets the next look at a view that went on past its deadline find the rest, or try again.
-    fn note_outcome_of_late_view(&self, outcome: &Result<Arc<ViewText>>) {
+    pub(super) fn note_outcome_of_late_view(&self, outcome: &Result<Arc<ViewText>>) {
         if let Err(error) = outcome {
             tracing::debug!(%error, "the rest of a view was not computed");
         }
         if let Base::File(file) = &self.base {
             file.note_change();
-        }
-    }
-}
-
-impl Engine {
-    /// Drops the cached text of `of`, so that it has to be computed again.
-    #[cfg(test)]
-    pub(crate) fn drop_text(&self, of: &Computed) {
-        self.texts.remove(&of.number);
-    }
-
-    /// Computes the text of `of` where it is not cached, and hands it to `done`: at once where that
-    /// is quick, else on another thread. Callers that ask meanwhile wait for the same computation.
-    pub fn text(
-        self: &Arc<Self>,
-        of: &Arc<Computed>,
-        done: impl FnOnce(Result<Arc<ViewText>>) + Send + 'static,
-    ) {
-        self.text_for(of, Box::new(done));
-    }
-
-    fn text_for(self: &Arc<Self>, of: &Arc<Computed>, done: Callback) {
-        let known = || of.beginning().or_else(|| self.texts.get(&of.number));
-        if let Some(text) = known() {
-            return done(Ok(text));
-        }
-        if !of.wait(done) {
-            return;
-        }
-        // Another thread may have computed it in between.
-        if let Some(text) = known() {
-            return of.answer(Ok(text));
-        }
-        let Base::Text(base) = &of.base else { return self.start(of, of.version.size, None) };
-        let (engine, of) = (Arc::clone(self), Arc::clone(of));
-        let asked = Instant::now();
-        let with_text = move |text: Result<Arc<ViewText>>| match text {
-            Ok(text) => engine.start(&of, text.len(), Some(BaseText { text, asked })),
-            Err(error) => of.answer(Err(error)),
-        };
-        self.text_for(&Arc::clone(base), Box::new(with_text));
-    }
-
-    /// Computes the text from `input` bytes: on this thread or another.
-    fn start(self: &Arc<Self>, of: &Arc<Computed>, input: u64, text: Option<BaseText>) {
-        let filters = of.recipe.runs_filter();
-        if !filters && of.recipe.is_quick(input) {
-            return self.compute(of, text.as_ref());
-        }
-        let workers = if filters { &self.filter_workers } else { &self.view_workers };
-        let job = {
-            let (engine, of) = (Arc::clone(self), Arc::clone(of));
-            move || engine.compute(&of, text.as_ref())
-        };
-        if let Err(error) = workers.submit(of.base.conversation(), job) {
-            of.answer(Err(error.into()));
-        }
-    }
-
-    fn compute(&self, of: &Arc<Computed>, text: Option<&BaseText>) {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.compute_again(of, text)))
-            .unwrap_or_else(|_| Err(io::Error::other("computing a view panicked").into()))
-            .map(Arc::new);
-        Counters::add(&self.counters.views_computed, 1);
-        let outcome = match of.beginning() {
-            Some(beginning) => {
-                of.note_outcome_of_late_view(&outcome);
-                Ok(beginning)
-            }
-            None => outcome,
-        };
-        if let Ok(text) = &outcome {
-            of.note_size(text);
-            self.texts.insert(of.number, Arc::clone(text));
-        }
-        of.progress.lock().beginning = None;
-        of.answer(outcome);
-    }
-
-    /// Computes the text. One that was computed before is the same again, or
-    /// [`EngineError::Stale`]: a look-up then finds the next version.
-    fn compute_again(&self, of: &Computed, text: Option<&BaseText>) -> Result<ViewText> {
-        let before = of.size();
-        let text = self.compute_text(of, text, before.is_some())?;
-        match before {
-            Some(size) if size != text.len() => Err(EngineError::Stale),
-            _ => Ok(text),
         }
     }
 }

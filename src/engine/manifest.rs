@@ -9,7 +9,6 @@ use crate::engine::SourceDir;
 use crate::engine::Version;
 use crate::engine::ViewText;
 use crate::engine::spool::Spool;
-use crate::model::Component;
 use crate::model::Folder;
 use crate::model::Record;
 use crate::model::RelPath;
@@ -18,53 +17,40 @@ use crate::store::FileType;
 use crate::view;
 use crate::view::Rendered;
 
-impl Engine {
-    /// Returns the conversation `id`. [`EngineError::NotFound`] where there is none any more.
-    pub(crate) fn conversation(&self, id: &Component) -> Result<Arc<Conversation>> {
-        let conversation = self.store.conversation(id)?.ok_or(EngineError::NotFound)?;
-        let held = self.conversations.get(id);
-        if !held.is_some_and(|held| Arc::ptr_eq(&held, &conversation)) {
-            self.conversations.insert(id.clone(), Arc::clone(&conversation));
+/// Returns the version of the manifest of the directory's conversation: it changes with every
+/// record, and with every file that comes or goes.
+pub(super) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
+    let conversation = conversation_of(engine, dir)?;
+    let mut version = Version { facts: conversation.manifest().version()?, ..Version::default() };
+    for folder in [Folder::Tool, Folder::Terminal] {
+        let path = RelPath::new(folder.path())?;
+        if let Ok(stat) = conversation.dir().stat_at(&path) {
+            version.changes = version.changes.rotate_left(7) ^ stat.mtime.as_nanos() as u64;
         }
-        Ok(conversation)
     }
+    Ok(version)
+}
 
-    /// Returns the version of the manifest of the directory's conversation: it changes with every
-    /// record, and with every file that comes or goes.
-    pub fn manifest_version(&self, dir: &dyn SourceDir) -> Result<Version> {
-        let conversation = self.conversation_of(dir)?;
-        let mut version =
-            Version { facts: conversation.manifest().version()?, ..Version::default() };
-        for folder in [Folder::Tool, Folder::Terminal] {
-            let path = RelPath::new(folder.path())?;
-            if let Ok(stat) = conversation.dir().stat_at(&path) {
-                version.changes = version.changes.rotate_left(7) ^ stat.mtime.as_nanos() as u64;
-            }
-        }
-        Ok(version)
-    }
+/// Computes the references of all artifacts that are on disk, oldest first.
+pub(super) fn show_manifest(engine: &Engine, dir: &dyn SourceDir) -> Result<ViewText> {
+    let conversation = conversation_of(engine, dir)?;
+    let mut records = present(&conversation)?;
+    records.sort_by(|a, b| (a.created, &a.path).cmp(&(b.created, &b.path)));
+    let mut with_places = records.into_iter().filter_map(|record| {
+        let path = RelPath::from_text(&record.path).ok()?;
+        let place = engine.options.place(conversation.id(), &path);
+        Some((record, place))
+    });
+    let room = |length| engine.space.check_text(engine, length);
+    let spool = Spool::new(&engine.cache, &room);
+    view::manifest(&mut with_places, &mut &spool)?;
+    Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
+}
 
-    /// Computes the references of all artifacts that are on disk, oldest first.
-    pub(super) fn show_manifest(&self, dir: &dyn SourceDir) -> Result<ViewText> {
-        let conversation = self.conversation_of(dir)?;
-        let mut records = present(&conversation)?;
-        records.sort_by(|a, b| (a.created, &a.path).cmp(&(b.created, &b.path)));
-        let mut with_places = records.into_iter().filter_map(|record| {
-            let path = RelPath::from_text(&record.path).ok()?;
-            let place = self.options.place(conversation.id(), &path);
-            Some((record, place))
-        });
-        let room = |length| self.room_for_text(length);
-        let spool = Spool::new(&self.cache, &room);
-        view::manifest(&mut with_places, &mut &spool)?;
-        Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
-    }
-
-    /// Returns the conversation of a directory.
-    pub(super) fn conversation_of(&self, dir: &dyn SourceDir) -> Result<Arc<Conversation>> {
-        let place = dir.place()?;
-        self.conversation(place.conversation().ok_or(EngineError::Stale)?)
-    }
+/// Returns the conversation of a directory.
+pub(super) fn conversation_of(engine: &Engine, dir: &dyn SourceDir) -> Result<Arc<Conversation>> {
+    let place = dir.place()?;
+    engine.conversation(place.conversation().ok_or(EngineError::Stale)?)
 }
 
 fn present(conversation: &Conversation) -> Result<Vec<Record>> {

@@ -33,65 +33,51 @@ pub fn messages_version(stat: &Stat) -> Version {
     Version { size, modified: mtime.as_nanos(), facts: ino, ..Version::default() }
 }
 
-impl Engine {
-    /// Takes in bytes that go on where `unfinished` stopped, and hands the messages that they
-    /// complete to `append`: all of them, or none. What follows the last newline stays unfinished.
-    pub(crate) fn take_messages<E: From<EngineError> + From<MessageError>>(
-        &self,
-        conversation: &Arc<Conversation>,
-        unfinished: &mut UnfinishedLine,
-        bytes: &[u8],
-        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        self.check_disk(bytes.len() as u64)?;
-        let host = MessageHost { engine: self, conversation };
-        let desk = AppendContext { conversation, host: &host };
-        Batch::take(unfinished, bytes, &desk, append)
-    }
+/// Takes in bytes that go on where `unfinished` stopped, and hands the messages that they
+/// complete to `append`: all of them, or none. What follows the last newline stays unfinished.
+pub(super) fn take<E: From<EngineError> + From<MessageError>>(
+    engine: &Engine,
+    conversation: &Arc<Conversation>,
+    unfinished: &mut UnfinishedLine,
+    bytes: &[u8],
+    append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    engine.check_disk(bytes.len() as u64)?;
+    let host = MessageHost { engine, conversation };
+    let desk = AppendContext { conversation, host: &host };
+    Batch::take(unfinished, bytes, &desk, append)
+}
 
-    /// Hands a last line that lacks nothing but its newline to `append`. Otherwise it stays
-    /// unfinished, and this fails.
-    pub(crate) fn finish_messages<E: From<EngineError> + From<MessageError>>(
-        &self,
-        conversation: &Arc<Conversation>,
-        unfinished: &mut UnfinishedLine,
-        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(), E> {
-        if unfinished.is_empty() {
-            return Ok(());
-        }
-        let host = MessageHost { engine: self, conversation };
-        let desk = AppendContext { conversation, host: &host };
-        Batch::finish(unfinished, &desk, append)
+/// Hands a last line that lacks nothing but its newline to `append`. Otherwise it stays
+/// unfinished, and this fails.
+pub(super) fn finish<E: From<EngineError> + From<MessageError>>(
+    engine: &Engine,
+    conversation: &Arc<Conversation>,
+    unfinished: &mut UnfinishedLine,
+    append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    if unfinished.is_empty() {
+        return Ok(());
     }
+    let host = MessageHost { engine, conversation };
+    let desk = AppendContext { conversation, host: &host };
+    Batch::finish(unfinished, &desk, append)
+}
 
-    /// Appends messages to the log that is open as `file`, for a door that keeps no account of the
-    /// file. Waits for other writers.
-    pub fn append_messages(
-        conversation: &Conversation,
-        file: &Arc<File>,
-        batch: &Batch,
-    ) -> Result<()> {
-        let log = LockedLog::wait(file)?;
-        let end = log.repair(conversation)?;
-        Ok(log.append(batch, end)?)
+/// Computes the messages of the log in the directory `history` as one JSON array.
+pub(super) fn show_messages(
+    engine: &Engine,
+    history: &dyn SourceDir,
+    version: &Version,
+) -> Result<ViewText> {
+    let file = Arc::new(history.dir()?.open_file(MESSAGES.as_ref(), OFlags::RDONLY)?);
+    let stat = stat_file(&file)?;
+    if stat.ino != version.facts || stat.size < version.size {
+        return Err(EngineError::Stale);
     }
-
-    /// Computes the messages of the log in the directory `history` as one JSON array.
-    pub(super) fn show_messages(
-        &self,
-        history: &dyn SourceDir,
-        version: &Version,
-    ) -> Result<ViewText> {
-        let file = Arc::new(history.dir()?.open_file(MESSAGES.as_ref(), OFlags::RDONLY)?);
-        let stat = stat_file(&file)?;
-        if stat.ino != version.facts || stat.size < version.size {
-            return Err(EngineError::Stale);
-        }
-        let room = |length| self.room_for_text(length);
-        let spool = Spool::new(&self.cache, &room);
-        let log = Artifact::new(file, version.size);
-        message::array(log, &mut &spool)?;
-        Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
-    }
+    let room = |length| engine.space.check_text(engine, length);
+    let spool = Spool::new(&engine.cache, &room);
+    let log = Artifact::new(file, version.size);
+    message::array(log, &mut &spool)?;
+    Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
 }

@@ -95,47 +95,45 @@ pub(crate) fn printed_as(text: &OsStr) -> Option<Component> {
     (name.as_os_str() != text && name.to_text() == text).then_some(name)
 }
 
-impl Engine {
-    /// Returns `call_1.json` or `call_1.txt` for `call_1`, where ctxfs gave the file that name: the
-    /// newer of the two, which are both there when an output is replaced by one of another kind.
-    pub(crate) fn output_of_call(
-        &self,
-        dir: &dyn SourceDir,
-        call: &OsStr,
-    ) -> Result<Option<OsString>> {
-        let DirPlace::Below(id, path) = dir.place()? else { return Ok(None) };
-        if path.as_os_str() != Folder::Tool.path() || is_scratch(call) {
-            return Ok(None);
-        }
-        let mut newest = None;
-        for extension in [".json", ".txt"] {
-            let mut name = OsString::from(call);
-            name.push(extension);
-            let made = self.output_made(&id, dir, &name, call)?.map(|made| (made, name));
-            newest = newest.max(made);
-        }
-        Ok(newest.map(|(_, name)| name))
+/// Returns `call_1.json` or `call_1.txt` for `call_1`, where ctxfs gave the file that name: the
+/// newer of the two, which are both there when an output is replaced by one of another kind.
+pub(super) fn output_of_call(
+    engine: &Engine,
+    dir: &dyn SourceDir,
+    call: &OsStr,
+) -> Result<Option<OsString>> {
+    let DirPlace::Below(id, path) = dir.place()? else { return Ok(None) };
+    if path.as_os_str() != Folder::Tool.path() || is_scratch(call) {
+        return Ok(None);
     }
+    let mut newest = None;
+    for extension in [".json", ".txt"] {
+        let mut name = OsString::from(call);
+        name.push(extension);
+        let made = output_made(engine, &id, dir, &name, call)?.map(|made| (made, name));
+        newest = newest.max(made);
+    }
+    Ok(newest.map(|(_, name)| name))
+}
 
-    /// Returns when the file `name` was made and changed, if it is an output of `call`.
-    fn output_made(
-        &self,
-        id: &Component,
-        dir: &dyn SourceDir,
-        name: &OsStr,
-        call: &OsStr,
-    ) -> Result<Option<(Time, Time)>> {
-        let Ok(component) = Component::new(name) else { return Ok(None) };
-        let stat = match dir.dir()?.stat(name) {
-            Ok(stat) => stat,
-            Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let path = RelPath::artifact(Folder::Tool, &component);
-        let is_output =
-            stat.kind() == FileType::File && self.conversation(id)?.is_output_of(&path, call)?;
-        Ok(is_output.then(|| (stat.created(), stat.mtime)))
-    }
+/// Returns when the file `name` was made and changed, if it is an output of `call`.
+fn output_made(
+    engine: &Engine,
+    id: &Component,
+    dir: &dyn SourceDir,
+    name: &OsStr,
+    call: &OsStr,
+) -> Result<Option<(Time, Time)>> {
+    let Ok(component) = Component::new(name) else { return Ok(None) };
+    let stat = match dir.dir()?.stat(name) {
+        Ok(stat) => stat,
+        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let path = RelPath::artifact(Folder::Tool, &component);
+    let is_output =
+        stat.kind() == FileType::File && engine.conversation(id)?.is_output_of(&path, call)?;
+    Ok(is_output.then(|| (stat.created(), stat.mtime)))
 }
 
 /// Returns true if `name` in `dir` is the message log of a conversation.

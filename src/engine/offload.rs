@@ -45,14 +45,14 @@ impl MessageHost<'_> {
         render: impl FnOnce(&Subject<'_>) -> T,
     ) -> Result<T> {
         let mut analysis = sniff(content)?.analysis;
-        let masked = self.engine.mask(content, record, &mut analysis);
+        let masked = self.engine.secrets.mask(content, record, &mut analysis);
         let subject = Subject {
             content: masked.as_ref().map_or(content as _, |masked: &Masked<'_>| masked),
             analysis: &analysis,
             record,
             place,
             limits,
-            redacts: self.engine.mask_names(),
+            redacts: self.engine.secrets.mask_names(),
             filters: &NoFilters,
         };
         Ok(render(&subject))
@@ -90,10 +90,10 @@ impl Host for MessageHost<'_> {
     }
 
     fn store(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
-        let Some(redaction) = self.engine.stored_redaction() else {
+        let Some(rules) = self.engine.secrets.stored_rules() else {
             return io::copy(output, sink).map(|_| ());
         };
-        let mut masked = MaskingWriter::new(&redaction.rules, sink);
+        let mut masked = MaskingWriter::new(rules, sink);
         io::copy(output, &mut masked)?;
         masked.finish()?;
         Ok(())

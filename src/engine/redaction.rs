@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use crate::engine::Engine;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Json;
@@ -45,7 +44,21 @@ impl Redaction {
     }
 }
 
-impl Engine {
+/// The redaction of an engine; nothing is masked without one.
+#[derive(Debug)]
+pub(crate) struct Secrets(pub(super) Option<Redaction>);
+
+impl Secrets {
+    /// Returns true if secrets are masked.
+    pub(crate) fn are_masked(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns the patterns of secrets.
+    pub(crate) fn rules(&self) -> Option<&SecretRules> {
+        self.0.as_ref().map(|redaction| &*redaction.rules)
+    }
+
     /// Returns `content` as views show it, where secrets are masked; they are masked in what is known
     /// of it, too.
     pub(crate) fn mask<'a>(
@@ -54,28 +67,33 @@ impl Engine {
         record: &mut Record,
         analysis: &mut Arc<Analysis>,
     ) -> Option<Masked<'a>> {
-        let redaction = self.options.redaction.as_ref()?;
+        let redaction = self.0.as_ref()?;
         redaction.mask_arguments(&mut record.provenance);
         *analysis = Arc::new(redaction.hide_found(analysis));
         Some(Masked::new(content, &redaction.rules))
     }
 
-    /// Returns the names that masks in views can have.
-    pub(crate) fn mask_names(&self) -> &[String] {
-        self.options.redaction.as_ref().map_or(&[], |redaction| redaction.rules.names())
+    /// Masks the secrets in what a writer said of an output.
+    pub(crate) fn mask_provenance(&self, provenance: &mut Provenance) {
+        if let Some(redaction) = &self.0 {
+            redaction.mask_arguments(provenance);
+        }
     }
 
-    /// Returns the redaction of what is stored, where that is asked for.
-    pub(crate) fn stored_redaction(&self) -> Option<&Redaction> {
-        self.options.redaction.as_ref().filter(|redaction| redaction.stored)
+    /// Returns the names that masks in views can have.
+    pub(crate) fn mask_names(&self) -> &[String] {
+        self.0.as_ref().map_or(&[], |redaction| redaction.rules.names())
+    }
+
+    /// Returns the patterns of the secrets that are masked in what is stored.
+    pub(crate) fn stored_rules(&self) -> Option<&SecretRules> {
+        self.0.as_ref().filter(|redaction| redaction.stored).map(|redaction| &*redaction.rules)
     }
 
     /// Returns the value of an extended attribute as it is to be stored.
     pub(crate) fn attribute_to_store(&self, name: &OsStr, value: &[u8]) -> Vec<u8> {
-        match (self.stored_redaction(), str::from_utf8(value)) {
-            (Some(redaction), Ok(text)) if name == ARGS => {
-                redaction.rules.mask_text(text).into_bytes()
-            }
+        match (self.stored_rules(), str::from_utf8(value)) {
+            (Some(rules), Ok(text)) if name == ARGS => rules.mask_text(text).into_bytes(),
             _ => value.to_vec(),
         }
     }

@@ -27,8 +27,8 @@ use crate::view::readings;
 /// Content that was removed, and where it was.
 #[derive(Debug)]
 pub struct RemovedContent {
-    conversation: Component,
-    path: RelPath,
+    pub(super) conversation: Component,
+    pub(super) path: RelPath,
     record: Record,
 }
 
@@ -36,6 +36,15 @@ impl RemovedContent {
     /// Returns the name that the file had.
     pub fn name(&self) -> &OsStr {
         self.path.file_name()
+    }
+
+    /// Returns the version of its summary.
+    pub(crate) fn version(&self, engine: &Engine) -> Result<Version> {
+        let Self { conversation, path, .. } = self;
+        let position = engine.conversation(conversation)?.manifest().position(path)?;
+        let mut hasher = DefaultHasher::new();
+        (position, path, conversation).hash(&mut hasher);
+        Ok(Version { facts: hasher.finish(), ..Version::default() })
     }
 
     /// Returns when it was removed.
@@ -46,61 +55,46 @@ impl RemovedContent {
     }
 }
 
-impl Engine {
-    /// Finds the removed content whose summary `name` means in the directory `dir`.
-    pub fn removed(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<RemovedContent>> {
-        let is_summary = |reading: &Reading| {
-            reading.base.is_none() && matches!(reading.derived, Derived::File(View::Summary))
-        };
-        let Some((stem, _)) = readings(name).find(|(_, reading)| is_summary(reading)) else {
-            return Ok(None);
-        };
-        let place = dir.place()?;
-        let DirPlace::Below(id, folder) = &place else { return Ok(None) };
-        if !place.holds_artifacts() {
-            return Ok(None);
+/// Finds the removed content whose summary `name` means in the directory `dir`.
+pub(super) fn find(
+    engine: &Engine,
+    dir: &dyn SourceDir,
+    name: &OsStr,
+) -> Result<Option<RemovedContent>> {
+    let is_summary = |reading: &Reading| {
+        reading.base.is_none() && matches!(reading.derived, Derived::File(View::Summary))
+    };
+    let Some((stem, _)) = readings(name).find(|(_, reading)| is_summary(reading)) else {
+        return Ok(None);
+    };
+    let place = dir.place()?;
+    let DirPlace::Below(id, folder) = &place else { return Ok(None) };
+    if !place.holds_artifacts() {
+        return Ok(None);
+    }
+    let conversation = engine.conversation(id)?;
+    for (file, call) in names(stem, folder.as_os_str() == Folder::Tool.path()) {
+        let Ok(path) = RelPath::below(Some(folder), &file) else { continue };
+        if let Some(record) = conversation.removed(&path)?
+            && call.is_none_or(|call| {
+                record.provenance.call.as_ref().is_some_and(|provenance| call == &**provenance)
+            })
+        {
+            return Ok(Some(RemovedContent { conversation: id.clone(), path, record }));
         }
-        let conversation = self.conversation(id)?;
-        for (file, call) in names(stem, folder.as_os_str() == Folder::Tool.path()) {
-            let Ok(path) = RelPath::below(Some(folder), &file) else { continue };
-            if let Some(record) = conversation.removed(&path)?
-                && call.is_none_or(|call| {
-                    record.provenance.call.as_ref().is_some_and(|provenance| call == &**provenance)
-                })
-            {
-                return Ok(Some(RemovedContent { conversation: id.clone(), path, record }));
-            }
-        }
-        Ok(None)
     }
+    Ok(None)
+}
 
-    /// Returns the version of the summary of removed content.
-    pub fn removed_version(&self, removed: &RemovedContent) -> Result<Version> {
-        let RemovedContent { conversation, path, .. } = removed;
-        let position = self.conversation(conversation)?.manifest().position(path)?;
-        let mut hasher = DefaultHasher::new();
-        (position, path, conversation).hash(&mut hasher);
-        Ok(Version { facts: hasher.finish(), ..Version::default() })
-    }
-
-    /// Forgets removed content: its summary is gone, too.
-    pub fn forget_removed(&self, removed: &RemovedContent) -> Result<()> {
-        self.conversation(&removed.conversation)?.forget(&removed.path)?;
-        Ok(())
-    }
-
-    /// Computes the summary of what the file `name` in the directory `dir` was.
-    pub(super) fn show_removed(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<ViewText> {
-        let DirPlace::Below(id, folder) = dir.place()? else { return Err(EngineError::Stale) };
-        let path = RelPath::below(Some(&folder), name)?;
-        let mut record = self.conversation(&id)?.removed(&path)?.ok_or(EngineError::Stale)?;
-        let removal = record.removed.take().ok_or(EngineError::Stale)?;
-        if let Some(redaction) = &self.options.redaction {
-            redaction.mask_arguments(&mut record.provenance);
-        }
-        let place = self.options.place(&id, &path);
-        Ok(ViewText::of(view::removed(&record, &removal, &place).into_bytes()))
-    }
+/// Computes the summary of what the file `name` in the directory `dir` was.
+pub(super) fn show_removed(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<ViewText> {
+    let DirPlace::Below(id, folder) = dir.place()? else { return Err(EngineError::Stale) };
+    let path = RelPath::below(Some(&folder), name)?;
+    let mut record = engine.conversation(&id)?.removed(&path)?.ok_or(EngineError::Stale)?;
+    let removal = record.removed.take().ok_or(EngineError::Stale)?;
+    engine.secrets.mask_provenance(&mut record.provenance);
+    let place = engine.options.place(&id, &path);
+    Ok(ViewText::of(view::removed(&record, &removal, &place).into_bytes()))
 }
 
 /// Returns the files that `stem` may mean: itself, or the output of the call of that id.

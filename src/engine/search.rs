@@ -44,57 +44,60 @@ fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
     Ok(format!("{}{path}", root.of(&id.to_text())))
 }
 
-impl Engine {
-    /// Returns the version of a search of the directory `dir`: it changes with every artifact below
-    /// it, and with every record of the conversation.
-    pub fn search_version(&self, dir: &dyn SourceDir) -> Result<Version> {
-        let stat = dir.dir()?.stat_self()?;
-        let place = dir.place()?;
-        let id = place.conversation().ok_or(EngineError::Stale)?;
-        let mut hasher = DefaultHasher::new();
-        self.conversation(id)?.manifest().version()?.hash(&mut hasher);
-        (id, place.path()).hash(&mut hasher);
-        Ok(Version {
-            changes: self.watches.number(FileId::of(&stat)),
-            modified: stat.mtime.as_nanos(),
-            facts: hasher.finish(),
-            ..Version::default()
-        })
-    }
+/// Returns the version of a search of the directory `dir`: it changes with every artifact below
+/// it, and with every record of the conversation.
+pub(super) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
+    let stat = dir.dir()?.stat_self()?;
+    let place = dir.place()?;
+    let id = place.conversation().ok_or(EngineError::Stale)?;
+    let mut hasher = DefaultHasher::new();
+    engine.conversation(id)?.manifest().version()?.hash(&mut hasher);
+    (id, place.path()).hash(&mut hasher);
+    Ok(Version {
+        changes: engine.watches.number(FileId::of(&stat)),
+        modified: stat.mtime.as_nanos(),
+        facts: hasher.finish(),
+        ..Version::default()
+    })
+}
 
-    /// Searches all artifacts below a directory.
-    pub(super) fn search(&self, of: &Computed, query: &Query, again: bool) -> Result<ViewText> {
-        let dir = of.base.dir()?;
-        if again && of.version != self.search_version(dir)? {
-            return Err(EngineError::Stale);
-        }
-        let expired = deadline(self.options.view_deadline);
-        let (place, id) = (dir.place()?, FileId::of(&dir.dir()?.stat_self()?));
-        let outputs = self.outputs(&place, id)?;
-        let directory = Directory {
-            path: &shown_path(&place, &self.options.root())?,
-            corpus: &outputs,
-            redacts: self.options.redaction.as_ref().map(|redaction| &*redaction.rules),
-        };
-        let room = |length| self.room_for_text(length);
-        let mut spool = Spool::new(&self.cache, &room);
-        let rendered = view::render_many(query, &directory, &expired, &mut spool)?;
-        if !rendered.whole {
-            // The next look-up gets another try.
-            Counters::add(&self.counters.views_out_of_time, 1);
-            self.watches.renew(id);
-        }
-        Ok(spool.finish(rendered, None)?)
+/// Searches all artifacts below a directory.
+pub(super) fn search(
+    engine: &Engine,
+    of: &Computed,
+    query: &Query,
+    again: bool,
+) -> Result<ViewText> {
+    let dir = of.base.dir()?;
+    if again && of.version != version(engine, dir)? {
+        return Err(EngineError::Stale);
     }
+    let expired = deadline(engine.options.view_deadline);
+    let (place, id) = (dir.place()?, FileId::of(&dir.dir()?.stat_self()?));
+    let outputs = outputs(engine, &place, id)?;
+    let directory = Directory {
+        path: &shown_path(&place, &engine.options.root())?,
+        corpus: &outputs,
+        redacts: engine.secrets.rules(),
+    };
+    let room = |length| engine.space.check_text(engine, length);
+    let mut spool = Spool::new(&engine.cache, &room);
+    let rendered = view::render_many(query, &directory, &expired, &mut spool)?;
+    if !rendered.whole {
+        // The next look-up gets another try.
+        Counters::add(&engine.counters.views_out_of_time, 1);
+        engine.watches.renew(id);
+    }
+    Ok(spool.finish(rendered, None)?)
+}
 
-    fn outputs(&self, place: &DirPlace, id: FileId) -> Result<Outputs<'_>> {
-        let conversation = place.conversation().ok_or(EngineError::Stale)?;
-        let conversation = self.conversation(conversation)?;
-        let mut arming = self.watches.arm(id);
-        let artifacts = Artifacts::below(&conversation, place.path(), |dir| arming.enter(dir))?;
-        arming.done();
-        Ok(Outputs { artifacts, live: &self.live, base: place.path().cloned() })
-    }
+fn outputs<'a>(engine: &'a Engine, place: &DirPlace, id: FileId) -> Result<Outputs<'a>> {
+    let conversation = place.conversation().ok_or(EngineError::Stale)?;
+    let conversation = engine.conversation(conversation)?;
+    let mut arming = engine.watches.arm(id);
+    let artifacts = Artifacts::below(&conversation, place.path(), |dir| arming.enter(dir))?;
+    arming.done();
+    Ok(Outputs { artifacts, live: &engine.live, base: place.path().cloned() })
 }
 
 /// The artifacts to be searched.

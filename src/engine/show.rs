@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::engine::Base;
 use crate::engine::Computed;
 use crate::engine::Counters;
 use crate::engine::Engine;
@@ -57,222 +56,199 @@ struct FileView<'a> {
     beginning: bool,
 }
 
-impl Engine {
-    /// Computes the text of `of`; of a view of another text, from that `text`. `again`: it has been
-    /// computed before, so it must come from exactly the same version.
-    pub(super) fn compute_text(
-        &self,
-        of: &Computed,
-        text: Option<&BaseText>,
-        again: bool,
-    ) -> Result<ViewText> {
-        match &of.recipe {
-            Recipe::View(view) => match (&of.base, text) {
-                (Base::Text(base), Some(text)) => self.show_view_of_view(base, text, view),
-                (base, _) => self.show_view(of, base.file()?, view, again),
-            },
-            Recipe::Search(query) => self.search(of, query, again),
-            Recipe::Readme => Ok(ViewText::of(view::readme(&self.options.root()).into_bytes())),
-            Recipe::Ignore => Ok(ViewText::of(view::ignore().into_bytes())),
-            Recipe::Manifest => self.show_manifest(of.base.dir()?),
-            Recipe::Removed(name) => self.show_removed(of.base.dir()?, name),
-            Recipe::Messages => self.show_messages(of.base.dir()?, &of.version),
-            Recipe::Door(_) => match &of.base {
-                Base::Door(page) => Ok(ViewText::of(page()?.into_bytes())),
-                _ => Err(EngineError::Stale),
-            },
-        }
+/// Computes the text of a view of a file. `again`: it has been computed before, so it must come from
+/// exactly the same version.
+pub(super) fn show_view(
+    engine: &Engine,
+    of: &Computed,
+    file: &dyn SourceFile,
+    view: &View,
+    again: bool,
+) -> Result<ViewText> {
+    let snapshot = file.snapshot(engine)?;
+    if again && of.version != file.version(engine, &snapshot)? {
+        return Err(EngineError::Stale);
     }
+    let may_go_on = !again && view.shows_beginning();
+    let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
+    let mut facts = facts(engine, &shown.snapshot)?;
+    of.tool.get_or_init(|| facts.record.provenance.tool_name().map(String::into_boxed_str));
+    if view.may_be_cached() {
+        shown.key = cache_key::cache_key(engine, &shown.snapshot, &facts.limits, view);
+    }
+    if let Some(cached) = shown.key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
+        return Ok(cached);
+    }
+    let (content, mut analysis) = content(engine, &mut shown, &mut facts)?;
+    let masked = engine.secrets.mask(&*content, &mut facts.record, &mut analysis);
+    let content = masked.as_ref().map_or(&*content, |masked| masked);
+    let subject = subject(engine, content, &analysis, &facts);
+    write_view(engine, &shown, &subject)
+}
 
-    fn show_view(
-        &self,
-        of: &Computed,
-        file: &dyn SourceFile,
-        view: &View,
-        again: bool,
-    ) -> Result<ViewText> {
-        let snapshot = file.snapshot(self)?;
-        if again && of.version != file.version(self, &snapshot)? {
-            return Err(EngineError::Stale);
-        }
-        let may_go_on = !again && view.shows_beginning();
-        let mut shown =
-            FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
-        let mut facts = self.facts(&shown.snapshot)?;
-        of.tool.get_or_init(|| facts.record.provenance.tool_name().map(String::into_boxed_str));
-        if view.may_be_cached() {
-            shown.key = self.cache_key(&shown.snapshot, &facts.limits, view);
-        }
-        if let Some(cached) = shown.key.as_ref().and_then(|key| ViewText::cached(&self.cache, key))
-        {
-            return Ok(cached);
-        }
-        let (content, mut analysis) = self.content(&mut shown, &mut facts)?;
-        let masked = self.mask(&*content, &mut facts.record, &mut analysis);
-        let content = masked.as_ref().map_or(&*content, |masked| masked);
-        let subject = self.subject(content, &analysis, &facts);
-        self.write_view(&shown, &subject)
-    }
+fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<Facts> {
+    let mut record = snapshot.record.clone();
+    record.provenance.update(&provenance_of(&*snapshot.file)?);
+    let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
+    Ok(Facts { record, place: snapshot.place.clone(), limits })
+}
 
-    fn facts(&self, snapshot: &Snapshot) -> Result<Facts> {
-        let mut record = snapshot.record.clone();
-        record.provenance.update(&provenance_of(&*snapshot.file)?);
-        let limits = self.options.limits.limits(record.provenance.tool_name().as_deref());
-        Ok(Facts { record, place: snapshot.place.clone(), limits })
+/// Returns the bytes that a view looks at, of a terminal's log its text, and their analysis as
+/// far as the view needs it.
+fn content(
+    engine: &Engine,
+    shown: &mut FileView<'_>,
+    facts: &mut Facts,
+) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
+    let expired = deadline(engine.options.view_deadline);
+    let (needs_all, is_log) = (shown.view.needs_analysis(), shown.file.is_log());
+    let (file, size) = (Arc::clone(&shown.snapshot.file), shown.snapshot.length);
+    let mut known = if needs_all || is_log {
+        engine.analysis(shown.file, &file, Some(&facts.record), &expired)?
+    } else {
+        let content = Artifact::new(Arc::clone(&file), size);
+        AnalysisSoFar { whole: false, ..sniff(&content)? }
+    };
+    facts.record.size = if known.whole { known.analysis.bytes } else { size };
+    let artifact = Artifact::new(file, facts.record.size);
+    let late = is_log && !known.whole;
+    shown.beginning = late && !needs_all;
+    if late && needs_all {
+        known.analysis = Arc::new(without_places(&known.analysis));
     }
+    let text = if is_log && !(late && needs_all) {
+        text_of_log(engine, shown.file, &artifact, &mut known, &expired)?
+    } else {
+        None
+    };
+    let content: Box<dyn Content> = match text {
+        Some(text) => Box::new(text),
+        None => Box::new(artifact),
+    };
+    Ok((content, known.analysis))
+}
 
-    /// Returns the bytes that a view looks at, of a terminal's log its text, and their analysis as
-    /// far as the view needs it.
-    fn content(
-        &self,
-        shown: &mut FileView<'_>,
-        facts: &mut Facts,
-    ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
-        let expired = deadline(self.options.view_deadline);
-        let (needs_all, is_log) = (shown.view.needs_analysis(), shown.file.is_log());
-        let (file, size) = (Arc::clone(&shown.snapshot.file), shown.snapshot.length);
-        let mut known = if needs_all || is_log {
-            self.analysis(shown.file, &file, Some(&facts.record), &expired)?
-        } else {
-            let content = Artifact::new(Arc::clone(&file), size);
-            AnalysisSoFar { whole: false, ..sniff(&content)? }
-        };
-        facts.record.size = if known.whole { known.analysis.bytes } else { size };
-        let artifact = Artifact::new(file, facts.record.size);
-        let late = is_log && !known.whole;
-        shown.beginning = late && !needs_all;
-        if late && needs_all {
-            known.analysis = Arc::new(without_places(&known.analysis));
-        }
-        let text = if is_log && !(late && needs_all) {
-            self.text_of_log(shown.file, &artifact, &mut known, &expired)?
-        } else {
-            None
-        };
-        let content: Box<dyn Content> = match text {
-            Some(text) => Box::new(text),
-            None => Box::new(artifact),
-        };
-        Ok((content, known.analysis))
+/// Returns the text of `log`, of which `known` is known, where that is less than the log; what
+/// is known is then that of the text, which ends where the analysis did.
+fn text_of_log(
+    engine: &Engine,
+    of: &dyn SourceFile,
+    log: &Artifact,
+    known: &mut AnalysisSoFar,
+    expired: &dyn Fn() -> bool,
+) -> Result<Option<PlainText<Artifact>>> {
+    let bytes = known.analysis.bytes;
+    if bytes == log.len() && !known.analysis.has_escapes() {
+        return Ok(None);
     }
+    if of.tracker().seen() < bytes {
+        // A recorded analysis has no marks; without some, the text is found all the same.
+        tracker::analyse(of, log.file(), bytes, expired, &engine.counters.bytes_analysed)?;
+    }
+    let log = Artifact::new(Arc::clone(log.file()), bytes);
+    let text = PlainText::new(log, of.tracker().checkpoints())?;
+    known.analysis = Arc::new(known.analysis.of_text());
+    Ok(Some(text))
+}
 
-    /// Returns the text of `log`, of which `known` is known, where that is less than the log; what
-    /// is known is then that of the text, which ends where the analysis did.
-    fn text_of_log(
-        &self,
-        of: &dyn SourceFile,
-        log: &Artifact,
-        known: &mut AnalysisSoFar,
-        expired: &dyn Fn() -> bool,
-    ) -> Result<Option<PlainText<Artifact>>> {
-        let bytes = known.analysis.bytes;
-        if bytes == log.len() && !known.analysis.has_escapes() {
-            return Ok(None);
-        }
-        if of.tracker().seen() < bytes {
-            // A recorded analysis has no marks; without some, the text is found all the same.
-            tracker::analyse(of, log.file(), bytes, expired, &self.counters.bytes_analysed)?;
-        }
-        let log = Artifact::new(Arc::clone(log.file()), bytes);
-        let text = PlainText::new(log, of.tracker().checkpoints())?;
-        known.analysis = Arc::new(known.analysis.of_text());
-        Ok(Some(text))
+/// Returns the bytes that the pages of `of` divide: of a log, those of its text.
+pub(super) fn text_length(engine: &Engine, of: &dyn SourceFile) -> Result<u64> {
+    let snapshot = of.snapshot(engine)?;
+    if !of.is_log() {
+        return Ok(snapshot.stat.size);
     }
+    let expired = deadline(engine.options.view_deadline);
+    let known = engine.analysis(of, &snapshot.file, Some(&snapshot.record), &expired)?;
+    Ok(known.analysis.of_text().bytes)
+}
 
-    /// Returns the bytes that the pages of `of` divide: of a log, those of its text.
-    pub fn text_length(&self, of: &dyn SourceFile) -> Result<u64> {
-        let snapshot = of.snapshot(self)?;
-        if !of.is_log() {
-            return Ok(snapshot.stat.size);
-        }
-        let expired = deadline(self.options.view_deadline);
-        let known = self.analysis(of, &snapshot.file, Some(&snapshot.record), &expired)?;
-        Ok(known.analysis.of_text().bytes)
-    }
+fn subject<'a>(
+    engine: &'a Engine,
+    content: &'a dyn Content,
+    analysis: &'a Analysis,
+    facts: &'a Facts,
+) -> Subject<'a> {
+    let Facts { record, place, limits } = facts;
+    let (redacts, filters) = (engine.secrets.mask_names(), &engine.filters);
+    Subject { content, analysis, record, place, limits, redacts, filters }
+}
 
-    fn subject<'a>(
-        &'a self,
-        content: &'a dyn Content,
-        analysis: &'a Analysis,
-        facts: &'a Facts,
-    ) -> Subject<'a> {
-        let Facts { record, place, limits } = facts;
-        let (redacts, filters) = (self.mask_names(), &self.filters);
-        Subject { content, analysis, record, place, limits, redacts, filters }
+/// Writes a view of a file. If its text can be kept, it goes on when its time is up.
+fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> Result<ViewText> {
+    let FileView { of, file, view, snapshot, key, .. } = shown;
+    let room = |length| engine.space.check_text(engine, length);
+    let spool = Spool::new(&engine.cache, &room);
+    let begin = || {
+        if !shown.may_go_on || key.is_none() {
+            return None;
+        }
+        let permit = engine.late.take()?;
+        Counters::add(&engine.counters.views_out_of_time, 1);
+        of.give_beginning(spool.beginning(view::beginning_notice().to_owned()));
+        Some(permit)
+    };
+    let goes_on = || {
+        let unchanged = file.changes() == snapshot.changes;
+        unchanged && spool.len() <= engine.options.disk_cache_bytes && !engine.late.is_closed()
+    };
+    let expired = extended_deadline(engine.options.view_deadline, begin, goes_on);
+    let mut rendered = view::render(view, subject, &expired, &mut &spool)?;
+    if shown.beginning {
+        rendered = rendered.of_beginning(subject.place);
     }
+    if !rendered.whole {
+        // The next look-up gets another try.
+        Counters::add(&engine.counters.views_out_of_time, 1);
+        file.note_change();
+    }
+    let now = stat_file(&snapshot.file)?;
+    drop(expired);
+    let key = key.clone().filter(|_| now.is_unchanged(&snapshot.stat));
+    Ok(spool.finish(rendered, key)?)
+}
 
-    /// Writes a view of a file. If its text can be kept, it goes on when its time is up.
-    fn write_view(&self, shown: &FileView<'_>, subject: &Subject<'_>) -> Result<ViewText> {
-        let FileView { of, file, view, snapshot, key, .. } = shown;
-        let room = |length| self.room_for_text(length);
-        let spool = Spool::new(&self.cache, &room);
-        let begin = || {
-            if !shown.may_go_on || key.is_none() {
-                return None;
-            }
-            let permit = self.late.take()?;
-            Counters::add(&self.counters.views_out_of_time, 1);
-            of.give_beginning(spool.beginning(view::beginning_notice().to_owned()));
-            Some(permit)
-        };
-        let goes_on = || {
-            let unchanged = file.changes() == snapshot.changes;
-            unchanged && spool.len() <= self.options.disk_cache_bytes && !self.late.is_closed()
-        };
-        let expired = extended_deadline(self.options.view_deadline, begin, goes_on);
-        let mut rendered = view::render(view, subject, &expired, &mut &spool)?;
-        if shown.beginning {
-            rendered = rendered.of_beginning(subject.place);
-        }
-        if !rendered.whole {
-            // The next look-up gets another try.
-            Counters::add(&self.counters.views_out_of_time, 1);
-            file.note_change();
-        }
-        let now = stat_file(&snapshot.file)?;
-        drop(expired);
-        let key = key.clone().filter(|_| now.is_unchanged(&snapshot.stat));
-        Ok(spool.finish(rendered, key)?)
+/// Computes a view of the text that the computed file `base` has.
+pub(super) fn show_view_of_view(
+    engine: &Engine,
+    base: &Computed,
+    text: &BaseText,
+    view: &View,
+) -> Result<ViewText> {
+    let BaseText { text, asked } = text;
+    // A search finds nothing in a text that only says why there is none.
+    if text.is_notice() && matches!(view, View::Grep(_)) {
+        return Ok(ViewText::clone(text));
     }
+    let key = text.key().and_then(|base| cache_key::of_view(base, view));
+    if let Some(cached) = key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
+        return Ok(cached);
+    }
+    let mut facts = facts_of_text(engine, base)?;
+    let mut analysis = sniff(&**text)?.analysis;
+    // The text is masked already.
+    engine.secrets.mask(&**text, &mut facts.record, &mut analysis);
+    let subject = subject(engine, &**text, &analysis, &facts);
+    let all = engine.options.view_deadline;
+    let expired = deadline(all.saturating_sub(asked.elapsed()).max(all / 2));
+    let room = |length| engine.space.check_text(engine, length);
+    let spool = Spool::new(&engine.cache, &room);
+    let mut rendered = view::render(view, &subject, &expired, &mut &spool)?;
+    if !rendered.whole {
+        Counters::add(&engine.counters.views_out_of_time, 1);
+        base.note_late();
+    }
+    if !text.is_whole() {
+        rendered = rendered.of_beginning(&facts.place);
+    }
+    Ok(spool.finish(rendered, key)?)
+}
 
-    /// Computes a view of the text that the computed file `base` has.
-    fn show_view_of_view(&self, base: &Computed, text: &BaseText, view: &View) -> Result<ViewText> {
-        let BaseText { text, asked } = text;
-        // A search finds nothing in a text that only says why there is none.
-        if text.is_notice() && matches!(view, View::Grep(_)) {
-            return Ok(ViewText::clone(text));
-        }
-        let key = text.key().and_then(|base| cache_key::of_view(base, view));
-        if let Some(cached) = key.as_ref().and_then(|key| ViewText::cached(&self.cache, key)) {
-            return Ok(cached);
-        }
-        let mut facts = self.facts_of_text(base)?;
-        let mut analysis = sniff(&**text)?.analysis;
-        // The text is masked already.
-        self.mask(&**text, &mut facts.record, &mut analysis);
-        let subject = self.subject(&**text, &analysis, &facts);
-        let all = self.options.view_deadline;
-        let expired = deadline(all.saturating_sub(asked.elapsed()).max(all / 2));
-        let room = |length| self.room_for_text(length);
-        let spool = Spool::new(&self.cache, &room);
-        let mut rendered = view::render(view, &subject, &expired, &mut &spool)?;
-        if !rendered.whole {
-            Counters::add(&self.counters.views_out_of_time, 1);
-            base.note_late();
-        }
-        if !text.is_whole() {
-            rendered = rendered.of_beginning(&facts.place);
-        }
-        Ok(spool.finish(rendered, key)?)
-    }
-
-    /// Returns what is known of the file that the view `base` is of, at the place of that view.
-    fn facts_of_text(&self, base: &Computed) -> Result<Facts> {
-        let Recipe::View(view) = &base.recipe else { return Err(EngineError::Stale) };
-        let facts = self.facts(&base.base.file()?.snapshot(self)?)?;
-        let place = facts.place.of_view(&view.to_string());
-        Ok(Facts { place, ..facts })
-    }
+/// Returns what is known of the file that the view `base` is of, at the place of that view.
+fn facts_of_text(engine: &Engine, base: &Computed) -> Result<Facts> {
+    let Recipe::View(view) = &base.recipe else { return Err(EngineError::Stale) };
+    let facts = facts(engine, &base.base.file()?.snapshot(engine)?)?;
+    let place = facts.place.of_view(&view.to_string());
+    Ok(Facts { place, ..facts })
 }
 
 /// Returns what is known of the first bytes of a log, for a view that shows its bytes: places in its

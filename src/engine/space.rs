@@ -1,5 +1,6 @@
 //! Space: the cap of an artifact, the quota of a conversation, and what the store's disk has left.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
@@ -136,6 +137,11 @@ impl Space {
             return Ok(());
         }
         Err(EngineError::DiskNearlyFull(least))
+    }
+
+    /// Checks that a computed text of `length` bytes leaves enough on the disk. No output goes for it.
+    pub(super) fn check_text(&self, engine: &Engine, length: u64) -> io::Result<()> {
+        Ok(self.check_disk(engine, length, false)?)
     }
 
     /// Checks that artifacts that grow by `growth` stay below the conversation's quota, if

@@ -10,51 +10,49 @@ use crate::engine::metrics::Gauge;
 use crate::model::Component;
 use crate::model::Sums;
 
-impl Engine {
-    /// Returns the sums of all conversations that this door shows, up to now.
-    pub fn sums(&self) -> Result<Sums> {
-        self.counting.save(&self.store);
-        let mut sums = Sums::default();
-        let shown = match &self.options.only {
-            Some(id) => vec![id.clone()],
-            None => self.store.conversations()?,
-        };
-        for id in shown {
-            if let Some(conversation) = self.store.conversation(&id)? {
-                sums.add(&conversation.counted()?);
-            }
+/// Returns the sums of all conversations that this door shows, up to now.
+pub(super) fn sums(engine: &Engine) -> Result<Sums> {
+    engine.counting.save(&engine.store);
+    let mut sums = Sums::default();
+    let shown = match &engine.options.only {
+        Some(id) => vec![id.clone()],
+        None => engine.store.conversations()?,
+    };
+    for id in shown {
+        if let Some(conversation) = engine.store.conversation(&id)? {
+            sums.add(&conversation.counted()?);
         }
-        Ok(sums)
     }
+    Ok(sums)
+}
 
-    /// Returns the page for Prometheus, with the numbers that the door adds.
-    pub(crate) fn metrics(&self, gauges: &[Gauge]) -> Result<String> {
-        let uptime = self.started.elapsed().as_secs();
-        let uptime = ("ctxfs_uptime_seconds", "Since the server started.", uptime);
-        let gauges = [&[uptime], gauges].concat();
-        let page = metrics::page(&self.sums()?, &gauges);
-        Ok(page.map_err(std::io::Error::other)?)
-    }
+/// Returns the page for Prometheus, with the numbers that the door adds.
+pub(super) fn metrics(engine: &Engine, gauges: &[Gauge]) -> Result<String> {
+    let uptime = engine.started.elapsed().as_secs();
+    let uptime = ("ctxfs_uptime_seconds", "Since the server started.", uptime);
+    let gauges = [&[uptime], gauges].concat();
+    let page = metrics::page(&engine.sums()?, &gauges);
+    Ok(page.map_err(std::io::Error::other)?)
+}
 
-    /// Returns the status page, with the members that the door adds.
-    pub(crate) fn status(&self, door: &Value) -> Result<String> {
-        let Sums { total, .. } = self.sums()?;
-        let mut status = json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "pid": std::process::id(),
-            "store": self.store.root(),
-            "prefix": self.options.prefix,
-            "only": self.options.only.as_ref().map(Component::to_text),
-            "uptimeSeconds": self.started.elapsed().as_secs(),
-            "keptViewBytes": self.texts.weight(),
-            "counters": self.counters.to_json(),
-            "counted": total,
-            "savedBytes": total.saved_bytes(),
-            "savedTokens": total.saved_tokens(),
-        });
-        if let (Value::Object(status), Value::Object(door)) = (&mut status, door) {
-            status.extend(door.clone());
-        }
-        Ok(format!("{status:#}\n"))
+/// Returns the status page, with the members that the door adds.
+pub(super) fn status(engine: &Engine, door: &Value) -> Result<String> {
+    let Sums { total, .. } = sums(engine)?;
+    let mut status = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "store": engine.store.root(),
+        "prefix": engine.options.prefix,
+        "only": engine.options.only.as_ref().map(Component::to_text),
+        "uptimeSeconds": engine.started.elapsed().as_secs(),
+        "keptViewBytes": engine.texts.weight(),
+        "counters": engine.counters.to_json(),
+        "counted": total,
+        "savedBytes": total.saved_bytes(),
+        "savedTokens": total.saved_tokens(),
+    });
+    if let (Value::Object(status), Value::Object(door)) = (&mut status, door) {
+        status.extend(door.clone());
     }
+    Ok(format!("{status:#}\n"))
 }

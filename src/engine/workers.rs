@@ -15,6 +15,9 @@ use crate::engine::sync::Mutex;
 use crate::engine::worker::Worker;
 use crate::model::Component;
 
+/// The input of which any view takes less time than waking another thread is worth, in bytes.
+pub(super) const QUICK_INPUT: u64 = 256 * 1024;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The conversation that a job is done for; `None` for jobs that concern no single one.
@@ -23,7 +26,7 @@ pub(crate) type Beneficiary = Option<Component>;
 /// A few threads and a queue. Dropping it finishes the queued jobs, then ends the threads.
 ///
 /// The threads start with the first job: a process that computes no view has none.
-pub(crate) struct Workers {
+pub(crate) struct WorkerPool {
     name: &'static str,
     count: usize,
     queue: Arc<JobQueue>,
@@ -78,7 +81,7 @@ impl Jobs {
     }
 }
 
-impl Workers {
+impl WorkerPool {
     /// Prepares `count` threads called `name`; one conversation gets all but one at most.
     pub(crate) fn new(name: &'static str, count: usize) -> Self {
         let queue = Arc::new(JobQueue::default());
@@ -109,7 +112,7 @@ impl Workers {
     }
 }
 
-impl Drop for Workers {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.queue.jobs.lock().closed = true;
         self.queue.ready.notify_all();
@@ -145,9 +148,9 @@ impl JobQueue {
     }
 }
 
-impl std::fmt::Debug for Workers {
+impl std::fmt::Debug for WorkerPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workers").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("WorkerPool").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -179,7 +182,7 @@ mod tests {
 
     #[test]
     fn all_that_was_asked_for_is_done_before_the_end() {
-        let workers = Workers::new("test", 2);
+        let workers = WorkerPool::new("test", 2);
         let (send, received) = std::sync::mpsc::channel();
         for number in 0..100 {
             let send = send.clone();

@@ -13,7 +13,7 @@ use crate::fs::FileKind;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
-use crate::fs::inode::Key;
+use crate::fs::key::Key;
 use crate::fs::node::ComputedNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;

@@ -3,31 +3,23 @@
 use std::hash::DefaultHasher;
 use std::hash::Hash as _;
 use std::hash::Hasher as _;
-use std::time::Duration;
 use std::time::SystemTime;
 
 use crate::engine::Engine;
 use crate::engine::Version;
-use crate::engine::sync::Mutex;
 use crate::fs::FsError;
 use crate::fs::Result;
-use crate::fs::attr::system_time;
-use crate::fs::file::FileNode;
+use crate::fs::known_facts::FactsBasis;
 use crate::fs::life::Life;
+use crate::fs::node::file::FileNode;
 use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
-use crate::store::RecordPosition;
 use crate::store::Stat;
-use crate::store::Time;
 use crate::store::provenance_of;
-
-/// Two changes of a file that are so far apart have two times on any disk: the coarsest keep whole
-/// seconds, and clocks of files go in steps.
-const COARSEST_TIME: Duration = Duration::from_secs(2);
 
 /// Returns what is known of `file`, of which the disk says `stat`, without its attributes.
 pub(crate) fn record(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Record> {
@@ -60,7 +52,7 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     let place = file.place().ok_or(FsError::Stale)?;
     let conversation = engine.conversation(&place.0)?;
     let recorded = conversation.manifest().position(&place.1)?;
-    let basis = Basis { place, recorded, changed: stat.ctime };
+    let basis = FactsBasis { place, recorded, changed: stat.ctime };
     let now = SystemTime::now();
     if let Some(version) = file.facts.known(&basis).filter(|_| file.life().is_at_rest()) {
         return Ok(version);
@@ -75,36 +67,6 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
         file.facts.keep(basis, version, now);
     }
     Ok(version)
-}
-
-/// What the facts of a file at rest come from. While it is the same, so are they.
-#[derive(Debug, PartialEq, Eq)]
-struct Basis {
-    place: (Component, RelPath),
-    /// Which record is in force.
-    recorded: Option<RecordPosition>,
-    /// The last change of anything, so of the extended attributes too.
-    changed: Time,
-}
-
-/// The facts version of a file, and what it comes from.
-#[derive(Debug, Default)]
-pub(crate) struct KnownFacts(Mutex<Option<(Basis, u64)>>);
-
-impl KnownFacts {
-    fn known(&self, basis: &Basis) -> Option<u64> {
-        let known = self.0.lock();
-        known.as_ref().filter(|(of, _)| of == basis).map(|(_, version)| *version)
-    }
-
-    /// Remembers a version that was found from `now` on, unless the file was changed so shortly
-    /// before that a later change may have the same time.
-    fn keep(&self, basis: Basis, version: u64, now: SystemTime) {
-        let settled = system_time(basis.changed).checked_add(COARSEST_TIME);
-        if settled.is_some_and(|settled| settled < now) {
-            *self.0.lock() = Some((basis, version));
-        }
-    }
 }
 
 fn version_of(place: &(Component, RelPath), record: &Record) -> u64 {

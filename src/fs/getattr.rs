@@ -12,10 +12,10 @@ use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
 use crate::fs::computed_node;
-use crate::fs::file::FileNode;
 use crate::fs::message_log;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::node::file::FileNode;
 use crate::store::Stat;
 
 /// How long a directory's name leads to it: its own mount sees every change at once, another

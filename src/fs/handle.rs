@@ -15,8 +15,8 @@ use crate::fs::FileKind;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::closing_thread::ClosingThread;
-use crate::fs::message_log::PendingLine;
 use crate::fs::node::Node;
+use crate::message::UnfinishedLine;
 use crate::view::PageNumber;
 
 /// The number that listings give for computed entries: they have none before they are looked up.
@@ -35,13 +35,23 @@ pub(crate) enum Handle {
     Listing(Arc<Listing>),
 }
 
+/// A line of the message log that was written through one handle and is not in the log yet.
+#[derive(Debug, Default)]
+pub(super) struct PendingLine {
+    pub(super) unfinished: UnfinishedLine,
+    /// The offset of the handle's next byte in a file that keeps what it is given.
+    pub(super) next: Option<u64>,
+    /// The table of open files by which it was written last.
+    pub(super) owner: Option<u64>,
+}
+
 /// A file on disk that is open.
 pub(crate) struct FileHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) file: Arc<File>,
     pub(crate) writes: bool,
     /// The line that waits for its end, where this is the message log.
-    pub(super) line: PendingLine,
+    pub(super) line: Mutex<PendingLine>,
     /// The thread that closed a descriptor of it last.
     pub(super) closed_by: Mutex<Option<ClosingThread>>,
 }

@@ -6,9 +6,6 @@ use std::hash::Hash;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use crate::engine::FileId;
-use crate::engine::Recipe;
-use crate::engine::Version;
 use crate::engine::sync::DashMap;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::MutexGuard;
@@ -17,26 +14,9 @@ use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
+use crate::fs::key::Key;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
-use crate::view::View;
-use crate::view::ViewDir;
-
-/// What makes a node the same node: two look-ups with one key give one number.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
-    /// Something on disk: device, inode and birth, so that a number that the disk uses again is
-    /// not taken for the old file.
-    Disk(FileId),
-    /// A computed file: of this node, at this version.
-    Computed(Option<Ino>, Recipe, Version),
-    /// A directory of views: of a file, or of what the view beside it says of that file.
-    ViewDir(Ino, Option<Box<View>>, ViewDir),
-    /// `.ctxfs`.
-    Control,
-    /// The directory of all conversations.
-    Root,
-}
 
 /// All nodes that the kernel knows.
 ///

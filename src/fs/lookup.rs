@@ -17,15 +17,15 @@ use crate::fs::Shared;
 use crate::fs::computed_node;
 use crate::fs::control;
 use crate::fs::facts;
-use crate::fs::file::FileNode;
 use crate::fs::getattr;
-use crate::fs::inode::Key;
+use crate::fs::key::Key;
 use crate::fs::message_log;
 use crate::fs::node::DirNode;
 use crate::fs::node::Link;
 use crate::fs::node::Linked;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::node::file::FileNode;
 use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::store::Stat;
@@ -239,9 +239,8 @@ fn find_computed(
 ) -> Result<Arc<Node>> {
     let stat = dir.dir.stat_self()?;
     let version = match recipe {
-        Recipe::Manifest => fs.engine.manifest_version(&**dir)?,
         Recipe::Messages => version_of_messages(fs, parent, dir)?,
-        _ => Version::default(),
+        _ => fs.engine.version(&recipe, &**dir)?,
     };
     let origin = (Base::Dir(Arc::clone(dir) as _), stat);
     computed_node::intern(fs, recipe, version, Some(parent), origin)
@@ -260,9 +259,10 @@ fn version_of_messages(fs: &Shared, history: &Arc<Node>, dir: &Arc<DirNode>) -> 
 fn find_search(fs: &Shared, of: &Arc<Node>, name: &OsStr) -> Result<Arc<Node>> {
     let query = Query::of_many(name).ok_or(FsError::NotFound)?;
     let dir = of.as_dir()?;
-    let version = fs.engine.search_version(&**dir)?;
+    let recipe = Recipe::Search(Arc::new(query));
+    let version = fs.engine.version(&recipe, &**dir)?;
     let origin = (Base::Dir(Arc::clone(dir) as _), dir.dir.stat_self()?);
-    computed_node::intern(fs, Recipe::Search(Arc::new(query)), version, Some(of), origin)
+    computed_node::intern(fs, recipe, version, Some(of), origin)
 }
 
 /// Finds the summary of removed content that `name` asks for.
@@ -273,7 +273,7 @@ fn find_removed(
     name: &OsStr,
 ) -> Result<Arc<Node>> {
     let removed = fs.engine.removed(&**dir, name)?.ok_or(FsError::NotFound)?;
-    let version = fs.engine.removed_version(&removed)?;
+    let version = removed.version(&fs.engine)?;
     let time = removed.time();
     let stat = Stat { mtime: time, ctime: time, ..dir.dir.stat_self()? };
     let recipe = Recipe::Removed(removed.name().to_owned());

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use crate::engine::Engine;
 use crate::engine::STEP;
 use crate::fs::Result;
-use crate::fs::file::FileNode;
+use crate::fs::node::file::FileNode;
 use crate::model::Content as _;
 use crate::redact::BLOCK;
 use crate::redact::SecretRules;
@@ -24,11 +24,11 @@ use crate::store::stat_file;
 /// Masks what is stored of a file that nobody writes: a step of it, or, where the mount is `ending`,
 /// all. Returns true if nothing is left to do.
 pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Result<bool> {
-    let Some(redaction) = engine.stored_redaction() else { return Ok(true) };
+    let Some(rules) = engine.secrets.stored_rules() else { return Ok(true) };
     let open = Arc::new(file.open(OFlags::RDWR | OFlags::NOATIME)?);
     let mut steps = STEP / BLOCK;
     while ending || steps > 0 {
-        if mask_block(file, &open, &redaction.rules)? {
+        if mask_block(file, &open, rules)? {
             return Ok(true);
         }
         steps = steps.saturating_sub(1);

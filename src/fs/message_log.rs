@@ -7,36 +7,21 @@ use rustix::fs::OFlags;
 
 use crate::engine::Engine;
 use crate::engine::names;
-use crate::engine::sync::Mutex;
 use crate::fs::FsError;
 use crate::fs::OpenMode;
 use crate::fs::Result;
 use crate::fs::Shared;
-use crate::fs::file::FileNode;
 use crate::fs::handle::FileHandle;
+use crate::fs::node::file::FileNode;
 use crate::message;
 use crate::message::Batch;
 use crate::message::LockedLog;
-use crate::message::UnfinishedLine;
 use crate::store::Conversation;
 use crate::store::Lease;
 use crate::store::MESSAGES;
 use crate::store::Stat;
 use crate::store::lease_of;
 use crate::store::stat_file;
-
-/// A line that was written through one handle and is not in the log yet.
-pub(super) type PendingLine = Mutex<Pending>;
-
-/// The state of a handle of the log.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    unfinished: UnfinishedLine,
-    /// The offset of the handle's next byte in a file that keeps what it is given.
-    next: Option<u64>,
-    /// The table of open files by which it was written last.
-    owner: Option<u64>,
-}
 
 impl FileNode {
     /// Returns true if it is the message log of a conversation.

@@ -1,5 +1,7 @@
 //! Nodes: what the kernel holds a number of.
 
+pub(crate) mod file;
+
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,8 +16,8 @@ use crate::engine::sync::atomic::AtomicU64;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
-use crate::fs::file::FileNode;
-use crate::fs::inode::Key;
+use crate::fs::key::Key;
+use crate::fs::node::file::FileNode;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::Dir;

@@ -11,7 +11,6 @@ use rustix::fs::OFlags;
 use crate::engine::OpenText;
 use crate::engine::SourceFile;
 use crate::engine::sync::Mutex;
-use crate::engine::sync::thread;
 use crate::fs::Attr;
 use crate::fs::Caller;
 use crate::fs::Entry;
@@ -22,24 +21,22 @@ use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::closing_thread::ClosingThread;
 use crate::fs::dir;
-use crate::fs::file::FileNode;
 use crate::fs::getattr;
 use crate::fs::handle::FileHandle;
 use crate::fs::handle::Handle;
 use crate::fs::lookup;
 use crate::fs::message_log;
-use crate::fs::message_log::PendingLine;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::node::file::FileNode;
 use crate::fs::seal_queue::Job;
 use crate::fs::setattr;
+use crate::fs::write_once;
 use crate::store::stat_file;
 
 /// How long the attributes of a new file are believed, and with them its name: the kernel asks for
 /// them at once after it was made.
 const NEW: Duration = Duration::from_millis(1);
-/// How long an open for writing waits, on a write-once mount, for a close that is under way.
-const CLOSING: Duration = Duration::from_millis(50);
 
 /// How a file is to be opened.
 #[derive(Debug, Clone, Copy)]
@@ -194,7 +191,7 @@ fn open_file(
     mode: OpenMode,
 ) -> Result<Opened> {
     if mode.writes() {
-        check_not_sealed(fs, file)?;
+        write_once::check(fs, file)?;
     }
     let on_disk = Arc::new(file.open(mode.on_disk())?);
     Ok(opened(fs, node, file, on_disk, mode))
@@ -222,27 +219,11 @@ fn opened(
         node: Arc::clone(node),
         file: Arc::clone(&on_disk),
         writes,
-        line: PendingLine::default(),
+        line: Mutex::default(),
         closed_by: Mutex::default(),
     };
     let fh = fs.handles.insert(Handle::File(Arc::new(handle)));
     Opened { fh, file: Some(on_disk), writes, direct: node.is_message_log() }
-}
-
-/// On a write-once mount, refuses to change a sealed artifact. Waits for a close that is under way:
-/// for its user that writer is gone.
-pub(super) fn check_not_sealed(fs: &Shared, file: &FileNode) -> Result<()> {
-    if !fs.options.write_once || !file.is_artifact() {
-        return Ok(());
-    }
-    let step = Duration::from_millis(1);
-    for _ in 0..CLOSING.as_millis() {
-        if !file.life().has_writers() {
-            return Err(FsError::WriteOnce);
-        }
-        thread::sleep(step);
-    }
-    Ok(())
 }
 
 pub(super) fn flush(fs: &Shared, fh: Fh, caller: Caller, owner: Option<u64>) -> Result<()> {

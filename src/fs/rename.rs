@@ -18,8 +18,8 @@ use crate::fs::move_records::Manifests;
 use crate::fs::node::DirNode;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
-use crate::fs::open;
 use crate::fs::seal_queue::Job;
+use crate::fs::write_once;
 use crate::message;
 use crate::message::MessageError;
 use crate::model::Component;
@@ -111,7 +111,7 @@ fn rename_node(
 
 fn check_replaceable(fs: &Shared, node: &Node, target: Option<&Arc<Node>>) -> Result<()> {
     match target.map(|target| (target, target.as_file())) {
-        Some((target, Ok(file))) if target.ino != node.ino => open::check_not_sealed(fs, file),
+        Some((target, Ok(file))) if target.ino != node.ino => write_once::check(fs, file),
         _ => Ok(()),
     }
 }

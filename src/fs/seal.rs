@@ -25,10 +25,10 @@ use crate::fs::Ino;
 use crate::fs::Processes;
 use crate::fs::Result;
 use crate::fs::Shared;
-use crate::fs::file::FileNode;
 use crate::fs::life::Life;
 use crate::fs::mask_stored::mask_stored;
 use crate::fs::node::Node;
+use crate::fs::node::file::FileNode;
 use crate::fs::recording;
 use crate::fs::seal_queue::Job;
 use crate::model::Analysis;
@@ -54,7 +54,7 @@ const MOST_FAILED: usize = 10_000;
 const RESUMABLE: usize = 8;
 
 /// What becomes of a job.
-enum Progress {
+enum JobResult {
     Done,
     Again(Job),
     Later(Duration, Job),
@@ -78,17 +78,17 @@ fn work(fs: &Shared) {
         let done = catch_unwind(AssertUnwindSafe(|| run(fs, job, ending)));
         let progress = done.unwrap_or_else(|_| {
             tracing::error!(ino = ino.0, "sealing panicked");
-            Progress::Done
+            JobResult::Done
         });
         match progress {
-            Progress::Again(job) => fs.sealer.submit(job),
-            Progress::Later(pause, job) => fs.sealer.submit_later(pause, job),
-            Progress::Failed(error, job) => {
+            JobResult::Again(job) => fs.sealer.submit(job),
+            JobResult::Later(pause, job) => fs.sealer.submit_later(pause, job),
+            JobResult::Failed(error, job) => {
                 if let Some(pause) = failed.again(ino, &error).filter(|_| !ending) {
                     fs.sealer.submit_later(pause, job);
                 }
             }
-            Progress::Done => {
+            JobResult::Done => {
                 failed.0.remove(&ino);
                 keep_resumable(&mut resumable, &node);
             }
@@ -132,17 +132,17 @@ fn keep_resumable(kept: &mut VecDeque<Weak<Node>>, node: &Arc<Node>) {
     }
 }
 
-fn run(fs: &Shared, job: Job, ending: bool) -> Progress {
+fn run(fs: &Shared, job: Job, ending: bool) -> JobResult {
     let result = match &job {
-        Job::NoteLive(node) => note_live(fs, node).map(|()| Progress::Done),
+        Job::NoteLive(node) => note_live(fs, node).map(|()| JobResult::Done),
         Job::Follow(node) => follow(fs, node),
         Job::Seal(node) => seal(fs, node, ending),
         Job::Analyse(node) => analyse_sealed(fs, node, ending),
     };
     result.unwrap_or_else(|error| match error.errno().0 {
         // A file that was removed or moved behind the mount has nothing to be sealed.
-        libc::ENOENT | libc::ESTALE => Progress::Done,
-        _ => Progress::Failed(error, job),
+        libc::ENOENT | libc::ESTALE => JobResult::Done,
+        _ => JobResult::Failed(error, job),
     })
 }
 
@@ -154,44 +154,44 @@ fn note_live(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     recording::record_as(fs, node, Life::noted_live, |_| ())
 }
 
-fn follow(fs: &Shared, node: &Arc<Node>) -> Result<Progress> {
+fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     let file = node.as_file()?;
     if !file.is_artifact() {
-        return Ok(Progress::Done);
+        return Ok(JobResult::Done);
     }
     let behind = file.life().end().saturating_sub(file.tracker.seen());
     let Some(open) = file.any_open().filter(|_| behind >= STEP / 4) else {
-        return Ok(Progress::Done);
+        return Ok(JobResult::Done);
     };
     let (rewrites, _) = file.notice(&open)?;
     let (goal, read) = (file.tracker.seen() + behind, &fs.engine.counters.bytes_analysed);
     let (_, whole) = analyse(&**file, &open, goal, &|| true, read)?;
     // Behind others who write too it would begin anew each time.
     let done = whole || file.notice(&open)?.0 != rewrites;
-    Ok(if done { Progress::Done } else { Progress::Again(Job::Follow(Arc::clone(node))) })
+    Ok(if done { JobResult::Done } else { JobResult::Again(Job::Follow(Arc::clone(node))) })
 }
 
 /// Records the artifact as sealed, with its analysis where one step is enough for that; else that
 /// follows.
-fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<Progress> {
+fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
     let is_mapped = {
         let life = file.life();
         if life.has_writers() || !life.is_unsealed() {
-            return Ok(Progress::Done);
+            return Ok(JobResult::Done);
         }
         life.is_mapped()
     };
     note_killed(file, &*fs.options.processes);
     if !file.is_artifact() {
         file.life().sealed();
-        return Ok(Progress::Done);
+        return Ok(JobResult::Done);
     }
     let again = || Job::Seal(Arc::clone(node));
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     if is_mapped {
         if lease_of(&open) == Lease::Held && !ending {
-            return Ok(Progress::Later(MAPPED_RETRY, again()));
+            return Ok(JobResult::Later(MAPPED_RETRY, again()));
         }
         file.life().unmapped();
     }
@@ -200,16 +200,16 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<Progress> {
         true
     });
     if !masked {
-        return Ok(Progress::Again(again()));
+        return Ok(JobResult::Again(again()));
     }
     let (rewrites, _) = file.notice(&open)?;
     let analysis = try_analysis(fs, file, &open)?;
     let is_whole = analysis.is_some();
     let sealing = Sealing { rewrites, analysis, ending };
     match record_sealed(fs, node, &open, sealing)? {
-        Recorded::Changed => Ok(Progress::Later(CHANGED_RETRY, again())),
-        Recorded::Sealed if is_whole => Ok(Progress::Done),
-        Recorded::Sealed => Ok(Progress::Again(Job::Analyse(Arc::clone(node)))),
+        Recorded::Changed => Ok(JobResult::Later(CHANGED_RETRY, again())),
+        Recorded::Sealed if is_whole => Ok(JobResult::Done),
+        Recorded::Sealed => Ok(JobResult::Again(Job::Analyse(Arc::clone(node)))),
     }
 }
 
@@ -265,10 +265,10 @@ fn record_sealed(fs: &Shared, node: &Arc<Node>, open: &File, sealing: Sealing) -
 }
 
 /// Carries the analysis of a sealed artifact on by a step; at its end, records it.
-fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<Progress> {
+fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
     if ending || file.life().is_unsealed() {
-        return Ok(Progress::Done);
+        return Ok(JobResult::Done);
     }
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     let (rewrites, _) = file.notice(&open)?;
@@ -276,9 +276,9 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<Progres
         let job = Job::Analyse(Arc::clone(node));
         let unchanged = file.notice(&open)?.0 == rewrites;
         return Ok(if unchanged {
-            Progress::Again(job)
+            JobResult::Again(job)
         } else {
-            Progress::Later(OTHERS_RETRY, job)
+            JobResult::Later(OTHERS_RETRY, job)
         });
     };
     let tokens = Some((analysis.tokens, analysis.bytes));
@@ -291,7 +291,7 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<Progres
     };
     recording::record_as(fs, node, change, |_| ())?;
     count_stored(fs, node, tool, tokens)?;
-    Ok(Progress::Done)
+    Ok(JobResult::Done)
 }
 
 /// Counts what was stored of a file since it was last counted, which has `tokens.0` tokens in

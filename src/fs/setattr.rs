@@ -18,14 +18,14 @@ use crate::fs::Result;
 use crate::fs::SetAttr;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
-use crate::fs::file::FileNode;
 use crate::fs::getattr;
 use crate::fs::message_log;
 use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
-use crate::fs::open;
+use crate::fs::node::file::FileNode;
 use crate::fs::seal_queue::Job;
+use crate::fs::write_once;
 use crate::store::Dir;
 use crate::store::stat_file;
 
@@ -88,7 +88,7 @@ pub(super) fn resize(
     let open = if let Some(handle) = &handle {
         Arc::clone(&handle.file)
     } else {
-        open::check_not_sealed(fs, file)?;
+        write_once::check(fs, file)?;
         Arc::new(file.open(OFlags::WRONLY)?)
     };
     let mut life = file.life();

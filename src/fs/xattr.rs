@@ -46,7 +46,7 @@ pub(super) fn setxattr(
         return Err(FsError::Invalid("an attribute of this name or value is not known"));
     }
     let flags = XattrFlags::from_bits_retain(flags as u32);
-    set_attribute(&file, name, &fs.engine.attribute_to_store(name, value), flags)?;
+    set_attribute(&file, name, &fs.engine.secrets.attribute_to_store(name, value), flags)?;
     if ours { note_said(fs, &node, &file) } else { Ok(()) }
 }
 

@@ -85,7 +85,7 @@ fn other_errors_are_named() {
         ("[redact]\nrules = [{ name = \"a\" }]", "2: this rule lacks `regex`"),
         (
             "[redact]\nrules = [\n  { name = \"a\", regex = \"x\" },\n  { name = \"b\", regex = \"x(\" },\n]",
-            "4: invalid rule `b`: the regex cannot be: unclosed group",
+            "4: invalid rule `b`: the regex is not valid: unclosed group",
         ),
         (
             "[redact]\nrules = [{ name = \"b\", regex = \"x*\" }]",

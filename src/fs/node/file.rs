@@ -13,7 +13,7 @@ use crate::engine::sync::Mutex;
 use crate::engine::sync::MutexGuard;
 use crate::fs::FsError;
 use crate::fs::Result;
-use crate::fs::facts::KnownFacts;
+use crate::fs::known_facts::KnownFacts;
 use crate::fs::life::Life;
 use crate::fs::node::Link;
 use crate::fs::node::Linked;

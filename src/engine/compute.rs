@@ -1,0 +1,120 @@
+//! Computing the text of a computed file: once for all readers, on the thread that suits it.
+
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::engine::Base;
+use crate::engine::Computed;
+use crate::engine::Counters;
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::Recipe;
+use crate::engine::Result;
+use crate::engine::ViewText;
+use crate::engine::computed::BaseText;
+use crate::engine::computed::Callback;
+use crate::engine::manifest;
+use crate::engine::messages;
+use crate::engine::removed;
+use crate::engine::search;
+use crate::engine::show;
+use crate::view;
+
+/// Hands the text of `of` to `done`; see [`Engine::text`].
+pub(super) fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
+    let known = || of.beginning().or_else(|| engine.texts.get(&of.number()));
+    if let Some(text) = known() {
+        return done(Ok(text));
+    }
+    if !of.wait(done) {
+        return;
+    }
+    // Another thread may have computed it in between.
+    if let Some(text) = known() {
+        return of.answer(Ok(text));
+    }
+    let Base::Text(base) = &of.base else { return start(engine, of, of.version.size, None) };
+    let (shared, of) = (Arc::clone(engine), Arc::clone(of));
+    let asked = Instant::now();
+    let with_text = move |text: Result<Arc<ViewText>>| match text {
+        Ok(text) => start(&shared, &of, text.len(), Some(BaseText { text, asked })),
+        Err(error) => of.answer(Err(error)),
+    };
+    text(engine, &Arc::clone(base), Box::new(with_text));
+}
+
+/// Computes the text from `input` bytes: on this thread or another.
+fn start(engine: &Arc<Engine>, of: &Arc<Computed>, input: u64, text: Option<BaseText>) {
+    let filters = of.recipe.runs_filter();
+    if !filters && of.recipe.is_quick(input) {
+        return compute(engine, of, text.as_ref());
+    }
+    let workers = if filters { &engine.filter_workers } else { &engine.view_workers };
+    let job = {
+        let (engine, of) = (Arc::clone(engine), Arc::clone(of));
+        move || compute(&engine, &of, text.as_ref())
+    };
+    if let Err(error) = workers.submit(of.base.conversation(), job) {
+        of.answer(Err(error.into()));
+    }
+}
+
+fn compute(engine: &Engine, of: &Arc<Computed>, text: Option<&BaseText>) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| compute_again(engine, of, text)))
+        .unwrap_or_else(|_| Err(io::Error::other("computing a view panicked").into()))
+        .map(Arc::new);
+    Counters::add(&engine.counters.views_computed, 1);
+    let outcome = match of.beginning() {
+        Some(beginning) => {
+            of.note_outcome_of_late_view(&outcome);
+            Ok(beginning)
+        }
+        None => outcome,
+    };
+    if let Ok(text) = &outcome {
+        of.note_size(text);
+        engine.texts.insert(of.number(), Arc::clone(text));
+    }
+    of.drop_beginning();
+    of.answer(outcome);
+}
+
+/// Computes the text. One that was computed before is the same again, or
+/// [`EngineError::Stale`]: a look-up then finds the next version.
+fn compute_again(engine: &Engine, of: &Computed, text: Option<&BaseText>) -> Result<ViewText> {
+    let before = of.size();
+    let text = compute_text(engine, of, text, before.is_some())?;
+    match before {
+        Some(size) if size != text.len() => Err(EngineError::Stale),
+        _ => Ok(text),
+    }
+}
+
+/// Computes the text of `of`; of a view of another text, from that `text`. `again`: it has been
+/// computed before, so it must come from exactly the same version.
+fn compute_text(
+    engine: &Engine,
+    of: &Computed,
+    text: Option<&BaseText>,
+    again: bool,
+) -> Result<ViewText> {
+    match &of.recipe {
+        Recipe::View(view) => match (&of.base, text) {
+            (Base::Text(base), Some(text)) => show::show_view_of_view(engine, base, text, view),
+            (base, _) => show::show_view(engine, of, base.file()?, view, again),
+        },
+        Recipe::Search(query) => search::search(engine, of, query, again),
+        Recipe::Readme => Ok(ViewText::of(view::readme(&engine.options.root()).into_bytes())),
+        Recipe::Ignore => Ok(ViewText::of(view::ignore().into_bytes())),
+        Recipe::Manifest => manifest::show_manifest(engine, of.base.dir()?),
+        Recipe::Removed(name) => removed::show_removed(engine, of.base.dir()?, name),
+        Recipe::Messages => messages::show_messages(engine, of.base.dir()?, &of.version),
+        Recipe::Door(_) => match &of.base {
+            Base::Door(page) => Ok(ViewText::of(page()?.into_bytes())),
+            _ => Err(EngineError::Stale),
+        },
+    }
+}

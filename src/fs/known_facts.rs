@@ -1,0 +1,45 @@
+//! What is remembered of a file at rest, so that finding its views again opens and parses nothing.
+
+use std::time::Duration;
+use std::time::SystemTime;
+
+use crate::engine::sync::Mutex;
+use crate::fs::attr::system_time;
+use crate::model::Component;
+use crate::model::RelPath;
+use crate::store::RecordPosition;
+use crate::store::Time;
+
+/// Two changes of a file that are so far apart have two times on any disk: the coarsest keep whole
+/// seconds, and clocks of files go in steps.
+const COARSEST_TIME: Duration = Duration::from_secs(2);
+
+/// The basis of the facts of a file at rest. While it is the same, so are they.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FactsBasis {
+    pub(super) place: (Component, RelPath),
+    /// The record that is in force.
+    pub(super) recorded: Option<RecordPosition>,
+    /// The last change of anything, so of the extended attributes too.
+    pub(super) changed: Time,
+}
+
+/// The facts version of a file, and its basis.
+#[derive(Debug, Default)]
+pub(crate) struct KnownFacts(Mutex<Option<(FactsBasis, u64)>>);
+
+impl KnownFacts {
+    pub(super) fn known(&self, basis: &FactsBasis) -> Option<u64> {
+        let known = self.0.lock();
+        known.as_ref().filter(|(of, _)| of == basis).map(|(_, version)| *version)
+    }
+
+    /// Remembers a version that was found from `now` on, unless the file was changed so shortly
+    /// before that a later change may have the same time.
+    pub(super) fn keep(&self, basis: FactsBasis, version: u64, now: SystemTime) {
+        let settled = system_time(basis.changed).checked_add(COARSEST_TIME);
+        if settled.is_some_and(|settled| settled < now) {
+            *self.0.lock() = Some((basis, version));
+        }
+    }
+}
