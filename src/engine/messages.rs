@@ -1,6 +1,5 @@
 //! The message log of a conversation: taking messages in, and showing them as one JSON array.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
@@ -16,7 +15,6 @@ use crate::engine::spool::Spool;
 use crate::message;
 use crate::message::AppendContext;
 use crate::message::Batch;
-use crate::message::LockedLog;
 use crate::message::MessageError;
 use crate::message::UnfinishedLine;
 use crate::store::Artifact;
