@@ -32,7 +32,18 @@ impl MessageError {
             Self::NotAMessage(_) => libc::EINVAL,
             Self::TooLong => libc::EFBIG,
             Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
-            Self::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Io(error) => error.raw_os_error().unwrap_or_else(|| errno_of(error.kind())),
         }
+    }
+}
+
+/// Returns the errno of a limit that a [`crate::message::Host`] reports: such an error has a source
+/// of its own in place of an errno.
+fn errno_of(kind: io::ErrorKind) -> i32 {
+    match kind {
+        io::ErrorKind::FileTooLarge => libc::EFBIG,
+        io::ErrorKind::QuotaExceeded => libc::EDQUOT,
+        io::ErrorKind::StorageFull => libc::ENOSPC,
+        _ => libc::EIO,
     }
 }
