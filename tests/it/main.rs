@@ -8,6 +8,7 @@ mod counts;
 mod crash;
 mod daemon;
 mod documents;
+mod doors;
 mod faults;
 mod hostile;
 mod keep;
