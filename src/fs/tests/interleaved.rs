@@ -22,6 +22,8 @@ use shuttle::scheduler::ReplayScheduler;
 use super::fixture::Fixture;
 use crate::engine::sync::thread;
 
+/// The seed of the schedules, so that a run never fails by chance; `CTXFS_SEED` sets another one.
+const SEED: u64 = 20_260_113;
 /// Schedules of each kind that a test is run under.
 const SCHEDULES: usize = 200;
 /// Changes of thread that are forced upon a run.
@@ -46,8 +48,9 @@ fn under_schedules(test: fn()) {
         return;
     }
     let count = said("CTXFS_SCHEDULES").map_or(SCHEDULES, |count| count.parse().unwrap());
-    Runner::new(RandomScheduler::new(count), config.clone()).run(test);
-    Runner::new(PctScheduler::new(CHANGES, count), config).run(test);
+    let seed = said("CTXFS_SEED").map_or(SEED, |seed| seed.parse().unwrap());
+    Runner::new(RandomScheduler::new_from_seed(seed, count), config.clone()).run(test);
+    Runner::new(PctScheduler::new_from_seed(seed, CHANGES, count), config).run(test);
 }
 
 /// Runs all `work` at once, to its end.

@@ -29,7 +29,6 @@ use ctxfs::fs::Opened;
 use ctxfs::fs::RenameMode;
 use ctxfs::fs::SetAttr;
 use ctxfs::store::Store;
-use proptest::test_runner::TestRunner;
 use tempfile::TempDir;
 
 use super::harness;
@@ -46,12 +45,7 @@ use super::reference::parent_of;
 #[test]
 fn the_core_agrees_with_the_model() {
     let (config, ops) = super::size(256, 60);
-    let mut runner = TestRunner::new(config);
-    let ran = runner.run(&operations::run(ops), |ops| {
-        check(&ops);
-        Ok(())
-    });
-    ran.unwrap_or_else(|error| panic!("{error}"));
+    crate::support::holds(config, &operations::run(ops), |ops| check(&ops));
 }
 
 /// Runs `ops`; then lets go of everything, and looks at what is left, in memory and on disk.

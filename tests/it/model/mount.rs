@@ -8,7 +8,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 
-use proptest::test_runner::TestRunner;
 use rustix::fs::AtFlags;
 use rustix::fs::CWD;
 use rustix::fs::OFlags;
@@ -44,12 +43,7 @@ fn a_mount_without_passthrough_agrees_with_the_model() {
 
 fn agrees(kind: Kind) {
     let (config, ops) = super::size(40, 40);
-    let mut runner = TestRunner::new(config);
-    let ran = runner.run(&operations::run(ops), |ops| {
-        check(kind, &ops);
-        Ok(())
-    });
-    ran.unwrap_or_else(|error| panic!("{error}"));
+    crate::support::holds(config, &operations::run(ops), |ops| check(kind, &ops));
 }
 
 /// Runs `ops` through a mount; then ends the daemon, and looks at what is left on disk.
