@@ -28,6 +28,8 @@ use crate::store::stat::Stat;
 
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 const CREATING: OFlags = OFlags::CREATE.union(OFlags::EXCL);
+/// The bytes of a path, with the NUL at its end, that one system call takes; see limits.h.
+const PATH_MAX: usize = libc::PATH_MAX as usize;
 /// No links, neither on the way nor at its end, and no way out of the directory.
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
@@ -248,10 +250,14 @@ impl Dir {
         Ok(File::from(file))
     }
 
-    /// Opens a path of one or more components in one system call. Without openat2, in an old kernel
-    /// or a sandbox, opens one component after the other.
+    /// Opens a path of one or more components in one system call. Opens one component after the
+    /// other where the path is longer than the kernel takes, and without openat2, in an old kernel or
+    /// a sandbox.
     fn beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if path.len() >= PATH_MAX {
+            return self.walk(path, flags, mode);
+        }
         match rustix::fs::openat2(&self.0, path, all, mode, BENEATH) {
             Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => self.walk(path, flags, mode),
             opened => opened,

@@ -39,6 +39,25 @@ fn the_walk_finds_what_openat2_finds() {
     }
 }
 
+/// The kernel takes 4,096 bytes of a path at once.
+#[test]
+fn a_path_of_any_length_is_walked() {
+    let temporary = tempfile::tempdir().unwrap();
+    let top = Dir::open(temporary.path()).unwrap();
+    let mut dir = top.try_clone().unwrap();
+    let name = "n".repeat(250);
+    for _ in 0..20 {
+        dir.mkdir(name.as_ref(), 0o700).unwrap();
+        dir = dir.open_dir(name.as_ref()).unwrap();
+    }
+    dir.create_file("x".as_ref(), OFlags::WRONLY | OFlags::EXCL, 0o600).unwrap();
+    let directory = RelPath::new(vec![name; 20].join("/")).unwrap();
+    let file = RelPath::below(Some(&directory), "x".as_ref()).unwrap();
+    assert_eq!(top.open_dir_at(&directory).unwrap().entries().unwrap().len(), 1);
+    assert_eq!(top.stat_at(&file).unwrap().size, 0);
+    assert!(top.open_file_at(&file, OFlags::RDONLY).is_ok());
+}
+
 /// Opening a fifo would block, and opening a socket or a device could have any effect.
 #[test]
 fn what_opens_as_a_file_is_one() {
