@@ -1,5 +1,6 @@
 //! The errors of appending messages.
 
+use std::error::Error;
 use std::io;
 
 use crate::message::LONGEST;
@@ -23,6 +24,14 @@ pub enum MessageError {
     /// The disk failed.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// The host refused.
+    #[error("{error}")]
+    Host {
+        /// The errno of the refusal.
+        errno: i32,
+        /// The refusal itself.
+        error: Box<dyn Error + Send + Sync>,
+    },
 }
 
 impl MessageError {
@@ -33,6 +42,7 @@ impl MessageError {
             Self::TooLong => libc::EFBIG,
             Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
             Self::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Host { errno, .. } => *errno,
         }
     }
 }
