@@ -80,8 +80,8 @@ pub(crate) fn io_error_number(error: &io::Error) -> i32 {
     error.raw_os_error().or_else(|| inner().map(EngineError::raw_os_error)).unwrap_or(libc::EIO)
 }
 
-/// Returns why an artifact lacks its end after `error`, whose errno is `number`, ended a write. `None`
-/// if the error does not mean that.
+/// Returns why an artifact lacks its end after `error`, whose errno is `number`, ended a write.
+/// Returns `None` if the error does not mean that.
 pub(crate) fn reason_of_loss(number: i32, error: &dyn Display) -> Option<String> {
     match number {
         libc::EFBIG => Some(error.to_string()),

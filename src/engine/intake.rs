@@ -1,5 +1,5 @@
-//! Taking in an output: its bytes go to the store as they come, within the limits, and are analysed,
-//! recorded and counted once.
+//! Taking in an output: its bytes go to the store as they come, within the limits, and are
+//! analysed, recorded and counted once.
 
 use std::io;
 use std::io::Write;

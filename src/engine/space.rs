@@ -227,7 +227,8 @@ fn between(artifacts: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// How many of so many bytes fit, and whether that took a measurement, which finds `room`.
+    /// Returns how many of `growth` bytes fit, and true if a measurement, which finds `room`, was
+    /// needed for that.
     fn spend(quota: &Quota, growth: u64, room: u64) -> (u64, bool) {
         let mut measured = false;
         let measure = || {

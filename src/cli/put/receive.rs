@@ -29,8 +29,8 @@ impl ReceiveError {
     }
 }
 
-/// Copies standard input to `sink`, and calls `finish` at its end. After an error, the part received
-/// before it is in `sink`.
+/// Copies standard input to `sink`, and calls `finish` at its end. After an error, the part
+/// received before it is in `sink`.
 pub(super) fn receive<W: Write>(
     sink: &mut W,
     finish: impl FnOnce(&mut W) -> io::Result<()>,

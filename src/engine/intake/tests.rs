@@ -90,9 +90,9 @@ fn engine_error(error: &io::Error) -> &EngineError {
     error.get_ref().unwrap().downcast_ref().unwrap()
 }
 
-fn stored_redaction() -> Option<Redaction> {
+fn stored_redaction() -> Redaction {
     let rules = SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
-    Some(Redaction { rules: Arc::new(rules), stored: true })
+    Redaction { rules: Arc::new(rules), stored: true }
 }
 
 #[test]
@@ -187,7 +187,8 @@ fn a_disk_that_is_nearly_full_takes_nothing() {
 #[test]
 fn a_rule_of_retention_makes_room_first() {
     let keep = RetentionRules { conversation: Some(100), ..RetentionRules::default() };
-    let fixture = Fixture::new(EngineOptions { quota: Some(100), keep, ..EngineOptions::default() });
+    let fixture =
+        Fixture::new(EngineOptions { quota: Some(100), keep, ..EngineOptions::default() });
     let old = fixture.put("old", &[b'x'; 60]);
     assert_eq!(fixture.read(&fixture.put("new", &[b'y'; 70])).len(), 70);
     assert!(!fixture.path("tool/old.txt").exists(), "{old:?}");
@@ -195,7 +196,7 @@ fn a_rule_of_retention_makes_room_first() {
 
 #[test]
 fn who_never_stops_is_told_how_much_was_not_kept() {
-    for redaction in [None, stored_redaction()] {
+    for redaction in [None, Some(stored_redaction())] {
         let options =
             EngineOptions { max_artifact: Some(10), redaction, ..EngineOptions::default() };
         let fixture = Fixture::new(options);
@@ -220,7 +221,7 @@ fn another_reason_counts_if_all_was_kept() {
 
 #[test]
 fn secrets_are_masked_on_their_way_to_the_disk() {
-    let options = EngineOptions { redaction: stored_redaction(), ..EngineOptions::default() };
+    let options = EngineOptions { redaction: Some(stored_redaction()), ..EngineOptions::default() };
     let fixture = Fixture::new(options);
     let provenance = Provenance { args: Some(format!("--key {KEY}")), ..Provenance::default() };
     let name = OutputName::Call("a".to_owned());
@@ -257,7 +258,12 @@ fn append(fixture: &Fixture) -> std::result::Result<Vec<u8>, EngineError> {
         let locked = crate::message::LockedLog::wait(&log)?;
         Ok(locked.append(batch, 0)?)
     };
-    fixture.engine.take_messages(&fixture.conversation, &mut unfinished, line.as_bytes(), append)?;
+    fixture.engine.take_messages(
+        &fixture.conversation,
+        &mut unfinished,
+        line.as_bytes(),
+        append,
+    )?;
     lines.extend(fs::read(&path).unwrap());
     Ok(lines)
 }

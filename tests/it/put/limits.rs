@@ -37,20 +37,20 @@ fn reason(store: &TestStore, name: &str) -> String {
 #[test]
 fn what_fits_under_the_quota_is_kept() {
     let store = TestStore::new();
-    let full = || put(&store, "x", &[b'x'; 700_000]).env("CTXFS_QUOTA", "500000").run();
+    let full = || put(&store, "x", &vec![b'x'; 700_000]).env("CTXFS_QUOTA", "500000").run();
     let told = refused(&full());
     assert_eq!(
         told,
         "error: cannot store the whole output; the part received is in `artifacts/tool/x.txt`: the \
          artifacts of the conversation have reached their quota of 500000 bytes\n"
     );
-    assert_eq!(fs::read(store.plain("c7", "x.txt")).unwrap(), [b'x'; 500_000]);
+    assert_eq!(fs::read(store.plain("c7", "x.txt")).unwrap(), vec![b'x'; 500_000]);
     assert!(reason(&store, "x.txt").contains("(there was no room: the artifacts of the"));
     // There is no room for anything else, but for another try of the same call.
     refused(&put(&store, "y", b"y").env("CTXFS_QUOTA", "500000").run());
     assert_eq!(fs::read(store.plain("c7", "y.txt")).unwrap(), b"");
-    put(&store, "x", &[b'z'; 500_000]).env("CTXFS_QUOTA", "500000").stdout();
-    assert_eq!(fs::read(store.plain("c7", "x.txt")).unwrap(), [b'z'; 500_000]);
+    put(&store, "x", &vec![b'z'; 500_000]).env("CTXFS_QUOTA", "500000").stdout();
+    assert_eq!(fs::read(store.plain("c7", "x.txt")).unwrap(), vec![b'z'; 500_000]);
 }
 
 #[test]
@@ -82,11 +82,11 @@ fn a_disk_that_is_nearly_full_takes_no_more() {
 #[test]
 fn old_outputs_give_way_if_a_rule_says_so() {
     let store = TestStore::new();
-    store.put("c7", "old", &[b'x'; 60_000]);
-    let new = put(&store, "new", &[b'y'; 70_000]).env("CTXFS_QUOTA", "100000");
+    store.put("c7", "old", &vec![b'x'; 60_000]);
+    let new = put(&store, "new", &vec![b'y'; 70_000]).env("CTXFS_QUOTA", "100000");
     new.env("CTXFS_KEEP_CONVERSATION", "100000").stdout();
     assert!(!store.plain("c7", "old.txt").exists());
-    assert_eq!(fs::read(store.plain("c7", "new.txt")).unwrap(), [b'y'; 70_000]);
+    assert_eq!(fs::read(store.plain("c7", "new.txt")).unwrap(), vec![b'y'; 70_000]);
 }
 
 #[test]

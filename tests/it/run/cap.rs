@@ -48,7 +48,7 @@ fn the_stricter_cap_holds() {
 #[test]
 fn a_log_keeps_what_fits_under_the_quota() {
     let store = TestStore::new();
-    store.put("c7", "before", &[b'x'; 60_000]);
+    store.put("c7", "before", &vec![b'x'; 60_000]);
     let command = run(&store, "x", &[], &["sh", "-c", "yes | head -c 100000; exit 6"]);
     let output = command.env("CTXFS_QUOTA", "100000").run();
     assert_eq!(output.code, 6);
