@@ -12,6 +12,7 @@ mod context;
 mod daemon;
 mod demo;
 mod doctor;
+mod engine;
 mod env;
 mod export;
 mod filter;

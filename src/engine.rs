@@ -7,6 +7,7 @@
 //! and the same error.
 
 mod analysis;
+mod bounded_writer;
 mod cache_key;
 mod compute;
 mod computed;
@@ -16,6 +17,7 @@ mod counting;
 mod deadline;
 mod error;
 mod filters;
+mod intake;
 mod live;
 mod manifest;
 mod messages;
@@ -28,9 +30,11 @@ mod removed;
 mod retention;
 mod search;
 mod show;
+mod shown;
 mod snapshot;
 mod space;
 mod spool;
+mod stand_in;
 mod status;
 pub(crate) mod sync;
 mod text;
@@ -61,15 +65,24 @@ pub use counters::Counters;
 pub use error::EngineError;
 pub use error::Result;
 pub(crate) use error::io_error_number;
+pub(crate) use error::reason_of_loss;
+pub use intake::Intake;
+pub use intake::NewOutput;
+pub use intake::OutputName;
 pub use messages::messages_version;
 pub(crate) use offload::MessageHost;
 pub use options::EngineOptions;
 pub use redaction::Redaction;
+pub use redaction::StoredForm;
 pub use removed::RemovedContent;
 pub use snapshot::DirPlace;
 pub use snapshot::Snapshot;
 pub use snapshot::SourceDir;
 pub use snapshot::SourceFile;
+pub use stand_in::OutputParts;
+pub use stand_in::ShownOutput;
+pub use stand_in::StandInRequest;
+pub use stand_in::StoredOutput;
 pub use text::ViewText;
 pub use tracker::RewriteCount;
 pub(crate) use tracker::STEP;
@@ -103,6 +116,8 @@ use crate::store::Cache;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
 use crate::store::Store;
+use crate::view::StandIn;
+use crate::view::View;
 
 /// Conversations whose manifests stay indexed in memory.
 const KEPT_CONVERSATIONS: usize = 64;
@@ -219,6 +234,25 @@ impl Engine {
 
 /// Take in.
 impl Engine {
+    /// Begins to take in an output, within cap, quota and what the disk has left.
+    pub fn intake(
+        &self,
+        conversation: &Arc<Conversation>,
+        output: NewOutput,
+    ) -> Result<Intake<'_>> {
+        Intake::begin(self, conversation, output)
+    }
+
+    /// Returns what goes to a model in place of `output`, and counts it.
+    pub fn stand_in(&self, output: &StoredOutput, request: &StandInRequest<'_>) -> Result<StandIn> {
+        stand_in::stand_in(self, output, request)
+    }
+
+    /// Returns the text of `view`, for a model that gets it in place of `output`, and counts it.
+    pub fn view_in_place(&self, output: &StoredOutput, view: &View) -> Result<Vec<u8>> {
+        stand_in::view_in_place(self, output, view)
+    }
+
     /// Takes in bytes that go on where `unfinished` stopped, and hands the messages that they
     /// complete to `append`: all of them, or none. What follows the last newline stays unfinished.
     pub(crate) fn take_messages<E: From<EngineError> + From<MessageError>>(

@@ -27,7 +27,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use crate::model::Limits;
-use crate::model::Record;
+use crate::model::Provenance;
 use crate::model::RelPath;
 use crate::store::Conversation;
 
@@ -78,17 +78,32 @@ pub trait Host {
     /// Returns true if `output` is a stand-in for a stored file, by the reference in it.
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool>;
 
-    /// Fails unless an artifact of so many bytes may be added.
-    fn room(&self, bytes: u64) -> io::Result<()>;
+    /// Writes `output` to `sink` in the form in which it is stored.
+    fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
 
-    /// Writes `output` to `sink` in the form in which it is to be stored.
-    fn store(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
-
-    /// Called after an output has been stored, with its record.
-    fn stored(&self, record: &Record);
+    /// Stores `output`, all of it or nothing, and returns its path.
+    fn take_in(&self, output: LongOutput<'_>) -> Result<RelPath, MessageError>;
 
     /// Returns the text that replaces the artifact at `path` in the log.
-    fn preview(&self, path: &RelPath, limits: &Limits) -> io::Result<Preview>;
+    fn preview(&self, path: &RelPath) -> Result<Preview, MessageError>;
+}
+
+/// An output that is too long for the log.
+pub struct LongOutput<'a> {
+    /// The name of its artifact: the id of its call, with a number if there are several outputs.
+    pub name: String,
+    /// The description of the call.
+    pub provenance: Provenance,
+    /// The number of bytes.
+    pub length: u64,
+    /// A reader of the bytes.
+    pub content: Box<dyn Read + 'a>,
+}
+
+impl std::fmt::Debug for LongOutput<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LongOutput").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// The text of a message whose output is stored as an artifact.

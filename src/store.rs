@@ -4,6 +4,7 @@
 //! file. Several processes share a store and meet on disk, so every answer is as fresh as one
 //! `stat`. The tree and the crash rules are in `layout`.
 
+mod analysed_file;
 mod archive;
 mod artifact;
 mod artifacts;
@@ -47,6 +48,7 @@ use rustix::fs::OFlags;
 
 use crate::model::Component;
 
+pub use analysed_file::AnalysedFile;
 pub use archive::ArchiveError;
 pub use archive::Exported;
 pub use archive::Flaw;

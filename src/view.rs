@@ -67,6 +67,7 @@ pub use removed::removed;
 pub use stand_in::Audience;
 pub use stand_in::Form;
 pub use stand_in::StandIn;
+pub use stand_in::is_stand_in;
 pub use stand_in::stand_in;
 pub use stand_in::stand_in_always;
 pub use view_type::RenderCost;

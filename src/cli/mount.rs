@@ -7,6 +7,7 @@ use crate::cli::args::Cli;
 use crate::cli::args::MountArgs;
 use crate::cli::context::Context;
 use crate::cli::daemon;
+use crate::cli::engine;
 use crate::cli::logging;
 use crate::cli::outcome::Failure;
 use crate::cli::places;
@@ -16,6 +17,7 @@ use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::cli::status::ServedMount;
 use crate::fuse::mount;
+use crate::model::Root;
 
 pub(super) fn run(args: &MountArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = Arc::new(context.settings(cli, args.settings())?);
@@ -43,14 +45,15 @@ fn plan(args: &MountArgs, given: &Arc<Settings>, context: &Context) -> anyhow::R
     let target = places::mountpoint(given.path(Key::Mountpoint), &context.environment)?;
     places::check_apart(&store, &target)?;
     places::create(&target)?;
+    let prefix = given.text(Key::Advertise).map_or_else(|| prefix(&target), str::to_owned);
+    let only = args.only.as_deref().map(places::conversation_id).transpose()?;
+    let root = if only.is_some() { Root::One(prefix) } else { Root::All(prefix) };
     Ok(MountPlan {
-        prefix: given.text(Key::Advertise).map_or_else(|| prefix(&target), str::to_owned),
         store,
-        only: args.only.as_deref().map(places::conversation_id).transpose()?,
         target,
         allow_other: given.is_on(Key::AllowOther),
         passthrough: given.text(Key::Passthrough) == Some("auto"),
-        redaction: given.redaction()?,
+        engine: engine::options(given, &root, only.as_ref())?,
         settings: Arc::clone(given),
     })
 }

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::cli::settings::Settings;
-use crate::engine::Redaction;
-use crate::model::Component;
+use crate::engine::EngineOptions;
 use crate::store::conversation_path;
 
 /// The plan of a mount.
@@ -13,18 +12,14 @@ use crate::store::conversation_path;
 pub(super) struct MountPlan {
     /// The store, absolute.
     pub(super) store: PathBuf,
-    /// The only conversation to mount; `None` for all.
-    pub(super) only: Option<Component>,
     /// The mountpoint, absolute.
     pub(super) target: PathBuf,
-    /// The mountpoint as readers see it.
-    pub(super) prefix: String,
     /// True if other users may enter.
     pub(super) allow_other: bool,
     /// True if reads may go directly to the store's files.
     pub(super) passthrough: bool,
-    /// The redaction of secrets, if any.
-    pub(super) redaction: Option<Redaction>,
+    /// The options of the engine, with the conversation if there is only one.
+    pub(super) engine: EngineOptions,
     /// All other settings.
     pub(super) settings: Arc<Settings>,
 }
@@ -32,7 +27,7 @@ pub(super) struct MountPlan {
 impl MountPlan {
     /// Returns the directory that the mount shows, which is its source in the mount table.
     pub(super) fn source(&self) -> PathBuf {
-        let conversation = self.only.as_ref().map(|id| conversation_path(&self.store, id));
+        let conversation = self.engine.only.as_ref().map(|id| conversation_path(&self.store, id));
         conversation.unwrap_or_else(|| self.store.clone())
     }
 }

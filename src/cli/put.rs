@@ -1,10 +1,11 @@
 //! `ctxfs put`: stores standard input as an output, and prints its stand-in for the model.
 
-mod call;
 mod conversation;
 mod directory;
-mod kept;
+mod output;
 mod receive;
+
+use std::sync::Arc;
 
 use crate::cli::args::Cli;
 use crate::cli::args::Layout;
@@ -12,16 +13,15 @@ use crate::cli::args::PutArgs;
 use crate::cli::args::PutFormat;
 use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
-pub(in crate::cli) use crate::cli::put::call::CallSettings;
 pub(in crate::cli) use crate::cli::put::conversation::TargetConversation;
 pub(in crate::cli) use crate::cli::put::conversation::new_call;
-use crate::cli::put::kept::KeptOutput;
-use crate::materialize::token_count;
-use crate::model::Amount;
+pub(in crate::cli) use crate::cli::put::output::PutOutput;
+use crate::cli::settings::Settings;
+use crate::engine::StandInRequest;
 use crate::model::Content;
+use crate::model::Limits;
+use crate::model::LimitsByTool as _;
 use crate::model::Provenance;
-use crate::model::Subject;
-use crate::view;
 use crate::view::Audience;
 use crate::view::Form;
 use crate::view::StandIn;
@@ -32,11 +32,10 @@ const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let format = format(args)?;
-    let call_settings =
-        CallSettings::new(provenance(args), context.settings(cli, args.settings())?)?;
-    let output = keep(args, &call_settings, context)?;
+    let settings = Arc::new(context.settings(cli, args.settings())?);
+    let output = keep(args, format, &settings, context)?;
     let options = PrintOptions { format, always: args.always, tools: &args.has_tool, seen: false };
-    print(&output, &call_settings, &options, context)
+    print(&output, &options, context)
 }
 
 fn provenance(args: &PutArgs) -> Provenance {
@@ -75,22 +74,35 @@ fn names_file(format: PutFormat) -> bool {
 /// Stores standard input as the layout says.
 fn keep(
     args: &PutArgs,
-    call_settings: &CallSettings,
+    format: PutFormat,
+    settings: &Arc<Settings>,
     context: &mut Context,
-) -> anyhow::Result<KeptOutput> {
-    if args.layout == Layout::Context {
-        return conversation::keep(args, call_settings, context);
+) -> anyhow::Result<PutOutput> {
+    let call = provenance(args);
+    let limits = settings.limits(call.tool_name().as_deref());
+    let is_filed = args.layout == Layout::ToolOutput;
+    if is_filed && args.conversation.is_none() {
+        let output = directory::keep(args, call, limits.clone(), settings)?;
+        expire(&output, &limits, context);
+        return Ok(output);
     }
-    let output = if args.conversation.is_some() {
-        directory::copy(conversation::keep(args, call_settings, context)?, args, call_settings)?
-    } else {
-        directory::keep(args, call_settings)?
-    };
-    if let Some(Err(error)) = output.filed.as_ref().map(|filed| filed.expire(&call_settings.limits))
-    {
+    let target = TargetConversation::open(args.conversation.as_deref(), settings, context)?;
+    let output = target.keep(args, call)?;
+    if !is_filed {
+        return Ok(PutOutput::Stored { engine: target.engine, output, file: None });
+    }
+    let file = directory::copy(&output, args, &limits)?;
+    let output = if names_file(format) { output.at(file.place()) } else { output };
+    let output = PutOutput::Stored { engine: target.engine, output, file: Some(file) };
+    expire(&output, &limits, context);
+    Ok(output)
+}
+
+/// Removes old files from the directory that `output` is in.
+fn expire(output: &PutOutput, limits: &Limits, context: &mut Context) {
+    if let Some(Err(error)) = output.file().map(|file| file.expire(limits)) {
         context.printer.say(&format!("cannot remove old outputs: {error}"));
     }
-    Ok(output)
 }
 
 /// The options for printing an output.
@@ -106,59 +118,40 @@ pub(super) struct PrintOptions<'a> {
 
 /// Prints what goes to the model: the output or its stand-in.
 pub(super) fn print(
-    output: &KeptOutput,
-    call_settings: &CallSettings,
+    output: &PutOutput,
     options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let place = output.place(names_file(options.format));
-    let masked = output.masked();
-    let subject = output.subject(masked.as_ref(), &place, &call_settings.limits);
     match options.format {
-        PutFormat::Summary => stand_in(Form::Summary, output, &subject, options, context),
-        PutFormat::Envelope => stand_in(Form::Envelope, output, &subject, options, context),
-        PutFormat::Handle => stand_in(Form::Handle, output, &subject, options, context),
-        PutFormat::Preview => stand_in(Form::Preview, output, &subject, options, context),
-        PutFormat::Ref => show(&View::Ref, output, &subject, context),
-        PutFormat::Json => show(&View::Meta, output, &subject, context),
+        PutFormat::Summary => stand_in(Form::Summary, output, options, context),
+        PutFormat::Envelope => stand_in(Form::Envelope, output, options, context),
+        PutFormat::Handle => stand_in(Form::Handle, output, options, context),
+        PutFormat::Preview => stand_in(Form::Preview, output, options, context),
+        PutFormat::Ref => show(&View::Ref, output, context),
+        PutFormat::Json => show(&View::Meta, output, context),
     }
 }
 
 fn stand_in(
     form: Form,
-    output: &KeptOutput,
-    subject: &Subject<'_>,
+    output: &PutOutput,
     options: &PrintOptions<'_>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let is_stored = |reference: &str| output.is_another(reference);
-    let audience = Audience { tools: options.tools, is_stored: &is_stored };
-    let make = if options.always { view::stand_in_always } else { view::stand_in };
-    match make(form, subject, &audience)? {
-        StandIn::Unchanged if options.seen => {
-            output.count(Amount::default());
-            Ok(())
-        }
-        StandIn::Unchanged => {
-            output.count(Amount::once(subject.content.len(), subject.analysis.tokens));
-            print_all(&*output.unchanged(), context)
-        }
-        StandIn::Replaced(text) => {
-            output.count(Amount::once(text.len() as u64, token_count(text.as_bytes())));
-            context.printer.bytes(text.as_bytes())
-        }
+    let PrintOptions { always, seen, tools, .. } = *options;
+    let audience = Audience { tools, is_stored: &|_| false };
+    let answer = output.stand_in(&StandInRequest { form, always, seen, audience })?;
+    output.save_counts();
+    match answer {
+        StandIn::Unchanged if seen => Ok(()),
+        StandIn::Unchanged => print_all(&*output.shown().bytes(), context),
+        StandIn::Replaced(text) => context.printer.bytes(text.as_bytes()),
     }
 }
 
-fn show(
-    view: &View,
-    output: &KeptOutput,
-    subject: &Subject<'_>,
-    context: &mut Context,
-) -> anyhow::Result<()> {
-    let mut text = Vec::new();
-    view::render(view, subject, &|| false, &mut text)?;
-    output.count(Amount::once(text.len() as u64, token_count(&text)));
+fn show(view: &View, output: &PutOutput, context: &mut Context) -> anyhow::Result<()> {
+    let text = output.view(view)?;
+    output.save_counts();
     context.printer.bytes(&text)
 }
 

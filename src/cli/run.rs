@@ -11,6 +11,7 @@ mod user_terminal;
 use std::io;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::cli::args::Cli;
@@ -18,8 +19,8 @@ use crate::cli::args::RunArgs;
 use crate::cli::context::Context;
 use crate::cli::output;
 use crate::cli::put;
-use crate::cli::put::CallSettings;
 use crate::cli::put::PrintOptions;
+use crate::cli::put::PutOutput;
 use crate::cli::put::TargetConversation;
 use crate::cli::run::child::Child;
 use crate::cli::run::child::OutputStream;
@@ -33,11 +34,9 @@ use crate::model::Provenance;
 
 pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
-    let call_settings =
-        CallSettings::new(provenance(args, &id), context.settings(cli, args.settings())?)?;
-    let target =
-        TargetConversation::open(args.conversation.as_deref(), &call_settings.settings, context)?;
-    let mut logs = CommandLogs::create(&target.conversation, &id, args.split, &call_settings)?;
+    let settings = Arc::new(context.settings(cli, args.settings())?);
+    let target = TargetConversation::open(args.conversation.as_deref(), &settings, context)?;
+    let mut logs = CommandLogs::create(&target, &id, args.split, &provenance(args, &id))?;
     let seen = io::stdout().is_terminal();
     let started = Instant::now();
     let ending = execute(args, seen, &mut logs)?;
@@ -46,11 +45,11 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
         ..Provenance::default()
     };
-    let record = logs.close(&newer, ending.cut)?;
-    let stored = target.output(record, &call_settings)?;
+    let output = logs.close(&newer, ending.cut)?;
+    let output = PutOutput::Stored { engine: target.engine, output, file: None };
     let options =
         PrintOptions { format: args.format, always: args.always, tools: &args.has_tool, seen };
-    match put::print(&stored, &call_settings, &options, context) {
+    match put::print(&output, &options, context) {
         // The reader of the stand-in is gone; the exit code of the command still counts.
         Err(error) if output::is_closed(&error) => {}
         printed => printed?,

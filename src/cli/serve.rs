@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
-use crate::cli::filter;
 use crate::cli::plan::MountPlan;
 use crate::cli::settings::Key;
 use crate::engine::Confinement;
@@ -17,7 +16,6 @@ use crate::fs::FsOptions;
 use crate::fs::Processes;
 use crate::fuse::Session;
 use crate::fuse::SessionOptions;
-use crate::model::LimitsByTool;
 use crate::store::Store;
 
 /// The divisor of the kernel's request timeout that gives the deadline of a view. A request that
@@ -64,25 +62,10 @@ fn fs_options(plan: &MountPlan) -> FsOptions {
 }
 
 fn engine_options(plan: &MountPlan) -> EngineOptions {
-    let (defaults, settings) = (EngineOptions::default(), &plan.settings);
-    let view_deadline = request_timeout().map_or(defaults.view_deadline, |kernel| {
-        defaults.view_deadline.min(kernel / TIMEOUT_SHARE)
-    });
-    EngineOptions {
-        prefix: plan.prefix.clone(),
-        only: plan.only.clone(),
-        max_artifact: settings.number(Key::MaxArtifact),
-        max_terminal: settings.number(Key::MaxTerminal),
-        quota: settings.number(Key::Quota),
-        keep: settings.keep(),
-        min_free: settings.number(Key::MinFree).unwrap_or(defaults.min_free),
-        view_deadline,
-        kept_views: settings.number(Key::CacheBytes).unwrap_or(defaults.kept_views),
-        limits: Arc::clone(settings) as Arc<dyn LimitsByTool>,
-        redaction: plan.redaction.clone(),
-        filter_command: Some(filter::command()),
-        disk_cache_bytes: settings.number(Key::DiskCacheBytes).unwrap_or(defaults.disk_cache_bytes),
-    }
+    let longest = plan.engine.view_deadline;
+    let view_deadline =
+        request_timeout().map_or(longest, |kernel| longest.min(kernel / TIMEOUT_SHARE));
+    EngineOptions { view_deadline, ..plan.engine.clone() }
 }
 
 /// Returns the kernel's request timeout, if it sets one.

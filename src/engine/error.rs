@@ -1,5 +1,6 @@
 //! Why the engine refuses or fails. Each door maps this to what its callers understand.
 
+use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 
@@ -79,11 +80,33 @@ pub(crate) fn io_error_number(error: &io::Error) -> i32 {
     error.raw_os_error().or_else(|| inner().map(EngineError::raw_os_error)).unwrap_or(libc::EIO)
 }
 
+/// Returns why an artifact lacks its end after `error`, whose errno is `number`, ended a write.
+/// Returns `None` if the error does not mean that.
+pub(crate) fn reason_of_loss(number: i32, error: &dyn Display) -> Option<String> {
+    match number {
+        libc::EFBIG => Some(error.to_string()),
+        libc::ENOSPC | libc::EDQUOT => Some(format!("there was no room: {error}")),
+        libc::EIO => Some(format!("the disk failed: {error}")),
+        _ => None,
+    }
+}
+
 impl From<RenderError> for EngineError {
     fn from(error: RenderError) -> Self {
         match error {
             RenderError::NotFound => Self::NotFound,
             RenderError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
+impl From<EngineError> for MessageError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Message(error) => error,
+            EngineError::Store(error) => Self::Store(error),
+            EngineError::Io(error) if error.raw_os_error().is_some() => Self::Io(error),
+            error => Self::Host { errno: error.raw_os_error(), error: Box::new(error) },
         }
     }
 }

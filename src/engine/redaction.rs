@@ -1,6 +1,8 @@
 //! Secrets: masked in what views show, and, where that is asked for, in what is stored.
 
 use std::ffi::OsStr;
+use std::io;
+use std::io::Write;
 use std::sync::Arc;
 
 use crate::model::Analysis;
@@ -9,6 +11,7 @@ use crate::model::Json;
 use crate::model::Provenance;
 use crate::model::Record;
 use crate::redact::Masked;
+use crate::redact::MaskingWriter;
 use crate::redact::SecretRules;
 
 /// The attribute that holds a call's arguments.
@@ -44,8 +47,73 @@ impl Redaction {
     }
 }
 
+/// A writer of bytes in the form in which they are stored: with secrets masked, if `redact` is
+/// `stored`.
+pub enum StoredForm<'a, W> {
+    /// Bytes go to the disk as they are.
+    Plain(W),
+    /// Secrets are masked on the way to the disk.
+    Masked(MaskingWriter<'a, W>),
+}
+
+impl<'a, W: Write> StoredForm<'a, W> {
+    /// Returns a writer to `out` under `redaction`.
+    pub fn new(redaction: Option<&'a Redaction>, out: W) -> Self {
+        match redaction.filter(|redaction| redaction.stored) {
+            Some(redaction) => Self::Masked(MaskingWriter::new(&redaction.rules, out)),
+            None => Self::Plain(out),
+        }
+    }
+
+    /// Writes what is held back because it may be part of a secret. No byte may follow.
+    pub fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            Self::Masked(writer) => writer.finish(),
+        }
+    }
+
+    /// Returns the underlying writer. What is still held back is lost.
+    pub fn into_inner(self) -> W {
+        match self {
+            Self::Plain(out) => out,
+            Self::Masked(writer) => writer.into_inner(),
+        }
+    }
+
+    /// Returns the underlying writer.
+    pub(super) fn get_mut(&mut self) -> &mut W {
+        match self {
+            Self::Plain(out) => out,
+            Self::Masked(writer) => writer.get_mut(),
+        }
+    }
+}
+
+impl<W: Write> Write for StoredForm<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Masked(writer) => writer.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Masked(writer) => writer.flush(),
+        }
+    }
+}
+
+impl<W> std::fmt::Debug for StoredForm<'_, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoredForm").finish_non_exhaustive()
+    }
+}
+
 /// The redaction of an engine; nothing is masked without one.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Secrets(pub(super) Option<Redaction>);
 
 impl Secrets {
@@ -59,18 +127,16 @@ impl Secrets {
         self.0.as_ref().map(|redaction| &*redaction.rules)
     }
 
-    /// Returns `content` as views show it, where secrets are masked; they are masked in what is known
-    /// of it, too.
-    pub(crate) fn mask<'a>(
-        &'a self,
-        content: &'a dyn Content,
-        record: &mut Record,
-        analysis: &mut Arc<Analysis>,
-    ) -> Option<Masked<'a>> {
-        let redaction = self.0.as_ref()?;
+    /// Returns `content` as views show it, if secrets are masked.
+    pub(super) fn masked<'a>(&'a self, content: &'a dyn Content) -> Option<Masked<'a>> {
+        Some(Masked::new(content, self.rules()?))
+    }
+
+    /// Masks the secrets in what is known of an output.
+    pub(super) fn mask_facts(&self, record: &mut Record, analysis: &mut Arc<Analysis>) {
+        let Some(redaction) = &self.0 else { return };
         redaction.mask_arguments(&mut record.provenance);
         *analysis = Arc::new(redaction.hide_found(analysis));
-        Some(Masked::new(content, &redaction.rules))
     }
 
     /// Masks the secrets in what a writer said of an output.
@@ -88,6 +154,19 @@ impl Secrets {
     /// Returns the patterns of the secrets that are masked in what is stored.
     pub(crate) fn stored_rules(&self) -> Option<&SecretRules> {
         self.0.as_ref().filter(|redaction| redaction.stored).map(|redaction| &*redaction.rules)
+    }
+
+    /// Returns a writer to `out` of bytes in the form in which they are stored.
+    pub(super) fn stored_form<W: Write>(&self, out: W) -> StoredForm<'_, W> {
+        StoredForm::new(self.0.as_ref(), out)
+    }
+
+    /// Returns what is known of a call in the form in which it is stored.
+    pub(super) fn provenance_to_store(&self, mut provenance: Provenance) -> Provenance {
+        if let Some(redaction) = self.0.as_ref().filter(|redaction| redaction.stored) {
+            redaction.mask_arguments(&mut provenance);
+        }
+        provenance
     }
 
     /// Returns the value of an extended attribute as it is to be stored.

@@ -17,15 +17,14 @@ use crate::engine::cache_key;
 use crate::engine::computed::BaseText;
 use crate::engine::deadline::deadline;
 use crate::engine::deadline::extended_deadline;
+use crate::engine::shown::FileFacts;
+use crate::engine::shown::ShownFile;
 use crate::engine::spool::Spool;
 use crate::engine::tracker;
 use crate::materialize::PlainText;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Errors;
-use crate::model::Limits;
-use crate::model::Place;
-use crate::model::Record;
 use crate::model::Sections;
 use crate::model::Subject;
 use crate::store::Artifact;
@@ -34,13 +33,6 @@ use crate::store::provenance_of;
 use crate::store::stat_file;
 use crate::view;
 use crate::view::View;
-
-/// What is known of a file beside its bytes.
-struct Facts {
-    record: Record,
-    place: Place,
-    limits: Limits,
-}
 
 /// A view of a file that is being computed.
 struct FileView<'a> {
@@ -79,18 +71,18 @@ pub(super) fn show_view(
     if let Some(cached) = shown.key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
         return Ok(cached);
     }
-    let (content, mut analysis) = content(engine, &mut shown, &mut facts)?;
-    let masked = engine.secrets.mask(&*content, &mut facts.record, &mut analysis);
-    let content = masked.as_ref().map_or(&*content, |masked| masked);
-    let subject = subject(engine, content, &analysis, &facts);
-    write_view(engine, &shown, &subject)
+    let (content, analysis) = content(engine, &mut shown, &mut facts)?;
+    let file = ShownFile::new(&engine.secrets, content, analysis, facts);
+    file.with_subject(&engine.secrets, &engine.filters, |subject| {
+        write_view(engine, &shown, subject)
+    })
 }
 
-fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<Facts> {
+fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
     let mut record = snapshot.record.clone();
-    record.provenance.update(&provenance_of(&*snapshot.file)?);
+    record.provenance.update(&provenance_of(&snapshot.file)?);
     let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
-    Ok(Facts { record, place: snapshot.place.clone(), limits })
+    Ok(FileFacts { record, place: snapshot.place.clone(), limits })
 }
 
 /// Returns the bytes that a view looks at, of a terminal's log its text, and their analysis as
@@ -98,7 +90,7 @@ fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<Facts> {
 fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
-    facts: &mut Facts,
+    facts: &mut FileFacts,
 ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
     let expired = deadline(engine.options.view_deadline);
     let (needs_all, is_log) = (shown.view.needs_analysis(), shown.file.is_log());
@@ -162,17 +154,6 @@ pub(super) fn text_length(engine: &Engine, of: &dyn SourceFile) -> Result<u64> {
     Ok(known.analysis.of_text().bytes)
 }
 
-fn subject<'a>(
-    engine: &'a Engine,
-    content: &'a dyn Content,
-    analysis: &'a Analysis,
-    facts: &'a Facts,
-) -> Subject<'a> {
-    let Facts { record, place, limits } = facts;
-    let (redacts, filters) = (engine.secrets.mask_names(), &engine.filters);
-    Subject { content, analysis, record, place, limits, redacts, filters }
-}
-
 /// Writes a view of a file. If its text can be kept, it goes on when its time is up.
 fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> Result<ViewText> {
     let FileView { of, file, view, snapshot, key, .. } = shown;
@@ -223,32 +204,32 @@ pub(super) fn show_view_of_view(
     if let Some(cached) = key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
         return Ok(cached);
     }
-    let mut facts = facts_of_text(engine, base)?;
-    let mut analysis = sniff(&**text)?.analysis;
-    // The text is masked already.
-    engine.secrets.mask(&**text, &mut facts.record, &mut analysis);
-    let subject = subject(engine, &**text, &analysis, &facts);
+    let facts = facts_of_text(engine, base)?;
+    let analysis = sniff(&**text)?.analysis;
+    let shown = ShownFile::of_masked(&engine.secrets, Box::new(&**text), analysis, facts);
     let all = engine.options.view_deadline;
     let expired = deadline(all.saturating_sub(asked.elapsed()).max(all / 2));
     let room = |length| engine.space.check_text(engine, length);
     let spool = Spool::new(&engine.cache, &room);
-    let mut rendered = view::render(view, &subject, &expired, &mut &spool)?;
+    let mut rendered = shown.with_subject(&engine.secrets, &engine.filters, |subject| {
+        view::render(view, subject, &expired, &mut &spool)
+    })?;
     if !rendered.whole {
         Counters::add(&engine.counters.views_out_of_time, 1);
         base.note_late();
     }
     if !text.is_whole() {
-        rendered = rendered.of_beginning(&facts.place);
+        rendered = rendered.of_beginning(&shown.facts.place);
     }
     Ok(spool.finish(rendered, key)?)
 }
 
 /// Returns what is known of the file that the view `base` is of, at the place of that view.
-fn facts_of_text(engine: &Engine, base: &Computed) -> Result<Facts> {
+fn facts_of_text(engine: &Engine, base: &Computed) -> Result<FileFacts> {
     let Recipe::View(view) = &base.recipe else { return Err(EngineError::Stale) };
     let facts = facts(engine, &base.base.file()?.snapshot(engine)?)?;
     let place = facts.place.of_view(&view.to_string());
-    Ok(Facts { place, ..facts })
+    Ok(FileFacts { place, ..facts })
 }
 
 /// Returns what is known of the first bytes of a log, for a view that shows its bytes: places in its

@@ -65,32 +65,32 @@ struct Measured {
 }
 
 impl Allowance {
-    /// Returns true if `length` more bytes fit; `measure` finds out how many would.
-    fn spend(&self, length: u64, measure: impl FnOnce() -> Result<Measured>) -> Result<bool> {
+    /// Returns how many of `length` more bytes fit; `measure` finds out how many would.
+    fn spend(&self, length: u64, measure: impl FnOnce() -> Result<Measured>) -> Result<u64> {
         let spent = self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(length));
         if spent.is_ok() {
-            return Ok(true);
+            return Ok(length);
         }
         let Measured { free, between } = measure()?;
         // Other writers use the same room: half of it at most before the next measurement.
         self.0.store((free.saturating_sub(length) / 2).min(between), Relaxed);
-        Ok(length <= free)
+        Ok(length.min(free))
     }
 }
 
 impl Quota {
-    /// Returns true if `growth` more bytes fit.
-    fn spend(&self, growth: u64, measure: impl FnOnce() -> Result<Measured>) -> Result<bool> {
+    /// Returns how many of `growth` more bytes fit.
+    fn spend(&self, growth: u64, measure: impl FnOnce() -> Result<Measured>) -> Result<u64> {
         let started = now();
-        let refuses = |refusal: &Refusal| growth > refusal.free && started < refusal.until;
-        if self.refusal.lock().as_ref().is_some_and(refuses) {
-            return Ok(false);
+        let refuses = |refusal: &&Refusal| growth > refusal.free && started < refusal.until;
+        if let Some(refusal) = self.refusal.lock().as_ref().filter(refuses) {
+            return Ok(refusal.free);
         }
         let mut free = 0;
         let measure = || measure().inspect(|measured| free = measured.free);
         let fits = self.allowance.spend(growth, measure)?;
         let took = started.elapsed();
-        if !fits && took > QUICK {
+        if fits < growth && took > QUICK {
             *self.refusal.lock() = Some(Refusal { free, until: now() + took * REFUSING });
         }
         Ok(fits)
@@ -111,10 +111,39 @@ pub(crate) fn check_cap(
     }
 }
 
+/// Returns how many of `length` bytes at the end of an artifact of `size` bytes stay below its cap.
+pub(super) fn fitting_below_cap(
+    options: &EngineOptions,
+    is_terminal: bool,
+    size: u64,
+    length: u64,
+) -> Result<u64> {
+    match check_cap(options, || is_terminal, size.saturating_add(length)) {
+        Err(EngineError::TooLarge(most)) if most > size => Ok(most - size),
+        checked => checked.map(|()| length),
+    }
+}
+
 impl Space {
     /// Checks that `length` more bytes leave enough on the disk, even without the cached texts, and,
     /// if outputs `may_go`, after the oldest are removed: [`EngineError::DiskNearlyFull`].
     pub(crate) fn check_disk(&self, engine: &Engine, length: u64, may_go: bool) -> Result<()> {
+        let fits = self.fitting_on_disk(engine, length, may_go)?;
+        if fits < length {
+            Err(EngineError::DiskNearlyFull(engine.options.min_free))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns how many of `length` more bytes leave enough on the disk, as
+    /// [`Self::check_disk`] has it.
+    pub(super) fn fitting_on_disk(
+        &self,
+        engine: &Engine,
+        length: u64,
+        may_go: bool,
+    ) -> Result<u64> {
         let least = engine.options.min_free;
         let free = || -> Result<u64> {
             let space = engine.store.space()?;
@@ -133,10 +162,7 @@ impl Space {
             }
         };
         let measure = || Ok(Measured { free: make_room()?, between: BETWEEN });
-        if least == 0 || self.disk.spend(length, measure)? {
-            return Ok(());
-        }
-        Err(EngineError::DiskNearlyFull(least))
+        if least == 0 { Ok(length) } else { self.disk.spend(length, measure) }
     }
 
     /// Checks that a computed text of `length` bytes leaves enough on the disk. No output goes for it.
@@ -152,23 +178,36 @@ impl Space {
         conversation: &Conversation,
         growth: u64,
     ) -> Result<()> {
-        let Some(quota) = engine.options.quota.filter(|_| growth > 0) else { return Ok(()) };
+        let Some(quota) = engine.options.quota else { return Ok(()) };
+        let fits = self.fitting_in_quota(engine, conversation, growth, 0)?;
+        if fits < growth { Err(EngineError::OverQuota(quota)) } else { Ok(()) }
+    }
+
+    /// Returns by how many of `growth` bytes the artifacts may grow, as [`Self::check_quota`] has
+    /// it. `hidden` are the bytes of the artifact itself that are not among those on disk yet.
+    pub(super) fn fitting_in_quota(
+        &self,
+        engine: &Engine,
+        conversation: &Conversation,
+        growth: u64,
+        hidden: u64,
+    ) -> Result<u64> {
+        let Some(quota) = engine.options.quota.filter(|_| growth > 0) else { return Ok(growth) };
         let free = || -> Result<Measured> {
             let Usage { artifacts, bytes } = conversation.usage()?;
-            Ok(Measured { free: quota.saturating_sub(bytes), between: between(artifacts) })
+            let free = quota.saturating_sub(bytes.saturating_add(hidden));
+            Ok(Measured { free, between: between(artifacts) })
         };
         let measure = || match free()? {
             enough if enough.free >= growth => Ok(enough),
             _ => {
+                let growth = growth.saturating_add(hidden);
                 engine.retention.make_room_in(engine, conversation.id(), quota, growth)?;
                 free()
             }
         };
         let known = Arc::clone(&*self.quotas.entry(conversation.id().clone()).or_default());
-        if known.spend(growth, measure)? {
-            return Ok(());
-        }
-        Err(EngineError::OverQuota(quota))
+        known.spend(growth, measure)
     }
 
     /// Notes that something of a conversation was removed, cut or moved.
@@ -188,8 +227,9 @@ fn between(artifacts: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Whether so many bytes fit, and whether that took a measurement, which finds `room`.
-    fn spend(quota: &Quota, growth: u64, room: u64) -> (bool, bool) {
+    /// Returns how many of `growth` bytes fit, and true if a measurement, which finds `room`, was
+    /// needed for that.
+    fn spend(quota: &Quota, growth: u64, room: u64) -> (u64, bool) {
         let mut measured = false;
         let measure = || {
             measured = true;
@@ -208,7 +248,7 @@ mod tests {
                     asked += artifacts;
                     Ok(Measured { free: u64::MAX, between: between(artifacts) })
                 };
-                assert!(quota.spend(4096, measure).unwrap());
+                assert_eq!(quota.spend(4096, measure).unwrap(), 4096);
             }
             assert!(asked <= OUTPUTS, "{asked} sizes for {OUTPUTS} outputs beside {artifacts}");
         }
@@ -218,12 +258,12 @@ mod tests {
     fn a_refusal_holds_until_something_is_removed() {
         let (space, id) = (Space::default(), Component::new("c").unwrap());
         let quota = Arc::clone(&*space.quotas.entry(id.clone()).or_default());
-        assert_eq!(spend(&quota, 100, 50), (false, true));
+        assert_eq!(spend(&quota, 100, 50), (50, true));
         let until = now() + Duration::from_hours(1);
         *quota.refusal.lock() = Some(Refusal { free: 50, until });
-        assert_eq!(spend(&quota, 100, 1000), (false, false));
-        assert_eq!(spend(&quota, 50, 50), (true, true));
+        assert_eq!(spend(&quota, 100, 1000), (50, false));
+        assert_eq!(spend(&quota, 50, 50), (50, true));
         space.freed(&id);
-        assert_eq!(spend(&quota, 100, 1000), (true, true));
+        assert_eq!(spend(&quota, 100, 1000), (100, true));
     }
 }

@@ -8,6 +8,7 @@ use rustix::fs::FallocateFlags;
 use rustix::fs::SeekFrom;
 
 use crate::engine::Counters;
+use crate::engine::reason_of_loss;
 use crate::fs::Fh;
 use crate::fs::FsError;
 use crate::fs::OpenMode;
@@ -116,13 +117,9 @@ fn check_room(fs: &Shared, file: &FileNode, offset: u64, length: u64) -> Result<
 
 /// Notes why the artifact will lack its end, where `error` means that.
 fn note_trouble(file: &FileNode, error: &FsError) {
-    let why = match error.errno().0 {
-        libc::EFBIG => error.to_string(),
-        libc::ENOSPC | libc::EDQUOT => format!("there was no room: {error}"),
-        libc::EIO => format!("the disk failed: {error}"),
-        _ => return,
-    };
-    file.life().failed(why);
+    if let Some(why) = reason_of_loss(error.errno().0, error) {
+        file.life().failed(why);
+    }
 }
 
 pub(super) fn fsync(fs: &Shared, fh: Fh, data_only: bool) -> Result<()> {

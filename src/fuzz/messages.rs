@@ -16,13 +16,15 @@ use crate::message::AppendContext;
 use crate::message::Batch;
 use crate::message::Host;
 use crate::message::LockedLog;
+use crate::message::LongOutput;
 use crate::message::MessageError;
 use crate::message::Preview;
 use crate::message::UnfinishedLine;
 use crate::model::Component;
+use crate::model::Folder;
 use crate::model::Limits;
-use crate::model::Record;
 use crate::model::RelPath;
+use crate::store::ArtifactWriter;
 use crate::store::Conversation;
 
 /// Bytes of an output up to which it stays in its message.
@@ -164,17 +166,20 @@ impl Host for Bench {
         Ok(false)
     }
 
-    fn room(&self, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn store(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
+    fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
         io::copy(output, sink).map(|_| ())
     }
 
-    fn stored(&self, _: &Record) {}
+    fn take_in(&self, mut output: LongOutput<'_>) -> Result<RelPath, MessageError> {
+        let LongOutput { name, provenance, .. } = &output;
+        let (folder, provenance) = (Folder::Tool, provenance.clone());
+        let mut writer =
+            ArtifactWriter::create_for_call(&self.conversation, folder, name, provenance)?;
+        io::copy(&mut output.content, &mut writer)?;
+        Ok(RelPath::from_text(&writer.seal()?.path).expect("a path"))
+    }
 
-    fn preview(&self, path: &RelPath, _: &Limits) -> io::Result<Preview> {
+    fn preview(&self, path: &RelPath) -> Result<Preview, MessageError> {
         Ok(Preview { text: "...".to_owned(), full_output_path: format!("/ctx/c7/{path}") })
     }
 }

@@ -1,5 +1,6 @@
 //! The errors of appending messages.
 
+use std::error::Error;
 use std::io;
 
 use crate::message::LONGEST;
@@ -23,6 +24,14 @@ pub enum MessageError {
     /// The disk failed.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// The host refused.
+    #[error("{error}")]
+    Host {
+        /// The errno of the refusal.
+        errno: i32,
+        /// The refusal itself.
+        error: Box<dyn Error + Send + Sync>,
+    },
 }
 
 impl MessageError {
@@ -32,18 +41,8 @@ impl MessageError {
             Self::NotAMessage(_) => libc::EINVAL,
             Self::TooLong => libc::EFBIG,
             Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
-            Self::Io(error) => error.raw_os_error().unwrap_or_else(|| errno_of(error.kind())),
+            Self::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            Self::Host { errno, .. } => *errno,
         }
-    }
-}
-
-/// Returns the errno of a limit that a [`crate::message::Host`] reports: such an error has a source
-/// of its own in place of an errno.
-fn errno_of(kind: io::ErrorKind) -> i32 {
-    match kind {
-        io::ErrorKind::FileTooLarge => libc::EFBIG,
-        io::ErrorKind::QuotaExceeded => libc::EDQUOT,
-        io::ErrorKind::StorageFull => libc::ENOSPC,
-        _ => libc::EIO,
     }
 }

@@ -5,13 +5,13 @@ mod comparing;
 use std::ffi::OsStr;
 use std::io;
 use std::io::Read;
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::FlockOperation;
 
 use crate::materialize::Analyzer;
 use crate::message::AppendContext;
+use crate::message::LongOutput;
 use crate::message::MessageError;
 use crate::message::Preview;
 use crate::message::json_string::JsonStringReader;
@@ -28,7 +28,6 @@ use crate::model::Limits;
 use crate::model::Provenance;
 use crate::model::RelPath;
 use crate::model::is_scratch;
-use crate::store::ArtifactWriter;
 use crate::store::Dir;
 use crate::store::FileType;
 use crate::store::call_stem;
@@ -93,7 +92,7 @@ impl Offload {
             },
         };
         let path = output.keep(&call, tool, length, context)?;
-        let preview = context.host.preview(&path, &limits)?;
+        let preview = context.host.preview(&path)?;
         Ok(Some(Self {
             is_list: output.first == b'[',
             content: output.span,
@@ -203,8 +202,10 @@ impl<'a> MessageOutput<'a> {
                 }
             }
             if left.iter().all(|path| may_go(path, context)) {
-                context.host.room(length)?;
-                return self.store(&name, call, tool, context);
+                let call = Some(call.to_owned());
+                let provenance = Provenance { call, tool, ..Provenance::default() };
+                let content = self.reader()?;
+                return context.host.take_in(LongOutput { name, provenance, length, content });
             }
         }
         Err(io::Error::from(io::ErrorKind::AlreadyExists).into())
@@ -215,29 +216,11 @@ impl<'a> MessageOutput<'a> {
         let Some(mut comparing) = ComparingWriter::with(context.conversation, path, length)? else {
             return Ok(false);
         };
-        match context.host.store(&mut self.reader()?, &mut comparing) {
+        match context.host.write_stored(&mut self.reader()?, &mut comparing) {
             Ok(()) => Ok(true),
             Err(_) if comparing.differs() => Ok(false),
             Err(error) => Err(error),
         }
-    }
-
-    fn store(
-        &self,
-        name: &str,
-        call: &str,
-        tool: Option<String>,
-        context: &AppendContext<'_>,
-    ) -> Result<RelPath, MessageError> {
-        let provenance = Provenance { call: Some(call.to_owned()), tool, ..Provenance::default() };
-        let folder = Folder::Tool;
-        let mut writer =
-            ArtifactWriter::create_for_call(context.conversation, folder, name, provenance)?;
-        context.host.store(&mut self.reader()?, &mut writer)?;
-        writer.flush()?;
-        let record = writer.seal()?;
-        context.host.stored(&record);
-        Ok(RelPath::from_text(&record.path).map_err(io::Error::other)?)
     }
 }
 

@@ -11,7 +11,6 @@ use tempfile::TempDir;
 use super::*;
 use crate::model::Component;
 use crate::model::Folder;
-use crate::model::Provenance;
 use crate::store::Artifact;
 use crate::store::ArtifactWriter;
 use crate::store::Store;
@@ -41,18 +40,23 @@ impl Host for Fixture {
         Ok(output.starts_with(b"ctx://") && self.is_stored(str::from_utf8(output).unwrap().trim()))
     }
 
-    fn room(&self, bytes: u64) -> io::Result<()> {
-        let fits = bytes <= self.room;
-        if fits { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENOSPC)) }
-    }
-
-    fn store(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
+    fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
         io::copy(output, sink).map(|_| ())
     }
 
-    fn stored(&self, _: &Record) {}
+    fn take_in(&self, mut output: LongOutput<'_>) -> Result<RelPath, MessageError> {
+        if output.length > self.room {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC).into());
+        }
+        let LongOutput { name, provenance, .. } = &output;
+        let (folder, provenance) = (Folder::Tool, provenance.clone());
+        let mut writer =
+            ArtifactWriter::create_for_call(&self.conversation, folder, name, provenance)?;
+        io::copy(&mut output.content, &mut writer)?;
+        Ok(RelPath::from_text(&writer.seal()?.path).unwrap())
+    }
 
-    fn preview(&self, path: &RelPath, _: &Limits) -> io::Result<Preview> {
+    fn preview(&self, path: &RelPath) -> Result<Preview, MessageError> {
         let mut start = [0; 10];
         Artifact::open(self.conversation.dir(), path)?.file().as_ref().read_exact(&mut start)?;
         let text = String::from_utf8_lossy(&start).into_owned();

@@ -12,7 +12,7 @@ use crate::redact::block::Window;
 /// shows them.
 ///
 /// It holds back bytes that may be part of a secret: a block and its surroundings, some 300 KiB.
-/// `finish` writes them; flushing does not.
+/// `finish` writes them; flushing does not. After an error, nothing more can be written.
 pub struct MaskingWriter<'a, W> {
     rules: &'a SecretRules,
     out: W,
@@ -30,12 +30,22 @@ impl<'a, W: Write> MaskingWriter<'a, W> {
         Self { rules, out, held: Vec::new(), offset: 0, number: 0 }
     }
 
-    /// Writes the rest, and returns the underlying writer.
-    pub fn finish(mut self) -> io::Result<W> {
+    /// Writes the rest. No byte may follow.
+    pub fn finish(&mut self) -> io::Result<()> {
         while self.number * BLOCK < self.seen() {
             self.emit(self.seen())?;
         }
-        Ok(self.out)
+        Ok(())
+    }
+
+    /// Returns the underlying writer.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
+    }
+
+    /// Returns the underlying writer. What is still held back is lost.
+    pub fn into_inner(self) -> W {
+        self.out
     }
 
     fn seen(&self) -> u64 {

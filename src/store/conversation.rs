@@ -14,6 +14,7 @@ use crate::model::Component;
 use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::store::artifact::Artifact;
 use crate::store::attributes;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
@@ -151,6 +152,11 @@ impl Conversation {
             analysis: None,
             removed: None,
         }
+    }
+
+    /// Opens the artifact at `path`; see [`Artifact::open`].
+    pub fn open_artifact(&self, path: &RelPath) -> Result<Artifact, StoreError> {
+        Artifact::open(&self.dir, path).map_err(|error| self.error_at("read", path, error))
     }
 
     /// Returns all records of artifacts that are not gone, and of content that was removed by a

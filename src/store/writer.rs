@@ -4,7 +4,6 @@ mod new_file;
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::io::Write;
 use std::slice;
@@ -20,6 +19,7 @@ use crate::model::Folder;
 use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::store::analysed_file::AnalysedFile;
 use crate::store::attributes;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
@@ -49,14 +49,13 @@ pub struct ArtifactWriter {
     conversation: Arc<Conversation>,
     folder: Folder,
     dir: Dir,
-    file: File,
+    content: AnalysedFile,
     /// The current path of the file.
     path: RelPath,
     naming: Naming,
     /// True if the file has a scratch name until it is complete.
     replaces: bool,
     record: Record,
-    analyzer: Analyzer,
     closed: bool,
 }
 
@@ -118,19 +117,9 @@ impl ArtifactWriter {
             Folder::Tool => Analyzer::new(),
             Folder::Terminal => Analyzer::of_log(),
         };
+        let content = AnalysedFile::new(file, analyzer);
         let closed = false;
-        Ok(Self {
-            conversation,
-            folder,
-            dir,
-            file,
-            path,
-            naming,
-            replaces,
-            record,
-            analyzer,
-            closed,
-        })
+        Ok(Self { conversation, folder, dir, content, path, naming, replaces, record, closed })
     }
 
     /// Returns the path in the conversation. `seal` may still change the extension, see
@@ -141,7 +130,16 @@ impl ArtifactWriter {
 
     /// Returns the number of bytes written so far.
     pub fn written(&self) -> u64 {
-        self.analyzer.seen()
+        self.content.written()
+    }
+
+    /// Returns the bytes of the artifacts that this one replaces when it is complete, or `None` if
+    /// it replaces none. Until then its own bytes are not among those of the artifacts.
+    pub fn replaced_bytes(&self) -> Option<u64> {
+        let mut names = vec![self.naming.name(false), self.naming.name(true)];
+        names.dedup();
+        let sizes = names.iter().filter_map(|name| self.dir.stat(name.as_os_str()).ok());
+        self.replaces.then(|| sizes.map(|stat| stat.size).sum())
     }
 
     /// Adds what is known only now, such as an exit code. It is recorded when the artifact is
@@ -162,9 +160,9 @@ impl ArtifactWriter {
     }
 
     fn close(&mut self, state: ArtifactState) -> Result<Record, StoreError> {
-        let analysis = self.analyzer.finish();
-        let synced = attributes::set_provenance(&self.file, &self.record.provenance)
-            .and_then(|()| self.file.sync_all());
+        let (analysis, file) = (self.content.analysis(), self.content.file());
+        let synced = attributes::set_provenance(file, &self.record.provenance)
+            .and_then(|()| file.sync_all());
         synced.map_err(|error| self.fault(error))?;
         let stays_aside = self.replaces && state != ArtifactState::Sealed;
         self.record.state = state;
@@ -247,7 +245,7 @@ impl ArtifactWriter {
     /// Returns the record with the current size and time. Leaves out the analysis if it does not
     /// cover the whole file, because another process wrote to it too.
     fn measure(&self, analysis: Analysis) -> Result<Record, StoreError> {
-        let stat = stat::stat_file(&self.file).map_err(|error| self.fault(error))?;
+        let stat = stat::stat_file(self.content.file()).map_err(|error| self.fault(error))?;
         Ok(Record {
             size: stat.size,
             modified: stat.mtime.as_nanos(),
@@ -263,9 +261,7 @@ impl ArtifactWriter {
 
 impl Write for ArtifactWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
-        self.analyzer.push(&bytes[..count]);
-        Ok(count)
+        self.content.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

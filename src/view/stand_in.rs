@@ -92,7 +92,7 @@ pub fn stand_in_always(
 
 /// Returns true if `subject` is a stand-in for a stored output. Its reference decides, not its
 /// wording.
-fn is_stand_in(subject: &Subject<'_>, audience: &Audience<'_>) -> io::Result<bool> {
+pub fn is_stand_in(subject: &Subject<'_>, audience: &Audience<'_>) -> io::Result<bool> {
     let references = origin::references(subject)?;
     Ok(references.iter().any(|reference| (audience.is_stored)(reference)))
 }

@@ -2,4 +2,5 @@
 
 mod handle;
 mod layout;
+mod limits;
 mod stand_in;

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,51 +9,62 @@ use std::time::SystemTime;
 use anyhow::Context as _;
 
 use crate::cli::args::PutArgs;
-use crate::cli::put::call::CallSettings;
-use crate::cli::put::kept::KeptOutput;
-use crate::cli::put::kept::ToolOutputFile;
+use crate::cli::put::output::PutOutput;
+use crate::cli::put::output::ToolOutputFile;
 use crate::cli::put::receive::receive;
+use crate::cli::settings::Settings;
+use crate::engine::OutputParts;
+use crate::engine::ShownOutput;
+use crate::engine::StoredForm;
+use crate::engine::StoredOutput;
 use crate::materialize::Analyzer;
 use crate::model::ArtifactState;
+use crate::model::Limits;
+use crate::model::Provenance;
 use crate::model::Record;
+use crate::store::AnalysedFile;
 use crate::store::Artifact;
 use crate::store::ToolOutputDir;
 
 /// Writes standard input to a new file of the directory.
-pub(super) fn keep(args: &PutArgs, call_settings: &CallSettings) -> anyhow::Result<KeptOutput> {
-    let (dir, file, path) = create(args, call_settings)?;
-    let mut sink = Sink { file, analyzer: Analyzer::new() };
-    receive(&mut sink, call_settings.stored_rules())
+pub(super) fn keep(
+    args: &PutArgs,
+    provenance: Provenance,
+    limits: Limits,
+    settings: &Settings,
+) -> anyhow::Result<PutOutput> {
+    let redaction = settings.redaction()?;
+    let (dir, file, path) = create(args, &limits)?;
+    let mut sink = StoredForm::new(redaction.as_ref(), AnalysedFile::new(file, Analyzer::new()));
+    receive(&mut sink, StoredForm::finish)
         .map_err(|cut| cut.into_error(&path.display().to_string()))?;
-    let Sink { file, analyzer } = sink;
+    let (file, analysis) = sink.into_inner().into_parts();
     let filed = settle(dir, &file, path)?;
-    let analysis = analyzer.finish();
-    let record = Record {
-        state: ArtifactState::Sealed,
-        provenance: call_settings.provenance(),
-        ..Record::default()
+    let parts = OutputParts {
+        content: Artifact::new(Arc::new(file), analysis.bytes),
+        analysis: Arc::new(analysis),
+        record: Record { state: ArtifactState::Sealed, provenance, ..Record::default() },
+        place: filed.place(),
+        limits,
     };
-    let content = Artifact::new(Arc::new(file), analysis.bytes);
-    Ok(KeptOutput::new(content, analysis, record, call_settings).filed_as(filed))
+    let output = ShownOutput::new(parts, redaction.as_ref())?;
+    Ok(PutOutput::File { output, file: filed })
 }
 
 /// Copies an output that is stored to a new file of the directory.
 pub(super) fn copy(
-    output: KeptOutput,
+    output: &StoredOutput,
     args: &PutArgs,
-    call_settings: &CallSettings,
-) -> anyhow::Result<KeptOutput> {
-    let (dir, mut file, path) = create(args, call_settings)?;
-    io::copy(&mut output.content.file().as_ref(), &mut file)
+    limits: &Limits,
+) -> anyhow::Result<ToolOutputFile> {
+    let (dir, mut file, path) = create(args, limits)?;
+    io::copy(&mut output.content().file().as_ref(), &mut file)
         .with_context(|| format!("cannot write all of `{}`", path.display()))?;
-    Ok(output.filed_as(settle(dir, &file, path)?))
+    settle(dir, &file, path)
 }
 
-fn create(
-    args: &PutArgs,
-    call_settings: &CallSettings,
-) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
-    let dir = ToolOutputDir::open(&call_settings.limits.dir)?;
+fn create(args: &PutArgs, limits: &Limits) -> anyhow::Result<(ToolOutputDir, File, PathBuf)> {
+    let dir = ToolOutputDir::open(&limits.dir)?;
     let tool = args.tool.as_deref().unwrap_or_default();
     let (file, path) = dir.create(tool, SystemTime::now())?;
     Ok((dir, file, path))
@@ -65,22 +75,4 @@ fn settle(dir: ToolOutputDir, file: &File, path: PathBuf) -> anyhow::Result<Tool
     file.sync_all().with_context(|| format!("cannot write all of `{}`", path.display()))?;
     dir.sync()?;
     Ok(ToolOutputFile { dir, path })
-}
-
-/// A file whose content is analysed while it is written.
-struct Sink {
-    file: File,
-    analyzer: Analyzer,
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
-        self.analyzer.push(&bytes[..count]);
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -4,9 +4,6 @@ use std::io;
 use std::io::Read as _;
 use std::io::Write;
 
-use crate::redact::MaskingWriter;
-use crate::redact::SecretRules;
-
 /// Bytes that are read at once.
 const BLOCK: usize = 256 * 1024;
 
@@ -32,16 +29,18 @@ impl ReceiveError {
     }
 }
 
-/// Copies standard input to `sink`, masked by `rules`. After an error, the part received before it
-/// is in `sink`.
-pub(super) fn receive(
-    sink: &mut dyn Write,
-    rules: Option<&SecretRules>,
+/// Copies standard input to `sink`, and calls `finish` at its end. After an error, the part
+/// received before it is in `sink`.
+pub(super) fn receive<W: Write>(
+    sink: &mut W,
+    finish: impl FnOnce(&mut W) -> io::Result<()>,
 ) -> Result<(), ReceiveError> {
-    let Some(rules) = rules else { return copy(sink) };
-    let mut stream = MaskingWriter::new(rules, sink);
-    let copied = copy(&mut stream);
-    copied.and(stream.finish().map(drop).map_err(ReceiveError::Store))
+    let copied = copy(sink);
+    if matches!(copied, Err(ReceiveError::Store(_))) {
+        return copied;
+    }
+    let finished = finish(sink).map_err(ReceiveError::Store);
+    copied.and(finished)
 }
 
 fn copy(sink: &mut dyn Write) -> Result<(), ReceiveError> {

@@ -46,6 +46,33 @@ fn the_stricter_cap_holds() {
 }
 
 #[test]
+fn a_log_keeps_what_fits_under_the_quota() {
+    let store = TestStore::new();
+    store.put("c7", "before", &vec![b'x'; 60_000]);
+    let command = run(&store, "x", &[], &["sh", "-c", "yes | head -c 100000; exit 6"]);
+    let output = command.env("CTXFS_QUOTA", "100000").run();
+    assert_eq!(output.code, 6);
+    let first = String::from_utf8(output.stdout).unwrap();
+    let first = first.lines().next().unwrap();
+    let why = "(there was no room: the artifacts of the conversation have reached their quota of \
+               100000 bytes; 60000 bytes more were not kept)";
+    assert!(first.contains(why), "{first}");
+    assert_eq!(fs::read(plain(&store, "x.log")).unwrap(), b"y\n".repeat(20_000));
+}
+
+#[test]
+fn a_command_runs_even_if_nothing_of_its_output_fits() {
+    let store = TestStore::new();
+    let command = run(&store, "x", &[], &["sh", "-c", "echo one; exit 6"]);
+    let output = command.env("CTXFS_MIN_FREE", "1000000TiB").run();
+    assert_eq!(output.code, 6);
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("the store's disk has less than "), "{told}");
+    assert!(told.contains("4 bytes more were not kept"), "{told}");
+    assert_eq!(fs::read(plain(&store, "x.log")).unwrap(), b"");
+}
+
+#[test]
 fn a_runaway_writer_in_the_mount_gets_efbig() {
     for mode in Mode::ALL {
         let mount = capped(mode);

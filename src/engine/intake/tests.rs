@@ -1,0 +1,299 @@
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::EngineError;
+use crate::engine::EngineOptions;
+use crate::engine::Redaction;
+use crate::engine::StandInRequest;
+use crate::keep::RetentionRules;
+use crate::message::Batch;
+use crate::message::UnfinishedLine;
+use crate::model::ArtifactState;
+use crate::model::Limits;
+use crate::model::Record;
+use crate::redact::SETS;
+use crate::redact::SecretRules;
+use crate::store::Store;
+use crate::view::Audience;
+use crate::view::Form;
+use crate::view::StandIn;
+use crate::view::View;
+
+const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
+
+/// An engine over a store of its own, with one conversation.
+struct Fixture {
+    dir: TempDir,
+    engine: Arc<Engine>,
+    conversation: Arc<Conversation>,
+}
+
+impl Fixture {
+    fn new(options: EngineOptions) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let conversation = store.create_conversation(&Component::new("c7").unwrap()).unwrap();
+        Self { engine: Engine::new(store, options), conversation, dir }
+    }
+
+    fn intake(&self, name: OutputName, length: Option<u64>) -> Result<Intake<'_>> {
+        let provenance = Provenance::default();
+        self.engine.intake(&self.conversation, NewOutput { name, provenance, length })
+    }
+
+    fn call(&self, call: &str) -> Intake<'_> {
+        self.intake(OutputName::Call(call.to_owned()), None).unwrap()
+    }
+
+    /// Stores a complete output.
+    fn put(&self, call: &str, bytes: &[u8]) -> StoredOutput {
+        let mut intake = self.call(call);
+        intake.write_all(bytes).unwrap();
+        intake.seal().unwrap()
+    }
+
+    /// Stores as much of `bytes` as fits, in pieces of `step`. Returns the output and the error.
+    fn put_part(&self, call: &str, bytes: &[u8], step: usize) -> (StoredOutput, io::Error) {
+        let mut intake = self.call(call);
+        let mut pieces = bytes.chunks(step);
+        let written = pieces.try_for_each(|piece| intake.write_all(piece));
+        let error = written.and_then(|()| intake.finish()).unwrap_err();
+        (intake.seal().unwrap(), error)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("context/c7/artifacts").join(name)
+    }
+
+    fn read(&self, output: &StoredOutput) -> Vec<u8> {
+        fs::read(self.dir.path().join("context/c7").join(output.path().as_os_str())).unwrap()
+    }
+
+    fn record(&self, output: &StoredOutput) -> Record {
+        self.conversation.record(output.path()).unwrap().unwrap()
+    }
+
+    /// The reason why an output is incomplete.
+    fn why(&self, output: &StoredOutput) -> String {
+        match self.record(output).state {
+            ArtifactState::Incomplete(why) => why,
+            state => panic!("{state:?}"),
+        }
+    }
+}
+
+fn engine_error(error: &io::Error) -> &EngineError {
+    error.get_ref().unwrap().downcast_ref().unwrap()
+}
+
+fn stored_redaction() -> Redaction {
+    let rules = SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
+    Redaction { rules: Arc::new(rules), stored: true }
+}
+
+#[test]
+fn an_output_is_stored_recorded_and_counted_once() {
+    let fixture = Fixture::new(EngineOptions::default());
+    let mut intake = fixture.call("a");
+    intake.write_all(b"some text\n").unwrap();
+    intake.say(&Provenance { exit_code: Some(3), ..Provenance::default() });
+    let output = intake.seal().unwrap();
+    assert_eq!(output.path().to_text(), "artifacts/tool/a.txt");
+    assert_eq!(output.place().file(), "/ctx/c7/artifacts/tool/a.txt");
+    let record = fixture.record(&output);
+    assert_eq!((record.state, record.size), (ArtifactState::Sealed, 10));
+    assert_eq!(record.provenance.exit_code, Some(3));
+    let log = OutputName::Log(Component::new("a.stdout.log").unwrap());
+    let mut copy = fixture.intake(log, None).unwrap().as_copy();
+    copy.write_all(b"text\n").unwrap();
+    assert_eq!(copy.seal().unwrap().path().to_text(), "artifacts/terminal/a.stdout.log");
+    let stored = fixture.engine.sums().unwrap().total.stored;
+    assert_eq!((stored.times, stored.bytes), (1, 10));
+}
+
+#[test]
+fn of_an_output_that_passes_its_cap_what_fits_is_kept() {
+    let options = EngineOptions { max_artifact: Some(10), ..EngineOptions::default() };
+    let fixture = Fixture::new(options);
+    for step in [1, 4, 10, 100] {
+        let (output, error) = fixture.put_part("a", &[b'x'; 12], step);
+        assert!(matches!(engine_error(&error), EngineError::TooLarge(10)), "{error}");
+        assert_eq!(fixture.read(&output), [b'x'; 10]);
+        assert_eq!(fixture.why(&output), "the artifact has reached its cap of 10 bytes");
+        fs::remove_file(fixture.path("tool/a.txt")).unwrap();
+    }
+    assert_eq!(fixture.read(&fixture.put("b", &[b'x'; 10])), [b'x'; 10]);
+}
+
+#[test]
+fn a_log_has_a_cap_of_its_own() {
+    let options = EngineOptions { max_terminal: Some(10), ..EngineOptions::default() };
+    let fixture = Fixture::new(options);
+    let log = OutputName::Log(Component::new("a.log").unwrap());
+    let mut intake = fixture.intake(log, None).unwrap();
+    assert!(intake.write_all(&[b'x'; 11]).is_err());
+    assert_eq!(fixture.read(&intake.seal().unwrap()).len(), 10);
+    assert_eq!(fixture.read(&fixture.put("a", &[b'x'; 11])).len(), 11);
+}
+
+#[test]
+fn the_artifacts_of_a_conversation_share_its_quota() {
+    let fixture = Fixture::new(EngineOptions { quota: Some(100), ..EngineOptions::default() });
+    fixture.put("a", &[b'x'; 60]);
+    for step in [1, 7, 1000] {
+        let (output, error) = fixture.put_part("b", &[b'y'; 70], step);
+        assert!(matches!(engine_error(&error), EngineError::OverQuota(100)), "{error}");
+        assert_eq!(fixture.read(&output), [b'y'; 40], "{step}");
+        let why = fixture.why(&output);
+        let quota = "the artifacts of the conversation have reached their quota of 100 bytes";
+        assert_eq!(why, format!("there was no room: {quota}"));
+        fs::remove_file(fixture.path("tool/b.txt")).unwrap();
+    }
+}
+
+#[test]
+fn what_replaces_an_output_may_be_as_large_as_that_and_the_room() {
+    let fixture = Fixture::new(EngineOptions { quota: Some(100), ..EngineOptions::default() });
+    fixture.put("other", &[b'x'; 20]);
+    fixture.put("a", &[b'x'; 60]);
+    for step in [1, 7, 1000] {
+        let mut intake = fixture.call("a");
+        for piece in [b'y'; 80].chunks(step) {
+            intake.write_all(piece).unwrap();
+        }
+        assert_eq!(fixture.read(&intake.seal().unwrap()), [b'y'; 80], "{step}");
+        let (scratch, error) = fixture.put_part("a", &[b'z'; 90], step);
+        assert!(matches!(engine_error(&error), EngineError::OverQuota(100)), "{error}");
+        assert_eq!(fixture.read(&scratch), [b'z'; 80], "{step}");
+        assert_eq!(fs::read(fixture.path("tool/a.txt")).unwrap(), [b'y'; 80]);
+        fixture.put("a", &[b'x'; 60]);
+    }
+}
+
+#[test]
+fn a_disk_that_is_nearly_full_takes_nothing() {
+    let options = EngineOptions { min_free: u64::MAX, ..EngineOptions::default() };
+    let fixture = Fixture::new(options);
+    let (output, error) = fixture.put_part("a", b"x", 1);
+    assert!(matches!(engine_error(&error), EngineError::DiskNearlyFull(u64::MAX)), "{error}");
+    assert_eq!(fixture.read(&output), b"");
+    assert!(fixture.why(&output).starts_with("there was no room: the store's disk has less than"));
+}
+
+#[test]
+fn a_rule_of_retention_makes_room_first() {
+    let keep = RetentionRules { conversation: Some(100), ..RetentionRules::default() };
+    let fixture =
+        Fixture::new(EngineOptions { quota: Some(100), keep, ..EngineOptions::default() });
+    let old = fixture.put("old", &[b'x'; 60]);
+    assert_eq!(fixture.read(&fixture.put("new", &[b'y'; 70])).len(), 70);
+    assert!(!fixture.path("tool/old.txt").exists(), "{old:?}");
+}
+
+#[test]
+fn who_never_stops_is_told_how_much_was_not_kept() {
+    for redaction in [None, Some(stored_redaction())] {
+        let options =
+            EngineOptions { max_artifact: Some(10), redaction, ..EngineOptions::default() };
+        let fixture = Fixture::new(options);
+        let mut intake = fixture.call("a");
+        for _ in 0..5 {
+            intake.keep(b"0123456");
+        }
+        let output = intake.seal().unwrap();
+        assert_eq!(fixture.read(&output), b"0123456012");
+        let why = "the artifact has reached its cap of 10 bytes; 25 bytes more were not kept";
+        assert_eq!(fixture.why(&output), why);
+    }
+}
+
+#[test]
+fn another_reason_counts_if_all_was_kept() {
+    let fixture = Fixture::new(EngineOptions::default());
+    let mut intake = fixture.call("a");
+    intake.keep(b"text");
+    assert_eq!(fixture.why(&intake.seal_incomplete("it was cut").unwrap()), "it was cut");
+}
+
+#[test]
+fn secrets_are_masked_on_their_way_to_the_disk() {
+    let options = EngineOptions { redaction: Some(stored_redaction()), ..EngineOptions::default() };
+    let fixture = Fixture::new(options);
+    let provenance = Provenance { args: Some(format!("--key {KEY}")), ..Provenance::default() };
+    let name = OutputName::Call("a".to_owned());
+    let output = NewOutput { name, provenance, length: None };
+    let mut intake = fixture.engine.intake(&fixture.conversation, output).unwrap();
+    intake.write_all(format!("key {KEY}\n").as_bytes()).unwrap();
+    let output = intake.seal().unwrap();
+    assert_eq!(fixture.read(&output), b"key [redacted:aws-key]**\n");
+    let args = fixture.record(&output).provenance.args.unwrap();
+    assert!(!args.contains(KEY), "{args}");
+}
+
+#[test]
+fn an_output_of_known_length_is_stored_whole_or_not_at_all() {
+    let fixture = Fixture::new(EngineOptions { quota: Some(100), ..EngineOptions::default() });
+    let begin = |length| fixture.intake(OutputName::Call("a".to_owned()), Some(length));
+    assert!(matches!(begin(101).unwrap_err(), EngineError::OverQuota(100)));
+    assert!(!fixture.path("tool/a.txt").exists());
+    let mut intake = begin(100).unwrap();
+    intake.write_all(&[b'x'; 100]).unwrap();
+    assert_eq!(fixture.read(&intake.seal().unwrap()).len(), 100);
+}
+
+/// Appends a message with an output of 200 bytes.
+fn append(fixture: &Fixture) -> std::result::Result<Vec<u8>, EngineError> {
+    let message = json!({ "role": "tool", "tool_call_id": "a", "content": "word ".repeat(40) });
+    let line = format!("{message}\n");
+    let mut lines = Vec::new();
+    let path = fixture.dir.path().join("context/c7/history/messages.jsonl");
+    let log = fs::File::options().append(true).read(true).create(true).open(&path).unwrap();
+    let log = Arc::new(log);
+    let mut unfinished = UnfinishedLine::default();
+    let append = |batch: &Batch| -> Result<()> {
+        let locked = crate::message::LockedLog::wait(&log)?;
+        Ok(locked.append(batch, 0)?)
+    };
+    fixture.engine.take_messages(
+        &fixture.conversation,
+        &mut unfinished,
+        line.as_bytes(),
+        append,
+    )?;
+    lines.extend(fs::read(&path).unwrap());
+    Ok(lines)
+}
+
+#[test]
+fn the_message_log_refuses_with_the_limit_that_was_met() {
+    let limits = Arc::new(Limits { message_threshold: 100, ..Limits::default() });
+    let options = EngineOptions { limits, ..EngineOptions::default() };
+    let quota = Fixture::new(EngineOptions { quota: Some(100), ..options.clone() });
+    assert_eq!(append(&quota).unwrap_err().raw_os_error(), libc::EDQUOT);
+    let cap = Fixture::new(EngineOptions { max_artifact: Some(100), ..options });
+    let error = append(&cap).unwrap_err();
+    assert_eq!(error.raw_os_error(), libc::EFBIG);
+    assert_eq!(error.to_string(), "the artifact has reached its cap of 100 bytes");
+}
+
+#[test]
+fn a_message_holds_the_preview_of_its_output() {
+    let limits = Arc::new(Limits { message_threshold: 100, ..Limits::default() });
+    let fixture = Fixture::new(EngineOptions { limits, ..EngineOptions::default() });
+    let line = append(&fixture).unwrap();
+    let message: serde_json::Value = serde_json::from_slice(&line).unwrap();
+    let path = crate::model::RelPath::new("artifacts/tool/a.txt").unwrap();
+    let record = fixture.conversation.record(&path).unwrap().unwrap();
+    let output = StoredOutput::open(&fixture.engine, &fixture.conversation, record, true).unwrap();
+    let preview = fixture.engine.view_in_place(&output, &View::Preview).unwrap();
+    let held = message["content"].as_str().unwrap();
+    assert_eq!(format!("{held}\n").as_bytes(), preview);
+    let audience = Audience { tools: &[], is_stored: &|_| false };
+    let request = StandInRequest { form: Form::Preview, always: false, seen: false, audience };
+    let answer = fixture.engine.stand_in(&output, &request).unwrap();
+    assert_eq!(answer, StandIn::Replaced(format!("{held}\n")));
+}

@@ -1,0 +1,236 @@
+//! The text that goes to a model in place of an output: what the mount's views print.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::Redaction;
+use crate::engine::Result;
+use crate::engine::analysis::sniff;
+use crate::engine::redaction::Secrets;
+use crate::engine::shown::FileFacts;
+use crate::engine::shown::ShownFile;
+use crate::materialize::Checkpoints;
+use crate::materialize::PlainText;
+use crate::materialize::analyze;
+use crate::materialize::analyze_log;
+use crate::materialize::token_count;
+use crate::model::Amount;
+use crate::model::Analysis;
+use crate::model::Component;
+use crate::model::Content;
+use crate::model::Limits;
+use crate::model::NoFilters;
+use crate::model::Place;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::Subject;
+use crate::redact::Masked;
+use crate::store::Artifact;
+use crate::store::Conversation;
+use crate::store::provenance_of;
+use crate::view;
+use crate::view::Audience;
+use crate::view::Form;
+use crate::view::StandIn;
+use crate::view::View;
+
+/// A request for the text that goes to a model in place of an output.
+#[derive(Debug, Clone, Copy)]
+pub struct StandInRequest<'a> {
+    /// The form of the text.
+    pub form: Form,
+    /// True to replace an output even if it is within the limits.
+    pub always: bool,
+    /// True if the reader has seen the output itself already.
+    pub seen: bool,
+    /// The reader.
+    pub audience: Audience<'a>,
+}
+
+/// The parts of an output whose bytes are all there.
+#[derive(Debug)]
+pub struct OutputParts {
+    /// The stored bytes.
+    pub content: Artifact,
+    /// The analysis of these bytes.
+    pub analysis: Arc<Analysis>,
+    /// The record, or what would be recorded of the output.
+    pub record: Record,
+    /// The name that readers use for it.
+    pub place: Place,
+    /// The limits for its tool.
+    pub limits: Limits,
+}
+
+/// An output as its stand-ins show it: the text of a log without its escape sequences, and without
+/// secrets if they are masked.
+pub struct ShownOutput {
+    /// The stored bytes.
+    content: Artifact,
+    file: ShownFile<'static>,
+    secrets: Secrets,
+}
+
+/// An output in a conversation of the store.
+#[derive(Debug)]
+pub struct StoredOutput {
+    conversation: Component,
+    path: RelPath,
+    shown: ShownOutput,
+}
+
+impl ShownOutput {
+    /// Returns what stand-ins show of an output under `redaction`. Reads a log that has escape
+    /// sequences to its end.
+    pub fn new(output: OutputParts, redaction: Option<&Redaction>) -> io::Result<Self> {
+        let OutputParts { content, analysis, record, place, limits } = output;
+        let facts = FileFacts { record, place, limits };
+        let secrets = Secrets(redaction.cloned());
+        let (shown, analysis): (Box<dyn Content>, _) = if analysis.has_escapes() {
+            let (checkpoints, _) = Checkpoints::of(&content, &|| false)?;
+            let text = PlainText::new(content.clone(), checkpoints)?;
+            (Box::new(text), Arc::new(analysis.of_text()))
+        } else {
+            (Box::new(content.clone()), analysis)
+        };
+        let file = ShownFile::new(&secrets, shown, analysis, facts);
+        Ok(Self { content, file, secrets })
+    }
+
+    /// Returns the stored bytes, without secrets if they are masked.
+    pub fn bytes(&self) -> Box<dyn Content + '_> {
+        let masked = self.secrets.masked(&self.content);
+        let plain = || Box::new(&self.content) as Box<dyn Content>;
+        masked.map_or_else(plain, |masked: Masked<'_>| Box::new(masked))
+    }
+
+    /// Returns the answer to `request`: the output itself or its stand-in.
+    pub fn stand_in(&self, request: &StandInRequest<'_>) -> Result<StandIn> {
+        let make = if request.always { view::stand_in_always } else { view::stand_in };
+        Ok(self.with_subject(|subject| make(request.form, subject, &request.audience))?)
+    }
+
+    /// Returns the text of `view`, without its notices.
+    pub fn view(&self, view: &View) -> Result<Vec<u8>> {
+        let mut text = Vec::new();
+        self.with_subject(|subject| view::render(view, subject, &|| false, &mut text))?;
+        Ok(text)
+    }
+
+    fn with_subject<T>(&self, show: impl FnOnce(&Subject<'_>) -> T) -> T {
+        self.file.with_subject(&self.secrets, &NoFilters, show)
+    }
+
+    /// Returns the amount that `answer` hands to the reader.
+    fn handed(&self, answer: &StandIn, request: &StandInRequest<'_>) -> Amount {
+        match answer {
+            StandIn::Unchanged if request.seen => Amount::default(),
+            StandIn::Unchanged => Amount::once(self.file.content.len(), self.file.analysis.tokens),
+            StandIn::Replaced(text) => amount(text.as_bytes()),
+        }
+    }
+}
+
+impl StoredOutput {
+    /// Opens the output that is recorded as `record`. Analyses all of its bytes only if the record
+    /// has no analysis of them and `needs_all` is set.
+    pub(super) fn open(
+        engine: &Engine,
+        conversation: &Conversation,
+        record: Record,
+        needs_all: bool,
+    ) -> Result<Self> {
+        let path = RelPath::from_text(&record.path)?;
+        let content = conversation.open_artifact(&path)?;
+        let mut record = Record { size: content.len(), ..record };
+        record.provenance.update(&provenance_of(content.file())?);
+        let recorded = record.analysis.take().filter(|found| found.bytes == content.len());
+        let analysis = match recorded {
+            Some(recorded) => Arc::new(recorded),
+            None if !needs_all => sniff(&content)?.analysis,
+            None if path.is_terminal() => Arc::new(analyze_log(&content)?),
+            None => Arc::new(analyze(&content)?),
+        };
+        let place = engine.options.place(conversation.id(), &path);
+        let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
+        let parts = OutputParts { content, analysis, record, place, limits };
+        let shown = ShownOutput::new(parts, engine.options.redaction.as_ref())?;
+        Ok(Self { conversation: conversation.id().clone(), path, shown })
+    }
+
+    /// Gives it another name for readers.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        self.shown.file.facts.place = place;
+        self
+    }
+
+    /// Returns the path in the conversation.
+    pub fn path(&self) -> &RelPath {
+        &self.path
+    }
+
+    /// Returns the name that readers use for it.
+    pub fn place(&self) -> &Place {
+        &self.shown.file.facts.place
+    }
+
+    /// Returns the stored bytes.
+    pub fn content(&self) -> &Artifact {
+        &self.shown.content
+    }
+
+    /// Returns the output as its stand-ins show it.
+    pub fn shown(&self) -> &ShownOutput {
+        &self.shown
+    }
+}
+
+/// Returns the answer to `request`, and counts it. A reference to any other output of the store
+/// makes an output the stand-in that it once was.
+pub(super) fn stand_in(
+    engine: &Engine,
+    output: &StoredOutput,
+    request: &StandInRequest<'_>,
+) -> Result<StandIn> {
+    let is_stored = |reference: &str| {
+        is_another(engine, output, reference) || (request.audience.is_stored)(reference)
+    };
+    let audience = Audience { is_stored: &is_stored, ..request.audience };
+    let answer = output.shown.stand_in(&StandInRequest { audience, ..*request })?;
+    count(engine, output, output.shown.handed(&answer, request));
+    Ok(answer)
+}
+
+/// Returns the text of `view` for a model, and counts it.
+pub(super) fn view_in_place(
+    engine: &Engine,
+    output: &StoredOutput,
+    view: &View,
+) -> Result<Vec<u8>> {
+    let text = output.shown.view(view)?;
+    count(engine, output, amount(&text));
+    Ok(text)
+}
+
+/// Returns true if `reference` leads to another output than `output`. One that cannot be resolved
+/// does not.
+fn is_another(engine: &Engine, output: &StoredOutput, reference: &str) -> bool {
+    let found = engine.store.resolve(reference).ok().flatten();
+    found.is_some_and(|(id, path)| (&id, &path) != (&output.conversation, &output.path))
+}
+
+fn count(engine: &Engine, output: &StoredOutput, amount: Amount) {
+    engine.counting.handed(&output.conversation, &output.shown.file.facts.record, amount);
+}
+
+fn amount(text: &[u8]) -> Amount {
+    Amount::once(text.len() as u64, token_count(text))
+}
+
+impl std::fmt::Debug for ShownOutput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShownOutput").field("content", &self.content).finish_non_exhaustive()
+    }
+}
