@@ -15,16 +15,18 @@ mod counters;
 mod counting;
 mod deadline;
 mod error;
+mod facts;
 mod filters;
 mod live;
 mod manifest;
-mod messages;
+pub(crate) mod messages;
 mod metrics;
 pub(crate) mod names;
 mod offload;
 mod options;
 mod redaction;
 mod removed;
+pub(crate) mod resolve;
 mod retention;
 mod search;
 mod show;
@@ -32,6 +34,8 @@ mod snapshot;
 mod space;
 mod spool;
 mod status;
+mod stored_dir;
+mod stored_file;
 pub(crate) mod sync;
 mod text;
 mod text_cache;
@@ -42,7 +46,6 @@ pub(crate) mod worker;
 mod workers;
 
 use std::ffi::OsStr;
-use std::ffi::OsString;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -61,11 +64,15 @@ pub use counters::Counters;
 pub use error::EngineError;
 pub use error::Result;
 pub(crate) use error::io_error_number;
+pub(crate) use facts::KnownRecord;
+pub(crate) use facts::facts_number;
 pub use messages::messages_version;
 pub(crate) use offload::MessageHost;
 pub use options::EngineOptions;
 pub use redaction::Redaction;
 pub use removed::RemovedContent;
+pub(crate) use resolve::DiskEntry;
+pub(crate) use resolve::Resolved;
 pub use snapshot::DirPlace;
 pub use snapshot::Snapshot;
 pub use snapshot::SourceDir;
@@ -242,6 +249,17 @@ impl Engine {
         messages::finish(self, conversation, unfinished, append)
     }
 
+    /// Ends a writer of messages that is gone: appends a last line that lacks nothing but its newline,
+    /// and sets any other aside, beside the log.
+    pub(crate) fn leave_messages<E: From<EngineError> + From<MessageError>>(
+        &self,
+        conversation: &Arc<Conversation>,
+        unfinished: &mut UnfinishedLine,
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        messages::leave(self, conversation, unfinished, append)
+    }
+
     /// Checks cap, quota and disk for a file at `place` that will end at `end`, grows by `growth`,
     /// and has `length` bytes written to it. Asks for place and growth only where a limit is set.
     pub(crate) fn check_room_for_write(
@@ -331,15 +349,15 @@ impl Engine {
         }
     }
 
-    /// Returns `call_1.json` or `call_1.txt` for `call_1` in `dir`, where ctxfs gave the file that
-    /// name: the newer of the two, which are both there when an output is replaced by one of another
-    /// kind.
-    pub(crate) fn output_of_call(
+    /// Returns what `name` stands for in `dir`, or [`EngineError::NotFound`]. `is_top` is true for
+    /// the root that the door shows.
+    pub(crate) fn resolve<'a>(
         &self,
         dir: &dyn SourceDir,
-        call: &OsStr,
-    ) -> Result<Option<OsString>> {
-        names::output_of_call(self, dir, call)
+        is_top: bool,
+        name: &'a OsStr,
+    ) -> Result<Resolved<'a>> {
+        resolve::resolve(self, dir, is_top, name)
     }
 
     /// Finds the removed content whose summary `name` means in the directory `dir`.
