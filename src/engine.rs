@@ -17,8 +17,10 @@ mod deadline;
 mod error;
 mod facts;
 mod filters;
+mod listing;
 mod live;
 mod manifest;
+mod message_writer;
 pub(crate) mod messages;
 mod metrics;
 pub(crate) mod names;
@@ -40,6 +42,7 @@ pub(crate) mod sync;
 mod text;
 mod text_cache;
 mod tracker;
+mod tree;
 mod version;
 mod watches;
 pub(crate) mod worker;
@@ -66,6 +69,10 @@ pub use error::Result;
 pub(crate) use error::io_error_number;
 pub(crate) use facts::KnownRecord;
 pub(crate) use facts::facts_number;
+pub use listing::ConversationCounts;
+pub use listing::ListedArtifact;
+pub use listing::ListedConversation;
+pub use message_writer::MessageWriter;
 pub use messages::messages_version;
 pub(crate) use offload::MessageHost;
 pub use options::EngineOptions;
@@ -77,11 +84,14 @@ pub use snapshot::DirPlace;
 pub use snapshot::Snapshot;
 pub use snapshot::SourceDir;
 pub use snapshot::SourceFile;
+pub(crate) use status::version_page;
 pub use text::ViewText;
 pub use tracker::RewriteCount;
 pub(crate) use tracker::STEP;
 pub use tracker::Tracker;
 pub(crate) use tracker::analyse;
+pub use tree::Opened;
+pub use tree::Tree;
 pub use version::FileId;
 pub use version::Version;
 
@@ -360,6 +370,16 @@ impl Engine {
         resolve::resolve(self, dir, is_top, name)
     }
 
+    /// Lists the conversations that this door shows, in the order of their ids.
+    pub fn list_conversations(&self) -> Result<Vec<ListedConversation>> {
+        listing::conversations(self)
+    }
+
+    /// Lists the artifacts of the conversation `id`, in no order.
+    pub fn list_artifacts(&self, id: &Component) -> Result<Vec<ListedArtifact>> {
+        listing::artifacts(&*self.conversation(id)?)
+    }
+
     /// Finds the removed content whose summary `name` means in the directory `dir`.
     pub fn removed(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<RemovedContent>> {
         removed::find(self, dir, name)
@@ -368,6 +388,14 @@ impl Engine {
 
 /// Count.
 impl Engine {
+    /// Returns the counts of `only` one conversation, or of all that this door shows, up to now.
+    pub fn counts(&self, only: Option<&Component>) -> Result<ConversationCounts> {
+        match only {
+            Some(id) => listing::counts(self, std::slice::from_ref(id)),
+            None => listing::counts(self, &listing::shown(self)?),
+        }
+    }
+
     /// Returns the sums of all conversations that this door shows, up to now.
     pub fn sums(&self) -> Result<Sums> {
         status::sums(self)

@@ -75,12 +75,20 @@ pub(super) fn leave<E: From<EngineError> + From<MessageError>>(
     unfinished: &mut UnfinishedLine,
     append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    if finish(engine, conversation, unfinished, append).is_ok() {
-        return Ok(());
+    match finish(engine, conversation, unfinished, append) {
+        Ok(()) => Ok(()),
+        Err(_) => Ok(set_aside(conversation, unfinished)?),
     }
-    let line = unfinished.take().map_err(MessageError::from)?;
+}
+
+/// Sets an unfinished line aside, beside the log.
+pub(super) fn set_aside(
+    conversation: &Conversation,
+    unfinished: &mut UnfinishedLine,
+) -> std::result::Result<(), MessageError> {
+    let line = unfinished.take()?;
     tracing::warn!(conversation = %conversation.id(), "an unfinished message is set aside");
-    Ok(message::set_aside(&line, conversation)?)
+    message::set_aside(&line, conversation)
 }
 
 /// Returns the attributes of `of`, of which the disk says `stat`, as readers see it: a message log has
