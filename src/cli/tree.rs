@@ -80,7 +80,10 @@ fn not_readable(tree: &Tree, path: &Path, error: &EngineError) -> anyhow::Error 
     // A removed file leaves its summary.
     let hint = match tree.open(Path::new(&summary)) {
         Ok(_) => {
-            format!("it was removed: `ctxfs view '{}'` says when and why", summary.to_string_lossy())
+            format!(
+                "it was removed: `ctxfs view '{}'` says when and why",
+                summary.to_string_lossy()
+            )
         }
         Err(_) => "`ctxfs ls` lists conversations, `ctxfs ls CONVERSATION` its outputs".to_owned(),
     };

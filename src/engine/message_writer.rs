@@ -61,6 +61,8 @@ fn append(log: &Arc<File>, conversation: &Conversation, batch: &Batch) -> Result
 
 impl std::fmt::Debug for MessageWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MessageWriter").field("conversation", &self.conversation).finish_non_exhaustive()
+        f.debug_struct("MessageWriter")
+            .field("conversation", &self.conversation)
+            .finish_non_exhaustive()
     }
 }

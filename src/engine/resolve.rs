@@ -27,6 +27,7 @@ use crate::view::readings;
 
 /// The meaning of a name in a directory.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one look-up, which must not allocate")]
 pub(crate) enum Resolved<'a> {
     /// The directory of pages about the door itself.
     Control,
@@ -119,11 +120,7 @@ pub(crate) fn on_disk(dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
 }
 
 /// Returns the view that `name` means, of a real file or of the output of a call.
-fn view<'a>(
-    engine: &Engine,
-    dir: &dyn SourceDir,
-    name: &'a OsStr,
-) -> Result<Option<Resolved<'a>>> {
+fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Option<Resolved<'a>>> {
     for (stem, reading) in readings(name) {
         let of = match on_disk(dir, stem) {
             Ok(stat) => Some(DiskEntry { name: Cow::Borrowed(stem), stat }),

@@ -94,7 +94,7 @@ impl SourceFile for StoredFile {
     fn version(&self, _: &Engine, snapshot: &Snapshot) -> Result<Version> {
         let place = self.place().ok_or(EngineError::Stale)?;
         let mut record = snapshot.record.clone();
-        record.provenance.update(&provenance_of(&*snapshot.file).unwrap_or_default());
+        record.provenance.update(&provenance_of(&snapshot.file).unwrap_or_default());
         let facts = facts_number(&place, &record);
         Ok(Version::of_file(&snapshot.stat, snapshot.changes, facts))
     }
