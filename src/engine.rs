@@ -16,17 +16,21 @@ mod counters;
 mod counting;
 mod deadline;
 mod error;
+mod facts;
 mod filters;
 mod intake;
+mod listing;
 mod live;
 mod manifest;
-mod messages;
+mod message_writer;
+pub(crate) mod messages;
 mod metrics;
 pub(crate) mod names;
 mod offload;
 mod options;
 mod redaction;
 mod removed;
+pub(crate) mod resolve;
 mod retention;
 mod search;
 mod show;
@@ -36,17 +40,19 @@ mod space;
 mod spool;
 mod stand_in;
 mod status;
+mod stored_dir;
+mod stored_file;
 pub(crate) mod sync;
 mod text;
 mod text_cache;
 mod tracker;
+mod tree;
 mod version;
 mod watches;
 pub(crate) mod worker;
 mod workers;
 
 use std::ffi::OsStr;
-use std::ffi::OsString;
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -66,15 +72,23 @@ pub use error::EngineError;
 pub use error::Result;
 pub(crate) use error::io_error_number;
 pub(crate) use error::reason_of_loss;
+pub(crate) use facts::KnownRecord;
+pub(crate) use facts::facts_number;
 pub use intake::Intake;
 pub use intake::NewOutput;
 pub use intake::OutputName;
+pub use listing::ConversationCounts;
+pub use listing::ListedArtifact;
+pub use listing::ListedConversation;
+pub use message_writer::MessageWriter;
 pub use messages::messages_version;
 pub(crate) use offload::MessageHost;
 pub use options::EngineOptions;
 pub use redaction::Redaction;
 pub use redaction::StoredForm;
 pub use removed::RemovedContent;
+pub(crate) use resolve::DiskEntry;
+pub(crate) use resolve::Resolved;
 pub use snapshot::DirPlace;
 pub use snapshot::Snapshot;
 pub use snapshot::SourceDir;
@@ -83,11 +97,14 @@ pub use stand_in::OutputParts;
 pub use stand_in::ShownOutput;
 pub use stand_in::StandInRequest;
 pub use stand_in::StoredOutput;
+pub(crate) use status::version_page;
 pub use text::ViewText;
 pub use tracker::RewriteCount;
 pub(crate) use tracker::STEP;
 pub use tracker::Tracker;
 pub(crate) use tracker::analyse;
+pub use tree::Opened;
+pub use tree::Tree;
 pub use version::FileId;
 pub use version::Version;
 
@@ -276,6 +293,17 @@ impl Engine {
         messages::finish(self, conversation, unfinished, append)
     }
 
+    /// Ends a writer of messages that is gone: appends a last line that lacks nothing but its newline,
+    /// and sets any other aside, beside the log.
+    pub(crate) fn leave_messages<E: From<EngineError> + From<MessageError>>(
+        &self,
+        conversation: &Arc<Conversation>,
+        unfinished: &mut UnfinishedLine,
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        messages::leave(self, conversation, unfinished, append)
+    }
+
     /// Checks cap, quota and disk for a file at `place` that will end at `end`, grows by `growth`,
     /// and has `length` bytes written to it. Asks for place and growth only where a limit is set.
     pub(crate) fn check_room_for_write(
@@ -365,15 +393,25 @@ impl Engine {
         }
     }
 
-    /// Returns `call_1.json` or `call_1.txt` for `call_1` in `dir`, where ctxfs gave the file that
-    /// name: the newer of the two, which are both there when an output is replaced by one of another
-    /// kind.
-    pub(crate) fn output_of_call(
+    /// Returns what `name` stands for in `dir`, or [`EngineError::NotFound`]. `is_top` is true for
+    /// the root that the door shows.
+    pub(crate) fn resolve<'a>(
         &self,
         dir: &dyn SourceDir,
-        call: &OsStr,
-    ) -> Result<Option<OsString>> {
-        names::output_of_call(self, dir, call)
+        is_top: bool,
+        name: &'a OsStr,
+    ) -> Result<Resolved<'a>> {
+        resolve::resolve(self, dir, is_top, name)
+    }
+
+    /// Lists the conversations that this door shows, in the order of their ids.
+    pub fn list_conversations(&self) -> Result<Vec<ListedConversation>> {
+        listing::conversations(self)
+    }
+
+    /// Lists the artifacts of the conversation `id`, in no order.
+    pub fn list_artifacts(&self, id: &Component) -> Result<Vec<ListedArtifact>> {
+        listing::artifacts(&*self.conversation(id)?)
     }
 
     /// Finds the removed content whose summary `name` means in the directory `dir`.
@@ -384,6 +422,14 @@ impl Engine {
 
 /// Count.
 impl Engine {
+    /// Returns the counts of `only` one conversation, or of all that this door shows, up to now.
+    pub fn counts(&self, only: Option<&Component>) -> Result<ConversationCounts> {
+        match only {
+            Some(id) => listing::counts(self, std::slice::from_ref(id)),
+            None => listing::counts(self, &listing::shown(self)?),
+        }
+    }
+
     /// Returns the sums of all conversations that this door shows, up to now.
     pub fn sums(&self) -> Result<Sums> {
         status::sums(self)

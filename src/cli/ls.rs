@@ -12,6 +12,10 @@ use crate::cli::args::LsArgs;
 use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
+use crate::engine::Engine;
+use crate::engine::EngineOptions;
+use crate::engine::ListedArtifact;
+use crate::engine::ListedConversation;
 use crate::model::Component;
 use crate::model::Record;
 use crate::store::Conversation;
@@ -29,11 +33,15 @@ struct ListingRow {
 
 pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
-    let store = Store::open(&root)?;
-    let rows = match &args.conversation {
-        Some(id) => artifacts(&*find(&store, id)?)?,
-        None => conversations(&store)?,
+    let engine = Engine::new(Store::open(&root)?, EngineOptions::default());
+    let mut rows: Vec<_> = match &args.conversation {
+        Some(id) => {
+            let id = find(engine.store(), id)?.id().clone();
+            engine.list_artifacts(&id)?.iter().map(ListingRow::of_artifact).collect()
+        }
+        None => engine.list_conversations()?.iter().map(ListingRow::of_conversation).collect(),
     };
+    newest_first(&mut rows);
     if cli.json {
         let values: Vec<_> = rows.into_iter().map(|row| row.value).collect();
         return context.printer.data(&(serde_json::to_string(&values)? + "\n"));
@@ -58,51 +66,25 @@ pub(super) fn find(store: &Store, id: &str) -> anyhow::Result<Arc<Conversation>>
     Err(Failure::new(FailureKind::Failed, text, "`ctxfs ls` lists them").into())
 }
 
-fn conversations(store: &Store) -> anyhow::Result<Vec<ListingRow>> {
-    let mut rows = Vec::new();
-    for id in store.conversations()? {
-        let Some(conversation) = store.conversation(&id)? else { continue };
-        let stats: Vec<_> = conversation
-            .artifacts()?
-            .iter()
-            .filter_map(|path| conversation.dir().stat_at(path).ok())
-            .collect();
-        let bytes = stats.iter().map(|stat| stat.size).sum();
-        let newest = stats.iter().map(|stat| stat.mtime.as_millis()).max();
-        let modified = match newest {
-            Some(newest) => newest,
-            None => conversation.dir().stat_self()?.mtime.as_millis(),
-        };
+impl ListingRow {
+    fn of_conversation(listed: &ListedConversation) -> Self {
+        let ListedConversation { id, artifacts, bytes, modified } = listed;
         let name = id.to_text();
-        let value = json!({ "conversation": name, "artifacts": stats.len(), "bytes": bytes,
+        let value = json!({ "conversation": name, "artifacts": artifacts, "bytes": bytes,
             "modifiedAt": modified });
-        let plural = if stats.len() == 1 { "" } else { "s" };
-        let about = format!("{} output{plural}", stats.len());
-        rows.push(ListingRow { name, bytes, modified, about, value });
+        let plural = if *artifacts == 1 { "" } else { "s" };
+        let about = format!("{artifacts} output{plural}");
+        Self { name, bytes: *bytes, modified: *modified, about, value }
     }
-    newest_first(&mut rows);
-    Ok(rows)
-}
 
-fn artifacts(conversation: &Conversation) -> anyhow::Result<Vec<ListingRow>> {
-    let mut rows = Vec::new();
-    for path in conversation.artifacts()? {
-        let Ok(stat) = conversation.dir().stat_at(&path) else { continue };
-        let record = conversation.record_for(&path, &stat)?;
-        let (bytes, modified) = (stat.size, stat.mtime.as_millis());
-        let value = json!({ "path": path.to_text(), "bytes": bytes, "modifiedAt": modified,
+    fn of_artifact(listed: &ListedArtifact) -> Self {
+        let ListedArtifact { path, stat, record } = listed;
+        let (name, bytes, modified) = (path.to_text(), stat.size, stat.mtime.as_millis());
+        let value = json!({ "path": name, "bytes": bytes, "modifiedAt": modified,
             "call": record.call(), "tool": record.provenance.tool, "server": record.provenance.server,
             "exitCode": record.provenance.exit_code, "incomplete": record.incomplete() });
-        rows.push(ListingRow {
-            name: path.to_text(),
-            bytes,
-            modified,
-            about: about(&record),
-            value,
-        });
+        Self { name, bytes, modified, about: about(record), value }
     }
-    newest_first(&mut rows);
-    Ok(rows)
 }
 
 fn about(record: &Record) -> String {

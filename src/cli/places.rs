@@ -87,11 +87,23 @@ pub(super) fn reader_root(
     id: Option<&Component>,
     environment: &Environment,
 ) -> Root {
+    if let Some(given) = given {
+        return Root::All(given.to_owned());
+    }
+    reader_root_among(None, &mounts_of(store), id, environment)
+}
+
+/// Returns what [`reader_root`] does, where the store has these `mounts`.
+pub(super) fn reader_root_among(
+    given: Option<&str>,
+    mounts: &[StoreMount],
+    id: Option<&Component>,
+    environment: &Environment,
+) -> Root {
     let shown = |path: PathBuf| path.display().to_string();
     if let Some(given) = given {
         return Root::All(given.to_owned());
     }
-    let mounts = mounts_of(store);
     let mounted = |only: Option<&Component>| mounts.iter().find(|at| at.only.as_ref() == only);
     if let Some(all) = mounted(None) {
         return Root::All(shown(all.target.clone()));

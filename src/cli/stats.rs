@@ -13,6 +13,9 @@ use crate::cli::args::Cli;
 use crate::cli::args::StatsArgs;
 use crate::cli::context::Context;
 use crate::cli::ls;
+use crate::engine::ConversationCounts;
+use crate::engine::Engine;
+use crate::engine::EngineOptions;
 use crate::model::Amount;
 use crate::model::Counts;
 use crate::model::Sums;
@@ -31,11 +34,9 @@ struct StatsReport {
 
 pub(super) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
-    let store = Store::open(&root)?;
-    let report = match &args.conversation {
-        Some(id) => StatsReport::of(&store, vec![ls::find(&store, id)?.id().clone()])?,
-        None => StatsReport::of(&store, store.conversations()?)?,
-    };
+    let engine = Engine::new(Store::open(&root)?, EngineOptions::default());
+    let only = args.conversation.as_ref().map(|id| ls::find(engine.store(), id)).transpose()?;
+    let report = StatsReport::of(engine.counts(only.as_ref().map(|only| only.id()))?);
     if cli.json {
         return context.printer.data(&(report.json().to_string() + "\n"));
     }
@@ -46,16 +47,10 @@ pub(super) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow:
 }
 
 impl StatsReport {
-    fn of(store: &Store, ids: Vec<crate::model::Component>) -> anyhow::Result<Self> {
-        let (mut sums, mut by_conversation) = (Sums::default(), BTreeMap::new());
-        for id in ids {
-            let Some(conversation) = store.conversation(&id)? else { continue };
-            let mut own = Sums::default();
-            own.add(&conversation.counted()?);
-            sums.merge(&own);
-            by_conversation.insert(id.to_text(), own.total);
-        }
-        Ok(Self { sums, by_conversation })
+    fn of(counts: ConversationCounts) -> Self {
+        let by_conversation = counts.by_conversation.into_iter();
+        let by_conversation = by_conversation.map(|(id, counts)| (id.to_text(), counts)).collect();
+        Self { sums: counts.sums, by_conversation }
     }
 
     fn json(&self) -> Value {

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::cli::args::Cli;
 use crate::cli::args::ViewArgs;
@@ -11,7 +12,8 @@ use crate::cli::context::Context;
 use crate::cli::places;
 use crate::cli::places::StoreMount;
 use crate::cli::settings::Key;
-use crate::cli::tree::Tree;
+use crate::cli::tree;
+use crate::engine::Tree;
 use crate::model::Component;
 use crate::model::Root;
 use crate::store::Store;
@@ -21,24 +23,49 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let given = context.settings(cli, args.settings())?;
     let root = given.store(&context.environment)?;
     let store = Store::open(&root)?;
-    let advertised = given.text(Key::Advertise).map(str::to_owned);
-    if let Some((mount, path)) = single_mount(&args.path, &places::mounts_of(&root)) {
-        // Reads the path as under that mount, which shows only that conversation.
-        let prefix = advertised.unwrap_or_else(|| mount.target.display().to_string());
-        let tree = Tree::new(store, &Root::One(prefix), mount.only, given)?;
-        return tree.read(&path, |bytes| context.printer.bytes(bytes));
+    let target = Target::new(&args.path, &root, &store, given.text(Key::Advertise), context)?;
+    let engine = tree::engine(store, &target.root, target.only, given)?;
+    let tree = Tree::new(Arc::clone(&engine));
+    let printed = tree::read(&tree, &target.path, |bytes| context.printer.bytes(bytes));
+    engine.finish();
+    printed
+}
+
+/// The path to read, and the tree that it is in.
+struct Target {
+    root: Root,
+    only: Option<Component>,
+    /// The path relative to `root`.
+    path: PathBuf,
+}
+
+impl Target {
+    fn new(
+        path: &Path,
+        root: &Path,
+        store: &Store,
+        advertised: Option<&str>,
+        context: &Context,
+    ) -> anyhow::Result<Self> {
+        let mounts = places::mounts_of(root);
+        if let Some((mount, path)) = single_mount(path, &mounts) {
+            // Reads the path as under that mount, which shows only that conversation.
+            let prefix = advertised.map(str::to_owned);
+            let prefix = prefix.unwrap_or_else(|| mount.target.display().to_string());
+            return Ok(Self { root: Root::One(prefix), only: mount.only, path });
+        }
+        let reader_root = |id: Option<&Component>| {
+            places::reader_root_among(advertised, &mounts, id, &context.environment)
+        };
+        let path = resolved(store, relative(path, &mounts, &reader_root(None)))?;
+        let only = conversation_of(&path);
+        let root = reader_root(only.as_ref());
+        let path = match &root {
+            Root::All(_) => path,
+            Root::One(_) => path.components().skip(1).collect(),
+        };
+        Ok(Self { root, only, path })
     }
-    let path = relative(&args.path, &root, advertised.as_deref(), context);
-    let path = resolved(&store, path)?;
-    let id = conversation_of(&path);
-    let environment = &context.environment;
-    let tree = places::reader_root(advertised.as_deref(), &root, id.as_ref(), environment);
-    let path = match &tree {
-        Root::All(_) => path,
-        Root::One(_) => path.components().skip(1).collect(),
-    };
-    let tree = Tree::new(store, &tree, id, given)?;
-    tree.read(&path, |bytes| context.printer.bytes(bytes))
 }
 
 /// Returns the mount of a single conversation that contains `path`, and the rest of the path.
@@ -51,10 +78,9 @@ fn single_mount(path: &Path, mounts: &[StoreMount]) -> Option<(StoreMount, PathB
 }
 
 /// Returns `path` relative to the root of the tree, without a mountpoint of the store before it.
-fn relative(path: &Path, root: &Path, advertised: Option<&str>, context: &Context) -> PathBuf {
-    let mounts = places::mounts_of(root).into_iter().map(|mount| mount.target);
-    let other = places::reader_root(advertised, root, None, &context.environment);
-    let mut places = mounts.chain([PathBuf::from(other.path())]);
+fn relative(path: &Path, mounts: &[StoreMount], other: &Root) -> PathBuf {
+    let mounts = mounts.iter().map(|mount| &*mount.target);
+    let mut places = mounts.chain([Path::new(other.path())]);
     let below = places.find_map(|place| path.strip_prefix(place).ok().map(Path::to_owned));
     below.unwrap_or_else(|| path.to_owned())
 }

@@ -21,6 +21,7 @@ use crate::engine::messages;
 use crate::engine::removed;
 use crate::engine::search;
 use crate::engine::show;
+use crate::engine::sync::mpsc;
 use crate::view;
 
 /// Hands the text of `of` to `done`; see [`Engine::text`].
@@ -44,6 +45,26 @@ pub(super) fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
         Err(error) => of.answer(Err(error)),
     };
     text(engine, &Arc::clone(base), Box::new(with_text));
+}
+
+/// Returns the text of `of`, computed on this thread where it is not cached, and for as long as that
+/// takes. Waits where another thread computes it already.
+pub(super) fn text_here(engine: &Engine, of: &Arc<Computed>) -> Result<Arc<ViewText>> {
+    if let Some(text) = of.beginning().or_else(|| engine.texts.get(&of.number())) {
+        return Ok(text);
+    }
+    let base = match &of.base {
+        Base::Text(base) => {
+            let asked = Instant::now();
+            Some(BaseText { text: text_here(engine, base)?, asked })
+        }
+        _ => None,
+    };
+    let (send, receive) = mpsc::channel();
+    if of.wait(Box::new(move |text| drop(send.send(text)))) {
+        compute(engine, of, base.as_ref());
+    }
+    receive.recv().unwrap_or_else(|error| Err(io::Error::other(error).into()))
 }
 
 /// Computes the text from `input` bytes: on this thread or another.

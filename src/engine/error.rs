@@ -18,6 +18,12 @@ pub enum EngineError {
     /// The file has changed since it was found: find it again.
     #[error("the artifact has changed since it was looked up")]
     Stale,
+    /// A file where a directory is needed.
+    #[error("not a directory")]
+    NotADirectory,
+    /// A directory where a file is needed.
+    #[error("is a directory")]
+    IsADirectory,
     /// The artifact is at its cap.
     #[error("the artifact has reached its cap of {0} bytes")]
     TooLarge(u64),
@@ -60,6 +66,8 @@ impl EngineError {
         match self {
             Self::NotFound => libc::ENOENT,
             Self::Stale => libc::ESTALE,
+            Self::NotADirectory => libc::ENOTDIR,
+            Self::IsADirectory => libc::EISDIR,
             Self::TooLarge(_) => libc::EFBIG,
             Self::OverQuota(_) => libc::EDQUOT,
             Self::DiskNearlyFull(_) => libc::ENOSPC,

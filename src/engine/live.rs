@@ -25,13 +25,18 @@ impl LiveFiles {
         self.0.remove(&id);
     }
 
+    /// Returns the file `id` as the door that writes it knows it; none, where it is not being
+    /// written.
+    pub(super) fn get(&self, id: FileId) -> Option<Arc<dyn SourceFile>> {
+        self.0.get(&id)?.upgrade()
+    }
+
     /// Returns the length of `file` between two writes; none, where it is not being written.
     pub(super) fn length(&self, file: &File) -> io::Result<Option<u64>> {
         if self.0.is_empty() {
             return Ok(None);
         }
-        let live = self.0.get(&FileId::of(&stat_file(file)?)).and_then(|live| live.upgrade());
-        let Some(live) = live else { return Ok(None) };
+        let Some(live) = self.get(FileId::of(&stat_file(file)?)) else { return Ok(None) };
         let (_, stat) = live.rewrites(file)?;
         Ok(Some(stat.size))
     }

@@ -1,4 +1,4 @@
-//! Listing: the artifacts of a conversation, and its manifest.
+//! The manifest of a conversation: the references of its artifacts.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::engine::Result;
 use crate::engine::SourceDir;
 use crate::engine::Version;
 use crate::engine::ViewText;
+use crate::engine::listing;
 use crate::engine::spool::Spool;
 use crate::model::Folder;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Conversation;
-use crate::store::FileType;
 use crate::view;
 use crate::view::Rendered;
 
@@ -34,7 +34,7 @@ pub(super) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
 /// Computes the references of all artifacts that are on disk, oldest first.
 pub(super) fn show_manifest(engine: &Engine, dir: &dyn SourceDir) -> Result<ViewText> {
     let conversation = conversation_of(engine, dir)?;
-    let mut records = present(&conversation)?;
+    let mut records = records(&conversation)?;
     records.sort_by(|a, b| (a.created, &a.path).cmp(&(b.created, &b.path)));
     let mut with_places = records.into_iter().filter_map(|record| {
         let path = RelPath::from_text(&record.path).ok()?;
@@ -53,16 +53,12 @@ pub(super) fn conversation_of(engine: &Engine, dir: &dyn SourceDir) -> Result<Ar
     engine.conversation(place.conversation().ok_or(EngineError::Stale)?)
 }
 
-fn present(conversation: &Conversation) -> Result<Vec<Record>> {
-    let mut found = Vec::new();
-    for path in conversation.artifacts()? {
-        let Ok(stat) = conversation.dir().stat_at(&path) else { continue };
-        if stat.kind() == FileType::File {
-            let record = conversation.record(&path)?;
-            let mut record = record.unwrap_or_else(|| Conversation::fresh_record(&path, &stat));
-            record.size = stat.size;
-            found.push(record);
-        }
-    }
-    Ok(found)
+fn records(conversation: &Conversation) -> Result<Vec<Record>> {
+    let present = listing::present(conversation)?.into_iter();
+    let records = present.map(|(path, stat)| {
+        let record = conversation.record(&path)?;
+        let record = record.unwrap_or_else(|| Conversation::fresh_record(&path, &stat));
+        Ok(Record { size: stat.size, ..record })
+    });
+    records.collect()
 }

@@ -1,8 +1,4 @@
-//! What a name stands for in a directory, beside what is on disk.
-//!
-//! A real file always comes first; then the computed files of the directory; then the views of a
-//! real file ([`crate::view::readings`]); then the bare id of a call whose output ctxfs named; then
-//! the summary of removed content.
+//! The names that ctxfs gives a meaning of its own, and those that it hides.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -23,9 +19,12 @@ use crate::model::is_scratch;
 use crate::store::FileType;
 use crate::store::HISTORY;
 use crate::store::MESSAGES;
+use crate::store::Stat;
 use crate::store::Time;
 use crate::store::is_bookkeeping;
 
+/// The pages about the door itself, in the root.
+pub(crate) const CONTROL: &str = ".ctxfs";
 /// The directory of searches, in every directory that has one.
 pub(crate) const SEARCHES: &str = ".grep";
 /// The message log as one JSON array, beside the log.
@@ -95,35 +94,44 @@ pub(crate) fn printed_as(text: &OsStr) -> Option<Component> {
     (name.as_os_str() != text && name.to_text() == text).then_some(name)
 }
 
-/// Returns `call_1.json` or `call_1.txt` for `call_1`, where ctxfs gave the file that name: the
-/// newer of the two, which are both there when an output is replaced by one of another kind.
+/// Returns `call_1.json` or `call_1.txt` for `call_1`, where ctxfs gave the file that name, and its
+/// attributes: the newer of the two, which are both there when an output is replaced by one of
+/// another kind.
 pub(super) fn output_of_call(
     engine: &Engine,
     dir: &dyn SourceDir,
     call: &OsStr,
-) -> Result<Option<OsString>> {
+) -> Result<Option<(OsString, Stat)>> {
     let DirPlace::Below(id, path) = dir.place()? else { return Ok(None) };
     if path.as_os_str() != Folder::Tool.path() || is_scratch(call) {
         return Ok(None);
     }
-    let mut newest = None;
+    let mut newest: Option<(OsString, Stat)> = None;
     for extension in [".json", ".txt"] {
         let mut name = OsString::from(call);
         name.push(extension);
-        let made = output_made(engine, &id, dir, &name, call)?.map(|made| (made, name));
-        newest = newest.max(made);
+        if let Some(stat) = output_stat(engine, &id, dir, &name, call)?
+            && newest.as_ref().is_none_or(|(_, than)| moment(&stat) >= moment(than))
+        {
+            newest = Some((name, stat));
+        }
     }
-    Ok(newest.map(|(_, name)| name))
+    Ok(newest)
 }
 
-/// Returns when the file `name` was made and changed, if it is an output of `call`.
-fn output_made(
+/// Returns when a file was made and changed.
+fn moment(stat: &Stat) -> (Time, Time) {
+    (stat.created(), stat.mtime)
+}
+
+/// Returns the attributes of the file `name`, if it is an output of `call`.
+fn output_stat(
     engine: &Engine,
     id: &Component,
     dir: &dyn SourceDir,
     name: &OsStr,
     call: &OsStr,
-) -> Result<Option<(Time, Time)>> {
+) -> Result<Option<Stat>> {
     let Ok(component) = Component::new(name) else { return Ok(None) };
     let stat = match dir.dir()?.stat(name) {
         Ok(stat) => stat,
@@ -133,7 +141,7 @@ fn output_made(
     let path = RelPath::artifact(Folder::Tool, &component);
     let is_output =
         stat.kind() == FileType::File && engine.conversation(id)?.is_output_of(&path, call)?;
-    Ok(is_output.then(|| (stat.created(), stat.mtime)))
+    Ok(is_output.then_some(stat))
 }
 
 /// Returns true if `name` in `dir` is the message log of a conversation.

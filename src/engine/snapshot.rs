@@ -8,6 +8,8 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
+
 use crate::engine::Engine;
 use crate::engine::Result;
 use crate::engine::Version;
@@ -53,11 +55,22 @@ pub trait SourceFile: Send + Sync {
     /// Returns true if it is the log of a terminal, whose views show its text.
     fn is_log(&self) -> bool;
 
+    /// Returns true if it is the message log of a conversation, of which readers see whole lines.
+    fn is_message_log(&self) -> bool;
+
+    /// Opens it anew. [`crate::engine::EngineError::Stale`] where its name leads elsewhere by now, or
+    /// nowhere.
+    fn open_by_name(&self, flags: OFlags) -> Result<File>;
+
     /// Returns the number of changes that this process has seen.
     fn changes(&self) -> u64;
 
     /// Counts one more change, so that the next look finds another version: a view ran out of time.
     fn note_change(&self);
+
+    /// Notes that this process repaired the last line of it, a message log, which is now as `stat`
+    /// says.
+    fn note_repair(&self, stat: &Stat);
 
     /// Takes in what other processes did to the file, which is open as `file`. Returns how often its
     /// bytes were rewritten, and its attributes.
@@ -109,6 +122,9 @@ impl DirPlace {
 pub trait SourceDir: Send + Sync {
     /// Returns where it is now.
     fn place(&self) -> Result<DirPlace>;
+
+    /// Returns true if it is the directory of all conversations.
+    fn is_root(&self) -> bool;
 
     /// Returns the directory on disk.
     fn dir(&self) -> Result<&Dir>;

@@ -1,10 +1,11 @@
-//! `.ctxfs/status.json`, `.ctxfs/metrics`: what a server is and has counted.
+//! `.ctxfs/status.json`, `metrics` and `version`: what a server is and has counted.
 
 use serde_json::Value;
 use serde_json::json;
 
 use crate::engine::Engine;
 use crate::engine::Result;
+use crate::engine::listing;
 use crate::engine::metrics;
 use crate::engine::metrics::Gauge;
 use crate::model::Component;
@@ -12,18 +13,12 @@ use crate::model::Sums;
 
 /// Returns the sums of all conversations that this door shows, up to now.
 pub(super) fn sums(engine: &Engine) -> Result<Sums> {
-    engine.counting.save(&engine.store);
-    let mut sums = Sums::default();
-    let shown = match &engine.options.only {
-        Some(id) => vec![id.clone()],
-        None => engine.store.conversations()?,
-    };
-    for id in shown {
-        if let Some(conversation) = engine.store.conversation(&id)? {
-            sums.add(&conversation.counted()?);
-        }
-    }
-    Ok(sums)
+    Ok(listing::counts(engine, &listing::shown(engine)?)?.sums)
+}
+
+/// Returns the page `.ctxfs/version`.
+pub(crate) fn version_page() -> String {
+    format!("{}\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// Returns the page for Prometheus, with the numbers that the door adds.

@@ -1,6 +1,16 @@
 //! Which file, and which moment of it.
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+
+use rustix::fs::OFlags;
+
+use crate::engine::EngineError;
+use crate::engine::Result;
+use crate::store::Dir;
 use crate::store::Stat;
+use crate::store::stat_file;
 
 /// The identity of something on disk. It includes the time of birth, so that an inode number that
 /// the disk uses again is not taken for the old file.
@@ -16,6 +26,21 @@ impl FileId {
     pub fn of(stat: &Stat) -> Self {
         let born = stat.born.map(|time| (time.seconds, time.nanos));
         Self { dev: stat.dev, ino: stat.ino, born }
+    }
+
+    /// Opens the file by its `name` in `dir`, or fails with [`EngineError::Stale`] where that leads to
+    /// another file, or nowhere. A file without a name is being removed: its bytes would be written
+    /// for nobody.
+    pub(crate) fn open(self, dir: &Dir, name: &OsStr, flags: OFlags) -> Result<File> {
+        let file = match dir.open_file(name, flags) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(EngineError::Stale);
+            }
+            opened => opened?,
+        };
+        let stat = stat_file(&file)?;
+        let is_it = Self::of(&stat) == self && stat.nlink > 0;
+        if is_it { Ok(file) } else { Err(EngineError::Stale) }
     }
 }
 

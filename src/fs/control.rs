@@ -12,6 +12,7 @@ use crate::engine::EngineError;
 use crate::engine::Recipe;
 use crate::engine::Result as EngineResult;
 use crate::engine::Version;
+use crate::engine::version_page;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::Shared;
@@ -43,7 +44,7 @@ fn text(fs: &Shared, page: &str) -> EngineResult<String> {
             ("ctxfs_open_handles", "Open files and directories.", fs.handles.len() as u64),
             ("ctxfs_waiting_to_seal", "Outputs to be sealed.", fs.sealer.waiting() as u64),
         ]),
-        _ => Ok(format!("{}\n", env!("CARGO_PKG_VERSION"))),
+        _ => Ok(version_page()),
     }
 }
 

@@ -145,6 +145,8 @@ impl From<EngineError> for FsError {
         match error {
             EngineError::NotFound => Self::NotFound,
             EngineError::Stale => Self::Stale,
+            EngineError::NotADirectory => Self::NotADirectory,
+            EngineError::IsADirectory => Self::IsADirectory,
             EngineError::Message(error) => Self::Message(error),
             EngineError::Name(error) => Self::Name(error),
             EngineError::Io(error) => Self::Io(error),
@@ -159,6 +161,8 @@ impl From<FsError> for EngineError {
         match error {
             FsError::NotFound => Self::NotFound,
             FsError::Stale => Self::Stale,
+            FsError::NotADirectory => Self::NotADirectory,
+            FsError::IsADirectory => Self::IsADirectory,
             FsError::Message(error) => Self::Message(error),
             FsError::Name(error) => Self::Name(error),
             FsError::Io(error) => Self::Io(error),

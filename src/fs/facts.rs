@@ -1,19 +1,17 @@
 //! What is known of a file beside its bytes: the manifest's record, brought up to this moment.
 
-use std::hash::DefaultHasher;
-use std::hash::Hash as _;
-use std::hash::Hasher as _;
 use std::time::SystemTime;
 
 use crate::engine::Engine;
+use crate::engine::KnownRecord;
 use crate::engine::Version;
+use crate::engine::facts_number;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::known_facts::FactsBasis;
 use crate::fs::life::Life;
 use crate::fs::node::file::FileNode;
 use crate::model::ArtifactState;
-use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::Conversation;
@@ -35,13 +33,7 @@ pub(crate) fn version(
     stat: &Stat,
     changes: u64,
 ) -> Result<Version> {
-    Ok(Version {
-        changes,
-        size: stat.size,
-        modified: stat.mtime.as_nanos(),
-        changed: stat.ctime.as_nanos(),
-        facts: facts_version(engine, file, stat)?,
-    })
+    Ok(Version::of_file(stat, changes, facts_version(engine, file, stat)?))
 }
 
 /// Returns a number that changes with anything beside the bytes that a view shows, and with nothing
@@ -62,20 +54,11 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     // Sealing brings what the attributes say into the record.
     let provenance = file.reader().and_then(|file| Ok(provenance_of(&file)?));
     record.provenance.update(&provenance.unwrap_or_default());
-    let version = version_of(&basis.place, &record);
+    let version = facts_number(&basis.place, &record);
     if lasts {
         file.facts.keep(basis, version, now);
     }
     Ok(version)
-}
-
-fn version_of(place: &(Component, RelPath), record: &Record) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    place.hash(&mut hasher);
-    record.generation.hash(&mut hasher);
-    record.incomplete().hash(&mut hasher);
-    serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
-    hasher.finish()
 }
 
 /// As [`record`], for a caller that has locked the file's `life`, and, where it has locked the
@@ -87,16 +70,6 @@ pub(crate) fn record_at(
     stat: &Stat,
     manifest: Option<&ManifestLock>,
 ) -> Result<Record> {
-    let mut known = conversation.record(path)?;
-    let is_live = known.as_ref().is_some_and(|record| record.state == ArtifactState::Live);
-    if !life.is_unsealed() && is_live {
-        let recovered = match manifest {
-            Some(held) => conversation.recover_locked(held, path),
-            None => conversation.recover(path),
-        };
-        known = recovered?.or(known);
-    }
-    let recorded = known.is_some();
-    let record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
-    Ok(life.bring_up(record, recorded))
+    let known = KnownRecord::of(conversation, path, stat, life.is_unsealed(), manifest)?;
+    Ok(life.bring_up(known.record, known.recorded))
 }

@@ -1,14 +1,18 @@
 //! Looking names up: the node that a name in a directory leads to.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
 use crate::engine::Base;
+use crate::engine::DiskEntry;
 use crate::engine::FileId;
 use crate::engine::Recipe;
+use crate::engine::RemovedContent;
+use crate::engine::Resolved;
 use crate::engine::Version;
 use crate::engine::messages_version;
-use crate::engine::names;
+use crate::engine::resolve;
 use crate::fs::Entry;
 use crate::fs::FsError;
 use crate::fs::Ino;
@@ -30,11 +34,9 @@ use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::store::Stat;
 use crate::view::Derived;
-use crate::view::Query;
 use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
-use crate::view::readings;
 
 pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr) -> Result<Entry> {
     let parent = fs.nodes.get(parent)?;
@@ -45,81 +47,41 @@ pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr) -> Result<Entr
 /// Returns the node that `name` leads to, counted as looked up.
 fn find(fs: &Arc<Shared>, parent: &Arc<Node>, name: &OsStr) -> Result<Arc<Node>> {
     match &parent.kind {
-        NodeKind::Dir(dir) => find_in_dir(fs, parent, dir, name),
-        NodeKind::ViewDir { of, .. } if of.as_dir().is_ok() => find_search(fs, of, name),
+        NodeKind::Dir(dir) => {
+            let found = fs.engine.resolve(&**dir, parent.is_top(), name)?;
+            node_of(fs, parent, dir, found)
+        }
+        NodeKind::ViewDir { of, .. } if of.as_dir().is_ok() => {
+            computed_in(fs, of, of.as_dir()?, resolve::search_named(name)?)
+        }
         NodeKind::ViewDir { of, base, dir } => {
-            let reading = dir.child(name).ok_or(FsError::NotFound)?;
-            view_node(fs, of, reading.below(base.as_deref()).ok_or(FsError::NotFound)?)
+            view_node(fs, of, resolve::view_named(*dir, base.as_deref(), name)?)
         }
         NodeKind::Control => control::find(fs, name),
         NodeKind::File(_) | NodeKind::Computed(_) => Err(FsError::NotADirectory),
     }
 }
 
-/// Finds `name` as it stands, or else the name that is printed so.
-fn find_in_dir(
-    fs: &Arc<Shared>,
-    parent: &Arc<Node>,
-    dir: &Arc<DirNode>,
-    name: &OsStr,
-) -> Result<Arc<Node>> {
-    match find_name(fs, parent, dir, name) {
-        Err(FsError::NotFound) => {
-            let meant = names::printed_as(name).ok_or_else(|| names::absent(name))?;
-            find_name(fs, parent, dir, meant.as_os_str())
-        }
-        found => found,
-    }
-}
-
-fn find_name(
-    fs: &Arc<Shared>,
-    parent: &Arc<Node>,
-    dir: &Arc<DirNode>,
-    name: &OsStr,
-) -> Result<Arc<Node>> {
-    if parent.is_top() && name == ".ctxfs" {
-        return fs.nodes.intern(Key::Control, |_| Ok(NodeKind::Control));
-    }
-    match find_real(fs, parent, dir, name) {
-        Err(FsError::NotFound) => {}
-        found => return found,
-    }
-    if let Some(recipe) = names::computed_name(&**dir, parent.is_top(), name) {
-        return find_computed(fs, parent, dir, recipe);
-    }
-    if names::is_search_dir(&**dir, name) {
-        return view_dir_node(fs, parent, None, ViewDir::Grep);
-    }
-    if let Some(found) = find_view(fs, parent, dir, name)? {
-        return Ok(found);
-    }
-    match find_call(fs, parent, dir, name) {
-        Err(FsError::NotFound) => find_removed(fs, parent, dir, name),
-        found => found,
-    }
-}
-
-/// Finds the view that `name` means, of a real file or of the output of a call.
-fn find_view(
+/// Returns the node of what was found in the directory `parent`.
+fn node_of(
     fs: &Shared,
     parent: &Arc<Node>,
     dir: &Arc<DirNode>,
-    name: &OsStr,
-) -> Result<Option<Arc<Node>>> {
-    for (stem, reading) in readings(name) {
-        let of = find_real(fs, parent, dir, stem).or_else(|_| find_call(fs, parent, dir, stem));
-        match of {
-            Ok(of) => {
-                let found = view_node(fs, &of, reading);
-                fs.nodes.forget(of.ino, 1);
-                return found.map(Some);
-            }
-            Err(FsError::NotFound) => {}
-            Err(error) => return Err(error),
+    found: Resolved<'_>,
+) -> Result<Arc<Node>> {
+    match found {
+        Resolved::Control => fs.nodes.intern(Key::Control, |_| Ok(NodeKind::Control)),
+        Resolved::Disk(entry) => disk_node(fs, parent, dir, &entry),
+        Resolved::Computed(recipe) => computed_in(fs, parent, dir, recipe),
+        Resolved::Searches => view_dir_node(fs, parent, None, ViewDir::Grep),
+        Resolved::View { of, reading } => {
+            let of = file_node(fs, parent, &of.name, &of.stat)?;
+            let found = view_node(fs, &of, reading);
+            fs.nodes.forget(of.ino, 1);
+            found
         }
+        Resolved::Removed(removed) => removed_node(fs, parent, dir, &removed),
     }
-    Ok(None)
 }
 
 /// Finds a file or directory on disk. Links and special files that somebody planted are not there.
@@ -129,18 +91,19 @@ pub(super) fn find_real(
     dir: &Arc<DirNode>,
     name: &OsStr,
 ) -> Result<Arc<Node>> {
-    if names::is_stores(&**dir, name) {
-        return Err(FsError::NotFound);
-    }
-    let stat = match dir.dir.stat(name) {
-        Ok(stat) => stat,
-        Err(error) if names::is_absent(&error) => return Err(FsError::NotFound),
-        Err(error) => return Err(error.into()),
-    };
+    let stat = resolve::on_disk(&**dir, name)?;
+    disk_node(fs, parent, dir, &DiskEntry { name: Cow::Borrowed(name), stat })
+}
+
+fn disk_node(
+    fs: &Shared,
+    parent: &Arc<Node>,
+    dir: &DirNode,
+    DiskEntry { name, stat }: &DiskEntry<'_>,
+) -> Result<Arc<Node>> {
     match stat.kind() {
-        FileType::Directory => dir_node(fs, parent, dir, name, &stat),
-        FileType::File if !parent.is_root() => file_node(fs, parent, name, &stat),
-        FileType::File | FileType::Other => Err(FsError::NotFound),
+        FileType::Directory => dir_node(fs, parent, dir, name, stat),
+        FileType::File | FileType::Other => file_node(fs, parent, name, stat),
     }
 }
 
@@ -171,17 +134,6 @@ pub(super) fn file_node(
     })?;
     relink(&node, parent, name);
     Ok(node)
-}
-
-/// Finds the output of the call `name`.
-fn find_call(
-    fs: &Shared,
-    parent: &Arc<Node>,
-    dir: &Arc<DirNode>,
-    name: &OsStr,
-) -> Result<Arc<Node>> {
-    let output = fs.engine.output_of_call(&**dir, name)?.ok_or(FsError::NotFound)?;
-    find_real(fs, parent, dir, &output)
 }
 
 /// Returns the node of a view of the file `of`, as it is now.
@@ -231,19 +183,20 @@ fn version(fs: &Shared, file: &FileNode) -> Result<(Version, Stat)> {
     Ok((facts::version(&fs.engine, file, &stat, changes)?, stat))
 }
 
-fn find_computed(
+/// Returns the node of the computed file that `recipe` makes of the directory `of`.
+fn computed_in(
     fs: &Shared,
-    parent: &Arc<Node>,
+    of: &Arc<Node>,
     dir: &Arc<DirNode>,
     recipe: Recipe,
 ) -> Result<Arc<Node>> {
     let stat = dir.dir.stat_self()?;
     let version = match recipe {
-        Recipe::Messages => version_of_messages(fs, parent, dir)?,
+        Recipe::Messages => version_of_messages(fs, of, dir)?,
         _ => fs.engine.version(&recipe, &**dir)?,
     };
     let origin = (Base::Dir(Arc::clone(dir) as _), stat);
-    computed_node::intern(fs, recipe, version, Some(parent), origin)
+    computed_node::intern(fs, recipe, version, Some(of), origin)
 }
 
 fn version_of_messages(fs: &Shared, history: &Arc<Node>, dir: &Arc<DirNode>) -> Result<Version> {
@@ -255,24 +208,13 @@ fn version_of_messages(fs: &Shared, history: &Arc<Node>, dir: &Arc<DirNode>) -> 
     Ok(messages_version(&stat?))
 }
 
-/// Finds the search that `name` means, of the directory `of`.
-fn find_search(fs: &Shared, of: &Arc<Node>, name: &OsStr) -> Result<Arc<Node>> {
-    let query = Query::of_many(name).ok_or(FsError::NotFound)?;
-    let dir = of.as_dir()?;
-    let recipe = Recipe::Search(Arc::new(query));
-    let version = fs.engine.version(&recipe, &**dir)?;
-    let origin = (Base::Dir(Arc::clone(dir) as _), dir.dir.stat_self()?);
-    computed_node::intern(fs, recipe, version, Some(of), origin)
-}
-
-/// Finds the summary of removed content that `name` asks for.
-fn find_removed(
+/// Returns the node of the summary of removed content.
+fn removed_node(
     fs: &Shared,
     parent: &Arc<Node>,
     dir: &Arc<DirNode>,
-    name: &OsStr,
+    removed: &RemovedContent,
 ) -> Result<Arc<Node>> {
-    let removed = fs.engine.removed(&**dir, name)?.ok_or(FsError::NotFound)?;
     let version = removed.version(&fs.engine)?;
     let time = removed.time();
     let stat = Stat { mtime: time, ctime: time, ..dir.dir.stat_self()? };

@@ -1,12 +1,9 @@
 //! The message log of a conversation: a file that takes messages only, and shows whole lines only.
 
-use std::fs::File;
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
-
 use crate::engine::Engine;
-use crate::engine::names;
+use crate::engine::messages;
 use crate::fs::FsError;
 use crate::fs::OpenMode;
 use crate::fs::Result;
@@ -17,22 +14,8 @@ use crate::message;
 use crate::message::Batch;
 use crate::message::LockedLog;
 use crate::store::Conversation;
-use crate::store::Lease;
-use crate::store::MESSAGES;
 use crate::store::Stat;
-use crate::store::lease_of;
 use crate::store::stat_file;
-
-impl FileNode {
-    /// Returns true if it is the message log of a conversation.
-    pub(crate) fn is_message_log(&self) -> bool {
-        let parent = {
-            let link = self.link.lock();
-            link.as_ref().filter(|link| link.name == MESSAGES).map(|link| Arc::clone(&link.parent))
-        };
-        parent.is_some_and(|parent| parent.as_dir().is_ok_and(|dir| names::is_history(&**dir)))
-    }
-}
 
 /// Takes bytes that were written to the log: whole lines are messages and are appended, and what
 /// follows them waits for its end.
@@ -79,13 +62,13 @@ fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
 
 /// Ends a handle that is gone: what cannot be a message is kept beside the log.
 pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
-    if handle.line.lock().unfinished.is_empty() || finish(fs, handle).is_ok() {
+    let mut pending = handle.line.lock();
+    if pending.unfinished.is_empty() {
         return Ok(());
     }
     let conversation = conversation_of(&fs.engine, handle.node.as_file()?)?;
-    let line = handle.line.lock().unfinished.take()?;
-    tracing::warn!(conversation = %conversation.id(), "an unfinished message is set aside");
-    Ok(message::set_aside(&line, &conversation)?)
+    let append = |batch: &Batch| append(handle, batch, &conversation);
+    fs.engine.leave_messages(&conversation, &mut pending.unfinished, append)
 }
 
 /// Appends messages. Another process may hold the log: nothing here is locked while this waits.
@@ -101,35 +84,9 @@ fn append(handle: &FileHandle, batch: &Batch, conversation: &Conversation) -> Re
 }
 
 /// Returns the attributes of `file`, of which the disk says `stat`, as readers see it: a log has
-/// whole lines only. What a crash cut off is set aside, once nobody writes any more.
+/// whole lines only.
 pub(super) fn shown(engine: &Engine, file: &FileNode, stat: Stat) -> Result<Stat> {
-    if stat.size == 0 || !file.is_message_log() {
-        return Ok(stat);
-    }
-    let reader = file.reader()?;
-    let size = message::whole(&reader, stat.size)?;
-    if size < stat.size && repair(engine, file, &reader)? {
-        return Ok(stat_file(&reader)?);
-    }
-    Ok(Stat { size, ..stat })
-}
-
-/// Mends a log that was torn. Returns false where it may be that somebody still writes it.
-fn repair(engine: &Engine, file: &FileNode, reader: &File) -> Result<bool> {
-    // Only a descriptor of its own can ask, and only before there is one that can write.
-    let probe = file.open(OFlags::RDONLY)?;
-    if lease_of(&probe) != Lease::Free {
-        return Ok(false);
-    }
-    let open = Arc::new(file.open(OFlags::RDWR)?);
-    let Some(log) = LockedLog::now(&open)? else { return Ok(false) };
-    let conversation = conversation_of(engine, file)?;
-    log.repair(&conversation)?;
-    tracing::warn!(conversation = %conversation.id(), "the message log was torn, and is mended");
-    let mut life = file.life();
-    life.rewritten();
-    life.left_as(&stat_file(reader)?);
-    Ok(true)
+    Ok(messages::shown(engine, file, stat, || Ok(file.reader()?))?)
 }
 
 /// Returns the conversation whose log `file` is.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::engine::Computed;
 use crate::engine::FileId;
 use crate::engine::SourceDir as _;
+use crate::engine::SourceFile as _;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::MutexGuard;
 use crate::engine::sync::atomic::AtomicU64;

@@ -1,6 +1,9 @@
 //! Files and directories of the mount as the engine sees them.
 
 use std::fs::File;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
 
 use crate::engine;
 use crate::engine::DirPlace;
@@ -12,13 +15,15 @@ use crate::engine::SourceDir;
 use crate::engine::SourceFile;
 use crate::engine::Tracker;
 use crate::engine::Version;
+use crate::engine::messages;
+use crate::engine::names;
 use crate::fs::FsError;
 use crate::fs::facts;
-use crate::fs::message_log;
 use crate::fs::node::DirNode;
 use crate::fs::node::file::FileNode;
 use crate::model::Component;
 use crate::store::Dir;
+use crate::store::MESSAGES;
 use crate::store::Stat;
 use crate::store::stat_file;
 
@@ -28,7 +33,7 @@ impl SourceFile for FileNode {
         let life = self.life();
         let (stat, changes, is_written) = (stat_file(&file)?, life.changes(), life.has_writers());
         drop(life);
-        let length = message_log::shown(engine, self, stat)?.size;
+        let length = messages::shown(engine, self, stat, || Ok(Arc::clone(&file)))?.size;
         let (id, path) = self.place().ok_or(EngineError::Stale)?;
         let record = facts::record(engine, self, &stat)?;
         let place = engine.options.place(&id, &path);
@@ -47,12 +52,30 @@ impl SourceFile for FileNode {
         self.is_terminal_log()
     }
 
+    fn is_message_log(&self) -> bool {
+        let parent = {
+            let link = self.link.lock();
+            link.as_ref().filter(|link| link.name == MESSAGES).map(|link| Arc::clone(&link.parent))
+        };
+        parent.is_some_and(|parent| parent.as_dir().is_ok_and(|dir| names::is_history(&**dir)))
+    }
+
+    fn open_by_name(&self, flags: OFlags) -> engine::Result<File> {
+        Ok(self.open(flags)?)
+    }
+
     fn changes(&self) -> u64 {
         self.life().changes()
     }
 
     fn note_change(&self) {
         self.life().view_was_late();
+    }
+
+    fn note_repair(&self, stat: &Stat) {
+        let mut life = self.life();
+        life.rewritten();
+        life.left_as(stat);
     }
 
     fn rewrites(&self, file: &File) -> engine::Result<(RewriteCount, Stat)> {
@@ -79,6 +102,10 @@ impl SourceDir for DirNode {
         }
         let (id, path) = link.place().ok_or(FsError::Stale)?;
         Ok(DirPlace::Below(id, path))
+    }
+
+    fn is_root(&self) -> bool {
+        self.is_root
     }
 
     fn dir(&self) -> engine::Result<&Dir> {

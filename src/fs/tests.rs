@@ -1,5 +1,6 @@
 //! The filesystem without a kernel.
 
+mod doors;
 mod facts;
 mod fixture;
 #[cfg(feature = "shuttle")]

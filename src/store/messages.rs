@@ -27,6 +27,15 @@ impl Conversation {
         }
     }
 
+    /// Opens the log for reading and writing, and creates it if it is missing.
+    pub fn writable_log_file(&self) -> Result<File, StoreError> {
+        let open = self.dir().open_dir(layout::HISTORY.as_ref());
+        let open = open.and_then(|dir| {
+            dir.create_file(layout::MESSAGES.as_ref(), OFlags::RDWR, layout::FILE_MODE)
+        });
+        open.map_err(|error| self.log_error("open", error))
+    }
+
     /// Opens the file for lines of the log that are not messages, for appending.
     pub fn set_aside_file(&self) -> Result<File, StoreError> {
         let (history, name) = (OsStr::new(layout::HISTORY), OsStr::new(layout::SET_ASIDE));

@@ -10,9 +10,9 @@ use crate::cli::args::Cli;
 use crate::cli::context::Context;
 use crate::cli::places;
 use crate::cli::settings::Key;
-use crate::cli::tree::LogFile;
-use crate::cli::tree::Tree;
-use crate::fs::FsError;
+use crate::cli::tree;
+use crate::engine::EngineError;
+use crate::engine::MessageWriter;
 use crate::store::Store;
 
 /// Bytes that are read at once.
@@ -26,19 +26,20 @@ pub(super) fn run(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Re
     let shown = places::reader_root(advertised, &root, Some(&id), &context.environment);
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;
-    let tree = Tree::new(store, &shown, Some(id.clone()), given)?;
-    let log = tree.log(&id)?;
-    let lines = append(&mut io::BufReader::with_capacity(BLOCK, io::stdin().lock()), &log)?;
-    log.close().map_err(|error| refused(lines + 1, &error))
+    let engine = tree::engine(store, &shown, Some(id.clone()), given)?;
+    let log = MessageWriter::open(&engine, &id)?;
+    let appended = append(&mut io::BufReader::with_capacity(BLOCK, io::stdin().lock()), log);
+    engine.finish();
+    appended
 }
 
-/// Appends the lines of `input` one by one, and returns the number of complete ones.
-fn append(input: &mut dyn BufRead, log: &LogFile<'_>) -> anyhow::Result<u64> {
+/// Appends the lines of `input` one by one.
+fn append(input: &mut dyn BufRead, mut log: MessageWriter) -> anyhow::Result<()> {
     let mut lines = 0;
     loop {
         let block = input.fill_buf().context("cannot read standard input")?;
         if block.is_empty() {
-            return Ok(lines);
+            return log.finish().map_err(|error| refused(lines + 1, &error));
         }
         let end = memchr::memchr(b'\n', block).map(|end| end + 1);
         let count = end.unwrap_or(block.len());
@@ -48,7 +49,7 @@ fn append(input: &mut dyn BufRead, log: &LogFile<'_>) -> anyhow::Result<u64> {
     }
 }
 
-fn refused(line: u64, error: &FsError) -> anyhow::Error {
+fn refused(line: u64, error: &EngineError) -> anyhow::Error {
     anyhow::Error::msg(format!(
         "line {line} of standard input: {error}; the lines before it are in the log"
     ))

@@ -1,7 +1,6 @@
 //! Locks, threads and time as the program uses them.
 
 pub(crate) use std::sync::atomic;
-#[cfg(test)]
 pub(crate) use std::sync::mpsc;
 pub(crate) use std::thread;
 use std::time::Instant;

@@ -1,7 +1,6 @@
 //! A regular file on disk, and what the filesystem knows of it beyond the disk.
 
 use std::fs::File;
-use std::io;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
@@ -64,14 +63,7 @@ impl FileNode {
     /// kernel then looks the name up again, and makes a file where it was told to.
     pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
         let link = self.link.get().ok_or(FsError::Stale)?;
-        let file = match link.dir()?.open_file(&link.name, flags) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(FsError::Stale),
-            opened => opened?,
-        };
-        let stat = stat_file(&file)?;
-        // A file without a name is being removed: its bytes would be written for nobody.
-        let is_it = FileId::of(&stat) == self.id && stat.nlink > 0;
-        if is_it { Ok(file) } else { Err(FsError::Stale) }
+        Ok(self.id.open(link.dir()?, &link.name, flags)?)
     }
 
     /// Returns a descriptor to read it by.

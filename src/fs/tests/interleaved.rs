@@ -37,7 +37,7 @@ type Work = Box<dyn FnOnce(&Fixture) + Send>;
 
 /// Runs `test` under many schedules, or under the one that is to be looked at.
 fn under_schedules(test: fn()) {
-    let provenance = |name| env::var(name).ok();
+    let said = |name| env::var(name).ok();
     let mut config = Config::new();
     // Views are computed where they are asked.
     config.stack_size = 512 * 1024;

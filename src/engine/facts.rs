@@ -1,0 +1,73 @@
+//! What the manifest and the disk say of a file beside its bytes.
+
+use std::hash::DefaultHasher;
+use std::hash::Hash as _;
+use std::hash::Hasher as _;
+
+use crate::engine::Result;
+use crate::engine::Version;
+use crate::model::ArtifactState;
+use crate::model::Component;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::Conversation;
+use crate::store::ManifestLock;
+use crate::store::Stat;
+
+/// The record of a file, and its origin.
+pub(crate) struct KnownRecord {
+    pub(crate) record: Record,
+    /// True if the manifest has it; else it is made of what the disk says.
+    pub(crate) recorded: bool,
+}
+
+impl KnownRecord {
+    /// Returns the record of the file at `path`, of which the disk says `stat`.
+    ///
+    /// If the record says live and this process is not the writer (`is_written`), an artifact whose
+    /// writer died is recovered first. A caller that has locked the `manifest` passes that.
+    pub(crate) fn of(
+        conversation: &Conversation,
+        path: &RelPath,
+        stat: &Stat,
+        is_written: bool,
+        manifest: Option<&ManifestLock>,
+    ) -> Result<Self> {
+        let mut known = conversation.record(path)?;
+        let is_live = known.as_ref().is_some_and(|record| record.state == ArtifactState::Live);
+        if !is_written && is_live {
+            let recovered = match manifest {
+                Some(held) => conversation.recover_locked(held, path),
+                None => conversation.recover(path),
+            };
+            known = recovered?.or(known);
+        }
+        let recorded = known.is_some();
+        let record = known.unwrap_or_else(|| Conversation::fresh_record(path, stat));
+        Ok(Self { record, recorded })
+    }
+}
+
+/// Returns a number that changes with the place of a file and with anything in its `record` that a
+/// view shows, and with nothing else.
+pub(crate) fn facts_number(place: &(Component, RelPath), record: &Record) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    place.hash(&mut hasher);
+    record.generation.hash(&mut hasher);
+    record.incomplete().hash(&mut hasher);
+    serde_json::to_string(&record.provenance).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Version {
+    /// Returns the version of a file of which the disk says `stat`, after so many `changes`.
+    pub(crate) fn of_file(stat: &Stat, changes: u64, facts: u64) -> Self {
+        Self {
+            changes,
+            size: stat.size,
+            modified: stat.mtime.as_nanos(),
+            changed: stat.ctime.as_nanos(),
+            facts,
+        }
+    }
+}

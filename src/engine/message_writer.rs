@@ -1,0 +1,68 @@
+//! Appending to the message log of a conversation, for a door without handles.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::Result;
+use crate::engine::messages;
+use crate::message::Batch;
+use crate::message::LockedLog;
+use crate::message::UnfinishedLine;
+use crate::model::Component;
+use crate::store::Conversation;
+
+/// A writer of messages. It holds the log's lock only while it appends whole lines.
+pub struct MessageWriter {
+    engine: Arc<Engine>,
+    conversation: Arc<Conversation>,
+    log: Arc<File>,
+    unfinished: UnfinishedLine,
+}
+
+impl MessageWriter {
+    /// Opens the log of the conversation `id`, and creates it if it is missing.
+    pub fn open(engine: &Arc<Engine>, id: &Component) -> Result<Self> {
+        let conversation = engine.conversation(id)?;
+        let log = Arc::new(conversation.writable_log_file()?);
+        let unfinished = UnfinishedLine::default();
+        Ok(Self { engine: Arc::clone(engine), conversation, log, unfinished })
+    }
+
+    /// Takes bytes that go on where the last ones stopped, and appends the messages that they
+    /// complete: all of them, or none.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let Self { engine, conversation, log, unfinished } = self;
+        let append = |batch: &Batch| append(log, conversation, batch);
+        messages::take(engine, conversation, unfinished, bytes, append)
+    }
+
+    /// Ends the last line, and brings the log to the disk. A line that is no message is set aside,
+    /// beside the log, and is an error.
+    pub fn finish(mut self) -> Result<()> {
+        let Self { engine, conversation, log, unfinished } = &mut self;
+        let append = |batch: &Batch| append(log, conversation, batch);
+        match messages::finish(engine, conversation, unfinished, append) {
+            Ok(()) => Ok(log.sync_data()?),
+            Err(error) => {
+                messages::set_aside(conversation, unfinished)?;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Appends messages to the log, once no other process holds it.
+fn append(log: &Arc<File>, conversation: &Conversation, batch: &Batch) -> Result<()> {
+    let log = LockedLog::wait(log)?;
+    let end = log.repair(conversation)?;
+    Ok(log.append(batch, end)?)
+}
+
+impl std::fmt::Debug for MessageWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MessageWriter")
+            .field("conversation", &self.conversation)
+            .finish_non_exhaustive()
+    }
+}

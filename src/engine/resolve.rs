@@ -1,0 +1,179 @@
+//! The file, directory or view that a name in a directory stands for.
+//!
+//! A real file or directory always comes first; then the computed files of the directory, and its
+//! directory of searches; then the views of a real file; then the bare id of a call whose output
+//! ctxfs named; then the summary of removed content. A name that stands for none of these may be one
+//! that is printed so. Every door follows this order.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::Recipe;
+use crate::engine::RemovedContent;
+use crate::engine::Result;
+use crate::engine::SourceDir;
+use crate::engine::names;
+use crate::engine::names::CONTROL;
+use crate::engine::removed;
+use crate::store::FileType;
+use crate::store::Stat;
+use crate::view::Query;
+use crate::view::Reading;
+use crate::view::View;
+use crate::view::ViewDir;
+use crate::view::readings;
+
+/// The meaning of a name in a directory.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one look-up, which must not allocate")]
+pub(crate) enum Resolved<'a> {
+    /// The directory of pages about the door itself.
+    Control,
+    /// A file or directory on disk.
+    Disk(DiskEntry<'a>),
+    /// A computed file of the directory.
+    Computed(Recipe),
+    /// The directory of searches.
+    Searches,
+    /// A view of a file, or a directory of its views.
+    View {
+        /// The file.
+        of: DiskEntry<'a>,
+        /// The view or directory of views.
+        reading: Reading,
+    },
+    /// The summary of removed content.
+    Removed(Box<RemovedContent>),
+}
+
+/// A name on disk, and its attributes.
+#[derive(Debug)]
+pub(crate) struct DiskEntry<'a> {
+    pub(crate) name: Cow<'a, OsStr>,
+    pub(crate) stat: Stat,
+}
+
+/// Resolves `name` in `dir`. `is_top` is true for the root that the door shows.
+pub(super) fn resolve<'a>(
+    engine: &Engine,
+    dir: &dyn SourceDir,
+    is_top: bool,
+    name: &'a OsStr,
+) -> Result<Resolved<'a>> {
+    match resolve_as_given(engine, dir, is_top, name) {
+        Err(EngineError::NotFound) => {
+            let meant = names::printed_as(name).ok_or_else(|| names::absent(name))?;
+            Ok(resolve_as_given(engine, dir, is_top, meant.as_os_str())?.into_owned())
+        }
+        found => found,
+    }
+}
+
+fn resolve_as_given<'a>(
+    engine: &Engine,
+    dir: &dyn SourceDir,
+    is_top: bool,
+    name: &'a OsStr,
+) -> Result<Resolved<'a>> {
+    if is_top && name == CONTROL {
+        return Ok(Resolved::Control);
+    }
+    match on_disk(dir, name) {
+        Ok(stat) => return Ok(Resolved::Disk(DiskEntry { name: Cow::Borrowed(name), stat })),
+        Err(EngineError::NotFound) => {}
+        Err(error) => return Err(error),
+    }
+    if let Some(recipe) = names::computed_name(dir, is_top, name) {
+        return Ok(Resolved::Computed(recipe));
+    }
+    if names::is_search_dir(dir, name) {
+        return Ok(Resolved::Searches);
+    }
+    if let Some(view) = view(engine, dir, name)? {
+        return Ok(view);
+    }
+    if let Some(output) = output_of_call(engine, dir, name)? {
+        return Ok(Resolved::Disk(output));
+    }
+    let removed = removed::find(engine, dir, name)?.ok_or(EngineError::NotFound)?;
+    Ok(Resolved::Removed(Box::new(removed)))
+}
+
+/// Returns the attributes of the file or directory `name` on disk. Links and special files that
+/// somebody planted are not there, nor are the store's own files.
+pub(crate) fn on_disk(dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
+    if names::is_stores(dir, name) {
+        return Err(EngineError::NotFound);
+    }
+    let stat = match dir.dir()?.stat(name) {
+        Ok(stat) => stat,
+        Err(error) if names::is_absent(&error) => return Err(EngineError::NotFound),
+        Err(error) => return Err(error.into()),
+    };
+    match stat.kind() {
+        FileType::Directory => Ok(stat),
+        FileType::File if !dir.is_root() => Ok(stat),
+        FileType::File | FileType::Other => Err(EngineError::NotFound),
+    }
+}
+
+/// Returns the view that `name` means, of a real file or of the output of a call.
+fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Option<Resolved<'a>>> {
+    for (stem, reading) in readings(name) {
+        let of = match on_disk(dir, stem) {
+            Ok(stat) => Some(DiskEntry { name: Cow::Borrowed(stem), stat }),
+            Err(_) => output_of_call(engine, dir, stem)?,
+        };
+        match of {
+            Some(of) if of.stat.kind() == FileType::File => {
+                return Ok(Some(Resolved::View { of, reading }));
+            }
+            Some(_) => return Err(EngineError::NotFound),
+            None => {}
+        }
+    }
+    Ok(None)
+}
+
+fn output_of_call(
+    engine: &Engine,
+    dir: &dyn SourceDir,
+    call: &OsStr,
+) -> Result<Option<DiskEntry<'static>>> {
+    let output = names::output_of_call(engine, dir, call)?;
+    Ok(output.map(|(name, stat)| DiskEntry { name: Cow::Owned(name), stat }))
+}
+
+/// Returns the search that `name` means in a directory of searches.
+pub(crate) fn search_named(name: &OsStr) -> Result<Recipe> {
+    let query = Query::of_many(name).ok_or(EngineError::NotFound)?;
+    Ok(Recipe::Search(query.into()))
+}
+
+/// Returns the view that `name` means in the directory `dir` of views of a file, or, with a `base`,
+/// of the text of that view.
+pub(crate) fn view_named(dir: ViewDir, base: Option<&View>, name: &OsStr) -> Result<Reading> {
+    let reading = dir.child(name).ok_or(EngineError::NotFound)?;
+    reading.below(base).ok_or(EngineError::NotFound)
+}
+
+impl Resolved<'_> {
+    fn into_owned(self) -> Resolved<'static> {
+        match self {
+            Self::Control => Resolved::Control,
+            Self::Disk(entry) => Resolved::Disk(entry.into_owned()),
+            Self::Computed(recipe) => Resolved::Computed(recipe),
+            Self::Searches => Resolved::Searches,
+            Self::View { of, reading } => Resolved::View { of: of.into_owned(), reading },
+            Self::Removed(removed) => Resolved::Removed(removed),
+        }
+    }
+}
+
+impl DiskEntry<'_> {
+    fn into_owned(self) -> DiskEntry<'static> {
+        DiskEntry { name: Cow::Owned(self.name.into_owned()), stat: self.stat }
+    }
+}

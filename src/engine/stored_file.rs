@@ -1,0 +1,143 @@
+//! A file of the store that no door has open for writing.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::fs::File;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::FileId;
+use crate::engine::Result;
+use crate::engine::RewriteCount;
+use crate::engine::Snapshot;
+use crate::engine::SourceFile;
+use crate::engine::Tracker;
+use crate::engine::Version;
+use crate::engine::facts::KnownRecord;
+use crate::engine::facts::facts_number;
+use crate::engine::messages;
+use crate::engine::names;
+use crate::engine::stored_dir::StoredDir;
+use crate::engine::sync::Mutex;
+use crate::engine::sync::atomic::AtomicU64;
+use crate::engine::sync::atomic::Ordering::Relaxed;
+use crate::model::Component;
+use crate::model::RelPath;
+use crate::store::Stat;
+use crate::store::Time;
+use crate::store::provenance_of;
+use crate::store::stat_file;
+
+/// A file, found by its name in a directory.
+pub(super) struct StoredFile {
+    dir: Arc<StoredDir>,
+    name: OsString,
+    id: FileId,
+    tracker: Tracker,
+    /// The views that ran out of time, and the repairs of a message log.
+    changes: AtomicU64,
+    last_seen: Mutex<LastSeen>,
+}
+
+/// The file as it was last seen. Others change it as they like.
+struct LastSeen {
+    size: u64,
+    modified: Time,
+    /// The changes that were noticed.
+    changes: u64,
+}
+
+impl StoredFile {
+    /// Makes the file `name` in `dir`, of which the disk says `stat`. Opens nothing.
+    pub(super) fn new(dir: &Arc<StoredDir>, name: &OsStr, stat: &Stat) -> Self {
+        let last_seen = LastSeen { size: stat.size, modified: stat.mtime, changes: 0 };
+        Self {
+            dir: Arc::clone(dir),
+            name: name.to_owned(),
+            id: FileId::of(stat),
+            tracker: Tracker::default(),
+            changes: AtomicU64::new(0),
+            last_seen: Mutex::new(last_seen),
+        }
+    }
+
+    fn place(&self) -> Option<(Component, RelPath)> {
+        self.dir.place_of(&self.name)
+    }
+
+    /// Returns how often others were seen to change it.
+    fn notice(&self, stat: &Stat) -> u64 {
+        let mut seen = self.last_seen.lock();
+        if (stat.size, stat.mtime) != (seen.size, seen.modified) {
+            (seen.size, seen.modified) = (stat.size, stat.mtime);
+            seen.changes += 1;
+        }
+        seen.changes
+    }
+}
+
+impl SourceFile for StoredFile {
+    fn snapshot(&self, engine: &Engine) -> Result<Snapshot> {
+        let file = Arc::new(self.open_by_name(OFlags::RDONLY)?);
+        let (changes, stat) = (self.changes(), stat_file(&file)?);
+        let length = messages::shown(engine, self, stat, || Ok(Arc::clone(&file)))?.size;
+        let (id, path) = self.place().ok_or(EngineError::Stale)?;
+        let conversation = engine.conversation(&id)?;
+        let record = KnownRecord::of(&conversation, &path, &stat, false, None)?.record;
+        let place = engine.options.place(&id, &path);
+        Ok(Snapshot { file, stat, length, changes, is_written: false, record, place })
+    }
+
+    fn version(&self, _: &Engine, snapshot: &Snapshot) -> Result<Version> {
+        let place = self.place().ok_or(EngineError::Stale)?;
+        let mut record = snapshot.record.clone();
+        record.provenance.update(&provenance_of(&snapshot.file).unwrap_or_default());
+        let facts = facts_number(&place, &record);
+        Ok(Version::of_file(&snapshot.stat, snapshot.changes, facts))
+    }
+
+    fn conversation(&self) -> Option<Component> {
+        self.dir.conversation()
+    }
+
+    fn is_log(&self) -> bool {
+        self.place().is_some_and(|(_, path)| path.is_terminal())
+    }
+
+    fn is_message_log(&self) -> bool {
+        names::is_message_log(&*self.dir, &self.name)
+    }
+
+    fn open_by_name(&self, flags: OFlags) -> Result<File> {
+        self.id.open(&self.dir.dir, &self.name, flags)
+    }
+
+    fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
+    fn note_change(&self) {
+        self.changes.fetch_add(1, Relaxed);
+    }
+
+    fn note_repair(&self, stat: &Stat) {
+        self.note_change();
+        self.notice(stat);
+    }
+
+    fn rewrites(&self, file: &File) -> Result<(RewriteCount, Stat)> {
+        let stat = stat_file(file)?;
+        Ok((RewriteCount { own: 0, others: self.notice(&stat) }, stat))
+    }
+
+    fn own_rewrites(&self) -> u64 {
+        0
+    }
+
+    fn tracker(&self) -> &Tracker {
+        &self.tracker
+    }
+}

@@ -1,0 +1,267 @@
+//! The tree as a door without inodes walks it: from the root, name by name.
+//!
+//! Each name is looked up in the directory that is open, so nothing outside the store is ever
+//! reached through one.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Component as PathPart;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+
+use crate::engine::Base;
+use crate::engine::Computed;
+use crate::engine::DiskEntry;
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::FileId;
+use crate::engine::OpenText;
+use crate::engine::Recipe;
+use crate::engine::Resolved;
+use crate::engine::Result;
+use crate::engine::SourceFile;
+use crate::engine::Version;
+use crate::engine::compute;
+use crate::engine::messages;
+use crate::engine::resolve;
+use crate::engine::status;
+use crate::engine::stored_dir::StoredDir;
+use crate::engine::stored_file::StoredFile;
+use crate::model::Content;
+use crate::store::Artifact;
+use crate::store::FileType;
+use crate::store::MESSAGES;
+use crate::store::Stat;
+use crate::view::Derived;
+use crate::view::Reading;
+use crate::view::View;
+use crate::view::ViewDir;
+
+/// The page about the door that needs no server.
+const VERSION: &str = "version";
+
+/// The tree that the engine's options describe: of all conversations, or of one alone.
+#[derive(Debug)]
+pub struct Tree {
+    engine: Arc<Engine>,
+}
+
+/// An open file of the tree. What is read of a computed one counts when this is dropped.
+#[derive(Debug)]
+pub struct Opened {
+    engine: Arc<Engine>,
+    content: OpenedContent,
+}
+
+#[derive(Debug)]
+enum OpenedContent {
+    /// A file on disk, as long as it was when it was opened; a message log ends with its last whole
+    /// line.
+    File(Artifact),
+    /// A computed file.
+    Text(OpenText),
+}
+
+/// The place that a walk has reached.
+enum Position {
+    Dir(Arc<StoredDir>),
+    File(Arc<dyn SourceFile>),
+    Computed(Arc<Computed>),
+    /// A directory of the views of a file, or of the text of its view `base`.
+    Views {
+        of: Arc<dyn SourceFile>,
+        base: Option<View>,
+        dir: ViewDir,
+    },
+    /// The searches of a directory.
+    Searches(Arc<StoredDir>),
+    /// The pages about the door itself.
+    Control,
+}
+
+impl Tree {
+    /// Returns the tree of `engine`. Opens and reads nothing.
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    /// Opens the file or view at `path`, which is relative to the root of the tree:
+    /// `c7/artifacts/tool/9f3k.txt.summary`. Computes a view on this thread.
+    pub fn open(&self, path: &Path) -> Result<Opened> {
+        let opened = self.open_once(path);
+        match opened {
+            // It was replaced meanwhile. The kernel, too, tries once more.
+            Err(error) if error.raw_os_error() == libc::ESTALE => self.open_once(path),
+            opened => opened,
+        }
+    }
+
+    fn open_once(&self, path: &Path) -> Result<Opened> {
+        let mut at = Position::Dir(Arc::new(self.top()?));
+        for name in names(path)? {
+            at = self.step(at, name)?;
+        }
+        let content = match at {
+            Position::File(file) => OpenedContent::File(self.content(&*file)?),
+            Position::Computed(of) => {
+                let text = compute::text_here(&self.engine, &of)?;
+                OpenedContent::Text(OpenText::new(of, text))
+            }
+            Position::Dir(_)
+            | Position::Views { .. }
+            | Position::Searches(_)
+            | Position::Control => return Err(EngineError::IsADirectory),
+        };
+        Ok(Opened { engine: Arc::clone(&self.engine), content })
+    }
+
+    fn top(&self) -> Result<StoredDir> {
+        let only = self.engine.options.only.as_ref();
+        let dir = match only {
+            Some(id) => self.engine.conversation(id)?.dir().try_clone()?,
+            None => self.engine.store.context().try_clone()?,
+        };
+        Ok(StoredDir::top(dir, only))
+    }
+
+    /// Goes on from `at` to `name` in it.
+    fn step(&self, at: Position, name: &OsStr) -> Result<Position> {
+        match at {
+            Position::Dir(dir) => {
+                let found = self.engine.resolve(&*dir, dir.is_top, name)?;
+                self.position_of(&dir, found)
+            }
+            Position::Views { of, base, dir } => {
+                self.view(of, resolve::view_named(dir, base.as_ref(), name)?)
+            }
+            Position::Searches(dir) => self.computed_in(&dir, resolve::search_named(name)?),
+            Position::Control => page(name),
+            Position::File(_) | Position::Computed(_) => Err(EngineError::NotADirectory),
+        }
+    }
+
+    fn position_of(&self, dir: &Arc<StoredDir>, found: Resolved<'_>) -> Result<Position> {
+        match found {
+            Resolved::Control => Ok(Position::Control),
+            Resolved::Disk(entry) if entry.stat.kind() == FileType::Directory => {
+                Ok(Position::Dir(Arc::new(dir.open(&entry.name)?)))
+            }
+            Resolved::Disk(entry) => Ok(Position::File(self.file(dir, &entry))),
+            Resolved::Computed(recipe) => self.computed_in(dir, recipe),
+            Resolved::Searches => Ok(Position::Searches(Arc::clone(dir))),
+            Resolved::View { of, reading } => self.view(self.file(dir, &of), reading),
+            Resolved::Removed(removed) => {
+                let version = removed.version(&self.engine)?;
+                let recipe = Recipe::Removed(removed.name().to_owned());
+                Ok(Position::computed(recipe, Base::Dir(Arc::clone(dir) as _), version))
+            }
+        }
+    }
+
+    /// Returns a file on disk: as the door that writes it knows it, if one does.
+    fn file(&self, dir: &Arc<StoredDir>, entry: &DiskEntry<'_>) -> Arc<dyn SourceFile> {
+        let live = self.engine.live.get(FileId::of(&entry.stat));
+        live.unwrap_or_else(|| Arc::new(StoredFile::new(dir, &entry.name, &entry.stat)))
+    }
+
+    /// Opens a file for reading, as long as it is between two writes.
+    fn content(&self, file: &dyn SourceFile) -> Result<Artifact> {
+        let open = Arc::new(file.open_by_name(OFlags::RDONLY)?);
+        let (_, stat) = file.rewrites(&open)?;
+        let shown = messages::shown(&self.engine, file, stat, || Ok(Arc::clone(&open)))?;
+        Ok(Artifact::new(open, shown.size))
+    }
+
+    /// Returns the view, or the directory of views, that `reading` makes of `file` as it is now.
+    fn view(&self, file: Arc<dyn SourceFile>, reading: Reading) -> Result<Position> {
+        let Reading { base, derived } = reading;
+        let view = match derived {
+            Derived::Dir(dir) => return Ok(Position::Views { of: file, base, dir }),
+            Derived::File(view) => view,
+        };
+        let snapshot = file.snapshot(&self.engine)?;
+        let version = file.version(&self.engine, &snapshot)?;
+        let recipe = |view| Recipe::View(Arc::new(view));
+        let Some(base) = base else {
+            return Ok(Position::computed(recipe(view), Base::File(file), version));
+        };
+        let base = Arc::new(Computed::new(recipe(base), Base::File(file), version));
+        let version = base.version_of_view();
+        Ok(Position::computed(recipe(view), Base::Text(base), version))
+    }
+
+    /// Returns the computed file that `recipe` makes of the directory `dir`.
+    fn computed_in(&self, dir: &Arc<StoredDir>, recipe: Recipe) -> Result<Position> {
+        let version = match recipe {
+            Recipe::Messages => self.version_of_messages(dir)?,
+            _ => self.engine.version(&recipe, &**dir)?,
+        };
+        Ok(Position::computed(recipe, Base::Dir(Arc::clone(dir) as _), version))
+    }
+
+    fn version_of_messages(&self, history: &Arc<StoredDir>) -> Result<Version> {
+        let name = OsStr::new(MESSAGES);
+        let stat: Stat = resolve::on_disk(&**history, name)?;
+        if stat.kind() != FileType::File {
+            return Err(EngineError::IsADirectory);
+        }
+        let log = StoredFile::new(history, name, &stat);
+        let reader = || Ok(Arc::new(log.open_by_name(OFlags::RDONLY)?));
+        Ok(messages::messages_version(&messages::shown(&self.engine, &log, stat, reader)?))
+    }
+}
+
+impl Position {
+    fn computed(recipe: Recipe, base: Base, version: Version) -> Self {
+        Self::Computed(Arc::new(Computed::new(recipe, base, version)))
+    }
+}
+
+/// Returns the page `name` about the door itself. There is no server to be described.
+fn page(name: &OsStr) -> Result<Position> {
+    if name != VERSION {
+        return Err(EngineError::NotFound);
+    }
+    let page = Base::Door(Arc::new(|| Ok(status::version_page())));
+    Ok(Position::computed(Recipe::Door(VERSION), page, Version::default()))
+}
+
+/// Splits a path at `/` into names. `Path::components` would not do: a query may contain anything
+/// but `/`.
+fn names(path: &Path) -> Result<impl Iterator<Item = &OsStr>> {
+    if path.components().any(|part| matches!(part, PathPart::ParentDir | PathPart::RootDir)) {
+        return Err(EngineError::NotFound);
+    }
+    let parts = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
+    Ok(parts.filter(|part| !matches!(*part, b"" | b".")).map(OsStr::from_bytes))
+}
+
+impl Content for Opened {
+    fn len(&self) -> u64 {
+        match &self.content {
+            OpenedContent::File(file) => file.len(),
+            OpenedContent::Text(open) => open.text.len(),
+        }
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match &self.content {
+            OpenedContent::File(file) => file.read_at(offset, buffer),
+            OpenedContent::Text(open) => {
+                open.note_read(offset.saturating_add(buffer.len() as u64));
+                open.text.read_at(offset, buffer)
+            }
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let OpenedContent::Text(open) = &self.content {
+            self.engine.counting.read(open);
+        }
+    }
+}
