@@ -88,7 +88,7 @@ pub(super) fn show_view(
 
 fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<Facts> {
     let mut record = snapshot.record.clone();
-    record.provenance.update(&provenance_of(&*snapshot.file)?);
+    record.provenance.update(&provenance_of(&snapshot.file)?);
     let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
     Ok(Facts { record, place: snapshot.place.clone(), limits })
 }

@@ -170,8 +170,7 @@ impl Write for &Spool<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
+    use parking_lot::Mutex;
     use tempfile::TempDir;
 
     use super::*;
@@ -323,7 +322,7 @@ mod tests {
         let (dir, cache) = store();
         let left = Mutex::new(IN_MEMORY as u64 + 1000);
         let room = |bytes: u64| {
-            let mut left = left.lock().unwrap();
+            let mut left = left.lock();
             let full = || io::Error::from_raw_os_error(libc::ENOSPC);
             *left = left.checked_sub(bytes).ok_or_else(full)?;
             Ok(())

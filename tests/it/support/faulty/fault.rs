@@ -1,8 +1,8 @@
 //! The faults of a disk, and the rules that cause them.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+
+use parking_lot::Mutex;
 
 /// A call that the disk is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,20 +85,20 @@ struct State {
 
 impl Faults {
     pub(super) fn begin(&self, fault: Fault) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).faults.push(fault);
+        self.0.lock().faults.push(fault);
     }
 
     pub(super) fn end(&self) -> usize {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).struck
+        std::mem::take(&mut *self.0.lock()).struck
     }
 
     pub(super) fn struck(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).struck
+        self.0.lock().struck
     }
 
     /// Returns the fate of `call` on the file at `path`, which is to move `bytes` bytes.
     pub(super) fn judge(&self, call: Call, path: &Path, bytes: usize) -> Verdict {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let name = path.to_string_lossy();
         let meant = |fault: &&mut Fault| fault.call == call && name.contains(fault.of);
         let Some(fault) = state.faults.iter_mut().find(meant) else { return Verdict::Pass(bytes) };

@@ -14,7 +14,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -45,6 +44,7 @@ use fuser::ReplyXattr;
 use fuser::Request;
 use fuser::TimeOrNow;
 use fuser::WriteFlags;
+use parking_lot::Mutex;
 use rustix::fs::AtFlags;
 use rustix::fs::CWD;
 use rustix::fs::FallocateFlags;
@@ -87,7 +87,7 @@ impl Mirror {
 
     /// A path that leads to the file of this number, whatever it is called by now.
     fn at(&self, ino: INodeNo) -> PathBuf {
-        let fd = self.known.lock().unwrap()[&ino.0].as_raw_fd();
+        let fd = self.known.lock()[&ino.0].as_raw_fd();
         PathBuf::from(format!("/proc/self/fd/{fd}"))
     }
 
@@ -112,7 +112,7 @@ impl Mirror {
         let found = rustix::fs::open(self.child(parent, name), flags, Mode::empty())?;
         let link = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
         let attr = attr(&link.metadata()?);
-        self.known.lock().unwrap().entry(attr.ino.0).or_insert(found);
+        self.known.lock().entry(attr.ino.0).or_insert(found);
         Ok(attr)
     }
 
@@ -123,12 +123,12 @@ impl Mirror {
     fn opened(&self, file: File) -> FileHandle {
         let fh = self.next.fetch_add(1, Relaxed);
         let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
-        self.open.lock().unwrap().insert(fh, Arc::new(Open { file, path }));
+        self.open.lock().insert(fh, Arc::new(Open { file, path }));
         FileHandle(fh)
     }
 
     fn handle(&self, fh: FileHandle) -> Arc<Open> {
-        Arc::clone(&self.open.lock().unwrap()[&fh.0])
+        Arc::clone(&self.open.lock()[&fh.0])
     }
 
     fn open_file(&self, ino: INodeNo, flags: OpenFlags) -> io::Result<FileHandle> {
@@ -349,7 +349,7 @@ impl Filesystem for Mirror {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.open.lock().unwrap().remove(&fh.0);
+        self.open.lock().remove(&fh.0);
         reply.ok();
     }
 
