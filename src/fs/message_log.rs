@@ -1,4 +1,4 @@
-//! The message log of a conversation: a file that takes messages only, and shows whole lines only.
+//! The message log of a conversation: a file that accepts messages only and shows whole lines only.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl FileNode {
     }
 }
 
-/// Takes bytes that were written to the log: whole lines are messages and are appended, and what
-/// follows them waits for its end.
+/// Accepts bytes that were written to the log. Whole lines are messages and are appended; the rest
+/// waits for its newline.
 pub(super) fn write(
     fs: &Shared,
     handle: &FileHandle,
@@ -58,15 +58,16 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Ends the last line, when the process that has written it closes the file. Another process that
-/// got the open file from it, and closes it, does not end its line.
+/// Ends the last line when the process that wrote it closes the file. Another process that
+/// inherited the open file does not end the line by closing it.
 pub(super) fn flush(fs: &Shared, handle: &FileHandle, owner: Option<u64>) -> Result<()> {
     let written = handle.line.lock().owner;
     let is_another = written.zip(owner).is_some_and(|(written, closed)| written != closed);
     if is_another { Ok(()) } else { finish(fs, handle) }
 }
 
-/// Appends a last line that lacks nothing but its newline; EINVAL where it is no message.
+/// Appends a last line that lacks nothing but its newline. Fails with EINVAL if it is not a
+/// message.
 fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
     let mut pending = handle.line.lock();
     if pending.unfinished.is_empty() {
@@ -77,7 +78,7 @@ fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
     fs.engine.finish_messages(&conversation, &mut pending.unfinished, append)
 }
 
-/// Ends a handle that is gone: what cannot be a message is kept beside the log.
+/// Ends a handle that is gone. A last line that is not a message is kept beside the log.
 pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     if handle.line.lock().unfinished.is_empty() || finish(fs, handle).is_ok() {
         return Ok(());
@@ -88,7 +89,8 @@ pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     Ok(message::set_aside(&line, &conversation)?)
 }
 
-/// Appends messages. Another process may hold the log: nothing here is locked while this waits.
+/// Appends messages. Another process may hold the log, so nothing of this process is locked while
+/// this waits.
 fn append(handle: &FileHandle, batch: &Batch, conversation: &Conversation) -> Result<()> {
     let file = handle.node.as_file()?;
     let log = LockedLog::wait(&handle.file)?;
@@ -100,8 +102,8 @@ fn append(handle: &FileHandle, batch: &Batch, conversation: &Conversation) -> Re
     Ok(appended?)
 }
 
-/// Returns the attributes of `file`, of which the disk says `stat`, as readers see it: a log has
-/// whole lines only. What a crash cut off is set aside, once nobody writes any more.
+/// Returns the attributes of `file` as readers see them, from those on disk, `stat`: a log has
+/// whole lines only. A line that a crash cut off is set aside, once nobody writes any more.
 pub(super) fn shown(engine: &Engine, file: &FileNode, stat: Stat) -> Result<Stat> {
     if stat.size == 0 || !file.is_message_log() {
         return Ok(stat);
@@ -114,9 +116,10 @@ pub(super) fn shown(engine: &Engine, file: &FileNode, stat: Stat) -> Result<Stat
     Ok(Stat { size, ..stat })
 }
 
-/// Mends a log that was torn. Returns false where it may be that somebody still writes it.
+/// Repairs a torn log. Returns false if somebody may still be writing it.
 fn repair(engine: &Engine, file: &FileNode, reader: &File) -> Result<bool> {
-    // Only a descriptor of its own can ask, and only before there is one that can write.
+    // A lease can only be tested with a descriptor of its own, and before one exists that can
+    // write.
     let probe = file.open(OFlags::RDONLY)?;
     if lease_of(&probe) != Lease::Free {
         return Ok(false);
@@ -132,7 +135,7 @@ fn repair(engine: &Engine, file: &FileNode, reader: &File) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the conversation whose log `file` is.
+/// Returns the conversation that the log `file` belongs to.
 fn conversation_of(engine: &Engine, file: &FileNode) -> Result<Arc<Conversation>> {
     let link = file.link.get().ok_or(FsError::Stale)?;
     Ok(engine.conversation(&link.conversation().ok_or(FsError::Stale)?)?)

@@ -77,7 +77,7 @@ fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Re
     Ok(())
 }
 
-/// Removes a computed file or directory: that does nothing, if it is of the right kind. Only the
+/// Removes a computed file or directory, which does nothing if it is of the right kind. Only the
 /// summary of removed content can be removed for good.
 fn remove_computed(
     fs: &Shared,

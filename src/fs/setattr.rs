@@ -29,7 +29,7 @@ use crate::fs::write_once;
 use crate::store::Dir;
 use crate::store::stat_file;
 
-/// Changes what `change` names, and returns the attributes as they are then.
+/// Makes a change, and returns the attributes after it.
 pub(super) fn setattr(
     fs: &Arc<Shared>,
     ino: Ino,
@@ -63,7 +63,7 @@ fn set_file(
         return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);
     };
     let dir = link.dir()?;
-    // A time that is set here is no sign that others have written.
+    // A time that is set here must not look like a change by another process.
     let mut life = file.life();
     life.noticed(&dir.stat(&link.name)?);
     set_named(dir, &link.name, change)?;
@@ -71,8 +71,8 @@ fn set_file(
     Ok(())
 }
 
-/// Cuts or extends. Without a handle that writes, this is a whole life of its own: the artifact
-/// is live for the moment, and sealed again.
+/// Cuts or extends a file. Without a handle that writes, this is a life of its own: the artifact is
+/// live for a moment, then sealed again.
 pub(super) fn resize(
     fs: &Shared,
     node: &Arc<Node>,
@@ -114,7 +114,7 @@ fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {
     set_named(link.dir()?, &link.name, change)
 }
 
-/// Owner first: a change of owner takes the set-id bits away, which a mode may put back.
+/// Sets the owner first: a change of owner clears the set-id bits, which a mode may set again.
 fn set_named(dir: &Dir, name: &std::ffi::OsStr, change: &SetAttr) -> Result<()> {
     if change.uid.is_some() || change.gid.is_some() {
         dir.chown(name, change.uid, change.gid)?;
@@ -165,7 +165,7 @@ fn timespec(time: Option<NewTime>) -> Timespec {
     }
 }
 
-/// Seconds count down before the epoch, nanoseconds always up.
+/// Converts a time before the epoch: seconds count down from there, nanoseconds always up.
 fn before_epoch(before: std::time::Duration) -> Timespec {
     let seconds = -i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
     match before.subsec_nanos() {
