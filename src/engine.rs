@@ -1,10 +1,11 @@
-//! What every door does alike: take in, show, search, list, count and remove.
+//! The verbs of ctxfs, each implemented once for all doors: take in, show, search, list, count and
+//! remove.
 //!
-//! A door (the mount, the command line, and those to come) has names, handles and sockets; the engine
-//! has none of these. It works on snapshots of files ([`SourceFile`]) and directories
-//! ([`SourceDir`]) that a door hands it, and keeps what all doors share: caches, worker threads,
-//! deadlines, redaction, quotas, retention and counts. Two doors that ask the same get the same bytes
-//! and the same error.
+//! A door (the mount, the command line, and those to come) has names, handles and sockets; the
+//! engine has none of these. It works on snapshots of files ([`SourceFile`]) and directories
+//! ([`SourceDir`]) that a door hands it, and has the parts that all doors share: caches, workers,
+//! deadlines, redaction, quotas, retention and counts. Two doors that ask for one thing get equal
+//! bytes or equal errors.
 
 mod analysis;
 mod cache_key;
@@ -104,13 +105,14 @@ use crate::store::Conversation;
 use crate::store::ManifestLock;
 use crate::store::Store;
 
-/// Conversations whose manifests stay indexed in memory.
+/// The most conversations whose manifests stay indexed in memory.
 const KEPT_CONVERSATIONS: usize = 64;
 
-/// Filters that run at a time, each with memory of its own; of one conversation, one less.
+/// The most filters that run at a time, each with memory of its own. One conversation gets one
+/// less.
 const FILTERS: usize = 3;
 
-/// Waits until files that were just closed are sealed, but not for longer than this.
+/// A function that waits until files that were just closed are sealed, for at most the given time.
 type Settle = dyn Fn(Duration) + Send + Sync;
 
 /// The verbs of ctxfs over one store.
@@ -118,14 +120,14 @@ pub struct Engine {
     pub(crate) store: Store,
     pub(crate) options: EngineOptions,
     pub(crate) secrets: Secrets,
-    /// Texts on the store's disk, of any process that uses the store.
+    /// Texts on the store's disk, from all processes that use the store.
     cache: Cache,
     /// Texts in memory.
     texts: TextCache,
     analyses: Analyses,
     watches: Watches,
     view_workers: WorkerPool,
-    /// Computes views that run filters, and so bounds how many of these run at a time.
+    /// Computes views that run filters, and so bounds the number of filters that run at a time.
     filter_workers: WorkerPool,
     filters: FilterProcesses,
     late: LateSlot,
@@ -168,7 +170,7 @@ impl Engine {
     }
 
     /// Starts the threads of a server: one removes old outputs, one saves counts. `settle` waits
-    /// until files that were just closed are sealed, since only then they can be removed.
+    /// until files that were just closed are sealed, as only sealed ones can be removed.
     pub(crate) fn serve(
         self: &Arc<Self>,
         settle: impl Fn(Duration) + Send + Sync + 'static,
@@ -200,7 +202,7 @@ impl Engine {
         &self.store
     }
 
-    /// Returns the conversation `id`. [`EngineError::NotFound`] where there is none any more.
+    /// Returns the conversation `id`. Fails with [`EngineError::NotFound`] if there is none.
     pub(crate) fn conversation(&self, id: &Component) -> Result<Arc<Conversation>> {
         let conversation = self.store.conversation(id)?.ok_or(EngineError::NotFound)?;
         let held = self.conversations.get(id);
@@ -219,8 +221,8 @@ impl Engine {
 
 /// Take in.
 impl Engine {
-    /// Takes in bytes that go on where `unfinished` stopped, and hands the messages that they
-    /// complete to `append`: all of them, or none. What follows the last newline stays unfinished.
+    /// Accepts bytes that follow those of `unfinished`, and hands the messages that they complete
+    /// to `append`: all of them, or none. The bytes after the last newline stay unfinished.
     pub(crate) fn take_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
@@ -231,8 +233,8 @@ impl Engine {
         messages::take(self, conversation, unfinished, bytes, append)
     }
 
-    /// Hands a last line that lacks nothing but its newline to `append`. Otherwise it stays
-    /// unfinished, and this fails.
+    /// Hands a last line that lacks nothing but its newline to `append`. Fails for any other line,
+    /// which stays unfinished.
     pub(crate) fn finish_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
@@ -242,8 +244,9 @@ impl Engine {
         messages::finish(self, conversation, unfinished, append)
     }
 
-    /// Checks cap, quota and disk for a file at `place` that will end at `end`, grows by `growth`,
-    /// and has `length` bytes written to it. Asks for place and growth only where a limit is set.
+    /// Checks cap, quota and disk for a write of `length` bytes to a file at `place`, which will
+    /// then end at `end` and have grown by `growth`. Calls `place` and `growth` only if a limit is
+    /// set.
     pub(crate) fn check_room_for_write(
         &self,
         place: &dyn Fn() -> Option<(Component, RelPath)>,
@@ -286,8 +289,8 @@ impl Engine {
         self.space.check_disk(self, length, true)
     }
 
-    /// Returns the analysis of `of`, which is open as `file`, as it is now; of its first bytes only
-    /// where `expired` reports that there is no time for more.
+    /// Returns the analysis of the present bytes of `of`, which is open as `file`. Covers only the
+    /// first bytes if `expired` reports that time has run out.
     pub(crate) fn analysis(
         &self,
         of: &dyn SourceFile,
@@ -301,8 +304,8 @@ impl Engine {
 
 /// Show, search and list.
 impl Engine {
-    /// Computes the text of `of` where it is not cached, and hands it to `done`: at once where that
-    /// is quick, else on another thread. Callers that ask meanwhile wait for the same computation.
+    /// Hands the text of `of` to `done`. If it is not cached, computes it first: at once if that is
+    /// quick, else on a worker. Callers that ask meanwhile wait for the same computation.
     pub fn text(
         self: &Arc<Self>,
         of: &Arc<Computed>,
@@ -317,7 +320,7 @@ impl Engine {
         self.texts.remove(&of.number());
     }
 
-    /// Returns the bytes that the pages of `of` divide: of a log, those of its text.
+    /// Returns the length that the pages of `of` divide: that of a file, or of the text of a log.
     pub fn text_length(&self, of: &dyn SourceFile) -> Result<u64> {
         show::text_length(self, of)
     }
@@ -331,9 +334,9 @@ impl Engine {
         }
     }
 
-    /// Returns `call_1.json` or `call_1.txt` for `call_1` in `dir`, where ctxfs gave the file that
-    /// name: the newer of the two, which are both there when an output is replaced by one of another
-    /// kind.
+    /// Returns `call_1.json` or `call_1.txt` for `call_1` in `dir`, if ctxfs gave the file that
+    /// name. Both exist when an output is replaced by one of another kind; then returns the newer
+    /// one.
     pub(crate) fn output_of_call(
         &self,
         dir: &dyn SourceDir,
@@ -350,12 +353,12 @@ impl Engine {
 
 /// Count.
 impl Engine {
-    /// Returns the sums of all conversations that this door shows, up to now.
+    /// Returns the sums of the counts of all conversations that this door shows, up to now.
     pub fn sums(&self) -> Result<Sums> {
         status::sums(self)
     }
 
-    /// Returns the page for Prometheus, with the numbers that the door adds.
+    /// Returns the page for Prometheus, with the gauges that the door adds.
     pub(crate) fn metrics(&self, gauges: &[Gauge]) -> Result<String> {
         status::metrics(self, gauges)
     }
@@ -368,7 +371,7 @@ impl Engine {
 
 /// Remove.
 impl Engine {
-    /// Removes a conversation in which nothing is left but the store's own files; ENOTEMPTY
+    /// Removes a conversation that holds nothing but the store's own files. Fails with ENOTEMPTY
     /// otherwise.
     pub(crate) fn remove_conversation(&self, id: &Component) -> Result<()> {
         self.conversations.remove(id);
@@ -376,8 +379,8 @@ impl Engine {
         Ok(self.store.remove_conversation(id)?)
     }
 
-    /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed, for a caller that
-    /// holds the manifest.
+    /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed. The caller has
+    /// locked the manifest.
     pub(crate) fn forget_artifact(
         &self,
         conversation: &Conversation,
@@ -391,7 +394,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets removed content: its summary is gone, too.
+    /// Forgets removed content, and so removes its summary.
     pub fn forget_removed(&self, removed: &RemovedContent) -> Result<()> {
         self.conversation(&removed.conversation)?.forget(&removed.path)?;
         Ok(())

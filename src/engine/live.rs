@@ -25,7 +25,7 @@ impl LiveFiles {
         self.0.remove(&id);
     }
 
-    /// Returns the length of `file` between two writes; none, where it is not being written.
+    /// Returns the length of `file` between two writes. `None` if it is not open for writing.
     pub(super) fn length(&self, file: &File) -> io::Result<Option<u64>> {
         if self.0.is_empty() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Secrets: masked in what views show, and, where that is asked for, in what is stored.
+//! Masking secrets in views and, if so configured, in stored files.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::redact::SecretRules;
 /// The attribute that holds a call's arguments.
 const ARGS: &str = "user.ctx.args";
 
-/// The secrets to mask, and where.
+/// The secrets to mask, and the places to mask them in.
 #[derive(Debug, Clone)]
 pub struct Redaction {
     /// The patterns of secrets.
     pub rules: Arc<SecretRules>,
-    /// True if secrets are masked in what is stored, too.
+    /// True if secrets are masked in stored files, too.
     pub stored: bool,
 }
 
 impl Redaction {
-    /// Masks the secrets in what a writer said.
+    /// Masks the secrets in the arguments of a call.
     pub fn mask_arguments(&self, provenance: &mut Provenance) {
         provenance.args = provenance.args.take().map(|args| self.rules.mask_text(&args));
     }
 
-    /// Returns what was found in an output, with secrets masked: keys of JSON may hold some.
+    /// Returns an analysis with secrets masked: keys of JSON may hold some.
     pub fn hide_found(&self, found: &Analysis) -> Analysis {
         let mut found = found.clone();
         match &mut found.json {
@@ -44,7 +44,7 @@ impl Redaction {
     }
 }
 
-/// The redaction of an engine; nothing is masked without one.
+/// The redaction of an engine. If `None`, nothing is masked.
 #[derive(Debug)]
 pub(crate) struct Secrets(pub(super) Option<Redaction>);
 
@@ -59,8 +59,8 @@ impl Secrets {
         self.0.as_ref().map(|redaction| &*redaction.rules)
     }
 
-    /// Returns `content` as views show it, where secrets are masked; they are masked in what is known
-    /// of it, too.
+    /// Returns `content` with its secrets masked, and masks them in its record and analysis.
+    /// Returns `None` if nothing is masked.
     pub(crate) fn mask<'a>(
         &'a self,
         content: &'a dyn Content,
@@ -73,7 +73,7 @@ impl Secrets {
         Some(Masked::new(content, &redaction.rules))
     }
 
-    /// Masks the secrets in what a writer said of an output.
+    /// Masks the secrets in the provenance of an output.
     pub(crate) fn mask_provenance(&self, provenance: &mut Provenance) {
         if let Some(redaction) = &self.0 {
             redaction.mask_arguments(provenance);
@@ -85,12 +85,12 @@ impl Secrets {
         self.0.as_ref().map_or(&[], |redaction| redaction.rules.names())
     }
 
-    /// Returns the patterns of the secrets that are masked in what is stored.
+    /// Returns the patterns of the secrets that are masked in stored files.
     pub(crate) fn stored_rules(&self) -> Option<&SecretRules> {
         self.0.as_ref().filter(|redaction| redaction.stored).map(|redaction| &*redaction.rules)
     }
 
-    /// Returns the value of an extended attribute as it is to be stored.
+    /// Returns the value to store for an extended attribute.
     pub(crate) fn attribute_to_store(&self, name: &OsStr, value: &[u8]) -> Vec<u8> {
         match (self.stored_rules(), str::from_utf8(value)) {
             (Some(rules), Ok(text)) if name == ARGS => rules.mask_text(text).into_bytes(),

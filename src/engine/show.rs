@@ -1,4 +1,4 @@
-//! Showing a view: the text of a view of a file, and of a view of another view's text.
+//! Computing the text of a view, of a file or of another view's text.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::store::stat_file;
 use crate::view;
 use crate::view::View;
 
-/// What is known of a file beside its bytes.
+/// The facts about a file beside its bytes.
 struct Facts {
     record: Record,
     place: Place,
@@ -48,16 +48,16 @@ struct FileView<'a> {
     file: &'a dyn SourceFile,
     view: &'a View,
     snapshot: Snapshot,
-    /// The key that the text is kept by, if the file is still the same when it ends.
+    /// The key to keep the text by, if the file has not changed by its end.
     key: Option<CacheKey>,
     /// True if this view may go on past its deadline.
     may_go_on: bool,
-    /// True if there was time for the beginning of a terminal's log alone.
+    /// True if there was only time for the beginning of a terminal's log.
     beginning: bool,
 }
 
-/// Computes the text of a view of a file. `again`: it has been computed before, so it must come from
-/// exactly the same version.
+/// Computes the text of a view of a file. If it was computed before, `again` is true and it must
+/// come from exactly the same version.
 pub(super) fn show_view(
     engine: &Engine,
     of: &Computed,
@@ -93,8 +93,8 @@ fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<Facts> {
     Ok(Facts { record, place: snapshot.place.clone(), limits })
 }
 
-/// Returns the bytes that a view looks at, of a terminal's log its text, and their analysis as
-/// far as the view needs it.
+/// Returns the content of a view's subject, with as much of its analysis as the view needs. The
+/// content of a terminal's log is its text.
 fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
@@ -128,8 +128,8 @@ fn content(
     Ok((content, known.analysis))
 }
 
-/// Returns the text of `log`, of which `known` is known, where that is less than the log; what
-/// is known is then that of the text, which ends where the analysis did.
+/// Returns the text of `log`, up to the end of its analysis `known`, and makes `known` the analysis
+/// of that text. Returns `None` if the whole log is its own text.
 fn text_of_log(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -142,7 +142,7 @@ fn text_of_log(
         return Ok(None);
     }
     if of.tracker().seen() < bytes {
-        // A recorded analysis has no marks; without some, the text is found all the same.
+        // A recorded analysis has no checkpoints. The text is found without them, too, but slowly.
         tracker::analyse(of, log.file(), bytes, expired, &engine.counters.bytes_analysed)?;
     }
     let log = Artifact::new(Arc::clone(log.file()), bytes);
@@ -151,7 +151,7 @@ fn text_of_log(
     Ok(Some(text))
 }
 
-/// Returns the bytes that the pages of `of` divide: of a log, those of its text.
+/// Returns the length that the pages of `of` divide: that of a file, or of the text of a log.
 pub(super) fn text_length(engine: &Engine, of: &dyn SourceFile) -> Result<u64> {
     let snapshot = of.snapshot(engine)?;
     if !of.is_log() {
@@ -173,7 +173,7 @@ fn subject<'a>(
     Subject { content, analysis, record, place, limits, redacts, filters }
 }
 
-/// Writes a view of a file. If its text can be kept, it goes on when its time is up.
+/// Writes a view of a file. If its text can be kept, goes on past the deadline.
 fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> Result<ViewText> {
     let FileView { of, file, view, snapshot, key, .. } = shown;
     let room = |length| engine.space.check_text(engine, length);
@@ -207,7 +207,7 @@ fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> R
     Ok(spool.finish(rendered, key)?)
 }
 
-/// Computes a view of the text that the computed file `base` has.
+/// Computes a view of `text`, the text of the computed file `base`.
 pub(super) fn show_view_of_view(
     engine: &Engine,
     base: &Computed,
@@ -215,7 +215,7 @@ pub(super) fn show_view_of_view(
     view: &View,
 ) -> Result<ViewText> {
     let BaseText { text, asked } = text;
-    // A search finds nothing in a text that only says why there is none.
+    // Searching a text that only says why there is none would find nothing.
     if text.is_notice() && matches!(view, View::Grep(_)) {
         return Ok(ViewText::clone(text));
     }
@@ -243,7 +243,7 @@ pub(super) fn show_view_of_view(
     Ok(spool.finish(rendered, key)?)
 }
 
-/// Returns what is known of the file that the view `base` is of, at the place of that view.
+/// Returns the facts about the file that the view `base` is of, with the place of that view.
 fn facts_of_text(engine: &Engine, base: &Computed) -> Result<Facts> {
     let Recipe::View(view) = &base.recipe else { return Err(EngineError::Stale) };
     let facts = facts(engine, &base.base.file()?.snapshot(engine)?)?;
@@ -251,8 +251,8 @@ fn facts_of_text(engine: &Engine, base: &Computed) -> Result<Facts> {
     Ok(Facts { place, ..facts })
 }
 
-/// Returns what is known of the first bytes of a log, for a view that shows its bytes: places in its
-/// text are left out.
+/// Returns the analysis of the beginning of a log, for a view that shows its bytes. Leaves out
+/// places, as they are those in its text.
 fn without_places(analysis: &Analysis) -> Analysis {
     Analysis {
         plain: None,

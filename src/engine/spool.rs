@@ -18,28 +18,28 @@ use crate::store::CacheKey;
 use crate::store::Draft;
 use crate::view::Rendered;
 
-/// The bytes that a text may have in memory before it goes to a file of the store's cache.
+/// The most bytes of a text in memory. A longer one goes to a file of the store's cache.
 const IN_MEMORY: usize = 256 * 1024;
-/// The bytes that all texts may have in memory together. Past it, new ones go to files at once,
-/// but for the smallest: clients may hold any number of files open.
+/// The most bytes of all texts in memory. Past it, all but the smallest new texts go to files, as
+/// clients may hold any number of files open.
 const ALL_IN_MEMORY: u64 = 64 << 20;
-/// A text so small that a descriptor would cost more than it saves.
+/// The bytes up to which a descriptor would cost more than the memory that it saves.
 const SMALL: usize = 512;
 /// A text that took longer than this to compute is kept in the store's cache, however small.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Checks that so many more bytes have room on the disk.
+/// A function that checks if the disk has room for so many more bytes.
 pub(super) type RoomCheck<'a> = dyn Fn(u64) -> io::Result<()> + Sync + 'a;
 
 /// A text of unknown length that is being computed, in bounded memory.
 ///
-/// It is written through a shared reference, so that its beginning can be handed out meanwhile.
+/// It can be written through a shared reference, so that its beginning can be handed out meanwhile.
 pub(crate) struct Spool<'a> {
     cache: &'a Cache,
     room: &'a RoomCheck<'a>,
     started: Instant,
     text: RefCell<Collected>,
-    /// True once its beginning was handed out: readers of that look for the rest on disk.
+    /// True once its beginning was handed out. Readers of that look for the rest on disk.
     given: Cell<bool>,
 }
 
@@ -51,19 +51,19 @@ struct Collected {
 }
 
 impl<'a> Spool<'a> {
-    /// Begins a text. Once it outgrows memory it goes to `cache`, where `room` allows it.
+    /// Begins a text. Once it outgrows memory it goes to `cache`, if `room` allows.
     pub(super) fn new(cache: &'a Cache, room: &'a RoomCheck<'a>) -> Self {
         let (text, given) = (RefCell::default(), Cell::new(false));
         Self { cache, room, started: Instant::now(), text, given }
     }
 
-    /// Returns the bytes so far.
+    /// Returns the number of bytes so far.
     pub(super) fn len(&self) -> u64 {
         let Collected { memory, disk } = &*self.text.borrow();
         disk.as_ref().map_or(memory.len() as u64, |(_, length)| *length)
     }
 
-    /// Returns the text so far, behind `notice`. The whole is then kept however small it is.
+    /// Returns the text so far, after `notice`. The whole text is then kept however small it is.
     pub(super) fn beginning(&self, notice: String) -> ViewText {
         self.given.set(true);
         let Collected { memory, disk } = &*self.text.borrow();
@@ -74,7 +74,7 @@ impl<'a> Spool<'a> {
         ViewText::new(head, notice, on_disk).with_whole(false)
     }
 
-    /// Ends the text, with its notice first. With a `key` it is kept on disk, if it is whole and
+    /// Ends the text, and puts its notice first. With a `key`, keeps it on disk if it is whole and
     /// outgrew memory or took long.
     pub(super) fn finish(self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<ViewText> {
         let Rendered { notice, whole } = rendered;
@@ -132,7 +132,7 @@ impl<'a> Spool<'a> {
     }
 }
 
-/// Keeps a draft of `length` bytes as a whole text.
+/// Keeps a draft of `length` bytes as a whole text in the cache.
 fn keep(cache: &Cache, draft: Draft, length: u64, notice: &[u8], key: &CacheKey) -> io::Result<()> {
     let end = [notice, &(notice.len() as u64).to_le_bytes(), MARK].concat();
     draft.file().write_all_at(&end, length)?;

@@ -1,4 +1,4 @@
-//! `.ctxfs/status.json`, `.ctxfs/metrics`: what a server is and has counted.
+//! `.ctxfs/status.json` and `.ctxfs/metrics`: the state and the counts of a server.
 
 use serde_json::Value;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::engine::metrics::Gauge;
 use crate::model::Component;
 use crate::model::Sums;
 
-/// Returns the sums of all conversations that this door shows, up to now.
+/// Returns the sums of the counts of all conversations that this door shows, up to now.
 pub(super) fn sums(engine: &Engine) -> Result<Sums> {
     engine.counting.save(&engine.store);
     let mut sums = Sums::default();
@@ -26,7 +26,7 @@ pub(super) fn sums(engine: &Engine) -> Result<Sums> {
     Ok(sums)
 }
 
-/// Returns the page for Prometheus, with the numbers that the door adds.
+/// Returns the page for Prometheus, with the gauges that the door adds.
 pub(super) fn metrics(engine: &Engine, gauges: &[Gauge]) -> Result<String> {
     let uptime = engine.started.elapsed().as_secs();
     let uptime = ("ctxfs_uptime_seconds", "Since the server started.", uptime);
