@@ -195,7 +195,7 @@ mod tests {
         (0..IN_MEMORY * 2).map(|i| (i % 251) as u8).collect()
     }
 
-    /// Files in the cache; none, where there is no cache.
+    /// Returns the number of files in the cache.
     fn files(dir: &TempDir) -> usize {
         std::fs::read_dir(dir.path().join("cache")).map_or(0, Iterator::count)
     }
@@ -246,7 +246,7 @@ mod tests {
         assert!(ViewText::cached(&cache, &key).is_none());
     }
 
-    /// Whoever asks for the size of a view opens it next: it must still be there then.
+    /// A caller that asks for the size of a view opens it next, so the text must still be there.
     #[test]
     fn the_largest_results_are_held_and_only_a_few_of_them() {
         let bodies = text_cache(8 << 20);

@@ -130,22 +130,22 @@ impl ViewText {
         self.notice
     }
 
-    /// Returns true if it only says why there is nothing.
+    /// Returns true if it is only a notice that says why there is nothing.
     pub(crate) fn is_notice(&self) -> bool {
         self.notice > 0 && self.len() == self.notice as u64
     }
 
-    /// Returns true if there was time for all of it.
+    /// Returns true if time sufficed for all of it.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Returns its key; equal keys mean equal bytes.
+    /// Returns its key. Equal keys mean equal bytes.
     pub(crate) fn key(&self) -> Option<&CacheKey> {
         self.key.as_ref()
     }
 
-    /// Hands `size` bytes from `offset` on to `take`, fewer at the end.
+    /// Hands `size` bytes from `offset` on to `take`, and fewer at the end.
     pub fn read<T>(
         &self,
         offset: u64,

@@ -126,7 +126,7 @@ mod tests {
     use crate::store::Stat;
     use crate::store::Time;
 
-    /// The identity of a file on an imagined disk.
+    /// Returns the identity of a file on an imagined disk.
     fn id(ino: u64) -> FileId {
         let zero = Time::default();
         FileId::of(&Stat {
@@ -162,7 +162,7 @@ mod tests {
         assert_ne!(watches.number(id(8)), watches.number(id(7)));
     }
 
-    /// A directory is made after one search has listed where it is, and before another look-up.
+    /// A directory is created after a search has listed its parent, and before the next look-up.
     #[test]
     fn what_has_changed_is_not_taken_for_watched() {
         let temporary = tempfile::tempdir().unwrap();
