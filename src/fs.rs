@@ -57,7 +57,6 @@ pub use attr::NewTime;
 pub use attr::SetAttr;
 pub use attr::TimedAttr;
 pub use closing_thread::Processes;
-pub use closing_thread::SeenFromHere;
 pub use copy::FilePosition;
 pub use error::Errno;
 pub use error::FsError;
@@ -68,6 +67,7 @@ pub use open::OpenMode;
 pub use open::Opened;
 pub use rename::RenameMode;
 
+use closing_thread::ProcFs;
 use handle::HandleTable;
 use inode::InodeTable;
 use seal_queue::Sealer;
@@ -100,7 +100,7 @@ impl Default for FsOptions {
             write_once: false,
             list_views: true,
             root_mode: 0o755,
-            processes: Arc::new(SeenFromHere),
+            processes: Arc::new(ProcFs),
             confinement: Confinement::default(),
         }
     }

@@ -36,7 +36,7 @@ use crate::view;
 use crate::view::View;
 
 /// The facts about a file beside its bytes.
-struct Facts {
+struct FileFacts {
     record: Record,
     place: Place,
     limits: Limits,
@@ -86,11 +86,11 @@ pub(super) fn show_view(
     write_view(engine, &shown, &subject)
 }
 
-fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<Facts> {
+fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
     let mut record = snapshot.record.clone();
     record.provenance.update(&provenance_of(&snapshot.file)?);
     let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
-    Ok(Facts { record, place: snapshot.place.clone(), limits })
+    Ok(FileFacts { record, place: snapshot.place.clone(), limits })
 }
 
 /// Returns the content of a view's subject, with as much of its analysis as the view needs. The
@@ -98,7 +98,7 @@ fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<Facts> {
 fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
-    facts: &mut Facts,
+    facts: &mut FileFacts,
 ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
     let expired = deadline(engine.options.view_deadline);
     let (needs_all, is_log) = (shown.view.needs_analysis(), shown.file.is_log());
@@ -166,9 +166,9 @@ fn subject<'a>(
     engine: &'a Engine,
     content: &'a dyn Content,
     analysis: &'a Analysis,
-    facts: &'a Facts,
+    facts: &'a FileFacts,
 ) -> Subject<'a> {
-    let Facts { record, place, limits } = facts;
+    let FileFacts { record, place, limits } = facts;
     let (redacts, filters) = (engine.secrets.mask_names(), &engine.filters);
     Subject { content, analysis, record, place, limits, redacts, filters }
 }
@@ -207,14 +207,14 @@ fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> R
     Ok(spool.finish(rendered, key)?)
 }
 
-/// Computes a view of `text`, the text of the computed file `base`.
+/// Computes a view of `base_text`, the text of the computed file `base`.
 pub(super) fn show_view_of_view(
     engine: &Engine,
     base: &Computed,
-    text: &BaseText,
+    base_text: &BaseText,
     view: &View,
 ) -> Result<ViewText> {
-    let BaseText { text, asked } = text;
+    let text = &base_text.text;
     // Searching a text that only says why there is none would find nothing.
     if text.is_notice() && matches!(view, View::Grep(_)) {
         return Ok(ViewText::clone(text));
@@ -223,6 +223,18 @@ pub(super) fn show_view_of_view(
     if let Some(cached) = key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
         return Ok(cached);
     }
+    write_view_of_view(engine, base, base_text, view, key)
+}
+
+/// Writes a view of another view's text, and keeps it by `key`.
+fn write_view_of_view(
+    engine: &Engine,
+    base: &Computed,
+    base_text: &BaseText,
+    view: &View,
+    key: Option<CacheKey>,
+) -> Result<ViewText> {
+    let BaseText { text, asked } = base_text;
     let mut facts = facts_of_text(engine, base)?;
     let mut analysis = sniff(&**text)?.analysis;
     // The text is masked already.
@@ -244,11 +256,11 @@ pub(super) fn show_view_of_view(
 }
 
 /// Returns the facts about the file that the view `base` is of, with the place of that view.
-fn facts_of_text(engine: &Engine, base: &Computed) -> Result<Facts> {
+fn facts_of_text(engine: &Engine, base: &Computed) -> Result<FileFacts> {
     let Recipe::View(view) = &base.recipe else { return Err(EngineError::Stale) };
     let facts = facts(engine, &base.base.file()?.snapshot(engine)?)?;
     let place = facts.place.of_view(&view.to_string());
-    Ok(Facts { place, ..facts })
+    Ok(FileFacts { place, ..facts })
 }
 
 /// Returns the analysis of the beginning of a log, for a view that shows its bytes. Leaves out

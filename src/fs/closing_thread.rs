@@ -24,9 +24,9 @@ pub trait Processes: Debug + Send + Sync {
 
 /// Access for a process that is not confined: reads `/proc` directly.
 #[derive(Debug, Clone, Copy)]
-pub struct SeenFromHere;
+pub(super) struct ProcFs;
 
-impl Processes for SeenFromHere {
+impl Processes for ProcFs {
     fn stat(&self, pid: u32) -> io::Result<String> {
         fs::read_to_string(format!("/proc/{pid}/stat"))
     }
@@ -55,7 +55,7 @@ impl ClosingThread {
     ///
     /// Asks `processes` only about threads that a signal may have ended.
     pub(crate) fn killed_by(&self, processes: &dyn Processes) -> Option<i32> {
-        let seen = match SeenFromHere.stat(self.pid) {
+        let seen = match ProcFs.stat(self.pid) {
             Ok(stat) if !may_be_killed(&stat)? => return None,
             Ok(_) => processes.stat(self.pid),
             Err(gone) => Err(gone),
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_process_that_lives_was_not_killed() {
-        assert_eq!(ClosingThread::of(std::process::id()).killed_by(&SeenFromHere), None);
+        assert_eq!(ClosingThread::of(std::process::id()).killed_by(&ProcFs), None);
     }
 
     #[test]
@@ -143,9 +143,9 @@ mod tests {
             let options =
                 rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
             rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
-            assert_eq!(thread.killed_by(&SeenFromHere), expected);
+            assert_eq!(thread.killed_by(&ProcFs), expected);
             child.wait().unwrap();
-            assert!([expected, None].contains(&thread.killed_by(&SeenFromHere)));
+            assert!([expected, None].contains(&thread.killed_by(&ProcFs)));
         }
     }
 
@@ -154,6 +154,6 @@ mod tests {
         let mut child = Command::new("false").spawn().unwrap();
         let thread = ClosingThread::of(child.id());
         child.wait().unwrap();
-        assert_eq!(thread.killed_by(&SeenFromHere), None);
+        assert_eq!(thread.killed_by(&ProcFs), None);
     }
 }

@@ -17,7 +17,7 @@ use crate::fs::handle::FileHandle;
 use crate::fs::handle::Handle;
 use crate::fs::message_log;
 use crate::fs::node::file::FileNode;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::message;
 use crate::store::append_all;
 use crate::store::read_full_at;
@@ -71,7 +71,7 @@ pub(super) fn write(
         let written = write_file(fs, &handle, file, offset, bytes, mode);
         let end = written.inspect_err(|error| note_trouble(file, error))?;
         if end % AHEAD < bytes.len() as u64 {
-            fs.sealer.submit(Job::Follow(Arc::clone(&handle.node)));
+            fs.sealer.submit(SealJob::Follow(Arc::clone(&handle.node)));
         }
     }
     Counters::add(&fs.engine.counters.bytes_written, bytes.len() as u64);

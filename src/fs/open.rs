@@ -29,7 +29,7 @@ use crate::fs::message_log;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::node::file::FileNode;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::fs::setattr;
 use crate::fs::write_once;
 use crate::store::stat_file;
@@ -141,7 +141,7 @@ pub(super) fn create(
     let opened = opened(fs, &node, node.as_file()?, file, mode);
     if !opened.writes {
         node.as_file()?.life().created_complete();
-        fs.sealer.submit(Job::Seal(Arc::clone(&node)));
+        fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
     }
     let attr = Attr::of_disk(node.ino, &stat);
     let entry = Entry { attr, attr_ttl: NEW, entry_ttl: Duration::ZERO };
@@ -216,7 +216,7 @@ fn opened(
     }
     drop(life);
     if first {
-        fs.sealer.submit(Job::NoteLive(Arc::clone(node)));
+        fs.sealer.submit(SealJob::NoteLive(Arc::clone(node)));
     }
     let handle = FileHandle {
         node: Arc::clone(node),
@@ -278,7 +278,7 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     // Closes the descriptor before the job is submitted: a probe for writers must not find it.
     drop(handle);
     if last {
-        fs.sealer.submit(Job::Seal(Arc::clone(&node)));
+        fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
     }
     left
 }

@@ -18,7 +18,7 @@ use crate::fs::move_records::Manifests;
 use crate::fs::node::DirNode;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::fs::write_once;
 use crate::message;
 use crate::message::MessageError;
@@ -148,16 +148,15 @@ fn rename_held(
     }
     from.dir.dir.rename(from.name, &to.dir.dir, to.name, mode.flags())?;
     let target = target.filter(|target| target.ino != node.ino);
+    let swapped = target.filter(|_| mode == RenameMode::Exchange);
     set_link(node, Some(Link::new(to.parent, to.name)));
     if let Some(target) = target {
-        let swapped = mode == RenameMode::Exchange;
-        set_link(target, swapped.then(|| Link::new(from.parent, from.name)));
+        set_link(target, swapped.map(|_| Link::new(from.parent, from.name)));
     }
     if from.parent.is_root() {
         return Ok(());
     }
     let after = node.place();
-    let swapped = target.filter(|_| mode == RenameMode::Exchange);
     if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
         fs.engine.space.freed(held.source.id());
         fs.engine.space.freed(held.target.id());
@@ -188,7 +187,7 @@ fn take_back(
     }
     let again = |node: &Node| node.as_file().is_ok_and(|file| file.life().lost_record());
     for node in [Some(node), swapped].into_iter().flatten().filter(|node| again(node)) {
-        fs.sealer.submit(Job::Seal(Arc::clone(node)));
+        fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
     }
 }
 
@@ -222,8 +221,8 @@ fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     let after = file.life().renamed(record.as_ref());
     match after {
         AfterRename::Nothing => {}
-        AfterRename::Seal => fs.sealer.submit(Job::Seal(Arc::clone(node))),
-        AfterRename::NoteLive => fs.sealer.submit(Job::NoteLive(Arc::clone(node))),
+        AfterRename::Seal => fs.sealer.submit(SealJob::Seal(Arc::clone(node))),
+        AfterRename::NoteLive => fs.sealer.submit(SealJob::NoteLive(Arc::clone(node))),
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ use crate::fs::mask_stored::mask_stored;
 use crate::fs::node::Node;
 use crate::fs::node::file::FileNode;
 use crate::fs::recording;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::model::Analysis;
 use crate::model::ArtifactState;
 use crate::model::Record;
@@ -56,9 +56,9 @@ const RESUMABLE: usize = 8;
 /// The outcome of a step of a job.
 enum JobResult {
     Done,
-    Again(Job),
-    Later(Duration, Job),
-    Failed(FsError, Job),
+    Again(SealJob),
+    Later(Duration, SealJob),
+    Failed(FsError, SealJob),
 }
 
 /// Starts the sealing thread of `fs`.
@@ -133,12 +133,12 @@ fn keep_resumable(kept: &mut VecDeque<Weak<Node>>, node: &Arc<Node>) {
     }
 }
 
-fn run(fs: &Shared, job: Job, ending: bool) -> JobResult {
+fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
     let result = match &job {
-        Job::NoteLive(node) => note_live(fs, node).map(|()| JobResult::Done),
-        Job::Follow(node) => follow(fs, node),
-        Job::Seal(node) => seal(fs, node, ending),
-        Job::Analyse(node) => analyse_sealed(fs, node, ending),
+        SealJob::NoteLive(node) => note_live(fs, node).map(|()| JobResult::Done),
+        SealJob::Follow(node) => follow(fs, node),
+        SealJob::Seal(node) => seal(fs, node, ending),
+        SealJob::Analyse(node) => analyse_sealed(fs, node, ending),
     };
     result.unwrap_or_else(|error| match error.errno().0 {
         // A file that was removed or moved behind the mount needs no seal.
@@ -169,26 +169,20 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     let (_, whole) = analyse(&**file, &open, goal, &|| true, read)?;
     // While other processes write, too, the analysis would start over each time.
     let done = whole || file.notice(&open)?.0 != rewrites;
-    Ok(if done { JobResult::Done } else { JobResult::Again(Job::Follow(Arc::clone(node))) })
+    Ok(if done { JobResult::Done } else { JobResult::Again(SealJob::Follow(Arc::clone(node))) })
 }
 
 /// Records the artifact as sealed, with its analysis if one step is enough for that. Otherwise the
 /// analysis follows.
 fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
-    let is_mapped = {
-        let life = file.life();
-        if life.has_writers() || !life.is_unsealed() {
-            return Ok(JobResult::Done);
-        }
-        life.is_mapped()
-    };
+    let Some(is_mapped) = needs_seal(&file.life()) else { return Ok(JobResult::Done) };
     note_killed(file, &*fs.options.processes);
     if !file.is_artifact() {
         file.life().sealed();
         return Ok(JobResult::Done);
     }
-    let again = || Job::Seal(Arc::clone(node));
+    let again = || SealJob::Seal(Arc::clone(node));
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     if is_mapped {
         if lease_of(&open) == Lease::Held && !ending {
@@ -200,17 +194,31 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
         tracing::warn!(ino = node.ino.0, %error, "an artifact could not be redacted");
         true
     });
-    if !masked {
-        return Ok(JobResult::Again(again()));
-    }
-    let (rewrites, _) = file.notice(&open)?;
-    let analysis = try_analysis(fs, file, &open)?;
+    if masked { analyse_and_record(fs, node, &open, ending) } else { Ok(JobResult::Again(again())) }
+}
+
+/// Returns true if a file that is to be sealed may be mapped. Returns `None` if it is not to be
+/// sealed now.
+fn needs_seal(life: &Life) -> Option<bool> {
+    (!life.has_writers() && life.is_unsealed()).then(|| life.is_mapped())
+}
+
+/// Analyses an artifact by a step, and records it as sealed.
+fn analyse_and_record(
+    fs: &Shared,
+    node: &Arc<Node>,
+    open: &File,
+    ending: bool,
+) -> Result<JobResult> {
+    let file = node.as_file()?;
+    let (rewrites, _) = file.notice(open)?;
+    let analysis = try_analysis(fs, file, open)?;
     let is_whole = analysis.is_some();
     let sealing = Sealing { rewrites, analysis, ending };
-    match record_sealed(fs, node, &open, sealing)? {
-        Recorded::Changed => Ok(JobResult::Later(CHANGED_RETRY, again())),
+    match record_sealed(fs, node, open, sealing)? {
+        Recorded::Changed => Ok(JobResult::Later(CHANGED_RETRY, SealJob::Seal(Arc::clone(node)))),
         Recorded::Sealed if is_whole => Ok(JobResult::Done),
-        Recorded::Sealed => Ok(JobResult::Again(Job::Analyse(Arc::clone(node)))),
+        Recorded::Sealed => Ok(JobResult::Again(SealJob::Analyse(Arc::clone(node)))),
     }
 }
 
@@ -274,7 +282,7 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     let (rewrites, _) = file.notice(&open)?;
     let Some(analysis) = try_analysis(fs, file, &open)? else {
-        let job = Job::Analyse(Arc::clone(node));
+        let job = SealJob::Analyse(Arc::clone(node));
         let unchanged = file.notice(&open)?.0 == rewrites;
         return Ok(if unchanged {
             JobResult::Again(job)

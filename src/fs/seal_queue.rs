@@ -18,7 +18,7 @@ use crate::fs::node::Node;
 const GATHER: Duration = Duration::from_millis(5);
 
 /// A job of the sealing thread.
-pub(crate) enum Job {
+pub(crate) enum SealJob {
     /// Records a file that got its first writer as live, so that a crash is noticed.
     NoteLive(Arc<Node>),
     /// Continues the analysis of a growing file.
@@ -29,7 +29,7 @@ pub(crate) enum Job {
     Analyse(Arc<Node>),
 }
 
-impl Job {
+impl SealJob {
     pub(super) fn node(&self) -> &Arc<Node> {
         match self {
             Self::NoteLive(node) | Self::Follow(node) | Self::Seal(node) | Self::Analyse(node) => {
@@ -51,21 +51,21 @@ pub(crate) struct Sealer {
 
 #[derive(Default)]
 struct SealQueue {
-    jobs: VecDeque<Job>,
-    later: Vec<(Instant, Job)>,
+    jobs: VecDeque<SealJob>,
+    later: Vec<(Instant, SealJob)>,
     /// True while a job that was taken is not done.
     busy: bool,
     closed: bool,
 }
 
 impl Sealer {
-    pub(crate) fn submit(&self, job: Job) {
+    pub(crate) fn submit(&self, job: SealJob) {
         keep_known(&job);
         self.queue.lock().jobs.push_back(job);
         self.changed.notify_all();
     }
 
-    pub(super) fn submit_later(&self, pause: Duration, job: Job) {
+    pub(super) fn submit_later(&self, pause: Duration, job: SealJob) {
         keep_known(&job);
         self.queue.lock().later.push((now() + pause, job));
     }
@@ -94,7 +94,7 @@ impl Sealer {
 
     /// Waits for the next job that is due. Returns it with true if the mount is ending, or `None`
     /// at the end.
-    pub(super) fn next(&self) -> Option<(Job, bool)> {
+    pub(super) fn next(&self) -> Option<(SealJob, bool)> {
         let mut queue = self.queue.lock();
         loop {
             queue.wake_due();
@@ -130,6 +130,6 @@ impl SealQueue {
 
 /// Keeps the node in the table until the job is done: a new node of the same file would not know
 /// that it is about to be sealed.
-fn keep_known(job: &Job) {
+fn keep_known(job: &SealJob) {
     job.node().lookups.fetch_add(1, Relaxed);
 }

@@ -24,7 +24,7 @@ use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::node::file::FileNode;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::fs::write_once;
 use crate::store::Dir;
 use crate::store::stat_file;
@@ -101,7 +101,7 @@ pub(super) fn resize(
     }
     if closed {
         drop(open);
-        fs.sealer.submit(Job::Seal(Arc::clone(node)));
+        fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
     }
     Ok(())
 }
