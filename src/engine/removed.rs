@@ -77,7 +77,7 @@ pub(super) fn find(
         let Ok(path) = RelPath::below(Some(folder), &file) else { continue };
         if let Some(record) = conversation.removed(&path)?
             && call.is_none_or(|call| {
-                record.provenance.call.as_ref().is_some_and(|provenance| call == &**provenance)
+                record.provenance.call.as_ref().is_some_and(|known| call == &**known)
             })
         {
             return Ok(Some(RemovedContent { conversation: id.clone(), path, record }));

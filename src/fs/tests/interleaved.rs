@@ -36,17 +36,17 @@ type Work = Box<dyn FnOnce(&Fixture) + Send>;
 
 /// Runs `test` under many schedules, or under the one to reproduce.
 fn under_schedules(test: fn()) {
-    let provenance = |name| env::var(name).ok();
+    let setting = |name| env::var(name).ok();
     let mut config = Config::new();
     // Views are computed where they are asked.
     config.stack_size = 512 * 1024;
     config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
     config.silence_warnings = true;
-    if let Some(schedule) = said("CTXFS_SCHEDULE") {
+    if let Some(schedule) = setting("CTXFS_SCHEDULE") {
         Runner::new(ReplayScheduler::new_from_encoded(&schedule), config).run(test);
         return;
     }
-    let count = said("CTXFS_SCHEDULES").map_or(SCHEDULES, |count| count.parse().unwrap());
+    let count = setting("CTXFS_SCHEDULES").map_or(SCHEDULES, |count| count.parse().unwrap());
     Runner::new(RandomScheduler::new(count), config.clone()).run(test);
     Runner::new(PctScheduler::new(CHANGES, count), config).run(test);
 }
