@@ -1,8 +1,8 @@
 //! Random runs on a disk that fails now and then, against plain vectors of bytes.
 //!
-//! After any fault, an acknowledged write is there, another one is there in part or not at all, an
-//! error has the disk's errno, and no view shows anything but the bytes. Once the disk works again,
-//! everything does, and is sealed.
+//! After any fault, the bytes of an acknowledged write are there, those of any other in part or not
+//! at all, an error has the disk's errno, and views show only these bytes. Once the disk works
+//! again, so does everything else, and all artifacts are sealed.
 
 use std::fs;
 use std::fs::File;
@@ -43,13 +43,13 @@ const FAULTS: [(Fault, i32); 13] = [
     (Fault::error(Call::Sync, libc::EIO), libc::EIO),
 ];
 
-/// Runs that are spent on making a failure smaller: each has a mount of its own.
+/// The most runs for shrinking a failure. Each has a mount of its own.
 const MOST_SHRINKING: u32 = 200;
 
 #[derive(Debug, Clone, Copy)]
 enum Op {
     Open(usize),
-    /// Bytes of a text that is another one each time.
+    /// Writes a text of this length, which differs each time.
     Write {
         file: usize,
         at: u16,
@@ -81,7 +81,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A file that is there, and what must be in it.
+/// A file, and the bytes that must be in it.
 #[derive(Default)]
 struct Known {
     bytes: Vec<u8>,
@@ -92,7 +92,7 @@ struct Run {
     // First: what is open goes before the mount does.
     files: [Known; 2],
     ground: Ground,
-    /// The answers that the disk may give now, also to a call that began before.
+    /// The errors that the disk may give now, or to a call that began before.
     errors: Vec<i32>,
     written: u8,
 }
@@ -111,7 +111,7 @@ impl Run {
         self.ground.mount.path().join("c7/artifacts/tool").join(NAMES[file])
     }
 
-    /// Returns the result of a call that succeeded. A failure must be one of the disk's.
+    /// Returns the result of a call, or `None` if it failed with an error of the disk.
     fn judged<T>(&self, op: &str, result: io::Result<T>) -> Option<T> {
         result
             .map_err(|error| {
@@ -188,7 +188,7 @@ impl Run {
         }
     }
 
-    /// The file and its views, each right or an error of the disk.
+    /// Checks the file and its views. Each must be right, or fail with an error of the disk.
     fn look(&self, file: usize) {
         let known = &self.files[file].bytes;
         if let Some(bytes) = self.judged("read", fs::read(self.path(file))) {
@@ -215,7 +215,7 @@ impl Run {
         }
     }
 
-    /// Everything works again, and what was closed is recorded.
+    /// Checks that everything works again, and that closed files are recorded.
     fn finish(mut self) {
         for known in &mut self.files {
             known.writer = None;
@@ -248,7 +248,7 @@ impl Run {
     }
 }
 
-/// `old` with `text` written over it at `at`; nothing, where that is empty.
+/// Returns `old` with `text` written over it at `at`, or `old` if `text` is empty.
 fn over(old: &[u8], at: usize, text: &[u8]) -> Vec<u8> {
     let mut bytes = old.to_vec();
     if !text.is_empty() {

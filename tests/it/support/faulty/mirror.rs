@@ -1,7 +1,7 @@
-//! The mirror: each call is done to the file behind, unless a fault says otherwise.
+//! The mirror: each call is made on the file behind it, unless a fault says otherwise.
 //!
-//! A number stands for a descriptor opened with `O_PATH`, whose name under `/proc/self/fd` is that
-//! very file: so renaming and removing need no care.
+//! An inode number stands for a descriptor opened with `O_PATH`, and the file is reached through
+//! its name under `/proc/self/fd`, so renames and removals need no care.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -67,7 +67,7 @@ const NEVER: Duration = Duration::ZERO;
 
 pub(super) struct Mirror {
     faults: Arc<Faults>,
-    /// Never forgotten: so the disk gives no number twice.
+    /// Never forgotten, so that the disk uses no number twice.
     known: Mutex<HashMap<u64, OwnedFd>>,
     open: Mutex<HashMap<u64, Arc<Open>>>,
     next: AtomicU64,
@@ -85,7 +85,7 @@ impl Mirror {
         Self { faults: Arc::clone(faults), known, open: Mutex::default(), next: AtomicU64::new(1) }
     }
 
-    /// A path that leads to the file of this number, whatever it is called by now.
+    /// Returns a path to the file with this number, whatever its present name.
     fn at(&self, ino: INodeNo) -> PathBuf {
         let fd = self.known.lock()[&ino.0].as_raw_fd();
         PathBuf::from(format!("/proc/self/fd/{fd}"))
@@ -195,7 +195,7 @@ impl Mirror {
     }
 }
 
-/// Answers with what `result` says.
+/// Sends `result` as the reply.
 macro_rules! answer {
     ($reply:ident, $result:expr, $done:expr) => {
         match $result {
@@ -435,7 +435,7 @@ impl Filesystem for Mirror {
     }
 }
 
-/// As the kernel asks: the length first, then the bytes.
+/// Replies as the kernel asks: the length first, then the bytes.
 fn xattr(reply: ReplyXattr, size: u32, bytes: &[u8], count: usize) {
     if size == 0 { reply.size(count as u32) } else { reply.data(&bytes[..count]) }
 }
@@ -453,8 +453,8 @@ fn time(to: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-/// Times in whole seconds, as the coarsest disks keep them: nobody can tell by them that a file has
-/// changed once more.
+/// Returns attributes with times in whole seconds, as the coarsest disks have them, which do not
+/// show that a file has changed once more.
 fn attr(found: &std::fs::Metadata) -> FileAttr {
     let moment = |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds as u64);
     FileAttr {
