@@ -147,7 +147,7 @@ impl Counting {
         for (id, counts) in by_conversation {
             let Ok(Some(conversation)) = store.conversation(&id) else { continue };
             if let Err(error) = conversation.count(now.as_millis() as i64, counts) {
-                tracing::debug!(%error, "what was read was not counted");
+                tracing::debug!(%error, "counts were not saved");
             }
         }
     }

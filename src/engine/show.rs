@@ -142,7 +142,8 @@ fn text_of_log(
         return Ok(None);
     }
     if of.tracker().seen() < bytes {
-        // A recorded analysis has no checkpoints. The text is found without them, too, but slowly.
+        // A recorded analysis has no checkpoints. If time runs out before there are any, the text
+        // is found without them.
         tracker::analyse(of, log.file(), bytes, expired, &engine.counters.bytes_analysed)?;
     }
     let log = Artifact::new(Arc::clone(log.file()), bytes);
@@ -197,7 +198,7 @@ fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> R
         rendered = rendered.of_beginning(subject.place);
     }
     if !rendered.whole {
-        // The next look-up gets another try.
+        // The next look-up tries again.
         Counters::add(&engine.counters.views_out_of_time, 1);
         file.note_change();
     }

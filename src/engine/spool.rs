@@ -93,7 +93,7 @@ impl<'a> Spool<'a> {
             if let Some(key) = key.as_ref().filter(|_| late)
                 && let Err(error) = keep_small(self.cache, &memory, &head, key)
             {
-                tracing::debug!(%error, "a small text is not kept");
+                tracing::debug!(%error, "a small text was not kept");
             }
             if memory.len() > SMALL && in_memory() > ALL_IN_MEMORY {
                 on_disk = Some(self.spill(&memory)?);
@@ -137,7 +137,7 @@ fn keep(cache: &Cache, draft: Draft, length: u64, notice: &[u8], key: &CacheKey)
     let end = [notice, &(notice.len() as u64).to_le_bytes(), MARK].concat();
     draft.file().write_all_at(&end, length)?;
     if let Err(error) = cache.keep(draft, key) {
-        tracing::debug!(%error, "a text is not kept");
+        tracing::debug!(%error, "a text was not kept");
     }
     Ok(())
 }

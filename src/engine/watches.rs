@@ -112,7 +112,7 @@ impl Arming<'_> {
         if self.failed {
             state.number = self.watches.next_number();
         } else if state.number == self.number {
-            // Otherwise a directory may have come that was not there to be watched.
+            // With another number, a directory may have been created that is not watched.
             state.armed = true;
         }
     }

@@ -85,7 +85,7 @@ pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     }
     let conversation = conversation_of(&fs.engine, handle.node.as_file()?)?;
     let line = handle.line.lock().unfinished.take()?;
-    tracing::warn!(conversation = %conversation.id(), "an unfinished message is set aside");
+    tracing::warn!(conversation = %conversation.id(), "an unfinished message was set aside");
     Ok(message::set_aside(&line, &conversation)?)
 }
 
@@ -128,7 +128,7 @@ fn repair(engine: &Engine, file: &FileNode, reader: &File) -> Result<bool> {
     let Some(log) = LockedLog::now(&open)? else { return Ok(false) };
     let conversation = conversation_of(engine, file)?;
     log.repair(&conversation)?;
-    tracing::warn!(conversation = %conversation.id(), "the message log was torn, and is mended");
+    tracing::warn!(conversation = %conversation.id(), "the message log was torn and has been repaired");
     let mut life = file.life();
     life.rewritten();
     life.left_as(&stat_file(reader)?);

@@ -49,8 +49,7 @@ impl Manifests {
         let moved = records_of(&self.source, from.0, before)?;
         let there =
             to.0.map_or(Ok(Vec::new()), |target| records_of(&self.target, target, after))?;
-        // Records of what is gone come before records of what has come: the last one of a path
-        // wins.
+        // Records of old paths come before those of new ones, as the last record of a path wins.
         let gone = |records: &[Record]| records.iter().map(gone).collect::<Vec<_>>();
         let mut here = gone(&moved);
         let mut come = gone(&there);

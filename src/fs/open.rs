@@ -178,7 +178,7 @@ fn open_existing(
     let opened = node.as_file().and_then(|file| {
         let opened = open_file(fs, &node, file, mode)?;
         if mode.flags & libc::O_TRUNC != 0 {
-            // The kernel takes it for new.
+            // The kernel believes that the file is new, and so empty.
             setattr::resize(fs, &node, file, 0, Some(opened.fh))?;
         }
         Ok(opened)

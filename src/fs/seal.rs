@@ -110,7 +110,7 @@ impl FailedSeals {
             *pause = (*pause * 2).min(FAILED_RARELY);
             return Some(*pause);
         }
-        tracing::warn!(ino = ino.0, %error, "sealing failed, and is tried again");
+        tracing::warn!(ino = ino.0, %error, "sealing failed and will be tried again");
         let room = self.0.len() < MOST_FAILED;
         room.then(|| *self.0.entry(ino).or_insert(FAILED_RETRY))
     }
