@@ -102,15 +102,9 @@ fn content(
 ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
     let expired = deadline(engine.options.view_deadline);
     let (needs_all, is_log) = (shown.view.needs_analysis(), shown.file.is_log());
-    let (file, size) = (Arc::clone(&shown.snapshot.file), shown.snapshot.length);
-    let mut known = if needs_all || is_log {
-        engine.analysis(shown.file, &file, Some(&facts.record), &expired)?
-    } else {
-        let content = Artifact::new(Arc::clone(&file), size);
-        AnalysisSoFar { whole: false, ..sniff(&content)? }
-    };
-    facts.record.size = if known.whole { known.analysis.bytes } else { size };
-    let artifact = Artifact::new(file, facts.record.size);
+    let mut known = needed_analysis(engine, shown, facts, &expired)?;
+    facts.record.size = if known.whole { known.analysis.bytes } else { shown.snapshot.length };
+    let artifact = Artifact::new(Arc::clone(&shown.snapshot.file), facts.record.size);
     let late = is_log && !known.whole;
     shown.beginning = late && !needs_all;
     if late && needs_all {
@@ -126,6 +120,21 @@ fn content(
         None => Box::new(artifact),
     };
     Ok((content, known.analysis))
+}
+
+/// Returns as much of the analysis as the view needs: all of it, or that of the first bytes.
+fn needed_analysis(
+    engine: &Engine,
+    shown: &FileView<'_>,
+    facts: &FileFacts,
+    expired: &dyn Fn() -> bool,
+) -> Result<AnalysisSoFar> {
+    let Snapshot { file, length, .. } = &shown.snapshot;
+    if shown.view.needs_analysis() || shown.file.is_log() {
+        return engine.analysis(shown.file, file, Some(&facts.record), expired);
+    }
+    let content = Artifact::new(Arc::clone(file), *length);
+    Ok(AnalysisSoFar { whole: false, ..sniff(&content)? })
 }
 
 /// Returns the text of `log`, up to the end of its analysis `known`, and makes `known` the analysis

@@ -264,13 +264,19 @@ fn record_sealed(fs: &Shared, node: &Arc<Node>, open: &File, sealing: Sealing) -
     if changed && !ending {
         return Ok(Recorded::Changed);
     }
-    Counters::add(&fs.engine.counters.sealed, 1);
-    let file = node.as_file()?;
-    if let Some(id) = node.conversation() {
-        fs.engine.retention.note_sealed(&fs.engine.options.keep, &id, file.life().end());
-    }
+    note_sealed(fs, node)?;
     count_stored(fs, node, tool, tokens.or(ending.then_some((1, 4))))?;
     Ok(Recorded::Sealed)
+}
+
+/// Counts a sealed artifact, and tells retention of its size.
+fn note_sealed(fs: &Shared, node: &Node) -> Result<()> {
+    Counters::add(&fs.engine.counters.sealed, 1);
+    let end = node.as_file()?.life().end();
+    if let Some(id) = node.conversation() {
+        fs.engine.retention.note_sealed(&fs.engine.options.keep, &id, end);
+    }
+    Ok(())
 }
 
 /// Continues the analysis of a sealed artifact by a step. Records it once it is complete.

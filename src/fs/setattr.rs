@@ -84,13 +84,7 @@ pub(super) fn resize(
         return Err(FsError::AppendOnly);
     }
     fs.engine.check_cap(&|| file.place(), size)?;
-    let handle = fh.and_then(|fh| fs.handles.file(fh).ok()).filter(|handle| handle.writes);
-    let open = if let Some(handle) = &handle {
-        Arc::clone(&handle.file)
-    } else {
-        write_once::check(fs, file)?;
-        Arc::new(file.open(OFlags::WRONLY)?)
-    };
+    let open = open_to_resize(fs, file, fh)?;
     let mut life = file.life();
     life.noticed(&stat_file(&open)?);
     open.set_len(size)?;
@@ -104,6 +98,16 @@ pub(super) fn resize(
         fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
     }
     Ok(())
+}
+
+/// Returns a descriptor that can write: that of the handle `fh` if it can, or a new one.
+fn open_to_resize(fs: &Shared, file: &FileNode, fh: Option<Fh>) -> Result<Arc<File>> {
+    let handle = fh.and_then(|fh| fs.handles.file(fh).ok()).filter(|handle| handle.writes);
+    if let Some(handle) = handle {
+        return Ok(Arc::clone(&handle.file));
+    }
+    write_once::check(fs, file)?;
+    Ok(Arc::new(file.open(OFlags::WRONLY)?))
 }
 
 fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {
