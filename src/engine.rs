@@ -1,10 +1,11 @@
-//! What every door does alike: take in, show, search, list, count and remove.
+//! The verbs of ctxfs, each implemented once for all doors: take in, show, search, list, count and
+//! remove.
 //!
-//! A door (the mount, the command line, and those to come) has names, handles and sockets; the engine
-//! has none of these. It works on snapshots of files ([`SourceFile`]) and directories
-//! ([`SourceDir`]) that a door hands it, and keeps what all doors share: caches, worker threads,
-//! deadlines, redaction, quotas, retention and counts. Two doors that ask the same get the same bytes
-//! and the same error.
+//! A door (the mount, the command line, and those to come) has names, handles and sockets; the
+//! engine has none of these. It works on snapshots of files ([`SourceFile`]) and directories
+//! ([`SourceDir`]) that a door hands it, and has the parts that all doors share: caches, workers,
+//! deadlines, redaction, quotas, retention and counts. Two doors that ask for one thing get equal
+//! bytes or equal errors.
 
 mod analysis;
 mod bounded_writer;
@@ -136,13 +137,14 @@ use crate::store::Store;
 use crate::view::StandIn;
 use crate::view::View;
 
-/// Conversations whose manifests stay indexed in memory.
+/// The most conversations whose manifests stay indexed in memory.
 const KEPT_CONVERSATIONS: usize = 64;
 
-/// Filters that run at a time, each with memory of its own; of one conversation, one less.
+/// The most filters that run at a time, each with memory of its own. One conversation gets one
+/// less.
 const FILTERS: usize = 3;
 
-/// Waits until files that were just closed are sealed, but not for longer than this.
+/// A function that waits until files that were just closed are sealed, for at most the given time.
 type Settle = dyn Fn(Duration) + Send + Sync;
 
 /// The verbs of ctxfs over one store.
@@ -150,14 +152,14 @@ pub struct Engine {
     pub(crate) store: Store,
     pub(crate) options: EngineOptions,
     pub(crate) secrets: Secrets,
-    /// Texts on the store's disk, of any process that uses the store.
+    /// Texts on the store's disk, from all processes that use the store.
     cache: Cache,
     /// Texts in memory.
     texts: TextCache,
     analyses: Analyses,
     watches: Watches,
     view_workers: WorkerPool,
-    /// Computes views that run filters, and so bounds how many of these run at a time.
+    /// Computes views that run filters, and so bounds the number of filters that run at a time.
     filter_workers: WorkerPool,
     filters: FilterProcesses,
     late: LateSlot,
@@ -200,7 +202,7 @@ impl Engine {
     }
 
     /// Starts the threads of a server: one removes old outputs, one saves counts. `settle` waits
-    /// until files that were just closed are sealed, since only then they can be removed.
+    /// until files that were just closed are sealed, as only sealed ones can be removed.
     pub(crate) fn serve(
         self: &Arc<Self>,
         settle: impl Fn(Duration) + Send + Sync + 'static,
@@ -232,7 +234,7 @@ impl Engine {
         &self.store
     }
 
-    /// Returns the conversation `id`. [`EngineError::NotFound`] where there is none any more.
+    /// Returns the conversation `id`. Fails with [`EngineError::NotFound`] if there is none.
     pub(crate) fn conversation(&self, id: &Component) -> Result<Arc<Conversation>> {
         let conversation = self.store.conversation(id)?.ok_or(EngineError::NotFound)?;
         let held = self.conversations.get(id);
@@ -282,8 +284,8 @@ impl Engine {
         messages::take(self, conversation, unfinished, bytes, append)
     }
 
-    /// Hands a last line that lacks nothing but its newline to `append`. Otherwise it stays
-    /// unfinished, and this fails.
+    /// Hands a last line that lacks nothing but its newline to `append`. Fails for any other line,
+    /// which stays unfinished.
     pub(crate) fn finish_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
@@ -348,8 +350,8 @@ impl Engine {
         self.space.check_disk(self, length, true)
     }
 
-    /// Returns the analysis of `of`, which is open as `file`, as it is now; of its first bytes only
-    /// where `expired` reports that there is no time for more.
+    /// Returns the analysis of the present bytes of `of`, which is open as `file`. Covers only the
+    /// first bytes if `expired` reports that time has run out.
     pub(crate) fn analysis(
         &self,
         of: &dyn SourceFile,
@@ -363,8 +365,8 @@ impl Engine {
 
 /// Show, search and list.
 impl Engine {
-    /// Computes the text of `of` where it is not cached, and hands it to `done`: at once where that
-    /// is quick, else on another thread. Callers that ask meanwhile wait for the same computation.
+    /// Hands the text of `of` to `done`. If it is not cached, computes it first: at once if that is
+    /// quick, else on a worker. Callers that ask meanwhile wait for the same computation.
     pub fn text(
         self: &Arc<Self>,
         of: &Arc<Computed>,
@@ -379,7 +381,7 @@ impl Engine {
         self.texts.remove(&of.number());
     }
 
-    /// Returns the bytes that the pages of `of` divide: of a log, those of its text.
+    /// Returns the length that the pages of `of` divide: that of a file, or of the text of a log.
     pub fn text_length(&self, of: &dyn SourceFile) -> Result<u64> {
         show::text_length(self, of)
     }
@@ -435,7 +437,7 @@ impl Engine {
         status::sums(self)
     }
 
-    /// Returns the page for Prometheus, with the numbers that the door adds.
+    /// Returns the page for Prometheus, with the gauges that the door adds.
     pub(crate) fn metrics(&self, gauges: &[Gauge]) -> Result<String> {
         status::metrics(self, gauges)
     }
@@ -448,7 +450,7 @@ impl Engine {
 
 /// Remove.
 impl Engine {
-    /// Removes a conversation in which nothing is left but the store's own files; ENOTEMPTY
+    /// Removes a conversation that holds nothing but the store's own files. Fails with ENOTEMPTY
     /// otherwise.
     pub(crate) fn remove_conversation(&self, id: &Component) -> Result<()> {
         self.conversations.remove(id);
@@ -456,8 +458,8 @@ impl Engine {
         Ok(self.store.remove_conversation(id)?)
     }
 
-    /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed, for a caller that
-    /// holds the manifest.
+    /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed. The caller has
+    /// locked the manifest.
     pub(crate) fn forget_artifact(
         &self,
         conversation: &Conversation,
@@ -471,7 +473,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets removed content: its summary is gone, too.
+    /// Forgets removed content, and so removes its summary.
     pub fn forget_removed(&self, removed: &RemovedContent) -> Result<()> {
         self.conversation(&removed.conversation)?.forget(&removed.path)?;
         Ok(())

@@ -1,8 +1,9 @@
-//! The filesystem as only a kernel needs it: inodes, handles, directories, and open files.
+//! The filesystem, without a kernel: inodes, handles, directories and open files.
 //!
-//! [`ContextFs`] has one method an operation, in its own terms ([`Ino`], [`Attr`], [`Entry`],
-//! [`Errno`]); the `fuse` layer translates. It may be called from many threads at once. What every
-//! door does alike is done by the [`Engine`] below.
+//! [`ContextFs`] has one method for each operation, with types of its own ([`Ino`], [`Attr`],
+//! [`Entry`], [`Errno`]); the `fuse` layer translates. It may be called from many threads at once.
+//! This layer holds only what a kernel needs; the [`Engine`] below does the work that all doors
+//! share.
 //!
 //! Locks, in the order in which they may be held together: a manifest, `Shared::places`, the link
 //! of a node on disk, its life, its analysis, the inode table. None is held while a view is
@@ -56,7 +57,6 @@ pub use attr::NewTime;
 pub use attr::SetAttr;
 pub use attr::TimedAttr;
 pub use closing_thread::Processes;
-pub use closing_thread::SeenFromHere;
 pub use copy::FilePosition;
 pub use error::Errno;
 pub use error::FsError;
@@ -67,6 +67,7 @@ pub use open::OpenMode;
 pub use open::Opened;
 pub use rename::RenameMode;
 
+use closing_thread::ProcFs;
 use handle::HandleTable;
 use inode::InodeTable;
 use seal_queue::Sealer;
@@ -77,16 +78,17 @@ use crate::engine::Engine;
 use crate::engine::sync::RwLock;
 use crate::store::Stat;
 
-/// How a mount behaves, beside what the engine does.
+/// The options of a mount, beside those of the engine.
 #[derive(Debug, Clone)]
 pub struct FsOptions {
     /// True if sealed artifacts cannot be changed.
     pub write_once: bool,
-    /// True if directories list `X.summary`, `X.tail` and `X.grep`; else they are found by name.
+    /// True if directories list `X.summary`, `X.tail` and `X.grep`. Otherwise these are only found
+    /// by name.
     pub list_views: bool,
     /// The permission bits of the root directory.
     pub root_mode: u16,
-    /// Tells how a writer ended.
+    /// Access to other processes, to learn how a writer ended.
     pub processes: Arc<dyn Processes>,
     /// The confinement of this process, for `.ctxfs/status.json`.
     pub confinement: Confinement,
@@ -98,13 +100,13 @@ impl Default for FsOptions {
             write_once: false,
             list_views: true,
             root_mode: 0o755,
-            processes: Arc::new(SeenFromHere),
+            processes: Arc::new(ProcFs),
             confinement: Confinement::default(),
         }
     }
 }
 
-/// The numbers of what a filesystem holds.
+/// The number of things that a filesystem holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InUse {
     /// Nodes that the kernel knows; the root is always one of them.
@@ -126,14 +128,16 @@ pub(crate) struct Shared {
     nodes: InodeTable,
     handles: HandleTable,
     sealer: Sealer,
-    /// Locked for reading while a record is written under the path of its file, which the names of
-    /// all directories above make; for writing while a name moves and its records follow.
+    /// Locked for reading while a record is written under the path of its file, which consists of
+    /// the names of all directories above. Locked for writing while a name moves and its records
+    /// follow.
     places: RwLock<()>,
     started: Instant,
 }
 
 impl ContextFs {
-    /// Serves the store of `engine`. Starts the threads of a server; reads nothing yet.
+    /// Creates a filesystem over the store of `engine`. Starts the threads of a server; reads
+    /// nothing yet.
     pub fn new(engine: Arc<Engine>, options: FsOptions) -> Result<Self> {
         let top = node::top(&engine.store, engine.options.only.as_ref())?;
         let shared = Arc::new(Shared {
@@ -155,10 +159,10 @@ impl ContextFs {
         Ok(Self(shared))
     }
 
-    /// Seals what is still to be sealed. Nothing is served afterwards.
+    /// Seals the artifacts that are not sealed yet. Nothing is served afterwards.
     ///
-    /// The kernel does not wait for RELEASE when a mount ends: files that were closed just before
-    /// are released here.
+    /// The kernel does not wait for RELEASE when a mount ends, so files that were closed just
+    /// before are released here.
     pub fn shut_down(&self) {
         self.0.engine.stop_background_work();
         open::release_closed(&self.0);
@@ -176,7 +180,7 @@ impl ContextFs {
         self.0.engine.counters()
     }
 
-    /// Returns the numbers of what the kernel and the sealing thread hold of it now.
+    /// Returns the number of things that the kernel and the sealing thread hold now.
     pub fn in_use(&self) -> InUse {
         InUse {
             nodes: self.0.nodes.len(),
@@ -185,7 +189,7 @@ impl ContextFs {
         }
     }
 
-    /// Returns a regular file of the store, by which the adaptor tries what the kernel allows.
+    /// Returns a regular file of the store, with which the adaptor tries what the kernel allows.
     pub fn probe_file(&self) -> Result<std::fs::File> {
         Ok(self.0.engine.store.probe_file()?)
     }
@@ -198,17 +202,17 @@ impl ContextFs {
         lookup::lookup(&self.0, parent, name)
     }
 
-    /// Lets the kernel forget `ino` `count` times.
+    /// Subtracts `count` from the look-ups of `ino`, as the kernel has forgotten so many.
     pub fn forget(&self, ino: Ino, count: u64) {
         self.0.nodes.forget(ino, count);
     }
 
-    /// Makes a directory; in the root, a conversation with all that belongs to one.
+    /// Creates a directory. In the root, creates a conversation with its directories.
     pub fn mkdir(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
         dir::mkdir(&self.0, parent, name, mode, caller)
     }
 
-    /// Makes a file without opening it. Only a regular file can be made so.
+    /// Creates a regular file without opening it. Refuses special files.
     pub fn mknod(&self, parent: Ino, name: &OsStr, mode: u32, caller: Caller) -> Result<Entry> {
         open::mknod(&self.0, parent, name, mode, caller)
     }
@@ -230,8 +234,8 @@ impl ContextFs {
         remove::unlink(&self.0, parent, name)
     }
 
-    /// Removes an empty directory. One that holds nothing but what every conversation has is
-    /// empty; removing a directory of views does nothing.
+    /// Removes an empty directory. A conversation without any file counts as empty. Removing a
+    /// directory of views does nothing.
     pub fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
         remove::rmdir(&self.0, parent, name)
     }
@@ -239,17 +243,18 @@ impl ContextFs {
 
 /// Operations on attributes.
 impl ContextFs {
-    /// Hands the attributes of `ino` to `done`, which a view's size may reach on another thread.
+    /// Hands the attributes of `ino` to `done`. Those of a view may come on another thread, as its
+    /// size has to be computed.
     pub fn getattr(&self, ino: Ino, done: impl FnOnce(Result<TimedAttr>) + Send + 'static) {
         getattr::getattr(&self.0, ino, done);
     }
 
-    /// Changes what `change` names, and returns the attributes as they are then.
+    /// Makes a change to the attributes of `ino`, and returns them after it.
     pub fn setattr(&self, ino: Ino, change: &SetAttr, fh: Option<Fh>) -> Result<TimedAttr> {
         setattr::setattr(&self.0, ino, change, fh)
     }
 
-    /// Sets an extended attribute. One of ours must make sense: EINVAL otherwise.
+    /// Sets an extended attribute. Fails with EINVAL if it is one of ours and has no valid value.
     pub fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], flags: i32) -> Result<()> {
         xattr::setxattr(&self.0, ino, name, value, flags)
     }
@@ -277,7 +282,7 @@ impl ContextFs {
 
 /// Operations on open files.
 impl ContextFs {
-    /// Opens a file and hands it to `done`, which a computed file may reach on another thread.
+    /// Opens a file and hands it to `done`. A computed file may come on another thread.
     pub fn open(
         &self,
         ino: Ino,
@@ -287,7 +292,7 @@ impl ContextFs {
         open::open(&self.0, ino, mode, done);
     }
 
-    /// Creates a file that is not there and opens it.
+    /// Creates a file and opens it.
     pub fn create(
         &self,
         parent: Ino,
@@ -299,7 +304,7 @@ impl ContextFs {
         open::create(&self.0, parent, name, permissions, mode, caller)
     }
 
-    /// Hands up to `buffer.len()` bytes from `offset` on to `take`; fewer only at the end.
+    /// Hands up to `buffer.len()` bytes from `offset` on to `take`, and fewer only at the end.
     pub fn read<T>(
         &self,
         fh: Fh,
@@ -310,12 +315,11 @@ impl ContextFs {
         io::read(&self.0, fh, offset, buffer, take)
     }
 
-    /// Writes `bytes` at `offset`, or at the end where `mode`, by which the file is open by now,
-    /// appends: all of them, or an error. Returns their number. `owner` stands for the table of open
-    /// files that had the descriptor, where that is known.
+    /// Writes all `bytes` at `offset`, or at the end if `mode`, the present mode of the open file,
+    /// appends. Returns their number. `owner` stands for the table of open files that had the
+    /// descriptor, if that is known.
     ///
-    /// What stands in the way of an artifact's end (no room, a cap) is remembered: it is sealed as
-    /// incomplete.
+    /// If a write fails for lack of room or for a cap, the artifact is later sealed as incomplete.
     pub fn write(
         &self,
         fh: Fh,
@@ -327,8 +331,8 @@ impl ContextFs {
         io::write(&self.0, fh, offset, bytes, mode, owner)
     }
 
-    /// Copies up to `length` bytes, a `buffer` at a time, and returns their number: fewer where
-    /// `from` ends, past 16 MiB, and before an error that comes after the first bytes.
+    /// Copies up to `length` bytes, a `buffer` at a time, and returns their number. Copies fewer if
+    /// `from` ends, if `length` is above 16 MiB, or if an error comes after the first bytes.
     ///
     /// Each buffer is one write like any other.
     pub fn copy(
@@ -341,8 +345,8 @@ impl ContextFs {
         copy::copy(&self.0, from, to, length, buffer)
     }
 
-    /// Notes that the thread `caller.pid` closes a descriptor of the file. There may be others.
-    /// `owner` stands for the table of open files that had it, where that is known.
+    /// Records that the thread `caller.pid` closes a descriptor of the file. There may be others.
+    /// `owner` stands for the table of open files that had it, if that is known.
     pub fn flush(&self, fh: Fh, caller: Caller, owner: Option<u64>) -> Result<()> {
         open::flush(&self.0, fh, caller, owner)
     }
@@ -352,17 +356,17 @@ impl ContextFs {
         open::release(&self.0, fh)
     }
 
-    /// Brings a file's bytes to the disk.
+    /// Flushes the bytes of a file to the disk.
     pub fn fsync(&self, fh: Fh, data_only: bool) -> Result<()> {
         io::fsync(&self.0, fh, data_only)
     }
 
-    /// Reserves room, or makes holes, as fallocate(2).
+    /// Reserves room or makes holes, as fallocate(2) does.
     pub fn fallocate(&self, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
         io::fallocate(&self.0, fh, offset, length, mode)
     }
 
-    /// Returns the next data or hole from `offset` on, as lseek(2).
+    /// Returns the next data or hole from `offset` on, as lseek(2) does.
     pub fn seek(&self, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
         io::seek(&self.0, fh, offset, whence)
     }
@@ -370,13 +374,13 @@ impl ContextFs {
 
 /// Operations on open directories.
 impl ContextFs {
-    /// Takes down the names in a directory and hands them to `done`, which the pages of a view may
-    /// reach on another thread: their number follows from its size.
+    /// Opens a directory and hands it to `done`. The pages of a view may come on another thread, as
+    /// their number follows from its size.
     pub fn opendir(&self, ino: Ino, done: impl FnOnce(Result<Fh>) + Send + 'static) {
         listing::opendir(&self.0, ino, done);
     }
 
-    /// Hands the names from `offset` on to `take`, until it returns true: it is full.
+    /// Hands the names from `offset` on to `take`, until that returns true for being full.
     pub fn readdir(
         &self,
         ino: Ino,
@@ -392,7 +396,7 @@ impl ContextFs {
         self.0.handles.remove(fh).map(|_| ()).ok_or(FsError::UnknownHandle(fh.0))
     }
 
-    /// Brings the names in a directory to the disk.
+    /// Flushes the names in a directory to the disk.
     pub fn fsyncdir(&self, ino: Ino) -> Result<()> {
         dir::fsync(&self.0, ino)
     }

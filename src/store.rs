@@ -40,10 +40,9 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::Weak;
 
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
 use crate::model::Component;
@@ -160,7 +159,7 @@ impl Store {
     /// in use. A conversation that was renamed, or removed and created again, gets a new instance.
     pub fn conversation(&self, id: &Component) -> Result<Option<Arc<Conversation>>, StoreError> {
         let path = self.path_of(id);
-        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.open.lock();
         let stat = match self.0.context.stat(id.as_os_str()) {
             Ok(stat) => stat,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

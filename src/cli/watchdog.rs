@@ -26,15 +26,13 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use signal_hook::consts::SIGTERM;
 
 pub(super) use process::run;
@@ -90,7 +88,7 @@ impl Watchdogs {
 
     /// Starts a thread for each watchdog that listens to it and replaces it when it is lost.
     pub(super) fn listen(self: &Arc<Self>, stop: &Stop) -> io::Result<()> {
-        for (place, link) in self.links().iter_mut().enumerate() {
+        for (place, link) in self.links.lock().iter_mut().enumerate() {
             let Some(listener) = link.as_mut().and_then(|link| link.listener.take()) else {
                 continue;
             };
@@ -108,13 +106,13 @@ impl Watchdogs {
     }
 
     fn ask(&self, request: &WatchdogRequest<'_>) -> io::Result<String> {
-        ask_either(&*self.links(), request)
+        ask_either(&*self.links.lock(), request)
     }
 
     fn keep(&self, place: usize, mut listener: WatchdogListener, stop: &Stop) {
         for _ in 0..REPLACEMENTS {
             listener.listen(stop);
-            self.links()[place] = None;
+            self.links.lock()[place] = None;
             tracing::warn!("a watchdog of `{}` is gone; starting another", self.target.display());
             thread::sleep(BEFORE_REPLACING);
             listener = match self.replace(place) {
@@ -128,7 +126,7 @@ impl Watchdogs {
     fn replace(&self, place: usize) -> io::Result<WatchdogListener> {
         let (stream, theirs) = UnixStream::pair()?;
         // Locked until the new link is in its place, so that nobody misses it.
-        let mut links = self.links();
+        let mut links = self.links.lock();
         if let Err(error) = ask_either(&*links, &WatchdogRequest::Another(theirs.as_fd())) {
             // The other watchdog may have started it and died before it could reply. If it did
             // not, the new link ends as soon as the listener reads from it.
@@ -139,10 +137,6 @@ impl Watchdogs {
         let listener = link.listener.take().ok_or(io::ErrorKind::Other)?;
         links[place] = Some(link);
         Ok(listener)
-    }
-
-    fn links(&self) -> MutexGuard<'_, [Option<WatchdogLink>; 2]> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The analysis of a file: remembered, recorded in the manifest, or made now.
+//! The analysis of a file: from memory, from the manifest, or computed now.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Record;
 
-/// Analyses that are remembered for the next view; the manifest has the others.
+/// The analyses kept in memory for later views. The manifest has the others.
 const REMEMBERED: usize = 256;
 
-/// The state of the bytes that an analysis speaks of.
+/// The state of the bytes that an analysis describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ByteState {
     file: FileId,
@@ -43,16 +43,16 @@ impl Analyses {
     }
 }
 
-/// An analysis as far as it has come.
+/// The analysis of a file, or of its beginning.
 #[derive(Debug, Clone)]
 pub(crate) struct AnalysisSoFar {
     pub(crate) analysis: Arc<Analysis>,
-    /// True if it speaks of the whole file.
+    /// True if it covers the whole file.
     pub(crate) whole: bool,
 }
 
-/// Returns the analysis of `of`, which is open as `file`, as it is now; of its first bytes only
-/// where `expired` reports that there is no time for more.
+/// Returns the analysis of the present bytes of `of`, which is open as `file`. Covers only the
+/// first bytes if `expired` reports that time has run out.
 pub(super) fn analysis(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -63,7 +63,7 @@ pub(super) fn analysis(
     let state = ByteState::now(of, file)?;
     let is_log = of.is_log();
     let known = engine.analyses.get(state).or_else(|| recorded(record, state));
-    // A file that came here by another name may have been no log.
+    // Before a rename, the file may not have been a log.
     if let Some(analysis) = known.filter(|known| known.plain.is_some() == is_log) {
         return Ok(AnalysisSoFar { analysis, whole: true });
     }
@@ -85,8 +85,8 @@ impl ByteState {
     }
 }
 
-/// Returns the analysis in the manifest, where the file is as it was recorded, this process has not
-/// rewritten it since, and this version of ctxfs would find the same.
+/// Returns the analysis in the manifest if it still holds: the file is as it was recorded, this
+/// process has not rewritten it since, and this version of ctxfs would find the same.
 fn recorded(record: Option<&Record>, state: ByteState) -> Option<Arc<Analysis>> {
     let record = record?;
     let same =
@@ -95,8 +95,8 @@ fn recorded(record: Option<&Record>, state: ByteState) -> Option<Arc<Analysis>> 
     (analysis.version == Analysis::VERSION).then(|| Arc::new(analysis.clone()))
 }
 
-/// Returns the analysis of the first bytes alone: enough to tell text from binary, and the same
-/// whether or not the artifact has been sealed.
+/// Returns the analysis of the first bytes alone: enough to tell text from binary. It is the same
+/// before and after the artifact is sealed.
 pub(crate) fn sniff(content: &dyn Content) -> Result<AnalysisSoFar> {
     let length = content.len().min(SNIFFED as u64);
     let mut analyzer = Analyzer::new();

@@ -1,4 +1,5 @@
-//! The keys of texts that outlast this process: those of bytes that cannot have changed unseen.
+//! The keys of texts in the store's cache, which outlive this process. Only bytes that cannot
+//! change unnoticed have one.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -14,16 +15,16 @@ use crate::store::Stat;
 use crate::store::Time;
 use crate::view::View;
 
-/// How long ago a file must have changed, so that its next change gets another time. The clock that
-/// disks use ticks a hundred times a second or more often.
+/// The age of a change from which on the next change is sure to get another time. The clock of
+/// disks ticks at least a hundred times a second.
 const SETTLED: Duration = Duration::from_millis(20);
 
-/// Returns the key of the text of `view`; none, where what the file says a moment later could
-/// not be told from this, and none where secrets are masked: the disk then has no more of them
-/// than before.
+/// Returns the key of the text of `view`. Returns `None` if a later state of the file could not be
+/// told from this one. Also returns `None` if secrets are masked, so that no further copy of one
+/// gets on the disk.
 ///
-/// A large view that others look into waits for that moment, rather than be computed again for
-/// each.
+/// A large view that can have views of its own waits until the file's times have settled, rather
+/// than be computed again for each of them.
 pub(super) fn cache_key(
     engine: &Engine,
     snapshot: &Snapshot,
@@ -31,7 +32,7 @@ pub(super) fn cache_key(
     view: &View,
 ) -> Option<CacheKey> {
     let stat = &snapshot.stat;
-    // Each further write would leave a useless text.
+    // Each further write would leave a useless text behind.
     if engine.secrets.are_masked() || snapshot.is_written || !is_fine(stat) {
         return None;
     }
@@ -48,24 +49,24 @@ pub(super) fn cache_key(
     CacheKey::of(&parts.map(str::as_bytes))
 }
 
-/// Returns the key of `view` of a text that is kept by `base`.
+/// Returns the key of `view` of a text whose own key is `base`.
 pub(super) fn of_view(base: &CacheKey, view: &View) -> Option<CacheKey> {
     CacheKey::of(&[b"of a view", base.as_bytes(), exact(view).as_bytes()])
 }
 
-/// Returns `view` as text. Not as it is displayed: a query may hold bytes that cannot be.
+/// Returns `view` as text. `Display` would not do: a query may hold bytes that are not UTF-8.
 fn exact(view: &View) -> String {
     format!("{view:?}")
 }
 
-/// Returns how long ago the file changed; none, where that is in the future.
+/// Returns the time since the file last changed. `None` if the change is in the future.
 fn age(stat: &Stat) -> Option<Duration> {
     let changed = stat.ctime.max(stat.mtime);
     let since_epoch = Duration::new(u64::try_from(changed.seconds).ok()?, changed.nanos);
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch).ok()
 }
 
-/// Returns true if the disk keeps more of its times than seconds.
+/// Returns true if the disk keeps times more finely than in whole seconds.
 fn is_fine(stat: &Stat) -> bool {
     let Time { nanos, .. } = stat.ctime;
     nanos != 0

@@ -1,4 +1,4 @@
-//! Computing the text of a computed file: once for all readers, on the thread that suits it.
+//! Computing the text of a computed file: once for all readers, at once or on a worker.
 
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -33,7 +33,7 @@ pub(super) fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
     if !of.wait(done) {
         return;
     }
-    // Another thread may have computed it in between.
+    // Another thread may have computed it meanwhile.
     if let Some(text) = known() {
         return of.answer(Ok(text));
     }
@@ -103,7 +103,7 @@ fn compute(engine: &Engine, of: &Arc<Computed>, text: Option<&BaseText>) {
     of.answer(outcome);
 }
 
-/// Computes the text. One that was computed before is the same again, or
+/// Computes the text. If it was computed before and has another length now, fails with
 /// [`EngineError::Stale`]: a look-up then finds the next version.
 fn compute_again(engine: &Engine, of: &Computed, text: Option<&BaseText>) -> Result<ViewText> {
     let before = of.size();
@@ -114,8 +114,8 @@ fn compute_again(engine: &Engine, of: &Computed, text: Option<&BaseText>) -> Res
     }
 }
 
-/// Computes the text of `of`; of a view of another text, from that `text`. `again`: it has been
-/// computed before, so it must come from exactly the same version.
+/// Computes the text of `of`, or from `text` if it is a view of another text. If it was computed
+/// before, `again` is true and it must come from exactly the same version.
 fn compute_text(
     engine: &Engine,
     of: &Computed,

@@ -1,4 +1,5 @@
-//! Computed files: each says one thing of one version, and its text is made once for all readers.
+//! Computed files: each has one recipe and one version, and its text is computed once for all
+//! readers.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -20,29 +21,29 @@ use crate::view::Query;
 use crate::view::RenderCost;
 use crate::view::View;
 
-/// What a computed file says.
+/// The content of a computed file, as its kind and arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Recipe {
     /// A view of a file, or of the text of another view.
     View(Arc<View>),
-    /// How to read the tree: the root's `README.md`.
+    /// The root's `README.md`, an introduction to the tree.
     Readme,
-    /// The names that recursive searches skip: `.ignore`.
+    /// The root's `.ignore`, with the names that recursive searches skip.
     Ignore,
     /// A search of all artifacts below a directory.
     Search(Arc<Query>),
     /// `manifest.json` of a conversation.
     Manifest,
-    /// The summary of a file of this name whose content was removed from a directory.
+    /// The summary of a file of this name whose content was removed.
     Removed(OsString),
     /// The message log of a conversation as one JSON array.
     Messages,
-    /// A page about the door itself, of this name: `.ctxfs/status.json` and its neighbours.
+    /// A page of this name about the door itself: `.ctxfs/status.json` and its siblings.
     Door(&'static str),
 }
 
 impl Recipe {
-    /// Returns true if it says the same whatever is stored, and so may be read by everybody.
+    /// Returns true if it does not depend on the store, so that everybody may read it.
     pub fn is_public(&self) -> bool {
         match self {
             Self::Readme | Self::Ignore | Self::Door("version") => true,
@@ -55,13 +56,13 @@ impl Recipe {
         }
     }
 
-    /// Returns true if a program of its reader's is run: however small the input, it may take long.
+    /// Returns true if it runs a program that its reader wrote, which may take long on any input.
     pub(super) fn runs_filter(&self) -> bool {
         matches!(self, Self::View(view) if view.cost() == RenderCost::Program)
     }
 
-    /// Returns true if computing it from `input` bytes takes less time than waking another thread
-    /// is worth.
+    /// Returns true if computing it from `input` bytes takes less time than handing it to another
+    /// thread.
     pub(super) fn is_quick(&self, input: u64) -> bool {
         match self {
             Self::View(view) => input <= QUICK_INPUT || view.cost() == RenderCost::Constant,
@@ -74,23 +75,23 @@ impl Recipe {
     }
 }
 
-/// What a computed file is computed from.
+/// The source that a computed file is computed from.
 #[derive(Clone)]
 pub enum Base {
-    /// Nothing that is stored.
+    /// Nothing in the store.
     Nothing,
     /// A file.
     File(Arc<dyn SourceFile>),
-    /// A directory, with all that is below it.
+    /// A directory, with everything below it.
     Dir(Arc<dyn SourceDir>),
     /// The text of a view.
     Text(Arc<Computed>),
-    /// What a door knows of itself.
+    /// A page that a door writes about itself.
     Door(Arc<dyn Fn() -> Result<String> + Send + Sync>),
 }
 
 impl Base {
-    /// Returns the conversation that it belongs to.
+    /// Returns its conversation.
     pub(super) fn conversation(&self) -> Option<Component> {
         match self {
             Self::File(file) => file.conversation(),
@@ -117,22 +118,22 @@ impl Base {
 
 /// A computed file at one version.
 pub struct Computed {
-    /// The number by which its text is cached.
+    /// The key of its text in the cache.
     number: u64,
     pub(super) recipe: Recipe,
     pub(super) base: Base,
     pub(super) version: Version,
-    /// The end of what readers were seen to read of it.
+    /// The largest offset up to which it was seen to be read.
     pub(super) read: AtomicU64,
     /// The tool whose output it shows, once it has been computed.
     pub(super) tool: OnceLock<Option<Box<str>>>,
     progress: Mutex<TextProgress>,
 }
 
-/// How far the computing of a text has come. The text itself is in the cache, or held by readers.
+/// The progress of computing a text. The text itself is in the cache, or held by readers.
 #[derive(Default)]
 struct TextProgress {
-    /// Its length, once it has been computed.
+    /// Its length in bytes, once it has been computed.
     size: Option<u64>,
     /// The callers that wait while it is being computed.
     waiting: Option<Vec<Callback>>,
@@ -142,26 +143,26 @@ struct TextProgress {
     beginning: Option<Arc<ViewText>>,
 }
 
-/// The text that a view is a view of.
+/// The text that a view is computed from, if that is the text of another view.
 pub(super) struct BaseText {
     pub(super) text: Arc<ViewText>,
-    /// When the view was asked for: computing the text took some of its time.
+    /// The time at which the view was asked for: computing the text took some of its time.
     pub(super) asked: Instant,
 }
 
 pub(super) type Callback = Box<dyn FnOnce(Result<Arc<ViewText>>) + Send>;
 
 impl Computed {
-    /// Makes a computed file of `base` at `version`. Computes nothing.
+    /// Creates a computed file of `base` at `version`. Computes nothing.
     pub fn new(recipe: Recipe, base: Base, version: Version) -> Self {
-        /// Numbers are never used twice in a process.
+        /// No number is used twice in a process.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (read, tool, progress) = (AtomicU64::new(0), OnceLock::new(), Mutex::default());
         Self { number, recipe, base, version, read, tool, progress }
     }
 
-    /// Returns the number by which its text is cached.
+    /// Returns the key of its text in the cache.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -176,13 +177,13 @@ impl Computed {
         Version { changes: self.progress.lock().late, ..Version::default() }
     }
 
-    /// Counts a view of its text that ran out of time, so that the next look tries again.
+    /// Counts a view of its text that ran out of time, so that the next look-up tries again.
     pub(super) fn note_late(&self) {
         self.progress.lock().late += 1;
     }
 
-    /// Hands `beginning` to all callers that wait. It is then what the file says, whatever becomes
-    /// of the rest.
+    /// Hands `beginning` to all callers that wait. It is then the text of this version, even if the
+    /// rest is computed.
     pub(super) fn give_beginning(&self, beginning: ViewText) {
         let beginning = Arc::new(beginning);
         self.note_size(&beginning);
@@ -195,12 +196,13 @@ impl Computed {
         self.progress.lock().beginning.clone()
     }
 
-    /// Lets go of the beginning: the rest has been computed.
+    /// Drops the beginning, as the rest has been computed.
     pub(super) fn drop_beginning(&self) {
         self.progress.lock().beginning = None;
     }
 
-    /// Lets `done` wait for the text. Returns true for the first caller, who has to compute it.
+    /// Adds `done` to the callers that wait for the text. Returns true for the first one, which has
+    /// to compute it.
     pub(super) fn wait(&self, done: Callback) -> bool {
         let mut progress = self.progress.lock();
         let first = progress.waiting.is_none();
@@ -208,7 +210,8 @@ impl Computed {
         first
     }
 
-    /// Notes the length, before any caller can have the text: whoever has it asks for that.
+    /// Records the length. Must be called before any caller gets the text, as it then asks for the
+    /// length.
     pub(super) fn note_size(&self, text: &ViewText) {
         self.progress.lock().size = Some(text.len());
     }
@@ -222,7 +225,7 @@ impl Computed {
         }
     }
 
-    /// Lets the next look at a view that went on past its deadline find the rest, or try again.
+    /// Makes the next look-up of a view that went on past its deadline find the rest, or try again.
     pub(super) fn note_outcome_of_late_view(&self, outcome: &Result<Arc<ViewText>>) {
         if let Err(error) = outcome {
             tracing::debug!(%error, "the rest of a view was not computed");
@@ -233,28 +236,28 @@ impl Computed {
     }
 }
 
-/// A computed file that is open: its text is held, and what is read of it counts when it is closed.
+/// An open computed file. Holds its text, and the number of bytes read for counting at close.
 pub struct OpenText {
     pub(super) of: Arc<Computed>,
     /// The text.
     pub text: Arc<ViewText>,
-    /// The end of what was read.
+    /// The largest offset up to which it was read.
     read: AtomicU64,
 }
 
 impl OpenText {
-    /// Opens `of`, which has this `text`.
+    /// Opens `of`, whose text is `text`.
     pub fn new(of: Arc<Computed>, text: Arc<ViewText>) -> Self {
         Self { of, text, read: AtomicU64::new(0) }
     }
 
-    /// Notes that it was read up to `end`.
+    /// Records that it was read up to `end`.
     pub fn note_read(&self, end: u64) {
         self.read.fetch_max(end.min(self.text.len()), Relaxed);
     }
 
-    /// Returns the bytes that its reader has seen. A reader that was not seen to read got what the
-    /// kernel had kept of the reader before.
+    /// Returns the number of bytes that its reader has seen. A reader that was not seen to read got
+    /// the bytes that the kernel had cached for an earlier one.
     pub(super) fn seen(&self) -> u64 {
         let read = self.read.load(Relaxed);
         let before = self.of.read.fetch_max(read, Relaxed);

@@ -11,24 +11,24 @@ use serde_json::json;
 pub struct Counters {
     /// Bytes written through the mount.
     pub bytes_written: AtomicU64,
-    /// Bytes that analysis has read: as many as were written, where each is read once.
+    /// Bytes that analysis has read: as many as were written, if each is read once.
     pub bytes_analysed: AtomicU64,
     /// Artifacts sealed.
     pub sealed: AtomicU64,
-    /// Artifacts removed to make room.
+    /// Artifacts removed by retention.
     pub removed: AtomicU64,
     /// Views computed.
     pub views_computed: AtomicU64,
-    /// Views that ran out of time and gave a part.
+    /// Views that ran out of time and showed a part.
     pub views_out_of_time: AtomicU64,
-    /// 1 where readers read the store's files directly, else 0.
+    /// 1 if readers read the store's files directly, else 0.
     pub passthrough: AtomicU64,
     /// Operations that took longer than the slow limit.
     pub slow_operations: AtomicU64,
 }
 
 impl Counters {
-    /// Adds `count` to one of them.
+    /// Adds `count` to a counter.
     pub fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Relaxed);
     }

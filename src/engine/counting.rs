@@ -1,7 +1,7 @@
-//! Counting what is stored and what is read, for `ctxfs stats`.
+//! Counting the outputs that are stored and the texts that are read, for `ctxfs stats`.
 //!
-//! Counts are kept in memory and added to the store every few seconds and at the end: a server that
-//! is killed loses the last ones. Nothing waits for them.
+//! Counts are kept in memory and added to the store every few seconds and at the end, so a server
+//! that is killed loses the last ones. No operation waits for them.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,11 +24,12 @@ use crate::model::Counts;
 use crate::model::Record;
 use crate::store::Store;
 
-/// How long counts stay in memory alone.
+/// The longest time for which counts are in memory alone.
 const UNSAVED: Duration = Duration::from_secs(5);
-/// The conversations and tools that are counted in memory; with more, counts are saved at once.
+/// The most conversations and tools that are counted in memory. With more, counts are saved at
+/// once.
 const MOST: usize = 1024;
-/// The bytes whose tokens are counted; of more, so many are a sample.
+/// The most bytes whose tokens are counted. The first bytes of a longer text are a sample.
 const SAMPLE: u64 = 256 * 1024;
 
 /// Counts that are not in the store yet.
@@ -46,7 +47,7 @@ struct Unsaved {
 }
 
 impl Counting {
-    /// Starts the thread that saves counts now and then.
+    /// Starts the thread that saves counts.
     pub(crate) fn start(&self, engine: &Arc<Engine>) -> io::Result<()> {
         let engine = Arc::clone(engine);
         self.thread.start("ctxfs-count", move || {
@@ -66,7 +67,7 @@ impl Counting {
         }
     }
 
-    /// Waits until there is something to save; false at the end.
+    /// Waits until there is something to save. Returns false at the end.
     fn wait(&self) -> bool {
         let mut unsaved = self.unsaved.lock();
         let empty = |unsaved: &mut Unsaved| unsaved.counts.is_empty() && !unsaved.closed;
@@ -76,8 +77,7 @@ impl Counting {
         !unsaved.closed
     }
 
-    /// Counts `bytes` of an output that were stored, where `tokens.0` tokens are in `tokens.1` bytes
-    /// of it.
+    /// Counts `bytes` stored bytes of an output, at `tokens.0` tokens for `tokens.1` bytes.
     pub(crate) fn stored_part(
         &self,
         id: &Component,
@@ -103,16 +103,16 @@ impl Counting {
         self.add(id.clone(), tool_of(record), &counts);
     }
 
-    /// Counts an output of `bytes` bytes that a person removed, and what was recorded of it.
+    /// Counts an output of `bytes` bytes that a person removed. `record` is its last record.
     pub(crate) fn deleted(&self, id: &Component, bytes: u64, record: Option<Record>) {
-        // What a rule removed before is counted already.
+        // An output that a rule removed is counted already.
         let record = record.filter(|record| record.removed.is_none()).unwrap_or_default();
         let tokens = record.analysis.as_ref().map_or(bytes / 4, |found| found.tokens);
         let counts = Counts { deleted: Amount::once(bytes, tokens), ..Counts::default() };
         self.add(id.clone(), tool_of(&record), &counts);
     }
 
-    /// Counts what was read of a computed file that is closed.
+    /// Counts the bytes that were read of a computed file, which is being closed.
     pub(crate) fn read(&self, open: &OpenText) {
         let Some(counted) = counted_as(&open.of) else { return };
         let seen = open.seen();
@@ -135,7 +135,8 @@ impl Counting {
         self.unsaved.lock().counts.retain(|(of, _), _| of != id);
     }
 
-    /// Adds the counts to the store. Those that cannot be added are lost: they are not worth more.
+    /// Adds the counts to the store. Those that cannot be added are lost, as counts are no reason
+    /// to fail.
     pub(crate) fn save(&self, store: &Store) {
         let counts = std::mem::take(&mut self.unsaved.lock().counts);
         let mut by_conversation: HashMap<Component, Vec<(String, Counts)>> = HashMap::new();
@@ -146,12 +147,12 @@ impl Counting {
         for (id, counts) in by_conversation {
             let Ok(Some(conversation)) = store.conversation(&id) else { continue };
             if let Err(error) = conversation.count(now.as_millis() as i64, counts) {
-                tracing::debug!(%error, "what was read was not counted");
+                tracing::debug!(%error, "counts were not saved");
             }
         }
     }
 
-    /// Ends the thread and saves what is left.
+    /// Ends the thread and saves the last counts.
     pub(crate) fn finish(&self, store: &Store) {
         self.unsaved.lock().closed = true;
         self.changed.notify_all();
@@ -164,7 +165,7 @@ fn tool_of(record: &Record) -> String {
     record.provenance.tool_name().unwrap_or_default()
 }
 
-/// How a read of a computed file is counted.
+/// The row in which a read of a computed file is counted.
 struct CountedAs {
     conversation: Component,
     tool: String,
@@ -189,14 +190,14 @@ fn counted_as(of: &Computed) -> Option<CountedAs> {
     Some(CountedAs { conversation: base.conversation()?, tool, view, stands_in })
 }
 
-/// Returns the tokens of the first `seen` bytes of a text.
+/// Returns the number of tokens in the first `seen` bytes of a text.
 fn tokens_of(open: &OpenText, seen: u64) -> u64 {
     let sample = seen.min(SAMPLE);
     let counted = open.text.read(0, sample as usize, token_count).unwrap_or(sample / 4);
     if seen == sample { counted } else { share(counted, seen, sample) }
 }
 
-/// Returns the share that `part` of `whole` bytes has in `tokens`.
+/// Returns the share of `tokens` that `part` of `whole` bytes have.
 fn share(tokens: u64, part: u64, whole: u64) -> u64 {
     let share = u128::from(tokens) * u128::from(part) / u128::from(whole.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)

@@ -1,8 +1,8 @@
 //! Views that take longer than their readers can wait.
 //!
-//! Where a text can be kept on disk, its readers get the beginning when their time is up, and the
-//! rest is computed all the same: the next reader finds it. One view at a time may do so; another
-//! that is late meanwhile stops where it is.
+//! If a text can be kept on disk, its readers get the beginning at the deadline, and the rest is
+//! still computed for the next reader. Only one view at a time goes on like this; another one that
+//! is late meanwhile stops at its deadline.
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use std::time::Instant;
 use crate::engine::sync::atomic::AtomicBool;
 use crate::engine::sync::atomic::Ordering::Relaxed;
 
-/// The one place for a view that is computed past its deadline.
+/// The one slot for a view that is computed past its deadline.
 #[derive(Debug, Default)]
 pub(crate) struct LateSlot {
     taken: AtomicBool,
     closed: AtomicBool,
 }
 
-/// Permission to compute past the deadline, until it is dropped.
+/// Permission to compute past the deadline. Dropping it frees the slot.
 pub(crate) struct LatePermit<'a>(&'a LateSlot);
 
 impl LateSlot {
-    /// Takes the permission, unless another view has it.
+    /// Takes the slot, unless another view has it.
     pub(crate) fn take(&self) -> Option<LatePermit<'_>> {
         let taken = self.is_closed() || self.taken.swap(true, Relaxed);
         (!taken).then_some(LatePermit(self))
     }
 
-    /// Stops all late views: the server is ending.
+    /// Stops all late views, as the server is ending.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
     }
@@ -45,14 +45,14 @@ impl Drop for LatePermit<'_> {
     }
 }
 
-/// Returns a function that reports when `limit` has passed.
+/// Returns a function that returns true once `limit` has passed.
 pub(crate) fn deadline(limit: Duration) -> impl Fn() -> bool {
     let started = Instant::now();
     move || started.elapsed() >= limit
 }
 
-/// Returns a function that reports when there is no more time: after `limit`, unless `begin` then
-/// gives permission to go on; from then on, as soon as `goes_on` says no.
+/// Returns a function that returns true when time has run out. That is after `limit`, unless
+/// `begin` then gives permission to go on; with permission, as soon as `goes_on` returns false.
 pub(crate) fn extended_deadline<'a>(
     limit: Duration,
     begin: impl Fn() -> Option<LatePermit<'a>>,

@@ -1,4 +1,4 @@
-//! Why the engine refuses or fails. Each door maps this to what its callers understand.
+//! The errors of the engine. Each door maps them to errors that its callers understand.
 
 use std::fmt::Display;
 use std::io;
@@ -9,13 +9,13 @@ use crate::model::NameError;
 use crate::store::StoreError;
 use crate::view::RenderError;
 
-/// Why the engine refused or failed.
+/// The reason why the engine refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// No such file, view, page or line.
     #[error("no such file, directory or view")]
     NotFound,
-    /// The file has changed since it was found: find it again.
+    /// The file has changed since it was found. A new look-up finds its next version.
     #[error("the artifact has changed since it was looked up")]
     Stale,
     /// A file where a directory is needed.
@@ -36,7 +36,7 @@ pub enum EngineError {
     /// The message log refused.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The name cannot be one.
+    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
     /// The system failed.
@@ -53,13 +53,13 @@ pub enum EngineError {
         /// The refusal itself.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The same failure, told to each of several callers that waited for one computation.
+    /// A failure that several callers share, because they waited for one computation.
     #[error(transparent)]
     Shared(Arc<EngineError>),
 }
 
 impl EngineError {
-    /// Returns the errno that says this to a caller of the system.
+    /// Returns the errno of this error.
     ///
     /// No wildcard: a new error must choose its number here.
     pub fn raw_os_error(&self) -> i32 {
@@ -82,7 +82,7 @@ impl EngineError {
     }
 }
 
-/// Returns the errno of `error`, also where it carries an [`EngineError`] as its source.
+/// Returns the errno of `error`, even if it carries an [`EngineError`] as its source.
 pub(crate) fn io_error_number(error: &io::Error) -> i32 {
     let inner = || error.get_ref()?.downcast_ref::<EngineError>();
     error.raw_os_error().or_else(|| inner().map(EngineError::raw_os_error)).unwrap_or(libc::EIO)
@@ -138,5 +138,5 @@ impl From<rustix::io::Errno> for EngineError {
     }
 }
 
-/// What every verb of the engine returns.
+/// The result of a verb of the engine.
 pub type Result<T> = std::result::Result<T, EngineError>;

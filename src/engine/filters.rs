@@ -1,4 +1,4 @@
-//! Filters in processes of their own.
+//! Running jq filters, each in a process of its own.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,25 +28,25 @@ use crate::model::Filters;
 
 /// Bytes of answers read at once.
 const BLOCK: usize = 64 << 10;
-/// How often a process that answers nothing is asked whether its time is up.
+/// The interval of checks for the deadline while a process gives no answer.
 const LOOK: Duration = Duration::from_millis(20);
-/// Bytes of what a process says of its end that are read.
+/// The most bytes of error messages that are read when a process ends.
 const LAST_WORDS: u64 = 16 << 10;
 
-/// Starts a process for each filter.
+/// Starts filter processes.
 #[derive(Debug)]
 pub(crate) struct FilterProcesses {
     command: Option<Vec<OsString>>,
 }
 
 impl FilterProcesses {
-    /// `command` reads a filter and its input, and limits itself before it does; see
-    /// `view::run_filter`.
+    /// Creates a starter of `command`, which confines itself, then reads a filter and its input;
+    /// see `view::run_filter`.
     pub(crate) fn new(command: Option<Vec<OsString>>) -> Self {
         Self { command }
     }
 
-    /// Nothing of this process's environment is its business.
+    /// Starts a process without the environment of this one. Returns `None` without a command.
     fn start(&self) -> io::Result<Option<Child>> {
         let Some((program, arguments)) = self.command.as_deref().and_then(<[_]>::split_first)
         else {
@@ -98,11 +98,11 @@ impl Filters for FilterProcesses {
     }
 }
 
-/// A process that ends with this.
+/// A filter process. Dropping this ends it.
 struct Running(Child);
 
 impl Running {
-    /// Reads until the process has no more to say, or need not say more; then returns why.
+    /// Reads answers until the process has no more, which is `None`, or until no more are needed.
     fn answers(
         &mut self,
         expired: &dyn Fn() -> bool,
@@ -125,7 +125,7 @@ impl Running {
         }
     }
 
-    /// Waits for it, and says how it ended; `by_itself`, or else it is ended now.
+    /// Waits for the process and returns its outcome. Kills it first unless it ends `by_itself`.
     fn end(&mut self, by_itself: bool) -> io::Result<FilterOutcome> {
         if !by_itself {
             self.0.kill()?;
@@ -140,14 +140,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already, but where an error or a panic came between.
+        // It is still running only after an error or a panic.
         if matches!(self.0.try_wait(), Ok(None)) && self.0.kill().is_ok() {
             drop(self.0.wait());
         }
     }
 }
 
-/// Waits a moment for something to read, or for the end.
+/// Waits a moment for something to read. Returns true if there is, or at the end.
 fn is_ready(output: &impl AsFd) -> io::Result<bool> {
     let mut waited = [PollFd::new(output, PollFlags::IN)];
     let moment = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
@@ -158,8 +158,8 @@ fn is_ready(output: &impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// What the end of a process means. Where the stack or the memory ends, Rust's runtime aborts, and
-/// says which it was.
+/// Returns the outcome that the end of a process means. If stack or memory run out, Rust's runtime
+/// aborts with a message that says which it was.
 fn told(status: ExitStatus, words: &str) -> FilterOutcome {
     if status.success() {
         return FilterOutcome::Done;
@@ -168,7 +168,7 @@ fn told(status: ExitStatus, words: &str) -> FilterOutcome {
         Some(libc::SIGSEGV) => FilterOutcome::TooDeep,
         Some(libc::SIGABRT) if words.contains("overflowed its stack") => FilterOutcome::TooDeep,
         Some(libc::SIGABRT) if words.contains("memory allocation of") => FilterOutcome::OutOfMemory,
-        // By the system, where all memory is used up.
+        // Killed by the system, which has no memory left.
         Some(libc::SIGKILL) => FilterOutcome::OutOfMemory,
         _ => {
             let line = words.lines().find(|line| !line.trim().is_empty());

@@ -12,10 +12,10 @@ use crate::model::Amount;
 use crate::model::Counts;
 use crate::model::Sums;
 
-/// A number that does not come from the counts: its name, its description and its value.
+/// A metric that does not come from the counts: its name, its description and its value.
 pub(crate) type Gauge = (&'static str, &'static str, u64);
 
-/// Returns the page. Counts are by tool; conversations are too many for labels.
+/// Returns the page. Counts are labelled by tool: there are too many conversations for labels.
 pub(crate) fn page(sums: &Sums, gauges: &[Gauge]) -> prometheus::Result<String> {
     let registry = Registry::new();
     for (name, about, amount) in AMOUNTS {
@@ -46,9 +46,9 @@ pub(crate) fn page(sums: &Sums, gauges: &[Gauge]) -> prometheus::Result<String> 
     String::from_utf8(page).map_err(|error| prometheus::Error::Msg(error.to_string()))
 }
 
-/// An amount that is counted: its name, its description, and where it is found.
+/// An amount that is counted: its name, its description, and a function that reads it.
 type AmountColumn = (&'static str, &'static str, fn(&Counts) -> Amount);
-/// A number of an amount.
+/// A unit of an amount: its name, and a function that reads it.
 type UnitColumn = (&'static str, fn(&Amount) -> u64);
 
 const AMOUNTS: [AmountColumn; 5] = [

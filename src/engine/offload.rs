@@ -1,4 +1,4 @@
-//! The engine as the message log sees it: long outputs in messages are taken in.
+//! The engine as the message log sees it: long outputs in messages become artifacts.
 
 use std::io;
 use std::io::Read;

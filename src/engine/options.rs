@@ -1,4 +1,4 @@
-//! What the engine is told once, when it is made.
+//! The options of the engine, set when it is created.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use crate::model::Place;
 use crate::model::RelPath;
 use crate::model::Root;
 
-/// How the engine treats outputs and computes views.
+/// The options of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// The root of the tree as its readers name it, such as `/ctx`; views print it.
+    /// The root of the tree as its readers name it, such as `/ctx`. Views print it.
     pub prefix: String,
-    /// The only conversation there is for this door, which is then the root; without one, the root
-    /// holds all conversations.
+    /// The only conversation that this door shows, as its root. If `None`, the root holds all
+    /// conversations.
     pub only: Option<Component>,
     /// The most bytes of one artifact.
     pub max_artifact: Option<u64>,
-    /// The most bytes of one log in `artifacts/terminal`, where that is less.
+    /// The most bytes of one log in `artifacts/terminal`, if that is less.
     pub max_terminal: Option<u64>,
     /// The most bytes of all artifacts of one conversation.
     pub quota: Option<u64>,
-    /// The outputs to remove when there are too many; none by default.
+    /// The rules for removing old outputs. Empty by default.
     pub keep: RetentionRules,
     /// The bytes that must stay free on the store's disk.
     pub min_free: u64,
-    /// How long a view may be computed before it gives what it has.
+    /// The time after which a view stops and shows the part that it has.
     pub view_deadline: Duration,
     /// The bytes of views that are kept in memory for the next reader.
     pub kept_views: u64,
-    /// The limits of what fits into a conversation.
+    /// The limits on texts that go into a model's context.
     pub limits: Arc<dyn LimitsByTool>,
-    /// The secrets to mask; none where this is absent.
+    /// The secrets to mask. If `None`, nothing is masked.
     pub redaction: Option<Redaction>,
     /// The program, with arguments, that runs a jq filter (`view::run_filter`) in a process with
-    /// limits. Without one no filter runs.
+    /// limits. If `None`, no filter runs.
     pub filter_command: Option<Vec<OsString>>,
     /// The most bytes of views that are kept on the store's disk for the next reader.
     pub disk_cache_bytes: u64,
@@ -73,7 +73,7 @@ impl EngineOptions {
         if self.only.is_some() { Root::One(prefix) } else { Root::All(prefix) }
     }
 
-    /// Returns the name that readers use for the file at `path` in the conversation `id`.
+    /// Returns the place of the file at `path` in the conversation `id`, as its readers name it.
     pub(crate) fn place(&self, id: &Component, path: &RelPath) -> Place {
         Place::below(&self.root(), &id.to_text(), path)
     }

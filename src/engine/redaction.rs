@@ -1,4 +1,4 @@
-//! Secrets: masked in what views show, and, where that is asked for, in what is stored.
+//! Masking secrets in views and, if so configured, in stored files.
 
 use std::ffi::OsStr;
 use std::io;
@@ -17,22 +17,22 @@ use crate::redact::SecretRules;
 /// The attribute that holds a call's arguments.
 const ARGS: &str = "user.ctx.args";
 
-/// The secrets to mask, and where.
+/// The secrets to mask, and the places to mask them in.
 #[derive(Debug, Clone)]
 pub struct Redaction {
     /// The patterns of secrets.
     pub rules: Arc<SecretRules>,
-    /// True if secrets are masked in what is stored, too.
+    /// True if secrets are masked in stored files, too.
     pub stored: bool,
 }
 
 impl Redaction {
-    /// Masks the secrets in what a writer said.
+    /// Masks the secrets in the arguments of a call.
     pub fn mask_arguments(&self, provenance: &mut Provenance) {
         provenance.args = provenance.args.take().map(|args| self.rules.mask_text(&args));
     }
 
-    /// Returns what was found in an output, with secrets masked: keys of JSON may hold some.
+    /// Returns an analysis with secrets masked: keys of JSON may hold some.
     pub fn hide_found(&self, found: &Analysis) -> Analysis {
         let mut found = found.clone();
         match &mut found.json {
@@ -139,7 +139,7 @@ impl Secrets {
         *analysis = Arc::new(redaction.hide_found(analysis));
     }
 
-    /// Masks the secrets in what a writer said of an output.
+    /// Masks the secrets in the provenance of an output.
     pub(crate) fn mask_provenance(&self, provenance: &mut Provenance) {
         if let Some(redaction) = &self.0 {
             redaction.mask_arguments(provenance);
@@ -151,7 +151,7 @@ impl Secrets {
         self.0.as_ref().map_or(&[], |redaction| redaction.rules.names())
     }
 
-    /// Returns the patterns of the secrets that are masked in what is stored.
+    /// Returns the patterns of the secrets that are masked in stored files.
     pub(crate) fn stored_rules(&self) -> Option<&SecretRules> {
         self.0.as_ref().filter(|redaction| redaction.stored).map(|redaction| &*redaction.rules)
     }

@@ -1,4 +1,4 @@
-//! What is left of an output whose content was removed to make room: its `.summary`.
+//! The `.summary` of an output whose content was removed to make room.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ use crate::view::Reading;
 use crate::view::View;
 use crate::view::readings;
 
-/// Content that was removed, and where it was.
+/// An output whose content was removed.
 #[derive(Debug)]
 pub struct RemovedContent {
     pub(super) conversation: Component,
@@ -47,7 +47,7 @@ impl RemovedContent {
         Ok(Version { facts: hasher.finish(), ..Version::default() })
     }
 
-    /// Returns when it was removed.
+    /// Returns the time of its removal.
     pub fn time(&self) -> Time {
         let millis = self.record.removed.as_ref().map_or(0, |removal| removal.at);
         let nanos = millis.rem_euclid(1000) as u32 * 1_000_000;
@@ -77,7 +77,7 @@ pub(super) fn find(
         let Ok(path) = RelPath::below(Some(folder), &file) else { continue };
         if let Some(record) = conversation.removed(&path)?
             && call.is_none_or(|call| {
-                record.provenance.call.as_ref().is_some_and(|provenance| call == &**provenance)
+                record.provenance.call.as_ref().is_some_and(|known| call == &**known)
             })
         {
             return Ok(Some(RemovedContent { conversation: id.clone(), path, record }));
@@ -86,7 +86,7 @@ pub(super) fn find(
     Ok(None)
 }
 
-/// Computes the summary of what the file `name` in the directory `dir` was.
+/// Computes the summary of the removed file `name` of the directory `dir`.
 pub(super) fn show_removed(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -> Result<ViewText> {
     let DirPlace::Below(id, folder) = dir.place()? else { return Err(EngineError::Stale) };
     let path = RelPath::below(Some(&folder), name)?;
@@ -97,7 +97,8 @@ pub(super) fn show_removed(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -
     Ok(ViewText::of(view::removed(&record, &removal, &place).into_bytes()))
 }
 
-/// Returns the files that `stem` may mean: itself, or the output of the call of that id.
+/// Returns the files that `stem` may name: one of that name, or the output of the call with that
+/// id.
 fn names(stem: &OsStr, in_tools: bool) -> impl Iterator<Item = (OsString, Option<&OsStr>)> {
     let of_call = ["json", "txt"].into_iter().filter(move |_| in_tools).map(move |extension| {
         let mut name = stem.to_owned();

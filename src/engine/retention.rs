@@ -1,8 +1,8 @@
-//! Removing old outputs while a server runs, as the retention rules say.
+//! Removing old outputs by the retention rules while a server runs.
 //!
-//! Without rules there is no thread and nothing to count. Otherwise one thread of low priority
-//! sweeps: at the start, now and then, and when what was sealed since the last sweep may have passed
-//! a limit. A writer that finds no room makes some itself.
+//! Without rules there is no thread. Otherwise one thread of low priority sweeps: at the start, at
+//! intervals, and when the bytes sealed since the last sweep may have passed a limit. A writer that
+//! finds no room makes some itself.
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
@@ -26,15 +26,16 @@ use crate::keep::SweepReport;
 use crate::keep::SweepScope;
 use crate::model::Component;
 
-/// How often the store is swept without a reason; the age of outputs is known that exactly.
+/// The interval of regular sweeps, and so the precision of a limit on age.
 const EVERY: Duration = Duration::from_mins(10);
-/// With a short age, a tenth of it, but not less than this.
+/// The shortest interval. With a short limit on age, the interval is a tenth of the limit.
 const OFTEN: Duration = Duration::from_secs(1);
-/// How long sealed outputs gather before a sweep.
+/// The time for which sealed outputs gather before a sweep.
 const GATHER: Duration = Duration::from_millis(200);
-/// How long a writer that could be given no room keeps others from trying again.
+/// The time for which no writer tries to make room after one could make none.
 const FRUITLESS: Duration = Duration::from_millis(100);
-/// How long a writer waits for what was just closed to be sealed, since only then it can go.
+/// The longest time that a writer waits for closed outputs to be sealed, as only sealed ones can be
+/// removed.
 const SEALING: Duration = Duration::from_millis(500);
 
 /// The retention of outputs: decides when to sweep, and sweeps.
@@ -45,7 +46,7 @@ pub(crate) struct Retention {
     thread: Worker,
 }
 
-/// What is to be swept, and when.
+/// The sweeps that are due, and the room left before the next one.
 #[derive(Default)]
 struct Schedule {
     closed: bool,
@@ -56,7 +57,7 @@ struct Schedule {
     /// The bytes that may be sealed before the next sweep, of each conversation that was swept.
     room: HashMap<Component, u64>,
     store_room: Option<u64>,
-    /// When a writer was last refused room because nothing could be removed.
+    /// The time at which a writer last could make no room.
     fruitless: Option<Instant>,
 }
 
@@ -70,7 +71,7 @@ impl Retention {
         self.thread.start("ctxfs-keep", move || work(&engine))
     }
 
-    /// Notes that an artifact of `bytes` bytes was sealed in a conversation.
+    /// Records that an artifact of `bytes` bytes was sealed in a conversation.
     pub(crate) fn note_sealed(&self, rules: &RetentionRules, id: &Component, bytes: u64) {
         if !rules.bound_bytes() {
             return;
@@ -89,7 +90,7 @@ impl Retention {
         }
     }
 
-    /// Waits for the next sweep that is due; none at the end.
+    /// Waits for the next sweep that is due. Returns `None` at the end.
     fn next(&self, every: Duration) -> Option<SweepScope> {
         let idle = |schedule: &mut Schedule| {
             !schedule.closed && !schedule.store && schedule.conversations.is_empty()
@@ -107,7 +108,7 @@ impl Retention {
         schedule.conversations.pop_first().map(SweepScope::Conversation)
     }
 
-    /// Takes in how much room a sweep found or made.
+    /// Records the room that a sweep found or made.
     fn learn(&self, scope: &SweepScope, outcome: SweepReport) {
         let mut schedule = self.schedule.lock();
         match scope {
@@ -119,7 +120,7 @@ impl Retention {
         }
     }
 
-    /// Takes in whether room could be made for a writer.
+    /// Records an attempt to make room for a writer.
     fn note_room_made(&self, outcome: &SweepReport) {
         let plan = &outcome.plan;
         let has_room =
@@ -132,14 +133,14 @@ impl Retention {
         self.schedule.lock().fruitless.is_some_and(|since| since.elapsed() < FRUITLESS)
     }
 
-    /// Ends the thread. A sweep that is under way stops.
+    /// Ends the thread, and stops a sweep that is under way.
     pub(crate) fn finish(&self) {
         self.schedule.lock().closed = true;
         self.changed.notify_all();
         self.thread.join();
     }
 
-    /// Makes room for `growth` more bytes below the quota of a conversation, where a rule bounds its
+    /// Makes room for `growth` more bytes below the quota of a conversation, if a rule bounds its
     /// bytes.
     pub(super) fn make_room_in(
         &self,
@@ -154,8 +155,8 @@ impl Retention {
         self.make_room(engine, &rules, &SweepScope::Conversation(id.clone()))
     }
 
-    /// Makes room for `length` more bytes on the disk, so that `least` stay free, where a rule bounds
-    /// the disk.
+    /// Makes room for `length` more bytes on the disk, with `least` bytes left free, if a rule
+    /// bounds the disk.
     pub(super) fn make_room_on_disk(&self, engine: &Engine, least: u64, length: u64) -> Result<()> {
         let Some(free) = engine.options.keep.free else { return Ok(()) };
         let free = Some(free.max(least.saturating_add(length)));
@@ -191,7 +192,7 @@ impl Retention {
     }
 }
 
-/// Takes `bytes` from the room that was left. Returns true if they fit.
+/// Subtracts `bytes` from the room that is left. Returns true if they fit.
 fn spend(room: Option<&mut u64>, bytes: u64) -> bool {
     let Some(room) = room else { return false };
     let left = room.checked_sub(bytes);

@@ -1,4 +1,4 @@
-//! Searching: `.grep/` of a directory, a search of all artifacts below it.
+//! `.grep/` of a directory: a search of all artifacts below it.
 
 use std::fs::File;
 use std::hash::DefaultHasher;
@@ -37,15 +37,15 @@ use crate::view::Directory;
 use crate::view::Loaded;
 use crate::view::Query;
 
-/// Returns the directory as a reader of the tree names it.
+/// Returns the path of a directory as readers of the tree name it.
 fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
     let id = place.conversation().ok_or(EngineError::Stale)?;
     let path = place.path().map_or_else(String::new, |path| format!("/{path}"));
     Ok(format!("{}{path}", root.of(&id.to_text())))
 }
 
-/// Returns the version of a search of the directory `dir`: it changes with every artifact below
-/// it, and with every record of the conversation.
+/// Returns the version of a search of the directory `dir`. It changes with every artifact below the
+/// directory, and with every record of the conversation.
 pub(super) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
     let stat = dir.dir()?.stat_self()?;
     let place = dir.place()?;
@@ -84,7 +84,7 @@ pub(super) fn search(
     let mut spool = Spool::new(&engine.cache, &room);
     let rendered = view::render_many(query, &directory, &expired, &mut spool)?;
     if !rendered.whole {
-        // The next look-up gets another try.
+        // The next look-up tries again.
         Counters::add(&engine.counters.views_out_of_time, 1);
         engine.watches.renew(id);
     }
@@ -100,17 +100,17 @@ fn outputs<'a>(engine: &'a Engine, place: &DirPlace, id: FileId) -> Result<Outpu
     Ok(Outputs { artifacts, live: &engine.live, base: place.path().cloned() })
 }
 
-/// The artifacts to be searched.
+/// The artifacts to search.
 struct Outputs<'a> {
     artifacts: Artifacts,
     /// The files that are being written now.
     live: &'a LiveFiles,
-    /// The directory that the paths begin in; none, where that is the conversation.
+    /// The directory that the paths are relative to. `None` for the conversation itself.
     base: Option<RelPath>,
 }
 
 impl Outputs<'_> {
-    /// Returns true for the log of a terminal, whose text is searched.
+    /// Returns true for the log of a terminal, of which the text is searched.
     fn is_log(&self, number: usize) -> bool {
         let path = self.artifacts.path(number);
         let Some(base) = &self.base else { return path.is_terminal() };
@@ -119,8 +119,8 @@ impl Outputs<'_> {
     }
 }
 
-/// Reads from the start, as [`read_full_at`] does. A small file takes one call: reads fail and are
-/// interrupted between pages of memory, so one that stops inside a page has met the end.
+/// Reads from the start, as [`read_full_at`] does. A small file takes one call: reads fail or are
+/// interrupted only between pages of memory, so one that stops inside a page is at the end.
 fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     const PAGE: usize = 4096;
     match file.read_at(buffer, 0) {

@@ -1,4 +1,4 @@
-//! Showing a view: the text of a view of a file, and of a view of another view's text.
+//! Computing the text of a view, of a file or of another view's text.
 
 use std::sync::Arc;
 
@@ -40,16 +40,16 @@ struct FileView<'a> {
     file: &'a dyn SourceFile,
     view: &'a View,
     snapshot: Snapshot,
-    /// The key that the text is kept by, if the file is still the same when it ends.
+    /// The key to keep the text by, if the file has not changed by its end.
     key: Option<CacheKey>,
     /// True if this view may go on past its deadline.
     may_go_on: bool,
-    /// True if there was time for the beginning of a terminal's log alone.
+    /// True if there was only time for the beginning of a terminal's log.
     beginning: bool,
 }
 
-/// Computes the text of a view of a file. `again`: it has been computed before, so it must come from
-/// exactly the same version.
+/// Computes the text of a view of a file. If it was computed before, `again` is true and it must
+/// come from exactly the same version.
 pub(super) fn show_view(
     engine: &Engine,
     of: &Computed,
@@ -85,8 +85,8 @@ fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
     Ok(FileFacts { record, place: snapshot.place.clone(), limits })
 }
 
-/// Returns the bytes that a view looks at, of a terminal's log its text, and their analysis as
-/// far as the view needs it.
+/// Returns the content of a view's subject, with as much of its analysis as the view needs. The
+/// content of a terminal's log is its text.
 fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
@@ -94,15 +94,9 @@ fn content(
 ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
     let expired = deadline(engine.options.view_deadline);
     let (needs_all, is_log) = (shown.view.needs_analysis(), shown.file.is_log());
-    let (file, size) = (Arc::clone(&shown.snapshot.file), shown.snapshot.length);
-    let mut known = if needs_all || is_log {
-        engine.analysis(shown.file, &file, Some(&facts.record), &expired)?
-    } else {
-        let content = Artifact::new(Arc::clone(&file), size);
-        AnalysisSoFar { whole: false, ..sniff(&content)? }
-    };
-    facts.record.size = if known.whole { known.analysis.bytes } else { size };
-    let artifact = Artifact::new(file, facts.record.size);
+    let mut known = needed_analysis(engine, shown, facts, &expired)?;
+    facts.record.size = if known.whole { known.analysis.bytes } else { shown.snapshot.length };
+    let artifact = Artifact::new(Arc::clone(&shown.snapshot.file), facts.record.size);
     let late = is_log && !known.whole;
     shown.beginning = late && !needs_all;
     if late && needs_all {
@@ -120,8 +114,23 @@ fn content(
     Ok((content, known.analysis))
 }
 
-/// Returns the text of `log`, of which `known` is known, where that is less than the log; what
-/// is known is then that of the text, which ends where the analysis did.
+/// Returns as much of the analysis as the view needs: all of it, or that of the first bytes.
+fn needed_analysis(
+    engine: &Engine,
+    shown: &FileView<'_>,
+    facts: &FileFacts,
+    expired: &dyn Fn() -> bool,
+) -> Result<AnalysisSoFar> {
+    let Snapshot { file, length, .. } = &shown.snapshot;
+    if shown.view.needs_analysis() || shown.file.is_log() {
+        return engine.analysis(shown.file, file, Some(&facts.record), expired);
+    }
+    let content = Artifact::new(Arc::clone(file), *length);
+    Ok(AnalysisSoFar { whole: false, ..sniff(&content)? })
+}
+
+/// Returns the text of `log`, up to the end of its analysis `known`, and makes `known` the analysis
+/// of that text. Returns `None` if the whole log is its own text.
 fn text_of_log(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -134,7 +143,8 @@ fn text_of_log(
         return Ok(None);
     }
     if of.tracker().seen() < bytes {
-        // A recorded analysis has no marks; without some, the text is found all the same.
+        // A recorded analysis has no checkpoints. If time runs out before there are any, the text
+        // is found without them.
         tracker::analyse(of, log.file(), bytes, expired, &engine.counters.bytes_analysed)?;
     }
     let log = Artifact::new(Arc::clone(log.file()), bytes);
@@ -143,7 +153,7 @@ fn text_of_log(
     Ok(Some(text))
 }
 
-/// Returns the bytes that the pages of `of` divide: of a log, those of its text.
+/// Returns the length that the pages of `of` divide: that of a file, or of the text of a log.
 pub(super) fn text_length(engine: &Engine, of: &dyn SourceFile) -> Result<u64> {
     let snapshot = of.snapshot(engine)?;
     if !of.is_log() {
@@ -178,7 +188,7 @@ fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> R
         rendered = rendered.of_beginning(subject.place);
     }
     if !rendered.whole {
-        // The next look-up gets another try.
+        // The next look-up tries again.
         Counters::add(&engine.counters.views_out_of_time, 1);
         file.note_change();
     }
@@ -188,15 +198,15 @@ fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> R
     Ok(spool.finish(rendered, key)?)
 }
 
-/// Computes a view of the text that the computed file `base` has.
+/// Computes a view of `base_text`, the text of the computed file `base`.
 pub(super) fn show_view_of_view(
     engine: &Engine,
     base: &Computed,
-    text: &BaseText,
+    base_text: &BaseText,
     view: &View,
 ) -> Result<ViewText> {
-    let BaseText { text, asked } = text;
-    // A search finds nothing in a text that only says why there is none.
+    let text = &base_text.text;
+    // Searching a text that only says why there is none would find nothing.
     if text.is_notice() && matches!(view, View::Grep(_)) {
         return Ok(ViewText::clone(text));
     }
@@ -232,8 +242,8 @@ fn facts_of_text(engine: &Engine, base: &Computed) -> Result<FileFacts> {
     Ok(FileFacts { place, ..facts })
 }
 
-/// Returns what is known of the first bytes of a log, for a view that shows its bytes: places in its
-/// text are left out.
+/// Returns the analysis of the beginning of a log, for a view that shows its bytes. Leaves out
+/// places, as they are those in its text.
 fn without_places(analysis: &Analysis) -> Analysis {
     Analysis {
         plain: None,

@@ -1,8 +1,8 @@
-//! What views are computed from: files and directories as a door knows them, and snapshots of files.
+//! The sources of views: files and directories as a door knows them, and snapshots of files.
 //!
-//! A door knows more of a file than the disk does (who writes it, how far it is analysed), so it
-//! hands the engine a [`SourceFile`] and the engine takes snapshots of that. No inode or handle of
-//! a door is known here.
+//! A door knows more about a file than the disk does, such as its writers and its analysis, so it
+//! hands the engine a [`SourceFile`] and the engine takes snapshots of that. Inodes and handles of
+//! a door are not known here.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
@@ -25,34 +25,35 @@ use crate::store::Stat;
 /// A file at one moment, between two writes.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The file, open for reading. It may grow, or be overwritten, while it is read.
+    /// The file, open for reading. It may grow or be overwritten while it is read.
     pub file: Arc<File>,
-    /// The attributes that the disk had for it.
+    /// Its attributes on disk.
     pub stat: Stat,
-    /// The bytes that its readers may see: a message log ends with its last whole line.
+    /// The length that its readers may see: a message log ends with its last whole line.
     pub length: u64,
-    /// The number of changes that this process had seen.
+    /// The number of changes that this process has seen.
     pub changes: u64,
     /// True if it is open for writing.
     pub is_written: bool,
     /// Its record, without its extended attributes.
     pub record: Record,
-    /// The name that readers use for it.
+    /// Its place, as readers name it.
     pub place: Place,
 }
 
 /// A regular file of a conversation, as a door knows it.
 pub trait SourceFile: Send + Sync {
-    /// Takes a snapshot of the file. [`crate::engine::EngineError::Stale`] where it is gone.
+    /// Takes a snapshot of the file. Fails with [`crate::engine::EngineError::Stale`] if it is
+    /// gone.
     fn snapshot(&self, engine: &Engine) -> Result<Snapshot>;
 
-    /// Returns the version of the file at the moment of `snapshot`.
+    /// Returns the version of the file at the time of `snapshot`.
     fn version(&self, engine: &Engine, snapshot: &Snapshot) -> Result<Version>;
 
-    /// Returns its conversation; none, where it has none any more.
+    /// Returns its conversation. `None` if the file has lost its name.
     fn conversation(&self) -> Option<Component>;
 
-    /// Returns true if it is the log of a terminal, whose views show its text.
+    /// Returns true if it is the log of a terminal. Views of a log show its text.
     fn is_log(&self) -> bool;
 
     /// Returns true if it is the message log of a conversation, of which readers see whole lines.
@@ -65,7 +66,8 @@ pub trait SourceFile: Send + Sync {
     /// Returns the number of changes that this process has seen.
     fn changes(&self) -> u64;
 
-    /// Counts one more change, so that the next look finds another version: a view ran out of time.
+    /// Counts one more change, after a view ran out of time, so that the next look-up finds another
+    /// version.
     fn note_change(&self);
 
     /// Notes that this process repaired the last line of it, a message log, which is now as `stat`
@@ -76,14 +78,14 @@ pub trait SourceFile: Send + Sync {
     /// bytes were rewritten, and its attributes.
     fn rewrites(&self, file: &File) -> Result<(RewriteCount, Stat)>;
 
-    /// Returns how often its bytes were rewritten by this process.
+    /// Returns the number of times that this process rewrote its bytes.
     fn own_rewrites(&self) -> u64;
 
     /// Returns the state of its analysis.
     fn tracker(&self) -> &Tracker;
 }
 
-/// Where a directory is in the tree.
+/// The place of a directory in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirPlace {
     /// The directory of all conversations.
@@ -95,7 +97,7 @@ pub enum DirPlace {
 }
 
 impl DirPlace {
-    /// Returns the conversation that it is, or is in.
+    /// Returns the conversation that it is, or lies in.
     pub fn conversation(&self) -> Option<&Component> {
         match self {
             Self::Root => None,
@@ -103,7 +105,7 @@ impl DirPlace {
         }
     }
 
-    /// Returns its path in the conversation; none, where it is the conversation itself.
+    /// Returns its path in the conversation. `None` for the conversation itself.
     pub fn path(&self) -> Option<&RelPath> {
         match self {
             Self::Root | Self::Conversation(_) => None,
@@ -111,7 +113,7 @@ impl DirPlace {
         }
     }
 
-    /// Returns true if artifacts may stand in it.
+    /// Returns true if it may hold artifacts.
     pub fn holds_artifacts(&self) -> bool {
         let path = self.path().map_or(&[][..], |path| path.as_os_str().as_bytes());
         path == b"artifacts" || path.starts_with(b"artifacts/")
@@ -120,7 +122,7 @@ impl DirPlace {
 
 /// A directory of the tree, as a door knows it.
 pub trait SourceDir: Send + Sync {
-    /// Returns where it is now.
+    /// Returns its present place.
     fn place(&self) -> Result<DirPlace>;
 
     /// Returns true if it is the directory of all conversations.

@@ -1,4 +1,5 @@
-//! Space: the cap of an artifact, the quota of a conversation, and what the store's disk has left.
+//! Limits on space: the cap of an artifact, the quota of a conversation, and the free space on the
+//! disk.
 
 use std::io;
 use std::sync::Arc;
@@ -20,31 +21,31 @@ use crate::store::Usage;
 
 /// The bytes that may be written between two measurements.
 const BETWEEN: u64 = 16 * 1024 * 1024;
-/// The same, for each artifact whose size a measurement of a quota has to ask for: what a
-/// measurement costs a small output does not grow with their number.
+/// The bytes per artifact that may be written between two measurements of a quota. A measurement
+/// looks at each artifact, so its cost for an output does not grow with their number.
 const FOR_EACH: u64 = 4096;
-/// Measurements of a quota that find too little for a write take at most one in so many parts of
-/// the time, as long as nothing is removed here.
+/// A measurement of a quota that finds too little for a write is believed for this many times as
+/// long as it took, unless something is removed here.
 const REFUSING: u32 = 10;
-/// A measurement that takes less than this may be made each time.
+/// A measurement that takes less than this may be made for each write.
 const QUICK: Duration = Duration::from_millis(1);
 
-/// What disk and quotas have left, measured now and then, so that writers stop before either is
-/// full.
+/// The space left on the disk and below the quotas. It is measured at intervals, so that writers
+/// stop before either is full.
 #[derive(Debug, Default)]
 pub(crate) struct Space {
     disk: Allowance,
     quotas: DashMap<Component, Arc<Quota>>,
 }
 
-/// What is known of a conversation's quota.
+/// The state of a conversation's quota.
 #[derive(Debug, Default)]
 struct Quota {
     allowance: Allowance,
     refusal: Mutex<Option<Refusal>>,
 }
 
-/// A measurement that found too little, and how long it is believed.
+/// A measurement that found too little, and the time until which it is believed.
 #[derive(Debug)]
 struct Refusal {
     free: u64,
@@ -55,7 +56,7 @@ struct Refusal {
 #[derive(Debug, Default)]
 struct Allowance(AtomicU64);
 
-/// What a measurement has found.
+/// The outcome of a measurement.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     /// The bytes that would fit.
@@ -72,7 +73,7 @@ impl Allowance {
             return Ok(length);
         }
         let Measured { free, between } = measure()?;
-        // Other writers use the same room: half of it at most before the next measurement.
+        // Other writers use the same room, so at most half of it before the next measurement.
         self.0.store((free.saturating_sub(length) / 2).min(between), Relaxed);
         Ok(length.min(free))
     }
@@ -97,7 +98,8 @@ impl Quota {
     }
 }
 
-/// Checks that an artifact that ends at `end` stays below its cap: [`EngineError::TooLarge`].
+/// Checks that an artifact that ends at `end` stays below its cap. Fails with
+/// [`EngineError::TooLarge`].
 pub(crate) fn check_cap(
     options: &EngineOptions,
     is_terminal: impl FnOnce() -> bool,
@@ -125,8 +127,9 @@ pub(super) fn fitting_below_cap(
 }
 
 impl Space {
-    /// Checks that `length` more bytes leave enough on the disk, even without the cached texts, and,
-    /// if outputs `may_go`, after the oldest are removed: [`EngineError::DiskNearlyFull`].
+    /// Checks that `length` more bytes leave enough space on the disk. If need be, clears the cache
+    /// of texts and, if outputs `may_go`, removes the oldest. Fails with
+    /// [`EngineError::DiskNearlyFull`].
     pub(crate) fn check_disk(&self, engine: &Engine, length: u64, may_go: bool) -> Result<()> {
         let fits = self.fitting_on_disk(engine, length, may_go)?;
         if fits < length {
@@ -165,13 +168,14 @@ impl Space {
         if least == 0 { Ok(length) } else { self.disk.spend(length, measure) }
     }
 
-    /// Checks that a computed text of `length` bytes leaves enough on the disk. No output goes for it.
+    /// Checks that a computed text of `length` bytes leaves enough space on the disk. Removes no
+    /// output for it.
     pub(super) fn check_text(&self, engine: &Engine, length: u64) -> io::Result<()> {
         Ok(self.check_disk(engine, length, false)?)
     }
 
-    /// Checks that artifacts that grow by `growth` stay below the conversation's quota, if
-    /// need be after the oldest are removed: [`EngineError::OverQuota`].
+    /// Checks that artifacts that grow by `growth` bytes stay below the conversation's quota. If
+    /// need be, removes the oldest. Fails with [`EngineError::OverQuota`].
     pub(crate) fn check_quota(
         &self,
         engine: &Engine,
@@ -210,7 +214,7 @@ impl Space {
         known.spend(growth, measure)
     }
 
-    /// Notes that something of a conversation was removed, cut or moved.
+    /// Forgets a refusal, as something of the conversation was removed, cut or moved.
     pub(crate) fn freed(&self, conversation: &Component) {
         if let Some(known) = self.quotas.get(conversation) {
             *known.refusal.lock() = None;
@@ -218,7 +222,7 @@ impl Space {
     }
 }
 
-/// Returns the bytes between two measurements of a conversation of so many artifacts.
+/// Returns the bytes between two measurements of a conversation with so many artifacts.
 fn between(artifacts: u64) -> u64 {
     BETWEEN.max(artifacts.saturating_mul(FOR_EACH))
 }

@@ -18,28 +18,28 @@ use crate::store::CacheKey;
 use crate::store::Draft;
 use crate::view::Rendered;
 
-/// The bytes that a text may have in memory before it goes to a file of the store's cache.
+/// The most bytes of a text in memory. A longer one goes to a file of the store's cache.
 const IN_MEMORY: usize = 256 * 1024;
-/// The bytes that all texts may have in memory together. Past it, new ones go to files at once,
-/// but for the smallest: clients may hold any number of files open.
+/// The most bytes of all texts in memory. Past it, all but the smallest new texts go to files, as
+/// clients may hold any number of files open.
 const ALL_IN_MEMORY: u64 = 64 << 20;
-/// A text so small that a descriptor would cost more than it saves.
+/// The bytes up to which a descriptor would cost more than the memory that it saves.
 const SMALL: usize = 512;
 /// A text that took longer than this to compute is kept in the store's cache, however small.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Checks that so many more bytes have room on the disk.
+/// A function that checks if the disk has room for so many more bytes.
 pub(super) type RoomCheck<'a> = dyn Fn(u64) -> io::Result<()> + Sync + 'a;
 
 /// A text of unknown length that is being computed, in bounded memory.
 ///
-/// It is written through a shared reference, so that its beginning can be handed out meanwhile.
+/// It can be written through a shared reference, so that its beginning can be handed out meanwhile.
 pub(crate) struct Spool<'a> {
     cache: &'a Cache,
     room: &'a RoomCheck<'a>,
     started: Instant,
     text: RefCell<Collected>,
-    /// True once its beginning was handed out: readers of that look for the rest on disk.
+    /// True once its beginning was handed out. Readers of that look for the rest on disk.
     given: Cell<bool>,
 }
 
@@ -51,19 +51,19 @@ struct Collected {
 }
 
 impl<'a> Spool<'a> {
-    /// Begins a text. Once it outgrows memory it goes to `cache`, where `room` allows it.
+    /// Begins a text. Once it outgrows memory it goes to `cache`, if `room` allows.
     pub(super) fn new(cache: &'a Cache, room: &'a RoomCheck<'a>) -> Self {
         let (text, given) = (RefCell::default(), Cell::new(false));
         Self { cache, room, started: Instant::now(), text, given }
     }
 
-    /// Returns the bytes so far.
+    /// Returns the number of bytes so far.
     pub(super) fn len(&self) -> u64 {
         let Collected { memory, disk } = &*self.text.borrow();
         disk.as_ref().map_or(memory.len() as u64, |(_, length)| *length)
     }
 
-    /// Returns the text so far, behind `notice`. The whole is then kept however small it is.
+    /// Returns the text so far, after `notice`. The whole text is then kept however small it is.
     pub(super) fn beginning(&self, notice: String) -> ViewText {
         self.given.set(true);
         let Collected { memory, disk } = &*self.text.borrow();
@@ -74,7 +74,7 @@ impl<'a> Spool<'a> {
         ViewText::new(head, notice, on_disk).with_whole(false)
     }
 
-    /// Ends the text, with its notice first. With a `key` it is kept on disk, if it is whole and
+    /// Ends the text, and puts its notice first. With a `key`, keeps it on disk if it is whole and
     /// outgrew memory or took long.
     pub(super) fn finish(self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<ViewText> {
         let Rendered { notice, whole } = rendered;
@@ -93,7 +93,7 @@ impl<'a> Spool<'a> {
             if let Some(key) = key.as_ref().filter(|_| late)
                 && let Err(error) = keep_small(self.cache, &memory, &head, key)
             {
-                tracing::debug!(%error, "a small text is not kept");
+                tracing::debug!(%error, "a small text was not kept");
             }
             if memory.len() > SMALL && in_memory() > ALL_IN_MEMORY {
                 on_disk = Some(self.spill(&memory)?);
@@ -132,12 +132,12 @@ impl<'a> Spool<'a> {
     }
 }
 
-/// Keeps a draft of `length` bytes as a whole text.
+/// Keeps a draft of `length` bytes as a whole text in the cache.
 fn keep(cache: &Cache, draft: Draft, length: u64, notice: &[u8], key: &CacheKey) -> io::Result<()> {
     let end = [notice, &(notice.len() as u64).to_le_bytes(), MARK].concat();
     draft.file().write_all_at(&end, length)?;
     if let Err(error) = cache.keep(draft, key) {
-        tracing::debug!(%error, "a text is not kept");
+        tracing::debug!(%error, "a text was not kept");
     }
     Ok(())
 }
@@ -170,8 +170,7 @@ impl Write for &Spool<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
+    use parking_lot::Mutex;
     use tempfile::TempDir;
 
     use super::*;
@@ -196,7 +195,7 @@ mod tests {
         (0..IN_MEMORY * 2).map(|i| (i % 251) as u8).collect()
     }
 
-    /// Files in the cache; none, where there is no cache.
+    /// Returns the number of files in the cache.
     fn files(dir: &TempDir) -> usize {
         std::fs::read_dir(dir.path().join("cache")).map_or(0, Iterator::count)
     }
@@ -247,7 +246,7 @@ mod tests {
         assert!(ViewText::cached(&cache, &key).is_none());
     }
 
-    /// Whoever asks for the size of a view opens it next: it must still be there then.
+    /// A caller that asks for the size of a view opens it next, so the text must still be there.
     #[test]
     fn the_largest_results_are_held_and_only_a_few_of_them() {
         let bodies = text_cache(8 << 20);
@@ -323,7 +322,7 @@ mod tests {
         let (dir, cache) = store();
         let left = Mutex::new(IN_MEMORY as u64 + 1000);
         let room = |bytes: u64| {
-            let mut left = left.lock().unwrap();
+            let mut left = left.lock();
             let full = || io::Error::from_raw_os_error(libc::ENOSPC);
             *left = left.checked_sub(bytes).ok_or_else(full)?;
             Ok(())

@@ -11,7 +11,7 @@ use crate::engine::metrics::Gauge;
 use crate::model::Component;
 use crate::model::Sums;
 
-/// Returns the sums of all conversations that this door shows, up to now.
+/// Returns the sums of the counts of all conversations that this door shows, up to now.
 pub(super) fn sums(engine: &Engine) -> Result<Sums> {
     Ok(listing::counts(engine, &listing::shown(engine)?)?.sums)
 }
@@ -21,7 +21,7 @@ pub(crate) fn version_page() -> String {
     format!("{}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the page for Prometheus, with the numbers that the door adds.
+/// Returns the page for Prometheus, with the gauges that the door adds.
 pub(super) fn metrics(engine: &Engine, gauges: &[Gauge]) -> Result<String> {
     let uptime = engine.started.elapsed().as_secs();
     let uptime = ("ctxfs_uptime_seconds", "Since the server started.", uptime);

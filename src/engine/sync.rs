@@ -4,8 +4,8 @@
 //! `dashmap` and `std`; in tests with the feature `shuttle` they let the test decide which thread
 //! runs next (see `fs/tests/interleaved.rs`). `Arc` and plain counters need no stand-in.
 //!
-//! No lock is poisoned by a panic: what a lock guards is whole after every statement, and a panic
-//! is reported by whoever catches it.
+//! No lock is poisoned by a panic: the state that a lock guards is valid after every statement, and
+//! the code that catches a panic reports it.
 
 #[cfg(not(all(test, feature = "shuttle")))]
 mod real;

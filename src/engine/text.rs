@@ -14,10 +14,10 @@ use crate::store::CacheKey;
 use crate::store::read_full_at;
 use crate::store::stat_file;
 
-/// The last bytes of a text that is kept on disk, behind the length of its notice.
+/// The last bytes of a text that is kept on disk, after the length of its notice.
 pub(super) const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
 
-/// The bytes of all texts of this process that are in memory.
+/// The bytes in memory of all texts of this process.
 static IN_ALL: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes that count in [`in_memory`] as long as they exist.
@@ -45,7 +45,7 @@ impl Deref for CountedBytes {
     }
 }
 
-/// Returns the bytes of all texts of this process that are in memory.
+/// Returns the bytes in memory of all texts of this process.
 pub(super) fn in_memory() -> u64 {
     IN_ALL.load(Relaxed)
 }
@@ -53,25 +53,26 @@ pub(super) fn in_memory() -> u64 {
 /// The text of a computed file, which never changes once it is made.
 #[derive(Debug, Clone)]
 pub struct ViewText {
-    /// The notice, and the rest of the text where that is in memory.
+    /// The notice, and the rest of the text if that is in memory.
     head: Arc<CountedBytes>,
-    /// Bytes of the notice.
+    /// The length of the notice in bytes.
     notice: usize,
-    /// The rest of the text and its length, where it is not in memory.
+    /// The rest of the text and its length, if that is on disk.
     on_disk: Option<(Arc<File>, u64)>,
-    /// False where time ran out before all of it was computed.
+    /// False if time ran out before all of it was computed.
     whole: bool,
-    /// Equal keys mean equal bytes, at any time and to any process. Absent where nobody can tell.
+    /// Equal keys mean equal bytes, at any time and in any process. `None` if that cannot be
+    /// guaranteed.
     key: Option<CacheKey>,
 }
 
 impl ViewText {
-    /// Makes a text without a notice.
+    /// Creates a text without a notice.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
         Self::new(bytes, 0, None)
     }
 
-    /// Makes a text of `head`, of which the first `notice` bytes are the notice, and of what is
+    /// Creates a text of `head`, whose first `notice` bytes are the notice, followed by the file
     /// `on_disk`.
     pub(super) fn new(head: Vec<u8>, notice: usize, on_disk: Option<(Arc<File>, u64)>) -> Self {
         let head = Arc::new(CountedBytes::new(head));
@@ -88,7 +89,7 @@ impl ViewText {
         Self { whole, ..self }
     }
 
-    /// Returns the text that `cache` holds under `key`, if what it holds is one.
+    /// Returns the text that `cache` holds under `key`, if that is a whole text.
     pub(crate) fn cached(cache: &Cache, key: &CacheKey) -> Option<Self> {
         let file = cache.open(key)?;
         let length = stat_file(&file).ok()?.size;
@@ -113,12 +114,12 @@ impl ViewText {
         self.len() == 0
     }
 
-    /// Returns the bytes that it has in memory.
+    /// Returns the number of its bytes in memory.
     pub(super) fn memory_length(&self) -> u64 {
         self.head.len() as u64
     }
 
-    /// Returns the bytes that it has on disk.
+    /// Returns the number of its bytes on disk.
     pub(super) fn on_disk_length(&self) -> u64 {
         self.on_disk.as_ref().map_or(0, |(_, length)| *length)
     }
@@ -129,22 +130,22 @@ impl ViewText {
         self.notice
     }
 
-    /// Returns true if it only says why there is nothing.
+    /// Returns true if it is only a notice that says why there is nothing.
     pub(crate) fn is_notice(&self) -> bool {
         self.notice > 0 && self.len() == self.notice as u64
     }
 
-    /// Returns true if there was time for all of it.
+    /// Returns true if time sufficed for all of it.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Returns its key; equal keys mean equal bytes.
+    /// Returns its key. Equal keys mean equal bytes.
     pub(crate) fn key(&self) -> Option<&CacheKey> {
         self.key.as_ref()
     }
 
-    /// Hands `size` bytes from `offset` on to `take`, fewer at the end.
+    /// Hands `size` bytes from `offset` on to `take`, and fewer at the end.
     pub fn read<T>(
         &self,
         offset: u64,

@@ -1,4 +1,4 @@
-//! Texts that are kept in memory for the next reader.
+//! The cache of texts for later readers.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use quick_cache::sync::DefaultLifecycle;
 
 use crate::engine::text::ViewText;
 
-/// The weight of a text on disk among those in memory: it holds a descriptor, and perhaps a file
-/// that has no name any more, so few are kept.
+/// The weight of a text on disk, in bytes of memory: it holds a descriptor, and perhaps a file
+/// without a name, so few are kept.
 const DISK_WEIGHT: u64 = 128 * 1024;
 /// Bytes on disk that weigh one byte in memory: a gigabyte weighs as much as 8 MiB.
 const DISK_SHARE: u64 = 128;
 /// The weight of the cache's own entry.
 const ENTRY_WEIGHT: u64 = 128;
 
-/// Texts by the number of their computed file. Those used least are dropped when all pass the
-/// bytes that may be kept.
+/// Texts by the number of their computed file. The least used ones are dropped when all together
+/// pass the capacity.
 pub(super) type TextCache = Cache<u64, Arc<ViewText>, ByMemory>;
 
 /// Weighs a text by the memory that it holds.
@@ -33,7 +33,7 @@ impl Weighter<u64, Arc<ViewText>> for ByMemory {
     fn weight(&self, _: &u64, text: &Arc<ViewText>) -> u64 {
         let on_disk = match text.on_disk_length() {
             0 => 0,
-            // The largest of all must still be held between the question for its size and its
+            // Even the largest text must stay between the call that asks for its size and its
             // opening.
             length => (DISK_WEIGHT + length / DISK_SHARE).min(self.most),
         };
@@ -41,7 +41,7 @@ impl Weighter<u64, Arc<ViewText>> for ByMemory {
     }
 }
 
-/// Makes an empty cache of at most `bytes` bytes.
+/// Creates an empty cache of at most `bytes` bytes.
 pub(super) fn text_cache(bytes: u64) -> TextCache {
     let options = OptionsBuilder::new()
         // Several shards would divide the bytes, and none could hold the largest text.

@@ -1,4 +1,4 @@
-//! The analysis of a file that grows, carried on from where it stopped.
+//! The analysis of a growing file, continued from where it stopped.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -12,47 +12,49 @@ use crate::materialize::Analyzer;
 use crate::materialize::Checkpoints;
 use crate::model::Analysis;
 
-/// The bytes that one step of analysis reads. It takes some milliseconds, so that a waiting reader
-/// or a due deadline is seen soon.
+/// The bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
+/// readers and deadlines are noticed soon.
 pub(crate) const STEP: u64 = 4 * 1024 * 1024;
-/// The bytes that one read of a step takes.
+/// The bytes that one read takes.
 const BLOCK: usize = 256 * 1024;
 
-/// How often bytes that stood before may have changed. While it is the same, they are.
+/// The number of times that existing bytes may have changed. While it is the same, so are the
+/// bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RewriteCount {
     /// By this process.
     pub own: u64,
-    /// By others, as far as this process has noticed.
+    /// By other processes, as far as this one has noticed.
     pub others: u64,
 }
 
-/// The analysis of the first bytes of a file, to be carried on.
+/// The analysis of the beginning of a file, which can be continued.
 #[derive(Default)]
 pub struct Tracker(Mutex<Tracked>);
 
 #[derive(Default)]
 struct Tracked {
     analyzer: Option<Box<Analyzer>>,
-    /// The count when the analysis began: a later rewrite makes it void.
+    /// The count when the analysis began. A later rewrite makes the analysis void.
     began: RewriteCount,
 }
 
-/// What one step has found.
+/// The outcome of one step.
 struct Step {
     /// The bytes analysed so far.
     seen: u64,
     /// True at the end of the file.
     ended: bool,
-    /// The analysis, where the step has reached its goal or the end of the file.
+    /// The analysis, if the step has reached its goal or the end of the file.
     analysis: Option<Analysis>,
 }
 
 /// Analyses the first `goal` bytes or more of `of`, which is open as `file`.
 ///
-/// Returns the analysis of the bytes seen, and whether they are all that was asked for: `expired`
-/// is asked between steps. What other processes did is looked at once, before: while they write on,
-/// the analysis ends all the same. Adds the bytes that it reads to `read`.
+/// Returns the analysis of the bytes seen, and true if they reach `goal` or the end. Calls
+/// `expired` between steps. Looks for changes by other processes only once, before the first step,
+/// so that the analysis ends even while they write. Adds the number of bytes that it reads to
+/// `read`.
 pub(crate) fn analyse(
     of: &dyn SourceFile,
     file: &File,
@@ -73,7 +75,7 @@ pub(crate) fn analyse(
 }
 
 impl Tracker {
-    /// Carries the analysis on by one step.
+    /// Continues the analysis by one step.
     fn step(
         &self,
         of: &dyn SourceFile,
@@ -106,26 +108,26 @@ impl Tracker {
         self.0.lock().analyzer.get_or_insert_default().finish()
     }
 
-    /// Returns where the text of the log stands, as far as it is analysed.
+    /// Returns the checkpoints of the log's text, as far as it is analysed.
     pub(crate) fn checkpoints(&self) -> Checkpoints {
         self.0.lock().analyzer.as_ref().map(|analyzer| analyzer.checkpoints()).unwrap_or_default()
     }
 
-    /// Returns the bytes that are analysed already.
+    /// Returns the number of bytes that are analysed.
     pub(crate) fn seen(&self) -> u64 {
         self.0.lock().analyzer.as_ref().map_or(0, |analyzer| analyzer.seen())
     }
 
-    /// Frees the state. The next analysis begins at the first byte.
+    /// Drops the state. The next analysis begins at the first byte.
     pub(crate) fn reset(&self) {
         self.0.lock().analyzer = None;
     }
 }
 
 impl Tracked {
-    /// Returns the analyzer, a new one where the bytes before have changed.
+    /// Returns the analyzer, or a new one if the bytes that it has seen may have changed.
     fn resume(&mut self, is_log: bool, own: u64, others: u64) -> &mut Analyzer {
-        // Another thread that noticed the others later has begun anew for all.
+        // A thread that noticed a later change by others has started over for all.
         let rewrites = RewriteCount { own, others: others.max(self.began.others) };
         let same_kind = self.analyzer.as_ref().is_none_or(|known| known.is_of_log() == is_log);
         if self.began != rewrites || !same_kind {

@@ -1,4 +1,4 @@
-//! Which file, and which moment of it.
+//! The identity of a file, and the version of its content.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,8 +12,8 @@ use crate::store::Dir;
 use crate::store::Stat;
 use crate::store::stat_file;
 
-/// The identity of something on disk. It includes the time of birth, so that an inode number that
-/// the disk uses again is not taken for the old file.
+/// The identity of a file or directory on disk. It includes the time of birth, so that an inode
+/// number that the disk uses again is not taken for the old file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileId {
     dev: u64,
@@ -44,19 +44,19 @@ impl FileId {
     }
 }
 
-/// A moment of what a file is computed from. Equal versions give equal bytes.
+/// The version of a source. Equal versions of a source give equal bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Version {
-    /// The changes that this process has seen, and the views that ran out of time; of a computed
-    /// file, which does not change, the latter alone.
+    /// The number of changes that this process has seen, and of views that ran out of time. A
+    /// computed file does not change, so it has only the latter.
     pub changes: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub size: u64,
     /// The last modification, in nanoseconds since the epoch.
     pub modified: i64,
-    /// The last change of anything, in nanoseconds since the epoch: covers names and extended
-    /// attributes.
+    /// The last change of anything, including names and extended attributes, in nanoseconds since
+    /// the epoch.
     pub changed: i64,
-    /// A number for everything that is known beside the bytes, such as the manifest's record.
+    /// A hash of all facts beside the bytes, such as the manifest's record.
     pub facts: u64,
 }

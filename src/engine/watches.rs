@@ -1,8 +1,8 @@
-//! Whether anything below a directory has changed since it was last searched.
+//! Watches on searched directories, which tell if anything below has changed since the last search.
 //!
-//! Asking the disk for each of ten thousand files would take longer than a look-up may. So the
-//! directories are watched from before a search lists them, and a look-up only asks whether inotify
-//! has reported a change.
+//! Asking the disk about each of ten thousand files would take longer than a look-up may. So
+//! inotify watches are added before a search lists the directories, and a look-up only checks if
+//! inotify has reported a change.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::store::Dir;
 use crate::store::Watch;
 
-/// The searched directories that stay watched: each costs the user one of 128 inotify instances, and
-/// the kernel a MiB or two where much is written and nobody searches.
+/// The most searched directories that stay watched. Each costs the user one of 128 inotify
+/// instances, and the kernel a MiB or two if much is written and nobody searches.
 const WATCHED: usize = 16;
-/// The directories below one that are watched. With more, every look-up finds a new state.
+/// The most directories below one that are watched. With more, every look-up finds a new state.
 const MOST_DIRS: usize = 64;
 
 /// The directories that were searched.
@@ -31,24 +31,24 @@ pub(crate) struct Watches {
 
 /// A directory that was searched.
 struct WatchedDir {
-    /// Absent where the system has no more inotify instances.
+    /// `None` if the system has no more inotify instances.
     watch: Option<Watch>,
     state: Mutex<WatchState>,
 }
 
 #[derive(Clone, Copy)]
 struct WatchState {
-    /// Changes with everything below the directory, once it has been searched.
+    /// Changes with anything below the directory, once it has been searched.
     number: u64,
     /// True if everything below the directory is watched.
     armed: bool,
 }
 
-/// Sets the watches of a directory while it is listed.
+/// A listing of a directory, which adds the watches.
 pub(crate) struct Arming<'a> {
     watches: &'a Watches,
     dir: Arc<WatchedDir>,
-    /// The number of the state when it began.
+    /// The number of the state when the listing began.
     number: u64,
     needed: bool,
     dirs: usize,
@@ -69,7 +69,7 @@ impl Watches {
         watched
     }
 
-    /// Returns the number of the state in which all below the directory `id` is.
+    /// Returns the number of the present state of everything below the directory `id`.
     pub(crate) fn number(&self, id: FileId) -> u64 {
         let dir = self.watched(id);
         let mut state = dir.state.lock();
@@ -86,7 +86,7 @@ impl Watches {
         Arming { watches: self, dir, number, needed: !armed, dirs: 0, failed: false }
     }
 
-    /// Gives the state of the directory `id` another number.
+    /// Gives the directory `id` a new state, so that the next look-up searches again.
     pub(crate) fn renew(&self, id: FileId) {
         self.watched(id).state.lock().number = self.next_number();
     }
@@ -97,7 +97,7 @@ impl Watches {
 }
 
 impl Arming<'_> {
-    /// Watches one directory of those that are listed, before its names are read.
+    /// Watches a directory before its names are read.
     pub(crate) fn enter(&mut self, dir: &Dir) {
         self.dirs += 1;
         if self.needed && !self.failed {
@@ -112,7 +112,7 @@ impl Arming<'_> {
         if self.failed {
             state.number = self.watches.next_number();
         } else if state.number == self.number {
-            // Otherwise a directory may have come that was not there to be watched.
+            // With another number, a directory may have been created that is not watched.
             state.armed = true;
         }
     }
@@ -126,7 +126,7 @@ mod tests {
     use crate::store::Stat;
     use crate::store::Time;
 
-    /// The identity of a file on an imagined disk.
+    /// Returns the identity of a file on an imagined disk.
     fn id(ino: u64) -> FileId {
         let zero = Time::default();
         FileId::of(&Stat {
@@ -162,7 +162,7 @@ mod tests {
         assert_ne!(watches.number(id(8)), watches.number(id(7)));
     }
 
-    /// A directory is made after one search has listed where it is, and before another look-up.
+    /// A directory is created after a search has listed its parent, and before the next look-up.
     #[test]
     fn what_has_changed_is_not_taken_for_watched() {
         let temporary = tempfile::tempdir().unwrap();

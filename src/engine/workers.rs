@@ -1,7 +1,7 @@
-//! Threads for work that may take long, so that no request waits behind another's view.
+//! Pools of threads for work that may take long, so that no request waits behind another's view.
 //!
-//! Conversations take turns, and none may occupy all threads at once: however much is asked for in
-//! one, a request in another waits for one job at most.
+//! Conversations take turns, and none may occupy all threads at once. However much one asks for, a
+//! request of another waits for one job at most.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::engine::sync::Mutex;
 use crate::engine::worker::Worker;
 use crate::model::Component;
 
-/// The input of which any view takes less time than waking another thread is worth, in bytes.
+/// The input in bytes up to which any view takes less time than handing it to another thread.
 pub(super) const QUICK_INPUT: u64 = 256 * 1024;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -23,7 +23,7 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The conversation that a job is done for; `None` for jobs that concern no single one.
 pub(crate) type Beneficiary = Option<Component>;
 
-/// A few threads and a queue. Dropping it finishes the queued jobs, then ends the threads.
+/// A pool of threads with a queue. Dropping it finishes the queued jobs, then ends the threads.
 ///
 /// The threads start with the first job: a process that computes no view has none.
 pub(crate) struct WorkerPool {
@@ -41,9 +41,9 @@ struct JobQueue {
 
 #[derive(Default)]
 struct Jobs {
-    /// The waiting jobs of each conversation; the one that has waited longest comes first.
+    /// The waiting jobs of each conversation. The conversation whose turn is next comes first.
     waiting: VecDeque<(Beneficiary, VecDeque<Job>)>,
-    /// How many jobs of each are running.
+    /// The number of running jobs of each.
     running: HashMap<Beneficiary, usize>,
     threads: usize,
     closed: bool,
@@ -57,7 +57,7 @@ impl Jobs {
         }
     }
 
-    /// Takes the next job of the first conversation that leaves a thread to the others.
+    /// Takes the next job of the first conversation that does not occupy all threads but one.
     fn take(&mut self) -> Option<(Beneficiary, Job)> {
         let most = (self.threads - 1).max(1);
         let may = |whom: &Beneficiary| self.running.get(whom).copied().unwrap_or_default() < most;
@@ -82,14 +82,14 @@ impl Jobs {
 }
 
 impl WorkerPool {
-    /// Prepares `count` threads called `name`; one conversation gets all but one at most.
+    /// Creates a pool of `count` threads called `name`. One conversation gets all but one at most.
     pub(crate) fn new(name: &'static str, count: usize) -> Self {
         let queue = Arc::new(JobQueue::default());
         queue.jobs.lock().threads = count;
         Self { name, count, queue, threads: Mutex::default() }
     }
 
-    /// Runs `job` on one of the threads. Jobs for the same `whom` start in their order.
+    /// Runs `job` on one of the threads. Jobs for the same `whom` start in order.
     pub(crate) fn submit(
         &self,
         whom: Beneficiary,
@@ -129,7 +129,7 @@ impl JobQueue {
                 tracing::error!("a job panicked; its caller got EIO");
             }
             self.jobs.lock().done(&whom);
-            // Another thread may have waited for this job to end, rather than for a new one.
+            // Another thread may be waiting for this job to end, rather than for a new one.
             self.ready.notify_all();
         }
     }

@@ -1,4 +1,4 @@
-//! What the filesystem says of a node, in its own terms.
+//! Attributes of nodes, in the filesystem's own types.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -7,15 +7,15 @@ use crate::store::FileType;
 use crate::store::Stat;
 use crate::store::Time;
 
-/// The number of a node: never used twice in the life of a mount.
+/// The number of a node. No number is used twice while a mount lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ino(pub u64);
 
 impl Ino {
     /// The root, as FUSE fixes it.
     pub const ROOT: Self = Self(1);
-    /// The directory of all conversations, where the kernel's root is one of them: no name leads
-    /// there.
+    /// The directory of all conversations on a mount whose root is a single conversation. No name
+    /// leads there.
     pub(crate) const ABOVE: Self = Self(0);
 }
 
@@ -23,7 +23,7 @@ impl Ino {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fh(pub u64);
 
-/// What a node is to the kernel.
+/// The type of a node, as the kernel sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -68,13 +68,14 @@ pub struct Attr {
     pub ctime: SystemTime,
 }
 
-/// Permission bits: of all who may read, of the owner, and how far searching is from reading.
+/// Permission bits: those of all readers, those of the owner, and the distance from a read bit to
+/// its search bit.
 const READ: u16 = 0o444;
 const OWNER: u16 = 0o700;
 const READ_TO_SEARCH: u16 = 2;
 
 impl Attr {
-    /// The attributes of what stands on disk.
+    /// Returns the attributes of something on disk.
     pub(crate) fn of_disk(ino: Ino, stat: &Stat) -> Self {
         Self {
             ino,
@@ -91,11 +92,11 @@ impl Attr {
         }
     }
 
-    /// The attributes of something computed: `size` bytes, with the times and the owner of what it is
-    /// computed from, to be read by those who may read that.
+    /// Returns the attributes of something computed: `size` bytes, with the times and owner of its
+    /// `origin`, and readable by everyone who may read that.
     ///
-    /// What a directory holds has modes of its own, and one search reads all of it: what is computed
-    /// of a directory is for its owner alone.
+    /// Files computed from a directory are for its owner alone: a search reads every file in the
+    /// directory, whatever the modes of those files are.
     pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, origin: &Stat) -> Self {
         let of = Self::of_disk(ino, origin);
         let readers = if of.kind == FileKind::File { of.perm & READ } else { OWNER & READ };
@@ -106,13 +107,13 @@ impl Attr {
         Self { kind, size, blocks: size.div_ceil(512), perm, nlink, ..of }
     }
 
-    /// The same of what says nothing of anybody: for everybody.
+    /// Makes the attributes readable by everyone, for content that is no secret.
     pub(crate) fn for_all(self) -> Self {
         Self { perm: READ, ..self }
     }
 }
 
-/// A moment of the disk; one before all that can be said is the epoch.
+/// Converts a time of the disk. A time out of range becomes the epoch.
 pub(crate) fn system_time(time: Time) -> SystemTime {
     let seconds = Duration::from_secs(time.seconds.unsigned_abs());
     let nanos = Duration::from_nanos(time.nanos.into());
@@ -124,27 +125,27 @@ pub(crate) fn system_time(time: Time) -> SystemTime {
     whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Attributes, and how long the kernel may believe them.
+/// Attributes, and the time for which the kernel may cache them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedAttr {
     /// The attributes.
     pub attr: Attr,
-    /// For so long.
+    /// The time for which the kernel may cache them.
     pub ttl: Duration,
 }
 
-/// What a name leads to.
+/// The answer to a look-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// The node.
     pub attr: Attr,
-    /// How long the attributes hold.
+    /// The time for which the kernel may cache the attributes.
     pub attr_ttl: Duration,
-    /// How long the name leads there.
+    /// The time for which the kernel may cache the name.
     pub entry_ttl: Duration,
 }
 
-/// What to change of a node; absent fields stay.
+/// The attributes to change. Those that are `None` stay as they are.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SetAttr {
     /// Permission bits.
@@ -153,7 +154,7 @@ pub struct SetAttr {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Length: truncates, or extends with zeros.
+    /// Length in bytes: truncates, or extends with zeros.
     pub size: Option<u64>,
     /// Access time.
     pub atime: Option<NewTime>,
@@ -166,11 +167,11 @@ pub struct SetAttr {
 pub enum NewTime {
     /// The moment of the call.
     Now,
-    /// That one.
+    /// This time.
     At(SystemTime),
 }
 
-/// Who asks.
+/// The caller of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller {
     /// User.

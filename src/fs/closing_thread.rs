@@ -1,9 +1,11 @@
-//! Who closed a file, and how it ended: a writer that is killed did not close its output itself.
+//! The thread that closed a file, and how it ended: a writer that is killed leaves its output
+//! incomplete.
 //!
-//! The kernel sends FLUSH also for a process that is being killed, and no word of why. FLUSH itself
-//! must not ask: a process that is in the middle of execve(2) waits there for the answer with its
-//! `exec_update_lock` held, and reading its `/proc/<pid>/stat` waits for that lock. So FLUSH only
-//! takes hold of the thread, and the sealing thread asks, which nobody waits for.
+//! The kernel sends FLUSH for a process that is being killed, too, without giving the reason. The
+//! handler of FLUSH must not look it up: a process in the middle of execve(2) waits for the answer
+//! with its `exec_update_lock` held, and reading its `/proc/<pid>/stat` waits for that lock. So
+//! FLUSH only opens a pidfd of the thread, and the sealing thread, which nobody waits for, looks up
+//! how it ended.
 
 use std::fmt::Debug;
 use std::fs;
@@ -14,17 +16,17 @@ use std::os::fd::OwnedFd;
 use rustix::process::Pid;
 use rustix::process::PidfdFlags;
 
-/// Who sees how another process ends, which a confined process does not.
+/// Access to the state of other processes, which a confined process does not have itself.
 pub trait Processes: Debug + Send + Sync {
-    /// What `/proc/<pid>/stat` holds.
+    /// Returns the content of `/proc/<pid>/stat`.
     fn stat(&self, pid: u32) -> io::Result<String>;
 }
 
-/// For a process that is not confined: it looks by itself.
+/// Access for a process that is not confined: reads `/proc` directly.
 #[derive(Debug, Clone, Copy)]
-pub struct SeenFromHere;
+pub(super) struct ProcFs;
 
-impl Processes for SeenFromHere {
+impl Processes for ProcFs {
     fn stat(&self, pid: u32) -> io::Result<String> {
         fs::read_to_string(format!("/proc/{pid}/stat"))
     }
@@ -34,12 +36,12 @@ impl Processes for SeenFromHere {
 #[derive(Debug)]
 pub(crate) struct ClosingThread {
     pid: u32,
-    /// Tells how it ended even when it has been reaped; none before Linux 6.9.
+    /// A pidfd, which tells how the thread ended even after it was reaped. `None` before Linux 6.9.
     held: Option<OwnedFd>,
 }
 
 impl ClosingThread {
-    /// Takes hold of the thread `pid`. Asks nothing of it.
+    /// Opens a pidfd of the thread `pid`. Looks up nothing yet.
     pub(crate) fn of(pid: u32) -> Self {
         /// `PIDFD_THREAD`, which is `O_EXCL`: any thread, not only the first of a process.
         const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
@@ -48,11 +50,12 @@ impl ClosingThread {
         Self { pid, held }
     }
 
-    /// The signal that has killed or is killing it; none, where it lives, or ended by itself.
+    /// Returns the signal that has killed or is killing the thread. Returns `None` if it lives, or
+    /// ended by itself.
     ///
-    /// `processes` is asked about those alone that a signal may have ended.
+    /// Asks `processes` only about threads that a signal may have ended.
     pub(crate) fn killed_by(&self, processes: &dyn Processes) -> Option<i32> {
-        let seen = match SeenFromHere.stat(self.pid) {
+        let seen = match ProcFs.stat(self.pid) {
             Ok(stat) if !may_be_killed(&stat)? => return None,
             Ok(_) => processes.stat(self.pid),
             Err(gone) => Err(gone),
@@ -66,14 +69,16 @@ impl ClosingThread {
     }
 }
 
-/// Whether a thread is exiting because of a signal, or because another thread of its process ends
-/// all of them: both look alike here, and the exit code, which tells, is not shown to everybody.
+/// Returns true if a thread is exiting because of a signal, or because another thread of its
+/// process ends all of them. The flags do not tell the two apart; the exit code does, but not every
+/// process may see it.
 fn may_be_killed(stat: &str) -> Option<bool> {
     const PF_SIGNALED: u64 = 0x400;
     Some(flags(stat)? & (PF_EXITING | PF_SIGNALED) == PF_EXITING | PF_SIGNALED)
 }
 
-/// From `proc_pid_stat(5)`: field 9 holds `PF_EXITING`, field 52 the exit code.
+/// Returns the exit code of an exiting thread. See `proc_pid_stat(5)`: field 9 holds `PF_EXITING`,
+/// field 52 the exit code.
 fn exit_code_when_exiting(stat: &str) -> Option<i32> {
     let code = field(stat, 52)?.parse().ok()?;
     (flags(stat)? & PF_EXITING != 0).then_some(code)
@@ -85,7 +90,7 @@ fn flags(stat: &str) -> Option<u64> {
     field(stat, 9)?.parse().ok()
 }
 
-/// Fields are counted from 1, as the manual does.
+/// Returns a field, counted from 1 as in the manual.
 fn field(stat: &str, number: usize) -> Option<&str> {
     // The name, field 2, is in parentheses and may hold anything.
     let (_, after) = stat.rsplit_once(')')?;
@@ -102,7 +107,7 @@ struct PidfdInfo {
     exit_code: i32,
 }
 
-/// Before Linux 6.15 nobody can say.
+/// Returns the exit code of a thread that was reaped. `None` before Linux 6.15.
 #[expect(unsafe_code, reason = "no safe wrapper has PIDFD_GET_INFO")]
 fn exit_code_when_reaped(held: &OwnedFd) -> Option<i32> {
     /// `_IOWR(0xFF, 11, struct pidfd_info)`, with the size of the first version, 64 bytes.
@@ -122,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_process_that_lives_was_not_killed() {
-        assert_eq!(ClosingThread::of(std::process::id()).killed_by(&SeenFromHere), None);
+        assert_eq!(ClosingThread::of(std::process::id()).killed_by(&ProcFs), None);
     }
 
     #[test]
@@ -138,9 +143,9 @@ mod tests {
             let options =
                 rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
             rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
-            assert_eq!(thread.killed_by(&SeenFromHere), expected);
+            assert_eq!(thread.killed_by(&ProcFs), expected);
             child.wait().unwrap();
-            assert!([expected, None].contains(&thread.killed_by(&SeenFromHere)));
+            assert!([expected, None].contains(&thread.killed_by(&ProcFs)));
         }
     }
 
@@ -149,6 +154,6 @@ mod tests {
         let mut child = Command::new("false").spawn().unwrap();
         let thread = ClosingThread::of(child.id());
         child.wait().unwrap();
-        assert_eq!(thread.killed_by(&SeenFromHere), None);
+        assert_eq!(thread.killed_by(&ProcFs), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Computed files as the kernel sees them: one node a version, whose size is exact once it is known.
+//! Computed files as the kernel sees them: one node for each version, with an exact size once the
+//! text has been computed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +20,12 @@ use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::store::Stat;
 
-/// How long the kernel may believe the attributes of a computed file. They never change, so for ever
-/// would do; an hour is as good and keeps forgotten mistakes short.
+/// The time for which the kernel may cache the attributes of a computed file. They never change, so
+/// any time is right; an hour is as good as for ever, and bounds the harm of a bug.
 const SETTLED: Duration = Duration::from_hours(1);
 
-/// Returns the node of a computed file, counted as looked up. `origin` has the times and the owner of
-/// what it is computed from.
+/// Returns the node of a computed file, with one more look-up counted. `origin` has the times and
+/// the owner of the file or directory that it is computed from.
 pub(crate) fn intern(
     fs: &Shared,
     recipe: Recipe,
@@ -40,8 +41,9 @@ pub(crate) fn intern(
     })
 }
 
-/// Returns the attributes of a computed file: exact and lasting once it has been computed, else with
-/// size 0 and for no time at all, so that a caller who wants the size asks for it.
+/// Returns the attributes of a computed file: exact and cacheable once its text has been computed.
+/// Until then the size is 0 and nothing may be cached, so that a caller who needs the size asks for
+/// it.
 pub(crate) fn attr(node: &Node, of: &ComputedNode) -> TimedAttr {
     let size = of.computed.size();
     let attr = Attr::of_computed(node.ino, FileKind::File, size.unwrap_or(0), &of.origin);
@@ -50,7 +52,7 @@ pub(crate) fn attr(node: &Node, of: &ComputedNode) -> TimedAttr {
     TimedAttr { attr, ttl: if size.is_some() { SETTLED } else { Duration::ZERO } }
 }
 
-/// Returns the entry of a computed file. Its name holds for no time, so that the next version is seen
+/// Returns the entry of a computed file. Its name is not cached, so that the next version is seen
 /// at once.
 pub(crate) fn entry(node: &Node, of: &ComputedNode) -> Entry {
     let TimedAttr { attr, ttl } = attr(node, of);

@@ -1,4 +1,4 @@
-//! `.ctxfs`: what the server is, what it has counted, and its version.
+//! `.ctxfs`: pages about the server, with its state, its counters and its version.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::fs::node::Node;
 /// The pages in the directory.
 pub(crate) const PAGES: [&str; 3] = ["status.json", "metrics", "version"];
 
-/// Finds the page `name`. Status and metrics are new at each look.
+/// Finds the page `name`. Status and metrics are computed anew at each look-up.
 pub(crate) fn find(fs: &Arc<Shared>, name: &OsStr) -> Result<Arc<Node>> {
     let name = PAGES.into_iter().find(|page| name == *page).ok_or(FsError::NotFound)?;
     let moment = if name == "version" { 0 } else { fs.started.elapsed().as_millis() as u64 };

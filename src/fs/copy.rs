@@ -1,4 +1,4 @@
-//! Copying from one open file to another, without the bytes passing through the kernel.
+//! Copying from one open file to another without passing the bytes through the kernel.
 
 use crate::fs::Fh;
 use crate::fs::OpenMode;
@@ -6,8 +6,8 @@ use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::io;
 
-/// The bytes that one call copies at most, so that the next request for its thread does not wait
-/// long.
+/// The most bytes that one call copies. The bound keeps the next request for the thread from
+/// waiting long.
 const MOST: u64 = 16 * 1024 * 1024;
 
 /// A place in an open file.
@@ -41,7 +41,7 @@ pub(super) fn copy(
 }
 
 fn copy_block(fs: &Shared, from: FilePosition, to: FilePosition, buffer: &mut [u8]) -> Result<u32> {
-    // The kernel copies to no file that is open for append.
+    // The kernel refuses to copy to a file that is open for append.
     let mode = OpenMode { flags: libc::O_WRONLY };
     io::read(fs, from.fh, from.offset, buffer, |bytes| match bytes {
         [] => Ok(0),

@@ -1,4 +1,4 @@
-//! Directories: making them, and the names that may be made in them.
+//! Creating directories, and the names that may be created in them.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(super) fn fsync(fs: &Shared, ino: Ino) -> Result<()> {
     }
 }
 
-/// Returns the directory of `parent`, where the file `name` may be made in it.
+/// Returns the directory of `parent`. Fails if no file `name` may be created in it.
 pub(super) fn writable<'a>(parent: &'a Arc<Node>, name: &OsStr) -> Result<&'a Arc<DirNode>> {
     let dir = parent.as_dir()?;
     Component::new(name)?;
@@ -59,8 +59,7 @@ pub(super) fn writable<'a>(parent: &'a Arc<Node>, name: &OsStr) -> Result<&'a Ar
     Ok(dir)
 }
 
-/// Fails with [`FsError::Computed`] where `name` is that of a computed file, and no real one hides
-/// it.
+/// Fails with [`FsError::Computed`] if `name` is that of a computed file which no real file hides.
 pub(super) fn check_not_computed(parent: &Node, dir: &DirNode, name: &OsStr) -> Result<()> {
     if names::is_stores(dir, name)
         || names::computed_name(dir, parent.is_top(), name).is_some()
@@ -76,7 +75,7 @@ pub(super) fn check_not_computed(parent: &Node, dir: &DirNode, name: &OsStr) -> 
     if dir.dir.stat(name).is_ok() { Ok(()) } else { Err(FsError::Computed) }
 }
 
-/// Gives a new directory to the user who made it, where the mount serves several.
+/// Gives a new directory to the user who created it, if the mount serves several users.
 fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
     if rustix::process::geteuid().is_root() && (caller.uid, caller.gid) != (0, 0) {
         let made = dir.dir.open_dir(name)?;
@@ -86,7 +85,7 @@ fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
     Ok(())
 }
 
-/// Gives the directories of a new conversation to the user who made it.
+/// Gives the directories of a new conversation to the user who created it.
 fn give_tree_to(dir: &Dir, caller: Caller) -> Result<()> {
     for entry in dir.entries()? {
         dir.chown(&entry.name, Some(caller.uid), Some(caller.gid))?;

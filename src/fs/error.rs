@@ -1,4 +1,4 @@
-//! What can go wrong, and the one table that maps it to an errno.
+//! The errors of the filesystem, and the one table that maps them to an errno.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// How loudly an error is logged: most are answers, not faults.
+/// The level at which an error is logged. Most errors are answers, not faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// An ordinary answer, such as a name that is not there.
@@ -27,13 +27,13 @@ pub enum FsError {
     /// No such name, view, page or line.
     #[error("no such file, directory or view")]
     NotFound,
-    /// The inode number is not known: the kernel asks for something that it was told to forget.
+    /// The inode number is not known: the kernel asks for a node that it had forgotten.
     #[error("unknown inode {0}")]
     UnknownInode(u64),
     /// The handle is not known.
     #[error("unknown handle {0}")]
     UnknownHandle(u64),
-    /// What was found by name is no longer what it was: look it up again.
+    /// The file that a look-up found has changed or gone. A new look-up finds its next state.
     #[error("the artifact has changed since it was looked up")]
     Stale,
     /// A file where a directory is needed.
@@ -48,7 +48,7 @@ pub enum FsError {
     /// The name is taken.
     #[error("the name is taken")]
     Exists,
-    /// Views and other computed files cannot be written, created or renamed onto.
+    /// Views and other computed files cannot be written, created or replaced by a rename.
     #[error("computed files cannot be changed")]
     Computed,
     /// The artifact is sealed and the mount is `--write-once`.
@@ -57,49 +57,50 @@ pub enum FsError {
     /// Bytes of the message log stay as they are.
     #[error("the message log can only be appended to; remove it, or rename another file over it")]
     AppendOnly,
-    /// A file that is to be a message log holds something else.
+    /// A file that would become a message log holds something else.
     #[error("the file is no message log: {0}")]
     NotALog(String),
-    /// The message log did not take it.
+    /// The message log refused a message.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The root holds conversations only, and they stay there.
+    /// The root holds conversations only, and they cannot leave it.
     #[error("the root holds conversations only: make one with mkdir")]
     RootHoldsConversations,
     /// Links and special files.
     #[error("links and special files are not supported")]
     NoSpecialFiles,
-    /// The handle was opened for the other direction.
+    /// The handle was opened for reading only.
     #[error("the file was not opened for this")]
     WrongMode,
-    /// A name that cannot be one.
+    /// The name is not valid.
     #[error(transparent)]
     Name(#[from] NameError),
     /// No such extended attribute.
     #[error("no such attribute")]
     NoAttribute,
-    /// The kind of attribute or request that is not served.
+    /// The attribute or request is of a kind that is not served.
     #[error("not supported")]
     Unsupported,
-    /// An argument makes no sense.
+    /// An argument is not valid.
     #[error("invalid argument: {0}")]
     Invalid(&'static str),
-    /// A reply does not fit the caller's buffer.
+    /// The reply does not fit the caller's buffer.
     #[error("the buffer is too small")]
     BufferTooSmall,
-    /// The system's answer.
+    /// The system failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The store's answer.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Any other answer of the engine: a limit, or a failure told to several callers.
+    /// Any other error of the engine: a limit, or a failure shared by several callers.
     #[error(transparent)]
     Engine(EngineError),
 }
 
 impl FsError {
-    /// The number that the caller gets. No wildcard: a new error must choose its number here.
+    /// Returns the errno that the caller gets. No wildcard: a new error must choose its number
+    /// here.
     pub fn errno(&self) -> Errno {
         Errno(match self {
             Self::NotFound => libc::ENOENT,
@@ -109,8 +110,8 @@ impl FsError {
             Self::IsADirectory => libc::EISDIR,
             Self::NotEmpty => libc::ENOTEMPTY,
             Self::Exists => libc::EEXIST,
-            // EPERM, not EACCES or EROFS: no change of mode or mount would help, as for an
-            // immutable file.
+            // EPERM, not EACCES or EROFS: as for an immutable file, no change of mode or mount
+            // would help.
             Self::Computed
             | Self::WriteOnce
             | Self::AppendOnly
@@ -131,7 +132,7 @@ impl FsError {
         })
     }
 
-    /// How loudly to log it.
+    /// Returns the level to log it at.
     pub fn level(&self) -> Level {
         match self.errno().0 {
             libc::EIO | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOSPC => Level::Warn,
@@ -179,5 +180,5 @@ impl From<rustix::io::Errno> for FsError {
     }
 }
 
-/// What every operation returns.
+/// The result of an operation.
 pub type Result<T> = std::result::Result<T, FsError>;

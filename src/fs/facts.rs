@@ -1,4 +1,4 @@
-//! What is known of a file beside its bytes: the manifest's record, brought up to this moment.
+//! The facts about a file beside its bytes: the manifest's record, brought up to date.
 
 use std::time::SystemTime;
 
@@ -19,14 +19,15 @@ use crate::store::ManifestLock;
 use crate::store::Stat;
 use crate::store::provenance_of;
 
-/// Returns what is known of `file`, of which the disk says `stat`, without its attributes.
+/// Returns the record of `file`, whose attributes on disk are `stat`. Leaves out what its extended
+/// attributes say.
 pub(crate) fn record(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Record> {
     let (id, path) = file.place().ok_or(FsError::Stale)?;
     let conversation = engine.conversation(&id)?;
     record_at(&file.life(), &conversation, &path, stat, None)
 }
 
-/// Returns the version of a file of which the disk says `stat` after so many `changes`.
+/// Returns the version of a file whose attributes on disk are `stat`, after so many `changes`.
 pub(crate) fn version(
     engine: &Engine,
     file: &FileNode,
@@ -36,10 +37,11 @@ pub(crate) fn version(
     Ok(Version::of_file(stat, changes, facts_version(engine, file, stat)?))
 }
 
-/// Returns a number that changes with anything beside the bytes that a view shows, and with nothing
-/// else; sealing leaves it as it is.
+/// Returns a number that changes with every fact beside the bytes that a view shows, and with
+/// nothing else. Sealing does not change it.
 ///
-/// Of a file at rest it is remembered, so that finding its views again opens and parses nothing.
+/// The number of a file at rest is cached, so that finding its views again opens and parses
+/// nothing.
 pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<u64> {
     let place = file.place().ok_or(FsError::Stale)?;
     let conversation = engine.conversation(&place.0)?;
@@ -51,7 +53,7 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     }
     let mut record = record_at(&file.life(), &conversation, &basis.place.1, stat, None)?;
     let lasts = record.state != ArtifactState::Live && file.life().is_at_rest();
-    // Sealing brings what the attributes say into the record.
+    // Sealing copies the provenance in the extended attributes to the record.
     let provenance = file.reader().and_then(|file| Ok(provenance_of(&file)?));
     record.provenance.update(&provenance.unwrap_or_default());
     let version = facts_number(&basis.place, &record);

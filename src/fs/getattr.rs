@@ -1,4 +1,4 @@
-//! Attributes of nodes, and how long the kernel may believe them.
+//! Attributes of nodes, and the time for which the kernel may cache them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::fs::node::NodeKind;
 use crate::fs::node::file::FileNode;
 use crate::store::Stat;
 
-/// How long a directory's name leads to it: its own mount sees every change at once, another
-/// process's within this.
+/// The time for which the kernel may cache a directory. It sees a change through the mount at once,
+/// and one by another process after this time.
 const DIR_TTL: Duration = Duration::from_secs(1);
-/// How long the attributes of a file are believed. Its name is looked up each time, which brings
-/// fresh ones; this only covers what follows at once, such as opening it.
+/// The time for which the kernel may cache the attributes of a file. Each look-up of its name
+/// brings fresh ones; this only covers operations that follow at once, such as opening it.
 const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
 
 pub(super) fn getattr(
@@ -51,7 +51,7 @@ pub(super) fn getattr(
     });
 }
 
-/// Returns the node as a name leads to it.
+/// Returns the entry of a node.
 pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
     let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl };
     Ok(match &node.kind {
@@ -62,7 +62,7 @@ pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
     })
 }
 
-/// Returns the attributes of a node; of a computed file, as far as they are known.
+/// Returns the attributes of a node. Those of a computed file may lack its size.
 fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
     Ok(match &node.kind {
         NodeKind::File(file) => Attr::of_disk(node.ino, &shown(fs, file)?),

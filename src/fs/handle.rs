@@ -19,29 +19,29 @@ use crate::fs::node::Node;
 use crate::message::UnfinishedLine;
 use crate::view::PageNumber;
 
-/// The number that listings give for computed entries: they have none before they are looked up.
-/// It is below all others, so that programs which remove in the order of these numbers (GNU rm in
-/// large directories) meet views before their artifact.
+/// The inode number of computed entries in listings; they have none before they are looked up. It
+/// is below all others, so that programs which remove files in the order of these numbers (GNU rm
+/// in large directories) meet views before their artifact.
 pub(crate) const COMPUTED: u64 = 2;
 
-/// What an open file or directory is.
+/// An open file or directory.
 #[derive(Clone)]
 pub(crate) enum Handle {
     /// A file on disk.
     File(Arc<FileHandle>),
-    /// A computed file: its text is held for as long as it is open.
+    /// A computed file, with its text.
     Computed(Arc<OpenText>),
-    /// A directory: its names at the moment of opening.
+    /// A directory, with its names at the time of opening.
     Listing(Arc<Listing>),
 }
 
-/// A line of the message log that was written through one handle and is not in the log yet.
+/// The line of the message log that was written through one handle and is not in the log yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingLine {
     pub(super) unfinished: UnfinishedLine,
-    /// The offset of the handle's next byte in a file that keeps what it is given.
+    /// The offset that the handle's next byte would have in an ordinary file.
     pub(super) next: Option<u64>,
-    /// The table of open files by which it was written last.
+    /// The table of open files through which it was last written.
     pub(super) owner: Option<u64>,
 }
 
@@ -50,19 +50,19 @@ pub(crate) struct FileHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) file: Arc<File>,
     pub(crate) writes: bool,
-    /// The line that waits for its end, where this is the message log.
+    /// The unfinished line, if this is a message log.
     pub(super) line: Mutex<PendingLine>,
-    /// The thread that closed a descriptor of it last.
+    /// The thread that last closed a descriptor of it.
     pub(super) closed_by: Mutex<Option<ClosingThread>>,
 }
 
 impl FileHandle {
-    /// Notes the thread that closes a descriptor of it.
+    /// Records the thread that closes a descriptor of it.
     pub(crate) fn note_closed_by(&self, thread: ClosingThread) {
         *self.closed_by.lock() = Some(thread);
     }
 
-    /// Returns true if a descriptor of it was closed: then, once the mount is gone, all are.
+    /// Returns true if a descriptor of it was closed. Once the mount is gone, all of them are then.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed_by.lock().is_some()
     }
@@ -73,16 +73,16 @@ impl FileHandle {
     }
 }
 
-/// The names of a directory at one moment: stable while entries come and go.
+/// The names in a directory at one moment. They stay the same while entries come and go.
 pub(crate) enum Listing {
-    /// These.
+    /// A list of names.
     Names(Vec<ListedName>),
-    /// So many pages: their names are made when they are asked, as there may be millions.
+    /// The number of pages. Their names are made on demand, as there may be millions.
     Pages(u64),
 }
 
 impl Listing {
-    /// The name at a place in the order, from 0; none behind the last one.
+    /// Returns the name at a position, counted from 0. `None` after the last one.
     pub(crate) fn get(&self, at: u64) -> Option<Cow<'_, ListedName>> {
         match self {
             Self::Names(names) => names.get(usize::try_from(at).ok()?).map(Cow::Borrowed),
@@ -94,7 +94,7 @@ impl Listing {
     }
 }
 
-/// One name.
+/// A name in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListedName {
     pub(crate) name: OsString,
@@ -103,13 +103,13 @@ pub(crate) struct ListedName {
 }
 
 impl ListedName {
-    /// The name of something computed.
+    /// Creates the name of something computed.
     pub(crate) fn computed(name: &str, kind: FileKind) -> Self {
         Self { name: name.into(), kind, ino: COMPUTED }
     }
 }
 
-/// All that is open.
+/// All open files and directories.
 #[derive(Default)]
 pub(crate) struct HandleTable {
     open: DashMap<u64, Handle>,
@@ -147,7 +147,7 @@ impl HandleTable {
         self.open.remove(&fh.0).map(|(_, handle)| handle)
     }
 
-    /// Takes out all that is open.
+    /// Removes and returns all handles.
     pub(crate) fn drain(&self) -> Vec<Handle> {
         let open: Vec<u64> = self.open.iter().map(|entry| *entry.key()).collect();
         open.into_iter().filter_map(|fh| self.remove(Fh(fh))).collect()

@@ -1,4 +1,4 @@
-//! The inode table: numbers, nodes and how often the kernel knows them.
+//! The inode table: nodes by number and by key, and the kernel's references to them.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -21,17 +21,17 @@ use crate::fs::node::NodeKind;
 /// All nodes that the kernel knows.
 ///
 /// `keys` is locked for interning and for forgetting, so that a node cannot be forgotten between
-/// being found and being counted; `nodes` alone serves the hot path, number to node.
+/// being found and being counted. `nodes` alone serves the hot path from number to node.
 pub(crate) struct InodeTable {
     nodes: DashMap<Ino, Arc<Node>>,
     keys: Mutex<HashSet<Interned>>,
     next: AtomicU64,
 }
 
-/// References to a node in the table, and by whoever looks at it there.
+/// References to a node by the table, and by the function that looks at it.
 const HELD_HERE: usize = 3;
 
-/// A node, found by its key.
+/// A node that is found by its key.
 struct Interned(Arc<Node>);
 
 impl Borrow<Key> for Interned {
@@ -55,7 +55,7 @@ impl PartialEq for Interned {
 impl Eq for Interned {}
 
 impl InodeTable {
-    /// `top` is the kernel's root.
+    /// Creates a table with `top` as the kernel's root.
     pub(crate) fn new(top: Node) -> Self {
         let nodes = DashMap::new();
         nodes.insert(Ino::ROOT, Arc::new(top));
@@ -67,8 +67,9 @@ impl InodeTable {
         Ok(Arc::clone(&node))
     }
 
-    /// The node of `key`, made by `make` where there is none, counted as looked up once more. As long
-    /// as it is known, so is what it is computed from: a view found again is the same view.
+    /// Returns the node of `key`, with one more look-up counted. If there is none, `make` creates
+    /// it. A computed node keeps the node that it is computed from alive, so that a view found
+    /// again is the same view.
     pub(crate) fn intern(
         &self,
         key: Key,
@@ -89,10 +90,10 @@ impl InodeTable {
         Ok(node)
     }
 
-    /// The kernel forgets `ino` `count` times.
+    /// Subtracts `count` from the look-ups of `ino`, as the kernel has forgotten so many.
     ///
-    /// A directory that is forgotten before what is below it stays: another node of it would not
-    /// tell those that it is renamed.
+    /// A directory that is forgotten before the nodes below it stays: they would not learn of a
+    /// rename through another node of it.
     pub(crate) fn forget(&self, ino: Ino, count: u64) {
         let mut next = Some((ino, count));
         while let Some((ino, count)) = next {
@@ -100,8 +101,9 @@ impl InodeTable {
         }
     }
 
-    /// Answers with what the node stood in or was computed from, if it is forgotten: it may have been
-    /// the last to need that, and a view counts as one that looked it up.
+    /// Subtracts `count` from the look-ups of one node. If none is left, removes the node and
+    /// returns the one above it, with the number to subtract there: one if the removed node was
+    /// computed.
     fn forget_one(&self, ino: Ino, count: u64) -> Option<(Ino, u64)> {
         let mut keys = self.lock();
         let node = self.get(ino).ok().filter(|node| !node.is_top())?;
@@ -115,7 +117,7 @@ impl InodeTable {
         keys.remove(&node.key);
         self.nodes.remove(&ino);
         drop(keys);
-        // The node may own open files: they close here, with nothing locked.
+        // The node may own open files. They close here, with nothing locked.
         Some((node.above()?.ino, u64::from(node.computed_from().is_some())))
     }
 

@@ -18,14 +18,14 @@ use crate::fs::handle::FileHandle;
 use crate::fs::handle::Handle;
 use crate::fs::message_log;
 use crate::fs::node::file::FileNode;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::message;
 use crate::store::append_all;
 use crate::store::read_full_at;
 use crate::store::stat_file;
 
-/// The bytes that a live artifact may be ahead of its analysis before that is carried on: enough that
-/// small writers are left alone, little enough that the end of a large one is soon analysed.
+/// The bytes that a live artifact may grow before its analysis continues: enough to leave small
+/// writers alone, and few enough that a large artifact is analysed soon after its end.
 const AHEAD: u64 = 1024 * 1024;
 
 pub(super) fn read<T>(
@@ -72,7 +72,7 @@ pub(super) fn write(
         let written = write_file(fs, &handle, file, offset, bytes, mode);
         let end = written.inspect_err(|error| note_trouble(file, error))?;
         if end % AHEAD < bytes.len() as u64 {
-            fs.sealer.submit(Job::Follow(Arc::clone(&handle.node)));
+            fs.sealer.submit(SealJob::Follow(Arc::clone(&handle.node)));
         }
     }
     Counters::add(&fs.engine.counters.bytes_written, bytes.len() as u64);
@@ -96,11 +96,11 @@ fn write_file(
     } else {
         handle.file.write_all_at(bytes, offset)
     };
-    // A part of a write that fails may have been written.
+    // A failed write may have written some of its bytes.
     done.inspect_err(|_| life.rewritten())?;
     let stat = stat_file(&handle.file)?;
     if mode.appends() {
-        // Where others append too, the kernel does not know where the end is.
+        // If others append too, the kernel does not know the end.
         life.appended(&stat);
     } else {
         life.written(offset, &stat);
@@ -108,14 +108,15 @@ fn write_file(
     Ok(life.end())
 }
 
-/// Checks that `length` bytes at `offset` stay within cap and quota, and leave room on the disk.
+/// Checks that `length` bytes at `offset` stay within cap and quota and leave enough room on the
+/// disk.
 fn check_room(fs: &Shared, file: &FileNode, offset: u64, length: u64) -> Result<()> {
     let end = offset.saturating_add(length);
     let growth = || end.saturating_sub(file.life().end());
     Ok(fs.engine.check_room_for_write(&|| file.place(), end, &growth, length)?)
 }
 
-/// Notes why the artifact will lack its end, where `error` means that.
+/// Records why the artifact will lack its end, if `error` means that.
 fn note_trouble(file: &FileNode, error: &FsError) {
     if let Some(why) = reason_of_loss(error.errno().0, error) {
         file.life().failed(why);

@@ -1,4 +1,5 @@
-//! What is remembered of a file at rest, so that finding its views again opens and parses nothing.
+//! A cache of the facts version of a file at rest, so that finding its views again opens and parses
+//! nothing.
 
 use std::time::Duration;
 use std::time::SystemTime;
@@ -10,17 +11,17 @@ use crate::model::RelPath;
 use crate::store::RecordPosition;
 use crate::store::Time;
 
-/// Two changes of a file that are so far apart have two times on any disk: the coarsest keep whole
-/// seconds, and clocks of files go in steps.
+/// Changes of a file that are further apart than this have different times on any disk: the
+/// coarsest keep whole seconds, and the clocks of disks go in steps.
 const COARSEST_TIME: Duration = Duration::from_secs(2);
 
-/// The basis of the facts of a file at rest. While it is the same, so are they.
+/// The basis of the facts about a file at rest. While it is the same, the facts are.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FactsBasis {
     pub(super) place: (Component, RelPath),
-    /// The record that is in force.
+    /// The position of the last record.
     pub(super) recorded: Option<RecordPosition>,
-    /// The last change of anything, so of the extended attributes too.
+    /// The time of the last change of anything, including the extended attributes.
     pub(super) changed: Time,
 }
 
@@ -34,8 +35,8 @@ impl KnownFacts {
         known.as_ref().filter(|(of, _)| of == basis).map(|(_, version)| *version)
     }
 
-    /// Remembers a version that was found from `now` on, unless the file was changed so shortly
-    /// before that a later change may have the same time.
+    /// Keeps a version that was determined after `now`, unless the file changed so shortly before
+    /// that a later change may have the same time.
     pub(super) fn keep(&self, basis: FactsBasis, version: u64, now: SystemTime) {
         let settled = system_time(basis.changed).checked_add(COARSEST_TIME);
         if settled.is_some_and(|settled| settled < now) {

@@ -6,9 +6,9 @@
 //! live or sealed -> renamed: its record follows, and counts on from what the new name had
 //! ```
 //!
-//! A [`Life`] is the account of this: it knows how often bytes changed, and what the manifest still
-//! has to learn. It does no input or output. Its owner holds it locked while bytes are written, so
-//! that a length read under the lock is never one between the bytes of a write.
+//! A [`Life`] records this: how often bytes changed, and what the manifest does not have yet. It
+//! does no input or output. Its owner holds it locked while bytes are written, so that a length
+//! read under the lock is never one in the middle of a write.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -27,35 +27,36 @@ use crate::store::this_process;
 pub(crate) struct Life {
     /// Open handles that can write.
     writers: u32,
-    /// True if it was opened for writing, or changed, since it was last sealed.
+    /// True if it was opened for writing or changed since it was last sealed.
     unsealed: bool,
-    /// The lives begun since it was last sealed: each is a generation, sealed in between or not.
+    /// The number of lives that began since it was last sealed. Each is a generation, even if it
+    /// was not sealed in between.
     lives: u64,
     /// The generation that the manifest has recorded as live in this life.
     noted: Option<NotedGeneration>,
-    /// True if a handle can have mapped it for writing, which the server does not see.
+    /// True if a handle may have mapped it for writing. The server does not see mappings.
     mapped: bool,
-    /// Changes of bytes that stood before: overwriting and truncation.
+    /// Changes of existing bytes: overwriting and truncation.
     rewrites: u64,
-    /// Changes in all, and views that ran out of time: either makes a new version.
+    /// All changes, and views that ran out of time: either makes a new version.
     changes: u64,
-    /// Changes made by others than this mount, as far as it has noticed them.
+    /// Changes by other processes, as far as this mount has noticed them.
     others: u64,
-    /// The length, as far as this mount has seen.
+    /// The length, as this mount last saw it.
     end: u64,
-    /// The first bytes that were there before the last life began, and have not been cut since.
+    /// The length that existed before the last life began and has not been cut since.
     kept: u64,
-    /// Bytes that are sealed and not counted yet.
+    /// Sealed bytes that are not counted yet.
     uncounted: u64,
-    /// The time of the last change of the bytes, as far as this mount has seen.
+    /// The time of the last change of the bytes, as this mount last saw it.
     modified: Time,
-    /// The first bytes in which no secret is left, where what is stored is redacted.
+    /// The length of the beginning in which no secret is left, if stored bytes are redacted.
     redacted: u64,
-    /// The thread that closed it, until sealing has asked how that thread ended.
+    /// The thread that closed it, until sealing has looked up how that thread ended.
     closed_by: Option<ClosingThread>,
-    /// Why the artifact may lack its end.
+    /// The reason why the artifact may lack its end.
     trouble: Option<String>,
-    /// Descriptors that are open, for a file that has lost its name.
+    /// Open descriptors, for a file that has lost its name.
     open: Vec<Weak<File>>,
 }
 
@@ -66,12 +67,12 @@ struct NotedGeneration {
     lives: u64,
 }
 
-/// What is to be done about a file once it has been renamed.
+/// The work that a rename leaves to the sealing thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterRename {
     /// Nothing: it is sealed, and its record has followed.
     Nothing,
-    /// The manifest has to learn that it is live.
+    /// The manifest has to record that it is live.
     NoteLive,
     /// It has to be sealed.
     Seal,
@@ -79,13 +80,13 @@ pub(crate) enum AfterRename {
 
 /// Transitions.
 impl Life {
-    /// Begins with a file that is at rest, and is as `stat` says.
+    /// Creates the life of a file at rest with the attributes `stat`.
     pub(crate) fn at_rest(stat: &Stat) -> Self {
         Self { end: stat.size, modified: stat.mtime, ..Self::default() }
     }
 
-    /// A writer opened it; `can_map` if it may also map it for writing. Returns true for the first
-    /// writer, with whom a life begins.
+    /// Records that a writer opened it. `can_map` is true if the writer may also map it for
+    /// writing. Returns true for the first writer, which begins a life.
     pub(crate) fn opened(&mut self, can_map: bool) -> bool {
         self.writers += 1;
         self.mapped |= can_map;
@@ -96,13 +97,13 @@ impl Life {
         first
     }
 
-    /// It was created by a handle that cannot write: it is complete as it is, and to be sealed.
+    /// Records that it was created by a handle that cannot write: it is complete, and to be sealed.
     pub(crate) fn created_complete(&mut self) {
         self.unsealed = true;
     }
 
     fn begin(&mut self) {
-        // What stood in the way of the last generation is over, sealed or not.
+        // The trouble of the last generation is over, sealed or not.
         self.trouble = None;
         if !std::mem::replace(&mut self.unsealed, true) {
             self.kept = self.end;
@@ -110,11 +111,11 @@ impl Life {
         self.lives += 1;
     }
 
-    /// Takes in what others did to it, if its length or time is not what this mount left. To be
-    /// called before it is changed, and before the bytes that stood there are relied upon.
+    /// Records a change by another process, if length or time differ from what this mount last saw.
+    /// Must be called before the file is changed, and before its bytes are relied upon.
     ///
-    /// Which bytes others changed is not known. Even a file that only grew may have been rewritten
-    /// from its start.
+    /// It is not known which bytes the other process changed. Even a file that only grew may have
+    /// been rewritten from its start.
     pub(crate) fn noticed(&mut self, stat: &Stat) {
         if (stat.size, stat.mtime) != (self.end, self.modified) {
             self.others += 1;
@@ -123,13 +124,13 @@ impl Life {
         }
     }
 
-    /// This mount leaves the file as `stat` says, with no byte changed.
+    /// Records the attributes with which this mount leaves the file, with no byte changed.
     pub(crate) fn left_as(&mut self, stat: &Stat) {
         self.end = stat.size;
         self.modified = stat.mtime;
     }
 
-    /// Bytes were written at `offset`, and the file is now as `stat` says.
+    /// Records that bytes were written at `offset`, which left the file with the attributes `stat`.
     pub(crate) fn written(&mut self, offset: u64, stat: &Stat) {
         self.changes += 1;
         if offset < self.end {
@@ -139,20 +140,20 @@ impl Life {
         self.left_as(stat);
     }
 
-    /// Bytes were written at its end, and the file is now as `stat` says.
+    /// Records that bytes were appended, which left the file with the attributes `stat`.
     pub(crate) fn appended(&mut self, stat: &Stat) {
         self.written(self.end, stat);
     }
 
-    /// Bytes changed, and nobody knows which.
+    /// Records that unknown bytes changed.
     pub(crate) fn rewritten(&mut self) {
         self.changes += 1;
         self.rewrites += 1;
         self.redacted = 0;
     }
 
-    /// It was cut or extended, and is now as `stat` says. Without a writer this is a life of its own.
-    /// Returns true if it is then to be sealed.
+    /// Records that it was cut or extended, which left it with the attributes `stat`. Without a
+    /// writer this is a life of its own. Returns true if the file is then to be sealed.
     pub(crate) fn resized(&mut self, stat: &Stat) -> bool {
         self.changes += 1;
         if stat.size < self.end {
@@ -167,18 +168,18 @@ impl Life {
         self.writers == 0
     }
 
-    /// A view of it ran out of time: the next look finds another version.
+    /// Records that a view of it ran out of time. The next look-up finds another version.
     pub(crate) fn view_was_late(&mut self) {
         self.changes += 1;
     }
 
-    /// A write failed, and so the artifact may lack its end.
+    /// Records that a write failed, so that the artifact may lack its end.
     pub(crate) fn failed(&mut self, why: String) {
         self.trouble = Some(why);
     }
 
-    /// A writer closed it, on the thread that `closed_by` gives. Returns true for the last writer: it
-    /// is then to be sealed.
+    /// Records that a writer closed it, on the thread that `closed_by` gives. Returns true for the
+    /// last writer: the file is then to be sealed.
     pub(crate) fn closed(&mut self, closed_by: impl FnOnce() -> Option<ClosingThread>) -> bool {
         self.writers = self.writers.saturating_sub(1);
         let last = self.writers == 0;
@@ -188,14 +189,15 @@ impl Life {
         last
     }
 
-    /// The kernel has shown that nobody maps it any more: pages may have been written.
+    /// Records that nobody maps it any more. Pages may have been written until now.
     pub(crate) fn unmapped(&mut self) {
         self.rewritten();
         // A later mapping has to open it anew.
         self.mapped = false;
     }
 
-    /// Secrets were masked in the first `bytes` bytes; `stat` where that changed the file.
+    /// Records that no secret is left in the first `bytes` bytes. `changed` has the new attributes
+    /// if masks were written.
     pub(crate) fn masked(&mut self, bytes: u64, changed: Option<&Stat>) {
         if let Some(stat) = changed {
             self.rewritten();
@@ -204,7 +206,7 @@ impl Life {
         self.redacted = bytes;
     }
 
-    /// Its record says live from now on. Returns the record to add; none, where it was closed
+    /// Returns `record` marked as live, for the manifest. Returns `None` if the file was closed
     /// meanwhile.
     pub(crate) fn noted_live(&mut self, record: Record) -> Option<Record> {
         if self.writers == 0 {
@@ -215,7 +217,7 @@ impl Life {
         Some(Record { state: ArtifactState::Live, owner, analysis: None, ..record })
     }
 
-    /// It is recorded as it is now.
+    /// Records that the manifest has its present state.
     pub(crate) fn sealed(&mut self) {
         self.uncounted += self.end.saturating_sub(self.kept);
         self.kept = self.end;
@@ -225,7 +227,8 @@ impl Life {
         self.noted = None;
     }
 
-    /// It got another name, under which `record` is recorded. What that one counted goes on.
+    /// Records that it got another name, whose record is `record`. Its generations count on from
+    /// there.
     pub(crate) fn renamed(&mut self, record: Option<&Record>) -> AfterRename {
         self.noted = None;
         self.lives = self.lives.min(u64::from(self.writers > 0));
@@ -237,15 +240,15 @@ impl Life {
         }
     }
 
-    /// Its record could not follow a rename, and is to be written again. Returns true if it is to be
-    /// sealed for that now.
+    /// Records that its record could not follow a rename and has to be written again. Returns true
+    /// if the file is to be sealed for that now.
     pub(crate) fn lost_record(&mut self) -> bool {
         self.unsealed = true;
         self.noted = None;
         self.writers == 0
     }
 
-    /// Remembers an open descriptor.
+    /// Keeps a reference to an open descriptor.
     pub(crate) fn remember(&mut self, file: &Arc<File>) {
         self.open.retain(|open| open.strong_count() > 0);
         self.open.push(Arc::downgrade(file));
@@ -259,7 +262,7 @@ impl Life {
         self.writers > 0
     }
 
-    /// Returns true if the manifest has to learn of a change.
+    /// Returns true if the manifest lacks a change.
     pub(crate) fn is_unsealed(&self) -> bool {
         self.unsealed
     }
@@ -269,7 +272,7 @@ impl Life {
         self.mapped
     }
 
-    /// Returns true if manifest and attributes say all that is known of it.
+    /// Returns true if manifest and extended attributes hold everything known about it.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.unsealed && self.trouble.is_none()
     }
@@ -279,17 +282,17 @@ impl Life {
         self.end
     }
 
-    /// Returns the changes, and the views that ran out of time.
+    /// Returns the number of changes, and of views that ran out of time.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Returns how often bytes that stood before may have changed.
+    /// Returns the number of times that existing bytes may have changed.
     pub(crate) fn rewrites(&self) -> RewriteCount {
         RewriteCount { own: self.rewrites, others: self.others }
     }
 
-    /// Returns the first bytes in which no secret is left.
+    /// Returns the length of the beginning in which no secret is left.
     pub(crate) fn redacted(&self) -> u64 {
         self.redacted
     }
@@ -299,17 +302,17 @@ impl Life {
         self.open.iter().find_map(Weak::upgrade)
     }
 
-    /// Takes the bytes that are sealed and not counted yet.
+    /// Takes the number of sealed bytes that are not counted yet.
     pub(crate) fn take_uncounted(&mut self) -> u64 {
         std::mem::take(&mut self.uncounted)
     }
 
-    /// Takes the thread that closed it last.
+    /// Takes the thread that last closed it.
     pub(crate) fn take_closing_thread(&mut self) -> Option<ClosingThread> {
         self.closed_by.take()
     }
 
-    /// Returns `record` brought up to this moment. `recorded` is true if the manifest has it.
+    /// Returns `record` brought up to date. `recorded` is true if the manifest has it.
     pub(crate) fn bring_up(&self, mut record: Record, recorded: bool) -> Record {
         if self.unsealed {
             record.generation = self.generation(Some(&record).filter(|_| recorded));
@@ -321,7 +324,7 @@ impl Life {
         record
     }
 
-    /// Returns the generation that it is in, where the manifest has `recorded`.
+    /// Returns the present generation, if the manifest has the record `recorded`.
     fn generation(&self, recorded: Option<&Record>) -> u64 {
         let later = match (self.noted, recorded) {
             (Some(noted), _) => noted.generation + self.lives.saturating_sub(noted.lives),

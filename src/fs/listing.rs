@@ -32,16 +32,16 @@ use crate::view::ViewDir;
 use crate::view::listed;
 use crate::view::readings;
 
-/// One name of a listing, and where the next one begins.
+/// A name in a directory, as the kernel is told of it.
 #[derive(Debug)]
 pub struct Listed<'a> {
     /// The name.
     pub name: &'a OsStr,
     /// File or directory.
     pub kind: FileKind,
-    /// A number for it.
+    /// Its inode number.
     pub ino: u64,
-    /// The offset to go on from after it.
+    /// The offset at which to continue after it.
     pub next: u64,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn readdir(
     Ok(())
 }
 
-/// Returns the names in a directory for which nothing needs to be computed.
+/// Returns the names in a directory that can be listed without computing anything.
 fn list(fs: &Shared, node: &Arc<Node>) -> Result<Listing> {
     Ok(match &node.kind {
         NodeKind::Dir(dir) => Listing::Names(list_dir(fs, node, dir)?),
@@ -99,7 +99,7 @@ fn list(fs: &Shared, node: &Arc<Node>) -> Result<Listing> {
     })
 }
 
-/// Lists the pages of the text that the view `base` of the file `of` has.
+/// Lists the pages of the text of `base`, a view of the file `of`.
 fn list_pages_of_view(
     fs: &Arc<Shared>,
     of: &Arc<Node>,

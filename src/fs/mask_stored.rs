@@ -1,7 +1,7 @@
-//! Masking secrets in what is stored.
+//! Masking secrets in stored files.
 //!
-//! A file is masked in place when its last writer has gone, before it is recorded as sealed: a mask
-//! is as long as its secret. Until then its bytes are on disk as they were written.
+//! A file is masked in place after its last writer has gone and before it is recorded as sealed: a
+//! mask is as long as its secret. Until then its bytes are on disk as they were written.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -21,8 +21,8 @@ use crate::redact::settled;
 use crate::store::Artifact;
 use crate::store::stat_file;
 
-/// Masks what is stored of a file that nobody writes: a step of it, or, where the mount is `ending`,
-/// all. Returns true if nothing is left to do.
+/// Masks the secrets in the stored bytes of a file that nobody writes: one step of them, or all if
+/// the mount is `ending`. Returns true if nothing is left to do.
 pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Result<bool> {
     let Some(rules) = engine.secrets.stored_rules() else { return Ok(true) };
     let open = Arc::new(file.open(OFlags::RDWR | OFlags::NOATIME)?);
@@ -36,7 +36,7 @@ pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Res
     Ok(false)
 }
 
-/// Masks the next block, while no byte can be written. Returns true if it was the last.
+/// Masks the next block, while nothing can be written. Returns true if it was the last.
 fn mask_block(file: &FileNode, open: &Arc<File>, rules: &SecretRules) -> Result<bool> {
     let mut life = file.life();
     let content = Artifact::new(Arc::clone(open), stat_file(open)?.size);

@@ -1,4 +1,4 @@
-//! The message log of a conversation: a file that takes messages only, and shows whole lines only.
+//! The message log of a conversation: a file that accepts messages only and shows whole lines only.
 
 use std::sync::Arc;
 
@@ -41,15 +41,16 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Ends the last line, when the process that has written it closes the file. Another process that
-/// got the open file from it, and closes it, does not end its line.
+/// Ends the last line when the process that wrote it closes the file. Another process that
+/// inherited the open file does not end the line by closing it.
 pub(super) fn flush(fs: &Shared, handle: &FileHandle, owner: Option<u64>) -> Result<()> {
     let written = handle.line.lock().owner;
     let is_another = written.zip(owner).is_some_and(|(written, closed)| written != closed);
     if is_another { Ok(()) } else { finish(fs, handle) }
 }
 
-/// Appends a last line that lacks nothing but its newline; EINVAL where it is no message.
+/// Appends a last line that lacks nothing but its newline. Fails with EINVAL if it is not a
+/// message.
 fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
     let mut pending = handle.line.lock();
     if pending.unfinished.is_empty() {
@@ -60,7 +61,7 @@ fn finish(fs: &Shared, handle: &FileHandle) -> Result<()> {
     fs.engine.finish_messages(&conversation, &mut pending.unfinished, append)
 }
 
-/// Ends a handle that is gone: what cannot be a message is kept beside the log.
+/// Ends a handle that is gone. A last line that is not a message is kept beside the log.
 pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     let mut pending = handle.line.lock();
     if pending.unfinished.is_empty() {
@@ -71,7 +72,8 @@ pub(super) fn leave(fs: &Shared, handle: &FileHandle) -> Result<()> {
     fs.engine.leave_messages(&conversation, &mut pending.unfinished, append)
 }
 
-/// Appends messages. Another process may hold the log: nothing here is locked while this waits.
+/// Appends messages. Another process may hold the log, so nothing of this process is locked while
+/// this waits.
 fn append(handle: &FileHandle, batch: &Batch, conversation: &Conversation) -> Result<()> {
     let file = handle.node.as_file()?;
     let log = LockedLog::wait(&handle.file)?;
@@ -89,7 +91,7 @@ pub(super) fn shown(engine: &Engine, file: &FileNode, stat: Stat) -> Result<Stat
     Ok(messages::shown(engine, file, stat, || Ok(file.reader()?))?)
 }
 
-/// Returns the conversation whose log `file` is.
+/// Returns the conversation that the log `file` belongs to.
 fn conversation_of(engine: &Engine, file: &FileNode) -> Result<Arc<Conversation>> {
     let link = file.link.get().ok_or(FsError::Stale)?;
     Ok(engine.conversation(&link.conversation().ok_or(FsError::Stale)?)?)

@@ -1,4 +1,4 @@
-//! Moving records: what is known of artifacts follows a rename.
+//! Moving records: the records of artifacts follow a rename.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::store::Conversation;
 use crate::store::ManifestLock;
 use crate::store::this_process;
 
-/// The manifests of the conversations from which and to which something is renamed.
+/// The locked manifests of the two conversations of a rename.
 pub(super) struct Manifests {
     pub(super) source: Arc<Conversation>,
     pub(super) target: Arc<Conversation>,
     of_source: ManifestLock,
-    /// Absent where both are the same.
+    /// `None` if both are the same.
     of_target: Option<ManifestLock>,
 }
 
 impl Manifests {
-    /// Holds both, always in the same order, so that no two renames wait for each other.
+    /// Locks both, always in the same order, so that no two renames wait for each other.
     pub(super) fn hold(source: Arc<Conversation>, target: Arc<Conversation>) -> Result<Self> {
         let (of_source, of_target) = match source.id().cmp(target.id()) {
             Ordering::Equal => (lock_manifest(&source)?, None),
@@ -37,8 +37,8 @@ impl Manifests {
         Ok(Self { source, target, of_source, of_target })
     }
 
-    /// Moves what is recorded of `from` to where `to` was, and, where the two are swapped, the other
-    /// way round.
+    /// Moves the records of `from` to the path of `to`. If the two are `swapped`, moves those of
+    /// `to` the other way, too.
     pub(super) fn move_records(
         &self,
         from: (&Arc<Node>, &RelPath),
@@ -49,7 +49,7 @@ impl Manifests {
         let moved = records_of(&self.source, from.0, before)?;
         let there =
             to.0.map_or(Ok(Vec::new()), |target| records_of(&self.target, target, after))?;
-        // First what is gone, then what has come: the last record of a path wins.
+        // Records of old paths come before those of new ones, as the last record of a path wins.
         let gone = |records: &[Record]| records.iter().map(gone).collect::<Vec<_>>();
         let mut here = gone(&moved);
         let mut come = gone(&there);
@@ -57,7 +57,7 @@ impl Manifests {
         let back = to.0.filter(|_| swapped);
         let back = back.map(|target| carried(target, &there, (after, before), &moved));
         let Some(of_target) = &self.of_target else {
-            // In one write, so that there is all of it or nothing.
+            // In one write, so that either all of it is recorded or nothing.
             here.extend(come.into_iter().chain(back.unwrap_or_default()));
             return Ok(self.of_source.append(&here)?);
         };
@@ -66,7 +66,7 @@ impl Manifests {
         Ok(self.of_source.append(&here)?)
     }
 
-    /// Lets go, and rewrites the manifests where that pays.
+    /// Unlocks the manifests, and compacts those that are wasteful.
     pub(super) fn release(self) {
         drop((self.of_source, self.of_target));
         self.source.manifest().compact_if_wasteful();
@@ -74,7 +74,7 @@ impl Manifests {
     }
 }
 
-/// Returns the record of a file at `path`, or those of all files below a directory there.
+/// Returns the record of the file at `path`, or those of all files below the directory there.
 fn records_of(conversation: &Conversation, node: &Node, path: &RelPath) -> Result<Vec<Record>> {
     if node.as_file().is_ok() {
         return Ok(conversation.record(path)?.into_iter().collect());
@@ -85,8 +85,8 @@ fn records_of(conversation: &Conversation, node: &Node, path: &RelPath) -> Resul
     Ok(records)
 }
 
-/// Returns `records` under their new path, without those that are no longer of artifacts. A file that
-/// takes the place of another is its next generation.
+/// Returns `records` under their new path, without those whose new name is not an artifact's. A
+/// file that takes the place of another is its next generation.
 fn carried(
     node: &Node,
     records: &[Record],

@@ -1,4 +1,4 @@
-//! Nodes: what the kernel holds a number of.
+//! Nodes: the things that the kernel knows by an inode number.
 
 pub(crate) mod file;
 
@@ -27,12 +27,13 @@ use crate::store::Store;
 use crate::view::View;
 use crate::view::ViewDir;
 
-/// What the kernel holds a number of. It lives until the kernel forgets the number.
+/// A file or directory, real or computed, that the kernel knows by a number. It lives until the
+/// kernel forgets the number.
 pub(crate) struct Node {
     pub(crate) ino: Ino,
-    /// What it is interned by.
+    /// The key that it is interned by.
     pub(crate) key: Key,
-    /// How often the kernel was told of it and has not forgotten it.
+    /// The number of look-ups that the kernel has not forgotten.
     pub(crate) lookups: AtomicU64,
     pub(crate) kind: NodeKind,
 }
@@ -44,14 +45,14 @@ pub(crate) enum NodeKind {
     File(Arc<FileNode>),
     /// A computed file, at one version of what it is computed from.
     Computed(Box<ComputedNode>),
-    /// A directory of views that are found by name: `X.grep`, and with a view as `base`,
-    /// `X.pretty.grep`; of searches, where `of` is a directory.
+    /// A directory of views that are found by name: `X.grep`, or with a view as `base`,
+    /// `X.pretty.grep`. If `of` is a directory, one of searches.
     ViewDir { of: Arc<Node>, base: Option<Box<View>>, dir: ViewDir },
     /// The root's `.ctxfs`.
     Control,
 }
 
-/// A directory, held open.
+/// A directory that is held open.
 pub(crate) struct DirNode {
     pub(crate) dir: Dir,
     pub(crate) link: Linked,
@@ -63,13 +64,13 @@ pub(crate) struct DirNode {
 pub(crate) struct ComputedNode {
     /// The file or directory that it is computed from, or the computed file that it is a view of.
     pub(crate) of: Option<Arc<Node>>,
-    /// The attributes of that: the computed file has their times and owner.
+    /// The attributes of that file or directory: the computed file has their times and owner.
     pub(crate) origin: Stat,
     /// The engine's side of it.
     pub(crate) computed: Arc<Computed>,
 }
 
-/// Where a node on disk stands. Empty for the root, and after removal.
+/// The name of a node on disk. Empty for the root, and after removal.
 #[derive(Default)]
 pub(crate) struct Linked(Mutex<Option<Link>>);
 
@@ -85,7 +86,7 @@ impl Linked {
         Self(Mutex::new(Some(link)))
     }
 
-    /// Holding this keeps the node from being renamed or removed.
+    /// Locks the name, which keeps the node from being renamed or removed.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Link>> {
         self.0.lock()
     }
@@ -100,12 +101,12 @@ impl Link {
         Self { parent: Arc::clone(parent), name: name.to_owned() }
     }
 
-    /// The directory that holds the name.
+    /// Returns the directory that holds the name.
     pub(crate) fn dir(&self) -> Result<&Dir> {
         Ok(&self.parent.as_dir()?.dir)
     }
 
-    /// The conversation and the path inside it; `None` in the root.
+    /// Returns the conversation and the path inside it. `None` for a name in the root.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         let mut names = vec![self.name.clone()];
         let mut at = Arc::clone(&self.parent);
@@ -120,7 +121,7 @@ impl Link {
         Some((conversation, RelPath::new(path).ok()?))
     }
 
-    /// Returns the conversation that the name is of, or is in.
+    /// Returns the conversation that has this name, or that it lies in.
     pub(crate) fn conversation(&self) -> Option<Component> {
         if self.parent.is_root() {
             return Component::new(&self.name).ok();
@@ -152,7 +153,7 @@ impl Node {
         }
     }
 
-    /// What it is computed from; that must be known when this is made.
+    /// Returns the node that it is computed from.
     pub(crate) fn computed_from(&self) -> Option<&Arc<Self>> {
         match &self.kind {
             NodeKind::Computed(computed) => computed.of.as_ref(),
@@ -161,7 +162,7 @@ impl Node {
         }
     }
 
-    /// Where it stands; `None` for the root and for what is computed or removed.
+    /// Returns its name on disk. `None` for something computed.
     pub(crate) fn link(&self) -> Option<&Linked> {
         match &self.kind {
             NodeKind::Dir(dir) => Some(&dir.link),
@@ -170,7 +171,7 @@ impl Node {
         }
     }
 
-    /// What it stands in, or is computed from.
+    /// Returns the node that it lies in, or is computed from.
     pub(crate) fn above(&self) -> Option<Arc<Self>> {
         match &self.kind {
             NodeKind::Dir(dir) => Some(dir.link.get()?.parent),
@@ -181,17 +182,18 @@ impl Node {
         }
     }
 
-    /// Whether it is the directory of all conversations.
+    /// Returns true if it is the directory of all conversations.
     pub(crate) fn is_root(&self) -> bool {
         self.key == Key::Root
     }
 
-    /// Whether it is the kernel's root, which is that directory or the only conversation.
+    /// Returns true if it is the kernel's root, which is that directory or the only conversation.
     pub(crate) fn is_top(&self) -> bool {
         self.ino == Ino::ROOT
     }
 
-    /// The conversation and the path inside it, of a directory or a file below a conversation.
+    /// Returns the conversation and the path inside it, of a directory or file below a
+    /// conversation.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         self.link()?.get()?.place()
     }
@@ -201,19 +203,19 @@ impl Node {
         self.as_file().is_ok_and(|file| file.is_message_log())
     }
 
-    /// The conversation that it is, or stands in.
+    /// Returns the conversation that it is, or lies in.
     pub(crate) fn conversation(&self) -> Option<Component> {
         self.link()?.get()?.conversation()
     }
 
-    /// Returns true if artifacts may stand in it.
+    /// Returns true if it may hold artifacts.
     pub(crate) fn holds_artifacts(&self) -> bool {
         self.as_dir().is_ok_and(|dir| dir.place().is_ok_and(|place| place.holds_artifacts()))
     }
 }
 
-/// The kernel's root: the directory of all conversations, or `only` one of them, which is made where
-/// it is missing.
+/// Returns the kernel's root: the directory of all conversations, or `only` one of them, which is
+/// created if it is missing.
 pub(crate) fn top(store: &Store, only: Option<&Component>) -> Result<Node> {
     let dir = store.context().try_clone()?;
     let all = NodeKind::Dir(Arc::new(DirNode { dir, link: Linked::default(), is_root: true }));

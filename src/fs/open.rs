@@ -29,16 +29,16 @@ use crate::fs::message_log;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::node::file::FileNode;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::fs::setattr;
 use crate::fs::write_once;
 use crate::store::stat_file;
 
-/// How long the attributes of a new file are believed, and with them its name: the kernel asks for
-/// them at once after it was made.
+/// The time for which the kernel may cache the attributes of a new file: it needs them right after
+/// the file was created.
 const NEW: Duration = Duration::from_millis(1);
 
-/// How a file is to be opened.
+/// The way to open a file.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenMode {
     /// The flags of open(2).
@@ -60,12 +60,14 @@ impl OpenMode {
         self.flags & libc::O_ACCMODE == libc::O_RDWR
     }
 
-    /// Returns the flags by which the store's file is opened. Writers can read too, so that the last
-    /// one's descriptor can serve the analysis. Creation is the caller's, alignment the kernel's, and
-    /// each write says whether it appends: that can be switched, and mapped pages never do.
+    /// Returns the flags for opening the store's file. Writers can read, too, so that the last
+    /// writer's descriptor can serve the analysis. `O_CREAT` and `O_TRUNC` are up to the caller,
+    /// `O_DIRECT` is up to the kernel, and each write says whether it appends: a process can switch
+    /// that, and mapped pages never append.
     fn on_disk(self) -> OFlags {
         let kept = libc::O_SYNC | libc::O_DSYNC;
-        // The analysis reads by a writer's descriptor, which does not count as a use.
+        // The analysis reads through a writer's descriptor, which must not change the time of
+        // access.
         let writer = OFlags::RDWR | OFlags::NOATIME;
         let access = if self.writes() { writer } else { OFlags::RDONLY };
         access | OFlags::from_bits_retain((self.flags & kept) as u32)
@@ -77,11 +79,12 @@ impl OpenMode {
 pub struct Opened {
     /// Its handle.
     pub fh: Fh,
-    /// The store's file, where the kernel may read it directly; none for computed files.
+    /// The store's file, which the kernel may read directly. `None` for a computed file.
     pub file: Option<Arc<File>>,
     /// True if it can write.
     pub writes: bool,
-    /// True if every read and write has to come here: what the file shows is not what the disk has.
+    /// True if every read and write has to come here, because the file shows other bytes than the
+    /// disk has.
     pub direct: bool,
 }
 
@@ -138,7 +141,7 @@ pub(super) fn create(
     let opened = opened(fs, &node, node.as_file()?, file, mode);
     if !opened.writes {
         node.as_file()?.life().created_complete();
-        fs.sealer.submit(Job::Seal(Arc::clone(&node)));
+        fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
     }
     let attr = Attr::of_disk(node.ino, &stat);
     let entry = Entry { attr, attr_ttl: NEW, entry_ttl: Duration::ZERO };
@@ -161,7 +164,7 @@ pub(super) fn mknod(
     Ok(entry)
 }
 
-/// Opens a file that another process created after the kernel had looked.
+/// Opens a file that another process created after the kernel had looked it up.
 fn open_existing(
     fs: &Arc<Shared>,
     parent: &Arc<Node>,
@@ -175,7 +178,7 @@ fn open_existing(
     let opened = node.as_file().and_then(|file| {
         let opened = open_file(fs, &node, file, mode)?;
         if mode.flags & libc::O_TRUNC != 0 {
-            // The kernel takes it for new.
+            // The kernel believes that the file is new, and so empty.
             setattr::resize(fs, &node, file, 0, Some(opened.fh))?;
         }
         Ok(opened)
@@ -213,7 +216,7 @@ fn opened(
     }
     drop(life);
     if first {
-        fs.sealer.submit(Job::NoteLive(Arc::clone(node)));
+        fs.sealer.submit(SealJob::NoteLive(Arc::clone(node)));
     }
     let handle = FileHandle {
         node: Arc::clone(node),
@@ -246,8 +249,8 @@ pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
     Ok(())
 }
 
-/// Releases what is still open when the mount ends: writers whose descriptors are all closed, and
-/// computed files.
+/// Releases handles that are left when the mount ends: those of writers whose descriptors are all
+/// closed, and those of computed files.
 pub(super) fn release_closed(fs: &Shared) {
     for handle in fs.handles.drain() {
         match handle {
@@ -272,15 +275,15 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
         fs.engine.live.remove(file.id);
     }
     drop(life);
-    // The descriptor closes before the kernel hears of it: a probe for writers must not meet it.
+    // Closes the descriptor before the job is submitted: a probe for writers must not find it.
     drop(handle);
     if last {
-        fs.sealer.submit(Job::Seal(Arc::clone(&node)));
+        fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
     }
     left
 }
 
-/// Gives a new file to the user who made it, where the mount serves several.
+/// Gives a new file to the user who created it, if the mount serves several users.
 fn give_to(file: &File, caller: Caller) -> Result<()> {
     let me = rustix::process::geteuid();
     if me.is_root() && (caller.uid, caller.gid) != (0, 0) {

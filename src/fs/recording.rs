@@ -1,7 +1,7 @@
-//! Records change while the manifest, and then the places of files, are held.
+//! Changing records, with the manifest locked first and then the places of files.
 //!
-//! In this order, so that whoever waits for another process to let go of a manifest, be that process
-//! stopped, holds nothing that a view or a rename needs.
+//! The order matters: a thread that waits for another process to unlock a manifest, even for a
+//! process that has been stopped, holds nothing that a view or a rename needs.
 
 use std::slice;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use crate::model::RelPath;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
 
-/// The record of an artifact, which nobody else changes before this is dropped, and no file moves.
+/// The locked record of an artifact. Until this is dropped, nobody else changes the record, and no
+/// file moves.
 pub(crate) struct HeldRecord<'a> {
     pub(crate) conversation: Arc<Conversation>,
     pub(crate) path: RelPath,
@@ -31,30 +32,30 @@ pub(crate) struct HeldRecord<'a> {
 }
 
 impl HeldRecord<'_> {
-    /// Lets go, and rewrites the manifest where that pays.
+    /// Unlocks it, and compacts the manifest if that is wasteful.
     pub(crate) fn release(self) {
         drop((self.places, self.manifest));
         self.conversation.manifest().compact_if_wasteful();
     }
 }
 
-/// Holds the record of `node`; none, where that is no artifact.
+/// Locks the record of `node`. Returns `None` if that is no artifact.
 pub(super) fn hold_record<'a>(fs: &'a Shared, node: &Node) -> Result<Option<HeldRecord<'a>>> {
     loop {
         let Some((id, _)) = artifact(node) else { return Ok(None) };
         let conversation = fs.engine.conversation(&id)?;
         let manifest = lock_manifest(&conversation)?;
         let places = fs.places.read();
-        // It may have moved while the manifest was waited for.
+        // It may have moved while this waited for the manifest.
         if let Some((_, path)) = artifact(node).filter(|(now, _)| *now == id) {
             return Ok(Some(HeldRecord { conversation, path, manifest, places }));
         }
     }
 }
 
-/// Adds what `change` makes of the artifact's record, while its place and its writers are held:
-/// a rename, a removal or an opening comes either before or after. Then, with these still held,
-/// `done`: not where there is nothing to add, or the disk fails.
+/// Appends the record that `change` makes of the artifact's record, with its place and its life
+/// locked: a rename, a removal or an opening comes either before or after. Then calls `done`, with
+/// both still locked, unless there was nothing to append or the disk failed.
 pub(super) fn record_as(
     fs: &Shared,
     node: &Node,

@@ -77,7 +77,7 @@ fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Re
     Ok(())
 }
 
-/// Removes a computed file or directory: that does nothing, if it is of the right kind. Only the
+/// Removes a computed file or directory, which does nothing if it is of the right kind. Only the
 /// summary of removed content can be removed for good.
 fn remove_computed(
     fs: &Shared,
@@ -106,10 +106,14 @@ fn remove_computed(
         return Ok(fs.engine.forget_removed(&removed.ok_or(FsError::NotFound)?)?);
     };
     let of = of?;
-    let is_file = of.as_file().is_ok();
     fs.nodes.forget(of.ino, 1);
+    check_view_kind(&of, &derived, kind)
+}
+
+/// Checks that a view of `of` exists and is of the right kind.
+fn check_view_kind(of: &Node, derived: &Derived, kind: FileKind) -> Result<()> {
     match (derived, kind) {
-        _ if !is_file => Err(FsError::NotFound),
+        _ if of.as_file().is_err() => Err(FsError::NotFound),
         (Derived::File(_), FileKind::File) | (Derived::Dir(_), FileKind::Directory) => Ok(()),
         (Derived::File(_), FileKind::Directory) => Err(FsError::NotADirectory),
         (Derived::Dir(_), FileKind::File) => Err(FsError::IsADirectory),

@@ -1,4 +1,4 @@
-//! Renaming: names move, and what is known of an artifact moves along.
+//! Renaming: names move, and the records of artifacts follow.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::fs::move_records::Manifests;
 use crate::fs::node::DirNode;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::fs::write_once;
 use crate::message;
 use crate::message::MessageError;
 use crate::model::Component;
 
-/// What becomes of a name that is taken.
+/// The treatment of a new name that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {
-    /// The file that has it is removed.
+    /// The file with that name is removed.
     Replace,
     /// The rename fails.
     KeepExisting,
-    /// The two change places.
+    /// The two files exchange their names.
     Exchange,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn rename(
     done
 }
 
-/// Finds what is to be renamed: only what is on disk can be.
+/// Finds the node to rename. Only a node on disk can be renamed.
 fn source(fs: &Shared, from: &End<'_>) -> Result<Arc<Node>> {
     match lookup::find_real(fs, from.parent, from.dir, from.name) {
         Err(FsError::NotFound) => {
@@ -116,7 +116,7 @@ fn check_replaceable(fs: &Shared, node: &Node, target: Option<&Arc<Node>>) -> Re
     }
 }
 
-/// Renames, and lets nodes and records follow.
+/// Renames on disk, with manifests and places locked.
 fn rename_on_disk(
     fs: &Shared,
     node: &Arc<Node>,
@@ -142,22 +142,21 @@ fn rename_held(
     manifests: Option<&Manifests>,
 ) -> Result<()> {
     let before = node.place();
-    // A conversation that is only a skeleton counts as empty, as for rmdir.
+    // A conversation without any file counts as empty, as for rmdir.
     if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
         fs.engine.store.remove_conversation(&Component::new(to.name)?)?;
     }
     from.dir.dir.rename(from.name, &to.dir.dir, to.name, mode.flags())?;
     let target = target.filter(|target| target.ino != node.ino);
+    let swapped = target.filter(|_| mode == RenameMode::Exchange);
     set_link(node, Some(Link::new(to.parent, to.name)));
     if let Some(target) = target {
-        let swapped = mode == RenameMode::Exchange;
-        set_link(target, swapped.then(|| Link::new(from.parent, from.name)));
+        set_link(target, swapped.map(|_| Link::new(from.parent, from.name)));
     }
     if from.parent.is_root() {
         return Ok(());
     }
     let after = node.place();
-    let swapped = target.filter(|_| mode == RenameMode::Exchange);
     if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
         fs.engine.space.freed(held.source.id());
         fs.engine.space.freed(held.target.id());
@@ -168,8 +167,8 @@ fn rename_held(
     swapped.map_or(Ok(()), |target| seal_renamed(fs, target))
 }
 
-/// Takes back a rename whose records could not follow, unless it has replaced something. What
-/// could not be recorded of the files is recorded once the disk works again.
+/// Takes back a rename whose records could not follow, unless it has replaced something. The files
+/// are recorded again once the disk works.
 fn take_back(
     fs: &Shared,
     node: &Arc<Node>,
@@ -188,11 +187,11 @@ fn take_back(
     }
     let again = |node: &Node| node.as_file().is_ok_and(|file| file.life().lost_record());
     for node in [Some(node), swapped].into_iter().flatten().filter(|node| again(node)) {
-        fs.sealer.submit(Job::Seal(Arc::clone(node)));
+        fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
     }
 }
 
-/// Holds the manifests in which a renaming changes records; none, where it changes none.
+/// Locks the manifests in which a rename changes records. Returns `None` if it changes none.
 fn hold_manifests(
     fs: &Shared,
     node: &Node,
@@ -211,9 +210,8 @@ fn hold_manifests(
     Manifests::hold(source, target).map(Some)
 }
 
-/// Lets the sealing thread do what a file needs once it has another name. One that has just got an
-/// artifact's name is materialized, or will be when it is closed; one that had such a name before
-/// needs nothing.
+/// Submits the jobs that a file needs under its new name. One that has just got an artifact's name
+/// is materialized, now or when it is closed. One that had such a name before needs nothing.
 fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     let Ok(file) = node.as_file() else { return Ok(()) };
     let Some((id, path)) = file.place().filter(|(_, path)| path.is_artifact()) else {
@@ -223,13 +221,13 @@ fn seal_renamed(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     let after = file.life().renamed(record.as_ref());
     match after {
         AfterRename::Nothing => {}
-        AfterRename::Seal => fs.sealer.submit(Job::Seal(Arc::clone(node))),
-        AfterRename::NoteLive => fs.sealer.submit(Job::NoteLive(Arc::clone(node))),
+        AfterRename::Seal => fs.sealer.submit(SealJob::Seal(Arc::clone(node))),
+        AfterRename::NoteLive => fs.sealer.submit(SealJob::NoteLive(Arc::clone(node))),
     }
     Ok(())
 }
 
-/// Checks that a file that is to be a message log has nothing but messages.
+/// Checks that a file that would become a message log has nothing but messages.
 fn check_log(node: &Node, to: &End<'_>) -> Result<()> {
     match node.as_file() {
         Ok(file) if is_message_log(&**to.dir, to.name) && !node.is_message_log() => {

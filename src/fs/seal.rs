@@ -1,6 +1,6 @@
-//! Sealing: what happens to an artifact once its last writer has gone.
+//! Sealing: analysing and recording an artifact once its last writer has gone.
 //!
-//! One thread does it, a step at a time, so that a large artifact does not keep small ones waiting
+//! One thread does it, a step at a time, so that a large artifact does not keep small ones waiting,
 //! and no reader waits for either. Views never depend on it: they are computed from the bytes.
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ use crate::fs::mask_stored::mask_stored;
 use crate::fs::node::Node;
 use crate::fs::node::file::FileNode;
 use crate::fs::recording;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::model::Analysis;
 use crate::model::ArtifactState;
 use crate::model::Record;
@@ -38,27 +38,27 @@ use crate::store::Lease;
 use crate::store::lease_of;
 use crate::store::provenance_of;
 
-/// How often a mapping that may still be written is looked at.
+/// The pause before a file that may still be written through a mapping is tried again.
 const MAPPED_RETRY: Duration = Duration::from_millis(100);
-/// How soon a file is looked at again that was cut, or written by another process, while it was
+/// The pause before a file is tried again that was cut, or written by another process, while it was
 /// being sealed.
 const CHANGED_RETRY: Duration = Duration::from_millis(10);
-/// How often a file is looked at whose analysis begins anew because others write it.
+/// The pause before a file is analysed again whose analysis starts over because others write it.
 const OTHERS_RETRY: Duration = Duration::from_millis(100);
-/// How soon a seal that failed is tried again, and how seldom after many times.
+/// The pause before a seal that failed is tried again; it doubles up to the longest one.
 const FAILED_RETRY: Duration = Duration::from_millis(500);
 const FAILED_RARELY: Duration = Duration::from_mins(1);
-/// The artifacts that are tried again. More are left to recovery after the next start.
+/// The most artifacts that are tried again. Others are left to recovery after the next start.
 const MOST_FAILED: usize = 10_000;
-/// The finished analyses that are kept to be carried on by the next append.
+/// The finished analyses whose state is kept, so that the next append continues them.
 const RESUMABLE: usize = 8;
 
-/// What becomes of a job.
+/// The outcome of a step of a job.
 enum JobResult {
     Done,
-    Again(Job),
-    Later(Duration, Job),
-    Failed(FsError, Job),
+    Again(SealJob),
+    Later(Duration, SealJob),
+    Failed(FsError, SealJob),
 }
 
 /// Starts the sealing thread of `fs`.
@@ -68,7 +68,7 @@ pub(super) fn start(fs: &Arc<Shared>) -> io::Result<()> {
 }
 
 fn work(fs: &Shared) {
-    // Writers and readers come first: sealing takes the time that they leave.
+    // Sealing takes the time that writers and readers leave.
     lower_priority();
     let mut resumable = VecDeque::new();
     let mut failed = FailedSeals::default();
@@ -98,25 +98,26 @@ fn work(fs: &Shared) {
     }
 }
 
-/// The files that could not be sealed, and how long each waits until the next try.
+/// The files that could not be sealed, with the pause before the next try of each.
 #[derive(Default)]
 struct FailedSeals(HashMap<Ino, Duration>);
 
 impl FailedSeals {
-    /// Returns when to try again, and logs the first failure of a file. None where too many wait.
+    /// Returns the pause before the next try, and logs the first failure of a file. Returns `None`
+    /// if too many files wait.
     fn again(&mut self, ino: Ino, error: &FsError) -> Option<Duration> {
         if let Some(pause) = self.0.get_mut(&ino) {
             *pause = (*pause * 2).min(FAILED_RARELY);
             return Some(*pause);
         }
-        tracing::warn!(ino = ino.0, %error, "sealing failed, and is tried again");
+        tracing::warn!(ino = ino.0, %error, "sealing failed and will be tried again");
         let room = self.0.len() < MOST_FAILED;
         room.then(|| *self.0.entry(ino).or_insert(FAILED_RETRY))
     }
 }
 
-/// Keeps the state of the last few analyses, so that a log which is opened for append again and
-/// again is never read again from its beginning.
+/// Keeps the state of the last few analyses, so that a log that is opened for append again and
+/// again is not read from its beginning each time.
 fn keep_resumable(kept: &mut VecDeque<Weak<Node>>, node: &Arc<Node>) {
     let weak = Arc::downgrade(node);
     kept.retain(|other| !other.ptr_eq(&weak));
@@ -132,15 +133,15 @@ fn keep_resumable(kept: &mut VecDeque<Weak<Node>>, node: &Arc<Node>) {
     }
 }
 
-fn run(fs: &Shared, job: Job, ending: bool) -> JobResult {
+fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
     let result = match &job {
-        Job::NoteLive(node) => note_live(fs, node).map(|()| JobResult::Done),
-        Job::Follow(node) => follow(fs, node),
-        Job::Seal(node) => seal(fs, node, ending),
-        Job::Analyse(node) => analyse_sealed(fs, node, ending),
+        SealJob::NoteLive(node) => note_live(fs, node).map(|()| JobResult::Done),
+        SealJob::Follow(node) => follow(fs, node),
+        SealJob::Seal(node) => seal(fs, node, ending),
+        SealJob::Analyse(node) => analyse_sealed(fs, node, ending),
     };
     result.unwrap_or_else(|error| match error.errno().0 {
-        // A file that was removed or moved behind the mount has nothing to be sealed.
+        // A file that was removed or moved behind the mount needs no seal.
         libc::ENOENT | libc::ESTALE => JobResult::Done,
         _ => JobResult::Failed(error, job),
     })
@@ -166,28 +167,22 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     let (rewrites, _) = file.notice(&open)?;
     let (goal, read) = (file.tracker.seen() + behind, &fs.engine.counters.bytes_analysed);
     let (_, whole) = analyse(&**file, &open, goal, &|| true, read)?;
-    // Behind others who write too it would begin anew each time.
+    // While other processes write, too, the analysis would start over each time.
     let done = whole || file.notice(&open)?.0 != rewrites;
-    Ok(if done { JobResult::Done } else { JobResult::Again(Job::Follow(Arc::clone(node))) })
+    Ok(if done { JobResult::Done } else { JobResult::Again(SealJob::Follow(Arc::clone(node))) })
 }
 
-/// Records the artifact as sealed, with its analysis where one step is enough for that; else that
-/// follows.
+/// Records the artifact as sealed, with its analysis if one step is enough for that. Otherwise the
+/// analysis follows.
 fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
-    let is_mapped = {
-        let life = file.life();
-        if life.has_writers() || !life.is_unsealed() {
-            return Ok(JobResult::Done);
-        }
-        life.is_mapped()
-    };
+    let Some(is_mapped) = needs_seal(&file.life()) else { return Ok(JobResult::Done) };
     note_killed(file, &*fs.options.processes);
     if !file.is_artifact() {
         file.life().sealed();
         return Ok(JobResult::Done);
     }
-    let again = || Job::Seal(Arc::clone(node));
+    let again = || SealJob::Seal(Arc::clone(node));
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     if is_mapped {
         if lease_of(&open) == Lease::Held && !ending {
@@ -199,34 +194,48 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
         tracing::warn!(ino = node.ino.0, %error, "an artifact could not be redacted");
         true
     });
-    if !masked {
-        return Ok(JobResult::Again(again()));
-    }
-    let (rewrites, _) = file.notice(&open)?;
-    let analysis = try_analysis(fs, file, &open)?;
+    if masked { analyse_and_record(fs, node, &open, ending) } else { Ok(JobResult::Again(again())) }
+}
+
+/// Returns true if a file that is to be sealed may be mapped. Returns `None` if it is not to be
+/// sealed now.
+fn needs_seal(life: &Life) -> Option<bool> {
+    (!life.has_writers() && life.is_unsealed()).then(|| life.is_mapped())
+}
+
+/// Analyses an artifact by a step, and records it as sealed.
+fn analyse_and_record(
+    fs: &Shared,
+    node: &Arc<Node>,
+    open: &File,
+    ending: bool,
+) -> Result<JobResult> {
+    let file = node.as_file()?;
+    let (rewrites, _) = file.notice(open)?;
+    let analysis = try_analysis(fs, file, open)?;
     let is_whole = analysis.is_some();
     let sealing = Sealing { rewrites, analysis, ending };
-    match record_sealed(fs, node, &open, sealing)? {
-        Recorded::Changed => Ok(JobResult::Later(CHANGED_RETRY, again())),
+    match record_sealed(fs, node, open, sealing)? {
+        Recorded::Changed => Ok(JobResult::Later(CHANGED_RETRY, SealJob::Seal(Arc::clone(node)))),
         Recorded::Sealed if is_whole => Ok(JobResult::Done),
-        Recorded::Sealed => Ok(JobResult::Again(Job::Analyse(Arc::clone(node)))),
+        Recorded::Sealed => Ok(JobResult::Again(SealJob::Analyse(Arc::clone(node)))),
     }
 }
 
-/// What is to be recorded of an artifact.
+/// The facts to record about an artifact.
 struct Sealing {
-    /// How often it had been rewritten when the analysis began.
+    /// The rewrites before the analysis began.
     rewrites: RewriteCount,
     analysis: Option<Analysis>,
-    /// True if the mount is ending: there is no later try.
+    /// True if the mount is ending, so that there is no later try.
     ending: bool,
 }
 
-/// What became of recording it.
+/// The outcome of recording an artifact.
 enum Recorded {
     /// It is sealed, or has a writer again.
     Sealed,
-    /// It was changed meanwhile.
+    /// It changed meanwhile.
     Changed,
 }
 
@@ -255,16 +264,22 @@ fn record_sealed(fs: &Shared, node: &Arc<Node>, open: &File, sealing: Sealing) -
     if changed && !ending {
         return Ok(Recorded::Changed);
     }
-    Counters::add(&fs.engine.counters.sealed, 1);
-    let file = node.as_file()?;
-    if let Some(id) = node.conversation() {
-        fs.engine.retention.note_sealed(&fs.engine.options.keep, &id, file.life().end());
-    }
+    note_sealed(fs, node)?;
     count_stored(fs, node, tool, tokens.or(ending.then_some((1, 4))))?;
     Ok(Recorded::Sealed)
 }
 
-/// Carries the analysis of a sealed artifact on by a step; at its end, records it.
+/// Counts a sealed artifact, and tells retention of its size.
+fn note_sealed(fs: &Shared, node: &Node) -> Result<()> {
+    Counters::add(&fs.engine.counters.sealed, 1);
+    let end = node.as_file()?.life().end();
+    if let Some(id) = node.conversation() {
+        fs.engine.retention.note_sealed(&fs.engine.options.keep, &id, end);
+    }
+    Ok(())
+}
+
+/// Continues the analysis of a sealed artifact by a step. Records it once it is complete.
 fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
     if ending || file.life().is_unsealed() {
@@ -273,7 +288,7 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     let (rewrites, _) = file.notice(&open)?;
     let Some(analysis) = try_analysis(fs, file, &open)? else {
-        let job = Job::Analyse(Arc::clone(node));
+        let job = SealJob::Analyse(Arc::clone(node));
         let unchanged = file.notice(&open)?.0 == rewrites;
         return Ok(if unchanged {
             JobResult::Again(job)
@@ -294,8 +309,8 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
     Ok(JobResult::Done)
 }
 
-/// Counts what was stored of a file since it was last counted, which has `tokens.0` tokens in
-/// `tokens.1` bytes; where that is not known yet, later.
+/// Counts the bytes of a file that were stored since it was last counted, at `tokens.0` tokens for
+/// `tokens.1` bytes. Without `tokens`, they are counted later.
 fn count_stored(
     fs: &Shared,
     node: &Node,
@@ -310,13 +325,13 @@ fn count_stored(
     Ok(())
 }
 
-/// Returns the analysis after one more step, if that reached the end.
+/// Continues the analysis by a step. Returns it once it is complete.
 fn try_analysis(fs: &Shared, file: &FileNode, open: &File) -> Result<Option<Analysis>> {
     let found = fs.engine.analysis(file, open, None, &|| true)?;
     Ok(found.whole.then(|| (*found.analysis).clone()))
 }
 
-/// Notes that a file that a killed writer closed may lack its end.
+/// Records that the file may lack its end if its writer was killed.
 fn note_killed(file: &FileNode, processes: &dyn Processes) {
     let thread = file.life().take_closing_thread();
     if let Some(signal) = thread.and_then(|thread| thread.killed_by(processes)) {

@@ -13,23 +13,23 @@ use crate::engine::sync::thread;
 use crate::engine::worker::Worker;
 use crate::fs::node::Node;
 
-/// How long the thread lets jobs gather once there is one: an output that is written at once is then
-/// opened, written and closed before the thread looks at it, and wakes it only once.
+/// The time for which the thread lets jobs gather: an output that is written at once is opened,
+/// written and closed before the thread looks at it, and wakes it only once.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// What is to be done about a file.
-pub(crate) enum Job {
-    /// A writer opened it: the manifest learns that it is live, so that a crash is noticed.
+/// A job of the sealing thread.
+pub(crate) enum SealJob {
+    /// Records a file that got its first writer as live, so that a crash is noticed.
     NoteLive(Arc<Node>),
-    /// It grows: its analysis is carried on.
+    /// Continues the analysis of a growing file.
     Follow(Arc<Node>),
-    /// Its last writer has gone.
+    /// Seals a file whose last writer has gone.
     Seal(Arc<Node>),
-    /// It is sealed, and its analysis was not yet at the end.
+    /// Completes the analysis of a sealed file.
     Analyse(Arc<Node>),
 }
 
-impl Job {
+impl SealJob {
     pub(super) fn node(&self) -> &Arc<Node> {
         match self {
             Self::NoteLive(node) | Self::Follow(node) | Self::Seal(node) | Self::Analyse(node) => {
@@ -44,28 +44,28 @@ impl Job {
 pub(crate) struct Sealer {
     queue: Mutex<SealQueue>,
     changed: Condvar,
-    /// Told apart from `changed`, so that jobs do not wake a thread that lets them gather.
+    /// Separate from `changed`, so that jobs do not wake a thread that lets them gather.
     ended: Condvar,
     pub(super) thread: Worker,
 }
 
 #[derive(Default)]
 struct SealQueue {
-    jobs: VecDeque<Job>,
-    later: Vec<(Instant, Job)>,
-    /// True while a job that was taken out is not done.
+    jobs: VecDeque<SealJob>,
+    later: Vec<(Instant, SealJob)>,
+    /// True while a job that was taken is not done.
     busy: bool,
     closed: bool,
 }
 
 impl Sealer {
-    pub(crate) fn submit(&self, job: Job) {
+    pub(crate) fn submit(&self, job: SealJob) {
         keep_known(&job);
         self.queue.lock().jobs.push_back(job);
         self.changed.notify_all();
     }
 
-    pub(super) fn submit_later(&self, pause: Duration, job: Job) {
+    pub(super) fn submit_later(&self, pause: Duration, job: SealJob) {
         keep_known(&job);
         self.queue.lock().later.push((now() + pause, job));
     }
@@ -76,7 +76,7 @@ impl Sealer {
         queue.jobs.len() + queue.later.len() + usize::from(queue.busy)
     }
 
-    /// Waits until nothing is left to do, but not for longer than `most`.
+    /// Waits until nothing is left to do, for at most `most`.
     pub(crate) fn settle(&self, most: Duration) {
         let started = now();
         while self.waiting() > 0 && now() - started < most {
@@ -92,9 +92,9 @@ impl Sealer {
         self.thread.join();
     }
 
-    /// Waits for the next job that is due. Returns it, and true if the mount is ending; none at the
-    /// end.
-    pub(super) fn next(&self) -> Option<(Job, bool)> {
+    /// Waits for the next job that is due. Returns it with true if the mount is ending, or `None`
+    /// at the end.
+    pub(super) fn next(&self) -> Option<(SealJob, bool)> {
         let mut queue = self.queue.lock();
         loop {
             queue.wake_due();
@@ -128,8 +128,8 @@ impl SealQueue {
     }
 }
 
-/// Keeps the kernel from forgetting the node before the job is done: a new node of the same file
-/// would not know that it is about to be sealed.
-fn keep_known(job: &Job) {
+/// Keeps the node in the table until the job is done: a new node of the same file would not know
+/// that it is about to be sealed.
+fn keep_known(job: &SealJob) {
     job.node().lookups.fetch_add(1, Relaxed);
 }

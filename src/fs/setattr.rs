@@ -24,12 +24,12 @@ use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::node::file::FileNode;
-use crate::fs::seal_queue::Job;
+use crate::fs::seal_queue::SealJob;
 use crate::fs::write_once;
 use crate::store::Dir;
 use crate::store::stat_file;
 
-/// Changes what `change` names, and returns the attributes as they are then.
+/// Makes a change, and returns the attributes after it.
 pub(super) fn setattr(
     fs: &Arc<Shared>,
     ino: Ino,
@@ -63,7 +63,7 @@ fn set_file(
         return set_open(&*file.any_open().ok_or(FsError::Stale)?, change);
     };
     let dir = link.dir()?;
-    // A time that is set here is no sign that others have written.
+    // A time that is set here must not look like a change by another process.
     let mut life = file.life();
     life.noticed(&dir.stat(&link.name)?);
     set_named(dir, &link.name, change)?;
@@ -71,8 +71,8 @@ fn set_file(
     Ok(())
 }
 
-/// Cuts or extends. Without a handle that writes, this is a whole life of its own: the artifact
-/// is live for the moment, and sealed again.
+/// Cuts or extends a file. Without a handle that writes, this is a life of its own: the artifact is
+/// live for a moment, then sealed again.
 pub(super) fn resize(
     fs: &Shared,
     node: &Arc<Node>,
@@ -84,13 +84,7 @@ pub(super) fn resize(
         return Err(FsError::AppendOnly);
     }
     fs.engine.check_cap(&|| file.place(), size)?;
-    let handle = fh.and_then(|fh| fs.handles.file(fh).ok()).filter(|handle| handle.writes);
-    let open = if let Some(handle) = &handle {
-        Arc::clone(&handle.file)
-    } else {
-        write_once::check(fs, file)?;
-        Arc::new(file.open(OFlags::WRONLY)?)
-    };
+    let open = open_to_resize(fs, file, fh)?;
     let mut life = file.life();
     life.noticed(&stat_file(&open)?);
     open.set_len(size)?;
@@ -101,9 +95,19 @@ pub(super) fn resize(
     }
     if closed {
         drop(open);
-        fs.sealer.submit(Job::Seal(Arc::clone(node)));
+        fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
     }
     Ok(())
+}
+
+/// Returns a descriptor that can write: that of the handle `fh` if it can, or a new one.
+fn open_to_resize(fs: &Shared, file: &FileNode, fh: Option<Fh>) -> Result<Arc<File>> {
+    let handle = fh.and_then(|fh| fs.handles.file(fh).ok()).filter(|handle| handle.writes);
+    if let Some(handle) = handle {
+        return Ok(Arc::clone(&handle.file));
+    }
+    write_once::check(fs, file)?;
+    Ok(Arc::new(file.open(OFlags::WRONLY)?))
 }
 
 fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {
@@ -114,7 +118,7 @@ fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {
     set_named(link.dir()?, &link.name, change)
 }
 
-/// Owner first: a change of owner takes the set-id bits away, which a mode may put back.
+/// Sets the owner first: a change of owner clears the set-id bits, which a mode may set again.
 fn set_named(dir: &Dir, name: &std::ffi::OsStr, change: &SetAttr) -> Result<()> {
     if change.uid.is_some() || change.gid.is_some() {
         dir.chown(name, change.uid, change.gid)?;
@@ -165,7 +169,7 @@ fn timespec(time: Option<NewTime>) -> Timespec {
     }
 }
 
-/// Seconds count down before the epoch, nanoseconds always up.
+/// Converts a time before the epoch: seconds count down from there, nanoseconds always up.
 fn before_epoch(before: std::time::Duration) -> Timespec {
     let seconds = -i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
     match before.subsec_nanos() {

@@ -8,11 +8,11 @@ use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::node::file::FileNode;
 
-/// The time that an open for writing waits for a close that is under way.
+/// The longest time that an open for writing waits for a close that is under way.
 const CLOSING: Duration = Duration::from_millis(50);
 
-/// On a write-once mount, refuses to change a sealed artifact. Waits for a close that is under way:
-/// for its user that writer is gone.
+/// On a write-once mount, refuses to change a sealed artifact. Waits for a close that is under way,
+/// since the user of the file believes that it is closed.
 pub(super) fn check(fs: &Shared, file: &FileNode) -> Result<()> {
     if !fs.options.write_once || !file.is_artifact() {
         return Ok(());

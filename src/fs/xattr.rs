@@ -1,4 +1,5 @@
-//! Extended attributes: what writers say of an artifact, and whatever else users attach.
+//! Extended attributes: the provenance that writers give an artifact, and any others that users
+//! set.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -26,10 +27,10 @@ use crate::store::provenance_of;
 use crate::store::remove_attribute;
 use crate::store::set_attribute;
 
-/// Attributes of this name are understood; see `store::parse_attribute`.
+/// The prefix of the attributes that have a meaning here; see `store::parse_attribute`.
 const OURS: &[u8] = b"user.ctx.";
 
-/// Sets an attribute. One of ours must make sense: EINVAL otherwise.
+/// Sets an attribute. Fails with EINVAL if it is one of ours and has no valid value.
 pub(super) fn setxattr(
     fs: &Arc<Shared>,
     ino: Ino,
@@ -50,9 +51,9 @@ pub(super) fn setxattr(
     if ours { note_said(fs, &node, &file) } else { Ok(()) }
 }
 
-/// The value of an attribute.
+/// Returns the value of an attribute.
 pub(super) fn getxattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
-    // Asked before every write in cached mode (security.capability): answered at once.
+    // The kernel asks for security.capability before every cached write, so this is quick.
     if !is_user(name) {
         return Err(FsError::NoAttribute);
     }
@@ -63,7 +64,7 @@ pub(super) fn getxattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<Vec<u
     }
 }
 
-/// The names of all attributes, each ended by a NUL.
+/// Returns the names of all attributes, each ended by a NUL.
 pub(super) fn listxattr(fs: &Arc<Shared>, ino: Ino) -> Result<Vec<u8>> {
     let names: Vec<OsString> = match attribute_file(fs, ino) {
         Ok((_, file)) => attributes(&file)?,
@@ -98,8 +99,8 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
     Ok((node, file))
 }
 
-/// What is said of a sealed artifact goes into its record at once; of a live one, when it is
-/// sealed.
+/// Copies the provenance in the attributes of a sealed artifact to its record. A live one gets that
+/// when it is sealed.
 fn note_said(fs: &Shared, node: &Node, file: &File) -> Result<()> {
     if node.as_file().is_err() {
         return Ok(());

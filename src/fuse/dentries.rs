@@ -11,14 +11,12 @@ use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::io;
 use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::thread;
 
 use fuser::INodeNo;
 use fuser::Notifier;
+use parking_lot::Condvar;
+use parking_lot::Mutex;
 
 use crate::fs::Entry;
 
@@ -69,21 +67,21 @@ impl ViewDentries {
     /// Records that the kernel has looked up `entry`, if that is one of a view: those have no
     /// lifetime.
     pub(super) fn note(&self, parent: INodeNo, name: &OsStr, entry: &Entry) {
-        if entry.entry_ttl.is_zero() && self.lock().note((parent, name.to_owned())) {
+        if entry.entry_ttl.is_zero() && self.lookups.lock().note((parent, name.to_owned())) {
             self.changed.notify_one();
         }
     }
 
     /// Ends the thread.
     pub(super) fn close(&self) {
-        self.lock().closed = true;
+        self.lookups.lock().closed = true;
         self.changed.notify_all();
     }
 
     /// Waits until there are too many look-ups, and returns entries to drop. None when the session
     /// ends.
     fn wait(&self) -> Option<Vec<Dentry>> {
-        let mut lookups = self.lock();
+        let mut lookups = self.lookups.lock();
         loop {
             if lookups.closed {
                 return None;
@@ -92,12 +90,8 @@ impl ViewDentries {
             if !batch.is_empty() {
                 return Some(batch);
             }
-            lookups = self.changed.wait(lookups).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut lookups);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RecentLookups> {
-        self.lookups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

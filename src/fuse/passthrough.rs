@@ -8,14 +8,13 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::Weak;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use dashmap::DashMap;
 use fuser::BackingId;
+use parking_lot::Mutex;
 
 use crate::fs::Fh;
 use crate::fs::Ino;
@@ -73,7 +72,7 @@ impl PassthroughFiles {
             return reply(None);
         }
         let opens = Arc::clone(&self.inodes.entry(ino).or_default());
-        let mut opens = opens.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opens = opens.lock();
         let backing = match opens.backing.upgrade() {
             Some(backing) => Some(backing),
             None if opens.plain > 0 => None,
@@ -93,14 +92,14 @@ impl PassthroughFiles {
         if backing.is_none()
             && let Some(opens) = self.inodes.get(&ino)
         {
-            opens.lock().unwrap_or_else(PoisonError::into_inner).plain -= 1;
+            opens.lock().plain -= 1;
         }
         drop(backing);
         self.inodes.remove_if(&ino, |_, opens| {
             Arc::strong_count(opens) == 1
                 && opens
                     .try_lock()
-                    .is_ok_and(|opens| opens.plain == 0 && opens.backing.strong_count() == 0)
+                    .is_some_and(|opens| opens.plain == 0 && opens.backing.strong_count() == 0)
         });
     }
 }

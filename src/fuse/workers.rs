@@ -7,14 +7,13 @@
 //! others are parked: one is unparked when no worker is left to wait, and parks again when that has
 //! not happened for a while.
 
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
+
+use parking_lot::Condvar;
+use parking_lot::Mutex;
 
 /// Workers that wait for the kernel while there is little to do.
 const WAITING: usize = 2;
@@ -71,7 +70,7 @@ impl Workers {
     /// Unparks a worker, if any is parked.
     fn unpark_one(&self) {
         if self.parked.load(SeqCst) > 0 {
-            *self.lock() += 1;
+            *self.unparked.lock() += 1;
             self.wake.notify_one();
         }
     }
@@ -80,17 +79,11 @@ impl Workers {
         self.parked.fetch_add(1, SeqCst);
         // A worker that took a request before this may not have seen a parked one to wake.
         if self.waiting.load(SeqCst) >= WAITING {
-            let unparked = self.lock();
-            let waited =
-                self.wake.wait_timeout_while(unparked, self.park_time, |unparked| *unparked == 0);
-            let mut unparked = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let mut unparked = self.unparked.lock();
+            self.wake.wait_while_for(&mut unparked, |unparked| *unparked == 0, self.park_time);
             *unparked = unparked.saturating_sub(1);
         }
         self.parked.fetch_sub(1, SeqCst);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.unparked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+
+use parking_lot::Mutex;
 
 use crate::model::Content;
 use crate::model::read_pieces;
@@ -28,7 +28,7 @@ impl<'a> Masked<'a> {
     }
 
     fn block(&self, number: u64) -> io::Result<Arc<Vec<u8>>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = self.last.lock().clone();
         if let Some((_, block)) = last.filter(|(kept, _)| *kept == number) {
             return Ok(block);
         }
@@ -36,7 +36,7 @@ impl<'a> Masked<'a> {
         let length = (window.bytes.end - window.bytes.start) as usize;
         let bytes = self.content.bytes(window.bytes.start, length)?;
         let block = Arc::new(window.mask(self.rules, &bytes));
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         *last = Some((number, Arc::clone(&block)));
         Ok(block)
     }

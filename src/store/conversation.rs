@@ -229,8 +229,7 @@ impl Conversation {
 
     /// Returns true if the file at `path` is the output of `call`, by its record or its attributes.
     pub fn is_output_of(&self, path: &RelPath, call: &OsStr) -> Result<bool, StoreError> {
-        let is =
-            |provenance: Provenance| provenance.call.is_some_and(|provenance| call == &*provenance);
+        let is = |provenance: Provenance| provenance.call.is_some_and(|known| call == &*known);
         let recorded = self.record(path)?.is_some_and(|record| is(record.provenance));
         Ok(recorded || is(self.provenance(path)))
     }

@@ -16,10 +16,9 @@ use std::io::BufWriter;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 
+use parking_lot::Mutex;
+use parking_lot::MutexGuard;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
@@ -142,7 +141,7 @@ impl Manifest {
 
     fn rewrite(&self) -> io::Result<()> {
         let locked = LockedLines::wait(&self.dir, layout::MANIFEST)?;
-        let mut index = self.index();
+        let mut index = self.index.lock();
         index.refresh(&self.dir)?;
         let Some((file, lines)) = index.current() else { return Ok(()) };
         drop(index);
@@ -151,7 +150,7 @@ impl Manifest {
         self.dir.rename(from, &self.dir, to, RenameFlags::empty())?;
         self.dir.sync()?;
         drop(locked);
-        self.index().refresh(&self.dir)
+        self.index.lock().refresh(&self.dir)
     }
 
     /// Writes `lines` of `file` to the file that is to replace it.
@@ -181,18 +180,14 @@ impl Manifest {
     /// Returns true if a rewrite pays. Refreshes the index only if it looks so already: a process
     /// that merely appends never loads the index.
     fn is_wasteful(&self) -> bool {
-        let mut index = self.index();
+        let mut index = self.index.lock();
         index.is_wasteful() && index.refresh(&self.dir).is_ok() && index.is_wasteful()
     }
 
     fn refreshed_index(&self) -> Result<MutexGuard<'_, Index>, StoreError> {
-        let mut index = self.index();
+        let mut index = self.index.lock();
         index.refresh(&self.dir).map_err(|error| self.error("read", error))?;
         Ok(index)
-    }
-
-    fn index(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn error(&self, action: &'static str, source: io::Error) -> StoreError {

@@ -1,9 +1,9 @@
 //! The state of the store after a program is stopped between any two system calls.
 //!
-//! Each case is run once to see which calls it makes, and then again and again on a fresh copy of
-//! the same store, killed before another one of them each time. Whatever then is in the store must
-//! be sound. By default the calls that change something are tried, of many a sample; with
-//! `CTXFS_CRASH` set to `all`, as `scripts/crash` does, all calls are.
+//! Each case runs once to find the calls that it makes, and then once for each call, on a fresh
+//! copy of its store, killed before that call. The store must be sound each time. By default only
+//! calls that change something are tried, and only a sample if they are many; with `CTXFS_CRASH`
+//! set to `all`, as `scripts/crash` does, all calls are tried.
 
 mod case;
 mod commands;
@@ -13,10 +13,10 @@ mod stops;
 
 use crate::crash::stops::Call;
 
-/// Calls of one case that are tried unless all are.
+/// The most calls of one case that are tried, unless all are.
 const SAMPLE: usize = 24;
 
-/// The calls before which a program is to be killed, of those that it makes.
+/// Returns the calls to kill a program before, of those that it makes.
 fn chosen(calls: Vec<Call>) -> Vec<Call> {
     if std::env::var_os("CTXFS_CRASH").is_some_and(|value| value == "all") {
         return calls;

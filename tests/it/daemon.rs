@@ -1,4 +1,4 @@
-//! The daemon: how it starts, ends, dies, and shares its store.
+//! The daemon: its start, its end, its death, and stores shared by several.
 
 mod ending;
 mod modes;

@@ -1,4 +1,4 @@
-//! Tests and source files that documents name exist, and so does every place that a link leads to.
+//! Checks that the tests, source files and link targets that documents name exist.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -89,7 +89,7 @@ fn missing_source_files_are_seen() {
     assert!(!is_source("absent.rs", &sources) && !is_source("ocuments.rs", &sources));
 }
 
-/// The source files of the library, its tests and its examples.
+/// Returns the source files of the library, its tests and its examples.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = ["src", "tests", "examples"].map(|name| top().join(name)).into();
@@ -110,7 +110,7 @@ fn is_rust(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("rs"))
 }
 
-/// Returns true if `name` is the end of the path of a source file: documents shorten paths.
+/// Returns true if `name` is the end of the path of a source file, as documents shorten paths.
 fn is_source(name: &str, sources: &[PathBuf]) -> bool {
     sources.iter().any(|source| source.ends_with(name))
 }
@@ -119,7 +119,7 @@ fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every Markdown file at the top and below `docs`.
+/// Returns every Markdown file at the top and below `docs`.
 fn documents() -> Vec<PathBuf> {
     let directories = [top().to_owned(), top().join("docs"), top().join("docs/semantics")];
     let paths = directories.iter().flat_map(|dir| fs::read_dir(dir).unwrap());
@@ -127,7 +127,7 @@ fn documents() -> Vec<PathBuf> {
     paths.filter(|path| path.extension() == Some(OsStr::new("md"))).collect()
 }
 
-/// The targets of the links of `text`, except of those in code.
+/// Returns the targets of the links in `text`, except for those in code.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let prose = text.split("\n```").step_by(2).flat_map(|block| block.split('`').step_by(2));
     let links = prose.flat_map(|prose| prose.split("](").skip(1));
@@ -149,7 +149,7 @@ fn leads(document: &Path, link: &str) -> bool {
     target.exists() && (heading.is_empty() || fs::read_to_string(target).is_ok_and(has))
 }
 
-/// The name by which links reach the heading `line`, as GitHub makes it.
+/// Returns the anchor of the heading `line`, as GitHub makes it.
 fn anchor(line: &str) -> Option<String> {
     let title = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))?;
     let kept = title.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));

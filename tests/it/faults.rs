@@ -1,4 +1,4 @@
-//! Faults, and what they leave: below the store, around its clients, and in the daemon itself.
+//! Faults below the store, around its clients, and in the daemon itself, and the state after them.
 //!
 //! docs/FAULTS.md has a row for each.
 

@@ -1,4 +1,4 @@
-//! Inputs that have broken other programs of this kind, and what is right for each.
+//! Inputs that have broken other programs of this kind, and the right answer to each.
 
 mod crash;
 mod input;

@@ -20,7 +20,7 @@ use crate::support::TestStore;
 use crate::support::eventually;
 use crate::support::listing;
 
-/// Outputs of one call after the other, each younger than the one before.
+/// Creates outputs of one call after the other, each younger than the one before.
 fn outputs(mount: &TestMount, count: usize, bytes: usize) -> Vec<std::path::PathBuf> {
     let write = |number| {
         thread::sleep(Duration::from_millis(10));
@@ -29,7 +29,7 @@ fn outputs(mount: &TestMount, count: usize, bytes: usize) -> Vec<std::path::Path
     (0..count).map(write).collect()
 }
 
-/// Waits until what was closed is sealed: before, it is live, and stays.
+/// Waits until closed outputs are sealed. Until then they are live, and are not removed.
 fn settle(mount: &TestMount) {
     eventually("everything is sealed", || {
         let status = fs::read(mount.path().join(".ctxfs/status.json")).unwrap();
@@ -164,7 +164,7 @@ fn readers_and_writers_lose_nothing() {
     assert!(bytes.iter().all(|byte| *byte == b'r'));
 }
 
-/// Sweeps and appends at once: whatever was appended is in the file, or a new file has it.
+/// With sweeps and appends at once, all appended bytes are in the file, or in a new file.
 #[test]
 fn an_append_never_goes_to_a_file_that_is_removed() {
     let mount = TestMount::new(Mode::Passthrough);
@@ -188,7 +188,7 @@ fn an_append_never_goes_to_a_file_that_is_removed() {
     });
 }
 
-/// Sweeps take turns: together they remove no more than one would.
+/// Sweeps take turns: together they remove no more than one alone would.
 #[test]
 fn several_sweeps_remove_no_more_than_one() {
     let store = TestStore::new();
@@ -215,7 +215,7 @@ fn a_reference_to_what_went_says_so() {
     assert!(said.contains("it was removed") && said.contains(".summary"), "{said}");
 }
 
-/// A small disk, that is gone with the test.
+/// A small disk that is unmounted with the test.
 struct SmallDisk(std::path::PathBuf);
 
 impl SmallDisk {

@@ -1,4 +1,4 @@
-//! The message log: under a mount, by `ctxfs log`, and by many at once.
+//! The message log: through a mount, with `ctxfs log`, and with several writers.
 
 mod command;
 mod dying;
@@ -14,22 +14,22 @@ use serde_json::json;
 
 use crate::support::TestStore;
 
-/// A tool's message with an output.
+/// Returns a tool's message with an output.
 fn result(call: &str, output: &str) -> Value {
     json!({ "role": "tool", "tool_call_id": call, "toolName": "sh", "content": output })
 }
 
-/// The log of `c7` below a root: of a mount, or of a store's plain files.
+/// Returns the log of `c7` below the root of a mount or of a store's plain files.
 fn log_in(root: &Path) -> PathBuf {
     root.join("c7/history/messages.jsonl")
 }
 
-/// The plain file of the log of `c7`.
+/// Returns the plain file of the log of `c7`.
 fn plain_log(store: &TestStore) -> PathBuf {
     log_in(&store.path().join("context"))
 }
 
-/// The messages of a log: each line is one.
+/// Returns the messages of a log, one from each line.
 fn messages(log: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(log).unwrap();
     assert!(text.is_empty() || text.ends_with('\n'), "a line without an end");

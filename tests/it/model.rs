@@ -1,8 +1,8 @@
-//! Random runs against a model of the tree: first on the filesystem without a kernel, where what
-//! the kernel does late is done late, then through real mounts.
+//! Random runs against a model of the tree: on the filesystem without a kernel, where the late
+//! actions of a kernel are simulated, then through real mounts.
 //!
-//! `CTXFS_MODEL_CASES` and `CTXFS_MODEL_OPS` make the runs more and longer. A run that fails is
-//! shrunk by proptest, and goes to `regressions` under a name.
+//! `CTXFS_MODEL_CASES` and `CTXFS_MODEL_OPS` set the number and length of the runs. Proptest
+//! shrinks a run that fails; it then gets a name in `regressions`.
 
 mod core;
 mod disk;

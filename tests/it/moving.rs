@@ -17,7 +17,7 @@ fn export(store: &TestStore) -> PathBuf {
     file
 }
 
-/// Imports `file`, whatever comes of it.
+/// Imports `file`. Returns the result, even of a failure.
 fn import(store: &TestStore, file: &Path, options: &[&str]) -> Output {
     store.ctxfs("import", options).arg(file).run()
 }

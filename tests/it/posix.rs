@@ -1,5 +1,4 @@
-//! A plain filesystem first: what programs do with files works, and what is refused is refused
-//! with the error that says so.
+//! A plain filesystem first: the calls of programs on files work, or fail with the right error.
 
 mod append;
 mod attributes;

@@ -1,4 +1,4 @@
-//! `ctxfs put`: what is kept, and what is printed in its place.
+//! `ctxfs put`: the stored output, and the stand-in that is printed.
 
 mod handle;
 mod layout;

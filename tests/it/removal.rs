@@ -1,4 +1,4 @@
-//! Searching and removing a conversation: views neither repeat hits nor stand in the way.
+//! Searching and removing a conversation: views neither repeat matches nor get in the way.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::support::listing;
 use crate::support::log;
 use crate::support::need;
 
-/// Ways to remove the directory `$1` with all it holds.
+/// Ways to remove the directory `$1` with everything in it.
 const WAYS: &[&str] = &[
     r#"rm -r "$1""#,
     r#"rm -rf "$1""#,

@@ -1,4 +1,4 @@
-//! `ctxfs run`: a command, its log, and what is printed in its place.
+//! `ctxfs run`: a command, its log, and the stand-in that is printed.
 
 mod append;
 mod cap;
@@ -32,12 +32,12 @@ fn start(store: &TestStore, id: &str, more: &[&str], command: &[&str]) -> Child 
     run(store, id, more, command).with(quiet).spawn()
 }
 
-/// The plain file of a log.
+/// Returns the path of the plain file of a log.
 fn plain(store: &TestStore, name: &str) -> PathBuf {
     store.path().join("context/c7/artifacts/terminal").join(name)
 }
 
-/// Waits until a log says so.
+/// Waits until a log has exactly this text.
 fn says(store: &TestStore, name: &str, text: &[u8]) {
     let path = plain(store, name);
     eventually(&format!("{name} says {:?}", String::from_utf8_lossy(text)), || {
@@ -45,7 +45,7 @@ fn says(store: &TestStore, name: &str, text: &[u8]) {
     });
 }
 
-/// The last record of a log in the manifest.
+/// Returns the last record of a log in the manifest.
 fn record(store: &TestStore, name: &str) -> Value {
     let manifest = std::fs::read_to_string(store.path().join("context/c7/manifest.jsonl")).unwrap();
     let path = format!("artifacts/terminal/{name}");

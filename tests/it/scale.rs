@@ -1,4 +1,4 @@
-//! The cost of an operation on one artifact does not depend on how many there are.
+//! The cost of an operation on one artifact does not depend on the number of artifacts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,9 +24,9 @@ use crate::support::TestStore;
 use crate::support::eventually;
 use crate::support::signal;
 
-/// Few artifacts, and many.
+/// A small and a large number of artifacts.
 const COUNTS: [usize; 2] = [20, 2000];
-/// System calls by which a server looks at its store, and changes it.
+/// The system calls with which a server reads and changes its store.
 const CALLS: &str =
     "statx,fstat,openat,openat2,pread64,pwrite64,write,lseek,getdents64,unlinkat,renameat2";
 /// Repetitions of each operation.
@@ -43,7 +43,8 @@ fn an_operation_on_one_of_many_artifacts_takes_as_many_calls_as_on_one_of_few() 
     }
 }
 
-/// The system calls of a server that looks at, makes, renames and removes one of `count` artifacts.
+/// Returns the system calls of a server that finds, creates, renames and removes one of `count`
+/// artifacts.
 fn calls(mode: Mode, count: usize) -> BTreeMap<String, usize> {
     let store = Arc::new(TestStore::new());
     fill(&store.path(), count);
@@ -96,7 +97,7 @@ fn sealed(store: &TestStore, path: &Path) {
     });
 }
 
-/// A conversation of so many artifacts that are sealed.
+/// Creates a conversation of so many sealed artifacts.
 fn fill(path: &Path, count: usize) {
     let store = Store::open(path).unwrap();
     let conversation = store.create_conversation(&Component::new("c").unwrap()).unwrap();
@@ -123,7 +124,7 @@ fn is_traced(pid: u32) -> bool {
     })
 }
 
-/// The calls of each kind, from the table that `strace -c` prints.
+/// Returns the calls of each kind, from the table that `strace -c` prints.
 fn parsed(table: &str) -> BTreeMap<String, usize> {
     let rows = table.lines().filter_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();

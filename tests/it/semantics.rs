@@ -1,4 +1,4 @@
-//! `docs/SEMANTICS.md` and the pages in `docs/semantics` are true: every example in them runs on a
+//! Checks `docs/SEMANTICS.md` and the pages in `docs/semantics`: every example in them runs on a
 //! real mount, and every promise without an example names the tests that show it.
 
 mod document;
@@ -21,7 +21,7 @@ use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
 
-/// The fewest steps that all pages have together, so that a page that is read wrongly is noticed.
+/// The fewest steps that all pages have together, so that a page that is not parsed is noticed.
 const FEWEST: usize = 300;
 
 #[test]
@@ -72,7 +72,7 @@ cat: x.txt.tail: No such file or directory
     assert_eq!(lines, [7, 9, 11], "{found:?}");
 }
 
-/// An example that does not hold.
+/// A wrong example.
 #[derive(Debug)]
 struct Failure {
     line: usize,

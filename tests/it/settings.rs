@@ -1,4 +1,4 @@
-//! Settings take effect: in a mount, in `put` and in `view`; and what is wrong with them is said.
+//! Settings take effect in a mount, in `put` and in `view`, and mistakes in them are reported.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::support::TestStore;
 use crate::support::eventually;
 use crate::support::listing;
 
-/// Made up, and put together here so that nobody takes it for a leak.
+/// A made-up key, joined here so that nobody takes it for a leak.
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 const MASK: &str = "[redacted:aws-key]**";
 
@@ -26,12 +26,12 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A text of so many lines that it is not shown whole.
+/// Returns a text of so many lines that it is not shown whole.
 fn log() -> Vec<u8> {
     (1..=400).flat_map(|line| format!("line {line} of a log\n").into_bytes()).collect()
 }
 
-/// The lines of the head in a summary.
+/// Returns the lines of the head in a summary.
 fn head_lines(summary: &[u8]) -> usize {
     let text = String::from_utf8_lossy(summary);
     let head = text.lines().skip_while(|line| !line.starts_with("--- head"));

@@ -1,5 +1,4 @@
-//! The tools that people and agents read files with, on a real mount, beside the same tool on a
-//! plain copy.
+//! The tools that people and agents read files with, on a real mount and on a plain copy.
 
 mod copy;
 mod follow;

@@ -1,5 +1,4 @@
-//! Views on a real mount: found cheaply, exact in size, fixed for those who hold them, and
-//! nothing that can be written.
+//! Views on a real mount: found cheaply, exact in size, unchanged while open, and never written.
 
 mod found;
 mod generations;

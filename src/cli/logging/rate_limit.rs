@@ -7,10 +7,10 @@ use std::io::Seek as _;
 use std::io::SeekFrom;
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::time::Duration;
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 /// Lines that may be written at once.
 const AT_ONCE: u32 = 1000;
@@ -48,7 +48,7 @@ impl RateLimitedStderr {
 
 impl Write for RateLimitedStderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut limited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limited = self.0.lock();
         limited.write(line).map(|()| line.len())
     }
 

@@ -1,7 +1,7 @@
 //! Locks, threads and time as shuttle runs them: one thread at a time, chosen by a schedule.
 //!
-//! Shuttle knows no time, and its waits never end by themselves. Here the clock moves when a thread
-//! waits for it: a wait with a limit gives the others a turn, and is over.
+//! Shuttle has no clock, and its waits never time out. Here the clock moves when a thread waits for
+//! it: a wait with a limit gives the other threads a turn, then times out.
 
 mod mutex;
 pub(crate) mod thread;
@@ -24,7 +24,7 @@ use crate::store::Conversation;
 use crate::store::ManifestLock;
 use crate::store::StoreError;
 
-/// A limit nobody waits for: such a wait ends when it is notified.
+/// A wait with this limit or more never times out.
 const FOR_EVER: Duration = Duration::from_mins(1);
 
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -39,10 +39,10 @@ pub(crate) fn now() -> Instant {
     *BEGINNING + PASSED.get()
 }
 
-/// Does nothing: the schedule alone decides who runs.
+/// Does nothing, as the schedule alone decides which thread runs.
 pub(crate) fn lower_priority() {}
 
-/// Lets time pass, and gives the others a turn.
+/// Moves the clock, and gives the other threads a turn.
 fn pass(time: Duration) {
     PASSED.set(PASSED.get() + time);
     shuttle::thread::yield_now();
@@ -126,7 +126,7 @@ impl Condvar {
     }
 }
 
-/// Locks the manifest of `conversation`, and gives the others a turn while it is taken: the
+/// Locks the manifest of `conversation`, and gives the other threads a turn while it is taken: the
 /// kernel's own lock would stop them all.
 pub(crate) fn lock_manifest(conversation: &Conversation) -> Result<ManifestLock, StoreError> {
     loop {

@@ -1,4 +1,4 @@
-//! A regular file on disk, and what the filesystem knows of it beyond the disk.
+//! A regular file on disk, with the state that the filesystem keeps for it.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -41,13 +41,13 @@ impl FileNode {
         }
     }
 
-    /// Locks its life: nothing is written meanwhile.
+    /// Locks its life, so that nothing is written meanwhile.
     pub(crate) fn life(&self) -> MutexGuard<'_, Life> {
         self.life.lock()
     }
 
-    /// Returns the attributes as they are now: by its name, or, where it has lost that, by what is
-    /// still open.
+    /// Returns its present attributes: by its name, or by an open descriptor if it has lost its
+    /// name.
     pub(crate) fn stat(&self) -> Result<Stat> {
         if let Some(link) = self.link.get() {
             match link.dir()?.stat(&link.name) {
@@ -59,14 +59,14 @@ impl FileNode {
         Ok(stat_file(&file)?)
     }
 
-    /// Opens it anew. A name that leads elsewhere by now, or nowhere, gives [`FsError::Stale`]: the
-    /// kernel then looks the name up again, and makes a file where it was told to.
+    /// Opens it anew. Fails with [`FsError::Stale`] if its name leads to another file by now, or to
+    /// none: the kernel then looks the name up again, and creates a file if it was told to.
     pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
         let link = self.link.get().ok_or(FsError::Stale)?;
         Ok(self.id.open(link.dir()?, &link.name, flags)?)
     }
 
-    /// Returns a descriptor to read it by.
+    /// Returns a descriptor that can read it.
     pub(crate) fn reader(&self) -> Result<Arc<File>> {
         match self.open(OFlags::RDONLY) {
             Ok(file) => Ok(Arc::new(file)),
@@ -79,7 +79,7 @@ impl FileNode {
         self.life().any_open()
     }
 
-    /// Takes in what others did to it. Returns how often it was rewritten, and its attributes.
+    /// Records changes by other processes. Returns how often it was rewritten, and its attributes.
     pub(crate) fn notice(&self, file: &File) -> Result<(RewriteCount, Stat)> {
         let mut life = self.life();
         let stat = stat_file(file)?;
@@ -87,7 +87,7 @@ impl FileNode {
         Ok((life.rewrites(), stat))
     }
 
-    /// Returns its conversation and the path inside it; none, where it has lost its name.
+    /// Returns its conversation and the path inside it. `None` if it has lost its name.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         self.link.get()?.place()
     }
@@ -97,7 +97,7 @@ impl FileNode {
         self.place().is_some_and(|(_, path)| path.is_artifact())
     }
 
-    /// Returns true if it is the log of a terminal, as its name says.
+    /// Returns true if it has the name of a terminal's log.
     pub(crate) fn is_terminal_log(&self) -> bool {
         self.place().is_some_and(|(_, path)| path.is_terminal())
     }

@@ -1,4 +1,4 @@
-//! What is remembered of a file is given up as soon as it may be another thing.
+//! Cached facts about a file are dropped as soon as they may be outdated.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::store::Time;
 use crate::store::set_attribute;
 use crate::store::stat_file;
 
-/// The facts version of `name`, had it last been changed so many seconds after the epoch.
+/// Returns the facts version of `name`, as if it had last changed so many seconds after the epoch.
 fn version(fixture: &Fixture, name: &str, seconds: i64) -> u64 {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
     let stat = stat_file(&File::open(fixture.plain(name)).unwrap()).unwrap();
@@ -25,14 +25,14 @@ fn version(fixture: &Fixture, name: &str, seconds: i64) -> u64 {
     facts_version(fixture.fs.engine(), node.as_file().unwrap(), &stat).unwrap()
 }
 
-/// Says something of `name` behind the filesystem's back.
+/// Sets an attribute of `name` behind the filesystem's back.
 fn say(fixture: &Fixture, name: &str, tool: &str) {
     let file = File::open(fixture.plain(name)).unwrap();
     let name = OsStr::new("user.ctx.tool");
     set_attribute(&file, name, tool.as_bytes(), XattrFlags::empty()).unwrap();
 }
 
-/// Records something of `name` as another process would.
+/// Adds a record of `name` as another process would.
 fn record(fixture: &Fixture, name: &str, change: impl FnOnce(&mut Record)) {
     let store = Store::open(fixture.dir.path()).unwrap();
     let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A filesystem over a store of its own, and short ways to work on it.
+//! A filesystem over a store of its own, with shortcuts for tests.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub(super) struct Fixture {
     pub(super) dir: Arc<TempDir>,
 }
 
-/// The errno of what must fail.
+/// Returns the errno of a result that must be an error.
 pub(super) fn errno<T>(result: Result<T>) -> i32 {
     result.err().expect("it succeeded").errno().0
 }
@@ -49,12 +49,12 @@ impl Fixture {
         Self::with(EngineOptions::default())
     }
 
-    /// A filesystem with the conversation `c1`.
+    /// Creates a filesystem with the conversation `c1`.
     pub(super) fn with(options: EngineOptions) -> Self {
         Self::with_fs(options, FsOptions::default())
     }
 
-    /// The same, with options of the mount alone.
+    /// Creates such a filesystem with these options of the mount.
     pub(super) fn with_fs(engine: EngineOptions, options: FsOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let engine = Engine::new(Store::open(dir.path()).unwrap(), engine);
@@ -70,7 +70,7 @@ impl Fixture {
         ContextFs::new(engine, FsOptions::default()).unwrap()
     }
 
-    /// Another process on the store of `other`, which keeps its directory.
+    /// Stands for a second process on the store of `other`. Keeps its directory.
     pub(super) fn of(fs: ContextFs, other: &Self) -> Self {
         let tool = Self::find_in(&fs, "c1/artifacts/tool").unwrap().attr.ino;
         Self { fs, tool, dir: Arc::clone(&other.dir) }
@@ -87,12 +87,13 @@ impl Fixture {
         Ok(found.unwrap())
     }
 
-    /// What a path leads to.
+    /// Returns the node at a path.
     pub(super) fn find(&self, path: &str) -> Result<Entry> {
         Self::find_in(&self.fs, path)
     }
 
-    /// What a name in `c1/artifacts/tool` leads to; the name may be of a view below a directory.
+    /// Returns the node of a name in `c1/artifacts/tool`. The name may be that of a view below a
+    /// directory.
     pub(super) fn lookup(&self, name: &str) -> Result<Entry> {
         self.find(&format!("c1/artifacts/tool/{name}"))
     }
@@ -124,7 +125,7 @@ impl Fixture {
         self.fs.write(fh, offset, bytes, OpenMode { flags: libc::O_WRONLY }, None)
     }
 
-    /// Writes a whole artifact and closes it; it may not be sealed yet.
+    /// Writes a whole artifact and closes it. It may not be sealed yet.
     pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Ino {
         let fh = self.create(name, libc::O_WRONLY).unwrap();
         self.write(fh, 0, bytes).unwrap();
@@ -141,7 +142,7 @@ impl Fixture {
         self.fs.read(fh, 0, &mut vec![0; 1 << 20], <[u8]>::to_vec).unwrap()
     }
 
-    /// All bytes of a node.
+    /// Returns all bytes of a node.
     pub(super) fn read_ino(&self, ino: Ino) -> Result<Vec<u8>> {
         let fh = self.open(ino, libc::O_RDONLY)?.fh;
         let bytes = self.read_fh(fh);
@@ -156,7 +157,7 @@ impl Fixture {
         self.fs.engine().drop_text(&of.computed);
     }
 
-    /// All bytes of a file or view in `c1/artifacts/tool`.
+    /// Returns all bytes of a file or view in `c1/artifacts/tool`.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>> {
         self.read_ino(self.lookup(name)?.attr.ino)
     }
@@ -207,7 +208,7 @@ impl Fixture {
         }
     }
 
-    /// What the manifest on disk says of an artifact of `c1`.
+    /// Returns the record of an artifact of `c1` in the manifest on disk.
     pub(super) fn record(&self, name: &str) -> Option<Record> {
         let store = Store::open(self.dir.path()).unwrap();
         let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
@@ -215,7 +216,7 @@ impl Fixture {
         conversation.record(&path).unwrap()
     }
 
-    /// The plain file of an artifact.
+    /// Returns the path of an artifact's plain file.
     pub(super) fn plain(&self, name: &str) -> PathBuf {
         self.dir.path().join("context/c1/artifacts/tool").join(name)
     }

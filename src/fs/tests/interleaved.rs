@@ -1,9 +1,10 @@
-//! Threads whose order a schedule decides: the inode table, sealing, and views that many ask for.
+//! Tests of threads in the order of a schedule: the inode table, sealing, and views with many
+//! readers.
 //!
-//! Each test is run under many schedules: at random, and with few changes of thread at chosen places
-//! (PCT), which finds what needs one unlikely order. `CTXFS_SCHEDULES` says how many, and
-//! `CTXFS_SCHEDULE` runs again the one that a failure has printed. A call into the store or the disk
-//! is one step.
+//! Each test runs under many schedules: random ones, and ones with few changes of thread at chosen
+//! places (PCT), which find bugs that need one unlikely order. `CTXFS_SCHEDULES` sets their number,
+//! and `CTXFS_SCHEDULE` runs the one again that a failure has printed. A call into the store or the
+//! disk is one step.
 
 mod inodes;
 mod sealing;
@@ -26,16 +27,16 @@ use crate::engine::sync::thread;
 const SEED: u64 = 20_260_113;
 /// Schedules of each kind that a test is run under.
 const SCHEDULES: usize = 200;
-/// Changes of thread that are forced upon a run.
+/// The changes of thread that are forced upon a run.
 const CHANGES: usize = 3;
 
-/// Steps after which a run goes nowhere; most take some hundreds.
+/// The steps after which a run counts as stuck. Most take some hundreds.
 const MOST_STEPS: usize = 50_000;
 
 /// A thread of a test.
 type Work = Box<dyn FnOnce(&Fixture) + Send>;
 
-/// Runs `test` under many schedules, or under the one that is to be looked at.
+/// Runs `test` under many schedules, or under the one to reproduce.
 fn under_schedules(test: fn()) {
     let said = |name| env::var(name).ok();
     let mut config = Config::new();
@@ -43,7 +44,7 @@ fn under_schedules(test: fn()) {
     config.stack_size = 512 * 1024;
     config.max_steps = MaxSteps::FailAfter(MOST_STEPS);
     config.silence_warnings = true;
-    if let Some(schedule) = said("CTXFS_SCHEDULE") {
+    if let Some(schedule) = setting("CTXFS_SCHEDULE") {
         Runner::new(ReplayScheduler::new_from_encoded(&schedule), config).run(test);
         return;
     }
@@ -53,7 +54,7 @@ fn under_schedules(test: fn()) {
     Runner::new(PctScheduler::new_from_seed(seed, CHANGES, count), config).run(test);
 }
 
-/// Runs all `work` at once, to its end.
+/// Runs all `work` at once, each to its end.
 fn together(fixture: &Arc<Fixture>, work: Vec<Work>) {
     let start = |work: Work| {
         let fixture = Arc::clone(fixture);

@@ -245,7 +245,7 @@ fn a_file_of_another_life_has_another_number() {
     assert_eq!(fixture.text("a.txt.tail"), "two\n");
 }
 
-/// The descriptors of a process that is killed are closed, and nobody is told.
+/// The kernel closes the descriptors of a killed process without telling the reason.
 #[test]
 fn an_artifact_whose_daemon_died_is_incomplete() {
     let fixture = Fixture::new();

@@ -1,4 +1,4 @@
-//! Names: computed files, views beside real files, and names that cannot be.
+//! Names: computed files, views beside real files, and invalid names.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -251,8 +251,8 @@ fn views_that_are_not_there() {
     assert_eq!(errno(fixture.attr(beyond)), libc::ENOENT);
 }
 
-/// What the store holds when a `put` of another kind is stopped right after it was renamed: two
-/// complete outputs of one call, the newer one without a record.
+/// Leaves the store as a `put` of another kind does that is stopped right after its rename: with
+/// two complete outputs of one call, the newer one without a record.
 #[test]
 fn the_bare_id_of_a_call_opens_its_newest_output() {
     let fixture = Fixture::new();

@@ -1,4 +1,4 @@
-//! Views of what a view says, and the results that are kept on disk for them.
+//! Views of views, and the texts that are kept on disk for them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ use super::fixture::errno;
 use crate::engine::EngineOptions;
 use crate::fs::OpenMode;
 
-/// A document on one line that is some hundred kilobytes when it is indented.
+/// A document on one line that takes some hundred kilobytes when it is indented.
 fn document() -> String {
     let item =
         |id: usize| format!("{{\"id\":{id},\"name\":\"item number {id}\",\"tags\":[\"a\",\"b\"]}}");
@@ -25,7 +25,7 @@ fn document() -> String {
     format!("{{\"items\":[{}],\"last\":true}}", items.join(","))
 }
 
-/// Results in the store's cache.
+/// Returns the lengths of the texts in the store's cache.
 fn kept(fixture: &Fixture) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(fixture.dir.path().join("cache")) else { return Vec::new() };
     entries.map(|entry| entry.unwrap().metadata().unwrap().len()).collect()
@@ -161,7 +161,7 @@ fn nothing_can_take_its_place() {
     assert_eq!(fixture.text("a.json.pretty.tail"), "[\n  1\n]\n");
 }
 
-/// The file of a view's view is not forgotten before it.
+/// The file below a view of a view is not forgotten before that.
 #[test]
 fn all_is_forgotten_in_the_end() {
     let fixture = Fixture::new();
@@ -279,7 +279,7 @@ fn a_full_disk_is_said() {
     assert!(kept(&fixture).is_empty());
 }
 
-/// Room for artifacts comes before results.
+/// Artifacts come before cached texts.
 #[test]
 fn a_writer_gets_the_room_of_the_results() {
     let fixture = Fixture::new();
@@ -294,7 +294,7 @@ fn a_writer_gets_the_room_of_the_results() {
     assert!(kept(&fixture).is_empty());
 }
 
-/// Of a file that is still written nothing can be kept, so nothing is computed on.
+/// No view of a file that is still being written can be kept, so none goes on.
 #[test]
 fn what_ran_out_of_time_is_neither_kept_nor_final() {
     let fixture =
@@ -337,7 +337,7 @@ fn what_can_be_kept_is_computed_on() {
     assert_eq!(kept(&fixture).len(), 2);
 }
 
-/// What cannot be kept in the end would be computed in vain.
+/// A text that cannot be kept in the end would be computed in vain.
 #[test]
 fn what_is_larger_than_the_cache_is_not_computed_on() {
     let options = EngineOptions {
@@ -382,7 +382,7 @@ fn many_who_look_into_one_text_share_it() {
     }
 }
 
-/// Two queries that look the same when they are displayed are not taken for one another.
+/// Two queries that are displayed alike are told apart.
 #[test]
 fn queries_of_any_bytes_have_results_of_their_own() {
     let fixture = Fixture::new();

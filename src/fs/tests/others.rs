@@ -1,4 +1,4 @@
-//! Others who write the store's files, beside the mount or while it looks away.
+//! Changes of the store's files by other processes, beside the mount.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use crate::fs::SetAttr;
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
 
-/// Appends through the mount, at the end that the kernel believes in.
+/// Appends through the mount, at the end that the kernel has cached.
 fn append(fixture: &Fixture, fh: Fh, end: u64, bytes: &[u8]) {
     let mode = OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
     fixture.fs.write(fh, end, bytes, mode, None).unwrap();
@@ -32,7 +32,7 @@ fn analysed(bytes: &[u8]) -> Analysis {
     analyzer.finish()
 }
 
-/// What is said of `name` is what is in the file now.
+/// Checks that `.meta.json` describes the present bytes of `name`.
 fn check(fixture: &Fixture, name: &str) {
     let bytes = std::fs::read(fixture.plain(name)).unwrap();
     let meta = fixture.meta(name);

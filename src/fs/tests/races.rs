@@ -84,7 +84,7 @@ fn names_come_and_go() {
     }
 }
 
-/// Nothing but the bytes changes, while others search for the same.
+/// Only the bytes change, while other threads search.
 #[test]
 fn a_search_sees_what_was_written_before_it() {
     let fixture = Arc::new(Fixture::new());

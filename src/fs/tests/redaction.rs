@@ -1,4 +1,4 @@
-//! Secrets: masked in views, and, where that is asked for, on the disk.
+//! Secrets are masked in views and, if so configured, on the disk.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -56,7 +56,7 @@ fn arguments_and_keys_of_json_are_masked() {
     assert!(!fixture.text("a.json.summary").contains(KEY));
 }
 
-/// The line that counts masks is one of the view's, and so counts as one in the views of it.
+/// The line that counts masks is a line of the view, and counts as one in views of that.
 #[test]
 fn views_of_views_show_the_masks_of_the_view() {
     let fixture = fixture(false);
@@ -123,7 +123,7 @@ fn artifacts_of_any_size_are_masked_to_their_end() {
     }
 }
 
-/// The digest, by way of a mount that redacts nothing.
+/// Returns the digest of `bytes`, from a mount that redacts nothing.
 fn blake3_of(bytes: &[u8]) -> String {
     let plain = Fixture::new();
     plain.put("x.txt", bytes);

@@ -14,20 +14,20 @@ use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::RenameMode;
 
-/// The number of a search of the conversation, once its bytes are there.
+/// Returns the number of a search of the conversation, once its bytes are there.
 fn searched(fixture: &Fixture, query: &str) -> Ino {
     let ino = fixture.find(&format!("c1/.grep/{query}")).unwrap().attr.ino;
     fixture.read_ino(ino).unwrap();
     ino
 }
 
-/// What a search of the conversation finds, in `artifacts/tool` left out.
+/// Returns the result of a search of the conversation, without `artifacts/tool/`.
 fn found(fixture: &Fixture, query: &str) -> String {
     let ino = fixture.find(&format!("c1/.grep/{query}")).unwrap().attr.ino;
     String::from_utf8(fixture.read_ino(ino).unwrap()).unwrap().replace("artifacts/tool/", "")
 }
 
-/// Later than what was made before, as the disk keeps time.
+/// Waits until the disk's clock has moved on.
 fn later() {
     thread::sleep(Duration::from_millis(5));
 }

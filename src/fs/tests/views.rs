@@ -1,4 +1,4 @@
-//! Views: found cheaply, computed once, and never changed.
+//! Views are found cheaply, computed once and never changed.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn computed(fixture: &Fixture) -> u64 {
     fixture.fs.counters().views_computed.load(Relaxed)
 }
 
-/// Enough lines that their views are computed on a thread of the pool.
+/// Enough lines that a view of them is computed on a worker.
 fn large() -> Vec<u8> {
     "a line of some length, to be searched\n".repeat(10_000).into_bytes()
 }
@@ -58,7 +58,7 @@ fn a_view_has_one_number_a_generation() {
     fixture.close(fh);
 }
 
-/// Not even where nobody looks at the file itself.
+/// Not even if nobody looks the file itself up.
 #[test]
 fn a_view_that_is_known_is_computed_once() {
     let fixture = Fixture::new();
@@ -141,7 +141,7 @@ fn many_who_ask_at_once_get_one_computation() {
     }
 }
 
-/// What asks for a view may fail in its own way: the thread that computed it lives on.
+/// A caller that asks for a view may panic: the worker that computed it lives on.
 #[test]
 fn a_panic_is_contained() {
     let fixture = Fixture::new();
@@ -207,7 +207,7 @@ fn pages_are_listed_and_only_they_are_there() {
     assert!(fixture.list(fixture.ino("a.txt.pages")).is_empty());
 }
 
-/// Ten gigabytes have two million pages: their names come as they are asked, from any place on.
+/// Ten gigabytes have two million pages: their names are made on demand, from any position on.
 #[test]
 fn a_listing_of_pages_takes_no_memory() {
     let fixture = Fixture::new();

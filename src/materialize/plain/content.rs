@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+
+use parking_lot::Mutex;
 
 use crate::materialize::plain::Checkpoints;
 use crate::materialize::plain::EscapeStripper;
@@ -75,7 +75,7 @@ impl<C: Content> PlainText<C> {
     /// Returns the last block that does not begin after `offset`, of those that are cached and an
     /// empty one at the checkpoint.
     fn nearest(&self, offset: u64) -> Arc<Block> {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let recent = self.recent.lock();
         let kept = recent.iter().filter(|block| block.start <= offset).max_by_key(|b| b.start);
         let kept = kept.map(Arc::clone);
         drop(recent);
@@ -87,7 +87,7 @@ impl<C: Content> PlainText<C> {
     }
 
     fn keep(&self, block: &Arc<Block>) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         if recent.len() == KEPT {
             recent.pop_front();
         }

@@ -79,7 +79,7 @@ fn checked(
     }
     let Some(found) = conversation.record(&path)? else { return Ok(record) };
     let digest = |record: &Record| record.analysis.as_ref().map(|found| found.digest.clone());
-    if digest(&record).is_some_and(|provenance| Some(provenance) != digest(&found)) {
+    if digest(&record).is_some_and(|recorded| Some(recorded) != digest(&found)) {
         return Err(ArchiveError::refused(record.path, Flaw::RecordedDigest));
     }
     let (size, modified, analysis) = (found.size, found.modified, found.analysis);

@@ -353,7 +353,7 @@ fn a_hundred_thousand_records_cost_little() {
     }
     scene.append(&records);
     assert_eq!(scene.generation("artifacts/tool/call-99999.txt"), Some(1));
-    let memory = scene.manifest.index().memory();
+    let memory = scene.manifest.index.lock().memory();
     assert!(memory < 8 * 1024 * 1024, "{memory} bytes");
     assert_eq!(scene.manifest.records().unwrap(), records);
 }

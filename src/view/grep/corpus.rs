@@ -14,12 +14,12 @@ use std::io;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
+
+use parking_lot::Mutex;
+use parking_lot::MutexGuard;
 
 use crate::model::Content;
 use crate::model::RelPath;
@@ -240,7 +240,7 @@ impl Search<'_> {
 
     /// Waits until no other thread searches a large artifact.
     fn alone(&self) -> MutexGuard<'_, ()> {
-        self.alone.lock().unwrap_or_else(PoisonError::into_inner)
+        self.alone.lock()
     }
 
     /// Returns the name of an artifact as matching lines begin with it.

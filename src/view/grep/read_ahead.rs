@@ -7,15 +7,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::thread;
 use std::thread::Scope;
 use std::time::Duration;
 
 use grep_regex::RegexMatcher;
+use parking_lot::Condvar;
+use parking_lot::Mutex;
+use parking_lot::MutexGuard;
 
 use crate::model::Content;
 use crate::view::grep::chunk::Chunk;
@@ -143,7 +142,7 @@ impl<'a> ReadAhead<'a> {
 impl Drop for ReadAhead<'_> {
     fn drop(&mut self) {
         if let Some((queue, _)) = &self.queue {
-            queue.lock().closed = true;
+            queue.state.lock().closed = true;
             queue.changed.notify_all();
         }
     }
@@ -192,7 +191,7 @@ impl ChunkClaim<'_> {
 impl Drop for ChunkClaim<'_> {
     fn drop(&mut self) {
         let chunk = std::mem::take(&mut self.chunk);
-        self.queue.lock().ready.insert(self.start, chunk);
+        self.queue.state.lock().ready.insert(self.start, chunk);
         self.queue.changed.notify_all();
     }
 }
@@ -209,32 +208,26 @@ impl ChunkQueue {
         Self { end, length, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ChunkSchedule> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads chunks until there are no more or the queue is closed.
     fn work(&self, prefilter: &mut Prefilter<'_>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.closed && state.next < self.end {
-            state = self.read_one(state, prefilter, &|| self.lock().closed);
+            self.read_one(&mut state, prefilter, &|| self.state.lock().closed);
         }
     }
 
-    /// Reads one more chunk. If no chunk may be read now, waits a moment for that to change.
-    fn read_one<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, ChunkSchedule>,
+    /// Reads one more chunk, with the lock released. If no chunk may be read now, waits a moment for
+    /// that to change.
+    fn read_one(
+        &self,
+        state: &mut MutexGuard<'_, ChunkSchedule>,
         prefilter: &mut Prefilter<'_>,
         stop: &dyn Fn() -> bool,
-    ) -> MutexGuard<'a, ChunkSchedule> {
-        let Some(claim) = self.claim(&mut state) else {
-            let waited = self.changed.wait_timeout(state, MOMENT);
-            return waited.unwrap_or_else(PoisonError::into_inner).0;
-        };
-        drop(state);
-        claim.fill(prefilter, stop);
-        self.lock()
+    ) {
+        match self.claim(state) {
+            Some(claim) => MutexGuard::unlocked(state, || claim.fill(prefilter, stop)),
+            None => drop(self.changed.wait_for(state, MOMENT)),
+        }
     }
 
     /// Returns the next chunk to read, or none if enough chunks wait.
@@ -257,7 +250,7 @@ impl ChunkQueue {
 
     /// Returns the chunk that is searched next, or none at the end or when time runs out.
     fn next(&self, prefilter: &mut Prefilter<'_>, expired: &dyn Fn() -> bool) -> Option<Chunk> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             let wanted = state.wanted;
             if let Some(chunk) = state.ready.remove(&wanted) {
@@ -268,12 +261,12 @@ impl ChunkQueue {
             if wanted >= self.end || expired() {
                 return None;
             }
-            state = self.read_one(state, prefilter, expired);
+            self.read_one(&mut state, prefilter, expired);
         }
     }
 
     fn reuse(&self, chunk: Chunk) {
-        self.lock().spare.push(chunk.into_bytes());
+        self.state.lock().spare.push(chunk.into_bytes());
     }
 }
 
@@ -382,11 +375,11 @@ mod tests {
     fn only_so_much_is_read_ahead() {
         let queue = ChunkQueue::new(5, 1_000_000, 1000);
         let mut claims = Vec::new();
-        while let Some(claim) = queue.claim(&mut queue.lock()) {
+        while let Some(claim) = queue.claim(&mut queue.state.lock()) {
             claims.push(claim);
         }
         assert_eq!(claims.len() as u64, WAITING);
-        assert_eq!(queue.lock().next, 5 + WAITING * 1000);
+        assert_eq!(queue.state.lock().next, 5 + WAITING * 1000);
     }
 
     /// Fails from some place on, on other threads or on all.

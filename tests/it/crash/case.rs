@@ -1,4 +1,4 @@
-//! A command, and what must hold wherever it was stopped.
+//! A command that is killed, and the checks that must hold wherever that was.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::support::Command;
 use crate::support::Output;
 use crate::support::TestStore;
 
-/// A command that is stopped.
+/// A command that is killed.
 pub(super) struct Case {
     /// Fills the store that it works on, and the directory beside it.
     pub(super) prepare: fn(&Ground),
@@ -21,7 +21,7 @@ pub(super) struct Case {
     pub(super) command: &'static [&'static str],
     /// Its standard input.
     pub(super) input: fn() -> Vec<u8>,
-    /// The check after the program was stopped, in addition to those for every store.
+    /// The check after the program was killed, in addition to those for every store.
     pub(super) check: fn(&Ground),
     /// The check after the program was then run again, with the result of that run.
     pub(super) again: fn(&Ground, &Output),
@@ -40,7 +40,7 @@ impl Ground {
         Self { store, beside }
     }
 
-    /// Another one with the same files.
+    /// Returns another one with the same files.
     fn copy(&self) -> Self {
         let other = Self::new();
         for (from, to) in
@@ -64,7 +64,7 @@ impl Ground {
 }
 
 impl Case {
-    /// Stops it before one call after another.
+    /// Kills it before one call after another.
     pub(super) fn run(&self) {
         let ground = Ground::new();
         (self.prepare)(&ground);

@@ -1,4 +1,4 @@
-//! The commands that write, each stopped between any two of its calls.
+//! The commands that write, each killed between any two of its calls.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::support::Output;
 use crate::support::TestStore;
 use crate::support::log;
 
-/// Lines of the output that is put.
+/// The number of lines of the output.
 const LINES: usize = 300;
 const MESSAGE: &str = "{\"role\":\"user\",\"content\":\"hello\"}\n";
 
@@ -112,7 +112,7 @@ fn gc() {
     Case { prepare, command, input: Vec::new, check, again }.run();
 }
 
-/// A conversation with two outputs.
+/// Creates a conversation with two outputs.
 fn prepare(ground: &Ground) {
     ground.store.put("c7", "one", &log(50));
     ground.store.put("c7", "two", b"[1, 2]\n");

@@ -1,4 +1,4 @@
-//! The server, stopped between any two calls of the thread that seals.
+//! The server, killed between any two calls of the sealing thread.
 
 use std::fs;
 use std::fs::File;
@@ -52,7 +52,7 @@ fn sealing() {
     assert!(stopped >= 5, "stopped {stopped} times");
 }
 
-/// strace on the thread that seals; it ends with the server.
+/// An strace of the sealing thread, which ends with the server.
 fn attach(mount: &TestMount, options: &[String], trace: &Path) -> Child {
     need("strace", "strace");
     let thread = sealing_thread(mount.pid());
@@ -86,7 +86,7 @@ fn sealing_thread(server: u32) -> u32 {
     found.unwrap().file_name().unwrap().to_str().unwrap().parse().unwrap()
 }
 
-/// Two artifacts, one of them in two generations; as far as the server lets it.
+/// Writes two artifacts, one of them in two generations, until the server dies.
 fn work(mount: &TestMount) {
     let dir = mount.path().join("c7/artifacts/tool");
     let write = || -> std::io::Result<()> {
@@ -104,7 +104,7 @@ fn work(mount: &TestMount) {
     write().ok();
 }
 
-/// Waits for a record of the first artifact, as long as there is somebody to write it.
+/// Waits for a record of the first artifact, as long as the server lives.
 fn until(mount: &TestMount, state: &str) {
     eventually("there is a record, or there will be none", || {
         !is_alive(mount) || record(mount.store(), "one.txt", state).is_some()
@@ -116,7 +116,7 @@ fn is_alive(mount: &TestMount) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
-/// The last record of an artifact, if it is in this state.
+/// Returns the last record of an artifact, if it is in this state.
 fn record(store: &TestStore, name: &str, state: &str) -> Option<String> {
     let manifest = fs::read_to_string(store.path().join("context/c7/manifest.jsonl")).ok()?;
     let last = manifest.lines().rfind(|line| line.contains(name))?;

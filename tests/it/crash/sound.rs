@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::support::TestStore;
 use crate::support::listing;
 
-/// Fails unless every reference of every conversation opens what it says, every record speaks of
-/// the bytes that are there, and every log can be read.
+/// Checks that every reference of every conversation opens its artifact, that every record
+/// describes the stored bytes, and that every log can be read.
 pub(super) fn sound(store: &TestStore) {
     let listed: Value = serde_json::from_slice(&store.ctxfs("ls", &["--json"]).stdout()).unwrap();
     for conversation in listed.as_array().unwrap() {
@@ -36,7 +36,7 @@ fn opens(store: &TestStore, reference: &Value) {
     assert!(!store.view(&format!("{id}.summary")).is_empty());
 }
 
-/// A last line without an end does not count yet.
+/// Checks that every whole line parses. A last line without a newline does not count yet.
 fn lines_parse(log: &Path) {
     let text = fs::read_to_string(log).unwrap_or_default();
     for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {

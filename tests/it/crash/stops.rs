@@ -38,18 +38,18 @@ const CHANGING: &[&str] = &[
 pub(super) struct Call {
     name: String,
     number: usize,
-    /// As strace prints it.
+    /// The call as strace prints it.
     line: String,
 }
 
 impl Call {
-    /// Returns true if the disk may differ after it.
+    /// Returns true if it may change the disk.
     pub(super) fn changes_something(&self) -> bool {
         let creates = !self.name.starts_with("openat") || self.line.contains("O_CREAT");
         creates && CHANGING.contains(&self.name.as_str())
     }
 
-    /// The options by which strace kills before it.
+    /// Returns the options with which strace kills the program before this call.
     pub(super) fn options(&self) -> [String; 4] {
         let Self { name, number, .. } = self;
         let inject = format!("inject={name}:signal=KILL:when={number}");
@@ -63,7 +63,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// The calls in a trace, from the first line that names `from` on.
+/// Returns the calls in a trace, from the first line that names `from` on.
 pub(super) fn calls(trace: &Path, from: &str) -> Vec<Call> {
     let text = String::from_utf8_lossy(&fs::read(trace).unwrap()).into_owned();
     let mut numbers: HashMap<String, usize> = HashMap::new();
@@ -86,7 +86,7 @@ pub(super) fn calls(trace: &Path, from: &str) -> Vec<Call> {
     found
 }
 
-/// The program under strace with these options, and with these arguments.
+/// Returns the program with these arguments, under strace with these options.
 pub(super) fn traced(options: &[String], trace: &Path, arguments: &[String]) -> Command {
     need("strace", "strace");
     Command::new("strace")

@@ -1,4 +1,4 @@
-//! A mount of one conversation alone.
+//! A mount of a single conversation.
 
 use std::fs;
 use std::io::ErrorKind;

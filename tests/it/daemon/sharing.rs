@@ -134,7 +134,7 @@ fn doctor_and_demo_work() {
     assert!(summary.contains("; JSON, valid\nshape: "), "{summary}");
 }
 
-/// A record waits for the lock of the manifest; nobody else does.
+/// Only the record of a file waits for the lock of the manifest.
 #[test]
 fn neither_close_nor_a_view_waits_for_the_record() {
     for mode in Mode::ALL {

@@ -1,4 +1,4 @@
-//! Mounting in the background, and what is refused.
+//! Mounting in the background, and mounts that are refused.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -18,7 +18,7 @@ use crate::support::need;
 const ANN: u32 = 12_345;
 const BOB: u32 = 12_346;
 
-/// A mount by root, at a place that everybody can come to.
+/// A mount by root, at a path that everybody can reach.
 fn shared(options: &[&str]) -> TestMount {
     let store = Arc::new(TestStore::new());
     let open = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -27,7 +27,7 @@ fn shared(options: &[&str]) -> TestMount {
     TestMount::of(&store, Mode::Passthrough, options)
 }
 
-/// A shell script in the mount, run by the user `id`.
+/// Runs a shell script in the mount, as the user `id`.
 fn by(id: u32, mount: &TestMount, script: &str) -> Output {
     need("setpriv", "util-linux");
     let id = id.to_string();
@@ -111,7 +111,8 @@ fn each_has_conversations_that_are_closed_to_the_other() {
     refused(BOB, &mount, "ls ./store");
 }
 
-/// A file that its owner opens to others is open as far as its mode says, and its views no further.
+/// A file that its owner opens to others is open as far as its mode says, and its views are no more
+/// open.
 #[test]
 fn what_is_opened_is_open_as_far_as_its_mode_says() {
     let mount = shared(&["--allow-other"]);
@@ -171,7 +172,7 @@ fn a_conversation_alone_is_its_owners_too() {
     }
 }
 
-/// The kernel takes the umask off, and the store has what is left.
+/// The kernel applies the umask, and the store has the resulting mode.
 #[test]
 fn modes_are_what_the_umask_leaves() {
     let mount = shared(&["--allow-other"]);
@@ -199,7 +200,7 @@ fn modes_are_what_the_umask_leaves() {
     }
 }
 
-/// Access lists are refused, rather than kept and not heeded.
+/// Access lists are refused, rather than stored and ignored.
 #[test]
 fn access_lists_are_refused() {
     let mount = shared(&["--allow-other"]);

@@ -1,4 +1,5 @@
-//! Programs that are interrupted, close what others read, or are killed; and a daemon that stands still.
+//! Programs that are interrupted, close a file that others read, or are killed, and a daemon that
+//! is stopped.
 
 use std::fs;
 use std::fs::File;
@@ -21,8 +22,8 @@ use crate::support::log;
 use crate::support::signal;
 use crate::support::within;
 
-/// Writes to `$1` and reads `$2` under a signal every millisecond, without having calls restarted.
-/// Prints what was acknowledged.
+/// Writes to `$1` and reads `$2` under a signal every millisecond, without restarted calls. Prints
+/// the acknowledged bytes.
 const INTERRUPTED: &str = "
 import os, signal, sys
 count = 0
@@ -67,8 +68,8 @@ fn a_client_that_is_interrupted_loses_nothing_that_was_acknowledged() {
     }
 }
 
-/// Reads `$1` again and again in a thread until another one closes the descriptor, and compares what
-/// came with `$2`.
+/// Reads `$1` again and again in a thread until another one closes the descriptor, and compares the
+/// bytes with `$2`.
 const CLOSED: &str = "
 import errno, os, sys, threading, time
 whole = open(sys.argv[2], 'rb').read()
@@ -147,7 +148,7 @@ fn writers_that_are_killed_leave_the_beginning_of_what_they_wrote() {
     }
 }
 
-/// Clients wait, one of them is killed, and the watchdog keeps still; then all goes on.
+/// Clients wait, one of them is killed, and the watchdog does nothing. Then everything continues.
 #[test]
 fn a_daemon_that_stands_still_goes_on_where_it_was() {
     for mode in Mode::ALL {
@@ -181,7 +182,7 @@ fn a_daemon_that_stands_still_goes_on_where_it_was() {
     }
 }
 
-/// A pipe that nobody reads holds its client up, and no one else.
+/// A pipe that nobody reads holds up its client, and nobody else.
 #[test]
 fn a_client_that_opens_and_never_reads_holds_nobody_up() {
     let mount = TestMount::new(Mode::Cached);
@@ -202,7 +203,7 @@ fn a_client_that_opens_and_never_reads_holds_nobody_up() {
     }
 }
 
-/// The bytes that the record of a sealed artifact speaks of.
+/// Returns the size in the record of a sealed artifact.
 fn sealed_size(mount: &TestMount, name: &str) -> Option<u64> {
     let manifest = mount.store().path().join("context/c7/manifest.jsonl");
     let text = fs::read_to_string(manifest).ok()?;

@@ -1,4 +1,4 @@
-//! The daemon runs out of something, or its store is changed under it.
+//! A daemon that runs out of a resource, or whose store is changed under it.
 
 use std::fs;
 use std::fs::File;
@@ -24,7 +24,7 @@ use crate::support::TestStore;
 use crate::support::eventually;
 use crate::support::log;
 
-/// Lets the daemon have so many descriptors; says how many it could have before.
+/// Limits the daemon to so many descriptors. Returns the limit before.
 fn allow_descriptors(mount: &TestMount, count: Option<u64>) -> Option<u64> {
     let pid = Pid::from_raw(mount.pid().cast_signed());
     let before = rustix::process::getrlimit(Resource::Nofile);
@@ -133,7 +133,7 @@ fn a_store_that_is_moved_under_the_mount_is_followed() {
     );
 }
 
-/// Times of files go back, and are of years that have not come.
+/// Times of files go back, and lie in future years.
 #[test]
 fn a_clock_that_goes_back_hides_no_change() {
     for mode in Mode::ALL {

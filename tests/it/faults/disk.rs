@@ -1,4 +1,4 @@
-//! The disk fails while artifacts are written and read.
+//! Failures of the disk while artifacts are written and read.
 
 use std::fs;
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::support::errno;
 use crate::support::eventually;
 use crate::support::log;
 
-/// A mount of a store on a disk that can fail. The mount goes first.
+/// A mount of a store on a disk that can fail. The mount is dropped first.
 pub(super) struct Ground {
     pub(super) mount: TestMount,
     pub(super) disk: FaultyDisk,
@@ -31,7 +31,7 @@ impl Ground {
     }
 }
 
-/// The error number of a read or write that must fail.
+/// Returns the error number of a read or write that must fail.
 fn refused(result: io::Result<usize>) -> Errno {
     errno(result)
 }
@@ -46,7 +46,7 @@ pub(super) fn first_line(path: &Path) -> String {
     summary.lines().next().unwrap().to_owned()
 }
 
-/// Fails unless file and views show `bytes`, no more and no less.
+/// Checks that file and views show exactly `bytes`.
 fn shows(path: &Path, bytes: &[u8]) {
     assert_eq!(fs::read(path).unwrap(), bytes);
     assert_eq!(view(path, ".tail").unwrap(), bytes);
@@ -100,7 +100,7 @@ fn a_disk_that_fills_up_in_the_middle_of_a_write_keeps_what_was_acknowledged() {
     }
 }
 
-/// Bytes are overwritten by equal ones, at the same time as far as the disk's clock tells.
+/// Bytes are overwritten within one tick of the disk's clock, with the length unchanged.
 #[test]
 fn a_view_shows_the_part_of_a_failed_write_that_was_done() {
     let ground = Ground::new(Mode::Cached);
@@ -201,7 +201,7 @@ fn a_file_that_cannot_be_made_or_opened_is_an_error() {
     }
 }
 
-/// A result that outgrows memory goes to the disk.
+/// A text that outgrows memory goes to the disk.
 #[test]
 fn a_view_for_which_there_is_no_room_is_an_error_and_no_part() {
     let ground = Ground::new(Mode::Cached);

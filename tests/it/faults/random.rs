@@ -1,8 +1,8 @@
 //! Random runs on a disk that fails now and then, against plain vectors of bytes.
 //!
-//! After any fault, an acknowledged write is there, another one is there in part or not at all, an
-//! error has the disk's errno, and no view shows anything but the bytes. Once the disk works again,
-//! everything does, and is sealed.
+//! After any fault, the bytes of an acknowledged write are there, those of any other in part or not
+//! at all, an error has the disk's errno, and views show only these bytes. Once the disk works
+//! again, so does everything else, and all artifacts are sealed.
 
 use std::fs;
 use std::fs::File;
@@ -50,7 +50,7 @@ const MOST_SHRINKING: u32 = 200;
 #[derive(Debug, Clone, Copy)]
 enum Op {
     Open(usize),
-    /// Bytes of a text that is another one each time.
+    /// Writes a text of this length, which differs each time.
     Write {
         file: usize,
         at: u16,
@@ -82,7 +82,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A file that is there, and what must be in it.
+/// A file, and the bytes that must be in it.
 #[derive(Default)]
 struct Known {
     bytes: Vec<u8>,
@@ -93,7 +93,7 @@ struct Run {
     // First: what is open goes before the mount does.
     files: [Known; 2],
     ground: Ground,
-    /// The answers that the disk may give now, also to a call that began before.
+    /// The errors that the disk may give now, or to a call that began before.
     errors: Vec<i32>,
     written: u8,
 }
@@ -112,7 +112,7 @@ impl Run {
         self.ground.mount.path().join("c7/artifacts/tool").join(NAMES[file])
     }
 
-    /// Returns the result of a call that succeeded. A failure must be one of the disk's.
+    /// Returns the result of a call, or `None` if it failed with an error of the disk.
     fn judged<T>(&self, op: &str, result: io::Result<T>) -> Option<T> {
         result
             .map_err(|error| {
@@ -189,7 +189,7 @@ impl Run {
         }
     }
 
-    /// The file and its views, each right or an error of the disk.
+    /// Checks the file and its views. Each must be right, or fail with an error of the disk.
     fn look(&self, file: usize) {
         let known = &self.files[file].bytes;
         if let Some(bytes) = self.judged("read", fs::read(self.path(file))) {
@@ -217,7 +217,7 @@ impl Run {
         }
     }
 
-    /// Everything works again, and what was closed is recorded.
+    /// Checks that everything works again, and that closed files are recorded.
     fn finish(mut self) {
         for known in &mut self.files {
             known.writer = None;

@@ -1,4 +1,4 @@
-//! The disk fails while what is known of artifacts is recorded.
+//! Failures of the disk while artifacts are recorded.
 
 use std::fs;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::support::log;
 
 const MANIFEST: &str = "manifest.jsonl";
 
-/// The last whole record of an artifact in `c7`.
+/// Returns the last whole record of an artifact in `c7`.
 fn record(ground: &Ground, name: &str) -> Value {
     let manifest = ground.disk.store().path().join("context/c7").join(MANIFEST);
     let text = fs::read(manifest).unwrap_or_default();
@@ -39,7 +39,7 @@ fn is_sealed(ground: &Ground, name: &str, bytes: &[u8]) -> bool {
         && record["analysis"]["digest"] == blake3::hash(bytes).to_hex().as_str()
 }
 
-/// Puts an artifact while `fault` is in force, and lets the daemon meet it.
+/// Writes an artifact while `fault` is in force, and waits until the daemon meets it.
 fn seal_during(ground: &Ground, fault: Fault) {
     // The conversation, and what it holds, is there before.
     ground.mount.artifact("c7", "before.txt", b"before\n");

@@ -1,11 +1,11 @@
-//! docs/FAULTS.md names tests that are there, and all that are here.
+//! Checks that docs/FAULTS.md names only tests that exist, and all tests of `faults`.
 
 use crate::semantics::is_among;
 use crate::semantics::tests;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/FAULTS.md"));
 
-/// The rows of all tables, without their heads.
+/// Returns the rows of all tables, without their heads.
 fn rows() -> impl Iterator<Item = &'static str> {
     let is_head = |line: &str| line.starts_with("| fault |") || line.starts_with("|---");
     PAGE.lines().filter(move |line| line.starts_with('|') && !is_head(line))

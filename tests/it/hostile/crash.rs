@@ -16,7 +16,7 @@ use crate::support::eventually;
 use crate::support::listing;
 use crate::support::need;
 
-/// Writes `part` lines to `$1`, says so, and waits to be killed.
+/// Writes `part` lines to `$1`, reports that, and waits to be killed.
 const WRITER: &str = "
 import sys, time
 file = open(sys.argv[1], 'wb', buffering=0)
@@ -194,7 +194,7 @@ fn sealed(store: &TestStore, name: &str) -> bool {
     state(store, name) == "sealed"
 }
 
-/// The state that the manifest has for an artifact; nothing, where it has none.
+/// Returns the state of an artifact in the manifest. It is empty if there is no record.
 fn state(store: &TestStore, name: &str) -> String {
     let manifest = fs::read_to_string(store.path().join("context/c7/manifest.jsonl"));
     let manifest = manifest.unwrap_or_default();

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::support::Mode;
 use crate::support::TestMount;
 
-/// All views there are, with the most bytes that each may have.
+/// All views, with the most bytes that each may have.
 const VIEWS: &[(&str, usize)] = &[
     ("summary", 6144),
     ("tail", 49_152),
@@ -131,7 +131,7 @@ fn a_stand_in_that_is_written_back() {
     assert!(second.contains("ctx://c7/artifacts/tool/x.txt"), "{second}");
 }
 
-/// Checks what holds for every input, then `right` for this one.
+/// Makes the checks for every input, then `right` for this one.
 fn each_mode(bytes: &[u8], right: impl Fn(&Path)) {
     for mode in Mode::ALL {
         let mount = TestMount::new(mode);

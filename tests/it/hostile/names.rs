@@ -1,4 +1,4 @@
-//! Ids that are too long, or that are paths.
+//! Ids that are too long, or are paths.
 
 use std::fs;
 

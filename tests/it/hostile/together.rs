@@ -1,4 +1,4 @@
-//! Many at the same moment.
+//! Many clients at the same moment.
 
 use std::fs;
 use std::sync::Barrier;

@@ -10,7 +10,7 @@ use crate::support::need;
 
 /// The system calls by which a sweep changes the disk.
 const CALLS: [&str; 6] = ["flock", "write", "fdatasync", "renameat", "renameat2", "unlinkat"];
-/// Outputs of 10,000 bytes each; the two oldest are to be removed.
+/// Outputs of 10,000 bytes each, of which the two oldest are to be removed.
 const OUTPUTS: usize = 4;
 const LIMIT: &str = "25000";
 
@@ -37,7 +37,7 @@ fn killed(store: &TestStore, call: &str, number: usize) -> bool {
     output.code != 0
 }
 
-/// Each output is there as it was, or has left its trace; and then the sweep comes to its end.
+/// Each output is unchanged, or has left its trace. The next sweep completes.
 fn sound(store: &TestStore, place: &str) {
     let tool = store.path().join("context/c/artifacts/tool");
     for number in 0..OUTPUTS {

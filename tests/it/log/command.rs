@@ -11,7 +11,7 @@ use crate::support::Command;
 use crate::support::Terminal;
 use crate::support::TestStore;
 
-/// A log with one of each.
+/// A log with one message of each kind.
 fn talked() -> TestStore {
     let store = TestStore::new();
     let call = json!({ "id": "call_1", "type": "function",

@@ -1,4 +1,4 @@
-//! Hosts and daemons that end in the middle of a message.
+//! Hosts and daemons that die in the middle of a message.
 
 use std::fs;
 use std::fs::File;
@@ -23,8 +23,8 @@ use crate::support::need;
 const CHANGES: &str = "openat,openat2,mkdirat,write,pwrite64,pwritev2,fsync,fdatasync,fsetxattr,\
                        renameat2,unlinkat,ftruncate,flock";
 
-/// Appends `input`, and is killed at the `n`th call that changes the disk; whether there were so
-/// many.
+/// Appends `input` with a program that is killed at its `n`th call that changes the disk. Returns
+/// true if there were so many.
 fn killed_at(n: u32, store: &TestStore, input: &str) -> bool {
     let inject = format!("inject={CHANGES}:signal=KILL:when={n}");
     let output = Command::new("strace")
@@ -75,7 +75,8 @@ fn a_host_that_dies_at_any_moment_leaves_a_log_that_can_be_gone_on_with() {
     assert!(n > 10, "it was killed {n} times only");
 }
 
-/// The output is stored, its message is not: told again, it is not stored again.
+/// The output was stored and its message was not. When the message is appended again, the output is
+/// not stored again.
 #[test]
 fn a_message_told_again_finds_its_output() {
     let store = TestStore::new();
@@ -103,7 +104,8 @@ fn a_torn_line_is_set_aside_by_whoever_looks_next() {
     }
 }
 
-/// While somebody writes the file past ctxfs, it is not touched; readers see whole lines only.
+/// While another program writes the file directly, ctxfs does not change it, and readers see whole
+/// lines only.
 #[test]
 fn a_line_that_is_still_written_is_left_alone() {
     let store = Arc::new(TestStore::new());

@@ -25,7 +25,7 @@ fn lines() -> String {
     text
 }
 
-/// System calls of a command that appends one message: as many, whatever the log has.
+/// Returns the system calls of a command that appends one message, which do not grow with the log.
 fn calls(store: &TestStore) -> Vec<String> {
     let trace = store.scratch("trace").join("calls");
     Command::new("strace")

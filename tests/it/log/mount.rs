@@ -1,4 +1,4 @@
-//! The log as a file: what it takes, what it refuses, and what readers see.
+//! The log as a file: the writes that it accepts and refuses, and the bytes that readers see.
 
 use std::fs;
 use std::fs::File;
@@ -27,7 +27,7 @@ use crate::support::truncate_errno;
 
 const HELLO: &[u8] = b"{\"role\":\"user\",\"content\":\"hello\"}\n";
 
-/// A mount with the conversation `c7`, and its log, which is not there yet.
+/// Returns a mount with the conversation `c7`, and the path of its log, which does not exist yet.
 fn mounted(mode: Mode) -> (TestMount, PathBuf) {
     let mount = TestMount::new(mode);
     mount.tool("c7");
@@ -164,7 +164,7 @@ except OSError as error:
     }
 }
 
-/// A shell gives its open files to programs that it starts, and these close them.
+/// Programs inherit the open files of the shell that starts them, and close them.
 #[test]
 fn a_line_goes_on_though_another_process_has_closed_the_file() {
     let (_mount, log) = mounted(Mode::Passthrough);

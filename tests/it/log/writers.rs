@@ -1,4 +1,4 @@
-//! Many processes that append to one log: two mounts of a store, and `ctxfs log append`.
+//! Several processes that append to one log: two mounts of a store, and `ctxfs log append`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const EACH: u64 = 60;
 /// Appends standard input to `$1`, a line at a time.
 const SHELL: &str = "while IFS= read -r line; do printf '%s\\n' \"$line\" >> \"$1\"; done";
 
-/// The messages of one writer: short ones, long ones, and outputs for artifacts.
+/// Returns the messages of one writer: short ones, long ones, and outputs for artifacts.
 fn script(who: u64) -> String {
     let mut text = String::new();
     for number in 0..EACH {
@@ -76,7 +76,7 @@ fn no_two_of_them_interleave() {
     }
 }
 
-/// One call, told by several at once: its output is stored once.
+/// Several writers append the message of one call: its output is stored once.
 #[test]
 fn one_output_told_by_many_is_one_artifact() {
     let store = Arc::new(TestStore::new());

@@ -1,8 +1,8 @@
 //! The model against the filesystem without a kernel.
 //!
-//! [`Core`] does what the kernel does: it walks paths by look-ups, counts them, refuses by itself
-//! what the kernel refuses, and tells of a close when it likes. Where the kernel would not have
-//! asked, the filesystem is asked all the same, and must refuse too.
+//! [`Core`] stands for the kernel: it walks paths by look-ups, counts them, refuses the calls that
+//! the kernel refuses, and reports a close at any time. It still passes on the calls that it
+//! refuses, as the filesystem must refuse them, too.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ fn the_core_agrees_with_the_model() {
     crate::support::holds(config, &operations::run(ops), |ops| check(&ops));
 }
 
-/// Runs `ops`; then lets go of everything, and looks at what is left, in memory and on disk.
+/// Runs `ops`, then forgets everything, and checks the state in memory and on disk.
 pub(crate) fn check(ops: &[Op]) {
     let mut run = harness::run(Core::new(), ops);
     run.let_go();
@@ -67,7 +67,7 @@ pub(crate) struct Handle {
 pub(crate) struct Core {
     fs: ContextFs,
     dir: TempDir,
-    /// The references to each number that were handed out and not forgotten.
+    /// The look-ups of each number that are not forgotten.
     known: HashMap<Ino, u64>,
     /// The path to each open file and kept view, by its handle: the kernel forgets nothing on it.
     pinned: BTreeMap<u64, Vec<Ino>>,
@@ -105,7 +105,7 @@ impl Core {
         Ok(self.counted(entry))
     }
 
-    /// The numbers on the way to `path`, its own the last.
+    /// Returns the numbers on the way to `path`, with its own at the end.
     fn walk(&mut self, path: &str) -> Answer<Vec<Ino>> {
         let mut way = vec![Ino::ROOT];
         for name in path.split('/').filter(|name| !name.is_empty()) {
@@ -122,7 +122,7 @@ impl Core {
         Ok(*self.walk(path)?.last().unwrap())
     }
 
-    /// The directory of `path`, and what the name leads to, if it leads to anything.
+    /// Returns the directory of `path`, and the node of its name, if there is one.
     fn name(&mut self, path: &str) -> Answer<(Ino, Option<Attr>)> {
         let parent = self.find(parent_of(path))?;
         if parent != Ino::ROOT && self.attr(parent)?.kind != FileKind::Directory {
@@ -190,7 +190,7 @@ impl Core {
         }
     }
 
-    /// Closes everything and forgets everything: then only the root is known.
+    /// Closes and forgets everything, so that only the root is known.
     fn let_go(&mut self) {
         self.release_due(true);
         // Of what is open, only kept views are left.
@@ -413,7 +413,8 @@ impl Subject for Core {
         found
     }
 
-    /// The kernel keeps what is open or kept, and the directories on the way there.
+    /// Forgets all numbers but those of open files, of kept views, and of the directories on the
+    /// way there.
     fn forget(&mut self) {
         let pinned: HashSet<Ino> = self.pinned.values().flatten().copied().collect();
         self.known.retain(|ino, count| {

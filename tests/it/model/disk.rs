@@ -1,4 +1,4 @@
-//! The store as it is left: plain bytes, and what the manifest says of them.
+//! The store after a run: plain bytes, and the records in the manifest.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::reference::Node;
 use super::reference::is_artifact;
 
 impl<S: Subject> Run<S> {
-    /// The store on disk, once nothing is served any more: plain bytes, and a sealed record of
+    /// Checks the store on disk after the end of the server: plain bytes, and a sealed record of
     /// every artifact that was closed.
     pub(crate) fn compare_store(&self, store: &Path) {
         for (path, node) in &self.tree.nodes {

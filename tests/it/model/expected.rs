@@ -1,24 +1,24 @@
-//! The expected text of views, computed from the bytes in the most obvious way.
+//! The expected text of views, computed from the bytes in the simplest way.
 
 use super::operations::Ask;
 
 /// The most bytes that a view shows whole.
 const VIEW_BYTES: usize = 48 * 1024;
-/// Lines that long are shown in part by searches.
+/// The length from which on searches show only a part of a line.
 const LONG: usize = 400;
 
 /// The expectations of a view's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Exactly(Vec<u8>),
-    /// A first line that begins with `# ` says what is not shown.
+    /// There is a first line that begins with `# `, about the bytes that are not shown.
     Noted,
     /// There is a text.
     Something,
     NotFound,
 }
 
-/// The text of the view `ask` of `bytes`.
+/// Returns the expected text of the view `ask` of `bytes`.
 pub(crate) fn view(ask: Ask, bytes: &[u8]) -> Expected {
     let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
     if ask == Ask::Summary || ask == Ask::Meta {

@@ -1,4 +1,4 @@
-//! One run: every operation is done to the model and to the tree, and must answer the same.
+//! One run: every operation is done on the model and on the tree, and must give equal answers.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use super::reference::Node;
 use super::reference::Tree;
 use super::reference::name_of;
 
-/// A tree that can be worked on by system calls, or by what stands in for them.
+/// A tree that can be changed by system calls, or by a substitute for them.
 pub(crate) trait Subject {
     type Handle;
     /// A view that is kept: its number stays known.
@@ -35,20 +35,20 @@ pub(crate) trait Subject {
     fn chmod(&mut self, path: &str, mode: u32) -> Answer<()>;
     fn utimes(&mut self, path: &str, seconds: u32) -> Answer<()>;
     fn exit(&mut self, path: &str, code: u8) -> Answer<()>;
-    /// The names in a directory, in its order, without `.` and `..`.
+    /// Returns the names in a directory, in its order, without `.` and `..`.
     fn list(&mut self, path: &str) -> Answer<Vec<String>>;
     fn stat(&mut self, path: &str) -> Answer<Stat>;
-    /// All bytes of a file or view; fails where its size was not exact.
+    /// Returns all bytes of a file or view. Fails if its size was not exact.
     fn bytes(&mut self, path: &str) -> Answer<Vec<u8>>;
     /// As `bytes`, and keeps it.
     fn hold(&mut self, path: &str) -> Answer<(Self::Held, Vec<u8>)>;
     fn number(&self, held: &Self::Held) -> u64;
-    /// Reads a kept view again, as it was opened and by opening it once more, where that still can
-    /// be done.
+    /// Reads a kept view again, through its descriptor and, if that is still possible, by opening
+    /// it once more.
     fn again(&mut self, held: &Self::Held) -> Vec<Vec<u8>>;
     fn forget(&mut self);
     fn settle(&mut self);
-    /// One operation is done.
+    /// Called after each operation.
     fn tick(&mut self);
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Stat {
     pub(crate) modified: i64,
 }
 
-/// A view that is kept, and what was true of its file then.
+/// A kept view, with the state of its file at that time.
 pub(super) struct Held<H> {
     pub(super) path: String,
     pub(super) of: FileId,
-    /// The number of the file: a file that was forgotten gets another, and so do its views.
+    /// The number of the file. A file that was forgotten gets another, and so do its views.
     pub(super) of_number: u64,
     pub(super) edits: u64,
     pub(super) touches: u64,
@@ -89,7 +89,7 @@ pub(crate) struct Run<S: Subject> {
     pub(super) generations: BTreeMap<FileId, Generation>,
 }
 
-/// Does `ops` to `subject`; the first conversation is there from the start.
+/// Does `ops` on `subject`. The first conversation exists from the start.
 pub(crate) fn run<S: Subject>(subject: S, ops: &[Op]) -> Run<S> {
     let mut run = Run {
         tree: Tree::default(),
@@ -165,7 +165,7 @@ impl<S: Subject> Run<S> {
         }
     }
 
-    /// The handle that a number means.
+    /// Returns the handle that a number stands for.
     fn nth(&self, handle: usize) -> Option<usize> {
         handle.checked_rem(self.handles.len())
     }
@@ -212,7 +212,8 @@ impl<S: Subject> Run<S> {
         assert_eq!(got, self.tree.list(path), "names in {path}");
     }
 
-    /// So that `rm -r` and its like meet no view whose file is gone.
+    /// Checks that views are listed before their file, so that `rm -r` and the like meet no view
+    /// whose file is gone.
     fn views_come_first(&self, dir: &str, names: &[String]) {
         let place = |name: &str| names.iter().position(|other| other == name);
         for child in self.tree.children(dir) {
@@ -280,13 +281,13 @@ impl<S: Subject> Run<S> {
         self.tree.settle();
     }
 
-    /// Gives all views back.
+    /// Returns all kept views.
     pub(crate) fn let_go(&mut self) -> Vec<S::Held> {
         self.held.drain(..).map(|held| held.kept).collect()
     }
 }
 
-/// As `assert_eq`, for bytes: says where they differ rather than all of them.
+/// As `assert_eq`, for bytes. Reports the first difference rather than all bytes.
 pub(super) fn same(what: &str, got: &Answer<Vec<u8>>, wanted: &Answer<Vec<u8>>) {
     if got == wanted {
         return;

@@ -1,4 +1,4 @@
-//! Views: what each must show, and that a kept one stays what it was.
+//! Checks of views: each must show the expected text, and a kept one must not change.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use super::reference::is_artifact;
 const HELD: usize = 12;
 
 impl<S: Subject> Run<S> {
-    /// The file whose view is asked; the errno where there is none.
+    /// Returns the file whose view is asked for, or the errno if there is none.
     fn subject_of(&self, path: &str, ask: Ask) -> Answer<FileId> {
         let hidden = format!("{path}{}", ask.suffix());
         let found = self.tree.find(path)?;
@@ -73,7 +73,8 @@ impl<S: Subject> Run<S> {
         self.held.push(held);
     }
 
-    /// An unchanged file's view has the number that it had; a changed one's has another.
+    /// Checks that the view of an unchanged file keeps its number, and that of a changed file gets
+    /// another.
     fn compare_numbers(&self, path: &str, new: &Held<S::Held>) {
         let number = self.subject.number(&new.kept);
         for old in self.held.iter().filter(|old| old.path == new.path) {
@@ -120,7 +121,7 @@ impl<S: Subject> Run<S> {
         }
     }
 
-    /// It never goes back, and each life is another.
+    /// Checks that the generation never goes back, and grows with each life.
     fn judge_generation(&mut self, path: &str, file: FileId, number: u64) {
         let reopened = self.tree.files[file].reopened;
         let now = Generation { path: path.to_owned(), reopened, number };

@@ -1,4 +1,4 @@
-//! The model against real mounts, by system calls.
+//! The model against real mounts, through system calls.
 
 use std::fs::File;
 use std::io;
@@ -46,7 +46,7 @@ fn agrees(kind: Kind) {
     crate::support::holds(config, &operations::run(ops), |ops| check(kind, &ops));
 }
 
-/// Runs `ops` through a mount; then ends the daemon, and looks at what is left on disk.
+/// Runs `ops` through a mount, then ends the daemon and checks the store on disk.
 pub(crate) fn check(kind: Kind, ops: &[Op]) {
     let mut run = harness::run(Mounted::new(kind), ops);
     drop(run.let_go());
@@ -189,7 +189,7 @@ impl Subject for Mounted {
         found
     }
 
-    /// The kernel forgets when it likes.
+    /// Does nothing: the kernel decides by itself when to forget.
     fn forget(&mut self) {}
 
     fn settle(&mut self) {
@@ -204,7 +204,7 @@ impl Subject for Mounted {
     fn tick(&mut self) {}
 }
 
-/// Reads all; what `stat` says of the size must be exact.
+/// Reads everything. The size in `stat` must be exact.
 fn whole(file: &File) -> Answer<Vec<u8>> {
     let size = answer(file.metadata())?.len();
     let mut bytes = vec![0; size as usize + 1];

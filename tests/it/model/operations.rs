@@ -1,4 +1,4 @@
-//! The operations on the tree, and the generation of runs of them.
+//! The operations on the tree, and the generation of random runs.
 //!
 //! The alphabets are tiny, so that names meet: a file and its view, a scratch name and what it is
 //! renamed to. Handles are counted from the oldest that is open, modulo their number, so that a
@@ -12,7 +12,7 @@ use proptest::sample::select;
 /// A path in the tree, without a leading `/`.
 pub(crate) type Path = &'static str;
 
-/// One thing that a program does, or that the kernel does by itself.
+/// An action of a program, or of the kernel by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     Open(Path, How),
@@ -31,7 +31,7 @@ pub(crate) enum Op {
         length: u16,
     },
     TruncatePath(Path, u16),
-    /// The kernel tells of it only `late` operations later.
+    /// The kernel reports it only `late` operations later.
     Close {
         handle: usize,
         late: u8,
@@ -46,9 +46,9 @@ pub(crate) enum Op {
     Exit(Path, u8),
     List(Path),
     View(Path, Ask),
-    /// As `View`; it is looked at again and again from then on.
+    /// As `View`, but the view is read again and again from then on.
     Hold(Path, Ask),
-    /// The kernel forgets what it need not know.
+    /// The kernel forgets all numbers that it does not need.
     Forget,
     /// Everything that is closed gets sealed.
     Settle,
@@ -86,7 +86,7 @@ impl How {
 /// The bytes of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Text {
-    /// No newline, which leaves a last line open.
+    /// No newline, which leaves the last line unfinished.
     Word,
     /// So many short lines, every fifth with the word that searches look for.
     Lines(u16),
@@ -146,14 +146,14 @@ const CONVERSATIONS: [Path; 2] = ["c1", "c2"];
 const DIRECTORIES: [Path; 3] = ["artifacts/tool", "artifacts/tool/sub", "history"];
 const NAMES: [Path; 7] = ["a", "a.txt", "b.txt", "a.txt.summary", "x.tmp", "a.tail", "a.txt.grep"];
 
-/// Every path of a file.
+/// All paths of files.
 static FILES: LazyLock<Vec<Path>> = LazyLock::new(|| {
     let join = |c, d, n| &*format!("{c}/{d}/{n}").leak();
     let names = |c, d| NAMES.iter().map(move |n| join(c, d, n));
     CONVERSATIONS.iter().flat_map(|c| DIRECTORIES.iter().flat_map(move |d| names(c, d))).collect()
 });
 
-/// Every path that begins as a directory's, conversations included.
+/// All paths that begin as those of directories, including conversations.
 static DIRS: LazyLock<Vec<Path>> = LazyLock::new(|| {
     let join = |c: &Path, d| &*format!("{c}/{d}").leak();
     let below = CONVERSATIONS.iter().flat_map(|c| DIRECTORIES.iter().map(move |d| join(c, d)));
@@ -256,7 +256,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A run of at most `length` operations.
+/// Returns a strategy for runs of at most `length` operations.
 pub(crate) fn run(length: usize) -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op(), 1..length)
 }

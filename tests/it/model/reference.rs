@@ -1,7 +1,6 @@
-//! The tree as its user sees it, in the most obvious way: a map from paths to nodes.
+//! The tree as its user sees it, in the simplest form: a map from paths to nodes.
 //!
-//! Errors are those of the system calls. What is said here of views is all that is true of them by
-//! name; `expected` has their bytes.
+//! Errors are those of the system calls. Views are here only as names; `expected` has their bytes.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -64,21 +63,22 @@ impl Found {
 pub(crate) struct File {
     pub(crate) bytes: Vec<u8>,
     pub(crate) mode: u32,
-    /// Seconds, where they were set and nothing has been written since.
+    /// The time in seconds, if it was set and nothing has been written since.
     pub(crate) modified: Option<u32>,
     pub(crate) exit_code: Option<u8>,
     pub(crate) writers: u32,
     /// Grows with every change of the bytes.
     pub(crate) edits: u64,
-    /// Grows with whatever may show in a view, or in its number.
+    /// Grows with every change that may show in a view, or in its inode number.
     pub(crate) touches: u64,
-    /// Opened for reading and writing: it may have been mapped, which is seen when it is sealed.
+    /// True if it was opened for reading and writing, so that it may have been mapped, which shows
+    /// when it is sealed.
     pub(crate) mapped: bool,
-    /// Sealed for certain, with nothing done since.
+    /// True if it is certainly sealed, with nothing done since.
     pub(crate) settled: bool,
     /// The number of times it was opened for writing after it was certainly sealed.
     pub(crate) reopened: u64,
-    /// True if the manifest must know it: it was closed, or renamed, as an artifact.
+    /// True if the manifest must have it, because it was closed or renamed as an artifact.
     pub(crate) recorded: bool,
 }
 
@@ -107,7 +107,7 @@ fn is_scratch(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(stem, end)| !stem.is_empty() && end == "tmp")
 }
 
-/// The path inside the conversation.
+/// Returns the path inside the conversation.
 fn inside(path: &str) -> &str {
     path.split_once('/').map_or("", |(_, inside)| inside)
 }
@@ -157,7 +157,7 @@ impl Tree {
         self.find(path)?.ok_or(ENOENT)
     }
 
-    /// A file that can be changed by name.
+    /// Returns the file or directory at a path. Fails with EPERM for a view.
     fn changeable(&self, path: &str) -> Answer<Node> {
         match self.must(path)? {
             Found::Dir => Ok(Node::Dir),
@@ -296,7 +296,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns true if a directory counts as empty: a conversation with its skeleton does.
+    /// Returns true if a directory counts as empty, as a conversation without any file does.
     fn is_bare(&self, path: &str) -> bool {
         let conversation = parent_of(path).is_empty();
         self.below(path).iter().all(|below| {
@@ -348,7 +348,7 @@ impl Tree {
         }
     }
 
-    /// Takes a node out, with all that is below.
+    /// Removes a node, with everything below it.
     fn take(&mut self, path: &str) -> Vec<(String, Node)> {
         let mut taken = vec![path.to_owned()];
         taken.extend(self.below(path));
@@ -394,7 +394,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The names in a directory.
+    /// Returns the names in a directory.
     pub(crate) fn list(&self, path: &str) -> Answer<BTreeSet<String>> {
         match self.must(path)? {
             Found::Dir => {}
@@ -413,7 +413,7 @@ impl Tree {
         Ok(names)
     }
 
-    /// Everything that nobody writes has been sealed.
+    /// Marks all files without a writer as sealed.
     pub(crate) fn settle(&mut self) {
         for file in self.files.iter_mut().filter(|file| file.writers == 0) {
             if file.mapped {

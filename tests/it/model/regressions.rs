@@ -1,4 +1,5 @@
-//! Runs that went wrong once, shrunk, on the core and on both kinds of mount.
+//! Shrunk runs that found bugs, on the core and on both kinds of mount. The comments describe the
+//! bugs.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -48,7 +49,7 @@ fn a_file_changes_places_with_a_directory() {
     check(&[Open(B, How::REPLACE), close(0), Settle, Mkdir(A), Rename(B, A, Exchange)]);
 }
 
-/// The records of the second one stayed where they were.
+/// The records of the second directory stayed at their paths.
 #[test]
 fn directories_change_places() {
     let (first, second) = ("c1/artifacts/tool/sub", "c1/history");
@@ -58,8 +59,8 @@ fn directories_change_places() {
     check(&[&ops[..], &[Rename(second, first, Exchange)]].concat());
 }
 
-/// The directory was forgotten before the file that had been renamed into it, which was then recorded
-/// where it had been.
+/// The directory was forgotten before the file that had been renamed into it, so the file was
+/// recorded under its old path.
 #[test]
 fn directories_change_places_while_a_file_is_open() {
     let inside = "c1/artifacts/tool/sub/a.tail";
@@ -67,7 +68,7 @@ fn directories_change_places_while_a_file_is_open() {
     check(&[Open(B, How::REPLACE), Rename(B, inside, Replace), Forget, exchange, close(0)]);
 }
 
-/// It took over what the writer of the other had said.
+/// It took over the provenance of the other file.
 #[test]
 fn a_scratch_file_changes_places_with_an_artifact() {
     let scratch = "c1/artifacts/tool/x.tmp";
@@ -83,13 +84,13 @@ fn a_scratch_file_changes_places_with_an_artifact() {
     check(&[&ops[..], &[Rename(scratch, A, Exchange), View(A, Ask::Meta)]].concat());
 }
 
-/// It was recorded without what was found in it.
+/// It was recorded without its analysis.
 #[test]
 fn a_file_that_is_created_for_reading() {
     check(&[Open(A, How { create: true, ..How::READ }), Exit(A, 0)]);
 }
 
-/// Its record said live for ever, under the name that its directory had had.
+/// Its record said live for ever, under the old name of its directory.
 #[test]
 fn a_directory_moves_while_its_file_is_being_recorded() {
     for late in 0..8 {
@@ -98,7 +99,7 @@ fn a_directory_moves_while_its_file_is_being_recorded() {
     }
 }
 
-/// Cut while it was being sealed, it kept the analysis of what it had been.
+/// A file that was cut while it was being sealed kept the analysis of its old bytes.
 #[test]
 fn a_file_is_cut_while_it_is_being_sealed() {
     let text = Text::Lines(290);
@@ -108,7 +109,7 @@ fn a_file_is_cut_while_it_is_being_sealed() {
     }
 }
 
-/// Its views went on naming the old place.
+/// Its views still named the old path.
 #[test]
 fn views_know_that_a_directory_has_moved() {
     let ops = [Open(A, How::REPLACE), close(0), Settle, Hold(A, Ask::Meta)];
@@ -117,7 +118,7 @@ fn views_know_that_a_directory_has_moved() {
     check(&[&ops[..], &[View(moved, Ask::Meta)]].concat());
 }
 
-/// Sealing it was taken for a change, since that recorded what had been said of it.
+/// Sealing counted as a change, because it recorded the attributes.
 #[test]
 fn views_keep_their_number_when_their_file_is_sealed() {
     let scratch = "c1/artifacts/tool/x.tmp";
@@ -127,8 +128,9 @@ fn views_keep_their_number_when_their_file_is_sealed() {
     check(&[&ops[..], &[Rename(scratch, A, Replace), hold, Settle, hold]].concat());
 }
 
-/// Starting it closed a copy of the descriptor in the middle of execve, where the kernel lets nobody
-/// look at the process; the daemon looked, to see whether it was being killed, and both waited.
+/// Starting the program closed a copy of the descriptor in the middle of execve, where the kernel
+/// lets nobody look at the process. The daemon looked, to learn if it was being killed, and both
+/// waited.
 #[test]
 fn a_program_starts_while_an_artifact_is_open() {
     let mount = TestMount::new(Kind::Cached);

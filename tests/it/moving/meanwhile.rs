@@ -1,4 +1,4 @@
-//! Exports of what is being written, and of what is large.
+//! Exports of files that are being written, and of large ones.
 
 use std::fs;
 use std::fs::File;
@@ -70,7 +70,7 @@ fn exports_while_many_write_can_be_imported() {
     });
 }
 
-/// A file that is larger than the memory that the process may have goes through it.
+/// A file that is larger than the memory of the process passes through it.
 #[test]
 fn memory_is_bounded() {
     let from = TestStore::new();

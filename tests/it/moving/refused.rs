@@ -1,4 +1,4 @@
-//! Archives that are not taken, and what is left of them: nothing.
+//! Archives that are refused, and leave nothing behind.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::support::listing;
 use crate::support::log;
 use crate::support::need;
 
-/// All names in a store, and how long its files are.
+/// Returns all names in a store, with the lengths of files.
 fn all(store: &TestStore) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     let mut folders = vec![store.path()];

@@ -16,7 +16,7 @@ use crate::support::TestStore;
 use crate::support::eventually;
 use crate::support::log;
 
-/// A mount with a conversation `c7` that has something of everything.
+/// Returns a mount with a conversation `c7` that has files of all kinds.
 fn filled() -> TestMount {
     let mount = TestMount::new(Mode::Passthrough);
     let put = ["--conversation", "c7", "--call", "9f3k", "--tool", "exec", "--exit-code", "3"];
@@ -45,7 +45,7 @@ fn filled() -> TestMount {
 /// Path, mode, time and content.
 type Seen = (PathBuf, u32, (i64, i64), Vec<u8>);
 
-/// Every file and directory of a conversation as a mount shows it.
+/// Returns every file and directory of a conversation as a mount shows it.
 fn tree(root: &Path) -> Vec<Seen> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];

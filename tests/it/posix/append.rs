@@ -1,4 +1,4 @@
-//! Appending: again and again, and by several at once.
+//! Appending, again and again and by several processes at once.
 
 use std::collections::BTreeSet;
 use std::fs;

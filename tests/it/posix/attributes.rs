@@ -1,4 +1,4 @@
-//! Modes, times and extended attributes, also after sealing.
+//! Modes, times and extended attributes, before and after sealing.
 
 use std::fs;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Copying within the mount, by the system call that is made for it.
+//! Copying inside the mount with `copy_file_range(2)`.
 
 use std::fs;
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
 
-/// Copies `length` bytes, as far as there are so many, with as few calls as the kernel needs.
+/// Copies up to `length` bytes, with as few calls as the kernel needs.
 fn copy(from: (&File, u64), to: (&File, u64), length: usize) -> Result<usize, Errno> {
     let (mut offset, mut to_offset) = (from.1, to.1);
     let mut copied = 0;

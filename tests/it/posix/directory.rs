@@ -45,7 +45,7 @@ fn every_entry_is_listed_once_and_found() {
     }
 }
 
-/// As `rm -rf` does it: entries go while the listing is under way.
+/// Entries are removed while the directory is being listed, as `rm -rf` does.
 #[test]
 fn a_listing_is_stable_while_entries_go() {
     let mount = TestMount::new(Mode::Passthrough);

@@ -32,7 +32,7 @@ with open(sys.argv[1], 'r+b') as file, mmap.mmap(file.fileno(), 0) as map:
     }
 }
 
-/// The store comes after `close`, through the mapping alone.
+/// The bytes are changed after `close`, through the mapping.
 #[test]
 fn a_store_after_close_is_not_lost() {
     for mode in Mode::ALL {

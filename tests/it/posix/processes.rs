@@ -9,7 +9,7 @@ use crate::support::Command;
 use crate::support::Mode;
 use crate::support::TestMount;
 
-/// The descriptor closes in the middle of exec, where little may be asked of that process.
+/// The descriptor closes in the middle of exec, where the process may hardly be looked at.
 #[test]
 fn a_program_is_started_while_an_artifact_is_open() {
     for mode in Mode::ALL {
@@ -40,7 +40,7 @@ fn an_artifact_is_the_output_of_a_pipeline() {
     }
 }
 
-/// The last one to close it seals it, whoever that is.
+/// The last close seals the file, in whichever process.
 #[test]
 fn a_child_outlives_the_writer() {
     for mode in Mode::ALL {

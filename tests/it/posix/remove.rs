@@ -1,4 +1,4 @@
-//! Unlinking, also of what is open.
+//! Unlinking, even of open files.
 
 use std::fs;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Renaming: the way in which careful programs write.
+//! Renaming, with which careful programs write files.
 
 use std::fs;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Handles: what `X.handle` hands out finds the output again, and nothing else.
+//! Handles: the reference in `X.handle` leads to the output, and to nothing else.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use crate::support::TestStore;
 use crate::support::listing;
 use crate::support::log;
 
-/// The handle in the text of a stand-in.
+/// Returns the handle in the text of a stand-in.
 fn handle_in(text: &[u8]) -> String {
     let text = String::from_utf8(text.to_vec()).unwrap();
     let (_, rest) = text.split_once("handle = \"").unwrap();

@@ -14,7 +14,7 @@ use crate::support::log;
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Puts into the layout, as a host that runs in `dir` does.
+/// Puts an output into the layout, as a host that runs in `dir` does.
 fn put(dir: &Path, more: &[&str], output: &[u8]) -> Command {
     let command = Command::ctxfs().args(["put", "--layout", "tool-output"]).args(more);
     command.env("CTXFS_STORE", dir.join("no-store")).current_dir(dir).stdin(output)

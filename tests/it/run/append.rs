@@ -11,7 +11,7 @@ use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::eventually;
 
-/// Appends a line, as `>>` does; answers its length.
+/// Appends a line, as `>>` does, and returns its length.
 fn append(log: &Path, number: usize) -> u64 {
     let line = format!("{number}: some line of a log, and nothing else\n");
     File::options().append(true).open(log).unwrap().write_all(line.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Writers that never stop meet the cap.
+//! Writers that never stop reach the cap.
 
 use std::fs;
 use std::io::Write as _;

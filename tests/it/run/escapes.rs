@@ -1,4 +1,4 @@
-//! Logs with escape sequences: they stay in the bytes, and views show the text.
+//! Logs with escape sequences: the bytes keep them, and views show the text.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,7 +28,7 @@ const VIEWS: &[&str] = &[
     "wrap.grep/error",
 ];
 
-/// A log in colours, with a progress bar, and the text of it.
+/// Returns a log in colours, with a progress bar, and its text.
 fn colourful(lines: usize) -> (String, String) {
     let (mut log, mut text) = (String::new(), String::new());
     for number in 0..lines {
@@ -115,7 +115,7 @@ fn grouped(number: usize) -> String {
     text
 }
 
-/// It grows by pieces that end anywhere.
+/// The log grows by pieces that end anywhere.
 #[test]
 fn views_of_a_growing_log_are_right_at_any_moment() {
     for mode in Mode::ALL {

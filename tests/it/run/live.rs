@@ -1,4 +1,4 @@
-//! The log while the command runs, and what is left when `ctxfs run` is killed.
+//! The log while the command runs, and after `ctxfs run` is killed.
 
 use std::fs;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::support::TestStore;
 use crate::support::eventually;
 use crate::support::signal;
 
-/// `cat` as the log `x`, and what it is to say.
+/// Runs `cat` with the log `x`. Returns it with its standard input.
 fn cat(store: &TestStore) -> (Child, ChildStdin) {
     let piped = |inner: &mut std::process::Command| {
         inner.stdin(Stdio::piped()).stdout(Stdio::null());

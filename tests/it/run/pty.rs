@@ -1,4 +1,4 @@
-//! A command on a terminal of its own, and a person at a terminal.
+//! Commands on a terminal of their own, and users at a terminal.
 
 use super::plain;
 use super::run;

@@ -1,4 +1,4 @@
-//! Signals: each reaches the command once, and ends what it ends.
+//! Signals: each reaches the command once.
 
 use rustix::process::Signal;
 
@@ -11,7 +11,8 @@ use crate::support::TestStore;
 use crate::support::eventually;
 use crate::support::signal;
 
-/// Counts the signals of each kind; ends a moment after the last one of the kind that `argv[1]` names.
+/// Counts the signals of each kind. Ends a moment after the last one of the kind that `argv[1]`
+/// names.
 const COUNTER: &str = "
 import signal, sys, time
 def note(number, frame):

@@ -1,4 +1,4 @@
-//! Exit statuses, the stand-in, and what is recorded.
+//! Exit statuses, the stand-in and the record.
 
 use super::plain;
 use super::record;

@@ -1,4 +1,4 @@
-//! A client that does its worst: the server stays as it is, and others are served.
+//! Clients that do their worst: the server stays small, and others are served.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,7 +21,7 @@ fn status(mount: &TestMount) -> Value {
     serde_json::from_slice(&fs::read(mount.path().join(".ctxfs/status.json")).unwrap()).unwrap()
 }
 
-/// Resident memory of the server, in MiB.
+/// Returns the resident memory of the server, in MiB.
 fn memory(mount: &TestMount) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", mount.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -32,7 +32,7 @@ fn threads(mount: &TestMount) -> usize {
     fs::read_dir(format!("/proc/{}/task", mount.pid())).unwrap().count()
 }
 
-/// A client of its own, which says that it has begun and ends when it is dropped.
+/// A client process, which reports its start and ends when it is dropped.
 struct Client(Child);
 
 impl Client {
@@ -109,7 +109,7 @@ fn views_that_are_opened_and_not_read() {
     eventually("all is let go", || status(&mount)["openHandles"].as_u64().unwrap() < 5);
 }
 
-/// Filters that never end, more than run at a time, in one conversation: another has its own turn.
+/// One conversation has more endless filters than run at a time. Another one gets its turn.
 #[test]
 fn one_conversation_does_not_hold_up_another() {
     let mount = TestMount::new(Mode::Cached);
@@ -135,7 +135,7 @@ fn one_conversation_does_not_hold_up_another() {
     });
 }
 
-/// The processes of filters that a server has.
+/// Returns the number of filter processes of a server.
 fn filters(server: u32) -> usize {
     let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
     let children = |task: fs::DirEntry| {

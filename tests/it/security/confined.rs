@@ -1,4 +1,4 @@
-//! The server confines itself, every thread of it, and still serves and ends as it should.
+//! Every thread of the server is confined, and the server still serves and ends as it should.
 
 use std::fs;
 use std::path::Path;
@@ -80,7 +80,7 @@ fn it_can_be_turned_off() {
     assert!(told.lines().any(|line| line.contains(&here)), "{told}");
 }
 
-/// Its memory goes nowhere: no core, no debugger but root's.
+/// Its memory is closed: it leaves no core file, and only root can attach a debugger.
 #[test]
 fn its_memory_is_its_own() {
     let mount = TestMount::new(Mode::Cached);
@@ -91,7 +91,7 @@ fn its_memory_is_its_own() {
     assert_eq!(status(&mount)["confinement"]["memory"], true);
 }
 
-/// The process of a filter has no file, no right and no room to get one.
+/// A filter process has no file and no capability, and no way to get one.
 #[test]
 fn a_filter_has_nothing() {
     let mut filter = Command::ctxfs()
@@ -116,7 +116,8 @@ fn a_filter_has_nothing() {
     filter.wait().unwrap();
 }
 
-/// A server that is confined starts filters, is told how writers end, and reads what others wrote.
+/// A confined server starts filters, learns how writers end, and reads the files of other
+/// processes.
 #[test]
 fn it_serves_all_the_same() {
     let mount = TestMount::new(Mode::Passthrough);

@@ -15,12 +15,12 @@ use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
 
-/// The options of the mount at `dir`, as the kernel has them.
+/// Returns the options of the mount at `dir`, as the kernel has them.
 fn options(dir: &Path) -> Vec<String> {
     options_in(&fs::read_to_string("/proc/self/mountinfo").unwrap(), dir)
 }
 
-/// As [`options`], by a mount table.
+/// As [`options`], from a given mount table.
 pub(super) fn options_in(table: &str, dir: &Path) -> Vec<String> {
     let dir = dir.to_str().unwrap();
     let line = table.lines().find(|line| line.split(' ').nth(4) == Some(dir)).unwrap();

@@ -51,12 +51,12 @@ impl Outside {
     }
 }
 
-/// The text of a file, as far as it can be had.
+/// Returns the text of a file, or nothing if it cannot be read.
 fn text(path: &Path) -> String {
     fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-/// Does everything that a name in a directory of outputs allows. Returns the text it has seen.
+/// Makes every call that a name in a directory of outputs allows. Returns the text it has seen.
 fn use_all(dir: &Path, name: &str) -> String {
     let path = dir.join(name);
     let mut seen = text(&path);
@@ -130,7 +130,7 @@ fn links_lead_nowhere() {
     }
 }
 
-/// While somebody turns a directory and a file into links and back, as fast as that goes.
+/// Another thread turns a directory and a file into links and back, as fast as it can.
 #[test]
 fn a_race_of_links_leads_nowhere() {
     for mode in Mode::ALL {
@@ -173,7 +173,7 @@ fn a_race_of_links_leads_nowhere() {
     }
 }
 
-/// A fifo would hold whoever opens it, and so a thread of the server.
+/// Opening a fifo blocks, and would block a thread of the server.
 #[test]
 fn what_is_no_file_holds_nobody() {
     let mount = TestMount::new(Mode::Passthrough);

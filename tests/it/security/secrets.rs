@@ -45,7 +45,7 @@ fn no_secret_is_logged_at_any_level() {
     assert!(!said.contains("hushhush"), "{said}");
 }
 
-/// Modes of all that the store has of its own, whatever the umask was.
+/// The modes of the store's own files do not depend on the umask.
 #[test]
 fn the_store_is_closed_to_others() {
     let store = Arc::new(TestStore::new());

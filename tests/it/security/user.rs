@@ -1,4 +1,4 @@
-//! An ordinary user's mount, by `fusermount3`: closed to all others, root among them.
+//! An ordinary user's mount, by `fusermount3`: closed to all others, including root.
 
 use std::fs;
 use std::fs::Permissions;
@@ -22,9 +22,8 @@ use crate::support::signal;
 const ANN: &str = "12345";
 const BOB: &str = "12346";
 
-/// A place of Ann's, with a program that she can run, in a mount namespace where everybody may open
-/// `/dev/fuse` and Ann has a name, whatever the machine has. All that is mounted there ends with
-/// it.
+/// A home for the user Ann, with a program that she can run, in a mount namespace in which
+/// everybody may open `/dev/fuse` and Ann has a name. All mounts in it end with it.
 struct Place {
     store: TestStore,
     home: PathBuf,
@@ -67,7 +66,7 @@ impl Place {
         self.home.join("ctx")
     }
 
-    /// A shell script by a user; `$C` is the program, `$M` the mount, `$S` the store.
+    /// Runs a shell script as a user. `$C` is the program, `$M` the mount, `$S` the store.
     fn by(&self, id: &str, script: &str) -> crate::support::Output {
         let script = format!("cd; {script}");
         Command::new("nsenter")
@@ -153,7 +152,7 @@ fn it_is_confined_closed_and_unmounted() {
     eventually("nothing is left running", || processes_of(&place.mountpoint()).is_empty());
 }
 
-/// The server may not unmount, nor start a setuid program that may: the watchdog does.
+/// The server may neither unmount nor start a setuid program that may. The watchdog unmounts.
 #[test]
 fn a_signal_unmounts_it_and_a_kill_too() {
     for signal in ["TERM", "KILL"] {
@@ -177,7 +176,7 @@ fn its_memory_is_closed_to_its_user() {
     place.works(ANN, "$C umount $M");
 }
 
-/// A user whom Ann lets in sees what she shares, and can create nothing.
+/// A user whom Ann lets in sees the files that she shares, and can create nothing.
 #[test]
 fn others_see_what_is_opened_to_them() {
     let place = Place::new();

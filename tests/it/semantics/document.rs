@@ -13,13 +13,13 @@ pub(super) struct Example<'a> {
 /// A command, and the lines that it prints.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Step<'a> {
-    /// Its line of the page, from 1.
+    /// Its line in the page, from 1.
     pub(super) line: usize,
     pub(super) command: &'a str,
     pub(super) expected: Vec<&'a str>,
 }
 
-/// All examples of `page`, in order.
+/// Returns all examples of `page`, in order.
 pub(super) fn examples(page: &str) -> Vec<Example<'_>> {
     let mut found = Vec::new();
     let mut section = 0;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-/// A page and its path from the top of the repository on.
+/// A page and its path in the repository.
 pub(super) struct Page {
     pub(super) path: String,
     pub(super) text: String,
@@ -12,11 +12,10 @@ pub(super) struct Page {
 
 /// The page that links to all others.
 const FIRST: &str = "docs/SEMANTICS.md";
-/// The directory of the others.
+/// The directory of the other pages.
 const DIRECTORY: &str = "docs/semantics";
 
-/// Reads all pages, the first one first. They are found by listing the directory, so that no new
-/// page is left out.
+/// Reads all pages, `SEMANTICS.md` first. Lists the directory, so that no new page is left out.
 pub(super) fn all() -> Vec<Page> {
     let names =
         fs::read_dir(top().join(DIRECTORY)).unwrap().map(|entry| entry.unwrap().file_name());

@@ -1,4 +1,4 @@
-//! Every promise without an example names the tests that show it, and these tests exist.
+//! Checks that every promise without an example names the tests that show it, and that these exist.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::pages;
 use crate::support::Command;
 
-/// What a comment that names tests begins with.
+/// The beginning of a comment that names tests.
 const COMMENT: &str = "<!-- tests:";
 
 #[test]
@@ -56,8 +56,8 @@ Claimed again.";
     assert!(is_among("a::b", &["a::b::c".to_owned()]) && !is_among("a::b", &["a::bc".to_owned()]));
 }
 
-/// The first lines of those paragraphs, lists and tables after which neither an example nor a
-/// comment comes before the next paragraph or heading.
+/// Returns the first line of each paragraph, list and table that neither an example nor a comment
+/// follows.
 fn bare(page: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut open: Option<String> = None;
@@ -77,7 +77,7 @@ fn bare(page: &str) -> Vec<String> {
     found
 }
 
-/// The names in the comments of `page`: of tests, or of modules of them.
+/// Returns the names of tests, or of modules of tests, in the comments of `page`.
 fn named(page: &str) -> impl Iterator<Item = &str> {
     let comments = page.split(COMMENT).skip(1);
     comments.flat_map(|rest| rest[..rest.find("-->").unwrap()].split_whitespace())
@@ -90,7 +90,7 @@ pub(crate) fn is_among(name: &str, tests: &[String]) -> bool {
     tests.iter().any(is_below)
 }
 
-/// All tests of the library, of this program, and of the program `layering`.
+/// Returns all tests of the library, of this program, and of the program `layering`.
 pub(crate) fn tests() -> Vec<String> {
     let listing = Command::new(env::current_exe().unwrap()).args(["--list"]).stdout();
     let listing = String::from_utf8(listing).unwrap();
@@ -101,7 +101,7 @@ pub(crate) fn tests() -> Vec<String> {
     tests
 }
 
-/// The tests in the files below `directory`, which is the module `module`.
+/// Returns the tests in the files below `directory`, the module `module`.
 fn of_sources(directory: &Path, module: &str, tests: &mut Vec<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

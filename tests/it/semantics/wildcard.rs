@@ -1,5 +1,5 @@
-//! Expected lines against printed ones: `...` alone stands for any lines, also none; inside a line
-//! for any text.
+//! Matching printed lines with expected ones: `...` alone stands for any lines, even none, and
+//! inside a line for any text.
 
 const ANY: &str = "...";
 

@@ -42,12 +42,12 @@ impl Command {
         Self { inner: process::Command::new(program), input: Vec::new(), limit: LIMIT }
     }
 
-    /// The program under test.
+    /// Returns the program under test.
     pub(crate) fn ctxfs() -> Self {
         Self::new(env!("CARGO_BIN_EXE_ctxfs")).without_settings()
     }
 
-    /// With no settings of whoever runs the tests.
+    /// Removes the settings of the user who runs the tests.
     pub(crate) fn without_settings(mut self) -> Self {
         let settings = [&b"CTXFS_"[..], b"TOOL_OUTPUT_"];
         for (name, _) in env::vars_os() {
@@ -58,7 +58,7 @@ impl Command {
         self.env("XDG_CONFIG_HOME", "/nonexistent")
     }
 
-    /// A shell script; `$1` and on are `arguments`.
+    /// Returns a shell script, with `arguments` as `$1` and so on.
     pub(crate) fn shell(script: &str, arguments: &[&Path]) -> Self {
         Self::new("sh").args(["-euc", script, "sh"]).args(arguments)
     }
@@ -98,14 +98,14 @@ impl Command {
         self
     }
 
-    /// Runs to the end; panics past the deadline.
+    /// Runs it to the end. Panics at the deadline.
     pub(crate) fn run(self) -> Output {
         let told = format!("{self:?}");
         let limit = self.limit;
         self.finish().unwrap_or_else(|| panic!("{told}: not done after {limit:?}"))
     }
 
-    /// Runs to the end; past the deadline kills the whole group and returns nothing.
+    /// Runs it to the end. At the deadline kills the whole group and returns `None`.
     pub(crate) fn finish(mut self) -> Option<Output> {
         self.inner.process_group(0);
         self.inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -130,7 +130,7 @@ impl Command {
         Some(Output { code, stdout, stderr })
     }
 
-    /// Runs, panics unless it succeeds, and returns its standard output.
+    /// Runs it, and returns its standard output. Panics unless it succeeds.
     pub(crate) fn stdout(self) -> Vec<u8> {
         let told = format!("{self:?}");
         let output = self.run();
@@ -143,13 +143,13 @@ impl Command {
         String::from_utf8_lossy(&self.stdout()).into_owned()
     }
 
-    /// Starts it and leaves it to the caller to end it.
+    /// Starts it. The caller has to end it.
     pub(crate) fn spawn(mut self) -> process::Child {
         self.inner.process_group(0);
         self.inner.spawn().unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
-    /// The inner command, for what only one test needs.
+    /// Changes the inner command, for options that only one test needs.
     pub(crate) fn with(mut self, set: impl FnOnce(&mut process::Command)) -> Self {
         set(&mut self.inner);
         self
@@ -171,7 +171,7 @@ impl fmt::Display for Output {
     }
 }
 
-/// Fails unless `program` is on the PATH; `package` is Debian's.
+/// Panics unless `program` is on the PATH. `package` is its package in Debian.
 pub(crate) fn need(program: &str, package: &str) {
     let path = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());

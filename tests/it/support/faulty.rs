@@ -1,8 +1,8 @@
 //! A disk that fails by rule: a directory, mirrored through FUSE, on which calls can be made to
 //! fail.
 //!
-//! It is served by the test's own process. Nothing of it is cached, so that every call of the
-//! program under test reaches it.
+//! The process of the test serves it. Nothing is cached, so every call of the program under test
+//! reaches it.
 
 mod fault;
 mod mirror;
@@ -34,7 +34,7 @@ pub(crate) struct FaultyDisk {
 }
 
 impl FaultyDisk {
-    /// A new store; nothing fails yet.
+    /// Creates a store. Nothing fails yet.
     pub(crate) fn new() -> Self {
         let store = Arc::new(TestStore::new());
         let behind = store.scratch("disk");
@@ -50,12 +50,12 @@ impl FaultyDisk {
         &self.store
     }
 
-    /// From now on `fault` happens.
+    /// Adds a fault.
     pub(crate) fn fail(&self, fault: Fault) {
         self.faults.begin(fault);
     }
 
-    /// Nothing fails any more. Says how many calls have failed since they were told to.
+    /// Removes all faults. Returns the number of calls that have failed.
     pub(crate) fn mend(&self) -> usize {
         self.faults.end()
     }
@@ -70,7 +70,7 @@ impl FaultyDisk {
         fs::read(self.path_behind(conversation, name)).unwrap()
     }
 
-    /// The number of the file that has this name.
+    /// Returns the inode number of the file with this name.
     pub(crate) fn number(&self, conversation: &str, name: &str) -> u64 {
         self.path_behind(conversation, name).metadata().unwrap().ino()
     }

@@ -13,7 +13,7 @@ pub(crate) fn is_mounted(dir: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(4) == Some(dir))
 }
 
-/// The processes of the program that name `dir` on their command line, parents first.
+/// Returns the processes of the program that name `dir` on their command line, parents first.
 pub(crate) fn processes_of(dir: &Path) -> Vec<u32> {
     let dir = dir.as_os_str().as_encoded_bytes();
     let mut found: Vec<u32> = fs::read_dir("/proc")
@@ -30,14 +30,14 @@ pub(crate) fn processes_of(dir: &Path) -> Vec<u32> {
     found
 }
 
-/// The process that serves the mount at `dir`.
+/// Returns the process that serves the mount at `dir`.
 pub(crate) fn server_of(dir: &Path) -> u32 {
     let pid = processes_of(dir).pop().expect("a process that serves the mount");
     assert!(holds_fuse(pid), "process {pid} does not hold /dev/fuse");
     pid
 }
 
-/// Sends a signal; a process that is gone already is no error.
+/// Sends a signal. It is no error if the process is gone already.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     rustix::process::kill_process(pid, signal).ok();

@@ -22,7 +22,7 @@ use crate::support::is_mounted;
 use crate::support::processes_of;
 use crate::support::signal;
 
-/// Longest that one mount may live: after it a hung call of a test gets an error and fails.
+/// The longest life of a mount. After it, a hung call of a test gets an error.
 const LIFETIME: Duration = Duration::from_mins(3);
 
 /// The modes of reading artifacts: by the kernel from the store's file, or through the daemon.
@@ -43,7 +43,7 @@ impl Mode {
     }
 }
 
-/// A daemon in the foreground and its mountpoint; both end with it, also when the test panics.
+/// A daemon in the foreground and its mountpoint. Both end with it, even if the test panics.
 pub(crate) struct TestMount {
     dir: PathBuf,
     daemon: Child,
@@ -55,12 +55,12 @@ pub(crate) struct TestMount {
 }
 
 impl TestMount {
-    /// A mount of a new store.
+    /// Mounts a new store.
     pub(crate) fn new(mode: Mode) -> Self {
         Self::of(&Arc::new(TestStore::new()), mode, &[])
     }
 
-    /// A mount of `store`, with more options.
+    /// Mounts `store`, with more options.
     pub(crate) fn of(store: &Arc<TestStore>, mode: Mode, options: &[&str]) -> Self {
         let dir = store.scratch("mnt");
         let log = dir.with_extension("log");
@@ -71,7 +71,7 @@ impl TestMount {
         mount
     }
 
-    /// The mountpoint.
+    /// Returns the mountpoint.
     pub(crate) fn path(&self) -> &Path {
         &self.dir
     }
@@ -80,12 +80,12 @@ impl TestMount {
         &self.store
     }
 
-    /// The daemon's process.
+    /// Returns the id of the daemon's process.
     pub(crate) fn pid(&self) -> u32 {
         self.daemon.id()
     }
 
-    /// A conversation's directory for tool output; makes the conversation.
+    /// Creates a conversation, and returns its directory for tool output.
     pub(crate) fn tool(&self, conversation: &str) -> PathBuf {
         let dir = self.dir.join(conversation);
         if !dir.is_dir() {
@@ -101,8 +101,7 @@ impl TestMount {
         path
     }
 
-    /// Ends the daemon, and whatever watches over it, as a power cut would. The mount may be left
-    /// dead.
+    /// Kills the daemon and its watchdogs, as a power cut would. The mount may be left dead.
     pub(crate) fn power_cut(&mut self) {
         let all = processes_of(&self.dir);
         for pid in &all {

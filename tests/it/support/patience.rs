@@ -1,14 +1,14 @@
-//! Waiting for what will happen, without sleeping longer than it takes.
+//! Waiting for events, without sleeping longer than they take.
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Longest that anything may take to happen.
+/// The longest wait for an event.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Asks again and again until `happened` says so; panics with `what` when it does not.
+/// Calls `happened` until it returns true. Panics with `what` if it does not in time.
 pub(crate) fn eventually(what: &str, happened: impl FnMut() -> bool) {
     assert!(comes_true(happened), "not within {LIMIT:?}: {what}");
 }
@@ -27,7 +27,7 @@ pub(crate) fn comes_true(mut happened: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Runs `work` on a thread of its own; `None` when it takes longer than `limit`.
+/// Runs `work` on a thread of its own. Returns `None` if it takes longer than `limit`.
 pub(crate) fn within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::support::Command;
 
-/// The error number of a call that must fail.
+/// Returns the error number of a call that must fail.
 pub(crate) fn errno<T>(result: io::Result<T>) -> Errno {
     match result {
         Ok(_) => panic!("it succeeded"),
@@ -15,7 +15,7 @@ pub(crate) fn errno<T>(result: io::Result<T>) -> Errno {
     }
 }
 
-/// The error number of truncating by path, which must fail.
+/// Truncates a file by its path, which must fail, and returns the error number.
 pub(crate) fn truncate_errno(path: &Path) -> Errno {
     let script = "
 import os, sys

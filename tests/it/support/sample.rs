@@ -1,8 +1,8 @@
-//! Outputs to work on.
+//! Sample outputs.
 
 use std::fmt::Write as _;
 
-/// A build log: `lines` lines of some 60 bytes, every 40th an error, some not ASCII.
+/// Returns a build log: `lines` lines of some 60 bytes, every 40th an error, some not ASCII.
 pub(crate) fn log(lines: usize) -> Vec<u8> {
     let mut text = String::new();
     for number in 1..=lines {
@@ -15,7 +15,7 @@ pub(crate) fn log(lines: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Lines `first..=last`, from 1, with their newlines.
+/// Returns the lines `first..=last`, from 1, with their newlines.
 pub(crate) fn lines_of(text: &[u8], first: usize, last: usize) -> Vec<u8> {
     text.split_inclusive(|byte| *byte == b'\n')
         .skip(first - 1)

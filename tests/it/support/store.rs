@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::support::Command;
 
-/// A store that goes away with the test.
+/// A store that is removed with the test.
 pub(crate) struct TestStore {
     dir: TempDir,
     made: AtomicU32,
@@ -30,7 +30,7 @@ impl TestStore {
         self.dir.path().join("store")
     }
 
-    /// A fresh directory outside the store.
+    /// Creates a directory outside the store.
     pub(crate) fn scratch(&self, what: &str) -> PathBuf {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let path = self.dir.path().join(format!("{what}-{number}"));
@@ -38,12 +38,12 @@ impl TestStore {
         path
     }
 
-    /// The plain file of an artifact of a tool.
+    /// Returns the path of the plain file of a tool's artifact.
     pub(crate) fn plain(&self, conversation: &str, name: &str) -> PathBuf {
         self.path().join("context").join(conversation).join("artifacts/tool").join(name)
     }
 
-    /// `ctxfs COMMAND --store STORE ARGUMENTS`.
+    /// Returns `ctxfs COMMAND --store STORE ARGUMENTS`.
     pub(crate) fn ctxfs(&self, command: &str, arguments: &[&str]) -> Command {
         Command::ctxfs().arg(command).arg("--store").arg(self.path()).args(arguments)
     }
@@ -58,13 +58,13 @@ impl TestStore {
         id.strip_prefix(&prefix).unwrap_or_else(|| panic!("{id}")).to_owned()
     }
 
-    /// A view, without a mount.
+    /// Returns the text of a view, without a mount.
     pub(crate) fn view(&self, path: &str) -> Vec<u8> {
         self.ctxfs("view", &[path]).stdout()
     }
 }
 
-/// Names in a directory, as it lists them.
+/// Returns the names in a directory, in its order.
 pub(crate) fn listing(dir: &Path) -> Vec<String> {
     let name = |name: &OsStr| name.to_string_lossy().into_owned();
     fs::read_dir(dir).unwrap().map(|entry| name(&entry.unwrap().file_name())).collect()

@@ -1,4 +1,4 @@
-//! A terminal for programs that want one: tmux, with a server of its own.
+//! A terminal for programs that need one: tmux, with a server of its own.
 
 use std::path::Path;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `command` (a shell line) in `dir`; the server's socket goes to `scratch`.
+    /// Starts `command` (a shell line) in `dir`, with the socket of the server in `scratch`.
     pub(crate) fn start(scratch: &Path, dir: &Path, command: &str) -> Self {
         // A server that is going still holds its socket: each has a name of its own.
         static STARTED: AtomicU32 = AtomicU32::new(0);
@@ -29,24 +29,24 @@ impl Terminal {
         terminal
     }
 
-    /// Types; names such as `Enter` and `C-x` are keys.
+    /// Types text. Names such as `Enter` and `C-x` are keys.
     pub(crate) fn keys(&self, keys: &[&str]) {
         self.tmux(&["send-keys"]).args(keys).stdout();
     }
 
-    /// Gives the screen another size.
+    /// Changes the size of the screen.
     pub(crate) fn resize(&self, columns: u32, rows: u32) {
         let (columns, rows) = (columns.to_string(), rows.to_string());
         self.tmux(&["resize-window", "-x", &columns, "-y", &rows]).stdout();
     }
 
-    /// Returns the text on the screen; empty once the program has ended.
+    /// Returns the text on the screen. It is empty once the program has ended.
     pub(crate) fn screen(&self) -> String {
         let output = self.tmux(&["capture-pane", "-p"]).run();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The screen, once `shown` holds for it.
+    /// Returns the text on the screen, once `shown` returns true for it.
     pub(crate) fn screen_when(&self, what: &str, shown: impl Fn(&str) -> bool) -> String {
         let mut screen = String::new();
         let seen = comes_true(|| {

@@ -1,4 +1,5 @@
-//! Runs a table of tools over artifacts and views, and compares all they say and make.
+//! Runs a table of tools on artifacts and views, and compares their outputs and the files that they
+//! create.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,31 +16,32 @@ use crate::support::lines_of;
 use crate::support::log;
 use crate::support::need;
 
-/// One tool.
+/// A tool.
 pub(crate) struct Row {
     pub(crate) tool: &'static str,
-    /// Programs it needs, each with its Debian package.
+    /// The programs it needs, each with its Debian package.
     pub(crate) needs: &'static [(&'static str, &'static str)],
-    /// Shell. `$NAME` is the file, in the current directory or below; what the script prints and
-    /// what it puts in `$OUT` is compared; `$TWIN` holds the same bytes, and `$WORK` is scratch.
+    /// A shell script. `$NAME` is the file, in the current directory or below. The output of the
+    /// script and the files in `$OUT` are compared. `$TWIN` holds equal bytes, and `$WORK` is
+    /// scratch.
     pub(crate) script: &'static str,
 }
 
-/// A file of the mount with its plain twin: same name, another directory.
+/// A file of the mount with its plain twin, which has the same name in another directory.
 pub(crate) struct Subject {
     pub(crate) dir: PathBuf,
     pub(crate) twin: PathBuf,
     pub(crate) name: String,
 }
 
-/// The files that every tool is tried on. The live artifact is live for as long as this is.
+/// The files that every tool is tried on. The live artifact stays live until this is dropped.
 pub(crate) struct Subjects {
     pub(crate) all: Vec<Subject>,
     _writer: File,
     pub(crate) mount: TestMount,
 }
 
-/// Runs `rows` on all subjects in `mode`; panics with every difference.
+/// Runs `rows` on all subjects in `mode`. Panics with all differences.
 pub(crate) fn check(mode: Mode, rows: &[Row]) {
     let subjects = subjects(mode);
     let scratch = subjects.mount.store().scratch("work");
@@ -47,7 +49,7 @@ pub(crate) fn check(mode: Mode, rows: &[Row]) {
     assert!(wrong.is_empty(), "{} of the runs differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A sealed artifact, a live one, and the views of the sealed one.
+/// Returns a sealed artifact, a live one, and the views of the sealed one.
 pub(crate) fn subjects(mode: Mode) -> Subjects {
     let mount = TestMount::new(mode);
     let text = log(2000);
@@ -76,7 +78,7 @@ pub(crate) fn subjects(mode: Mode) -> Subjects {
     Subjects { all, mount, _writer: writer }
 }
 
-/// A twin has a directory of its own, so that nothing lies beside it.
+/// Writes a twin, in a directory of its own so that nothing lies beside it.
 fn subject(dir: &Path, twins: &Path, name: &str, bytes: &[u8]) -> Subject {
     let twin = twins.join(name.replace('/', "-").to_uppercase());
     let file = twin.join(name);
@@ -92,7 +94,7 @@ fn numbered(text: &[u8], pattern: &str) -> Vec<u8> {
     hits.flat_map(|(at, line)| format!("{}:{line}\n", at + 1).into_bytes()).collect()
 }
 
-/// Every run that differs from its twin, told in a few lines.
+/// Returns every run that differs from its twin, each in a few lines.
 fn differences(rows: &[Row], subjects: &[Subject], scratch: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
     for row in rows {
@@ -178,7 +180,7 @@ fn first_difference(found: &[u8], expected: &[u8]) -> String {
     format!("{} bytes, not {}; at {at}: `{is}`, not `{should}`", found.len(), expected.len())
 }
 
-/// The comparison is worth something only when it can fail.
+/// The comparison is worth something only if it can fail.
 #[test]
 fn a_wrong_byte_is_seen() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Programs that want a terminal: they show the known lines, at the beginning and at the end.
+//! Programs that need a terminal: they show the known lines at the beginning and the end.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use crate::support::Mode;
 use crate::support::Terminal;
 use crate::support::need;
 
-/// Lines that are looked for on the screen.
+/// The lines to find on the screen.
 const LINES: usize = 8;
-/// Characters of them: programs mark where they cut a line.
+/// The characters of them to compare, as programs mark the place where they cut a line.
 const WIDTH: usize = 60;
 
-/// One program: its command, and the keys that go to the end of the file.
+/// A program: its command, and the keys that go to the end of the file.
 struct Row {
     command: &'static str,
     keys: &'static [&'static str],
@@ -74,7 +74,7 @@ fn vim_writes_a_copy(subject: &Subject, scratch: &Path) {
     fs::remove_file(copy).unwrap();
 }
 
-/// `command` on the file, in the directory that it stands in.
+/// Runs `command` on the file, in the directory of the file.
 fn start(command: &str, subject: &Subject, scratch: &Path) -> Terminal {
     let path = subject.dir.join(&subject.name);
     let name = path.file_name().unwrap().to_str().unwrap();

@@ -1,5 +1,4 @@
-//! Programs that walk directories: what belongs to the artifacts is there once, views do not get
-//! in the way.
+//! Programs that walk directories: artifacts are there once, and views do not get in the way.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +9,7 @@ use crate::support::TestMount;
 use crate::support::log;
 use crate::support::need;
 
-/// `(tool, program, package, script)`; run in a conversation, and in a plain copy of its files.
+/// `(tool, program, package, script)`: runs in a conversation, and in a plain copy of its files.
 const ROWS: &[(&str, &str, &str, &str)] = &[
     ("rg", "rg", "ripgrep", "rg -n ERROR artifacts | sort"),
     ("rg --hidden", "rg", "ripgrep", "rg --hidden -c . artifacts | sort"),
@@ -69,7 +68,7 @@ fn walk(mount: &TestMount, script: &str, dir: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The files that are there, without views.
+/// Returns the files, without views.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in from.read_dir().unwrap() {

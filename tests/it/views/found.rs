@@ -1,4 +1,4 @@
-//! Which views are there, and what they are to `stat`.
+//! The views that exist, and their attributes.
 
 use std::fs;
 use std::fs::File;
@@ -44,7 +44,7 @@ const VIEWS: &[&str] = &[
     "handle",
     "preview",
 ];
-/// Bytes of an envelope: its preview has 51,200, and newlines take two.
+/// The most bytes of an envelope: its preview has 51,200, and newlines take two.
 const ENVELOPE_BYTES: usize = 60_000;
 
 #[test]

@@ -15,7 +15,7 @@ use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::log;
 
-/// One way of changing an artifact.
+/// A way to change an artifact.
 type Write = fn(&Path);
 
 #[test]
@@ -94,7 +94,7 @@ fn each_way_of_writing_shows_at_once() {
     }
 }
 
-/// The size and the bytes of one open view agree, and no line is torn, as the artifact grows.
+/// The size and the bytes of an open view agree, and no line is torn, while the artifact grows.
 #[test]
 fn nothing_is_torn_while_the_artifact_grows() {
     for mode in Mode::ALL {

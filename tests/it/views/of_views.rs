@@ -1,4 +1,4 @@
-//! Views of views, and the results on disk behind them.
+//! Views of views, and the texts that are kept on disk for them.
 
 use std::fs;
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::support::TestStore;
 use crate::support::listing;
 use crate::support::need;
 
-/// A document of `items` items on one line, and the same as `jq .` prints it.
+/// Returns a document of `items` items on one line, and its form as `jq .` prints it.
 fn document(items: usize) -> (String, String) {
     let item =
         |id: usize| format!("{{\"id\":{id},\"name\":\"gr\u{fc}n {id}\",\"tags\":[1.0,null]}}");
@@ -33,7 +33,7 @@ fn beside(path: &Path, view: &str) -> PathBuf {
     path.with_file_name(format!("{}.{view}", path.file_name().unwrap().to_str().unwrap()))
 }
 
-/// Results in the store's cache.
+/// Returns the texts in the store's cache.
 fn kept(store: &TestStore) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(store.path().join("cache")) else { return Vec::new() };
     entries.map(|entry| entry.unwrap().path()).collect()

@@ -12,7 +12,7 @@ use crate::support::errno;
 use crate::support::listing;
 use crate::support::log;
 
-/// Ten megabytes of lines, some of them long, some not ASCII.
+/// Returns ten megabytes of lines, some of them long and some not ASCII.
 fn large() -> Vec<u8> {
     let long = "gr\u{fc}n \u{20ac} ".repeat(2000) + "\n";
     let mut text = Vec::new();
@@ -23,7 +23,7 @@ fn large() -> Vec<u8> {
     text
 }
 
-/// All pages in the order in which they are listed, none too large.
+/// Returns all pages in the order of the listing. Checks that none is too large.
 fn rebuilt(folder: &Path) -> Vec<u8> {
     let mut names = listing(folder);
     assert!(names.is_sorted());

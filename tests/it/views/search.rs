@@ -19,7 +19,7 @@ use crate::support::errno;
 use crate::support::listing;
 use crate::support::log;
 
-/// Makes artifacts of several sizes, in all places; returns their paths from the conversation on,
+/// Creates artifacts of several sizes, in all directories. Returns their paths in the conversation,
 /// newest first.
 fn fill(mount: &TestMount) -> Vec<String> {
     fs::create_dir_all(mount.tool("c7").join("deep/er")).unwrap();

@@ -1,4 +1,4 @@
-//! Shuttle's mutex behind the interface of `parking_lot`.
+//! Shuttle's mutex with the interface of `parking_lot`.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,9 +11,9 @@ type InnerGuard<'a, T> = shuttle::sync::MutexGuard<'a, T>;
 #[derive(Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
-/// As `parking_lot::MutexGuard`. It knows its mutex, so that a wait can unlock it.
+/// As `parking_lot::MutexGuard`. Refers to its mutex, so that a wait can unlock and lock it.
 pub(crate) struct MutexGuard<'a, T> {
-    /// Absent only while a wait has unlocked it.
+    /// `None` only while a wait has unlocked it.
     inner: Option<InnerGuard<'a, T>>,
     of: &'a Mutex<T>,
 }
@@ -33,7 +33,7 @@ impl<T> Mutex<T> {
 }
 
 impl<'a, T> MutexGuard<'a, T> {
-    /// Hands the lock to `wait`, which gives it back.
+    /// Hands the shuttle guard to `wait`, which returns it.
     pub(super) fn unlocked(&mut self, wait: impl FnOnce(InnerGuard<'a, T>) -> InnerGuard<'a, T>) {
         self.inner = self.inner.take().map(wait);
     }

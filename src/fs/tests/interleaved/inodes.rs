@@ -1,4 +1,4 @@
-//! Numbers: look-ups against forgets, renames and removals.
+//! Inode numbers: look-ups against forgets, renames and removals.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::under_schedules;
 use crate::fs::Ino;
 use crate::fs::RenameMode;
 
-/// What a name that may have gone meanwhile, or become another file, gives.
+/// The errors of a name that may have gone meanwhile, or leads to another file.
 const GONE: [i32; 2] = [libc::ENOENT, libc::ESTALE];
 
 /// Looks `name` up, uses its number, and forgets it.
@@ -40,7 +40,8 @@ fn renames(from: &'static str, to: &'static str, mode: RenameMode) -> Work {
     Box::new(move |fixture| fixture.rename(from, to, mode).unwrap())
 }
 
-/// What is in use once everything is sealed, of a filesystem in which `names` were made and forgotten.
+/// Returns a filesystem in which `names` were created, sealed and forgotten, and the number of its
+/// nodes.
 fn with_files(names: &[&str]) -> (Arc<Fixture>, usize) {
     let fixture = Arc::new(Fixture::new());
     for name in names {
@@ -54,7 +55,7 @@ fn with_files(names: &[&str]) -> (Arc<Fixture>, usize) {
     (fixture, before)
 }
 
-/// With two, the last one often forgets what the other one is about to find.
+/// With two threads, the last one often forgets the node that the other is about to find.
 #[test]
 fn a_number_holds_until_it_is_forgotten() {
     under_schedules(|| {
@@ -125,7 +126,7 @@ fn a_removed_file_stands_nowhere() {
     });
 }
 
-/// The name under which a number stands.
+/// Returns the name of the node with this number.
 fn stands(fixture: &Fixture, ino: Ino) -> Option<String> {
     let link = fixture.fs.0.nodes.get(ino).unwrap().as_file().unwrap().link.get()?;
     Some(link.name.into_string().unwrap())

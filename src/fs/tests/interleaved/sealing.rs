@@ -1,4 +1,4 @@
-//! Sealing: against writers that come back, renames, and the end of the mount.
+//! Sealing against writers that come back, renames, and the end of the mount.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn writes_on() -> Work {
     })
 }
 
-/// Makes `a.txt`; then writes it whole, and closes it.
+/// Creates `a.txt`. Then writes all of it and closes it.
 fn makes(fixture: &Fixture) -> Work {
     let fh = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     Box::new(move |fixture| {
@@ -40,7 +40,7 @@ fn makes(fixture: &Fixture) -> Work {
     })
 }
 
-/// Fails unless a record that says sealed speaks of what a writer left, whole.
+/// Fails if a record that says sealed does not describe the whole bytes of a writer.
 fn looks_at_the_record() -> Work {
     Box::new(|fixture| {
         for _ in 0..8 {
@@ -129,7 +129,7 @@ fn a_removed_artifact_leaves_no_record() {
     });
 }
 
-/// Whether or not the first one's artifact was sealed in between.
+/// The artifact of the first writer may or may not have been sealed in between.
 #[test]
 fn a_writer_that_comes_back_begins_anew() {
     under_schedules(|| {

@@ -1,4 +1,4 @@
-//! Views: many readers, one computation; and no older text than what was written before the look-up.
+//! Views: one computation for many readers, and no text older than the bytes before the look-up.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ fn computed(fixture: &Fixture) -> u64 {
     fixture.fs.counters().views_computed.load(Relaxed)
 }
 
-/// A filesystem with the artifact `a.txt`, sealed.
+/// A filesystem with the sealed artifact `a.txt`.
 fn with_artifact() -> Arc<Fixture> {
     let fixture = Arc::new(Fixture::new());
     fixture.put("a.txt", b"one\ntwo\n");
@@ -41,7 +41,7 @@ fn many_readers_need_one_computation() {
     });
 }
 
-/// Each computation is on the pool, and one needs what the other computes.
+/// Both computations are on the pool, and one needs the text of the other.
 #[test]
 fn a_view_of_a_view_waits_for_its_text() {
     under_schedules(|| {

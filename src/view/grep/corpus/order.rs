@@ -6,11 +6,10 @@
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
 use std::thread;
+
+use parking_lot::Condvar;
+use parking_lot::Mutex;
 
 /// Outcomes that may wait for an earlier one.
 const WAITING: usize = 16 << 10;
@@ -83,10 +82,10 @@ impl<T, F> PendingOutcomes<T, F> {
 impl<T, F> OrderedQueue<T, F> {
     /// Returns the next number to work on, or none if nothing is left to do.
     fn claim(&self) -> Option<usize> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.stopped && state.is_full() {
             state.waiting += 1;
-            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.moved.wait(&mut state);
             state.waiting -= 1;
         }
         let number = state.first + state.begun.len();
@@ -98,12 +97,8 @@ impl<T, F> OrderedQueue<T, F> {
     }
 
     fn stop(&self) {
-        self.lock().stopped = true;
+        self.state.lock().stopped = true;
         self.moved.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PendingOutcomes<T, F>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,7 +108,7 @@ impl<T, F> OrderedQueue<T, F> {
     where
         F: FnMut(&mut S, usize, T) -> ControlFlow<()>,
     {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let state = &mut *state;
         let place = number - state.first;
         state.bytes += outcome.1;

@@ -1,10 +1,10 @@
 //! The faults of a disk, and the rules that cause them.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 
-/// A call that the disk is asked.
+use parking_lot::Mutex;
+
+/// A call to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Open,
@@ -13,7 +13,7 @@ pub(crate) enum Call {
     Write,
     Sync,
     Rename,
-    /// Of a whole listing.
+    /// The reading of a whole directory.
     List,
 }
 
@@ -21,9 +21,9 @@ pub(crate) enum Call {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fault {
     call: Call,
-    /// A part of the file's path.
+    /// A part of the path of the files that it concerns.
     of: &'static str,
-    /// Calls that succeed before.
+    /// The calls that succeed before it.
     after: usize,
     how: How,
 }
@@ -34,32 +34,33 @@ enum How {
     Error(i32),
     /// Half of the bytes, at least one.
     Short,
-    /// There is room for so many bytes: the write that needs more writes these, and the next none.
+    /// There is room for so many bytes. The write that needs more writes these, and the next one
+    /// none.
     Room(u64),
 }
 
 impl Fault {
-    /// Every `call` fails with `errno`.
+    /// Makes every `call` fail with `errno`.
     pub(crate) const fn error(call: Call, errno: i32) -> Self {
         Self { call, of: "", after: 0, how: How::Error(errno) }
     }
 
-    /// Every read or write does half of what it is asked.
+    /// Makes every read or write move half of the bytes that it is asked for.
     pub(crate) const fn short(call: Call) -> Self {
         Self { call, of: "", after: 0, how: How::Short }
     }
 
-    /// There is room for `bytes` more.
+    /// Leaves room for `bytes` more bytes.
     pub(crate) const fn room(bytes: u64) -> Self {
         Self { call: Call::Write, of: "", after: 0, how: How::Room(bytes) }
     }
 
-    /// Only of files that have this in their path.
+    /// Limits the fault to files that have this in their path.
     pub(crate) const fn of(self, of: &'static str) -> Self {
         Self { of, ..self }
     }
 
-    /// Only after so many of the calls have succeeded.
+    /// Begins the fault after so many of the calls have succeeded.
     pub(crate) const fn after(self, after: usize) -> Self {
         Self { after, ..self }
     }
@@ -68,7 +69,7 @@ impl Fault {
 /// The fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// At most so many bytes are read or written.
+    /// It reads or writes at most so many bytes.
     Pass(usize),
     Fail(i32),
 }
@@ -85,20 +86,20 @@ struct State {
 
 impl Faults {
     pub(super) fn begin(&self, fault: Fault) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).faults.push(fault);
+        self.0.lock().faults.push(fault);
     }
 
     pub(super) fn end(&self) -> usize {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).struck
+        std::mem::take(&mut *self.0.lock()).struck
     }
 
     pub(super) fn struck(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).struck
+        self.0.lock().struck
     }
 
-    /// Returns the fate of `call` on the file at `path`, which is to move `bytes` bytes.
+    /// Returns the fate of `call` on the file at `path`, which is to read or write `bytes` bytes.
     pub(super) fn judge(&self, call: Call, path: &Path, bytes: usize) -> Verdict {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let name = path.to_string_lossy();
         let meant = |fault: &&mut Fault| fault.call == call && name.contains(fault.of);
         let Some(fault) = state.faults.iter_mut().find(meant) else { return Verdict::Pass(bytes) };

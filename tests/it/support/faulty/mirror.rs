@@ -1,7 +1,7 @@
-//! The mirror: each call is done to the file behind, unless a fault says otherwise.
+//! The mirror: each call is made on the file behind it, unless a fault says otherwise.
 //!
-//! A number stands for a descriptor opened with `O_PATH`, whose name under `/proc/self/fd` is that
-//! very file: so renaming and removing need no care.
+//! An inode number stands for a descriptor opened with `O_PATH`, and the file is reached through
+//! its name under `/proc/self/fd`, so renames and removals need no care.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,7 +14,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -45,6 +44,7 @@ use fuser::ReplyXattr;
 use fuser::Request;
 use fuser::TimeOrNow;
 use fuser::WriteFlags;
+use parking_lot::Mutex;
 use rustix::fs::AtFlags;
 use rustix::fs::CWD;
 use rustix::fs::FallocateFlags;
@@ -67,7 +67,7 @@ const NEVER: Duration = Duration::ZERO;
 
 pub(super) struct Mirror {
     faults: Arc<Faults>,
-    /// Never forgotten: so the disk gives no number twice.
+    /// Never forgotten, so that the disk uses no number twice.
     known: Mutex<HashMap<u64, OwnedFd>>,
     open: Mutex<HashMap<u64, Arc<Open>>>,
     next: AtomicU64,
@@ -85,9 +85,9 @@ impl Mirror {
         Self { faults: Arc::clone(faults), known, open: Mutex::default(), next: AtomicU64::new(1) }
     }
 
-    /// A path that leads to the file of this number, whatever it is called by now.
+    /// Returns a path to the file with this number, whatever its present name.
     fn at(&self, ino: INodeNo) -> PathBuf {
-        let fd = self.known.lock().unwrap()[&ino.0].as_raw_fd();
+        let fd = self.known.lock()[&ino.0].as_raw_fd();
         PathBuf::from(format!("/proc/self/fd/{fd}"))
     }
 
@@ -112,7 +112,7 @@ impl Mirror {
         let found = rustix::fs::open(self.child(parent, name), flags, Mode::empty())?;
         let link = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
         let attr = attr(&link.metadata()?);
-        self.known.lock().unwrap().entry(attr.ino.0).or_insert(found);
+        self.known.lock().entry(attr.ino.0).or_insert(found);
         Ok(attr)
     }
 
@@ -123,12 +123,12 @@ impl Mirror {
     fn opened(&self, file: File) -> FileHandle {
         let fh = self.next.fetch_add(1, Relaxed);
         let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
-        self.open.lock().unwrap().insert(fh, Arc::new(Open { file, path }));
+        self.open.lock().insert(fh, Arc::new(Open { file, path }));
         FileHandle(fh)
     }
 
     fn handle(&self, fh: FileHandle) -> Arc<Open> {
-        Arc::clone(&self.open.lock().unwrap()[&fh.0])
+        Arc::clone(&self.open.lock()[&fh.0])
     }
 
     fn open_file(&self, ino: INodeNo, flags: OpenFlags) -> io::Result<FileHandle> {
@@ -195,7 +195,7 @@ impl Mirror {
     }
 }
 
-/// Answers with what `result` says.
+/// Sends `result` as the reply.
 macro_rules! answer {
     ($reply:ident, $result:expr, $done:expr) => {
         match $result {
@@ -349,7 +349,7 @@ impl Filesystem for Mirror {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.open.lock().unwrap().remove(&fh.0);
+        self.open.lock().remove(&fh.0);
         reply.ok();
     }
 
@@ -435,7 +435,7 @@ impl Filesystem for Mirror {
     }
 }
 
-/// As the kernel asks: the length first, then the bytes.
+/// Replies as the kernel asks: the length first, then the bytes.
 fn xattr(reply: ReplyXattr, size: u32, bytes: &[u8], count: usize) {
     if size == 0 { reply.size(count as u32) } else { reply.data(&bytes[..count]) }
 }
@@ -453,8 +453,8 @@ fn time(to: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-/// Times in whole seconds, as the coarsest disks keep them: nobody can tell by them that a file has
-/// changed once more.
+/// Returns attributes with times in whole seconds, as the coarsest disks have them, which do not
+/// show that a file has changed once more.
 fn attr(found: &std::fs::Metadata) -> FileAttr {
     let moment = |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds as u64);
     FileAttr {
