@@ -5,10 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::filter;
+use crate::cli::engine;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
-use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
 use crate::engine::Engine;
 use crate::engine::EngineError;
@@ -26,26 +25,14 @@ const PATIENCE: Duration = Duration::from_hours(24);
 
 /// Opens the engine over `store`. `root` is the root in the texts of views; if it is that of a
 /// single conversation, `only` is the conversation.
-pub(super) fn engine(
+pub(super) fn open(
     store: Store,
     root: &Root,
     only: Option<Component>,
     settings: Settings,
 ) -> anyhow::Result<Arc<Engine>> {
-    let defaults = EngineOptions::default();
-    let disk_cache_bytes = settings.number(Key::DiskCacheBytes);
-    let options = EngineOptions {
-        prefix: root.path().to_owned(),
-        only: only.filter(|_| matches!(root, Root::One(_))),
-        view_deadline: PATIENCE,
-        redaction: settings.redaction()?,
-        max_artifact: settings.number(Key::MaxArtifact),
-        quota: settings.number(Key::Quota),
-        filter_command: Some(filter::command()),
-        disk_cache_bytes: disk_cache_bytes.unwrap_or(defaults.disk_cache_bytes),
-        limits: Arc::new(settings),
-        ..defaults
-    };
+    let options = engine::options(&Arc::new(settings), root, only.as_ref())?;
+    let options = EngineOptions { view_deadline: PATIENCE, ..options };
     Ok(Engine::new(store, options))
 }
 

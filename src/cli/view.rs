@@ -24,7 +24,7 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let root = given.store(&context.environment)?;
     let store = Store::open(&root)?;
     let target = Target::new(&args.path, &root, &store, given.text(Key::Advertise), context)?;
-    let engine = tree::engine(store, &target.root, target.only, given)?;
+    let engine = tree::open(store, &target.root, target.only, given)?;
     let tree = Tree::new(Arc::clone(&engine));
     let printed = tree::read(&tree, &target.path, |bytes| context.printer.bytes(bytes));
     engine.finish();

@@ -218,7 +218,7 @@ pub(super) fn show_view_of_view(
     let analysis = sniff(&**text)?.analysis;
     let shown = ShownFile::of_masked(&engine.secrets, Box::new(&**text), analysis, facts);
     let all = engine.options.view_deadline;
-    let expired = deadline(all.saturating_sub(asked.elapsed()).max(all / 2));
+    let expired = deadline(all.saturating_sub(base_text.asked.elapsed()).max(all / 2));
     let room = |length| engine.space.check_text(engine, length);
     let spool = Spool::new(&engine.cache, &room);
     let mut rendered = shown.with_subject(&engine.secrets, &engine.filters, |subject| {
