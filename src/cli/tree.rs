@@ -28,10 +28,10 @@ const PATIENCE: Duration = Duration::from_hours(24);
 pub(super) fn open(
     store: Store,
     root: &Root,
-    only: Option<Component>,
+    only: Option<&Component>,
     settings: Settings,
 ) -> anyhow::Result<Arc<Engine>> {
-    let options = engine::options(&Arc::new(settings), root, only.as_ref())?;
+    let options = engine::options(&Arc::new(settings), root, only)?;
     let options = EngineOptions { view_deadline: PATIENCE, ..options };
     Ok(Engine::new(store, options))
 }

@@ -23,8 +23,8 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let given = context.settings(cli, args.settings())?;
     let root = given.store(&context.environment)?;
     let store = Store::open(&root)?;
-    let target = Target::new(&args.path, &root, &store, given.text(Key::Advertise), context)?;
-    let engine = tree::open(store, &target.root, target.only, given)?;
+    let target = ViewTarget::new(&args.path, &root, &store, given.text(Key::Advertise), context)?;
+    let engine = tree::open(store, &target.root, target.only.as_ref(), given)?;
     let tree = Tree::new(Arc::clone(&engine));
     let printed = tree::read(&tree, &target.path, |bytes| context.printer.bytes(bytes));
     engine.finish();
@@ -32,14 +32,14 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
 }
 
 /// The path to read, and the tree that it is in.
-struct Target {
+struct ViewTarget {
     root: Root,
     only: Option<Component>,
     /// The path relative to `root`.
     path: PathBuf,
 }
 
-impl Target {
+impl ViewTarget {
     fn new(
         path: &Path,
         root: &Path,

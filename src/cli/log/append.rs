@@ -26,7 +26,7 @@ pub(super) fn run(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Re
     let shown = places::reader_root(advertised, &root, Some(&id), &context.environment);
     let store = Store::open(&root)?;
     store.create_conversation(&id)?;
-    let engine = tree::open(store, &shown, Some(id.clone()), given)?;
+    let engine = tree::open(store, &shown, Some(&id), given)?;
     let log = MessageWriter::open(&engine, &id)?;
     let appended = append(&mut io::BufReader::with_capacity(BLOCK, io::stdin().lock()), log);
     engine.finish();

@@ -38,7 +38,7 @@ type Work = Box<dyn FnOnce(&Fixture) + Send>;
 
 /// Runs `test` under many schedules, or under the one to reproduce.
 fn under_schedules(test: fn()) {
-    let said = |name| env::var(name).ok();
+    let setting = |name| env::var(name).ok();
     let mut config = Config::new();
     // Views are computed where they are asked.
     config.stack_size = 512 * 1024;
@@ -48,8 +48,8 @@ fn under_schedules(test: fn()) {
         Runner::new(ReplayScheduler::new_from_encoded(&schedule), config).run(test);
         return;
     }
-    let count = said("CTXFS_SCHEDULES").map_or(SCHEDULES, |count| count.parse().unwrap());
-    let seed = said("CTXFS_SEED").map_or(SEED, |seed| seed.parse().unwrap());
+    let count = setting("CTXFS_SCHEDULES").map_or(SCHEDULES, |count| count.parse().unwrap());
+    let seed = setting("CTXFS_SEED").map_or(SEED, |seed| seed.parse().unwrap());
     Runner::new(RandomScheduler::new_from_seed(seed, count), config.clone()).run(test);
     Runner::new(PctScheduler::new_from_seed(seed, CHANGES, count), config).run(test);
 }

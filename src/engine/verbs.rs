@@ -1,0 +1,280 @@
+//! The verbs of the engine: take in, show, search, list, count, remove.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::engine::Computed;
+use crate::engine::ConversationCounts;
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::Intake;
+use crate::engine::ListedArtifact;
+use crate::engine::ListedConversation;
+use crate::engine::NewOutput;
+use crate::engine::Recipe;
+use crate::engine::RemovedContent;
+use crate::engine::Resolved;
+use crate::engine::Result;
+use crate::engine::SourceDir;
+use crate::engine::SourceFile;
+use crate::engine::StandInRequest;
+use crate::engine::StoredOutput;
+use crate::engine::Version;
+use crate::engine::ViewText;
+use crate::engine::analysis;
+use crate::engine::analysis::AnalysisSoFar;
+use crate::engine::compute;
+use crate::engine::listing;
+use crate::engine::manifest;
+use crate::engine::messages;
+use crate::engine::metrics::Gauge;
+use crate::engine::removed;
+use crate::engine::resolve;
+use crate::engine::search;
+use crate::engine::show;
+use crate::engine::space;
+use crate::engine::stand_in;
+use crate::engine::status;
+use crate::message::Batch;
+use crate::message::MessageError;
+use crate::message::UnfinishedLine;
+use crate::model::Component;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::Sums;
+use crate::store::Conversation;
+use crate::store::ManifestLock;
+use crate::view::StandIn;
+use crate::view::View;
+
+/// Take in.
+impl Engine {
+    /// Begins to take in an output, within cap, quota and what the disk has left.
+    pub fn intake(
+        &self,
+        conversation: &Arc<Conversation>,
+        output: NewOutput,
+    ) -> Result<Intake<'_>> {
+        Intake::begin(self, conversation, output)
+    }
+
+    /// Returns what goes to a model in place of `output`, and counts it.
+    pub fn stand_in(&self, output: &StoredOutput, request: &StandInRequest<'_>) -> Result<StandIn> {
+        stand_in::stand_in(self, output, request)
+    }
+
+    /// Returns the text of `view`, for a model that gets it in place of `output`, and counts it.
+    pub fn view_in_place(&self, output: &StoredOutput, view: &View) -> Result<Vec<u8>> {
+        stand_in::view_in_place(self, output, view)
+    }
+
+    /// Takes in bytes that go on where `unfinished` stopped, and hands the messages that they
+    /// complete to `append`: all of them, or none. What follows the last newline stays unfinished.
+    pub(crate) fn take_messages<E: From<EngineError> + From<MessageError>>(
+        &self,
+        conversation: &Arc<Conversation>,
+        unfinished: &mut UnfinishedLine,
+        bytes: &[u8],
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        messages::take(self, conversation, unfinished, bytes, append)
+    }
+
+    /// Hands a last line that lacks nothing but its newline to `append`. Fails for any other line,
+    /// which stays unfinished.
+    pub(crate) fn finish_messages<E: From<EngineError> + From<MessageError>>(
+        &self,
+        conversation: &Arc<Conversation>,
+        unfinished: &mut UnfinishedLine,
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        messages::finish(self, conversation, unfinished, append)
+    }
+
+    /// Ends a writer of messages that is gone: appends a last line that lacks nothing but its newline,
+    /// and sets any other aside, beside the log.
+    pub(crate) fn leave_messages<E: From<EngineError> + From<MessageError>>(
+        &self,
+        conversation: &Arc<Conversation>,
+        unfinished: &mut UnfinishedLine,
+        append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        messages::leave(self, conversation, unfinished, append)
+    }
+
+    /// Checks cap, quota and disk for a file at `place` that will end at `end`, grows by `growth`,
+    /// and has `length` bytes written to it. Asks for place and growth only where a limit is set.
+    pub(crate) fn check_room_for_write(
+        &self,
+        place: &dyn Fn() -> Option<(Component, RelPath)>,
+        end: u64,
+        growth: &dyn Fn() -> u64,
+        length: u64,
+    ) -> Result<()> {
+        self.check_cap(place, end)?;
+        if self.options.quota.is_some()
+            && let Some((id, _)) = place()
+        {
+            self.space.check_quota(self, &*self.conversation(&id)?, growth())?;
+        }
+        self.check_disk(length)
+    }
+
+    /// Checks that an output of `length` bytes can be added to `conversation`.
+    pub(crate) fn check_room_for_output(
+        &self,
+        conversation: &Conversation,
+        length: u64,
+    ) -> Result<()> {
+        space::check_cap(&self.options, || false, length)?;
+        self.space.check_quota(self, conversation, length)?;
+        self.check_disk(length)
+    }
+
+    /// Checks that an artifact at `place` that ends at `end` stays below its cap.
+    pub(crate) fn check_cap(
+        &self,
+        place: &dyn Fn() -> Option<(Component, RelPath)>,
+        end: u64,
+    ) -> Result<()> {
+        let is_terminal = || place().is_some_and(|(_, path)| path.is_terminal());
+        space::check_cap(&self.options, is_terminal, end)
+    }
+
+    /// Checks that `length` more bytes leave room on the disk.
+    pub(crate) fn check_disk(&self, length: u64) -> Result<()> {
+        self.space.check_disk(self, length, true)
+    }
+
+    /// Returns the analysis of the present bytes of `of`, which is open as `file`. Covers only the
+    /// first bytes if `expired` reports that time has run out.
+    pub(crate) fn analysis(
+        &self,
+        of: &dyn SourceFile,
+        file: &File,
+        record: Option<&Record>,
+        expired: &dyn Fn() -> bool,
+    ) -> Result<AnalysisSoFar> {
+        analysis::analysis(self, of, file, record, expired)
+    }
+}
+
+/// Show, search and list.
+impl Engine {
+    /// Hands the text of `of` to `done`. If it is not cached, computes it first: at once if that is
+    /// quick, else on a worker. Callers that ask meanwhile wait for the same computation.
+    pub fn text(
+        self: &Arc<Self>,
+        of: &Arc<Computed>,
+        done: impl FnOnce(Result<Arc<ViewText>>) + Send + 'static,
+    ) {
+        compute::text(self, of, Box::new(done));
+    }
+
+    /// Drops the cached text of `of`, so that it has to be computed again.
+    #[cfg(test)]
+    pub(crate) fn drop_text(&self, of: &Computed) {
+        self.texts.remove(&of.number());
+    }
+
+    /// Returns the length that the pages of `of` divide: that of a file, or of the text of a log.
+    pub fn text_length(&self, of: &dyn SourceFile) -> Result<u64> {
+        show::text_length(self, of)
+    }
+
+    /// Returns the version of the computed file that `recipe` makes of the directory `dir`.
+    pub fn version(&self, recipe: &Recipe, dir: &dyn SourceDir) -> Result<Version> {
+        match recipe {
+            Recipe::Manifest => manifest::version(self, dir),
+            Recipe::Search(_) => search::version(self, dir),
+            _ => Ok(Version::default()),
+        }
+    }
+
+    /// Returns what `name` stands for in `dir`, or [`EngineError::NotFound`]. `is_top` is true for
+    /// the root that the door shows.
+    pub(crate) fn resolve<'a>(
+        &self,
+        dir: &dyn SourceDir,
+        is_top: bool,
+        name: &'a OsStr,
+    ) -> Result<Resolved<'a>> {
+        resolve::resolve(self, dir, is_top, name)
+    }
+
+    /// Lists the conversations that this door shows, in the order of their ids.
+    pub fn list_conversations(&self) -> Result<Vec<ListedConversation>> {
+        listing::conversations(self)
+    }
+
+    /// Lists the artifacts of the conversation `id`, in no order.
+    pub fn list_artifacts(&self, id: &Component) -> Result<Vec<ListedArtifact>> {
+        listing::artifacts(&*self.conversation(id)?)
+    }
+
+    /// Finds the removed content whose summary `name` means in the directory `dir`.
+    pub fn removed(&self, dir: &dyn SourceDir, name: &OsStr) -> Result<Option<RemovedContent>> {
+        removed::find(self, dir, name)
+    }
+}
+
+/// Count.
+impl Engine {
+    /// Returns the counts of `only` one conversation, or of all that this door shows, up to now.
+    pub fn counts(&self, only: Option<&Component>) -> Result<ConversationCounts> {
+        match only {
+            Some(id) => listing::counts(self, std::slice::from_ref(id)),
+            None => listing::counts(self, &listing::shown(self)?),
+        }
+    }
+
+    /// Returns the sums of all conversations that this door shows, up to now.
+    pub fn sums(&self) -> Result<Sums> {
+        status::sums(self)
+    }
+
+    /// Returns the page for Prometheus, with the gauges that the door adds.
+    pub(crate) fn metrics(&self, gauges: &[Gauge]) -> Result<String> {
+        status::metrics(self, gauges)
+    }
+
+    /// Returns the status page, with the members that the door adds.
+    pub(crate) fn status(&self, door: &Value) -> Result<String> {
+        status::status(self, door)
+    }
+}
+
+/// Remove.
+impl Engine {
+    /// Removes a conversation that holds nothing but the store's own files. Fails with ENOTEMPTY
+    /// otherwise.
+    pub(crate) fn remove_conversation(&self, id: &Component) -> Result<()> {
+        self.conversations.remove(id);
+        self.counting.forget(id);
+        Ok(self.store.remove_conversation(id)?)
+    }
+
+    /// Forgets the artifact at `path`, whose file of `bytes` bytes was removed. The caller has
+    /// locked the manifest.
+    pub(crate) fn forget_artifact(
+        &self,
+        conversation: &Conversation,
+        manifest: &ManifestLock,
+        path: &RelPath,
+        bytes: u64,
+    ) -> Result<()> {
+        self.space.freed(conversation.id());
+        let record = conversation.forget_locked(manifest, path)?;
+        self.counting.deleted(conversation.id(), bytes, record);
+        Ok(())
+    }
+
+    /// Forgets removed content, and so removes its summary.
+    pub fn forget_removed(&self, removed: &RemovedContent) -> Result<()> {
+        self.conversation(&removed.conversation)?.forget(&removed.path)?;
+        Ok(())
+    }
+}
