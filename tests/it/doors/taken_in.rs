@@ -57,7 +57,7 @@ fn take_in(intake: Intake, name: &str, output: &[u8]) -> Arc<TestStore> {
             ctxfs(&store, "put", &arguments, &[]).stdin(output).stdout();
         }
         Intake::MountedLog => {
-            append_to_log(&mounted(&store, Mode::Passthrough, &[]), &message(output))
+            append_to_log(&mounted(&store, Mode::Passthrough, &[]), &message(output));
         }
         Intake::LogAppend => {
             ctxfs(&store, "log", &["append", "c7"], &[]).stdin(message(output)).stdout();
