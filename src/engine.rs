@@ -26,6 +26,7 @@ mod metrics;
 pub(crate) mod names;
 mod offload;
 mod options;
+mod recent;
 mod redaction;
 mod removed;
 pub(crate) mod resolve;
@@ -90,7 +91,7 @@ pub use tracker::RewriteCount;
 pub(crate) use tracker::STEP;
 pub use tracker::Tracker;
 pub(crate) use tracker::analyse;
-pub use tree::Opened;
+pub use tree::OpenedFile;
 pub use tree::Tree;
 pub use version::FileId;
 pub use version::Version;
@@ -178,7 +179,7 @@ impl Engine {
             counting: Counting::default(),
             space: Space::default(),
             counters: Counters::default(),
-            conversations: RecentCache::new(KEPT_CONVERSATIONS),
+            conversations: recent::recent_cache(KEPT_CONVERSATIONS),
             settle: OnceLock::new(),
             started: Instant::now(),
         })
@@ -388,9 +389,9 @@ impl Engine {
 
 /// Count.
 impl Engine {
-    /// Returns the counts of `only` one conversation, or of all that this door shows, up to now.
-    pub fn counts(&self, only: Option<&Component>) -> Result<ConversationCounts> {
-        match only {
+    /// Returns the counts of one conversation, or of all that this door shows, up to now.
+    pub fn counts(&self, of: Option<&Component>) -> Result<ConversationCounts> {
+        match of {
             Some(id) => listing::counts(self, std::slice::from_ref(id)),
             None => listing::counts(self, &listing::shown(self)?),
         }
