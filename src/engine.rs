@@ -29,6 +29,7 @@ mod metrics;
 pub(crate) mod names;
 mod offload;
 mod options;
+mod recent;
 mod redaction;
 mod removed;
 pub(crate) mod resolve;
@@ -102,7 +103,7 @@ pub use tracker::RewriteCount;
 pub(crate) use tracker::STEP;
 pub use tracker::Tracker;
 pub(crate) use tracker::analyse;
-pub use tree::Opened;
+pub use tree::OpenedFile;
 pub use tree::Tree;
 pub use version::FileId;
 pub use version::Version;
@@ -182,7 +183,7 @@ impl Engine {
             counting: Counting::default(),
             space: Space::default(),
             counters: Counters::default(),
-            conversations: RecentCache::new(KEPT_CONVERSATIONS),
+            conversations: recent::recent_cache(KEPT_CONVERSATIONS),
             settle: OnceLock::new(),
             started: Instant::now(),
         })

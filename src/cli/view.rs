@@ -23,7 +23,7 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
     let given = context.settings(cli, args.settings())?;
     let root = given.store(&context.environment)?;
     let store = Store::open(&root)?;
-    let target = ViewTarget::new(&args.path, &root, &store, given.text(Key::Advertise), context)?;
+    let target = PathInTree::new(&args.path, &root, &store, given.text(Key::Advertise), context)?;
     let engine = tree::open(store, &target.root, target.only.as_ref(), given)?;
     let tree = Tree::new(Arc::clone(&engine));
     let printed = tree::read(&tree, &target.path, |bytes| context.printer.bytes(bytes));
@@ -32,14 +32,14 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
 }
 
 /// The path to read, and the tree that it is in.
-struct ViewTarget {
+struct PathInTree {
     root: Root,
     only: Option<Component>,
     /// The path relative to `root`.
     path: PathBuf,
 }
 
-impl ViewTarget {
+impl PathInTree {
     fn new(
         path: &Path,
         root: &Path,

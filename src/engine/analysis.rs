@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::engine::FileId;
 use crate::engine::Result;
 use crate::engine::SourceFile;
+use crate::engine::recent::recent_cache;
 use crate::engine::tracker;
 use crate::engine::tracker::RewriteCount;
 use crate::materialize::Analyzer;
@@ -34,7 +35,7 @@ pub(super) struct Analyses(Cache<FileId, (ByteState, Arc<Analysis>)>);
 
 impl Analyses {
     pub(super) fn new() -> Self {
-        Self(Cache::new(REMEMBERED))
+        Self(recent_cache(REMEMBERED))
     }
 
     fn get(&self, state: ByteState) -> Option<Arc<Analysis>> {

@@ -1,4 +1,4 @@
-//! What the manifest and the disk say of a file beside its bytes.
+//! The facts about a file beside its bytes, from the manifest and the disk.
 
 use std::hash::DefaultHasher;
 use std::hash::Hash as _;

@@ -51,7 +51,7 @@ pub struct Tree {
 
 /// An open file of the tree. What is read of a computed one counts when this is dropped.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedFile {
     engine: Arc<Engine>,
     content: OpenedContent,
 }
@@ -90,7 +90,7 @@ impl Tree {
 
     /// Opens the file or view at `path`, which is relative to the root of the tree:
     /// `c7/artifacts/tool/9f3k.txt.summary`. Computes a view on this thread.
-    pub fn open(&self, path: &Path) -> Result<Opened> {
+    pub fn open(&self, path: &Path) -> Result<OpenedFile> {
         let opened = self.open_once(path);
         match opened {
             // It was replaced meanwhile. The kernel, too, tries once more.
@@ -99,7 +99,7 @@ impl Tree {
         }
     }
 
-    fn open_once(&self, path: &Path) -> Result<Opened> {
+    fn open_once(&self, path: &Path) -> Result<OpenedFile> {
         let mut at = Position::Dir(Arc::new(self.top()?));
         for name in names(path)? {
             at = self.step(at, name)?;
@@ -115,7 +115,7 @@ impl Tree {
             | Position::Searches(_)
             | Position::Control => return Err(EngineError::IsADirectory),
         };
-        Ok(Opened { engine: Arc::clone(&self.engine), content })
+        Ok(OpenedFile { engine: Arc::clone(&self.engine), content })
     }
 
     fn top(&self) -> Result<StoredDir> {
@@ -239,7 +239,7 @@ fn names(path: &Path) -> Result<impl Iterator<Item = &OsStr>> {
     Ok(parts.filter(|part| !matches!(*part, b"" | b".")).map(OsStr::from_bytes))
 }
 
-impl Content for Opened {
+impl Content for OpenedFile {
     fn len(&self) -> u64 {
         match &self.content {
             OpenedContent::File(file) => file.len(),
@@ -258,7 +258,7 @@ impl Content for Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenedFile {
     fn drop(&mut self) {
         if let OpenedContent::Text(open) = &self.content {
             self.engine.counting.read(open);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 
 use crate::engine::FileId;
+use crate::engine::recent::recent_cache;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::atomic::AtomicU64;
 use crate::engine::sync::atomic::Ordering::Relaxed;
@@ -57,7 +58,7 @@ pub(crate) struct Arming<'a> {
 
 impl Watches {
     pub(crate) fn new() -> Self {
-        Self { known: Cache::new(WATCHED), next: AtomicU64::new(1) }
+        Self { known: recent_cache(WATCHED), next: AtomicU64::new(1) }
     }
 
     fn watched(&self, id: FileId) -> Arc<WatchedDir> {
