@@ -19,6 +19,7 @@ mod limits;
 mod origin;
 mod print;
 mod resolve;
+mod row;
 mod table;
 mod tools;
 mod value;
@@ -29,7 +30,7 @@ pub(super) use print::json;
 pub(super) use print::template;
 pub(super) use print::toml;
 pub(super) use resolve::Settings;
-pub(super) use table::Key;
+pub(super) use row::Key;
 pub(super) use table::ROWS;
 pub(super) use value::Value;
 

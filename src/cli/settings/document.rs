@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::settings::table::Group;
+use crate::cli::settings::row::Group;
+use crate::cli::settings::row::Row;
 use crate::cli::settings::table::ROWS;
-use crate::cli::settings::table::Row;
 use crate::redact::SETS;
 
 /// The page, without its tables.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cli::settings::resolve::Settings;
-use crate::cli::settings::table::Key;
+use crate::cli::settings::row::Key;
 use crate::cli::settings::value::Value;
 use crate::model::Direction;
 use crate::model::Limits;

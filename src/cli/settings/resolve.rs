@@ -15,7 +15,7 @@ use crate::cli::settings::file;
 use crate::cli::settings::file::SettingsFile;
 use crate::cli::settings::origin::Origin;
 use crate::cli::settings::origin::Setting;
-use crate::cli::settings::table::Key;
+use crate::cli::settings::row::Key;
 use crate::cli::settings::table::ROWS;
 use crate::cli::settings::tools::ToolSettings;
 use crate::cli::settings::value::Value;

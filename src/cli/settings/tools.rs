@@ -4,7 +4,7 @@ use globset::Glob;
 use globset::GlobMatcher;
 
 use crate::cli::settings::origin::Setting;
-use crate::cli::settings::table::Key;
+use crate::cli::settings::row::Key;
 
 /// The settings in `[tool."..."]` tables, the least specific first.
 ///

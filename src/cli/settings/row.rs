@@ -1,0 +1,70 @@
+//! The definition of a setting.
+
+use crate::cli::settings::value::ValueKind;
+
+/// The key of a setting, which is also the index of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::cli) enum Key {
+    Store,
+    Mountpoint,
+    Advertise,
+    Log,
+    WriteOnce,
+    AllowOther,
+    NoExec,
+    Views,
+    Passthrough,
+    Confine,
+    MaxArtifact,
+    MaxTerminal,
+    Quota,
+    MinFree,
+    CacheBytes,
+    DiskCacheBytes,
+    KeepAge,
+    KeepConversation,
+    KeepStore,
+    KeepFree,
+    MaxInlineChars,
+    MaxInlineBytes,
+    SnippetLines,
+    SnippetBytes,
+    MaxLines,
+    MaxBytes,
+    Direction,
+    Dir,
+    RetentionDays,
+    MessageThreshold,
+    MessagePreview,
+    ToolResponseMaxBytes,
+    TokenBudget,
+}
+
+/// The groups of settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Group {
+    /// Directories and paths.
+    Places,
+    /// The behaviour of mounts.
+    Mount,
+    /// The retention of outputs.
+    Keep,
+    /// The limits on what enters a conversation. They can differ between tools.
+    Limits,
+}
+
+/// The definition of a setting.
+#[derive(Debug)]
+pub(in crate::cli) struct Row {
+    pub(in crate::cli) key: Key,
+    pub(in crate::cli) group: Group,
+    /// The key in `ctxfs.toml`.
+    pub(in crate::cli) name: &'static str,
+    pub(in crate::cli) kind: ValueKind,
+    /// The default in the syntax of environment variables; empty if it is computed.
+    pub(in crate::cli) default: &'static str,
+    pub(in crate::cli) variable: &'static str,
+    pub(in crate::cli) flag: Option<&'static str>,
+    /// A description in a sentence or two.
+    pub(in crate::cli) about: &'static str,
+}
