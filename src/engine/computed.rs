@@ -167,6 +167,16 @@ impl Computed {
         self.number
     }
 
+    /// Returns its recipe.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// Returns its version.
+    pub fn version(&self) -> &Version {
+        &self.version
+    }
+
     /// Returns its length in bytes, once it has been computed.
     pub fn size(&self) -> Option<u64> {
         self.progress.lock().size

@@ -14,6 +14,7 @@ use crate::fs::FileKind;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
+use crate::fs::key::ComputedKey;
 use crate::fs::key::Key;
 use crate::fs::node::ComputedNode;
 use crate::fs::node::Node;
@@ -33,9 +34,9 @@ pub(crate) fn intern(
     of: Option<&Arc<Node>>,
     (base, origin): (Base, Stat),
 ) -> Result<Arc<Node>> {
-    let key = Key::Computed(of.map(|of| of.ino), recipe.clone(), version);
-    fs.nodes.intern(key, |_| {
-        let computed = Arc::new(Computed::new(recipe, base, version));
+    let computed = Arc::new(Computed::new(recipe, base, version));
+    let key = ComputedKey { of: of.map(|of| of.ino), computed: Arc::clone(&computed) };
+    fs.nodes.intern(Key::Computed(key), |_| {
         let node = ComputedNode { of: of.cloned(), origin, computed };
         Ok(NodeKind::Computed(Box::new(node)))
     })
@@ -47,8 +48,7 @@ pub(crate) fn intern(
 pub(crate) fn attr(node: &Node, of: &ComputedNode) -> TimedAttr {
     let size = of.computed.size();
     let attr = Attr::of_computed(node.ino, FileKind::File, size.unwrap_or(0), &of.origin);
-    let is_public = matches!(&node.key, Key::Computed(_, recipe, _) if recipe.is_public());
-    let attr = if is_public { attr.for_all() } else { attr };
+    let attr = if of.computed.recipe().is_public() { attr.for_all() } else { attr };
     TimedAttr { attr, ttl: if size.is_some() { SETTLED } else { Duration::ZERO } }
 }
 

@@ -1,8 +1,11 @@
 //! The identity of nodes.
 
+use std::hash::Hash;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use crate::engine::Computed;
 use crate::engine::FileId;
-use crate::engine::Recipe;
-use crate::engine::Version;
 use crate::fs::Ino;
 use crate::view::View;
 use crate::view::ViewDir;
@@ -13,12 +16,38 @@ pub(crate) enum Key {
     /// A file or directory on disk, identified by device, inode and time of birth, so that an inode
     /// number that the disk uses again is not taken for the old file.
     Disk(FileId),
-    /// A computed file: the node it is computed from, the recipe and the version.
-    Computed(Option<Ino>, Recipe, Version),
+    /// A computed file.
+    Computed(ComputedKey),
     /// A directory of views, of a file or of one of its views.
     ViewDir(Ino, Option<Box<View>>, ViewDir),
     /// `.ctxfs`.
     Control,
     /// The directory of all conversations.
     Root,
+}
+
+/// The identity of a computed file: the node that it is computed from, its recipe and its version.
+///
+/// Recipe and version are those of the computed file itself, as every node has room for its key.
+#[derive(Debug, Clone)]
+pub(crate) struct ComputedKey {
+    pub(crate) of: Option<Ino>,
+    pub(crate) computed: Arc<Computed>,
+}
+
+impl PartialEq for ComputedKey {
+    fn eq(&self, other: &Self) -> bool {
+        let (this, other_file) = (&self.computed, &other.computed);
+        self.of == other.of
+            && this.version() == other_file.version()
+            && this.recipe() == other_file.recipe()
+    }
+}
+
+impl Eq for ComputedKey {}
+
+impl Hash for ComputedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.of, self.computed.version(), self.computed.recipe()).hash(state);
+    }
 }
