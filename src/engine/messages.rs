@@ -47,8 +47,8 @@ pub(super) fn take<E: From<EngineError> + From<MessageError>>(
 ) -> std::result::Result<(), E> {
     engine.check_disk(bytes.len() as u64)?;
     let host = MessageHost { engine, conversation };
-    let desk = AppendContext { conversation, host: &host };
-    Batch::take(unfinished, bytes, &desk, append)
+    let context = AppendContext { conversation, host: &host };
+    Batch::take(unfinished, bytes, &context, append)
 }
 
 /// Hands a last line that lacks nothing but its newline to `append`. Otherwise it stays
@@ -63,8 +63,8 @@ pub(super) fn finish<E: From<EngineError> + From<MessageError>>(
         return Ok(());
     }
     let host = MessageHost { engine, conversation };
-    let desk = AppendContext { conversation, host: &host };
-    Batch::finish(unfinished, &desk, append)
+    let context = AppendContext { conversation, host: &host };
+    Batch::finish(unfinished, &context, append)
 }
 
 /// Ends a writer that is gone: appends a last line that lacks nothing but its newline, and sets any

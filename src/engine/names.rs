@@ -29,7 +29,7 @@ pub(crate) const CONTROL: &str = ".ctxfs";
 pub(crate) const SEARCHES: &str = ".grep";
 /// The message log as one JSON array, beside the log.
 pub(crate) const MESSAGE_ARRAY: &str = "messages.json";
-/// How to read the tree, in its root.
+/// The guide to the tree, in its root.
 pub(crate) const README: &str = "README.md";
 /// The references of a conversation's artifacts, in its directory.
 pub(crate) const MANIFEST: &str = "manifest.json";

@@ -115,8 +115,8 @@ impl Bench {
     }
 
     fn write(&self, unfinished: &mut UnfinishedLine, bytes: &[u8]) -> Result<(), MessageError> {
-        let desk = AppendContext { conversation: &self.conversation, host: self };
-        Batch::take(unfinished, bytes, &desk, |batch| {
+        let context = AppendContext { conversation: &self.conversation, host: self };
+        Batch::take(unfinished, bytes, &context, |batch| {
             let file = self.file();
             let log = LockedLog::wait(&file)?;
             let end = log.repair(&self.conversation)?;

@@ -91,9 +91,9 @@ fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
 
 /// Returns `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`.
 fn redacted(subject: &Subject<'_>, shown: &[String]) -> Option<String> {
-    let tally = MaskCounts::of(&lines(shown), subject.redacts);
-    let line = || format!("redacted: {} in what is shown", tally.text());
-    (!tally.is_empty()).then(line)
+    let counts = MaskCounts::of(&lines(shown), subject.redacts);
+    let line = || format!("redacted: {} in what is shown", counts.text());
+    (!counts.is_empty()).then(line)
 }
 
 fn fits(text: &str) -> bool {

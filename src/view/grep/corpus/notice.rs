@@ -18,12 +18,13 @@ use crate::view::query::ResumePoint;
 /// The notices of one search.
 struct CorpusNotices<'a> {
     search: &'a Search<'a>,
-    tally: SearchTotals,
+    totals: SearchTotals,
 }
 
 /// Writes the rest of the result, cut if it is too large, and returns its notices.
 pub(super) fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
-    let notices = CorpusNotices { search: report.search, tally: std::mem::take(&mut report.tally) };
+    let notices =
+        CorpusNotices { search: report.search, totals: std::mem::take(&mut report.totals) };
     let most = report.search.view_bytes();
     let room = |text: &str| most.saturating_sub(text.len());
     let mut text = notices.text(None);
@@ -36,8 +37,8 @@ pub(super) fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
         cut = report.cut(room(&text).min(at.length() - 1));
     }
     report.finish(cut)?;
-    let tally = &notices.tally;
-    let whole = tally.stopped.is_none() && tally.unreadable.count() == 0;
+    let totals = &notices.totals;
+    let whole = totals.stopped.is_none() && totals.unreadable.count() == 0;
     Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole })
 }
 
@@ -50,8 +51,8 @@ impl CorpusNotices<'_> {
             self.missing(),
             cut.map(|cut| self.cut(cut)),
             fallback.map(|why| format!("not a regex ({why}): searched as text")),
-            self.tally.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
-            self.tally.windowed.filter(shown).map(|(artifact, at)| self.long_lines(artifact, at)),
+            self.totals.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
+            self.totals.windowed.filter(shown).map(|(artifact, at)| self.long_lines(artifact, at)),
             self.out_of_memory(),
             self.binary(),
             self.unreadable(),
@@ -69,12 +70,12 @@ impl CorpusNotices<'_> {
 
     /// Returns `1,234 lines match in 12 of 10,000 artifacts; the first 480 follow. Go on: ...`.
     fn cut(&self, cut: CutPoint) -> String {
-        let units = self.tally.units;
+        let units = self.totals.units;
         let verb = if units == 1 { "matches" } else { "match" };
         let found = if self.search.lists_artifacts() {
             format!("{} {verb}", self.artifacts(units))
         } else {
-            let artifacts = self.artifacts(self.tally.artifacts);
+            let artifacts = self.artifacts(self.totals.artifacts);
             format!("{} {verb} in {artifacts}", counted(units, "line"))
         };
         let follow = match cut.before + cut.shown {
@@ -100,7 +101,7 @@ impl CorpusNotices<'_> {
     fn artifacts(&self, found: u64) -> String {
         let first = &self.search.first;
         let all = (self.search.corpus.len() - first.artifact) as u64;
-        if self.tally.stopped.is_some() {
+        if self.totals.stopped.is_some() {
             format!("{} so far", counted(found, "artifact"))
         } else if first.artifact == 0 && first.at.is_none() {
             format!("{} of {}", grouped(found), counted(all, "artifact"))
@@ -129,20 +130,20 @@ impl CorpusNotices<'_> {
     }
 
     fn out_of_memory(&self) -> Option<String> {
-        let names = some(&self.tally.out_of_memory)?;
+        let names = some(&self.totals.out_of_memory)?;
         let text = names.text();
         Some(format!("lines too long for so much context: searched in part only, {text}"))
     }
 
     fn binary(&self) -> Option<String> {
-        let names = some(&self.tally.binary)?;
+        let names = some(&self.totals.binary)?;
         let verb = if names.count() == 1 { "is" } else { "are" };
         let artifacts = counted(names.count(), "artifact");
         Some(format!("{artifacts} {verb} not text, and not searched: {}", names.text()))
     }
 
     fn unreadable(&self) -> Option<String> {
-        let names = some(&self.tally.unreadable)?;
+        let names = some(&self.totals.unreadable)?;
         let artifacts = counted(names.count(), "artifact");
         Some(format!("{artifacts} could not be read: {}", names.text()))
     }

@@ -28,7 +28,7 @@ pub(super) struct CorpusReport<'a> {
     /// True if the result holds any text.
     begun: bool,
     failed: Option<io::Error>,
-    pub(super) tally: SearchTotals,
+    pub(super) totals: SearchTotals,
 }
 
 /// Totals over all artifacts that were searched.
@@ -73,7 +73,7 @@ impl<'a> CorpusReport<'a> {
             full: false,
             begun: false,
             failed: None,
-            tally: SearchTotals::default(),
+            totals: SearchTotals::default(),
         }
     }
 
@@ -93,13 +93,13 @@ impl<'a> CorpusReport<'a> {
         let name = || self.search.text(number);
         match outcome {
             ArtifactOutcome::Gone => {}
-            ArtifactOutcome::Binary => self.tally.binary.push(name()),
+            ArtifactOutcome::Binary => self.totals.binary.push(name()),
             ArtifactOutcome::Unreadable(error) => {
-                self.tally.unreadable.push(format!("{} ({error})", name()));
+                self.totals.unreadable.push(format!("{} ({error})", name()));
             }
             ArtifactOutcome::NotBegun => {
                 let at = self.search.options_of(Some(number)).from.unwrap_or(START);
-                self.tally.stopped = Some(StopPoint { artifact: number, at, shown: 0 });
+                self.totals.stopped = Some(StopPoint { artifact: number, at, shown: 0 });
             }
             ArtifactOutcome::Searched(matches) => self.add(number, &matches),
             ArtifactOutcome::Later(content) => {
@@ -113,26 +113,27 @@ impl<'a> CorpusReport<'a> {
                 }
             }
         }
-        self.tally.stopped.is_none() && self.failed.is_none()
+        self.totals.stopped.is_none() && self.failed.is_none()
     }
 
     fn add(&mut self, number: usize, matches: &ArtifactMatches) {
         if let Err(error) = self.add_text(number, matches) {
             self.failed = Some(error);
         }
-        self.tally.artifacts += u64::from(matches.lines > 0);
+        self.totals.artifacts += u64::from(matches.lines > 0);
         let lists = self.search.lists_artifacts();
-        self.tally.units += if lists { u64::from(matches.lines > 0) } else { matches.lines };
+        self.totals.units += if lists { u64::from(matches.lines > 0) } else { matches.lines };
         let windowed = matches.windowed.map(|at| (number, at));
-        self.tally.windowed = self.tally.windowed.or(windowed);
+        self.totals.windowed = self.totals.windowed.or(windowed);
         match matches.end {
             SearchEnd::Whole => {}
             SearchEnd::OutOfTime(at) => {
-                self.tally.stopped = Some(StopPoint { artifact: number, at, shown: matches.lines });
+                self.totals.stopped =
+                    Some(StopPoint { artifact: number, at, shown: matches.lines });
             }
             SearchEnd::OutOfMemory(line) => {
                 let name = self.search.text(number);
-                self.tally.out_of_memory.push(format!("{name} before line {}", grouped(line)));
+                self.totals.out_of_memory.push(format!("{name} before line {}", grouped(line)));
             }
         }
     }
@@ -147,7 +148,7 @@ impl<'a> CorpusReport<'a> {
             self.out.write_all(gap)?;
             return self.out.write_all(&matches.text);
         }
-        let (length, units) = (self.text.len(), self.tally.units);
+        let (length, units) = (self.text.len(), self.totals.units);
         self.cuts.push(CutPoint::before(number, length, units));
         let inside = matches.cuts.iter().filter(|cut| cut.length() > 0);
         self.cuts.extend(inside.map(|cut| cut.of(number, length + gap.len(), units)));
