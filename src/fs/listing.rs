@@ -32,6 +32,9 @@ use crate::view::ViewDir;
 use crate::view::listed;
 use crate::view::readings;
 
+/// The most bytes of a name in a listing; see limits.h.
+const NAME_MAX: usize = 255;
+
 /// A name in a directory, as the kernel is told of it.
 #[derive(Debug)]
 pub struct Listed<'a> {
@@ -157,12 +160,13 @@ fn names_that_hide_views(entries: &[DirEntry]) -> Vec<OsString> {
     names
 }
 
-/// Lists the views of `name` that no real file hides.
+/// Lists the views of `name` that no real file hides. A view whose name is longer than a file's can
+/// be is found by name only: programs expect no such entry.
 fn list_views(name: &OsStr, taken: &[OsString], names: &mut Vec<ListedName>) {
     for (suffix, derived) in listed() {
         let mut view = name.to_owned();
         view.push(suffix);
-        if taken.binary_search(&view).is_err() {
+        if view.len() <= NAME_MAX && taken.binary_search(&view).is_err() {
             let kind = match derived {
                 Derived::File(_) => FileKind::File,
                 Derived::Dir(_) => FileKind::Directory,
