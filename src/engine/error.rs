@@ -119,7 +119,7 @@ impl From<EngineError> for MessageError {
     }
 }
 
-/// Keeps the engine's error as the source; see [`io_error_number`].
+/// Keeps the engine's error as the source; see `io_error_number`.
 impl From<EngineError> for io::Error {
     fn from(error: EngineError) -> Self {
         match error {
