@@ -32,9 +32,6 @@ use crate::view::ViewDir;
 use crate::view::listed;
 use crate::view::readings;
 
-/// The most bytes of a name in a listing; see limits.h.
-const NAME_MAX: usize = 255;
-
 /// A name in a directory, as the kernel is told of it.
 #[derive(Debug)]
 pub struct Listed<'a> {
@@ -160,13 +157,12 @@ fn names_that_hide_views(entries: &[DirEntry]) -> Vec<OsString> {
     names
 }
 
-/// Lists the views of `name` that no real file hides. A view whose name is longer than a file's can
-/// be is found by name only: programs expect no such entry.
+/// Lists the views of `name` that no real file hides.
 fn list_views(name: &OsStr, taken: &[OsString], names: &mut Vec<ListedName>) {
     for (suffix, derived) in listed() {
         let mut view = name.to_owned();
         view.push(suffix);
-        if view.len() <= NAME_MAX && taken.binary_search(&view).is_err() {
+        if taken.binary_search(&view).is_err() {
             let kind = match derived {
                 Derived::File(_) => FileKind::File,
                 Derived::Dir(_) => FileKind::Directory,

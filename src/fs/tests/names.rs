@@ -145,16 +145,6 @@ fn views_are_listed_before_their_artifact_and_only_there() {
 }
 
 #[test]
-fn a_view_whose_name_is_too_long_to_list_is_found_by_name() {
-    let fixture = Fixture::new();
-    let name = "n".repeat(248);
-    fixture.put(&name, b"one\n");
-    let listed = fixture.list(fixture.tool);
-    assert_eq!(listed, [format!("{name}.tail"), format!("{name}.grep"), name.clone()]);
-    assert!(fixture.text(&format!("{name}.summary")).contains("one"));
-}
-
-#[test]
 fn any_file_of_a_conversation_has_views_by_name() {
     let fixture = Fixture::new();
     let history = fixture.find("c1/history").unwrap().attr.ino;
