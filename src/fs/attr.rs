@@ -68,6 +68,29 @@ pub struct Attr {
     pub ctime: SystemTime,
 }
 
+/// What something computed takes over from the attributes of its origin. A mount holds one for
+/// each view that the kernel knows, so it is half as large as a `Stat`.
+pub(crate) struct Origin {
+    /// The read bits of those who may read what is computed.
+    readers: u16,
+    uid: u32,
+    gid: u32,
+    atime: Time,
+    mtime: Time,
+    ctime: Time,
+}
+
+impl Origin {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        let readers = match FileKind::of(stat.kind()) {
+            FileKind::File => stat.mode as u16 & READ,
+            FileKind::Directory => OWNER & READ,
+        };
+        let Stat { uid, gid, atime, mtime, ctime, .. } = *stat;
+        Self { readers, uid, gid, atime, mtime, ctime }
+    }
+}
+
 /// Permission bits: those of all readers, those of the owner, and the distance from a read bit to
 /// its search bit.
 const READ: u16 = 0o444;
@@ -97,14 +120,15 @@ impl Attr {
     ///
     /// Files computed from a directory are for its owner alone: a search reads every file in the
     /// directory, whatever the modes of those files are.
-    pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, origin: &Stat) -> Self {
-        let of = Self::of_disk(ino, origin);
-        let readers = if of.kind == FileKind::File { of.perm & READ } else { OWNER & READ };
+    pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, origin: &Origin) -> Self {
         let (perm, nlink) = match kind {
-            FileKind::File => (readers, 1),
-            FileKind::Directory => (readers | readers >> READ_TO_SEARCH, 2),
+            FileKind::File => (origin.readers, 1),
+            FileKind::Directory => (origin.readers | origin.readers >> READ_TO_SEARCH, 2),
         };
-        Self { kind, size, blocks: size.div_ceil(512), perm, nlink, ..of }
+        let Origin { uid, gid, .. } = *origin;
+        let [atime, mtime, ctime] = [origin.atime, origin.mtime, origin.ctime].map(system_time);
+        let blocks = size.div_ceil(512);
+        Self { ino, kind, size, blocks, perm, nlink, uid, gid, atime, mtime, ctime }
     }
 
     /// Makes the attributes readable by everyone, for content that is no secret.

@@ -14,6 +14,7 @@ use crate::fs::FileKind;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
+use crate::fs::attr::Origin;
 use crate::fs::key::ComputedKey;
 use crate::fs::key::Key;
 use crate::fs::node::ComputedNode;
@@ -37,7 +38,7 @@ pub(crate) fn intern(
     let computed = Arc::new(Computed::new(recipe, base, version));
     let key = ComputedKey { of: of.map(|of| of.ino), computed: Arc::clone(&computed) };
     fs.nodes.intern(Key::Computed(key), |_| {
-        let node = ComputedNode { of: of.cloned(), origin, computed };
+        let node = ComputedNode { of: of.cloned(), origin: Origin::of(&origin), computed };
         Ok(NodeKind::Computed(Box::new(node)))
     })
 }

@@ -11,6 +11,7 @@ use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
+use crate::fs::attr::Origin;
 use crate::fs::computed_node;
 use crate::fs::message_log;
 use crate::fs::node::Node;
@@ -78,9 +79,12 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
                 NodeKind::Dir(dir) => dir.dir.stat_self()?,
                 _ => of.as_file()?.stat()?,
             };
-            Attr::of_computed(node.ino, FileKind::Directory, 0, &stat)
+            Attr::of_computed(node.ino, FileKind::Directory, 0, &Origin::of(&stat))
         }
-        NodeKind::Control => Attr::of_computed(node.ino, FileKind::Directory, 0, &fs.top_stat()?),
+        NodeKind::Control => {
+            let origin = Origin::of(&fs.top_stat()?);
+            Attr::of_computed(node.ino, FileKind::Directory, 0, &origin)
+        }
         NodeKind::Computed(of) => computed_node::attr(node, of).attr,
     })
 }

@@ -17,12 +17,12 @@ use crate::engine::sync::atomic::AtomicU64;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
+use crate::fs::attr::Origin;
 use crate::fs::key::Key;
 use crate::fs::node::file::FileNode;
 use crate::model::Component;
 use crate::model::RelPath;
 use crate::store::Dir;
-use crate::store::Stat;
 use crate::store::Store;
 use crate::view::View;
 use crate::view::ViewDir;
@@ -65,7 +65,7 @@ pub(crate) struct ComputedNode {
     /// The file or directory that it is computed from, or the computed file that it is a view of.
     pub(crate) of: Option<Arc<Node>>,
     /// The attributes of that file or directory: the computed file has their times and owner.
-    pub(crate) origin: Stat,
+    pub(crate) origin: Origin,
     /// The engine's side of it.
     pub(crate) computed: Arc<Computed>,
 }
