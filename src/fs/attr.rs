@@ -68,9 +68,9 @@ pub struct Attr {
     pub ctime: SystemTime,
 }
 
-/// What something computed takes over from the attributes of its origin. A mount holds one for
-/// each view that the kernel knows, so it is half as large as a `Stat`.
-pub(crate) struct Origin {
+/// The attributes that something computed takes over from its origin. A mount holds one for each
+/// view that the kernel knows, so it is half as large as a `Stat`.
+pub(crate) struct Inherited {
     /// The read bits of those who may read what is computed.
     readers: u16,
     uid: u32,
@@ -80,7 +80,7 @@ pub(crate) struct Origin {
     ctime: Time,
 }
 
-impl Origin {
+impl Inherited {
     pub(crate) fn of(stat: &Stat) -> Self {
         let readers = match FileKind::of(stat.kind()) {
             FileKind::File => stat.mode as u16 & READ,
@@ -115,18 +115,18 @@ impl Attr {
         }
     }
 
-    /// Returns the attributes of something computed: `size` bytes, with the times and owner of its
-    /// `origin`, and readable by everyone who may read that.
+    /// Returns the attributes of something computed: `size` bytes, with the times and owner `from`
+    /// its origin, and readable by everyone who may read that.
     ///
     /// Files computed from a directory are for its owner alone: a search reads every file in the
     /// directory, whatever the modes of those files are.
-    pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, origin: &Origin) -> Self {
+    pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, from: &Inherited) -> Self {
         let (perm, nlink) = match kind {
-            FileKind::File => (origin.readers, 1),
-            FileKind::Directory => (origin.readers | origin.readers >> READ_TO_SEARCH, 2),
+            FileKind::File => (from.readers, 1),
+            FileKind::Directory => (from.readers | from.readers >> READ_TO_SEARCH, 2),
         };
-        let Origin { uid, gid, .. } = *origin;
-        let [atime, mtime, ctime] = [origin.atime, origin.mtime, origin.ctime].map(system_time);
+        let Inherited { uid, gid, .. } = *from;
+        let [atime, mtime, ctime] = [from.atime, from.mtime, from.ctime].map(system_time);
         let blocks = size.div_ceil(512);
         Self { ino, kind, size, blocks, perm, nlink, uid, gid, atime, mtime, ctime }
     }

@@ -14,7 +14,7 @@ use crate::fs::FileKind;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
-use crate::fs::attr::Origin;
+use crate::fs::attr::Inherited;
 use crate::fs::key::ComputedKey;
 use crate::fs::key::Key;
 use crate::fs::node::ComputedNode;
@@ -38,7 +38,7 @@ pub(crate) fn intern(
     let computed = Arc::new(Computed::new(recipe, base, version));
     let key = ComputedKey { of: of.map(|of| of.ino), computed: Arc::clone(&computed) };
     fs.nodes.intern(Key::Computed(key), |_| {
-        let node = ComputedNode { of: of.cloned(), origin: Origin::of(&origin), computed };
+        let node = ComputedNode { of: of.cloned(), inherited: Inherited::of(&origin), computed };
         Ok(NodeKind::Computed(Box::new(node)))
     })
 }
@@ -48,7 +48,7 @@ pub(crate) fn intern(
 /// it.
 pub(crate) fn attr(node: &Node, of: &ComputedNode) -> TimedAttr {
     let size = of.computed.size();
-    let attr = Attr::of_computed(node.ino, FileKind::File, size.unwrap_or(0), &of.origin);
+    let attr = Attr::of_computed(node.ino, FileKind::File, size.unwrap_or(0), &of.inherited);
     let attr = if of.computed.recipe().is_public() { attr.for_all() } else { attr };
     TimedAttr { attr, ttl: if size.is_some() { SETTLED } else { Duration::ZERO } }
 }

@@ -11,7 +11,7 @@ use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
-use crate::fs::attr::Origin;
+use crate::fs::attr::Inherited;
 use crate::fs::computed_node;
 use crate::fs::message_log;
 use crate::fs::node::Node;
@@ -79,11 +79,11 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
                 NodeKind::Dir(dir) => dir.dir.stat_self()?,
                 _ => of.as_file()?.stat()?,
             };
-            Attr::of_computed(node.ino, FileKind::Directory, 0, &Origin::of(&stat))
+            Attr::of_computed(node.ino, FileKind::Directory, 0, &Inherited::of(&stat))
         }
         NodeKind::Control => {
-            let origin = Origin::of(&fs.top_stat()?);
-            Attr::of_computed(node.ino, FileKind::Directory, 0, &origin)
+            let inherited = Inherited::of(&fs.top_stat()?);
+            Attr::of_computed(node.ino, FileKind::Directory, 0, &inherited)
         }
         NodeKind::Computed(of) => computed_node::attr(node, of).attr,
     })

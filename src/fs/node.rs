@@ -17,7 +17,7 @@ use crate::engine::sync::atomic::AtomicU64;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
-use crate::fs::attr::Origin;
+use crate::fs::attr::Inherited;
 use crate::fs::key::Key;
 use crate::fs::node::file::FileNode;
 use crate::model::Component;
@@ -64,8 +64,8 @@ pub(crate) struct DirNode {
 pub(crate) struct ComputedNode {
     /// The file or directory that it is computed from, or the computed file that it is a view of.
     pub(crate) of: Option<Arc<Node>>,
-    /// The attributes of that file or directory: the computed file has their times and owner.
-    pub(crate) origin: Origin,
+    /// The attributes that it has from that file or directory.
+    pub(crate) inherited: Inherited,
     /// The engine's side of it.
     pub(crate) computed: Arc<Computed>,
 }
