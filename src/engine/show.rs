@@ -29,7 +29,6 @@ use crate::model::Sections;
 use crate::model::Subject;
 use crate::store::Artifact;
 use crate::store::CacheKey;
-use crate::store::provenance_of;
 use crate::store::stat_file;
 use crate::view;
 use crate::view::View;
@@ -79,10 +78,8 @@ pub(super) fn show_view(
 }
 
 fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
-    let mut record = snapshot.record.clone();
-    record.provenance.update(&provenance_of(&snapshot.file)?);
-    let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
-    Ok(FileFacts { record, place: snapshot.place.clone(), limits })
+    let Snapshot { file, record, place, .. } = snapshot;
+    Ok(FileFacts::new(&engine.options, file, record.clone(), place.clone())?)
 }
 
 /// Returns the content of a view's subject, with as much of its analysis as the view needs. The

@@ -1,7 +1,10 @@
 //! A file as its views and stand-ins see it: one [`Subject`] for every door.
 
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
+use crate::engine::EngineOptions;
 use crate::engine::redaction::Secrets;
 use crate::model::Analysis;
 use crate::model::Content;
@@ -10,6 +13,7 @@ use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::Subject;
+use crate::store::provenance_of;
 
 /// The facts about a file beside its bytes.
 #[derive(Debug)]
@@ -17,6 +21,21 @@ pub(super) struct FileFacts {
     pub(super) record: Record,
     pub(super) place: Place,
     pub(super) limits: Limits,
+}
+
+impl FileFacts {
+    /// Returns the facts about `file`, of which the store has `record`. What its writer has said
+    /// since counts.
+    pub(super) fn new(
+        options: &EngineOptions,
+        file: &File,
+        mut record: Record,
+        place: Place,
+    ) -> io::Result<Self> {
+        record.provenance.update(&provenance_of(file)?);
+        let limits = options.limits.limits(record.provenance.tool_name().as_deref());
+        Ok(Self { record, place, limits })
+    }
 }
 
 /// A file as its views see it: the parts of a [`Subject`].

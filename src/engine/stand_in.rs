@@ -28,7 +28,6 @@ use crate::model::Subject;
 use crate::redact::Masked;
 use crate::store::Artifact;
 use crate::store::Conversation;
-use crate::store::provenance_of;
 use crate::view;
 use crate::view::Audience;
 use crate::view::Form;
@@ -143,8 +142,10 @@ impl StoredOutput {
     ) -> Result<Self> {
         let path = RelPath::from_text(&record.path)?;
         let content = conversation.open_artifact(&path)?;
-        let mut record = Record { size: content.len(), ..record };
-        record.provenance.update(&provenance_of(content.file())?);
+        let place = engine.options.place(conversation.id(), &path);
+        let record = Record { size: content.len(), ..record };
+        let facts = FileFacts::new(&engine.options, content.file(), record, place)?;
+        let FileFacts { mut record, place, limits } = facts;
         let recorded = record.analysis.take().filter(|found| found.bytes == content.len());
         let analysis = match recorded {
             Some(recorded) => Arc::new(recorded),
@@ -152,8 +153,6 @@ impl StoredOutput {
             None if path.is_terminal() => Arc::new(analyze_log(&content)?),
             None => Arc::new(analyze(&content)?),
         };
-        let place = engine.options.place(conversation.id(), &path);
-        let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
         let parts = OutputParts { content, analysis, record, place, limits };
         let shown = ShownOutput::new(parts, engine.options.redaction.as_ref())?;
         Ok(Self { conversation: conversation.id().clone(), path, shown })

@@ -34,7 +34,6 @@ use crate::model::Content;
 use crate::store::Artifact;
 use crate::store::FileType;
 use crate::store::MESSAGES;
-use crate::store::Stat;
 use crate::view::Derived;
 use crate::view::Reading;
 use crate::view::View;
@@ -204,7 +203,7 @@ impl Tree {
 
     fn version_of_messages(&self, history: &Arc<StoredDir>) -> Result<Version> {
         let name = OsStr::new(MESSAGES);
-        let stat: Stat = resolve::on_disk(&**history, name)?;
+        let stat = resolve::on_disk(&**history, name)?;
         if stat.kind() != FileType::File {
             return Err(EngineError::IsADirectory);
         }
