@@ -59,7 +59,7 @@ impl Failure {
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        let message = format!("{error:#}");
+        let message = with_causes(&error);
         match error.downcast::<Self>() {
             Ok(failure) => failure,
             Err(error) => match error.downcast_ref::<MountError>() {
@@ -70,9 +70,21 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
+/// Returns the text of `error` and of its causes. Leaves out a cause that the text before has.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::StoreError;
 
     #[test]
     fn a_mount_error_brings_its_hint() {
@@ -91,5 +103,13 @@ mod tests {
     fn the_message_has_the_causes() {
         let error = anyhow::Error::msg("disk full").context("cannot write `x`");
         assert_eq!(Failure::from(error).message, "cannot write `x`: disk full");
+    }
+
+    #[test]
+    fn the_message_has_each_cause_once() {
+        let source = std::io::Error::from_raw_os_error(libc::EACCES);
+        let error = StoreError::Io { action: "lock", path: "/s/x".into(), source };
+        let once = error.to_string();
+        assert_eq!(Failure::from(anyhow::Error::from(error)).message, once);
     }
 }
