@@ -11,9 +11,13 @@ use crate::cli::settings::Value;
 
 /// Store standard input as one output, and print its stand-in for the model.
 ///
-/// Every byte is stored, whatever the size. An output within the limits of the format is printed
-/// unchanged, byte for byte; a longer one is replaced by its stand-in. If the settings ask for
-/// redaction, secrets are masked in what is printed.
+/// Every byte is stored. An output within the limits of the format is printed unchanged, byte for
+/// byte; a longer one is replaced by its stand-in. If the settings ask for redaction, secrets are
+/// masked in what is printed.
+///
+/// If the disk or a limit of the settings (`max_artifact`, `quota`, `min_free`) leaves too little
+/// room, the beginning is kept and marked as incomplete, nothing is printed, and the exit status is
+/// 1.
 ///
 /// `some-tool | ctxfs put -c c7 --tool shell/exec --call 9f3k`
 ///

@@ -16,6 +16,9 @@ use crate::cli::settings::Value;
 /// stand-in, as with `put`, once the output has ended. Input and signals are passed on to the
 /// command.
 ///
+/// If the disk or a limit of the settings (`max_artifact`, `max_terminal`, `quota`, `min_free`)
+/// leaves too little room, the command goes on, and the stand-in says how much was not kept.
+///
 /// `ctxfs run -c c7 -- make test`
 ///
 /// Exit status: that of the command; 128 plus the signal number if a signal ended it; 127 if there
