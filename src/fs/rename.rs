@@ -52,6 +52,16 @@ struct End<'a> {
     name: &'a OsStr,
 }
 
+/// A rename whose nodes are known.
+struct Rename<'a> {
+    node: &'a Arc<Node>,
+    /// The node that has the new name now.
+    target: Option<&'a Arc<Node>>,
+    from: &'a End<'a>,
+    to: &'a End<'a>,
+    mode: RenameMode,
+}
+
 pub(super) fn rename(
     fs: &Shared,
     (parent, name): (Ino, &OsStr),
@@ -102,7 +112,7 @@ fn rename_node(
             _ => Ok(()),
         })
         .and_then(|()| check_replaceable(fs, node, target.as_ref()))
-        .and_then(|()| rename_on_disk(fs, node, target.as_ref(), from, to, mode));
+        .and_then(|()| Rename { node, target: target.as_ref(), from, to, mode }.on_disk(fs));
     if let Some(target) = target {
         fs.nodes.forget(target.ino, 1);
     }
@@ -116,98 +126,87 @@ fn check_replaceable(fs: &Shared, node: &Node, target: Option<&Arc<Node>>) -> Re
     }
 }
 
-/// Renames on disk, with manifests and places locked.
-fn rename_on_disk(
-    fs: &Shared,
-    node: &Arc<Node>,
-    target: Option<&Arc<Node>>,
-    from: &End<'_>,
-    to: &End<'_>,
-    mode: RenameMode,
-) -> Result<()> {
-    let manifests = hold_manifests(fs, node, from, to)?;
-    let places = fs.places.write();
-    let done = rename_held(fs, node, target, (from, to), mode, manifests.as_ref());
-    drop(places);
-    manifests.into_iter().for_each(Manifests::release);
-    done
-}
+impl<'a> Rename<'a> {
+    /// Returns the node of another file that has the new name.
+    fn other(&self) -> Option<&'a Arc<Node>> {
+        self.target.filter(|target| target.ino != self.node.ino)
+    }
 
-fn rename_held(
-    fs: &Shared,
-    node: &Arc<Node>,
-    target: Option<&Arc<Node>>,
-    (from, to): (&End<'_>, &End<'_>),
-    mode: RenameMode,
-    manifests: Option<&Manifests>,
-) -> Result<()> {
-    let before = node.place();
-    // A conversation without any file counts as empty, as for rmdir.
-    if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
-        fs.engine.store.remove_conversation(&Component::new(to.name)?)?;
+    /// Returns the node that gets the old name.
+    fn swapped(&self) -> Option<&'a Arc<Node>> {
+        self.other().filter(|_| self.mode == RenameMode::Exchange)
     }
-    from.dir.dir.rename(from.name, &to.dir.dir, to.name, mode.flags())?;
-    let target = target.filter(|target| target.ino != node.ino);
-    let swapped = target.filter(|_| mode == RenameMode::Exchange);
-    set_link(node, Some(Link::new(to.parent, to.name)));
-    if let Some(target) = target {
-        set_link(target, swapped.map(|_| Link::new(from.parent, from.name)));
-    }
-    if from.parent.is_root() {
-        return Ok(());
-    }
-    let after = node.place();
-    if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
-        fs.engine.space.freed(held.source.id());
-        fs.engine.space.freed(held.target.id());
-        let moved = held.move_records((node, &before), (target, &after), swapped.is_some());
-        moved.inspect_err(|_| take_back(fs, node, target, (from, to), mode))?;
-    }
-    seal_renamed(fs, node)?;
-    swapped.map_or(Ok(()), |target| seal_renamed(fs, target))
-}
 
-/// Takes back a rename whose records could not follow, unless it has replaced something. The files
-/// are recorded again once the disk works.
-fn take_back(
-    fs: &Shared,
-    node: &Arc<Node>,
-    target: Option<&Arc<Node>>,
-    (from, to): (&End<'_>, &End<'_>),
-    mode: RenameMode,
-) {
-    let swapped = target.filter(|_| mode == RenameMode::Exchange);
-    let back = if swapped.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
-    let replaced = target.is_some() && swapped.is_none();
-    if !replaced && to.dir.dir.rename(to.name, &from.dir.dir, from.name, back).is_ok() {
-        set_link(node, Some(Link::new(from.parent, from.name)));
-        if let Some(target) = swapped {
-            set_link(target, Some(Link::new(to.parent, to.name)));
+    /// Renames on disk, with manifests and places locked.
+    fn on_disk(&self, fs: &Shared) -> Result<()> {
+        let manifests = self.hold_manifests(fs)?;
+        let places = fs.places.write();
+        let done = self.with_held(fs, manifests.as_ref());
+        drop(places);
+        manifests.into_iter().for_each(Manifests::release);
+        done
+    }
+
+    fn with_held(&self, fs: &Shared, manifests: Option<&Manifests>) -> Result<()> {
+        let Self { node, target, from, to, mode } = *self;
+        let before = node.place();
+        // A conversation without any file counts as empty, as for rmdir.
+        if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
+            fs.engine.store.remove_conversation(&Component::new(to.name)?)?;
+        }
+        from.dir.dir.rename(from.name, &to.dir.dir, to.name, mode.flags())?;
+        let (other, swapped) = (self.other(), self.swapped());
+        set_link(node, Some(Link::new(to.parent, to.name)));
+        if let Some(other) = other {
+            set_link(other, swapped.map(|_| Link::new(from.parent, from.name)));
+        }
+        if from.parent.is_root() {
+            return Ok(());
+        }
+        let after = node.place();
+        if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
+            fs.engine.space.freed(held.source.id());
+            fs.engine.space.freed(held.target.id());
+            let moved = held.move_records((node, &before), (other, &after), swapped.is_some());
+            moved.inspect_err(|_| self.take_back(fs))?;
+        }
+        seal_renamed(fs, node)?;
+        swapped.map_or(Ok(()), |swapped| seal_renamed(fs, swapped))
+    }
+
+    /// Takes back a rename whose records could not follow, unless it has replaced something. The
+    /// files are recorded again once the disk works.
+    fn take_back(&self, fs: &Shared) {
+        let Self { node, from, to, .. } = *self;
+        let swapped = self.swapped();
+        let back = if swapped.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        let replaced = self.other().is_some() && swapped.is_none();
+        if !replaced && to.dir.dir.rename(to.name, &from.dir.dir, from.name, back).is_ok() {
+            set_link(node, Some(Link::new(from.parent, from.name)));
+            if let Some(swapped) = swapped {
+                set_link(swapped, Some(Link::new(to.parent, to.name)));
+            }
+        }
+        let again = |node: &Node| node.as_file().is_ok_and(|file| file.life().lost_record());
+        for node in [Some(node), swapped].into_iter().flatten().filter(|node| again(node)) {
+            fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
         }
     }
-    let again = |node: &Node| node.as_file().is_ok_and(|file| file.life().lost_record());
-    for node in [Some(node), swapped].into_iter().flatten().filter(|node| again(node)) {
-        fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
-    }
-}
 
-/// Locks the manifests in which a rename changes records. Returns `None` if it changes none.
-fn hold_manifests(
-    fs: &Shared,
-    node: &Node,
-    from: &End<'_>,
-    to: &End<'_>,
-) -> Result<Option<Manifests>> {
-    let records = [from, to].iter().any(|end| end.parent.holds_artifacts());
-    let (Some(source), Some(target)) = (from.parent.conversation(), to.parent.conversation())
-    else {
-        return Ok(None);
-    };
-    if !records && node.as_file().is_ok() {
-        return Ok(None);
+    /// Locks the manifests in which it changes records. Returns `None` if it changes none.
+    fn hold_manifests(&self, fs: &Shared) -> Result<Option<Manifests>> {
+        let Self { node, from, to, .. } = *self;
+        let records = [from, to].iter().any(|end| end.parent.holds_artifacts());
+        let (Some(source), Some(target)) = (from.parent.conversation(), to.parent.conversation())
+        else {
+            return Ok(None);
+        };
+        if !records && node.as_file().is_ok() {
+            return Ok(None);
+        }
+        let (source, target) = (fs.engine.conversation(&source)?, fs.engine.conversation(&target)?);
+        Manifests::hold(source, target).map(Some)
     }
-    let (source, target) = (fs.engine.conversation(&source)?, fs.engine.conversation(&target)?);
-    Manifests::hold(source, target).map(Some)
 }
 
 /// Submits the jobs that a file needs under its new name. One that has just got an artifact's name
