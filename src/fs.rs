@@ -60,7 +60,6 @@ pub use closing_thread::Processes;
 pub use copy::FilePosition;
 pub use error::Errno;
 pub use error::FsError;
-pub use error::Level;
 pub use error::Result;
 pub use listing::Listed;
 pub use open::OpenMode;

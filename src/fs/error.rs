@@ -12,15 +12,6 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
-/// The level at which an error is logged. Most errors are answers, not faults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// An ordinary answer, such as a name that is not there.
-    Debug,
-    /// Something that a person should look at.
-    Warn,
-}
-
 /// Why an operation was refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FsError {
@@ -132,12 +123,11 @@ impl FsError {
         })
     }
 
-    /// Returns the level to log it at.
-    pub fn level(&self) -> Level {
-        match self.errno().0 {
-            libc::EIO | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOSPC => Level::Warn,
-            _ => Level::Debug,
-        }
+    /// Returns true if a person should look at it. Most errors are ordinary answers, such as that a
+    /// name is not there.
+    pub fn is_fault(&self) -> bool {
+        let errno = self.errno().0;
+        matches!(errno, libc::EIO | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOSPC)
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use crate::engine::Counters;
 use crate::fs::FsError;
-use crate::fs::Level;
 
 /// An operation that takes longer is logged.
 const SLOW: Duration = Duration::from_millis(200);
@@ -30,12 +29,13 @@ impl Operation {
         }
     }
 
-    /// Logs an error at its level and returns its errno.
+    /// Logs an error, as a warning if it is a fault, and returns its errno.
     pub(super) fn error(self, error: &FsError) -> fuser::Errno {
         let (operation, errno) = (self.0, error.errno());
-        match error.level() {
-            Level::Debug => tracing::debug!(operation, errno = errno.0, %error, "refused"),
-            Level::Warn => tracing::warn!(operation, errno = errno.0, %error, "failed"),
+        if error.is_fault() {
+            tracing::warn!(operation, errno = errno.0, %error, "failed");
+        } else {
+            tracing::debug!(operation, errno = errno.0, %error, "refused");
         }
         fuser::Errno::from_i32(errno.0)
     }
