@@ -1,0 +1,4 @@
+# needs: dpkg
+# packages:
+echo ==OUTPUT==
+COLUMNS=150 dpkg -l
