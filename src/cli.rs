@@ -40,6 +40,7 @@ mod status;
 mod stop;
 mod tree;
 mod umount;
+mod unread;
 mod view;
 mod watchdog;
 

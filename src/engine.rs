@@ -16,10 +16,13 @@ mod confinement;
 mod counters;
 mod counting;
 mod deadline;
+mod descriptors;
 mod error;
 mod facts;
 mod filters;
 mod intake;
+mod kept_analyses;
+pub(crate) mod last_seen;
 mod listing;
 mod live;
 mod manifest;
@@ -29,12 +32,16 @@ mod metrics;
 pub(crate) mod names;
 mod offload;
 mod options;
+pub(crate) mod patience;
+pub(crate) mod quota;
+mod reader;
 mod recent;
 mod redaction;
 mod removed;
 pub(crate) mod resolve;
 mod retention;
 mod search;
+mod shares;
 mod show;
 mod shown;
 mod snapshot;
@@ -49,11 +56,12 @@ mod text;
 mod text_cache;
 mod tracker;
 mod tree;
+pub(crate) mod unsettled;
 mod verbs;
 mod version;
 mod watches;
 pub(crate) mod worker;
-mod workers;
+pub(crate) mod workers;
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -80,19 +88,29 @@ pub use intake::OutputName;
 pub use listing::ConversationCounts;
 pub use listing::ListedArtifact;
 pub use listing::ListedConversation;
+pub use listing::Listing;
 pub use message_writer::MessageWriter;
+pub use messages::UnfinishedMessage;
 pub use messages::messages_version;
 pub(crate) use offload::MessageHost;
 pub use options::EngineOptions;
+pub use quota::Reservation;
+pub use reader::Reader;
+pub use reader::User;
+pub use redaction::MaskedForm;
 pub use redaction::Redaction;
-pub use redaction::StoredForm;
 pub use removed::RemovedContent;
 pub(crate) use resolve::DiskEntry;
 pub(crate) use resolve::Resolved;
+pub(crate) use shares::Client;
+pub(crate) use shares::Share;
+pub(crate) use shares::Shares;
 pub use snapshot::DirPlace;
+pub use snapshot::FileChange;
 pub use snapshot::Snapshot;
 pub use snapshot::SourceDir;
 pub use snapshot::SourceFile;
+pub(crate) use spool::Spool;
 pub use stand_in::OutputParts;
 pub use stand_in::ShownOutput;
 pub use stand_in::StandInRequest;
@@ -111,7 +129,9 @@ pub use version::Version;
 use analysis::Analyses;
 use counting::Counting;
 use deadline::LateSlot;
+use descriptors::DescriptorBudget;
 use filters::FilterProcesses;
+use kept_analyses::KeptAnalyses;
 use live::LiveFiles;
 use redaction::Secrets;
 use retention::Retention;
@@ -125,8 +145,11 @@ use crate::store::Cache;
 use crate::store::Conversation;
 use crate::store::Store;
 
-/// The most conversations whose manifests stay indexed in memory.
-const KEPT_CONVERSATIONS: usize = 64;
+/// The bytes that clients make this process hold, of texts of views, names of open directories and
+/// unfinished messages. With some 40 MiB for the server itself, they leave it below 128 MiB.
+/// Nothing fails for want of them: what a client may not hold in memory goes to a file without a
+/// name.
+const HELD_FOR_CLIENTS: u64 = 64 << 20;
 
 /// The most filters that run at a time, each with memory of its own. One conversation gets one
 /// less.
@@ -144,7 +167,10 @@ pub struct Engine {
     cache: Cache,
     /// Texts in memory.
     texts: TextCache,
+    /// The memory that clients make this process hold.
+    memory: Arc<Shares>,
     analyses: Analyses,
+    kept_analyses: KeptAnalyses,
     watches: Watches,
     view_workers: WorkerPool,
     /// Computes views that run filters, and so bounds the number of filters that run at a time.
@@ -158,6 +184,7 @@ pub struct Engine {
     pub(crate) counters: Counters,
     /// Kept open, so that each keeps the index of its manifest.
     pub(crate) conversations: RecentCache<Component, Arc<Conversation>>,
+    pub(crate) descriptors: DescriptorBudget,
     settle: OnceLock<Box<Settle>>,
     started: Instant,
 }
@@ -165,13 +192,16 @@ pub struct Engine {
 impl Engine {
     /// Opens the engine over `store`. Reads nothing and starts no thread.
     pub fn new(store: Store, options: EngineOptions) -> Arc<Self> {
+        let descriptors = DescriptorBudget::new(options.descriptors);
         let threads = std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 4) + 1;
         Arc::new(Self {
             cache: store.cache(options.disk_cache_bytes),
             store,
-            texts: text_cache::text_cache(options.kept_views),
+            texts: text_cache::text_cache(options.kept_views, descriptors.texts),
+            memory: Shares::new(HELD_FOR_CLIENTS),
             analyses: Analyses::new(),
-            watches: Watches::new(),
+            kept_analyses: KeptAnalyses::default(),
+            watches: Watches::new(descriptors.watched, options.allow_other),
             view_workers: WorkerPool::new("ctxfs-view", threads),
             filter_workers: WorkerPool::new("ctxfs-jq", FILTERS),
             filters: FilterProcesses::new(options.filter_command.clone()),
@@ -183,7 +213,8 @@ impl Engine {
             counting: Counting::default(),
             space: Space::default(),
             counters: Counters::default(),
-            conversations: recent::recent_cache(KEPT_CONVERSATIONS),
+            conversations: recent::recent_cache(descriptors.conversations),
+            descriptors,
             settle: OnceLock::new(),
             started: Instant::now(),
         })
@@ -209,7 +240,7 @@ impl Engine {
 
     /// Saves all counts. Nothing is counted afterwards.
     pub fn finish(&self) {
-        self.counting.finish(&self.store);
+        self.counting.finish(self);
     }
 
     /// Returns the counters of this process.

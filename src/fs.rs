@@ -9,17 +9,23 @@
 //! of a node on disk, its life, its analysis, the inode table. None is held while a view is
 //! computed.
 
+mod asker;
 mod attr;
+mod caller_groups;
+mod change;
 mod closing_thread;
 mod computed_node;
 mod control;
 mod copy;
 mod dir;
+mod dir_names;
 mod error;
 mod facts;
+mod fallocate;
 mod getattr;
 mod handle;
 mod inode;
+mod interrupted;
 mod io;
 mod key;
 mod known_facts;
@@ -29,8 +35,11 @@ mod lookup;
 mod mask_stored;
 mod message_log;
 mod move_records;
+mod moved;
 mod node;
 mod open;
+mod open_dirs;
+mod patient;
 mod recording;
 mod remove;
 mod rename;
@@ -40,6 +49,7 @@ mod setattr;
 mod source;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod write_once;
 mod xattr;
 
@@ -61,20 +71,36 @@ pub use copy::FilePosition;
 pub use error::Errno;
 pub use error::FsError;
 pub use error::Result;
+pub use life::Pages;
 pub use listing::Listed;
+pub use open::Flush;
 pub use open::OpenMode;
 pub use open::Opened;
+pub use patient::About;
+pub use patient::RequestOrigin;
 pub use rename::RenameMode;
 
+use closing_thread::ClosingThreads;
 use closing_thread::ProcFs;
 use handle::HandleTable;
 use inode::InodeTable;
+use node::Node;
 use seal_queue::Sealer;
+use waiting::WaitingRoom;
 
+use crate::engine::Client;
 use crate::engine::Confinement;
 use crate::engine::Counters;
 use crate::engine::Engine;
+use crate::engine::Share;
 use crate::engine::sync::RwLock;
+use crate::engine::sync::atomic::AtomicBool;
+use crate::engine::sync::atomic::Ordering::Relaxed;
+use crate::engine::sync::lock_manifest;
+use crate::engine::sync::now;
+use crate::engine::workers::WorkerPool;
+use crate::store::Conversation;
+use crate::store::ManifestLock;
 use crate::store::Stat;
 
 /// The options of a mount, beside those of the engine.
@@ -105,6 +131,10 @@ impl Default for FsOptions {
     }
 }
 
+/// Threads that flush to the disk and do other slow work, of which one conversation gets all but
+/// one.
+const SLOW_WORKERS: usize = 8;
+
 /// The number of things that a filesystem holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InUse {
@@ -126,11 +156,16 @@ pub(crate) struct Shared {
     options: FsOptions,
     nodes: InodeTable,
     handles: HandleTable,
+    closing: ClosingThreads,
     sealer: Sealer,
     /// Locked for reading while a record is written under the path of its file, which consists of
     /// the names of all directories above. Locked for writing while a name moves and its records
     /// follow.
     places: RwLock<()>,
+    waiting: Arc<WaitingRoom>,
+    slow_workers: WorkerPool,
+    /// See `is_ending`.
+    ending: AtomicBool,
     started: Instant,
 }
 
@@ -138,17 +173,24 @@ impl ContextFs {
     /// Creates a filesystem over the store of `engine`. Starts the threads of a server; reads
     /// nothing yet.
     pub fn new(engine: Arc<Engine>, options: FsOptions) -> Result<Self> {
-        let top = node::top(&engine.store, engine.options.only.as_ref())?;
+        let most_dirs = engine.descriptors.dirs;
+        let top = node::top(&engine.store, engine.options.only.as_ref(), most_dirs)?;
+        let handles = HandleTable::new(engine.descriptors.handles);
         let shared = Arc::new(Shared {
             engine,
             options,
             nodes: InodeTable::new(top),
-            handles: HandleTable::default(),
+            handles,
+            closing: ClosingThreads::default(),
             sealer: Sealer::default(),
             places: RwLock::default(),
+            waiting: Arc::default(),
+            slow_workers: WorkerPool::new("ctxfs-slow", SLOW_WORKERS),
+            ending: AtomicBool::default(),
             started: Instant::now(),
         });
         seal::start(&shared)?;
+        shared.waiting.start()?;
         let weak = Arc::downgrade(&shared);
         shared.engine.serve(move |most| {
             if let Some(fs) = weak.upgrade() {
@@ -164,6 +206,9 @@ impl ContextFs {
     /// before are released here.
     pub fn shut_down(&self) {
         self.0.engine.stop_background_work();
+        self.0.ending.store(true, Relaxed);
+        self.0.waiting.finish();
+        self.0.slow_workers.finish();
         open::release_closed(&self.0);
         self.0.sealer.finish();
         self.0.engine.finish();
@@ -197,8 +242,13 @@ impl ContextFs {
 /// Operations on names.
 impl ContextFs {
     /// Finds `name` in the directory `parent`. Computes nothing.
-    pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Entry> {
-        lookup::lookup(&self.0, parent, name)
+    pub fn lookup(&self, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
+        lookup::lookup(&self.0, parent, name, caller)
+    }
+
+    /// Returns true if a file or directory on disk has `name` in the directory `parent`.
+    pub fn has_on_disk(&self, parent: Ino, name: &OsStr) -> bool {
+        lookup::has_on_disk(&self.0, parent, name).unwrap_or(false)
     }
 
     /// Subtracts `count` from the look-ups of `ino`, as the kernel has forgotten so many.
@@ -242,12 +292,6 @@ impl ContextFs {
 
 /// Operations on attributes.
 impl ContextFs {
-    /// Hands the attributes of `ino` to `done`. Those of a view may come on another thread, as its
-    /// size has to be computed.
-    pub fn getattr(&self, ino: Ino, done: impl FnOnce(Result<TimedAttr>) + Send + 'static) {
-        getattr::getattr(&self.0, ino, done);
-    }
-
     /// Makes a change to the attributes of `ino`, and returns them after it.
     pub fn setattr(&self, ino: Ino, change: &SetAttr, fh: Option<Fh>) -> Result<TimedAttr> {
         setattr::setattr(&self.0, ino, change, fh)
@@ -286,9 +330,10 @@ impl ContextFs {
         &self,
         ino: Ino,
         mode: OpenMode,
+        caller: Caller,
         done: impl FnOnce(Result<Opened>) + Send + 'static,
     ) {
-        open::open(&self.0, ino, mode, done);
+        self.open_patiently(ino, (mode, caller), now(), done);
     }
 
     /// Creates a file and opens it.
@@ -355,14 +400,14 @@ impl ContextFs {
         open::release(&self.0, fh)
     }
 
-    /// Flushes the bytes of a file to the disk.
-    pub fn fsync(&self, fh: Fh, data_only: bool) -> Result<()> {
-        io::fsync(&self.0, fh, data_only)
+    /// Returns the mode in which a file was opened.
+    pub fn mode_of(&self, fh: Fh) -> Result<OpenMode> {
+        Ok(self.0.handles.file(fh)?.mode)
     }
 
     /// Reserves room or makes holes, as fallocate(2) does.
     pub fn fallocate(&self, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
-        io::fallocate(&self.0, fh, offset, length, mode)
+        fallocate::fallocate(&self.0, fh, offset, length, mode)
     }
 
     /// Returns the next data or hole from `offset` on, as lseek(2) does.
@@ -373,12 +418,6 @@ impl ContextFs {
 
 /// Operations on open directories.
 impl ContextFs {
-    /// Opens a directory and hands it to `done`. The pages of a view may come on another thread, as
-    /// their number follows from its size.
-    pub fn opendir(&self, ino: Ino, done: impl FnOnce(Result<Fh>) + Send + 'static) {
-        listing::opendir(&self.0, ino, done);
-    }
-
     /// Hands the names from `offset` on to `take`, until that returns true for being full.
     pub fn readdir(
         &self,
@@ -394,17 +433,41 @@ impl ContextFs {
     pub fn releasedir(&self, fh: Fh) -> Result<()> {
         self.0.handles.remove(fh).map(|_| ()).ok_or(FsError::UnknownHandle(fh.0))
     }
-
-    /// Flushes the names in a directory to the disk.
-    pub fn fsyncdir(&self, ino: Ino) -> Result<()> {
-        dir::fsync(&self.0, ino)
-    }
 }
 
 impl Shared {
+    /// Claims `count` descriptors for what `caller` opens: `node`, or something in it.
+    fn claim(&self, node: &Node, caller: Caller, count: u64) -> Result<Share> {
+        let user = self.engine.options.allow_other.then_some(caller.uid);
+        let client = Client { conversation: node.conversation(), user };
+        self.handles.claim(client, count)
+    }
+
+    /// Locks a manifest for a moment. Fails with EAGAIN while another process has it, unless the
+    /// mount has ended.
+    fn lock_manifest(&self, conversation: &Conversation) -> Result<ManifestLock> {
+        Ok(lock_manifest(conversation, self.is_ending())?)
+    }
+
+    /// Returns true once the mount has ended, so that nobody waits for its threads any more.
+    fn is_ending(&self) -> bool {
+        self.ending.load(Relaxed)
+    }
+
+    /// Compacts a manifest if that pays, on another thread as it flushes to the disk.
+    fn compact(&self, conversation: &Arc<Conversation>) {
+        if conversation.manifest().may_be_wasteful() {
+            let conversation = Arc::clone(conversation);
+            let whom = Some(conversation.id().clone());
+            let compact = move || conversation.manifest().compact_if_wasteful();
+            // There is another time if there is no thread for it.
+            self.slow_workers.submit(whom, compact).ok();
+        }
+    }
+
     /// Returns the attributes of the kernel's root.
     fn top_stat(&self) -> Result<Stat> {
-        Ok(self.nodes.get(Ino::ROOT)?.as_dir()?.dir.stat_self()?)
+        self.nodes.get(Ino::ROOT)?.as_dir()?.stat()
     }
 }
 

@@ -12,8 +12,10 @@ pub mod mount;
 mod operation;
 mod passthrough;
 mod reply;
+mod running;
 mod workers;
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -92,7 +94,9 @@ impl Session {
             }
         }
         fs.counters().passthrough.store(passthrough.is_enabled().into(), Relaxed);
-        dentries.start(session.notifier())?;
+        let files = fs.clone();
+        let is_there = move |dir, name: &OsStr| files.has_on_disk(convert::ino(dir), name);
+        dentries.start(session.notifier(), is_there)?;
         let workers = thread::Builder::new().name("ctxfs-fuse".into()).spawn(|| session.run())?;
         Ok(Self { fs, passthrough, dentries, workers })
     }

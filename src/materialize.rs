@@ -17,6 +17,7 @@
 //! | `sections` | the sections of the output |
 //! | `plain` | the text of a terminal's log, which the others then analyse |
 
+mod escapes;
 mod failure;
 mod fragments;
 pub(crate) mod frequent;
@@ -48,11 +49,15 @@ use crate::model::Encoding;
 use crate::model::Errors;
 use crate::model::Sections;
 
+pub use crate::materialize::escapes::escape_length;
 pub use crate::materialize::failure::ErrorLines;
 pub use crate::materialize::failure::ErrorMatch;
+pub use crate::materialize::failure::bare;
+pub(crate) use crate::materialize::likeness::LikenessHasher;
 pub use crate::materialize::plain::Checkpoints;
 pub use crate::materialize::plain::PlainText;
 pub use crate::materialize::plain::strip_escapes;
+pub use crate::materialize::plain::text_ranges;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
 /// The most memory that an analyzer holds. The largest parts are the shape of JSON, some 300 KB,

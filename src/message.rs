@@ -19,6 +19,7 @@ mod lines;
 mod log;
 mod offload;
 mod span;
+mod stored;
 mod unfinished;
 
 use std::io;
@@ -41,6 +42,7 @@ pub use lines::log_of;
 pub use lines::whole;
 pub use log::LockedLog;
 pub use log::set_aside;
+pub use stored::stored;
 pub use unfinished::UnfinishedLine;
 
 /// The longest unfinished line that is held in memory, in bytes. A longer one is in a file.
@@ -78,8 +80,16 @@ pub trait Host {
     /// Returns true if `output` is a stand-in for a stored file, by the reference in it.
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool>;
 
+    /// Returns true if secrets are masked in what is stored.
+    fn masks_stored(&self) -> bool;
+
     /// Writes `output` to `sink` in the form in which it is stored.
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()>;
+
+    /// Allows an output to be stored now, which may take long. An error refuses the message.
+    fn allow_storing(&self) -> Result<(), MessageError> {
+        Ok(())
+    }
 
     /// Stores `output`, all of it or nothing, and returns its path.
     fn take_in(&self, output: LongOutput<'_>) -> Result<RelPath, MessageError>;

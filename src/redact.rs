@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `sets` | the patterns of well-known keys and tokens |
 //! | `rules` | compiled patterns, and the secrets that they find |
+//! | `rendition` | what readers may see in place of bytes: without escape sequences, decoded |
+//! | `search` | the search for secrets in all renditions |
 //! | `mask` | the text of a mask |
 //! | `block` | the masking of content block by block, independent of who reads it |
 //! | `masked` | content with its secrets masked |
@@ -18,7 +20,11 @@ mod mask;
 mod mask_counts;
 mod masked;
 mod masking_writer;
+mod rendition;
 mod rules;
+#[cfg(test)]
+pub(crate) mod samples;
+mod search;
 mod sets;
 
 pub use block::BLOCK;

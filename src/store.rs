@@ -11,35 +11,43 @@ mod artifacts;
 mod atomic;
 mod attributes;
 mod cache;
+mod clock;
 mod conversation;
 mod counts;
 mod dir;
 mod error;
+pub mod file_lock;
+mod growth;
 mod layout;
 mod lease;
 mod locked_lines;
 mod manifest;
 mod messages;
 mod naming;
+mod output_lock;
 mod owner;
+mod path_budget;
 mod removal;
 mod resolve;
+mod shared_room;
 mod stat;
 mod tool_output;
+mod unread;
+mod usage;
+mod walk;
 mod watch;
 mod writer;
 
 use std::collections::HashMap;
-use std::fs::DirBuilder;
 use std::fs::File;
 use std::io;
 use std::io::Read as _;
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::Weak;
 
 use parking_lot::Mutex;
@@ -53,11 +61,13 @@ pub use archive::Exported;
 pub use archive::Flaw;
 pub use archive::ImportOptions;
 pub use archive::Imported;
+pub use archive::bytes_to_export;
+pub use archive::export;
 pub use artifact::Artifact;
 pub use artifact::append_all;
 pub use artifact::read_full_at;
 pub use artifacts::Artifacts;
-pub use artifacts::Usage;
+pub use artifacts::StoredArtifacts;
 pub use attributes::attribute;
 pub use attributes::attributes;
 pub use attributes::parse_attribute;
@@ -68,10 +78,12 @@ pub use attributes::set_provenance;
 pub use cache::Cache;
 pub use cache::CacheKey;
 pub use cache::Draft;
+pub use clock::FileClock;
 pub use conversation::Conversation;
 pub use dir::Dir;
 pub use dir::DirEntry;
 pub use error::StoreError;
+pub use growth::growth_of_write;
 pub use layout::HISTORY;
 pub use layout::MESSAGES;
 pub use layout::SETTINGS;
@@ -80,19 +92,30 @@ pub use layout::conversation_path;
 pub use layout::is_bookkeeping;
 pub use lease::Lease;
 pub use lease::lease_of;
+pub use manifest::Appended;
 pub use manifest::Manifest;
 pub use manifest::ManifestLock;
 pub use manifest::RecordPosition;
+pub use manifest::StoredRecords;
 pub use naming::call_stem;
+pub use output_lock::OutputLock;
 pub use owner::this_process;
 pub use removal::RemovalCandidate;
 pub use removal::RemovalOutcome;
 pub use removal::SweepLock;
+pub use shared_room::SharedRoom;
 pub use stat::FileType;
 pub use stat::Stat;
 pub use stat::Time;
 pub use stat::stat_file;
 pub use tool_output::ToolOutputDir;
+pub use unread::UnreadPlace;
+pub use unread::UnreadPlaces;
+pub use usage::BLOCK;
+pub use usage::LEAST;
+pub use usage::Usage;
+pub use usage::room_of;
+pub use usage::whole_blocks;
 pub use watch::Watch;
 pub use writer::ArtifactWriter;
 
@@ -105,6 +128,7 @@ struct Inner {
     root: PathBuf,
     dir: Dir,
     context: Dir,
+    clock: OnceLock<FileClock>,
     /// The conversations in use. Sharing them gives each a single index of its manifest.
     open: Mutex<HashMap<Component, Weak<Conversation>>>,
 }
@@ -113,20 +137,28 @@ impl Store {
     /// Opens the store at `root`, and creates it if it is missing. Reads one small file, and
     /// removes what interrupted imports left behind.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        let mut make = DirBuilder::new();
-        make.recursive(true).mode(layout::DIRECTORY_MODE);
-        make.create(root).map_err(|error| StoreError::io("make", root, error))?;
-        let dir = Dir::open(root).map_err(|error| StoreError::io("open", root, error))?;
+        Self::open_with(root, |dir| dir)
+    }
+
+    /// Opens the store as [`Self::open`] does, for a server whose threads must not wait: opening a
+    /// file of which another process has a lease fails with EAGAIN.
+    pub fn open_to_serve(root: &Path) -> Result<Self, StoreError> {
+        Self::open_with(root, Dir::never_waiting)
+    }
+
+    fn open_with(root: &Path, made: fn(Dir) -> Dir) -> Result<Self, StoreError> {
+        let dir = Dir::ensure(root, layout::DIRECTORY_MODE).map(made);
+        let dir = dir.map_err(|error| StoreError::io("make", root, error))?;
         check_version(&dir, root)?;
         // Leftovers that cannot be removed do no harm.
         archive::clean_staging(&dir).ok();
         let path = root.join(layout::CONTEXT);
         let context = dir
-            .ensure_dir(layout::CONTEXT.as_ref(), layout::DIRECTORY_MODE)
+            .ensure_synced_dir(layout::CONTEXT.as_ref(), layout::DIRECTORY_MODE)
             .and_then(|()| dir.open_dir(layout::CONTEXT.as_ref()))
             .map_err(|error| StoreError::io("open", &path, error))?;
-        let inner = Inner { root: root.to_owned(), dir, context, open: Mutex::default() };
-        Ok(Self(Arc::new(inner)))
+        let (root, clock, open) = (root.to_owned(), OnceLock::new(), Mutex::default());
+        Ok(Self(Arc::new(Inner { root, dir, context, clock, open })))
     }
 
     /// Returns the path that the store was opened with.
@@ -137,6 +169,22 @@ impl Store {
     /// Returns the directory of all conversations.
     pub fn context(&self) -> &Dir {
         &self.0.context
+    }
+
+    /// Returns the clock of the store's disk. Finds it out when it is first asked for. While that
+    /// fails, as on a full disk, it is the coarsest.
+    pub fn clock(&self) -> FileClock {
+        if let Some(clock) = self.0.clock.get() {
+            return *clock;
+        }
+        let found = FileClock::of_disk(&self.0.dir);
+        found.map_or(FileClock::COARSEST, |clock| *self.0.clock.get_or_init(|| clock))
+    }
+
+    /// Makes `clock` that of the disk, before it is asked for.
+    #[cfg(test)]
+    pub(crate) fn date_by(&self, clock: FileClock) {
+        self.0.clock.set(clock).unwrap();
     }
 
     /// Returns the cache of views, which holds at most `bound` bytes.
@@ -183,16 +231,37 @@ impl Store {
         Ok(Some(opened))
     }
 
-    /// Creates the conversation `id` with its directories. If it exists, adds those it lacks.
+    /// Adds what an error is about to the places that could not be read, by its path below the
+    /// directory of all conversations. Fails with the error if it is not about one place.
+    pub fn pass_over(
+        &self,
+        error: StoreError,
+        unread: &mut UnreadPlaces,
+    ) -> Result<(), StoreError> {
+        unread.pass_over(&self.0.root.join(layout::CONTEXT), error)
+    }
+
+    /// Creates the conversation `id` with its directories. If it exists, adds those it lacks. What
+    /// is new is synced to the disk before this returns.
     pub fn create_conversation(&self, id: &Component) -> Result<Arc<Conversation>, StoreError> {
         let path = self.path_of(id);
-        let made = self.0.context.ensure_dir(id.as_os_str(), layout::DIRECTORY_MODE);
-        made.map_err(|error| StoreError::io("make", &path, error))?;
+        let fault = |error| StoreError::io("make", &path, error);
+        let is_new = self.0.context.ensure_dir(id.as_os_str(), layout::DIRECTORY_MODE);
+        let is_new = is_new.map_err(fault)?;
         let conversation = self.conversation(id)?.ok_or_else(|| {
             StoreError::io("open", &path, io::Error::from(io::ErrorKind::NotFound))
         })?;
-        conversation.make_directories().map_err(|error| StoreError::io("make", &path, error))?;
+        conversation.make_directories().map_err(fault)?;
+        if is_new {
+            self.sync_conversations()?;
+        }
         Ok(conversation)
+    }
+
+    /// Syncs the names of all conversations to the disk.
+    pub fn sync_conversations(&self) -> Result<(), StoreError> {
+        let path = self.0.root.join(layout::CONTEXT);
+        self.0.context.sync().map_err(|error| StoreError::io("sync", &path, error))
     }
 
     /// Removes a conversation that holds nothing but the store's own files. Fails with ENOTEMPTY
@@ -219,8 +288,8 @@ impl Store {
     /// Waits until no other process sweeps the store, and keeps other sweeps out until the lock is
     /// dropped.
     pub fn lock_sweeps(&self) -> Result<SweepLock, StoreError> {
-        let path = self.0.root.join(layout::CONTEXT);
-        SweepLock::wait(&self.0.context).map_err(|error| StoreError::io("lock", &path, error))
+        let path = self.0.root.join(layout::SWEEP_LOCK);
+        SweepLock::wait(&self.0.dir).map_err(|error| StoreError::io("lock", &path, error))
     }
 
     /// Opens a regular file of the store, for trying what the kernel allows with one.
@@ -288,4 +357,8 @@ fn version(dir: &Dir) -> io::Result<Option<String>> {
 }
 
 #[cfg(test)]
+pub(crate) mod mere_owner;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::disk_clock;

@@ -3,13 +3,17 @@
 //! Each is a pure function of its [`Subject`]: bytes in, text out. [`readings`] finds the view that
 //! a name means, [`render`] writes its text.
 
+mod argument;
 mod binary;
 mod catalog;
 mod clean;
+mod closed;
+mod corpus_query;
 mod cut;
 mod envelope;
 mod errors;
 mod filter;
+mod find;
 mod grep;
 mod handle;
 mod image;
@@ -47,11 +51,13 @@ pub use catalog::View;
 pub use catalog::ViewDir;
 pub use catalog::listed;
 pub use clean::line as cleaned;
+pub use closed::ClosedToReader;
+pub use corpus_query::CorpusQuery;
 pub use filter::Filter;
+pub use find::Words;
 pub use grep::Corpus;
 pub use grep::Directory;
 pub use grep::Loaded;
-pub use grep::render_many;
 pub use jq::MEMORY as FILTER_MEMORY;
 pub use jq::run_filter;
 pub use name::Reading;
@@ -63,6 +69,8 @@ pub use readme::ignore;
 pub use readme::readme;
 pub use reference::context_ref;
 pub use reference::manifest;
+pub use reference::ref_to_closed;
+pub use reference::ref_to_unread;
 pub use removed::removed;
 pub use stand_in::Audience;
 pub use stand_in::Form;
@@ -150,10 +158,10 @@ pub fn render(
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    if subject.redacts.is_empty() || view.view_type().counts_masks {
+    if subject.redacts.is_none() || view.view_type().counts_masks {
         return render_unmarked(view, subject, expired, out);
     }
-    let mut shown = MaskCounter::new(out, subject.redacts);
+    let mut shown = MaskCounter::new(out, subject.mask_names());
     let rendered = render_unmarked(view, subject, expired, &mut shown)?;
     Ok(rendered.redacted(&shown.counts()))
 }
@@ -191,6 +199,6 @@ fn text_only(
 }
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

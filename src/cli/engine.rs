@@ -21,6 +21,8 @@ pub(super) fn options(
     let defaults = EngineOptions::default();
     let (Root::All(prefix) | Root::One(prefix)) = root;
     Ok(EngineOptions {
+        allow_other: false,
+        write_once: settings.is_on(Key::WriteOnce),
         prefix: prefix.clone(),
         only: id.filter(|_| matches!(root, Root::One(_))).cloned(),
         max_artifact: settings.number(Key::MaxArtifact),
@@ -34,5 +36,6 @@ pub(super) fn options(
         redaction: settings.redaction()?,
         filter_command: Some(filter::command()),
         disk_cache_bytes: settings.number(Key::DiskCacheBytes).unwrap_or(defaults.disk_cache_bytes),
+        descriptors: None,
     })
 }

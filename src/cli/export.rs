@@ -18,6 +18,8 @@ use crate::cli::context::Context;
 use crate::cli::ls;
 use crate::cli::outcome::Failure;
 use crate::cli::progress;
+use crate::cli::unread;
+use crate::store;
 use crate::store::ArchiveError;
 use crate::store::Conversation;
 use crate::store::Exported;
@@ -38,13 +40,18 @@ pub(super) fn run(args: &ExportArgs, cli: &Cli, context: &mut Context) -> anyhow
         )
         .into());
     }
-    let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
-    let store = Store::open(&root)?;
+    let settings = context.settings(cli, Vec::new())?;
+    let store = Store::open(&settings.store(&context.environment)?)?;
     let conversation = ls::find(&store, &args.conversation)?;
     let exported = match file {
         Some(path) => to_file(&conversation, path, cli.json)?,
         None => to_stdout(&conversation, cli.json)?,
     };
+    if settings.redaction()?.is_some_and(|redaction| !redaction.stored) {
+        let text = "the archive holds the outputs as they were written: `redact = \"views\"` masks \
+                    only what is shown";
+        context.printer.say(&text);
+    }
     report(&exported, &conversation, file, context)
 }
 
@@ -81,9 +88,9 @@ fn write(
     out: impl Write,
     json: bool,
 ) -> Result<Exported, ArchiveError> {
-    let bar = progress::bar("exporting", Some(conversation.bytes()?), json);
+    let bar = progress::bar("exporting", Some(store::bytes_to_export(conversation)?), json);
     let out = BufWriter::with_capacity(BLOCK, out);
-    let exported = conversation.export(out, &mut |count| bar.inc(count));
+    let exported = store::export(conversation, out, &mut |count| bar.inc(count));
     bar.finish_and_clear();
     exported
 }
@@ -95,17 +102,22 @@ fn report(
     file: Option<&Path>,
     context: &mut Context,
 ) -> anyhow::Result<()> {
-    let Exported { files, bytes, incomplete, changed } = *exported;
-    if incomplete > 0 {
-        context
-            .printer
-            .say(&format!("outputs still being written, marked incomplete: {incomplete}"));
+    let Exported { files, bytes, incomplete, changed, unread, unseen, gone } = exported;
+    for (count, what) in [
+        (incomplete, "outputs still being written, marked incomplete"),
+        (changed, "outputs whose content differs from their record"),
+        (gone, "left out, as they were removed or renamed meanwhile"),
+        (unseen, "left out, as the tree does not show them: links, special files, invalid names"),
+    ] {
+        if *count > 0 {
+            context.printer.say(&format_args!("{what}: {count}"));
+        }
     }
-    if changed > 0 {
-        context.printer.say(&format!("outputs whose content differs from their record: {changed}"));
+    if let Some(file) = file {
+        let value = json!({ "conversation": conversation.id().to_text(), "archive": file,
+            "files": files, "bytes": bytes, "incomplete": incomplete, "changed": changed,
+            "gone": gone, "unseen": unseen, "unread": unread::value(unread) });
+        context.printer.line(&file.display(), &value)?;
     }
-    let Some(file) = file else { return Ok(()) };
-    let value = json!({ "conversation": conversation.id().to_text(), "archive": file,
-        "files": files, "bytes": bytes, "incomplete": incomplete, "changed": changed });
-    context.printer.line(&file.display(), &value)
+    unread::report(unread, context)
 }

@@ -15,17 +15,21 @@ use crate::cli::gc::progress::Progress;
 use crate::cli::ls;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
+use crate::cli::unread;
 use crate::keep;
 use crate::keep::PlannedRemoval;
 use crate::keep::RetentionRules;
+use crate::keep::SweepReport;
 use crate::keep::SweepScope;
 use crate::store::Store;
+use crate::store::UnreadPlaces;
 
-/// The outputs that were or would be removed, and those that could not be.
+/// The outputs that were or would be removed, those that could not be, and what could not be read.
 struct GcReport {
     dry_run: bool,
     removed: Vec<PlannedRemoval>,
     kept: Vec<(PlannedRemoval, &'static str)>,
+    unread: UnreadPlaces,
 }
 
 pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
@@ -45,7 +49,8 @@ pub(super) fn run(args: &GcArgs, cli: &Cli, context: &mut Context) -> anyhow::Re
         );
     }
     let text = if cli.json { done.json().to_string() + "\n" } else { done.text() };
-    context.printer.data(&text)
+    context.printer.data(&text)?;
+    unread::report(&done.unread, context)
 }
 
 /// Fails if only rules for the whole store are set, and `scope` is one conversation.
@@ -64,14 +69,16 @@ fn check(rules: &RetentionRules, scope: &SweepScope) -> Result<(), Failure> {
 
 fn preview(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow::Result<GcReport> {
     let plan = keep::plan(store, rules, scope, SystemTime::now(), &|| false)?;
-    Ok(GcReport { dry_run: true, removed: plan.removals, kept: Vec::new() })
+    let (removed, unread) = (plan.removals, plan.unread);
+    Ok(GcReport { dry_run: true, removed, kept: Vec::new(), unread })
 }
 
 fn sweep(store: &Store, rules: &RetentionRules, scope: &SweepScope) -> anyhow::Result<GcReport> {
     let mut progress = Progress::of("removing");
     let mut show = |done, all| progress.show(done, all);
-    let outcome = keep::sweep(store, rules, scope, &|| false, &mut show)?;
-    Ok(GcReport { dry_run: false, removed: outcome.removed, kept: outcome.kept })
+    let swept = keep::sweep(store, rules, scope, SystemTime::now(), &|| false, &mut show)?;
+    let SweepReport { removed, kept, plan } = swept;
+    Ok(GcReport { dry_run: false, removed, kept, unread: plan.unread })
 }
 
 impl GcReport {
@@ -106,7 +113,7 @@ impl GcReport {
         });
         let kept: Vec<_> = kept.collect();
         json!({ "dryRun": self.dry_run, "outputs": removed.len(), "bytes": self.bytes(),
-            "removed": removed, "kept": kept })
+            "removed": removed, "kept": kept, "unread": unread::value(&self.unread) })
     }
 }
 

@@ -35,7 +35,9 @@ pub(super) fn run(args: &ImportArgs, cli: &Cli, context: &mut Context) -> anyhow
     let options = ImportOptions {
         id: args.id.as_deref().map(places::conversation_id).transpose()?,
         most_bytes: most,
+        most_files: args.max_files,
         min_free: given.number(Key::MinFree).unwrap_or(0),
+        quota: given.number(Key::Quota),
     };
     let store = Store::open(&given.store(&context.environment)?)?;
     let Imported { id, files, bytes } = read(&store, &args.file, &options, cli.json)?;
@@ -78,7 +80,9 @@ fn with_hint(error: ArchiveError) -> anyhow::Error {
     let hint = match &error {
         ArchiveError::Exists { .. } => "import it under another id: `--as ID`",
         ArchiveError::TooLarge { .. } => "allow more with `--max-size BYTES`",
-        ArchiveError::NoRoom { .. } => {
+        ArchiveError::TooMany { .. } => "allow more with `--max-files N`",
+        ArchiveError::OverQuota { .. } => "allow more with the setting `quota`",
+        ArchiveError::NoRoom { .. } | ArchiveError::NoInodes { .. } => {
             "free some space on the store's disk, or use another store: `--store DIR`"
         }
         _ => return error.into(),

@@ -15,6 +15,8 @@ use crate::cli::ls::find;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
 use crate::cli::pager;
+use crate::engine::MaskedForm;
+use crate::engine::Redaction;
 use crate::message;
 use crate::message::LogLine;
 use crate::message::LogLines;
@@ -45,7 +47,11 @@ pub(super) fn run(args: &LogArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     let redaction = settings.redaction()?;
     let rules = redaction.as_ref().map(|redaction| &*redaction.rules);
     pager::page(&context.environment, args.no_pager, |out| {
-        if cli.json { raw(log, out) } else { print(log, &conversation, rules, out) }
+        if cli.json {
+            raw(log, redaction.as_ref(), out)
+        } else {
+            print(log, &conversation, rules, out)
+        }
     })
 }
 
@@ -55,12 +61,12 @@ fn no_log() -> Failure {
     Failure::new(FailureKind::Failed, "there is no message log yet", hint)
 }
 
-/// Finds the conversation whose log was written last.
+/// Finds the conversation whose log was written last. Passes over those that cannot be read.
 fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
     let mut newest = None;
     for id in store.conversations()? {
-        let Some(conversation) = store.conversation(&id)? else { continue };
-        let Some(log) = conversation.log_file()? else { continue };
+        let Ok(Some(conversation)) = store.conversation(&id) else { continue };
+        let Ok(Some(log)) = conversation.log_file() else { continue };
         let written = log.metadata()?.modified()?;
         if newest.as_ref().is_none_or(|(than, _)| written > *than) {
             newest = Some((written, conversation));
@@ -69,13 +75,14 @@ fn latest(store: &Store) -> anyhow::Result<Option<Arc<Conversation>>> {
     Ok(newest.map(|(_, conversation)| conversation))
 }
 
-/// Prints each line of the log unchanged.
-fn raw(log: Artifact, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Prints each line of the log unchanged, except for its secrets.
+fn raw(log: Artifact, redaction: Option<&Redaction>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut out = MaskedForm::shown(redaction, out);
     for line in LogLines::of(log) {
         line?.read(|block| out.write_all(block))?;
         out.write_all(b"\n")?;
     }
-    Ok(())
+    Ok(out.finish()?)
 }
 
 /// Prints each message for a person.
@@ -100,13 +107,15 @@ fn print(
 }
 
 fn shown(line: &str, conversation: &Conversation, rules: Option<&SecretRules>) -> String {
-    let Ok(mut entry) = serde_json::from_str::<Entry>(line) else {
-        let masked = rules.map(|rules| rules.mask_text(line));
+    // Masked as a whole, since the name of a member may tell that its value is secret.
+    let masked = rules.map(|rules| rules.mask_text(line));
+    let Ok(mut entry) = serde_json::from_str::<Entry>(masked.as_deref().unwrap_or(line)) else {
         let line = cleaned(masked.as_deref().unwrap_or(line), usize::MAX);
         return format!("[not a message] {line}\n");
     };
     if let Some(rules) = rules {
         entry.hide_secrets(rules);
+        entry.stored_as(line);
     }
     entry.text(conversation)
 }

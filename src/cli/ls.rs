@@ -12,16 +12,19 @@ use crate::cli::args::LsArgs;
 use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
+use crate::cli::unread;
 use crate::engine::Engine;
 use crate::engine::EngineOptions;
 use crate::engine::ListedArtifact;
 use crate::engine::ListedConversation;
+use crate::engine::Listing;
 use crate::model::Component;
 use crate::model::Record;
+use crate::model::Removal;
 use crate::store::Conversation;
 use crate::store::Store;
 
-/// A line of the listing: a conversation or an artifact.
+/// A line of the listing: a conversation, an artifact, or the trace of one.
 struct ListingRow {
     name: String,
     bytes: u64,
@@ -32,26 +35,39 @@ struct ListingRow {
 }
 
 pub(super) fn run(args: &LsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
-    let engine = Engine::new(Store::open(&root)?, EngineOptions::default());
-    let mut rows: Vec<_> = match &args.conversation {
+    let settings = context.settings(cli, Vec::new())?;
+    let options = EngineOptions { redaction: settings.redaction()?, ..EngineOptions::default() };
+    let engine = Engine::new(Store::open(&settings.store(&context.environment)?)?, options);
+    let Listing { mut rows, unread, .. } = match &args.conversation {
         Some(id) => {
             let id = find(engine.store(), id)?.id().clone();
-            engine.list_artifacts(&id)?.iter().map(ListingRow::of_artifact).collect()
+            let mut listing = engine.list_artifacts(&id, ListingRow::of_artifact)?;
+            let traces = engine.list_traces(&id)?;
+            listing.rows.extend(traces.iter().filter_map(ListingRow::of_trace));
+            listing
         }
-        None => engine.list_conversations()?.iter().map(ListingRow::of_conversation).collect(),
+        None => conversations(&engine)?,
     };
     newest_first(&mut rows);
-    if cli.json {
-        let values: Vec<_> = rows.into_iter().map(|row| row.value).collect();
-        return context.printer.data(&(serde_json::to_string(&values)? + "\n"));
-    }
-    if rows.is_empty() {
+    if rows.is_empty() && unread.is_empty() {
         context
             .printer
             .say(&"nothing is stored yet; `ctxfs put` and writes under the mount store outputs");
     }
-    context.printer.data(&table(&rows))
+    let text = if cli.json {
+        let values: Vec<_> = rows.into_iter().map(|row| row.value).collect();
+        serde_json::to_string(&values)? + "\n"
+    } else {
+        table(&rows)
+    };
+    context.printer.data(&text)?;
+    unread::report(&unread, context)
+}
+
+fn conversations(engine: &Engine) -> anyhow::Result<Listing<ListingRow>> {
+    let Listing { rows, closed, unread } = engine.list_conversations()?;
+    let rows = rows.iter().map(ListingRow::of_conversation).collect();
+    Ok(Listing { rows, closed, unread })
 }
 
 /// Finds the conversation that a user names `id`.
@@ -84,6 +100,18 @@ impl ListingRow {
             "call": record.call(), "tool": record.provenance.tool, "server": record.provenance.server,
             "exitCode": record.provenance.exit_code, "incomplete": record.incomplete() });
         Self { name, bytes, modified, about: about(record), value }
+    }
+
+    /// Returns the row of an artifact that was removed or renamed.
+    fn of_trace(record: &Record) -> Option<Self> {
+        let Removal { at, rule, why, .. } = record.removed.as_ref()?;
+        let digest = record.analysis.as_ref().map(|analysis| &analysis.digest);
+        let value = json!({ "path": record.path, "bytes": record.size, "removedAt": at,
+            "rule": rule, "why": why, "digest": digest, "call": record.call(),
+            "tool": record.provenance.tool, "server": record.provenance.server });
+        let what = if rule == Removal::RENAME { "renamed" } else { "removed" };
+        let about = format!("{what}: {why}");
+        Some(Self { name: record.path.clone(), bytes: record.size, modified: *at, about, value })
     }
 }
 

@@ -65,7 +65,7 @@ fn engine_options(plan: &MountPlan) -> EngineOptions {
     let longest = plan.engine.view_deadline;
     let view_deadline =
         request_timeout().map_or(longest, |kernel| longest.min(kernel / TIMEOUT_SHARE));
-    EngineOptions { view_deadline, ..plan.engine.clone() }
+    EngineOptions { view_deadline, allow_other: plan.allow_other, ..plan.engine.clone() }
 }
 
 /// Returns the kernel's request timeout, if it sets one.

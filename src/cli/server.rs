@@ -75,7 +75,7 @@ fn begin(
     signals: Signals,
     events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
-    let store = Store::open(&plan.store)?;
+    let store = Store::open_to_serve(&plan.store)?;
     // Confined while there is one thread, before any byte of an output is read.
     let confinement = confine(plan, &store);
     let stop = Stop::new(events.clone());

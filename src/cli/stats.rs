@@ -13,6 +13,7 @@ use crate::cli::args::Cli;
 use crate::cli::args::StatsArgs;
 use crate::cli::context::Context;
 use crate::cli::ls;
+use crate::cli::unread;
 use crate::engine::ConversationCounts;
 use crate::engine::Engine;
 use crate::engine::EngineOptions;
@@ -33,17 +34,19 @@ struct StatsReport {
 }
 
 pub(super) fn run(args: &StatsArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let root = context.settings(cli, Vec::new())?.store(&context.environment)?;
-    let engine = Engine::new(Store::open(&root)?, EngineOptions::default());
+    let settings = context.settings(cli, Vec::new())?;
+    let options = EngineOptions { redaction: settings.redaction()?, ..EngineOptions::default() };
+    let engine = Engine::new(Store::open(&settings.store(&context.environment)?)?, options);
     let only = args.conversation.as_ref().map(|id| ls::find(engine.store(), id)).transpose()?;
-    let report = StatsReport::of(engine.counts(only.as_ref().map(|only| only.id()))?);
-    if cli.json {
-        return context.printer.data(&(report.json().to_string() + "\n"));
-    }
-    if report.sums.total == Counts::default() {
+    let mut counts = engine.counts(only.as_ref().map(|only| only.id()))?;
+    let unread = std::mem::take(&mut counts.unread);
+    let report = StatsReport::of(counts);
+    if report.sums.total == Counts::default() && unread.is_empty() {
         context.printer.say(&"nothing has been counted yet");
     }
-    context.printer.data(&report.text())
+    let text = if cli.json { report.json().to_string() + "\n" } else { report.text() };
+    context.printer.data(&text)?;
+    unread::report(&unread, context)
 }
 
 impl StatsReport {

@@ -61,17 +61,16 @@ pub(super) fn analysis(
     record: Option<&Record>,
     expired: &dyn Fn() -> bool,
 ) -> Result<AnalysisSoFar> {
-    let state = ByteState::now(of, file)?;
+    let state = ByteState::now(engine, of, file)?;
     let is_log = of.is_log();
     let known = engine.analyses.get(state).or_else(|| recorded(record, state));
     // Before a rename, the file may not have been a log.
     if let Some(analysis) = known.filter(|known| known.plain.is_some() == is_log) {
         return Ok(AnalysisSoFar { analysis, whole: true });
     }
-    let read = &engine.counters.bytes_analysed;
-    let (analysis, whole) = tracker::analyse(of, file, state.size, expired, read)?;
+    let (analysis, whole) = tracker::analyse(engine, of, file, state.size, expired)?;
     let analysis = Arc::new(analysis);
-    let after = ByteState::now(of, file)?;
+    let after = ByteState::now(engine, of, file)?;
     if whole && after.size == analysis.bytes && after.rewrites == state.rewrites {
         engine.analyses.0.insert(after.file, (after, Arc::clone(&analysis)));
     }
@@ -79,8 +78,8 @@ pub(super) fn analysis(
 }
 
 impl ByteState {
-    fn now(of: &dyn SourceFile, file: &File) -> Result<Self> {
-        let (rewrites, stat) = of.rewrites(file)?;
+    fn now(engine: &Engine, of: &dyn SourceFile, file: &File) -> Result<Self> {
+        let (rewrites, stat) = of.rewrites(engine, file)?;
         let modified = stat.mtime.as_nanos();
         Ok(Self { file: FileId::of(&stat), rewrites, size: stat.size, modified })
     }

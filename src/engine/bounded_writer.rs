@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::EngineError;
+use crate::engine::Reservation;
 use crate::engine::Result;
+use crate::engine::quota::RoomRequest;
 use crate::engine::space;
 use crate::store::ArtifactWriter;
+use crate::store::BLOCK;
 use crate::store::Conversation;
+use crate::store::whole_blocks;
 
 /// A writer to an artifact that asks for room first, as a write through a mount does.
 ///
@@ -21,40 +25,52 @@ pub(super) struct BoundedWriter<'a> {
     pub(super) artifact: ArtifactWriter,
     /// The end up to which there was room before the first byte came.
     pub(super) reserved: u64,
+    /// The room below the quota that was reserved then.
+    pub(super) room: Reservation,
 }
 
 impl BoundedWriter<'_> {
-    /// Returns how many of `length` more bytes there is room for, at least one.
-    fn room(&self, length: u64) -> Result<u64> {
+    /// Returns how many of `length` more bytes there is room for, at least one, with the room below
+    /// the quota that they take.
+    fn room(&self, length: u64) -> Result<(u64, Reservation)> {
         let Engine { options, space, .. } = self.engine;
         let size = self.artifact.written();
         if size + length <= self.reserved {
-            return Ok(length);
+            return Ok((length, Reservation::default()));
         }
         let is_terminal = self.artifact.path().is_terminal();
         let length = space::fitting_below_cap(options, is_terminal, size, length)?;
-        let length = self.below_quota(length)?;
+        let (length, reserved) = self.below_quota(length)?;
         match space.fitting_on_disk(self.engine, length, true)? {
             0 => Err(EngineError::DiskNearlyFull(options.min_free)),
-            fits => Ok(fits),
+            fits => Ok((fits, reserved)),
         }
     }
 
     /// Returns how many of `length` more bytes stay below the quota. What replaces other artifacts
     /// counts as far as it is larger: they go when it is complete.
-    fn below_quota(&self, length: u64) -> Result<u64> {
-        let Engine { options, space, .. } = self.engine;
-        let Some(quota) = options.quota else { return Ok(length) };
+    fn below_quota(&self, length: u64) -> Result<(u64, Reservation)> {
+        if self.engine.options.quota.is_none() {
+            return Ok((length, Reservation::default()));
+        }
         let size = self.artifact.written();
-        let (hidden, free) = match self.artifact.replaced_bytes() {
-            Some(replaced) => (size.saturating_sub(replaced), replaced.saturating_sub(size)),
-            None => (0, 0),
+        let (taken, replaced) = (whole_blocks(size), self.artifact.replaced_room().unwrap_or(0));
+        let paid = taken.max(replaced);
+        let request = RoomRequest {
+            id: self.conversation.id(),
+            conversation: Some(&self.conversation),
+            growth: whole_blocks(size + length).saturating_sub(paid),
+            partly: true,
+            exempt: taken.min(replaced),
         };
-        let growth = length.saturating_sub(free);
-        let grows = space.fitting_in_quota(self.engine, &self.conversation, growth, hidden)?;
-        match length - growth + grows {
-            0 => Err(EngineError::OverQuota(quota)),
-            fits => Ok(fits),
+        let growth = request.growth;
+        let reserved = self.engine.space.reserve_part(self.engine, &request)?;
+        if reserved.bytes() >= growth {
+            return Ok((length, reserved));
+        }
+        match ((paid + reserved.bytes()) / BLOCK * BLOCK).saturating_sub(size).min(length) {
+            0 => Err(RoomRequest::refusal(self.engine)),
+            fits => Ok((fits, reserved)),
         }
     }
 }
@@ -64,8 +80,10 @@ impl Write for BoundedWriter<'_> {
         if bytes.is_empty() {
             return Ok(0);
         }
-        let fits = self.room(bytes.len() as u64)?;
-        self.artifact.write(&bytes[..fits as usize])
+        let (fits, _reserved) = self.room(bytes.len() as u64)?;
+        let written = self.artifact.write(&bytes[..fits as usize])?;
+        self.room.written(written as u64);
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -21,6 +21,7 @@ use crate::engine::messages;
 use crate::engine::removed;
 use crate::engine::search;
 use crate::engine::show;
+use crate::engine::spool;
 use crate::engine::sync::mpsc;
 use crate::view;
 
@@ -47,8 +48,8 @@ pub(super) fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
     text(engine, &Arc::clone(base), Box::new(with_text));
 }
 
-/// Returns the text of `of`, computed on this thread where it is not cached, and for as long as that
-/// takes. Waits where another thread computes it already.
+/// Returns the text of `of`, computed on this thread where it is not cached, and for as long as
+/// that takes. Waits where another thread computes it already.
 pub(super) fn text_here(engine: &Engine, of: &Arc<Computed>) -> Result<Arc<ViewText>> {
     if let Some(text) = of.beginning().or_else(|| engine.texts.get(&of.number())) {
         return Ok(text);
@@ -127,14 +128,16 @@ fn compute_text(
             (Base::Text(base), Some(text)) => show::show_view_of_view(engine, base, text, view),
             (base, _) => show::show_view(engine, of, base.file()?, view, again),
         },
-        Recipe::Search(query) => search::search(engine, of, query, again),
-        Recipe::Readme => Ok(ViewText::of(view::readme(&engine.options.root()).into_bytes())),
-        Recipe::Ignore => Ok(ViewText::of(view::ignore().into_bytes())),
-        Recipe::Manifest => manifest::show_manifest(engine, of.base.dir()?),
+        Recipe::Search(query, reader) => search::search(engine, of, (query, reader), again),
+        Recipe::Readme => {
+            Ok(spool::held_text(engine, &view::readme(&engine.options.root()), None)?)
+        }
+        Recipe::Ignore => Ok(spool::held_text(engine, &view::ignore(), None)?),
+        Recipe::Manifest(reader) => manifest::show_manifest(engine, of.base.dir()?, reader),
         Recipe::Removed(name) => removed::show_removed(engine, of.base.dir()?, name),
         Recipe::Messages => messages::show_messages(engine, of.base.dir()?, &of.version),
         Recipe::Door(_) => match &of.base {
-            Base::Door(page) => Ok(ViewText::of(page()?.into_bytes())),
+            Base::Door(page) => Ok(spool::held_text(engine, &page()?, None)?),
             _ => Err(EngineError::Stale),
         },
     }

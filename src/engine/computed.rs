@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::engine::EngineError;
+use crate::engine::Reader;
 use crate::engine::Result;
 use crate::engine::SourceDir;
 use crate::engine::SourceFile;
@@ -17,7 +18,7 @@ use crate::engine::sync::atomic::AtomicU64;
 use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::engine::workers::QUICK_INPUT;
 use crate::model::Component;
-use crate::view::Query;
+use crate::view::CorpusQuery;
 use crate::view::RenderCost;
 use crate::view::View;
 
@@ -30,10 +31,10 @@ pub enum Recipe {
     Readme,
     /// The root's `.ignore`, with the names that recursive searches skip.
     Ignore,
-    /// A search of all artifacts below a directory.
-    Search(Arc<Query>),
-    /// `manifest.json` of a conversation.
-    Manifest,
+    /// A search of the artifacts below a directory that the reader may read.
+    Search(Arc<CorpusQuery>, Reader),
+    /// `manifest.json` of a conversation, with the artifacts that the reader may read.
+    Manifest(Reader),
     /// The summary of a file of this name whose content was removed.
     Removed(OsString),
     /// The message log of a conversation as one JSON array.
@@ -48,11 +49,34 @@ impl Recipe {
         match self {
             Self::Readme | Self::Ignore | Self::Door("version") => true,
             Self::View(_)
-            | Self::Search(_)
-            | Self::Manifest
+            | Self::Search(..)
+            | Self::Manifest(_)
             | Self::Messages
             | Self::Removed(_)
             | Self::Door(_) => false,
+        }
+    }
+
+    /// Returns the reader that its text is for. `None` if the text is the same for all who may read
+    /// it.
+    pub(crate) fn reader(&self) -> Option<&Reader> {
+        match self {
+            Self::Search(_, reader) | Self::Manifest(reader) => Some(reader),
+            Self::View(_)
+            | Self::Readme
+            | Self::Ignore
+            | Self::Removed(_)
+            | Self::Messages
+            | Self::Door(_) => None,
+        }
+    }
+
+    /// Returns the recipe of the same file for `reader`, who is asked for only if that matters.
+    pub(crate) fn asked_by(self, reader: impl FnOnce() -> Reader) -> Self {
+        match self {
+            Self::Search(query, _) => Self::Search(query, reader()),
+            Self::Manifest(_) => Self::Manifest(reader()),
+            other => other,
         }
     }
 
@@ -66,11 +90,11 @@ impl Recipe {
     pub(super) fn is_quick(&self, input: u64) -> bool {
         match self {
             Self::View(view) => input <= QUICK_INPUT || view.cost() == RenderCost::Constant,
-            Self::Manifest
+            Self::Manifest(_)
             | Self::Messages
             | Self::Ignore
             | Self::Door("status.json" | "metrics") => false,
-            Self::Readme | Self::Search(_) | Self::Removed(_) | Self::Door(_) => true,
+            Self::Readme | Self::Search(..) | Self::Removed(_) | Self::Door(_) => true,
         }
     }
 }
@@ -165,6 +189,11 @@ impl Computed {
     /// Returns the key of its text in the cache.
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns the conversation that it is computed for.
+    pub(crate) fn conversation(&self) -> Option<Component> {
+        self.base.conversation()
     }
 
     /// Returns its recipe.
@@ -263,15 +292,18 @@ impl OpenText {
 
     /// Records that it was read up to `end`.
     pub fn note_read(&self, end: u64) {
-        self.read.fetch_max(end.min(self.text.len()), Relaxed);
+        let end = end.min(self.text.len());
+        self.read.fetch_max(end, Relaxed);
+        self.of.read.fetch_max(end, Relaxed);
     }
 
     /// Returns the number of bytes that its reader has seen. A reader that was not seen to read got
     /// the bytes that the kernel had cached for an earlier one.
     pub(super) fn seen(&self) -> u64 {
-        let read = self.read.load(Relaxed);
-        let before = self.of.read.fetch_max(read, Relaxed);
-        if read == 0 { before } else { read }
+        match self.read.load(Relaxed) {
+            0 => self.of.read.load(Relaxed),
+            read => read,
+        }
     }
 }
 
@@ -296,5 +328,21 @@ impl std::fmt::Debug for OpenText {
 impl std::fmt::Debug for Computed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Computed").field("recipe", &self.recipe).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel tells of the end of a read whenever it likes.
+    #[test]
+    fn what_the_kernel_had_cached_was_seen_whoever_is_closed_first() {
+        let of = Arc::new(Computed::new(Recipe::Readme, Base::Nothing, Version::default()));
+        let text = Arc::new(ViewText::new(b"one\ntwo\n".to_vec(), 0, None));
+        let first = OpenText::new(Arc::clone(&of), Arc::clone(&text));
+        let second = OpenText::new(of, text);
+        first.note_read(8);
+        assert_eq!((second.seen(), first.seen()), (8, 8));
     }
 }

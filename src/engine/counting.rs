@@ -22,7 +22,7 @@ use crate::model::Amount;
 use crate::model::Component;
 use crate::model::Counts;
 use crate::model::Record;
-use crate::store::Store;
+use crate::model::counted_tool;
 
 /// The longest time for which counts are in memory alone.
 const UNSAVED: Duration = Duration::from_secs(5);
@@ -52,12 +52,13 @@ impl Counting {
         let engine = Arc::clone(engine);
         self.thread.start("ctxfs-count", move || {
             while engine.counting.wait() {
-                engine.counting.save(&engine.store);
+                engine.counting.save(&engine);
             }
         })
     }
 
     fn add(&self, id: Component, tool: String, counts: &Counts) {
+        let tool = counted_tool(tool);
         let mut unsaved = self.unsaved.lock();
         *unsaved.counts.entry((id, tool)).or_default() += counts;
         let (first, full) = (unsaved.counts.len() == 1, unsaved.counts.len() >= MOST);
@@ -137,15 +138,16 @@ impl Counting {
 
     /// Adds the counts to the store. Those that cannot be added are lost, as counts are no reason
     /// to fail.
-    pub(crate) fn save(&self, store: &Store) {
+    pub(crate) fn save(&self, engine: &Engine) {
         let counts = std::mem::take(&mut self.unsaved.lock().counts);
         let mut by_conversation: HashMap<Component, Vec<(String, Counts)>> = HashMap::new();
         for ((id, tool), counts) in counts {
+            let tool = engine.secrets.mask_text(tool);
             by_conversation.entry(id).or_default().push((tool, counts));
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         for (id, counts) in by_conversation {
-            let Ok(Some(conversation)) = store.conversation(&id) else { continue };
+            let Ok(Some(conversation)) = engine.store.conversation(&id) else { continue };
             if let Err(error) = conversation.count(now.as_millis() as i64, counts) {
                 tracing::debug!(%error, "counts were not saved");
             }
@@ -153,11 +155,11 @@ impl Counting {
     }
 
     /// Ends the thread and saves the last counts.
-    pub(crate) fn finish(&self, store: &Store) {
+    pub(crate) fn finish(&self, engine: &Engine) {
         self.unsaved.lock().closed = true;
         self.changed.notify_all();
         self.thread.join();
-        self.save(store);
+        self.save(engine);
     }
 }
 
@@ -177,7 +179,7 @@ struct CountedAs {
 fn counted_as(of: &Computed) -> Option<CountedAs> {
     let (view, stands_in) = match &of.recipe {
         Recipe::View(view) => (view.kind(), view.is_stand_in()),
-        Recipe::Search(_) => ("search", false),
+        Recipe::Search(..) => ("search", false),
         _ => return None,
     };
     let mut tool = of.tool.get();

@@ -28,7 +28,7 @@ pub enum EngineError {
     #[error("the artifact has reached its cap of {0} bytes")]
     TooLarge(u64),
     /// The conversation is at its quota.
-    #[error("the artifacts of the conversation have reached their quota of {0} bytes")]
+    #[error("the files of the conversation have reached their quota of {0} bytes")]
     OverQuota(u64),
     /// The store's disk is nearly full.
     #[error("the store's disk has less than {0} bytes left")]
@@ -53,6 +53,10 @@ pub enum EngineError {
         /// The refusal itself.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The work takes too long for the thread that was asked; see `allow_slow`. Nobody outside sees
+    /// this: the work is done on another thread.
+    #[error("this takes too long for the thread that was asked")]
+    Slow,
     /// A failure that several callers share, because they waited for one computation.
     #[error(transparent)]
     Shared(Arc<EngineError>),
@@ -71,12 +75,13 @@ impl EngineError {
             Self::TooLarge(_) => libc::EFBIG,
             Self::OverQuota(_) => libc::EDQUOT,
             Self::DiskNearlyFull(_) => libc::ENOSPC,
-            Self::Name(NameError::TooLong) => libc::ENAMETOOLONG,
+            Self::Name(NameError::TooLong | NameError::TooDeep) => libc::ENAMETOOLONG,
             Self::Name(NameError::Empty | NameError::Control | NameError::Reserved) => libc::EINVAL,
             Self::Message(error) => error.raw_os_error(),
             Self::Io(error) => io_error_number(error),
             Self::Store(error) => error.raw_os_error().unwrap_or(libc::EIO),
             Self::Door { errno, .. } => *errno,
+            Self::Slow => libc::EINPROGRESS,
             Self::Shared(error) => error.raw_os_error(),
         }
     }

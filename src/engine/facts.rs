@@ -60,14 +60,16 @@ pub(crate) fn facts_number(place: &(Component, RelPath), record: &Record) -> u64
 }
 
 impl Version {
-    /// Returns the version of a file of which the disk says `stat`, after so many `changes`.
-    pub(crate) fn of_file(stat: &Stat, changes: u64, facts: u64) -> Self {
+    /// Returns the version of a file of which the disk says `stat`, after so many `changes`, with
+    /// the numbers of its facts and, where its times do not tell them, of its bytes.
+    pub(crate) fn of_file(stat: &Stat, changes: u64, (facts, bytes): (u64, u64)) -> Self {
         Self {
             changes,
             size: stat.size,
             modified: stat.mtime.as_nanos(),
             changed: stat.ctime.as_nanos(),
             facts,
+            bytes,
         }
     }
 }

@@ -6,11 +6,12 @@ use std::io::Write;
 use std::sync::Arc;
 
 use crate::engine::Engine;
+use crate::engine::Reservation;
 use crate::engine::Result;
 use crate::engine::bounded_writer::BoundedWriter;
 use crate::engine::error::io_error_number;
 use crate::engine::error::reason_of_loss;
-use crate::engine::redaction::StoredForm;
+use crate::engine::redaction::MaskedForm;
 use crate::engine::stand_in::StoredOutput;
 use crate::model::Component;
 use crate::model::Folder;
@@ -46,7 +47,7 @@ pub enum OutputName {
 pub struct Intake<'a> {
     engine: &'a Engine,
     conversation: Arc<Conversation>,
-    sink: StoredForm<'a, BoundedWriter<'a>>,
+    sink: MaskedForm<'a, BoundedWriter<'a>>,
     /// The bytes that [`Intake::keep`] was given.
     offered: u64,
     /// The reason why no more bytes are taken.
@@ -62,11 +63,13 @@ impl<'a> Intake<'a> {
         conversation: &Arc<Conversation>,
         output: NewOutput,
     ) -> Result<Self> {
-        if let Some(length) = output.length {
-            engine.check_room_for_output(conversation, length)?;
-        }
+        let room = match output.length {
+            Some(length) => engine.reserve_for_output(conversation, length)?,
+            // Even an output of which nothing fits is begun, so that its record says why.
+            None => Reservation::default(),
+        };
         let provenance = engine.secrets.provenance_to_store(output.provenance);
-        let artifact = match &output.name {
+        let mut artifact = match &output.name {
             OutputName::Call(call) => {
                 ArtifactWriter::create_for_call(conversation, Folder::Tool, call, provenance)
             }
@@ -74,12 +77,16 @@ impl<'a> Intake<'a> {
                 ArtifactWriter::create(conversation, Folder::Terminal, name, provenance)
             }
         }?;
+        if engine.options.write_once {
+            artifact = artifact.write_once()?;
+        }
         let conversation = Arc::clone(conversation);
         let sink = engine.secrets.stored_form(BoundedWriter {
             engine,
             conversation: Arc::clone(&conversation),
             artifact,
             reserved: output.length.unwrap_or(0),
+            room,
         });
         Ok(Self { engine, conversation, sink, offered: 0, failed: None, is_counted: true })
     }
@@ -133,7 +140,7 @@ impl<'a> Intake<'a> {
             0 => failed,
             lost => format!("{failed}; {lost} bytes more were not kept"),
         });
-        let replaces = artifact.replaced_bytes().is_some();
+        let replaces = artifact.replaced_room().is_some();
         let record = match failed.or(why) {
             Some(why) => artifact.seal_incomplete(&why),
             None => artifact.seal(),

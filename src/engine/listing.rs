@@ -1,6 +1,7 @@
 //! Listing: the conversations that a door shows, and the artifacts of one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::Result;
@@ -10,8 +11,22 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Sums;
 use crate::store::Conversation;
-use crate::store::FileType;
 use crate::store::Stat;
+use crate::store::StoredArtifacts;
+use crate::store::UnreadPlaces;
+use crate::view::ClosedToReader;
+
+/// A listing, and what it is without.
+#[derive(Debug)]
+pub struct Listing<T> {
+    /// The rows.
+    pub rows: Vec<T>,
+    /// The artifacts that the reader may not read.
+    pub closed: ClosedToReader,
+    /// The places that could not be read: below the directory of all conversations, or in the
+    /// conversation.
+    pub unread: UnreadPlaces,
+}
 
 /// A conversation of a listing.
 #[derive(Debug)]
@@ -45,6 +60,8 @@ pub struct ConversationCounts {
     pub sums: Sums,
     /// The counts of each.
     pub by_conversation: BTreeMap<Component, Counts>,
+    /// The conversations that could not be read, which count for nothing.
+    pub unread: UnreadPlaces,
 }
 
 /// Returns the ids of all conversations that the door shows.
@@ -56,50 +73,75 @@ pub(super) fn shown(engine: &Engine) -> Result<Vec<Component>> {
 }
 
 /// Lists the conversations that the door shows, in the order of their ids.
-pub(super) fn conversations(engine: &Engine) -> Result<Vec<ListedConversation>> {
-    let mut listed = Vec::new();
+pub(super) fn conversations(engine: &Engine) -> Result<Listing<ListedConversation>> {
+    let (mut rows, mut unread) = (Vec::new(), UnreadPlaces::default());
     for id in shown(engine)? {
-        let Some(conversation) = engine.store.conversation(&id)? else { continue };
-        let present = present(&conversation)?;
-        let newest = present.iter().map(|(_, stat)| stat.mtime.as_millis()).max();
+        let Some(conversation) = open(engine, &id, &mut unread)? else { continue };
+        let found = conversation.artifacts()?;
+        unread.extend(found.unread.below(&id.to_text()));
+        let newest = found.files.iter().map(|(_, stat)| stat.mtime.as_millis()).max();
         let modified = match newest {
             Some(newest) => newest,
             None => conversation.dir().stat_self()?.mtime.as_millis(),
         };
-        let bytes = present.iter().map(|(_, stat)| stat.size).sum();
-        listed.push(ListedConversation { id, artifacts: present.len(), bytes, modified });
+        let bytes = found.files.iter().map(|(_, stat)| stat.size).sum();
+        rows.push(ListedConversation { id, artifacts: found.files.len(), bytes, modified });
     }
-    Ok(listed)
+    Ok(Listing { rows, closed: ClosedToReader::default(), unread })
 }
 
-/// Lists the artifacts of a conversation, in no order.
-pub(super) fn artifacts(conversation: &Conversation) -> Result<Vec<ListedArtifact>> {
-    let present = present(conversation)?.into_iter();
-    let listed = present.map(|(path, stat)| {
-        let record = conversation.record_for(&path, &stat)?;
-        Ok(ListedArtifact { path, stat, record })
-    });
-    listed.collect()
+/// Returns the conversation `id`, or `None` if it is gone or cannot be read, which is added to
+/// `unread`.
+fn open(
+    engine: &Engine,
+    id: &Component,
+    unread: &mut UnreadPlaces,
+) -> Result<Option<Arc<Conversation>>> {
+    match engine.store.conversation(id) {
+        Ok(found) => Ok(found),
+        Err(error) => Ok(engine.store.pass_over(error, unread).map(|()| None)?),
+    }
 }
 
-/// Returns the artifacts of a conversation that are on disk, in no order, with their attributes.
-pub(super) fn present(conversation: &Conversation) -> Result<Vec<(RelPath, Stat)>> {
-    let paths = conversation.artifacts()?.into_iter();
-    let present = paths.filter_map(|path| {
-        let stat = conversation.dir().stat_at(&path).ok()?;
-        (stat.kind() == FileType::File).then_some((path, stat))
+/// Lists what `row` makes of each artifact of a conversation, in no order. What is recorded of one
+/// whose record cannot be read is what the disk has.
+pub(super) fn artifacts<T>(
+    engine: &Engine,
+    conversation: &Conversation,
+    row: impl Fn(&ListedArtifact) -> T,
+) -> Result<Listing<T>> {
+    let StoredArtifacts { files, mut unread } = conversation.artifacts()?;
+    let listed = files.into_iter().map(|(path, stat)| {
+        let mut record = match conversation.record_for(&path, &stat) {
+            Ok(record) => record,
+            Err(error) => {
+                conversation.pass_over(error, &mut unread)?;
+                Conversation::fresh_record(&path, &stat)
+            }
+        };
+        engine.secrets.mask_provenance(&mut record.provenance);
+        Ok(row(&ListedArtifact { path, stat, record }))
     });
-    Ok(present.collect())
+    let rows = listed.collect::<Result<_>>()?;
+    Ok(Listing { rows, closed: ClosedToReader::default(), unread })
 }
 
 /// Returns the counts of the conversations `ids`, up to now. Skips those that are gone.
 pub(super) fn counts(engine: &Engine, ids: &[Component]) -> Result<ConversationCounts> {
-    engine.counting.save(&engine.store);
+    engine.counting.save(engine);
     let mut counts = ConversationCounts::default();
     for id in ids {
-        let Some(conversation) = engine.store.conversation(id)? else { continue };
+        let Some(conversation) = open(engine, id, &mut counts.unread)? else { continue };
         let mut own = Sums::default();
-        own.add(&conversation.counted()?);
+        match conversation.counted() {
+            Ok(mut counted) => {
+                for counts in &mut counted {
+                    counts.tool = engine.secrets.mask_text(std::mem::take(&mut counts.tool));
+                }
+                own.add(&counted);
+            }
+            Err(error) => engine.store.pass_over(error, &mut counts.unread)?,
+        }
         counts.sums.merge(&own);
         counts.by_conversation.insert(id.clone(), own.total);
     }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::Weak;
 
+use crate::engine::Engine;
 use crate::engine::FileId;
 use crate::engine::SourceFile;
 use crate::engine::sync::DashMap;
@@ -32,12 +33,12 @@ impl LiveFiles {
     }
 
     /// Returns the length of `file` between two writes; none, where it is not being written.
-    pub(super) fn length(&self, file: &File) -> io::Result<Option<u64>> {
+    pub(super) fn length(&self, engine: &Engine, file: &File) -> io::Result<Option<u64>> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let Some(live) = self.get(FileId::of(&stat_file(file)?)) else { return Ok(None) };
-        let (_, stat) = live.rewrites(file)?;
+        let (_, stat) = live.rewrites(engine, file)?;
         Ok(Some(stat.size))
     }
 }

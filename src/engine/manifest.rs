@@ -4,47 +4,55 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::EngineError;
+use crate::engine::Reader;
 use crate::engine::Result;
 use crate::engine::SourceDir;
+use crate::engine::Spool;
 use crate::engine::Version;
 use crate::engine::ViewText;
-use crate::engine::listing;
-use crate::engine::spool::Spool;
+use crate::model::ContextRef;
 use crate::model::Folder;
-use crate::model::Record;
 use crate::model::RelPath;
+use crate::store::Artifacts;
 use crate::store::Conversation;
+use crate::store::UnreadPlaces;
 use crate::view;
+use crate::view::ClosedToReader;
 use crate::view::Rendered;
 
 /// Returns the version of the manifest of the directory's conversation: it changes with every
-/// record, and with every file that comes or goes.
-pub(super) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
+/// record, and with every file that comes or goes. For a reader whom modes hold it is another one
+/// each time, as any of these may have changed.
+pub(super) fn version(engine: &Engine, dir: &dyn SourceDir, reader: &Reader) -> Result<Version> {
     let conversation = conversation_of(engine, dir)?;
+    if *reader != Reader::Server {
+        return Ok(Version { changes: engine.watches.next_number(), ..Version::default() });
+    }
     let mut version = Version { facts: conversation.manifest().version()?, ..Version::default() };
     for folder in [Folder::Tool, Folder::Terminal] {
         let path = RelPath::new(folder.path())?;
         if let Ok(stat) = conversation.dir().stat_at(&path) {
-            version.changes = version.changes.rotate_left(7) ^ stat.mtime.as_nanos() as u64;
+            version.changes = version.changes.rotate_left(7) ^ stat.ctime.as_nanos() as u64;
         }
     }
     Ok(version)
 }
 
-/// Computes the references of all artifacts that are on disk, oldest first.
-pub(super) fn show_manifest(engine: &Engine, dir: &dyn SourceDir) -> Result<ViewText> {
+/// Computes the references of all artifacts that are on disk and that the reader may read, oldest
+/// first, and of what is not listed.
+///
+/// Holds the path of each artifact, but the record of one at a time.
+pub(super) fn show_manifest(
+    engine: &Engine,
+    dir: &dyn SourceDir,
+    reader: &Reader,
+) -> Result<ViewText> {
     let conversation = conversation_of(engine, dir)?;
-    let mut records = records(&conversation)?;
-    records.sort_by(|a, b| (a.created, &a.path).cmp(&(b.created, &b.path)));
-    let mut with_places = records.into_iter().filter_map(|record| {
-        let path = RelPath::from_text(&record.path).ok()?;
-        let place = engine.options.place(conversation.id(), &path);
-        Some((record, place))
-    });
-    let room = |length| engine.space.check_text(engine, length);
-    let spool = Spool::new(&engine.cache, &room);
-    view::manifest(&mut with_places, &mut &spool)?;
-    Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
+    let mut source = References::of(engine, &conversation, reader)?;
+    let spool = Spool::begin(engine, Some(conversation.id().clone()));
+    view::manifest(&mut source, &mut &spool)?;
+    let is_whole = source.unread.is_empty();
+    Ok(spool.finish(Rendered { notice: None, whole: is_whole }, None)?)
 }
 
 /// Returns the conversation of a directory.
@@ -53,12 +61,76 @@ pub(super) fn conversation_of(engine: &Engine, dir: &dyn SourceDir) -> Result<Ar
     engine.conversation(place.conversation().ok_or(EngineError::Stale)?)
 }
 
-fn records(conversation: &Conversation) -> Result<Vec<Record>> {
-    let present = listing::present(conversation)?.into_iter();
-    let records = present.map(|(path, stat)| {
-        let record = conversation.record(&path)?;
-        let record = record.unwrap_or_else(|| Conversation::fresh_record(&path, &stat));
-        Ok(Record { size: stat.size, ..record })
-    });
-    records.collect()
+/// The references of a conversation, one after the other.
+struct References<'a> {
+    engine: &'a Engine,
+    conversation: &'a Conversation,
+    reader: &'a Reader,
+    artifacts: Artifacts,
+    /// The artifacts that are still to come, as they are numbered from the newest.
+    left: usize,
+    closed: ClosedToReader,
+    unread: UnreadPlaces,
+    /// The references that stand for what is not listed, once all artifacts have come.
+    last: Option<std::vec::IntoIter<ContextRef>>,
+}
+
+impl<'a> References<'a> {
+    fn of(engine: &'a Engine, conversation: &'a Conversation, reader: &'a Reader) -> Result<Self> {
+        let mut closed = ClosedToReader::default();
+        let artifacts = Artifacts::below(conversation, None, |dir| {
+            let open = reader.may_read(|| dir.stat_self())?;
+            closed.directories += u64::from(!open);
+            Ok(open)
+        })?;
+        let (left, unread) = (artifacts.len(), artifacts.unread().clone());
+        Ok(Self { engine, conversation, reader, artifacts, left, closed, unread, last: None })
+    }
+
+    fn following(&mut self) -> Result<Option<ContextRef>> {
+        while let Some(number) = self.left.checked_sub(1) {
+            self.left = number;
+            if let Some(reference) = self.artifact(number)? {
+                return Ok(Some(reference));
+            }
+        }
+        let last = self.last.take().unwrap_or_else(|| self.not_listed());
+        Ok(self.last.insert(last).next())
+    }
+
+    /// Returns the reference of an artifact, or `None` if it is gone or closed to the reader.
+    fn artifact(&mut self, number: usize) -> Result<Option<ContextRef>> {
+        let (conversation, path) = (self.conversation, self.artifacts.path(number));
+        let Some(stat) = self.artifacts.stat(number, &mut self.unread)? else { return Ok(None) };
+        if !self.reader.may_read(|| Ok::<_, EngineError>(stat))? {
+            self.closed.artifacts += 1;
+            return Ok(None);
+        }
+        let record = match conversation.record(path) {
+            Ok(record) => record,
+            Err(error) => conversation.pass_over(error, &mut self.unread).map(|()| None)?,
+        };
+        let mut record = record.unwrap_or_else(|| Conversation::fresh_record(path, &stat));
+        self.engine.secrets.mask_provenance(&mut record.provenance);
+        let place = self.engine.options.place(conversation.id(), path);
+        Ok(Some(view::context_ref(&record, &place, stat.size, record.analysis.as_ref())))
+    }
+
+    /// Returns the references that stand for what is closed to the reader or could not be read.
+    fn not_listed(&self) -> std::vec::IntoIter<ContextRef> {
+        let id = self.conversation.id().to_text();
+        let closed = view::ref_to_closed(&id, self.closed);
+        let named = self.unread.named().iter();
+        let named = named.map(|at| view::ref_to_unread(&id, &at.path, &at.why));
+        let more = self.unread.more().map(|more| view::ref_to_unread(&id, "artifacts", &more));
+        closed.into_iter().chain(named).chain(more).collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl Iterator for References<'_> {
+    type Item = Result<ContextRef>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.following().transpose()
+    }
 }

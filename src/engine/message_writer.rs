@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::Result;
+use crate::engine::UnfinishedMessage;
 use crate::engine::messages;
 use crate::message::Batch;
 use crate::message::LockedLog;
-use crate::message::UnfinishedLine;
 use crate::model::Component;
 use crate::store::Conversation;
 
@@ -17,7 +17,7 @@ pub struct MessageWriter {
     engine: Arc<Engine>,
     conversation: Arc<Conversation>,
     log: Arc<File>,
-    unfinished: UnfinishedLine,
+    unfinished: UnfinishedMessage,
 }
 
 impl MessageWriter {
@@ -25,7 +25,7 @@ impl MessageWriter {
     pub fn open(engine: &Arc<Engine>, id: &Component) -> Result<Self> {
         let conversation = engine.conversation(id)?;
         let log = Arc::new(conversation.writable_log_file()?);
-        let unfinished = UnfinishedLine::default();
+        let unfinished = UnfinishedMessage::default();
         Ok(Self { engine: Arc::clone(engine), conversation, log, unfinished })
     }
 
@@ -45,7 +45,7 @@ impl MessageWriter {
         match messages::finish(engine, conversation, unfinished, append) {
             Ok(()) => Ok(log.sync_data()?),
             Err(error) => {
-                messages::set_aside(conversation, unfinished)?;
+                messages::set_aside(engine, conversation, unfinished)?;
                 Err(error)
             }
         }

@@ -5,18 +5,23 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
+use crate::engine::Client;
 use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::MessageHost;
+use crate::engine::Reservation;
 use crate::engine::Result;
+use crate::engine::Share;
 use crate::engine::SourceDir;
 use crate::engine::SourceFile;
+use crate::engine::Spool;
 use crate::engine::Version;
 use crate::engine::ViewText;
-use crate::engine::spool::Spool;
+use crate::engine::patience::allow_slow;
 use crate::message;
 use crate::message::AppendContext;
 use crate::message::Batch;
+use crate::message::HELD;
 use crate::message::LockedLog;
 use crate::message::MessageError;
 use crate::message::UnfinishedLine;
@@ -36,19 +41,69 @@ pub fn messages_version(stat: &Stat) -> Version {
     Version { size, modified: mtime.as_nanos(), facts: ino, ..Version::default() }
 }
 
+/// The bytes of an unfinished message up to which a descriptor would cost more than their memory.
+const SMALL: usize = 512;
+
+/// The message that a writer has not finished. It is in memory as far as its conversation may hold
+/// that, and else in a file without a name.
+#[derive(Debug, Default)]
+pub struct UnfinishedMessage {
+    line: UnfinishedLine,
+    /// Present once there was one.
+    held: Option<Share>,
+    /// The room below the quota that is reserved for it: it is nowhere that a measurement would
+    /// find it.
+    room: Reservation,
+}
+
+impl UnfinishedMessage {
+    /// Returns true if the last byte ended a line.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// Asks for the memory that it needs for `bytes` more.
+    fn make_room(&mut self, engine: &Engine, conversation: &Conversation, bytes: &[u8]) {
+        let needs = self.line.needs(bytes).min(HELD);
+        let by = || Client { conversation: Some(conversation.id().clone()), user: None };
+        let held = self.held.get_or_insert_with(|| engine.memory.holder(by()));
+        let fits = held.try_resize((needs as u64).max(self.line.held_bytes() as u64));
+        self.line.hold_at_most(if fits { HELD } else { SMALL });
+    }
+
+    /// Keeps as much of the room, and of `more`, as the line needs now.
+    fn keep_room(&mut self, more: Reservation) {
+        self.room.keep(more, self.line.len());
+    }
+
+    /// Gives back what it does not need.
+    fn settle(&mut self) {
+        match &mut self.held {
+            _ if self.line.held_bytes() == 0 => self.held = None,
+            Some(held) => held.resize(self.line.held_bytes() as u64),
+            None => {}
+        }
+    }
+}
+
 /// Takes in bytes that go on where `unfinished` stopped, and hands the messages that they
 /// complete to `append`: all of them, or none. What follows the last newline stays unfinished.
 pub(super) fn take<E: From<EngineError> + From<MessageError>>(
     engine: &Engine,
     conversation: &Arc<Conversation>,
-    unfinished: &mut UnfinishedLine,
+    unfinished: &mut UnfinishedMessage,
     bytes: &[u8],
     append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
     engine.check_disk(bytes.len() as u64)?;
+    let room = engine.reserve_in(conversation.id(), bytes.len() as u64)?;
     let host = MessageHost { engine, conversation };
     let context = AppendContext { conversation, host: &host };
-    Batch::take(unfinished, bytes, &context, append)
+    unfinished.make_room(engine, conversation, bytes);
+    let taken = Batch::take(&mut unfinished.line, bytes, &context, append);
+    unfinished.settle();
+    unfinished.keep_room(room);
+    taken
 }
 
 /// Hands a last line that lacks nothing but its newline to `append`. Otherwise it stays
@@ -56,7 +111,7 @@ pub(super) fn take<E: From<EngineError> + From<MessageError>>(
 pub(super) fn finish<E: From<EngineError> + From<MessageError>>(
     engine: &Engine,
     conversation: &Arc<Conversation>,
-    unfinished: &mut UnfinishedLine,
+    unfinished: &mut UnfinishedMessage,
     append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
     if unfinished.is_empty() {
@@ -64,36 +119,52 @@ pub(super) fn finish<E: From<EngineError> + From<MessageError>>(
     }
     let host = MessageHost { engine, conversation };
     let context = AppendContext { conversation, host: &host };
-    Batch::finish(unfinished, &context, append)
+    let finished = Batch::finish(&mut unfinished.line, &context, append);
+    unfinished.settle();
+    unfinished.keep_room(Reservation::default());
+    finished
 }
 
 /// Ends a writer that is gone: appends a last line that lacks nothing but its newline, and sets any
-/// other aside, beside the log.
+/// other aside, beside the log. Changes nothing if an error is one after which the caller
+/// `comes_back`.
 pub(super) fn leave<E: From<EngineError> + From<MessageError>>(
     engine: &Engine,
     conversation: &Arc<Conversation>,
-    unfinished: &mut UnfinishedLine,
+    unfinished: &mut UnfinishedMessage,
     append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+    comes_back: impl FnOnce(&E) -> bool,
 ) -> std::result::Result<(), E> {
     match finish(engine, conversation, unfinished, append) {
         Ok(()) => Ok(()),
-        Err(_) => Ok(set_aside(conversation, unfinished)?),
+        Err(error) if comes_back(&error) => Err(error),
+        Err(_) => {
+            allow_slow()?;
+            Ok(set_aside(engine, conversation, unfinished)?)
+        }
     }
 }
 
 /// Sets an unfinished line aside, beside the log.
 pub(super) fn set_aside(
-    conversation: &Conversation,
-    unfinished: &mut UnfinishedLine,
+    engine: &Engine,
+    conversation: &Arc<Conversation>,
+    unfinished: &mut UnfinishedMessage,
 ) -> std::result::Result<(), MessageError> {
-    let line = unfinished.take()?;
+    let host = MessageHost { engine, conversation };
+    let line = unfinished.line.take()?;
+    unfinished.settle();
+    let line = message::stored(line, &AppendContext { conversation, host: &host })?;
     tracing::warn!(conversation = %conversation.id(), "an unfinished message is set aside");
-    message::set_aside(&line, conversation)
+    let done = message::set_aside(&line, conversation);
+    unfinished.keep_room(Reservation::default());
+    done
 }
 
-/// Returns the attributes of `of`, of which the disk says `stat`, as readers see it: a message log has
-/// whole lines only. What a crash cut off is set aside, once nobody writes any more. Calls `reader`
-/// for a descriptor to read a log by.
+/// Returns the attributes of `of`, of which the disk says `stat`, as readers see it: a message log
+/// has whole lines only. What a crash cut off is set aside, once nobody writes any more, which
+/// fails with [`EngineError::Slow`] on a thread that others need. Calls `reader` for a descriptor
+/// to read a log by.
 pub(crate) fn shown(
     engine: &Engine,
     of: &dyn SourceFile,
@@ -111,6 +182,20 @@ pub(crate) fn shown(
     Ok(Stat { size, ..stat })
 }
 
+/// Returns the bytes of `of`, open as `reader`, that readers may see; see [`shown`]. On a thread
+/// that others need, nothing is set aside.
+pub(crate) fn shown_length(
+    engine: &Engine,
+    of: &dyn SourceFile,
+    stat: Stat,
+    reader: &Arc<File>,
+) -> Result<u64> {
+    match shown(engine, of, stat, || Ok(Arc::clone(reader))) {
+        Err(EngineError::Slow) => Ok(message::whole(reader, stat.size)?),
+        shown => Ok(shown?.size),
+    }
+}
+
 /// Repairs a log that was torn. Returns false where somebody may still write it.
 fn repair(engine: &Engine, of: &dyn SourceFile, reader: &File) -> Result<bool> {
     // Only a descriptor of its own can ask, and only before there is one that can write.
@@ -118,6 +203,7 @@ fn repair(engine: &Engine, of: &dyn SourceFile, reader: &File) -> Result<bool> {
     if lease_of(&probe) != Lease::Free {
         return Ok(false);
     }
+    allow_slow()?;
     let open = Arc::new(of.open_by_name(OFlags::RDWR)?);
     let Some(log) = LockedLog::now(&open)? else { return Ok(false) };
     let conversation = engine.conversation(&of.conversation().ok_or(EngineError::Stale)?)?;
@@ -138,9 +224,11 @@ pub(super) fn show_messages(
     if stat.ino != version.facts || stat.size < version.size {
         return Err(EngineError::Stale);
     }
-    let room = |length| engine.space.check_text(engine, length);
-    let spool = Spool::new(&engine.cache, &room);
+    let spool = Spool::begin(engine, history.place()?.conversation().cloned());
     let log = Artifact::new(file, version.size);
-    message::array(log, &mut &spool)?;
+    let mut shown = engine.secrets.shown_form(&spool);
+    message::array(log, &mut shown)?;
+    shown.finish()?;
+    drop(shown);
     Ok(spool.finish(Rendered { notice: None, whole: true }, None)?)
 }

@@ -10,18 +10,24 @@ use prometheus::core::Collector;
 
 use crate::model::Amount;
 use crate::model::Counts;
+use crate::model::MOST_TOOLS;
+use crate::model::OTHER_TOOLS;
 use crate::model::Sums;
 
 /// A metric that does not come from the counts: its name, its description and its value.
 pub(crate) type Gauge = (&'static str, &'static str, u64);
 
-/// Returns the page. Counts are labelled by tool: there are too many conversations for labels.
+/// Returns the page. Counts are labelled by tool, with one label for all beyond a number of them:
+/// there are too many conversations for labels.
 pub(crate) fn page(sums: &Sums, gauges: &[Gauge]) -> prometheus::Result<String> {
     let registry = Registry::new();
     for (name, about, amount) in AMOUNTS {
         for (unit, of) in UNITS {
             let by_tool = sums.by_tool.iter().map(|(tool, counts)| (tool, of(&amount(counts))));
-            let (name, about) = (format!("ctxfs_{name}_{unit}_total"), format!("{about}: {unit}."));
+            let name = format!("ctxfs_{name}_{unit}_total");
+            let about = format!(
+                "{about}: {unit}. Of more than {MOST_TOOLS} tools the rarer are \"{OTHER_TOOLS}\"."
+            );
             let counter = IntCounterVec::new(Opts::new(name, about), &["tool"])?;
             for (tool, value) in by_tool {
                 counter.with_label_values(&[tool]).inc_by(value);

@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use crate::engine::DirPlace;
 use crate::engine::Engine;
 use crate::engine::EngineError;
+use crate::engine::Reader;
 use crate::engine::Recipe;
 use crate::engine::Result;
 use crate::engine::SourceDir;
@@ -22,11 +23,12 @@ use crate::store::MESSAGES;
 use crate::store::Stat;
 use crate::store::Time;
 use crate::store::is_bookkeeping;
+use crate::view::ViewDir;
 
 /// The pages about the door itself, in the root.
 pub(crate) const CONTROL: &str = ".ctxfs";
-/// The directory of searches, in every directory that has one.
-pub(crate) const SEARCHES: &str = ".grep";
+/// The directories of searches, in every directory that has them.
+const SEARCHES: [(&str, ViewDir); 2] = [(".grep", ViewDir::Grep), (".find", ViewDir::Find)];
 /// The message log as one JSON array, beside the log.
 pub(crate) const MESSAGE_ARRAY: &str = "messages.json";
 /// The guide to the tree, in its root.
@@ -45,7 +47,7 @@ pub(crate) fn computed_name(dir: &dyn SourceDir, is_top: bool, name: &OsStr) -> 
     } else if name == IGNORE && (is_top || place().is_some_and(|place| place.holds_artifacts())) {
         Some(Recipe::Ignore)
     } else if name == MANIFEST && matches!(place(), Some(DirPlace::Conversation(_))) {
-        Some(Recipe::Manifest)
+        Some(Recipe::Manifest(Reader::Server))
     } else if name == MESSAGE_ARRAY && is_history(dir) {
         Some(Recipe::Messages)
     } else {
@@ -59,12 +61,18 @@ pub(crate) fn is_history(dir: &dyn SourceDir) -> bool {
     dir.place().is_ok_and(|place| path(&place))
 }
 
-/// Returns true if `name` in `dir` is the directory of searches. Conversations have one, and the
+/// Returns the directory of searches that `name` is in `dir`. Conversations have them, and the
 /// directories in which artifacts stand.
-pub(crate) fn is_search_dir(dir: &dyn SourceDir, name: &OsStr) -> bool {
-    let has_one =
+pub(crate) fn search_dir(dir: &dyn SourceDir, name: &OsStr) -> Option<ViewDir> {
+    let has_them =
         |place: DirPlace| matches!(place, DirPlace::Conversation(_)) || place.holds_artifacts();
-    name == SEARCHES && dir.place().is_ok_and(has_one)
+    let (_, searches) = SEARCHES.iter().find(|(known, _)| name == *known)?;
+    dir.place().is_ok_and(has_them).then_some(*searches)
+}
+
+/// Returns true if `name` in `dir` is a directory of searches.
+pub(crate) fn is_search_dir(dir: &dyn SourceDir, name: &OsStr) -> bool {
+    search_dir(dir, name).is_some()
 }
 
 /// Returns true if `name` in `dir` is a file of the store's own, which no door shows.
@@ -72,8 +80,8 @@ pub(crate) fn is_stores(dir: &dyn SourceDir, name: &OsStr) -> bool {
     is_bookkeeping(name) && matches!(dir.place(), Ok(DirPlace::Conversation(_)))
 }
 
-/// Returns true if the error says that there is no such name on the disk. A name that is too long for
-/// the disk is not there either, but a query or the view of a long name may have it.
+/// Returns true if the error says that there is no such name on the disk. A name that is too long
+/// for the disk is not there either, but a query or the view of a long name may have it.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ENAMETOOLONG)
 }

@@ -10,6 +10,8 @@ use crate::engine::EngineError;
 use crate::engine::analysis::sniff;
 use crate::engine::intake::NewOutput;
 use crate::engine::intake::OutputName;
+use crate::engine::patience::allow_slow;
+use crate::engine::patience::to_the_end;
 use crate::engine::stand_in::StoredOutput;
 use crate::message::Host;
 use crate::message::LongOutput;
@@ -57,11 +59,15 @@ impl Host for MessageHost<'_> {
             record: &Record::default(),
             place: &Place::alone(""),
             limits,
-            redacts: &[],
+            redacts: None,
             filters: &NoFilters,
         };
         let is_stored = |reference: &str| self.is_stored(reference);
         view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored })
+    }
+
+    fn masks_stored(&self) -> bool {
+        self.engine.secrets.stored_rules().is_some()
     }
 
     fn write_stored(&self, output: &mut dyn Read, sink: &mut dyn Write) -> io::Result<()> {
@@ -70,14 +76,21 @@ impl Host for MessageHost<'_> {
         sink.finish()
     }
 
+    fn allow_storing(&self) -> Result<(), MessageError> {
+        Ok(allow_slow()?)
+    }
+
     fn take_in(&self, output: LongOutput<'_>) -> Result<RelPath, MessageError> {
         let LongOutput { name, provenance, length, mut content } = output;
         let (name, length) = (OutputName::Call(name), Some(length));
         let output = NewOutput { name, provenance, length };
-        let mut intake = self.engine.intake(self.conversation, output)?;
-        let copied = io::copy(&mut content, &mut intake).and_then(|_| intake.finish());
-        copied.map_err(EngineError::from)?;
-        Ok(intake.seal()?.path().clone())
+        // Others of the message may be stored already.
+        to_the_end(|| {
+            let mut intake = self.engine.intake(self.conversation, output)?;
+            let copied = io::copy(&mut content, &mut intake).and_then(|_| intake.finish());
+            copied.map_err(EngineError::from)?;
+            Ok(intake.seal()?.path().clone())
+        })
     }
 
     fn preview(&self, path: &RelPath) -> Result<Preview, MessageError> {

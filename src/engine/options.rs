@@ -21,6 +21,11 @@ pub struct EngineOptions {
     /// The only conversation that this door shows, as its root. If `None`, the root holds all
     /// conversations.
     pub only: Option<Component>,
+    /// True if users other than the one who serves may ask: a text then has only what its reader
+    /// may read.
+    pub allow_other: bool,
+    /// True if no output that is complete may be replaced.
+    pub write_once: bool,
     /// The most bytes of one artifact.
     pub max_artifact: Option<u64>,
     /// The most bytes of one log in `artifacts/terminal`, if that is less.
@@ -44,6 +49,9 @@ pub struct EngineOptions {
     pub filter_command: Option<Vec<OsString>>,
     /// The most bytes of views that are kept on the store's disk for the next reader.
     pub disk_cache_bytes: u64,
+    /// The descriptors to divide between all uses. If `None`, as many as the process may have
+    /// (`RLIMIT_NOFILE`) when the engine is created.
+    pub descriptors: Option<u64>,
 }
 
 impl Default for EngineOptions {
@@ -51,6 +59,8 @@ impl Default for EngineOptions {
         Self {
             prefix: "/ctx".to_owned(),
             only: None,
+            allow_other: false,
+            write_once: false,
             max_artifact: None,
             max_terminal: Some(1 << 30),
             quota: None,
@@ -62,6 +72,7 @@ impl Default for EngineOptions {
             redaction: None,
             filter_command: None,
             disk_cache_bytes: 1 << 30,
+            descriptors: None,
         }
     }
 }

@@ -1,21 +1,20 @@
 //! Masking secrets in views and, if so configured, in stored files.
 
-use std::ffi::OsStr;
 use std::io;
 use std::io::Write;
 use std::sync::Arc;
 
+use crate::materialize::json::KEY_CHARS;
+use crate::materialize::json::KEY_CUT;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Json;
 use crate::model::Provenance;
 use crate::model::Record;
+use crate::model::Redactor;
 use crate::redact::Masked;
 use crate::redact::MaskingWriter;
 use crate::redact::SecretRules;
-
-/// The attribute that holds a call's arguments.
-const ARGS: &str = "user.ctx.args";
 
 /// The secrets to mask, and the places to mask them in.
 #[derive(Debug, Clone)]
@@ -27,9 +26,13 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// Masks the secrets in the arguments of a call.
-    pub fn mask_arguments(&self, provenance: &mut Provenance) {
-        provenance.args = provenance.args.take().map(|args| self.rules.mask_text(&args));
+    /// Masks the secrets in what a writer said of a call.
+    pub fn mask_provenance(&self, provenance: &mut Provenance) {
+        let Provenance { call, tool, server, args, mime, exit_code: _, duration_ms: _ } =
+            provenance;
+        for said in [call, tool, server, args, mime] {
+            *said = said.take().map(|said| self.rules.mask_text(&said));
+        }
     }
 
     /// Returns an analysis with secrets masked: keys of JSON may hold some.
@@ -37,30 +40,55 @@ impl Redaction {
         let mut found = found.clone();
         match &mut found.json {
             Json::Document { shape, example, .. } => {
-                *shape = self.rules.mask_text(shape);
+                *shape = self.hide_in_shape(shape);
                 *example = example.take().map(|path| self.rules.mask_text(&path));
             }
-            Json::Lines { shape, .. } => *shape = self.rules.mask_text(shape),
+            Json::Lines { shape, .. } => *shape = self.hide_in_shape(shape),
             Json::No | Json::Broken { .. } => {}
         }
         found
     }
+
+    /// Masks the secrets in the keys of a shape, and leaves out what it shows of keys that are cut:
+    /// no rule finds part of a secret.
+    fn hide_in_shape(&self, shape: &str) -> String {
+        let mut parts = shape.split(KEY_CUT).peekable();
+        let mut hidden = String::with_capacity(shape.len());
+        while let Some(part) = parts.next() {
+            let cut = part.char_indices().rev().nth(KEY_CHARS - 1).map(|(at, _)| at);
+            let is_key = !part.is_empty() && !part.ends_with([' ', '{', '[', '"', ',']);
+            let kept = cut.filter(|_| is_key && parts.peek().is_some()).unwrap_or(part.len());
+            hidden.push_str(&part[..kept]);
+            hidden.push_str(if parts.peek().is_some() { KEY_CUT } else { "" });
+        }
+        self.rules.mask_text(&hidden)
+    }
 }
 
-/// A writer of bytes in the form in which they are stored: with secrets masked, if `redact` is
-/// `stored`.
-pub enum StoredForm<'a, W> {
-    /// Bytes go to the disk as they are.
+/// A writer of bytes in the form in which they are stored or shown: with secrets masked, if that is
+/// configured.
+pub enum MaskedForm<'a, W> {
+    /// Bytes pass as they are.
     Plain(W),
-    /// Secrets are masked on the way to the disk.
+    /// Secrets are masked on the way.
     Masked(MaskingWriter<'a, W>),
 }
 
-impl<'a, W: Write> StoredForm<'a, W> {
-    /// Returns a writer to `out` under `redaction`.
-    pub fn new(redaction: Option<&'a Redaction>, out: W) -> Self {
-        match redaction.filter(|redaction| redaction.stored) {
-            Some(redaction) => Self::Masked(MaskingWriter::new(&redaction.rules, out)),
+impl<'a, W: Write> MaskedForm<'a, W> {
+    /// Returns a writer to `out` of bytes as they are stored under `redaction`.
+    pub fn stored(redaction: Option<&'a Redaction>, out: W) -> Self {
+        let redaction = redaction.filter(|redaction| redaction.stored);
+        Self::of(redaction.map(|redaction| &*redaction.rules), out)
+    }
+
+    /// Returns a writer to `out` of bytes as they are shown under `redaction`.
+    pub fn shown(redaction: Option<&'a Redaction>, out: W) -> Self {
+        Self::of(redaction.map(|redaction| &*redaction.rules), out)
+    }
+
+    fn of(rules: Option<&'a SecretRules>, out: W) -> Self {
+        match rules {
+            Some(rules) => Self::Masked(MaskingWriter::new(rules, out)),
             None => Self::Plain(out),
         }
     }
@@ -90,7 +118,7 @@ impl<'a, W: Write> StoredForm<'a, W> {
     }
 }
 
-impl<W: Write> Write for StoredForm<'_, W> {
+impl<W: Write> Write for MaskedForm<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(out) => out.write(bytes),
@@ -106,9 +134,9 @@ impl<W: Write> Write for StoredForm<'_, W> {
     }
 }
 
-impl<W> std::fmt::Debug for StoredForm<'_, W> {
+impl<W> std::fmt::Debug for MaskedForm<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StoredForm").finish_non_exhaustive()
+        f.debug_struct("MaskedForm").finish_non_exhaustive()
     }
 }
 
@@ -135,20 +163,25 @@ impl Secrets {
     /// Masks the secrets in what is known of an output.
     pub(super) fn mask_facts(&self, record: &mut Record, analysis: &mut Arc<Analysis>) {
         let Some(redaction) = &self.0 else { return };
-        redaction.mask_arguments(&mut record.provenance);
+        redaction.mask_provenance(&mut record.provenance);
         *analysis = Arc::new(redaction.hide_found(analysis));
     }
 
     /// Masks the secrets in the provenance of an output.
     pub(crate) fn mask_provenance(&self, provenance: &mut Provenance) {
         if let Some(redaction) = &self.0 {
-            redaction.mask_arguments(provenance);
+            redaction.mask_provenance(provenance);
         }
     }
 
-    /// Returns the names that masks in views can have.
-    pub(crate) fn mask_names(&self) -> &[String] {
-        self.0.as_ref().map_or(&[], |redaction| redaction.rules.names())
+    /// Returns `text` with its secrets masked.
+    pub(crate) fn mask_text(&self, text: String) -> String {
+        self.rules().map(|rules| rules.mask_text(&text)).unwrap_or(text)
+    }
+
+    /// Returns what masks the secrets in text that views make.
+    pub(super) fn redactor(&self) -> Option<&dyn Redactor> {
+        self.rules().map(|rules| rules as &dyn Redactor)
     }
 
     /// Returns the patterns of the secrets that are masked in stored files.
@@ -157,22 +190,27 @@ impl Secrets {
     }
 
     /// Returns a writer to `out` of bytes in the form in which they are stored.
-    pub(super) fn stored_form<W: Write>(&self, out: W) -> StoredForm<'_, W> {
-        StoredForm::new(self.0.as_ref(), out)
+    pub(super) fn stored_form<W: Write>(&self, out: W) -> MaskedForm<'_, W> {
+        MaskedForm::stored(self.0.as_ref(), out)
+    }
+
+    /// Returns a writer to `out` of bytes in the form in which they are shown.
+    pub(super) fn shown_form<W: Write>(&self, out: W) -> MaskedForm<'_, W> {
+        MaskedForm::of(self.rules(), out)
     }
 
     /// Returns what is known of a call in the form in which it is stored.
     pub(super) fn provenance_to_store(&self, mut provenance: Provenance) -> Provenance {
         if let Some(redaction) = self.0.as_ref().filter(|redaction| redaction.stored) {
-            redaction.mask_arguments(&mut provenance);
+            redaction.mask_provenance(&mut provenance);
         }
         provenance
     }
 
     /// Returns the value of an extended attribute as it is to be stored.
-    pub(crate) fn attribute_to_store(&self, name: &OsStr, value: &[u8]) -> Vec<u8> {
+    pub(crate) fn attribute_to_store(&self, value: &[u8]) -> Vec<u8> {
         match (self.stored_rules(), str::from_utf8(value)) {
-            (Some(rules), Ok(text)) if name == ARGS => rules.mask_text(text).into_bytes(),
+            (Some(rules), Ok(text)) => rules.mask_text(text).into_bytes(),
             _ => value.to_vec(),
         }
     }

@@ -13,6 +13,7 @@ use crate::engine::Result;
 use crate::engine::SourceDir;
 use crate::engine::Version;
 use crate::engine::ViewText;
+use crate::engine::spool;
 use crate::model::Component;
 use crate::model::Folder;
 use crate::model::Record;
@@ -27,8 +28,8 @@ use crate::view::readings;
 /// An output whose content was removed.
 #[derive(Debug)]
 pub struct RemovedContent {
-    pub(super) conversation: Component,
-    pub(super) path: RelPath,
+    pub(crate) conversation: Component,
+    pub(crate) path: RelPath,
     record: Record,
 }
 
@@ -36,6 +37,11 @@ impl RemovedContent {
     /// Returns the name that the file had.
     pub fn name(&self) -> &OsStr {
         self.path.file_name()
+    }
+
+    /// Returns true if the trace of it stays in the manifest.
+    pub(crate) fn stays(&self) -> bool {
+        self.record.removed.as_ref().is_some_and(|removal| removal.stays)
     }
 
     /// Returns the version of its summary.
@@ -94,7 +100,7 @@ pub(super) fn show_removed(engine: &Engine, dir: &dyn SourceDir, name: &OsStr) -
     let removal = record.removed.take().ok_or(EngineError::Stale)?;
     engine.secrets.mask_provenance(&mut record.provenance);
     let place = engine.options.place(&id, &path);
-    Ok(ViewText::of(view::removed(&record, &removal, &place).into_bytes()))
+    Ok(spool::held_text(engine, &view::removed(&record, &removal, &place), Some(id))?)
 }
 
 /// Returns the files that `stem` may name: one of that name, or the output of the call with that

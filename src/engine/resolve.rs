@@ -2,14 +2,15 @@
 //!
 //! A real file or directory always comes first; then the computed files of the directory, and its
 //! directory of searches; then the views of a real file; then the bare id of a call whose output
-//! ctxfs named; then the summary of removed content. A name that stands for none of these may be one
-//! that is printed so. Every door follows this order.
+//! ctxfs named; then the summary of removed content. A name that stands for none of these may be
+//! one that is printed so. Every door follows this order.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
 
 use crate::engine::Engine;
 use crate::engine::EngineError;
+use crate::engine::Reader;
 use crate::engine::Recipe;
 use crate::engine::RemovedContent;
 use crate::engine::Result;
@@ -17,9 +18,11 @@ use crate::engine::SourceDir;
 use crate::engine::names;
 use crate::engine::names::CONTROL;
 use crate::engine::removed;
+use crate::model::MAX_DEPTH;
+use crate::model::NameError;
 use crate::store::FileType;
 use crate::store::Stat;
-use crate::view::Query;
+use crate::view::CorpusQuery;
 use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
@@ -35,8 +38,8 @@ pub(crate) enum Resolved<'a> {
     Disk(DiskEntry<'a>),
     /// A computed file of the directory.
     Computed(Recipe),
-    /// The directory of searches.
-    Searches,
+    /// A directory of searches.
+    Searches(ViewDir),
     /// A view of a file, or a directory of its views.
     View {
         /// The file.
@@ -88,8 +91,8 @@ fn resolve_as_given<'a>(
     if let Some(recipe) = names::computed_name(dir, is_top, name) {
         return Ok(Resolved::Computed(recipe));
     }
-    if names::is_search_dir(dir, name) {
-        return Ok(Resolved::Searches);
+    if let Some(searches) = names::search_dir(dir, name) {
+        return Ok(Resolved::Searches(searches));
     }
     if let Some(view) = view(engine, dir, name)? {
         return Ok(view);
@@ -102,7 +105,8 @@ fn resolve_as_given<'a>(
 }
 
 /// Returns the attributes of the file or directory `name` on disk. Links and special files that
-/// somebody planted are not there, nor are the store's own files.
+/// somebody planted are not there, nor are the store's own files. Fails with [`NameError::TooDeep`]
+/// for a directory that no door could have created.
 pub(crate) fn on_disk(dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
     if names::is_stores(dir, name) {
         return Err(EngineError::NotFound);
@@ -113,6 +117,7 @@ pub(crate) fn on_disk(dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
         Err(error) => return Err(error.into()),
     };
     match stat.kind() {
+        FileType::Directory if dir.depth()? >= MAX_DEPTH => Err(NameError::TooDeep.into()),
         FileType::Directory => Ok(stat),
         FileType::File if !dir.is_root() => Ok(stat),
         FileType::File | FileType::Other => Err(EngineError::NotFound),
@@ -146,10 +151,10 @@ fn output_of_call(
     Ok(output.map(|(name, stat)| DiskEntry { name: Cow::Owned(name), stat }))
 }
 
-/// Returns the search that `name` means in a directory of searches.
-pub(crate) fn search_named(name: &OsStr) -> Result<Recipe> {
-    let query = Query::of_many(name).ok_or(EngineError::NotFound)?;
-    Ok(Recipe::Search(query.into()))
+/// Returns the search that `name` means in the directory `dir` of searches.
+pub(crate) fn search_named(dir: ViewDir, name: &OsStr) -> Result<Recipe> {
+    let query = CorpusQuery::named(dir, name).ok_or(EngineError::NotFound)?;
+    Ok(Recipe::Search(query.into(), Reader::Server))
 }
 
 /// Returns the view that `name` means in the directory `dir` of views of a file, or, with a `base`,
@@ -165,7 +170,7 @@ impl Resolved<'_> {
             Self::Control => Resolved::Control,
             Self::Disk(entry) => Resolved::Disk(entry.into_owned()),
             Self::Computed(recipe) => Resolved::Computed(recipe),
-            Self::Searches => Resolved::Searches,
+            Self::Searches(searches) => Resolved::Searches(searches),
             Self::View { of, reading } => Resolved::View { of: of.into_owned(), reading },
             Self::Removed(removed) => Resolved::Removed(removed),
         }

@@ -12,10 +12,12 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
 use crate::engine::Counters;
 use crate::engine::Engine;
 use crate::engine::Result;
+use crate::engine::patience::allow_slow;
 use crate::engine::sync::Condvar;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::lower_priority;
@@ -25,6 +27,7 @@ use crate::keep::RetentionRules;
 use crate::keep::SweepReport;
 use crate::keep::SweepScope;
 use crate::model::Component;
+use crate::store::UnreadPlaces;
 
 /// The interval of regular sweeps, and so the precision of a limit on age.
 const EVERY: Duration = Duration::from_mins(10);
@@ -59,6 +62,8 @@ struct Schedule {
     store_room: Option<u64>,
     /// The time at which a writer last could make no room.
     fruitless: Option<Instant>,
+    /// The places that the last sweep of the store could not read.
+    unread: UnreadPlaces,
 }
 
 impl Retention {
@@ -115,6 +120,10 @@ impl Retention {
             SweepScope::Store => {
                 schedule.room = outcome.plan.room;
                 schedule.store_room = outcome.plan.store_room;
+                if schedule.unread != outcome.plan.unread {
+                    warn_of(&outcome.plan.unread);
+                    schedule.unread = outcome.plan.unread;
+                }
             }
             SweepScope::Conversation(_) => schedule.room.extend(outcome.plan.room),
         }
@@ -140,25 +149,31 @@ impl Retention {
         self.thread.join();
     }
 
-    /// Makes room for `growth` more bytes below the quota of a conversation, if a rule bounds its
-    /// bytes.
+    /// Makes room in a conversation, if a rule bounds its bytes: at most `may_stay` bytes of
+    /// artifacts stay.
     pub(super) fn make_room_in(
         &self,
         engine: &Engine,
         id: &Component,
-        quota: u64,
-        growth: u64,
+        may_stay: u64,
     ) -> Result<()> {
         let Some(limit) = engine.options.keep.conversation else { return Ok(()) };
-        let conversation = Some(limit.min(quota.saturating_sub(growth)));
+        let conversation = Some(limit.min(may_stay));
         let rules = RetentionRules { conversation, ..RetentionRules::default() };
-        self.make_room(engine, &rules, &SweepScope::Conversation(id.clone()))
+        self.make_room(engine, &rules, &SweepScope::Conversation(id.clone()))?;
+        Ok(())
     }
 
     /// Makes room for `length` more bytes on the disk, with `least` bytes left free, if a rule
-    /// bounds the disk.
-    pub(super) fn make_room_on_disk(&self, engine: &Engine, least: u64, length: u64) -> Result<()> {
-        let Some(free) = engine.options.keep.free else { return Ok(()) };
+    /// bounds the disk. Returns true if outputs were removed. One that is open takes room until it
+    /// is closed.
+    pub(super) fn make_room_on_disk(
+        &self,
+        engine: &Engine,
+        least: u64,
+        length: u64,
+    ) -> Result<bool> {
+        let Some(free) = engine.options.keep.free else { return Ok(false) };
         let free = Some(free.max(least.saturating_add(length)));
         self.make_room(
             engine,
@@ -167,12 +182,20 @@ impl Retention {
         )
     }
 
-    fn make_room(&self, engine: &Engine, rules: &RetentionRules, scope: &SweepScope) -> Result<()> {
-        if !self.is_fruitless() {
-            engine.settle(SEALING);
-            self.note_room_made(&self.sweep(engine, rules, scope)?);
+    fn make_room(
+        &self,
+        engine: &Engine,
+        rules: &RetentionRules,
+        scope: &SweepScope,
+    ) -> Result<bool> {
+        if self.is_fruitless() {
+            return Ok(false);
         }
-        Ok(())
+        allow_slow()?;
+        engine.settle(SEALING);
+        let outcome = self.sweep(engine, rules, scope)?;
+        self.note_room_made(&outcome);
+        Ok(!outcome.removed.is_empty())
     }
 
     fn sweep(
@@ -181,14 +204,22 @@ impl Retention {
         rules: &RetentionRules,
         scope: &SweepScope,
     ) -> Result<SweepReport> {
-        let stop = || self.schedule.lock().closed;
-        let outcome = keep::sweep(&engine.store, rules, scope, &stop, &mut |_, _| {})?;
+        let (now, stop) = (SystemTime::now(), || self.schedule.lock().closed);
+        let outcome = keep::sweep(&engine.store, rules, scope, now, &stop, &mut |_, _| {})?;
         if !outcome.removed.is_empty() {
             let bytes: u64 = outcome.removed.iter().map(|removal| removal.candidate.size).sum();
             tracing::info!(outputs = outcome.removed.len(), bytes, "old outputs were removed");
             Counters::add(&engine.counters.removed, outcome.removed.len() as u64);
         }
         Ok(outcome)
+    }
+}
+
+/// Logs that a sweep could not read everything, each time that this changes. Names are not logged.
+fn warn_of(unread: &UnreadPlaces) {
+    if !unread.is_empty() {
+        let places = unread.count();
+        tracing::warn!(places, "outputs stay where nothing can be read; `ctxfs gc -n` names these");
     }
 }
 

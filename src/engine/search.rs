@@ -1,4 +1,4 @@
-//! `.grep/` of a directory: a search of all artifacts below it.
+//! `.grep/` and `.find/` of a directory: a search of all artifacts below it.
 
 use std::fs::File;
 use std::hash::DefaultHasher;
@@ -15,13 +15,13 @@ use crate::engine::DirPlace;
 use crate::engine::Engine;
 use crate::engine::EngineError;
 use crate::engine::FileId;
+use crate::engine::Reader;
 use crate::engine::Result;
 use crate::engine::SourceDir;
+use crate::engine::Spool;
 use crate::engine::Version;
 use crate::engine::ViewText;
 use crate::engine::deadline::deadline;
-use crate::engine::live::LiveFiles;
-use crate::engine::spool::Spool;
 use crate::materialize::Checkpoints;
 use crate::materialize::PlainText;
 use crate::materialize::strip_escapes;
@@ -31,11 +31,10 @@ use crate::store::Artifact;
 use crate::store::Artifacts;
 use crate::store::read_full_at;
 use crate::store::stat_file;
-use crate::view;
 use crate::view::Corpus;
+use crate::view::CorpusQuery;
 use crate::view::Directory;
 use crate::view::Loaded;
-use crate::view::Query;
 
 /// Returns the path of a directory as readers of the tree name it.
 fn shown_path(place: &DirPlace, root: &Root) -> Result<String> {
@@ -61,11 +60,11 @@ pub(super) fn version(engine: &Engine, dir: &dyn SourceDir) -> Result<Version> {
     })
 }
 
-/// Searches all artifacts below a directory.
+/// Searches all artifacts below a directory that the reader may read.
 pub(super) fn search(
     engine: &Engine,
     of: &Computed,
-    query: &Query,
+    (query, reader): (&CorpusQuery, &Reader),
     again: bool,
 ) -> Result<ViewText> {
     let dir = of.base.dir()?;
@@ -74,15 +73,14 @@ pub(super) fn search(
     }
     let expired = deadline(engine.options.view_deadline);
     let (place, id) = (dir.place()?, FileId::of(&dir.dir()?.stat_self()?));
-    let outputs = outputs(engine, &place, id)?;
+    let outputs = outputs(engine, &place, id, reader)?;
     let directory = Directory {
         path: &shown_path(&place, &engine.options.root())?,
         corpus: &outputs,
         redacts: engine.secrets.rules(),
     };
-    let room = |length| engine.space.check_text(engine, length);
-    let mut spool = Spool::new(&engine.cache, &room);
-    let rendered = view::render_many(query, &directory, &expired, &mut spool)?;
+    let mut spool = Spool::begin(engine, place.conversation().cloned());
+    let rendered = query.render(&directory, &expired, &mut spool)?;
     if !rendered.whole {
         // The next look-up tries again.
         Counters::add(&engine.counters.views_out_of_time, 1);
@@ -91,20 +89,33 @@ pub(super) fn search(
     Ok(spool.finish(rendered, None)?)
 }
 
-fn outputs<'a>(engine: &'a Engine, place: &DirPlace, id: FileId) -> Result<Outputs<'a>> {
+fn outputs<'a>(
+    engine: &'a Engine,
+    place: &DirPlace,
+    id: FileId,
+    reader: &'a Reader,
+) -> Result<Outputs<'a>> {
     let conversation = place.conversation().ok_or(EngineError::Stale)?;
     let conversation = engine.conversation(conversation)?;
     let mut arming = engine.watches.arm(id);
-    let artifacts = Artifacts::below(&conversation, place.path(), |dir| arming.enter(dir))?;
+    let mut closed = 0;
+    let artifacts = Artifacts::below(&conversation, place.path(), |dir| {
+        arming.enter(dir);
+        let open = reader.may_read(|| dir.stat_self())?;
+        closed += u64::from(!open);
+        Ok(open)
+    })?;
     arming.done();
-    Ok(Outputs { artifacts, live: &engine.live, base: place.path().cloned() })
+    Ok(Outputs { artifacts, reader, closed, engine, base: place.path().cloned() })
 }
 
 /// The artifacts to search.
 struct Outputs<'a> {
     artifacts: Artifacts,
-    /// The files that are being written now.
-    live: &'a LiveFiles,
+    reader: &'a Reader,
+    /// Directories that the reader may not read.
+    closed: u64,
+    engine: &'a Engine,
     /// The directory that the paths are relative to. `None` for the conversation itself.
     base: Option<RelPath>,
 }
@@ -134,8 +145,18 @@ impl Corpus for Outputs<'_> {
         self.artifacts.len()
     }
 
+    fn closed_directories(&self) -> u64 {
+        self.closed
+    }
+
     fn path(&self, number: usize) -> &RelPath {
         self.artifacts.path(number)
+    }
+
+    fn unlisted(&self) -> (u64, Vec<String>) {
+        let unread = self.artifacts.unread();
+        let named = unread.named().iter();
+        (unread.count(), named.map(|place| format!("{} ({})", place.path, place.why)).collect())
     }
 
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded> {
@@ -144,7 +165,10 @@ impl Corpus for Outputs<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loaded::Gone),
             Err(error) => return Err(error),
         };
-        let settled = self.live.length(&file)?;
+        if !self.reader.may_read(|| stat_file(&file))? {
+            return Ok(Loaded::Closed);
+        }
+        let settled = self.engine.live.length(self.engine, &file)?;
         let most = settled.map_or(buffer.len(), |length| buffer.len().min(length as usize));
         let count = read_start(&file, &mut buffer[..most])?;
         let is_log = self.is_log(number);

@@ -10,6 +10,7 @@ use crate::engine::Recipe;
 use crate::engine::Result;
 use crate::engine::Snapshot;
 use crate::engine::SourceFile;
+use crate::engine::Spool;
 use crate::engine::ViewText;
 use crate::engine::analysis::AnalysisSoFar;
 use crate::engine::analysis::sniff;
@@ -19,7 +20,6 @@ use crate::engine::deadline::deadline;
 use crate::engine::deadline::extended_deadline;
 use crate::engine::shown::FileFacts;
 use crate::engine::shown::ShownFile;
-use crate::engine::spool::Spool;
 use crate::engine::tracker;
 use crate::materialize::PlainText;
 use crate::model::Analysis;
@@ -27,6 +27,7 @@ use crate::model::Content;
 use crate::model::Errors;
 use crate::model::Sections;
 use crate::model::Subject;
+use crate::model::counted_tool;
 use crate::store::Artifact;
 use crate::store::CacheKey;
 use crate::store::stat_file;
@@ -63,13 +64,15 @@ pub(super) fn show_view(
     let may_go_on = !again && view.shows_beginning();
     let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
     let mut facts = facts(engine, &shown.snapshot)?;
-    of.tool.get_or_init(|| facts.record.provenance.tool_name().map(String::into_boxed_str));
+    let tool = || facts.record.provenance.tool_name().map(counted_tool);
+    of.tool.get_or_init(|| tool().map(String::into_boxed_str));
     if view.may_be_cached() {
         shown.key = cache_key::cache_key(engine, &shown.snapshot, &facts.limits, view);
     }
     if let Some(cached) = shown.key.as_ref().and_then(|key| ViewText::cached(&engine.cache, key)) {
         return Ok(cached);
     }
+    let _used = shown.file.tracker().in_use(engine, shown.file);
     let (content, analysis) = content(engine, &mut shown, &mut facts)?;
     let file = ShownFile::new(&engine.secrets, content, analysis, facts);
     file.with_subject(&engine.secrets, &engine.filters, |subject| {
@@ -142,7 +145,7 @@ fn text_of_log(
     if of.tracker().seen() < bytes {
         // A recorded analysis has no checkpoints. If time runs out before there are any, the text
         // is found without them.
-        tracker::analyse(of, log.file(), bytes, expired, &engine.counters.bytes_analysed)?;
+        tracker::analyse(engine, of, log.file(), bytes, expired)?;
     }
     let log = Artifact::new(Arc::clone(log.file()), bytes);
     let text = PlainText::new(log, of.tracker().checkpoints())?;
@@ -164,8 +167,7 @@ pub(super) fn text_length(engine: &Engine, of: &dyn SourceFile) -> Result<u64> {
 /// Writes a view of a file. If its text can be kept, it goes on when its time is up.
 fn write_view(engine: &Engine, shown: &FileView<'_>, subject: &Subject<'_>) -> Result<ViewText> {
     let FileView { of, file, view, snapshot, key, .. } = shown;
-    let room = |length| engine.space.check_text(engine, length);
-    let spool = Spool::new(&engine.cache, &room);
+    let spool = Spool::begin(engine, file.conversation());
     let begin = || {
         if !shown.may_go_on || key.is_none() {
             return None;
@@ -216,8 +218,7 @@ pub(super) fn show_view_of_view(
     let shown = ShownFile::of_masked(&engine.secrets, Box::new(&**text), analysis, facts);
     let all = engine.options.view_deadline;
     let expired = deadline(all.saturating_sub(base_text.asked.elapsed()).max(all / 2));
-    let room = |length| engine.space.check_text(engine, length);
-    let spool = Spool::new(&engine.cache, &room);
+    let spool = Spool::begin(engine, base.base.conversation());
     let mut rendered = shown.with_subject(&engine.secrets, &engine.filters, |subject| {
         view::render(view, subject, &expired, &mut &spool)
     })?;

@@ -87,8 +87,11 @@ impl<'a> ShownFile<'a> {
             record,
             place,
             limits,
-            redacts: secrets.mask_names(),
+            redacts: secrets.redactor(),
             filters,
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

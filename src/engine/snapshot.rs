@@ -59,8 +59,8 @@ pub trait SourceFile: Send + Sync {
     /// Returns true if it is the message log of a conversation, of which readers see whole lines.
     fn is_message_log(&self) -> bool;
 
-    /// Opens it anew. [`crate::engine::EngineError::Stale`] where its name leads elsewhere by now, or
-    /// nowhere.
+    /// Opens it anew. [`crate::engine::EngineError::Stale`] where its name leads elsewhere by now,
+    /// or nowhere.
     fn open_by_name(&self, flags: OFlags) -> Result<File>;
 
     /// Returns the number of changes that this process has seen.
@@ -74,15 +74,37 @@ pub trait SourceFile: Send + Sync {
     /// says.
     fn note_repair(&self, stat: &Stat);
 
-    /// Takes in what other processes did to the file, which is open as `file`. Returns how often its
-    /// bytes were rewritten, and its attributes.
-    fn rewrites(&self, file: &File) -> Result<(RewriteCount, Stat)>;
+    /// Takes in what other processes did to the file, which is open as `file`. Returns how often
+    /// its bytes were rewritten, and its attributes.
+    fn rewrites(&self, engine: &Engine, file: &File) -> Result<(RewriteCount, Stat)>;
 
     /// Returns the number of times that this process rewrote its bytes.
     fn own_rewrites(&self) -> u64;
 
     /// Returns the state of its analysis.
     fn tracker(&self) -> &Tracker;
+}
+
+/// A change of a file that may take room: a write, or one of its length.
+pub trait FileChange {
+    /// Returns true if the file is the log of a terminal.
+    fn is_terminal(&self) -> bool;
+
+    /// Returns the conversation whose quota the file counts against: that which it is in, or was in
+    /// when it lost its name.
+    fn charged_to(&self) -> Option<Component>;
+
+    /// Returns the length of the file before the change.
+    fn size(&self) -> Result<u64>;
+
+    /// Returns where the change ends.
+    fn end(&self) -> Result<u64>;
+
+    /// Returns the bytes that are written.
+    fn length(&self) -> u64;
+
+    /// Returns the most bytes by which the room grows that the file takes on the disk.
+    fn growth(&self) -> Result<u64>;
 }
 
 /// The place of a directory in the tree.
@@ -128,6 +150,10 @@ pub trait SourceDir: Send + Sync {
     /// Returns true if it is the directory of all conversations.
     fn is_root(&self) -> bool;
 
-    /// Returns the directory on disk.
-    fn dir(&self) -> Result<&Dir>;
+    /// Returns the number of names from its conversation to it: 0 for the conversation itself, and
+    /// for the directory of all conversations.
+    fn depth(&self) -> Result<usize>;
+
+    /// Returns the directory on disk, open.
+    fn dir(&self) -> Result<Arc<Dir>>;
 }

@@ -10,33 +10,38 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use crate::engine::Client;
+use crate::engine::Engine;
+use crate::engine::Share;
 use crate::engine::text::MARK;
 use crate::engine::text::ViewText;
-use crate::engine::text::in_memory;
+use crate::model::Component;
 use crate::store::Cache;
 use crate::store::CacheKey;
 use crate::store::Draft;
 use crate::view::Rendered;
 
-/// The most bytes of a text in memory. A longer one goes to a file of the store's cache.
+/// The most bytes of a text in memory, unless it asks for more. A longer one goes to a file of the
+/// store's cache.
 const IN_MEMORY: usize = 256 * 1024;
-/// The most bytes of all texts in memory. Past it, all but the smallest new texts go to files, as
-/// clients may hold any number of files open.
-const ALL_IN_MEMORY: u64 = 64 << 20;
 /// The bytes up to which a descriptor would cost more than the memory that it saves.
 const SMALL: usize = 512;
 /// A text that took longer than this to compute is kept in the store's cache, however small.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// A function that checks if the disk has room for so many more bytes.
-pub(super) type RoomCheck<'a> = dyn Fn(u64) -> io::Result<()> + Sync + 'a;
+type RoomCheck<'a> = Box<dyn Fn(u64) -> io::Result<()> + Send + 'a>;
 
 /// A text of unknown length that is being computed, in bounded memory.
 ///
-/// It can be written through a shared reference, so that its beginning can be handed out meanwhile.
+/// The part beyond the share of its conversation in the memory of clients goes to a file. It can be
+/// written through a shared reference, so that its beginning can be handed out meanwhile.
 pub(crate) struct Spool<'a> {
     cache: &'a Cache,
-    room: &'a RoomCheck<'a>,
+    room: RoomCheck<'a>,
+    held: RefCell<Share>,
+    /// True if it stays in memory as long as it may.
+    stays: bool,
     started: Instant,
     text: RefCell<Collected>,
     /// True once its beginning was handed out. Readers of that look for the rest on disk.
@@ -50,15 +55,39 @@ struct Collected {
     disk: Option<(Draft, u64)>,
 }
 
+/// Returns `text` as a text that the conversation `by` has asked for.
+pub(super) fn held_text(
+    engine: &Engine,
+    text: &str,
+    by: Option<Component>,
+) -> io::Result<ViewText> {
+    let spool = Spool::begin(engine, by);
+    spool.add(text.as_bytes())?;
+    spool.finish(Rendered { notice: None, whole: true }, None)
+}
+
 impl<'a> Spool<'a> {
-    /// Begins a text. Once it outgrows memory it goes to `cache`, if `room` allows.
-    pub(super) fn new(cache: &'a Cache, room: &'a RoomCheck<'a>) -> Self {
-        let (text, given) = (RefCell::default(), Cell::new(false));
-        Self { cache, room, started: Instant::now(), text, given }
+    /// Begins a text that the conversation `by` has asked for.
+    pub(crate) fn begin(engine: &'a Engine, by: Option<Component>) -> Self {
+        let room = |length| engine.space.check_text(engine, length);
+        let held = engine.memory.holder(Client { conversation: by, user: None });
+        Self::new(&engine.cache, Box::new(room), held)
+    }
+
+    /// Begins a text. What `held` does not get goes to `cache`, if `room` allows.
+    fn new(cache: &'a Cache, room: RoomCheck<'a>, held: Share) -> Self {
+        let (text, given, held) = (RefCell::default(), Cell::new(false), RefCell::new(held));
+        Self { cache, room, held, stays: false, started: Instant::now(), text, given }
+    }
+
+    /// Returns the same text, which stays in memory however long it is, as far as its conversation
+    /// may hold that: for what must be had when the disk is full.
+    pub(crate) fn in_memory(self) -> Self {
+        Self { stays: true, ..self }
     }
 
     /// Returns the number of bytes so far.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         let Collected { memory, disk } = &*self.text.borrow();
         disk.as_ref().map_or(memory.len() as u64, |(_, length)| *length)
     }
@@ -71,12 +100,14 @@ impl<'a> Spool<'a> {
         let notice = head.len();
         head.extend_from_slice(memory);
         let on_disk = disk.as_ref().map(|(draft, length)| (Arc::clone(draft.file()), *length));
-        ViewText::new(head, notice, on_disk).with_whole(false)
+        let mut held = self.held.borrow().another();
+        held.resize(head.len() as u64);
+        ViewText::held(head, notice, on_disk, held).with_whole(false)
     }
 
     /// Ends the text, and puts its notice first. With a `key`, keeps it on disk if it is whole and
     /// outgrew memory or took long.
-    pub(super) fn finish(self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<ViewText> {
+    pub(crate) fn finish(self, rendered: Rendered, key: Option<CacheKey>) -> io::Result<ViewText> {
         let Rendered { notice, whole } = rendered;
         let key = key.filter(|_| whole);
         let late = self.given.get() || self.started.elapsed() >= SLOW;
@@ -95,14 +126,25 @@ impl<'a> Spool<'a> {
             {
                 tracing::debug!(%error, "a small text was not kept");
             }
-            if memory.len() > SMALL && in_memory() > ALL_IN_MEMORY {
+            if memory.len() > SMALL && !self.held.borrow_mut().try_resize(memory.len() as u64) {
                 on_disk = Some(self.spill(&memory)?);
+            } else if notice == 0 {
+                head = memory;
             } else {
                 head.append(&mut memory);
             }
         }
         head.shrink_to_fit();
-        Ok(ViewText::new(head, notice, on_disk).with_whole(whole).with_key(key))
+        let mut held = self.held.into_inner();
+        held.resize(head.len() as u64);
+        Ok(ViewText::held(head, notice, on_disk, held).with_whole(whole).with_key(key))
+    }
+
+    /// Returns true if the first `length` bytes may be in memory while it is computed.
+    fn fits_in_memory(&self, length: usize) -> bool {
+        // A vector that grows has room for up to twice its bytes.
+        let capacity = length.next_power_of_two() as u64;
+        length <= IN_MEMORY || self.stays && self.held.borrow_mut().try_resize(capacity)
     }
 
     /// Writes a text to a file without a name.
@@ -115,7 +157,7 @@ impl<'a> Spool<'a> {
 
     fn add(&self, bytes: &[u8]) -> io::Result<()> {
         let Collected { memory, disk } = &mut *self.text.borrow_mut();
-        if disk.is_none() && memory.len() + bytes.len() <= IN_MEMORY {
+        if disk.is_none() && self.fits_in_memory(memory.len() + bytes.len()) {
             memory.extend_from_slice(bytes);
             return Ok(());
         }
@@ -128,6 +170,7 @@ impl<'a> Spool<'a> {
             draft.file().write_all_at(bytes, *length)?;
             *length += bytes.len() as u64;
         }
+        self.held.borrow_mut().resize(0);
         Ok(())
     }
 }
@@ -174,6 +217,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::engine::HELD_FOR_CLIENTS;
+    use crate::engine::Shares;
     use crate::engine::text_cache::text_cache;
     use crate::store::Store;
 
@@ -191,6 +236,14 @@ mod tests {
         (dir, cache)
     }
 
+    fn spool(cache: &Cache) -> Spool<'_> {
+        Spool::new(
+            cache,
+            Box::new(|_| Ok(())),
+            Shares::new(HELD_FOR_CLIENTS).holder(Client::default()),
+        )
+    }
+
     fn large() -> Vec<u8> {
         (0..IN_MEMORY * 2).map(|i| (i % 251) as u8).collect()
     }
@@ -203,7 +256,7 @@ mod tests {
     #[test]
     fn a_small_result_stays_in_memory_behind_its_notice() {
         let (dir, cache) = store();
-        let spool = Spool::new(&cache, &|_| Ok(()));
+        let spool = spool(&cache);
         (&spool).write_all(b"body\n").unwrap();
         let key = CacheKey::of(&[b"small"]);
         let body = spool.finish(noted("# notice\n"), key).unwrap();
@@ -218,7 +271,7 @@ mod tests {
     fn a_large_result_goes_to_disk_and_reads_the_same() {
         let (dir, cache) = store();
         let wanted = large();
-        let spool = Spool::new(&cache, &|_| Ok(()));
+        let spool = spool(&cache);
         (&spool).write_all(&wanted).unwrap();
         assert_eq!(files(&dir), 1);
         let body = spool.finish(noted("# n\n"), None).unwrap();
@@ -234,7 +287,7 @@ mod tests {
         let (dir, cache) = store();
         let key = CacheKey::of(&[b"large"]).unwrap();
         assert!(ViewText::cached(&cache, &key).is_none());
-        let spool = Spool::new(&cache, &|_| Ok(()));
+        let spool = spool(&cache);
         large().chunks(1000).for_each(|piece| (&spool).write_all(piece).unwrap());
         assert!(ViewText::cached(&cache, &key).is_none());
         let made = spool.finish(noted("# notice\n"), Some(key.clone())).unwrap();
@@ -249,7 +302,7 @@ mod tests {
     /// A caller that asks for the size of a view opens it next, so the text must still be there.
     #[test]
     fn the_largest_results_are_held_and_only_a_few_of_them() {
-        let bodies = text_cache(8 << 20);
+        let bodies = text_cache(8 << 20, 64);
         let body = |number: u64| {
             let file = tempfile::tempfile().unwrap();
             let on_disk = Some((Arc::new(file), number << 40));
@@ -266,7 +319,7 @@ mod tests {
     fn what_ran_out_of_time_is_not_kept() {
         let (dir, cache) = store();
         let key = CacheKey::of(&[b"late"]).unwrap();
-        let spool = Spool::new(&cache, &|_| Ok(()));
+        let spool = spool(&cache);
         (&spool).write_all(&large()).unwrap();
         let late = Rendered { notice: None, whole: false };
         let body = spool.finish(late, Some(key.clone())).unwrap();
@@ -279,7 +332,7 @@ mod tests {
     fn a_beginning_stays_as_it_was_given() {
         for size in [10, IN_MEMORY * 2] {
             let (dir, cache) = store();
-            let spool = Spool::new(&cache, &|_| Ok(()));
+            let spool = spool(&cache);
             let wanted: Vec<u8> = large().into_iter().cycle().take(size * 2).collect();
             (&spool).write_all(&wanted[..size]).unwrap();
             let beginning = spool.beginning("# more\n".to_owned());
@@ -299,7 +352,7 @@ mod tests {
     fn a_file_that_is_no_result_is_not_taken_for_one() {
         let (dir, cache) = store();
         let key = CacheKey::of(&[b"large"]).unwrap();
-        let spool = Spool::new(&cache, &|_| Ok(()));
+        let spool = spool(&cache);
         (&spool).write_all(&large()).unwrap();
         spool.finish(noted(""), Some(key.clone())).unwrap();
         let path = std::fs::read_dir(dir.path().join("cache")).unwrap().next().unwrap().unwrap();
@@ -327,7 +380,11 @@ mod tests {
             *left = left.checked_sub(bytes).ok_or_else(full)?;
             Ok(())
         };
-        let spool = Spool::new(&cache, &room);
+        let spool = Spool::new(
+            &cache,
+            Box::new(room),
+            Shares::new(HELD_FOR_CLIENTS).holder(Client::default()),
+        );
         (&spool).write_all(&vec![0; IN_MEMORY]).unwrap();
         (&spool).write_all(&[0; 1000]).unwrap();
         let error = (&spool).write_all(&[0; 1]).unwrap_err();

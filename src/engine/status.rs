@@ -41,6 +41,7 @@ pub(super) fn status(engine: &Engine, door: &Value) -> Result<String> {
         "only": engine.options.only.as_ref().map(Component::to_text),
         "uptimeSeconds": engine.started.elapsed().as_secs(),
         "keptViewBytes": engine.texts.weight(),
+        "heldBytes": engine.memory.held(),
         "counters": engine.counters.to_json(),
         "counted": total,
         "savedBytes": total.saved_bytes(),

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 
 use crate::engine::DirPlace;
 use crate::engine::EngineError;
@@ -14,7 +15,7 @@ use crate::store::Dir;
 
 /// A directory, held open, and the names that led to it.
 pub(super) struct StoredDir {
-    pub(super) dir: Dir,
+    pub(super) dir: Arc<Dir>,
     /// The conversation and the names below it; empty for the directory of all conversations.
     names: Vec<OsString>,
     /// True for the root of the tree.
@@ -25,12 +26,12 @@ impl StoredDir {
     /// Returns the root of a tree: `dir` holds all conversations, or is that of `only`.
     pub(super) fn top(dir: Dir, only: Option<&Component>) -> Self {
         let names = only.map(|id| id.as_os_str().to_owned()).into_iter().collect();
-        Self { dir, names, is_top: true }
+        Self { dir: Arc::new(dir), names, is_top: true }
     }
 
     /// Opens the directory `name` in this one.
     pub(super) fn open(&self, name: &OsStr) -> Result<Self> {
-        let dir = self.dir.open_dir(name)?;
+        let dir = Arc::new(self.dir.open_dir(name)?);
         let mut names = self.names.clone();
         names.push(name.to_owned());
         Ok(Self { dir, names, is_top: false })
@@ -70,7 +71,11 @@ impl SourceDir for StoredDir {
         self.names.is_empty()
     }
 
-    fn dir(&self) -> Result<&Dir> {
-        Ok(&self.dir)
+    fn depth(&self) -> Result<usize> {
+        Ok(self.names.len().saturating_sub(1))
+    }
+
+    fn dir(&self) -> Result<Arc<Dir>> {
+        Ok(Arc::clone(&self.dir))
     }
 }

@@ -18,16 +18,18 @@ use crate::engine::Tracker;
 use crate::engine::Version;
 use crate::engine::facts::KnownRecord;
 use crate::engine::facts::facts_number;
+use crate::engine::last_seen::LastSeen;
 use crate::engine::messages;
 use crate::engine::names;
 use crate::engine::stored_dir::StoredDir;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::atomic::AtomicU64;
 use crate::engine::sync::atomic::Ordering::Relaxed;
+use crate::engine::unsettled;
 use crate::model::Component;
 use crate::model::RelPath;
+use crate::store::FileClock;
 use crate::store::Stat;
-use crate::store::Time;
 use crate::store::provenance_of;
 use crate::store::stat_file;
 
@@ -42,25 +44,16 @@ pub(super) struct StoredFile {
     last_seen: Mutex<LastSeen>,
 }
 
-/// The file as it was last seen. Others change it as they like.
-struct LastSeen {
-    size: u64,
-    modified: Time,
-    /// The changes that were noticed.
-    changes: u64,
-}
-
 impl StoredFile {
     /// Makes the file `name` in `dir`, of which the disk says `stat`. Opens nothing.
     pub(super) fn new(dir: &Arc<StoredDir>, name: &OsStr, stat: &Stat) -> Self {
-        let last_seen = LastSeen { size: stat.size, modified: stat.mtime, changes: 0 };
         Self {
             dir: Arc::clone(dir),
             name: name.to_owned(),
             id: FileId::of(stat),
             tracker: Tracker::default(),
             changes: AtomicU64::new(0),
-            last_seen: Mutex::new(last_seen),
+            last_seen: Mutex::new(LastSeen::new(stat)),
         }
     }
 
@@ -68,14 +61,11 @@ impl StoredFile {
         self.dir.place_of(&self.name)
     }
 
-    /// Returns how often others were seen to change it.
-    fn notice(&self, stat: &Stat) -> u64 {
+    /// Returns how often others changed it, or may have, by the `clock` of the disk.
+    fn notice(&self, stat: &Stat, clock: FileClock) -> u64 {
         let mut seen = self.last_seen.lock();
-        if (stat.size, stat.mtime) != (seen.size, seen.modified) {
-            (seen.size, seen.modified) = (stat.size, stat.mtime);
-            seen.changes += 1;
-        }
-        seen.changes
+        seen.notice(stat, clock, false);
+        seen.changes()
     }
 }
 
@@ -83,7 +73,7 @@ impl SourceFile for StoredFile {
     fn snapshot(&self, engine: &Engine) -> Result<Snapshot> {
         let file = Arc::new(self.open_by_name(OFlags::RDONLY)?);
         let (changes, stat) = (self.changes(), stat_file(&file)?);
-        let length = messages::shown(engine, self, stat, || Ok(Arc::clone(&file)))?.size;
+        let length = messages::shown_length(engine, self, stat, &file)?;
         let (id, path) = self.place().ok_or(EngineError::Stale)?;
         let conversation = engine.conversation(&id)?;
         let record = KnownRecord::of(&conversation, &path, &stat, false, None)?.record;
@@ -91,12 +81,14 @@ impl SourceFile for StoredFile {
         Ok(Snapshot { file, stat, length, changes, is_written: false, record, place })
     }
 
-    fn version(&self, _: &Engine, snapshot: &Snapshot) -> Result<Version> {
+    fn version(&self, engine: &Engine, snapshot: &Snapshot) -> Result<Version> {
         let place = self.place().ok_or(EngineError::Stale)?;
         let mut record = snapshot.record.clone();
         record.provenance.update(&provenance_of(&snapshot.file).unwrap_or_default());
         let facts = facts_number(&place, &record);
-        Ok(Version::of_file(&snapshot.stat, snapshot.changes, facts))
+        let Snapshot { file, stat, changes, .. } = snapshot;
+        let bytes = unsettled::number(engine, stat, || Ok(Arc::clone(file)))?;
+        Ok(Version::of_file(stat, *changes, (facts, bytes)))
     }
 
     fn conversation(&self) -> Option<Component> {
@@ -125,12 +117,14 @@ impl SourceFile for StoredFile {
 
     fn note_repair(&self, stat: &Stat) {
         self.note_change();
-        self.notice(stat);
+        self.notice(stat, FileClock::FINE);
+        self.last_seen.lock().left_as(stat);
     }
 
-    fn rewrites(&self, file: &File) -> Result<(RewriteCount, Stat)> {
+    fn rewrites(&self, engine: &Engine, file: &File) -> Result<(RewriteCount, Stat)> {
         let stat = stat_file(file)?;
-        Ok((RewriteCount { own: 0, others: self.notice(&stat) }, stat))
+        let others = self.notice(&stat, engine.store.clock());
+        Ok((RewriteCount { own: 0, others }, stat))
     }
 
     fn own_rewrites(&self) -> u64 {

@@ -2,12 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
+use crate::engine::Share;
 use crate::model::Content;
 use crate::store::Cache;
 use crate::store::CacheKey;
@@ -17,44 +15,15 @@ use crate::store::stat_file;
 /// The last bytes of a text that is kept on disk, after the length of its notice.
 pub(super) const MARK: &[u8; 8] = b"ctxfs\0\0\x01";
 
-/// The bytes in memory of all texts of this process.
-static IN_ALL: AtomicU64 = AtomicU64::new(0);
-
-/// Bytes that count in [`in_memory`] as long as they exist.
+/// Bytes in memory, and their part of the budget. `None` for the few bytes of a notice.
 #[derive(Debug)]
-struct CountedBytes(Vec<u8>);
-
-impl CountedBytes {
-    fn new(bytes: Vec<u8>) -> Self {
-        IN_ALL.fetch_add(bytes.capacity() as u64, Relaxed);
-        Self(bytes)
-    }
-}
-
-impl Drop for CountedBytes {
-    fn drop(&mut self) {
-        IN_ALL.fetch_sub(self.0.capacity() as u64, Relaxed);
-    }
-}
-
-impl Deref for CountedBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-/// Returns the bytes in memory of all texts of this process.
-pub(super) fn in_memory() -> u64 {
-    IN_ALL.load(Relaxed)
-}
+struct HeldBytes(Vec<u8>, #[expect(dead_code, reason = "gives back")] Option<Share>);
 
 /// The text of a computed file, which never changes once it is made.
 #[derive(Debug, Clone)]
 pub struct ViewText {
     /// The notice, and the rest of the text if that is in memory.
-    head: Arc<CountedBytes>,
+    head: Arc<HeldBytes>,
     /// The length of the notice in bytes.
     notice: usize,
     /// The rest of the text and its length, if that is on disk.
@@ -67,15 +36,21 @@ pub struct ViewText {
 }
 
 impl ViewText {
-    /// Creates a text without a notice.
-    pub(crate) fn of(bytes: Vec<u8>) -> Self {
-        Self::new(bytes, 0, None)
-    }
-
     /// Creates a text of `head`, whose first `notice` bytes are the notice, followed by the file
     /// `on_disk`.
     pub(super) fn new(head: Vec<u8>, notice: usize, on_disk: Option<(Arc<File>, u64)>) -> Self {
-        let head = Arc::new(CountedBytes::new(head));
+        let head = Arc::new(HeldBytes(head, None));
+        Self { head, notice, on_disk, whole: true, key: None }
+    }
+
+    /// Creates such a text whose bytes in memory are held by `held`.
+    pub(super) fn held(
+        head: Vec<u8>,
+        notice: usize,
+        on_disk: Option<(Arc<File>, u64)>,
+        held: Share,
+    ) -> Self {
+        let head = Arc::new(HeldBytes(head, Some(held)));
         Self { head, notice, on_disk, whole: true, key: None }
     }
 
@@ -106,7 +81,7 @@ impl ViewText {
 
     /// Returns its length in bytes.
     pub fn len(&self) -> u64 {
-        self.head.len() as u64 + self.on_disk_length()
+        self.head.0.len() as u64 + self.on_disk_length()
     }
 
     /// Returns true if it has no bytes.
@@ -116,11 +91,11 @@ impl ViewText {
 
     /// Returns the number of its bytes in memory.
     pub(super) fn memory_length(&self) -> u64 {
-        self.head.len() as u64
+        self.head.0.len() as u64
     }
 
     /// Returns the number of its bytes on disk.
-    pub(super) fn on_disk_length(&self) -> u64 {
+    pub(crate) fn on_disk_length(&self) -> u64 {
         self.on_disk.as_ref().map_or(0, |(_, length)| *length)
     }
 
@@ -154,8 +129,8 @@ impl ViewText {
     ) -> io::Result<T> {
         let end = self.len().min(offset.saturating_add(size as u64));
         let start = offset.min(end);
-        if end <= self.head.len() as u64 {
-            return Ok(take(&self.head[start as usize..end as usize]));
+        if end <= self.head.0.len() as u64 {
+            return Ok(take(&self.head.0[start as usize..end as usize]));
         }
         let mut bytes = vec![0; (end - start) as usize];
         self.read_at(start, &mut bytes)?;
@@ -169,9 +144,9 @@ impl Content for ViewText {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let from_head = self.head[..].read_at(offset, buffer)?;
+        let from_head = self.head.0[..].read_at(offset, buffer)?;
         let Some((file, length)) = &self.on_disk else { return Ok(from_head) };
-        let at = (offset + from_head as u64).saturating_sub(self.head.len() as u64);
+        let at = (offset + from_head as u64).saturating_sub(self.head.0.len() as u64);
         let left = usize::try_from(length.saturating_sub(at)).unwrap_or(usize::MAX);
         let wanted = left.min(buffer.len() - from_head);
         let rest = &mut buffer[from_head..from_head + wanted];

@@ -10,9 +10,6 @@ use quick_cache::sync::DefaultLifecycle;
 
 use crate::engine::text::ViewText;
 
-/// The weight of a text on disk, in bytes of memory: it holds a descriptor, and perhaps a file
-/// without a name, so few are kept.
-const DISK_WEIGHT: u64 = 128 * 1024;
 /// Bytes on disk that weigh one byte in memory: a gigabyte weighs as much as 8 MiB.
 const DISK_SHARE: u64 = 128;
 /// The weight of the cache's own entry.
@@ -25,6 +22,9 @@ pub(super) type TextCache = Cache<u64, Arc<ViewText>, ByMemory>;
 /// Weighs a text by the memory that it holds.
 #[derive(Debug, Clone)]
 pub(super) struct ByMemory {
+    /// The least that a text on disk weighs, in bytes of memory: it holds a descriptor, and perhaps
+    /// a file without a name, so few are kept.
+    least: u64,
     /// The most that a text on disk weighs.
     most: u64,
 }
@@ -35,14 +35,14 @@ impl Weighter<u64, Arc<ViewText>> for ByMemory {
             0 => 0,
             // Even the largest text must stay between the call that asks for its size and its
             // opening.
-            length => (DISK_WEIGHT + length / DISK_SHARE).min(self.most),
+            length => (self.least + length / DISK_SHARE).min(self.most),
         };
         text.memory_length() + on_disk + ENTRY_WEIGHT
     }
 }
 
-/// Creates an empty cache of at most `bytes` bytes.
-pub(super) fn text_cache(bytes: u64) -> TextCache {
+/// Creates an empty cache of at most `bytes` bytes, and of at most `on_disk` texts on disk.
+pub(super) fn text_cache(bytes: u64, on_disk: usize) -> TextCache {
     let options = OptionsBuilder::new()
         // Several shards would divide the bytes, and none could hold the largest text.
         .shards(1)
@@ -50,7 +50,8 @@ pub(super) fn text_cache(bytes: u64) -> TextCache {
         .weight_capacity(bytes)
         .build()
         .expect("both capacities are given");
-    let weighter = ByMemory { most: bytes / 4 };
+    let least = bytes / on_disk as u64;
+    let weighter = ByMemory { least, most: least.max(bytes / 4) };
     Cache::with_options(
         options,
         weighter,

@@ -2,15 +2,17 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
 
 use crate::engine::Counters;
+use crate::engine::Engine;
 use crate::engine::Result;
 use crate::engine::SourceFile;
 use crate::engine::sync::Mutex;
 use crate::materialize::Analyzer;
 use crate::materialize::Checkpoints;
 use crate::model::Analysis;
+use crate::model::Component;
 
 /// The bytes that one step of analysis reads. A step takes some milliseconds, so that waiting
 /// readers and deadlines are noticed soon.
@@ -29,12 +31,24 @@ pub struct RewriteCount {
 }
 
 /// The analysis of the beginning of a file, which can be continued.
+///
+/// Its state is there while somebody uses it; see `in_use`. After that it is one of the
+/// states that the engine keeps, or goes.
 #[derive(Default)]
-pub struct Tracker(Mutex<Tracked>);
+pub struct Tracker(Arc<Mutex<Tracked>>);
+
+/// The state of an analysis, in use until this is dropped.
+pub(crate) struct TrackerInUse<'a> {
+    engine: &'a Engine,
+    by: Option<Component>,
+    state: Arc<Mutex<Tracked>>,
+}
 
 #[derive(Default)]
-struct Tracked {
+pub(super) struct Tracked {
     analyzer: Option<Box<Analyzer>>,
+    /// The number of those who use it.
+    users: u32,
     /// The count when the analysis began. A later rewrite makes the analysis void.
     began: RewriteCount,
 }
@@ -53,18 +67,18 @@ struct Step {
 ///
 /// Returns the analysis of the bytes seen, and true if they reach `goal` or the end. Calls
 /// `expired` between steps. Looks for changes by other processes only once, before the first step,
-/// so that the analysis ends even while they write. Adds the number of bytes that it reads to
-/// `read`.
+/// so that the analysis ends even while they write.
 pub(crate) fn analyse(
+    engine: &Engine,
     of: &dyn SourceFile,
     file: &File,
     goal: u64,
     expired: &dyn Fn() -> bool,
-    read: &AtomicU64,
 ) -> Result<(Analysis, bool)> {
-    let (rewrites, _) = of.rewrites(file)?;
+    let _used = of.tracker().in_use(engine, of);
+    let (rewrites, _) = of.rewrites(engine, file)?;
     loop {
-        let step = of.tracker().step(of, file, goal, rewrites.others, read)?;
+        let step = of.tracker().step(engine, of, file, (goal, rewrites.others))?;
         if let Some(analysis) = step.analysis {
             return Ok((analysis, step.seen >= goal || step.ended));
         }
@@ -75,14 +89,25 @@ pub(crate) fn analyse(
 }
 
 impl Tracker {
-    /// Continues the analysis by one step.
+    /// Keeps the state of the analysis of `of` until the result is dropped.
+    pub(crate) fn in_use<'a>(&self, engine: &'a Engine, of: &dyn SourceFile) -> TrackerInUse<'a> {
+        self.0.lock().users += 1;
+        TrackerInUse { engine, by: of.conversation(), state: Arc::clone(&self.0) }
+    }
+
+    /// Returns true if a state that is begun now can be kept without pushing out that of another
+    /// file of the same conversation, or if there is one.
+    pub(crate) fn can_be_kept(&self, engine: &Engine, of: &dyn SourceFile) -> bool {
+        self.seen() > 0 || engine.kept_analyses.has_room(of.conversation().as_ref())
+    }
+
+    /// Continues the analysis by one step to `goal`, after `others` rewrites by other processes.
     fn step(
         &self,
+        engine: &Engine,
         of: &dyn SourceFile,
         file: &File,
-        goal: u64,
-        others: u64,
-        read: &AtomicU64,
+        (goal, others): (u64, u64),
     ) -> Result<Step> {
         let (is_log, own) = (of.is_log(), of.own_rewrites());
         let mut tracked = self.0.lock();
@@ -97,7 +122,7 @@ impl Tracker {
                 return Ok(Step { seen: analyzer.seen(), ended: true, analysis });
             }
             analyzer.push(&buffer[..count]);
-            Counters::add(read, count as u64);
+            Counters::add(&engine.counters.bytes_analysed, count as u64);
         }
         let seen = analyzer.seen();
         let analysis = (seen >= goal).then(|| analyzer.finish());
@@ -117,14 +142,28 @@ impl Tracker {
     pub(crate) fn seen(&self) -> u64 {
         self.0.lock().analyzer.as_ref().map_or(0, |analyzer| analyzer.seen())
     }
+}
 
-    /// Drops the state. The next analysis begins at the first byte.
-    pub(crate) fn reset(&self) {
-        self.0.lock().analyzer = None;
+impl Drop for TrackerInUse<'_> {
+    fn drop(&mut self) {
+        let mut tracked = self.state.lock();
+        tracked.users -= 1;
+        let is_idle = tracked.users == 0 && tracked.analyzer.is_some();
+        drop(tracked);
+        if is_idle {
+            self.engine.kept_analyses.keep(self.by.take(), &self.state);
+        }
     }
 }
 
 impl Tracked {
+    /// Drops the state, unless somebody uses it. The next analysis begins at the first byte.
+    pub(super) fn drop_unless_used(&mut self) {
+        if self.users == 0 {
+            self.analyzer = None;
+        }
+    }
+
     /// Returns the analyzer, or a new one if the bytes that it has seen may have changed.
     fn resume(&mut self, is_log: bool, own: u64, others: u64) -> &mut Analyzer {
         // A thread that noticed a later change by others has started over for all.

@@ -75,8 +75,8 @@ enum Position {
         base: Option<View>,
         dir: ViewDir,
     },
-    /// The searches of a directory.
-    Searches(Arc<StoredDir>),
+    /// The searches of a directory, of one type.
+    Searches(Arc<StoredDir>, ViewDir),
     /// The pages about the door itself.
     Control,
 }
@@ -111,7 +111,7 @@ impl Tree {
             }
             Position::Dir(_)
             | Position::Views { .. }
-            | Position::Searches(_)
+            | Position::Searches(..)
             | Position::Control => return Err(EngineError::IsADirectory),
         };
         Ok(OpenedFile { engine: Arc::clone(&self.engine), content })
@@ -136,7 +136,9 @@ impl Tree {
             Position::Views { of, base, dir } => {
                 self.view(of, resolve::view_named(dir, base.as_ref(), name)?)
             }
-            Position::Searches(dir) => self.computed_in(&dir, resolve::search_named(name)?),
+            Position::Searches(dir, searches) => {
+                self.computed_in(&dir, resolve::search_named(searches, name)?)
+            }
             Position::Control => page(name),
             Position::File(_) | Position::Computed(_) => Err(EngineError::NotADirectory),
         }
@@ -150,7 +152,7 @@ impl Tree {
             }
             Resolved::Disk(entry) => Ok(Position::File(self.file(dir, &entry))),
             Resolved::Computed(recipe) => self.computed_in(dir, recipe),
-            Resolved::Searches => Ok(Position::Searches(Arc::clone(dir))),
+            Resolved::Searches(searches) => Ok(Position::Searches(Arc::clone(dir), searches)),
             Resolved::View { of, reading } => self.view(self.file(dir, &of), reading),
             Resolved::Removed(removed) => {
                 let version = removed.version(&self.engine)?;
@@ -169,7 +171,7 @@ impl Tree {
     /// Opens a file for reading, as long as it is between two writes.
     fn content(&self, file: &dyn SourceFile) -> Result<Artifact> {
         let open = Arc::new(file.open_by_name(OFlags::RDONLY)?);
-        let (_, stat) = file.rewrites(&open)?;
+        let (_, stat) = file.rewrites(&self.engine, &open)?;
         let shown = messages::shown(&self.engine, file, stat, || Ok(Arc::clone(&open)))?;
         Ok(Artifact::new(open, shown.size))
     }

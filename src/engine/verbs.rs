@@ -10,18 +10,22 @@ use crate::engine::Computed;
 use crate::engine::ConversationCounts;
 use crate::engine::Engine;
 use crate::engine::EngineError;
+use crate::engine::FileChange;
 use crate::engine::Intake;
 use crate::engine::ListedArtifact;
 use crate::engine::ListedConversation;
+use crate::engine::Listing;
 use crate::engine::NewOutput;
 use crate::engine::Recipe;
 use crate::engine::RemovedContent;
+use crate::engine::Reservation;
 use crate::engine::Resolved;
 use crate::engine::Result;
 use crate::engine::SourceDir;
 use crate::engine::SourceFile;
 use crate::engine::StandInRequest;
 use crate::engine::StoredOutput;
+use crate::engine::UnfinishedMessage;
 use crate::engine::Version;
 use crate::engine::ViewText;
 use crate::engine::analysis;
@@ -31,6 +35,8 @@ use crate::engine::listing;
 use crate::engine::manifest;
 use crate::engine::messages;
 use crate::engine::metrics::Gauge;
+use crate::engine::patience::allow_slow;
+use crate::engine::quota::RoomRequest;
 use crate::engine::removed;
 use crate::engine::resolve;
 use crate::engine::search;
@@ -40,13 +46,15 @@ use crate::engine::stand_in;
 use crate::engine::status;
 use crate::message::Batch;
 use crate::message::MessageError;
-use crate::message::UnfinishedLine;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Sums;
 use crate::store::Conversation;
+use crate::store::LEAST;
 use crate::store::ManifestLock;
+use crate::store::Usage;
+use crate::store::whole_blocks;
 use crate::view::StandIn;
 use crate::view::View;
 
@@ -76,7 +84,7 @@ impl Engine {
     pub(crate) fn take_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
-        unfinished: &mut UnfinishedLine,
+        unfinished: &mut UnfinishedMessage,
         bytes: &[u8],
         append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
@@ -88,60 +96,90 @@ impl Engine {
     pub(crate) fn finish_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
-        unfinished: &mut UnfinishedLine,
+        unfinished: &mut UnfinishedMessage,
         append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         messages::finish(self, conversation, unfinished, append)
     }
 
-    /// Ends a writer of messages that is gone: appends a last line that lacks nothing but its newline,
-    /// and sets any other aside, beside the log.
+    /// Ends a writer of messages that is gone: appends a last line that lacks nothing but its
+    /// newline, and sets any other aside, beside the log. Changes nothing if an error is one after
+    /// which the caller `comes_back`.
     pub(crate) fn leave_messages<E: From<EngineError> + From<MessageError>>(
         &self,
         conversation: &Arc<Conversation>,
-        unfinished: &mut UnfinishedLine,
+        unfinished: &mut UnfinishedMessage,
         append: impl FnOnce(&Batch) -> std::result::Result<(), E>,
+        comes_back: impl FnOnce(&E) -> bool,
     ) -> std::result::Result<(), E> {
-        messages::leave(self, conversation, unfinished, append)
+        messages::leave(self, conversation, unfinished, append, comes_back)
     }
 
-    /// Checks cap, quota and disk for a file at `place` that will end at `end`, grows by `growth`,
-    /// and has `length` bytes written to it. Asks for place and growth only where a limit is set.
-    pub(crate) fn check_room_for_write(
-        &self,
-        place: &dyn Fn() -> Option<(Component, RelPath)>,
-        end: u64,
-        growth: &dyn Fn() -> u64,
-        length: u64,
-    ) -> Result<()> {
-        self.check_cap(place, end)?;
-        if self.options.quota.is_some()
-            && let Some((id, _)) = place()
-        {
-            self.space.check_quota(self, &*self.conversation(&id)?, growth())?;
+    /// Checks the cap of a file and the disk for a change of it, and reserves room below the quota
+    /// of its conversation. The room stays reserved until the change is made and the reservation
+    /// dropped. Asks for what a limit depends on only where that limit is set.
+    pub(crate) fn reserve_for_change(&self, change: &dyn FileChange) -> Result<Reservation> {
+        self.check_cap(&|| change.is_terminal(), &|| change.size(), change.end()?)?;
+        self.check_disk(change.length())?;
+        if self.options.quota.is_none() {
+            return Ok(Reservation::default());
         }
-        self.check_disk(length)
+        match change.charged_to() {
+            Some(id) => self.reserve_in(&id, change.growth()?),
+            None => Ok(Reservation::default()),
+        }
     }
 
-    /// Checks that an output of `length` bytes can be added to `conversation`.
-    pub(crate) fn check_room_for_output(
+    /// Reserves `growth` bytes below the quota of the conversation `id`.
+    pub(crate) fn reserve_in(&self, id: &Component, growth: u64) -> Result<Reservation> {
+        if self.options.quota.is_none() || growth == 0 {
+            return Ok(Reservation::default());
+        }
+        let conversation = match self.conversation(id) {
+            Err(EngineError::NotFound) => None,
+            found => Some(found?),
+        };
+        let conversation = conversation.as_deref();
+        let request = RoomRequest { id, conversation, growth, partly: false, exempt: 0 };
+        self.space.reserve(self, &request)
+    }
+
+    /// Reserves room for something of the conversation `from` that moves to another conversation.
+    /// `path` is where it is now.
+    pub(crate) fn reserve_for_move(
+        &self,
+        from: &Component,
+        path: &RelPath,
+        to: &Component,
+    ) -> Result<Reservation> {
+        if self.options.quota.is_none() || from == to {
+            return Ok(Reservation::default());
+        }
+        allow_slow()?;
+        let from = self.conversation(from)?;
+        let growth = Usage::of_path(&from, path)?.bytes;
+        self.reserve_in(to, growth)
+    }
+
+    /// Reserves room for an output of `length` bytes that is added to `conversation`.
+    pub(crate) fn reserve_for_output(
         &self,
         conversation: &Conversation,
         length: u64,
-    ) -> Result<()> {
-        space::check_cap(&self.options, || false, length)?;
-        self.space.check_quota(self, conversation, length)?;
-        self.check_disk(length)
+    ) -> Result<Reservation> {
+        space::check_cap(&self.options, || false, || Ok(0), length)?;
+        self.check_disk(length)?;
+        self.reserve_in(conversation.id(), whole_blocks(length).max(LEAST))
     }
 
-    /// Checks that an artifact at `place` that ends at `end` stays below its cap.
+    /// Checks that a file of `size` bytes that is to end at `end` stays below its cap.
     pub(crate) fn check_cap(
         &self,
-        place: &dyn Fn() -> Option<(Component, RelPath)>,
+        is_terminal: &dyn Fn() -> bool,
+        size: &dyn Fn() -> Result<u64>,
         end: u64,
     ) -> Result<()> {
-        let is_terminal = || place().is_some_and(|(_, path)| path.is_terminal());
-        space::check_cap(&self.options, is_terminal, end)
+        space::check_cap(&self.options, is_terminal, size, end)
     }
 
     /// Checks that `length` more bytes leave room on the disk.
@@ -188,8 +226,8 @@ impl Engine {
     /// Returns the version of the computed file that `recipe` makes of the directory `dir`.
     pub fn version(&self, recipe: &Recipe, dir: &dyn SourceDir) -> Result<Version> {
         match recipe {
-            Recipe::Manifest => manifest::version(self, dir),
-            Recipe::Search(_) => search::version(self, dir),
+            Recipe::Manifest(reader) => manifest::version(self, dir, reader),
+            Recipe::Search(..) => search::version(self, dir),
             _ => Ok(Version::default()),
         }
     }
@@ -206,13 +244,29 @@ impl Engine {
     }
 
     /// Lists the conversations that this door shows, in the order of their ids.
-    pub fn list_conversations(&self) -> Result<Vec<ListedConversation>> {
+    pub fn list_conversations(&self) -> Result<Listing<ListedConversation>> {
         listing::conversations(self)
     }
 
-    /// Lists the artifacts of the conversation `id`, in no order.
-    pub fn list_artifacts(&self, id: &Component) -> Result<Vec<ListedArtifact>> {
-        listing::artifacts(&*self.conversation(id)?)
+    /// Lists what `row` makes of each artifact of the conversation `id`, in no order. Holds the
+    /// record of one at a time.
+    pub fn list_artifacts<T>(
+        &self,
+        id: &Component,
+        row: impl Fn(&ListedArtifact) -> T,
+    ) -> Result<Listing<T>> {
+        listing::artifacts(self, &*self.conversation(id)?, row)
+    }
+
+    /// Returns the records of artifacts of the conversation `id` that were removed or renamed and
+    /// of which a trace stays, in the order in which that happened.
+    pub fn list_traces(&self, id: &Component) -> Result<Vec<Record>> {
+        let traces = self.conversation(id)?.traces()?;
+        let mut traces: Vec<Record> = traces.collect::<std::result::Result<_, _>>()?;
+        for record in &mut traces {
+            self.secrets.mask_provenance(&mut record.provenance);
+        }
+        Ok(traces)
     }
 
     /// Finds the removed content whose summary `name` means in the directory `dir`.
@@ -254,6 +308,7 @@ impl Engine {
     pub(crate) fn remove_conversation(&self, id: &Component) -> Result<()> {
         self.conversations.remove(id);
         self.counting.forget(id);
+        self.space.forget(id);
         Ok(self.store.remove_conversation(id)?)
     }
 
@@ -266,15 +321,19 @@ impl Engine {
         path: &RelPath,
         bytes: u64,
     ) -> Result<()> {
-        self.space.freed(conversation.id());
         let record = conversation.forget_locked(manifest, path)?;
-        self.counting.deleted(conversation.id(), bytes, record);
+        self.note_removed(conversation, bytes, record);
         Ok(())
     }
 
-    /// Forgets removed content, and so removes its summary.
-    pub fn forget_removed(&self, removed: &RemovedContent) -> Result<()> {
-        self.conversation(&removed.conversation)?.forget(&removed.path)?;
-        Ok(())
+    /// Counts the removal of an artifact of `bytes` bytes, which had this `record`.
+    pub(crate) fn note_removed(
+        &self,
+        conversation: &Conversation,
+        bytes: u64,
+        record: Option<Record>,
+    ) {
+        self.space.freed(conversation.id());
+        self.counting.deleted(conversation.id(), bytes, record);
     }
 }

@@ -28,9 +28,9 @@ impl FileId {
         Self { dev: stat.dev, ino: stat.ino, born }
     }
 
-    /// Opens the file by its `name` in `dir`, or fails with [`EngineError::Stale`] where that leads to
-    /// another file, or nowhere. A file without a name is being removed: its bytes would be written
-    /// for nobody.
+    /// Opens the file by its `name` in `dir`, or fails with [`EngineError::Stale`] where that leads
+    /// to another file, or nowhere. A file without a name is being removed: its bytes would be
+    /// written for nobody.
     pub(crate) fn open(self, dir: &Dir, name: &OsStr, flags: OFlags) -> Result<File> {
         let file = match dir.open_file(name, flags) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -59,4 +59,6 @@ pub struct Version {
     pub changed: i64,
     /// A hash of all facts beside the bytes, such as the manifest's record.
     pub facts: u64,
+    /// A number of the bytes while they may change without a change of the times; else 0.
+    pub bytes: u64,
 }

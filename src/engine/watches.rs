@@ -17,15 +17,14 @@ use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::store::Dir;
 use crate::store::Watch;
 
-/// The most searched directories that stay watched. Each costs the user one of 128 inotify
-/// instances, and the kernel a MiB or two if much is written and nobody searches.
-const WATCHED: usize = 16;
 /// The most directories below one that are watched. With more, every look-up finds a new state.
 const MOST_DIRS: usize = 64;
 
 /// The directories that were searched.
 pub(crate) struct Watches {
     known: Cache<FileId, Arc<WatchedDir>>,
+    /// True if changes of owners and modes count.
+    attributes: bool,
     /// Gives each state a number of its own.
     next: AtomicU64,
 }
@@ -57,14 +56,19 @@ pub(crate) struct Arming<'a> {
 }
 
 impl Watches {
-    pub(crate) fn new() -> Self {
-        Self { known: recent_cache(WATCHED), next: AtomicU64::new(1) }
+    /// Creates watches on at most so many searched directories. With `attributes`, changes of
+    /// owners and modes count.
+    pub(crate) fn new(most: usize, attributes: bool) -> Self {
+        Self { known: recent_cache(most), attributes, next: AtomicU64::new(1) }
     }
 
     fn watched(&self, id: FileId) -> Arc<WatchedDir> {
         let new = || {
             let state = Mutex::new(WatchState { number: self.next_number(), armed: false });
-            Ok::<_, Infallible>(Arc::new(WatchedDir { watch: Watch::new().ok(), state }))
+            Ok::<_, Infallible>(Arc::new(WatchedDir {
+                watch: Watch::new(self.attributes).ok(),
+                state,
+            }))
         };
         let Ok(watched) = self.known.get_or_insert_with(&id, new);
         watched
@@ -92,7 +96,8 @@ impl Watches {
         self.watched(id).state.lock().number = self.next_number();
     }
 
-    fn next_number(&self) -> u64 {
+    /// Returns a number that no other state has.
+    pub(super) fn next_number(&self) -> u64 {
         self.next.fetch_add(1, Relaxed)
     }
 }
@@ -125,31 +130,16 @@ mod tests {
 
     use super::*;
     use crate::store::Stat;
-    use crate::store::Time;
 
     /// Returns the identity of a file on an imagined disk.
     fn id(ino: u64) -> FileId {
-        let zero = Time::default();
-        FileId::of(&Stat {
-            dev: 1,
-            ino,
-            size: 0,
-            blocks: 0,
-            mode: 0,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            atime: zero,
-            mtime: zero,
-            ctime: zero,
-            born: None,
-        })
+        FileId::of(&Stat { ino, ..Stat::imagined() })
     }
 
     #[test]
     fn a_state_holds_until_something_changes() {
         let temporary = tempfile::tempdir().unwrap();
-        let (watches, dir) = (Watches::new(), Dir::open(temporary.path()).unwrap());
+        let (watches, dir) = (Watches::new(16, false), Dir::open(temporary.path()).unwrap());
         let before = watches.number(id(7));
         let mut arming = watches.arm(id(7));
         arming.enter(&dir);
@@ -167,7 +157,7 @@ mod tests {
     #[test]
     fn what_has_changed_is_not_taken_for_watched() {
         let temporary = tempfile::tempdir().unwrap();
-        let (watches, dir) = (Watches::new(), Dir::open(temporary.path()).unwrap());
+        let (watches, dir) = (Watches::new(16, false), Dir::open(temporary.path()).unwrap());
         let mut slow = watches.arm(id(7));
         slow.enter(&dir);
         let mut quick = watches.arm(id(7));
@@ -190,7 +180,7 @@ mod tests {
     #[test]
     fn what_cannot_be_watched_is_always_another_state() {
         let temporary = tempfile::tempdir().unwrap();
-        let (watches, dir) = (Watches::new(), Dir::open(temporary.path()).unwrap());
+        let (watches, dir) = (Watches::new(16, false), Dir::open(temporary.path()).unwrap());
         let mut known = Vec::new();
         for _ in 0..3 {
             let mut arming = watches.arm(id(7));

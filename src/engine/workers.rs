@@ -101,8 +101,25 @@ impl WorkerPool {
         Ok(())
     }
 
+    /// Returns the number of jobs for `whom` that no thread has begun yet.
+    pub(crate) fn waiting(&self, whom: &Beneficiary) -> usize {
+        let jobs = self.queue.jobs.lock();
+        jobs.waiting.iter().find(|(other, _)| other == whom).map_or(0, |(_, jobs)| jobs.len())
+    }
+
+    /// Finishes the queued jobs, then ends the threads.
+    pub(crate) fn finish(&self) {
+        self.queue.jobs.lock().closed = true;
+        self.queue.ready.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        threads.iter().for_each(Worker::join);
+    }
+
     fn start(&self) -> io::Result<()> {
         let mut threads = self.threads.lock();
+        if self.queue.jobs.lock().closed {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         while threads.len() < self.count {
             let (worker, queue) = (Worker::default(), Arc::clone(&self.queue));
             worker.start(self.name, move || queue.work())?;
@@ -114,9 +131,7 @@ impl WorkerPool {
 
 impl Drop for WorkerPool {
     fn drop(&mut self) {
-        self.queue.jobs.lock().closed = true;
-        self.queue.ready.notify_all();
-        self.threads.lock().drain(..).for_each(|worker| worker.join());
+        self.finish();
     }
 }
 

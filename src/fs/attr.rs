@@ -71,10 +71,7 @@ pub struct Attr {
 /// The attributes that something computed takes over from its origin. A mount holds one for each
 /// view that the kernel knows, so it is half as large as a `Stat`.
 pub(crate) struct Inherited {
-    /// The read bits of those who may read what is computed.
-    readers: u16,
-    uid: u32,
-    gid: u32,
+    pub(crate) rights: Rights,
     atime: Time,
     mtime: Time,
     ctime: Time,
@@ -82,19 +79,50 @@ pub(crate) struct Inherited {
 
 impl Inherited {
     pub(crate) fn of(stat: &Stat) -> Self {
+        let Stat { atime, mtime, ctime, .. } = *stat;
+        Self { rights: Rights::of(stat), atime, mtime, ctime }
+    }
+}
+
+/// The rights to something computed, which it has from its origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Rights {
+    /// The read bits of those who may read it.
+    readers: u16,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl Rights {
+    /// Returns the rights to what is computed from a file or directory. Files computed from a
+    /// directory are for its owner alone: a search reads every file in the directory.
+    pub(crate) fn of(stat: &Stat) -> Self {
         let readers = match FileKind::of(stat.kind()) {
             FileKind::File => stat.mode as u16 & READ,
             FileKind::Directory => OWNER & READ,
         };
-        let Stat { uid, gid, atime, mtime, ctime, .. } = *stat;
-        Self { readers, uid, gid, atime, mtime, ctime }
+        Self { readers, uid: stat.uid, gid: stat.gid }
+    }
+
+    pub(crate) fn is_open_to_owner(&self) -> bool {
+        self.readers & OWNER != 0
+    }
+
+    pub(crate) fn is_open_to_group(&self) -> bool {
+        self.readers & GROUP != 0
+    }
+
+    pub(crate) fn is_open_to_others(&self) -> bool {
+        self.readers & OTHERS != 0
     }
 }
 
-/// Permission bits: those of all readers, those of the owner, and the distance from a read bit to
-/// its search bit.
+/// Permission bits: those of all readers, those of each class of users, and the distance from a
+/// read bit to its search bit.
 const READ: u16 = 0o444;
 const OWNER: u16 = 0o700;
+const GROUP: u16 = 0o070;
+const OTHERS: u16 = 0o007;
 const READ_TO_SEARCH: u16 = 2;
 
 impl Attr {
@@ -117,15 +145,13 @@ impl Attr {
 
     /// Returns the attributes of something computed: `size` bytes, with the times and owner `from`
     /// its origin, and readable by everyone who may read that.
-    ///
-    /// Files computed from a directory are for its owner alone: a search reads every file in the
-    /// directory, whatever the modes of those files are.
     pub(crate) fn of_computed(ino: Ino, kind: FileKind, size: u64, from: &Inherited) -> Self {
+        let rights = from.rights;
         let (perm, nlink) = match kind {
-            FileKind::File => (from.readers, 1),
-            FileKind::Directory => (from.readers | from.readers >> READ_TO_SEARCH, 2),
+            FileKind::File => (rights.readers, 1),
+            FileKind::Directory => (rights.readers | rights.readers >> READ_TO_SEARCH, 2),
         };
-        let Inherited { uid, gid, .. } = *from;
+        let Rights { uid, gid, .. } = rights;
         let [atime, mtime, ctime] = [from.atime, from.mtime, from.ctime].map(system_time);
         let blocks = size.div_ceil(512);
         Self { ino, kind, size, blocks, perm, nlink, uid, gid, atime, mtime, ctime }
@@ -167,6 +193,8 @@ pub struct Entry {
     pub attr_ttl: Duration,
     /// The time for which the kernel may cache the name.
     pub entry_ttl: Duration,
+    /// True if the name is that of a view or another computed file, which no file on disk has.
+    pub is_computed: bool,
 }
 
 /// The attributes to change. Those that are `None` stay as they are.

@@ -12,9 +12,21 @@ use std::fs;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::Weak;
 
+use quick_cache::sync::Cache;
+use rustix::event::PollFd;
+use rustix::event::PollFlags;
+use rustix::event::Timespec;
+use rustix::event::poll;
 use rustix::process::Pid;
 use rustix::process::PidfdFlags;
+
+use crate::engine::Share;
+
+/// The threads that are known again when they close the next file.
+const RECENT: usize = 64;
 
 /// Access to the state of other processes, which a confined process does not have itself.
 pub trait Processes: Debug + Send + Sync {
@@ -32,24 +44,62 @@ impl Processes for ProcFs {
     }
 }
 
+/// The threads that closed files, as far as it is not looked up yet how they ended.
+pub(crate) struct ClosingThreads(Cache<u32, Weak<HeldThread>>);
+
 /// The thread that closed a file.
 #[derive(Debug)]
 pub(crate) struct ClosingThread {
     pid: u32,
-    /// A pidfd, which tells how the thread ended even after it was reaped. `None` before Linux 6.9.
-    held: Option<OwnedFd>,
+    /// `None` before Linux 6.9, or if the client has no descriptors left for it.
+    held: Option<Arc<HeldThread>>,
+}
+
+/// A thread by its pidfd, which tells how it ended even after it was reaped. One that closes many
+/// files has one for all.
+#[derive(Debug)]
+struct HeldThread {
+    pidfd: OwnedFd,
+    _share: Share,
+}
+
+impl Default for ClosingThreads {
+    fn default() -> Self {
+        Self(Cache::new(RECENT))
+    }
+}
+
+impl ClosingThreads {
+    /// Returns the thread `pid`, which is closing a file, held by a pidfd that counts as the
+    /// descriptor of `share`. Looks up nothing yet.
+    pub(crate) fn of(&self, pid: u32, share: impl FnOnce() -> Option<Share>) -> ClosingThread {
+        let known = self.0.get(&pid).and_then(|known| known.upgrade());
+        let held = known.filter(|known| known.lives()).or_else(|| {
+            let held = Arc::new(HeldThread { pidfd: pidfd(pid)?, _share: share()? });
+            self.0.insert(pid, Arc::downgrade(&held));
+            Some(held)
+        });
+        ClosingThread { pid, held }
+    }
+}
+
+impl HeldThread {
+    /// Returns true if the thread has not exited, so that no other one has its number.
+    fn lives(&self) -> bool {
+        let mut exited = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        poll(&mut exited, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
+    }
+}
+
+/// Opens a pidfd of a thread. `None` before Linux 6.9.
+fn pidfd(pid: u32) -> Option<OwnedFd> {
+    /// `PIDFD_THREAD`, which is `O_EXCL`: any thread, not only the first of a process.
+    const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
+    let thread = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    rustix::process::pidfd_open(thread, THREAD).ok()
 }
 
 impl ClosingThread {
-    /// Opens a pidfd of the thread `pid`. Looks up nothing yet.
-    pub(crate) fn of(pid: u32) -> Self {
-        /// `PIDFD_THREAD`, which is `O_EXCL`: any thread, not only the first of a process.
-        const THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL as u32);
-        let thread = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let held = thread.and_then(|thread| rustix::process::pidfd_open(thread, THREAD).ok());
-        Self { pid, held }
-    }
-
     /// Returns the signal that has killed or is killing the thread. Returns `None` if it lives, or
     /// ended by itself.
     ///
@@ -62,17 +112,17 @@ impl ClosingThread {
         };
         let code = match seen {
             Ok(stat) => exit_code_when_exiting(&stat)?,
-            Err(_) => exit_code_when_reaped(self.held.as_ref()?)?,
+            Err(_) => exit_code_when_reaped(&self.held.as_ref()?.pidfd)?,
         };
         // As wait(2) gives it: the low seven bits are the signal.
         Some(code & 0x7f).filter(|signal| *signal != 0)
     }
 }
 
-/// Returns true if a thread is exiting because of a signal, or because another thread of its
-/// process ends all of them. The flags do not tell the two apart; the exit code does, but not every
-/// process may see it.
-fn may_be_killed(stat: &str) -> Option<bool> {
+/// Returns true if a thread, by its `/proc/<pid>/stat`, is exiting because of a signal, or because
+/// another thread of its process ends all of them. The flags do not tell the two apart; the exit
+/// code does, but not every process may see it.
+pub(super) fn may_be_killed(stat: &str) -> Option<bool> {
     const PF_SIGNALED: u64 = 0x400;
     Some(flags(stat)? & (PF_EXITING | PF_SIGNALED) == PF_EXITING | PF_SIGNALED)
 }
@@ -124,17 +174,23 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::engine::Client;
+    use crate::engine::Shares;
+
+    fn of(pid: u32) -> ClosingThread {
+        ClosingThreads::default().of(pid, || Shares::new(2).claim(Client::default(), 1))
+    }
 
     #[test]
     fn a_process_that_lives_was_not_killed() {
-        assert_eq!(ClosingThread::of(std::process::id()).killed_by(&ProcFs), None);
+        assert_eq!(of(std::process::id()).killed_by(&ProcFs), None);
     }
 
     #[test]
     fn how_a_process_ended_is_known_before_and_after_it_is_reaped() {
         for (kill, signal) in [(true, Some(libc::SIGKILL)), (false, None)] {
             let mut child = Command::new("sleep").arg("100").spawn().unwrap();
-            let thread = ClosingThread::of(child.id());
+            let thread = of(child.id());
             let pid = Pid::from_child(&child);
             let end =
                 if kill { rustix::process::Signal::KILL } else { rustix::process::Signal::TERM };
@@ -152,7 +208,7 @@ mod tests {
     #[test]
     fn a_process_that_ends_by_itself_was_not_killed() {
         let mut child = Command::new("false").spawn().unwrap();
-        let thread = ClosingThread::of(child.id());
+        let thread = of(child.id());
         child.wait().unwrap();
         assert_eq!(thread.killed_by(&ProcFs), None);
     }

@@ -14,6 +14,7 @@ use crate::fs::FileKind;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
+use crate::fs::asker::Asker;
 use crate::fs::attr::Inherited;
 use crate::fs::key::ComputedKey;
 use crate::fs::key::Key;
@@ -26,19 +27,31 @@ use crate::store::Stat;
 /// any time is right; an hour is as good as for ever, and bounds the harm of a bug.
 const SETTLED: Duration = Duration::from_hours(1);
 
-/// Returns the node of a computed file, with one more look-up counted. `origin` has the times and
-/// the owner of the file or directory that it is computed from.
+/// The origin of a computed file.
+pub(crate) struct Origin {
+    pub(crate) base: Base,
+    /// The attributes of the file or directory, of which it takes the times and the rights.
+    pub(crate) stat: Stat,
+}
+
+/// Returns the node of a computed file as `asker` finds it, with one more look-up counted. One who
+/// may not read it finds another node, so that the kernel tells nobody the size from its cache.
 pub(crate) fn intern(
     fs: &Shared,
     recipe: Recipe,
     version: Version,
     of: Option<&Arc<Node>>,
-    (base, origin): (Base, Stat),
+    origin: Origin,
+    asker: Asker<'_>,
 ) -> Result<Arc<Node>> {
-    let computed = Arc::new(Computed::new(recipe, base, version));
-    let key = ComputedKey { of: of.map(|of| of.ino), computed: Arc::clone(&computed) };
+    let inherited = Inherited::of(&origin.stat);
+    let rights = inherited.rights;
+    let closed = !recipe.is_public() && !asker.may_read(&rights);
+    let computed = Arc::new(Computed::new(recipe, origin.base, version));
+    let of_ino = of.map(|of| of.ino);
+    let key = ComputedKey { of: of_ino, computed: Arc::clone(&computed), rights, closed };
     fs.nodes.intern(Key::Computed(key), |_| {
-        let node = ComputedNode { of: of.cloned(), inherited: Inherited::of(&origin), computed };
+        let node = ComputedNode { of: of.cloned(), inherited, computed, closed };
         Ok(NodeKind::Computed(Box::new(node)))
     })
 }
@@ -57,5 +70,5 @@ pub(crate) fn attr(node: &Node, of: &ComputedNode) -> TimedAttr {
 /// at once.
 pub(crate) fn entry(node: &Node, of: &ComputedNode) -> Entry {
     let TimedAttr { attr, ttl } = attr(node, of);
-    Entry { attr, attr_ttl: ttl, entry_ttl: Duration::ZERO }
+    Entry { attr, attr_ttl: ttl, entry_ttl: Duration::ZERO, is_computed: true }
 }

@@ -16,14 +16,16 @@ use crate::engine::version_page;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::asker::Asker;
 use crate::fs::computed_node;
+use crate::fs::computed_node::Origin;
 use crate::fs::node::Node;
 
 /// The pages in the directory.
 pub(crate) const PAGES: [&str; 3] = ["status.json", "metrics", "version"];
 
 /// Finds the page `name`. Status and metrics are computed anew at each look-up.
-pub(crate) fn find(fs: &Arc<Shared>, name: &OsStr) -> Result<Arc<Node>> {
+pub(crate) fn find(fs: &Arc<Shared>, name: &OsStr, asker: Asker<'_>) -> Result<Arc<Node>> {
     let name = PAGES.into_iter().find(|page| name == *page).ok_or(FsError::NotFound)?;
     let moment = if name == "version" { 0 } else { fs.started.elapsed().as_millis() as u64 };
     let version = Version { changes: moment, ..Version::default() };
@@ -32,8 +34,8 @@ pub(crate) fn find(fs: &Arc<Shared>, name: &OsStr) -> Result<Arc<Node>> {
         let fs = weak.upgrade().ok_or(EngineError::Stale)?;
         text(&fs, name)
     };
-    let origin = (Base::Door(Arc::new(page)), fs.top_stat()?);
-    computed_node::intern(fs, Recipe::Door(name), version, None, origin)
+    let origin = Origin { base: Base::Door(Arc::new(page)), stat: fs.top_stat()? };
+    computed_node::intern(fs, Recipe::Door(name), version, None, origin, asker)
 }
 
 fn text(fs: &Shared, page: &str) -> EngineResult<String> {

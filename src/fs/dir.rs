@@ -3,7 +3,10 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use crate::engine::Reservation;
+use crate::engine::SourceDir as _;
 use crate::engine::names;
+use crate::engine::patience::allow_slow;
 use crate::fs::Caller;
 use crate::fs::Entry;
 use crate::fs::FsError;
@@ -12,10 +15,13 @@ use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::getattr;
 use crate::fs::lookup;
-use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::node::dir::DirNode;
 use crate::model::Component;
+use crate::model::MAX_DEPTH;
+use crate::model::NameError;
+use crate::store::BLOCK;
 use crate::store::Dir;
 use crate::store::FileType;
 use crate::view::readings;
@@ -31,10 +37,24 @@ pub(super) fn mkdir(
     let dir = parent.as_dir()?;
     let id = Component::new(name)?;
     check_not_computed(&parent, dir, name)?;
-    let mode = if parent.is_root() { mode & 0o700 } else { mode };
-    dir.dir.mkdir(name, mode)?;
+    if dir.depth()? >= MAX_DEPTH {
+        return Err(NameError::TooDeep.into());
+    }
     if parent.is_root() {
-        fs.engine.store.create_conversation(&id)?;
+        // It is flushed to the disk.
+        allow_slow()?;
+    }
+    let mode = if parent.is_root() { mode & 0o700 } else { mode };
+    // A directory takes a block on most disks.
+    let _room = match parent.conversation() {
+        Some(conversation) => fs.engine.reserve_in(&conversation, BLOCK)?,
+        None => Reservation::default(),
+    };
+    dir.open()?.mkdir(name, mode)?;
+    if parent.is_root() {
+        let store = &fs.engine.store;
+        store.create_conversation(&id)?;
+        store.sync_conversations()?;
     }
     give_to(dir, name, caller)?;
     let node = lookup::find_real(fs, &parent, dir, name)?;
@@ -43,7 +63,7 @@ pub(super) fn mkdir(
 
 pub(super) fn fsync(fs: &Shared, ino: Ino) -> Result<()> {
     match &fs.nodes.get(ino)?.kind {
-        NodeKind::Dir(dir) => Ok(dir.dir.sync()?),
+        NodeKind::Dir(dir) => Ok(dir.open()?.sync()?),
         _ => Ok(()),
     }
 }
@@ -67,30 +87,42 @@ pub(super) fn check_not_computed(parent: &Node, dir: &DirNode, name: &OsStr) -> 
     {
         return Err(FsError::Computed);
     }
-    match readings(name).find_map(|(stem, _)| dir.dir.stat(stem).ok()) {
+    let dir = dir.open()?;
+    match readings(name).find_map(|(stem, _)| dir.stat(stem).ok()) {
         Some(stat) if stat.kind() == FileType::File && !parent.is_root() => {}
         _ => return Ok(()),
     }
     // A real file of this name hides the view and is an ordinary file.
-    if dir.dir.stat(name).is_ok() { Ok(()) } else { Err(FsError::Computed) }
+    if dir.stat(name).is_ok() { Ok(()) } else { Err(FsError::Computed) }
 }
 
 /// Gives a new directory to the user who created it, if the mount serves several users.
 fn give_to(dir: &DirNode, name: &OsStr, caller: Caller) -> Result<()> {
     if rustix::process::geteuid().is_root() && (caller.uid, caller.gid) != (0, 0) {
-        let made = dir.dir.open_dir(name)?;
-        dir.dir.chown(name, Some(caller.uid), Some(caller.gid))?;
-        give_tree_to(&made, caller)?;
+        let dir = dir.open()?;
+        let made = dir.open_dir(name)?;
+        let owner = Caller { gid: group_in(&dir, caller)?, ..caller };
+        dir.chown(name, Some(owner.uid), Some(owner.gid))?;
+        give_tree_to(made, owner)?;
     }
     Ok(())
 }
 
+/// Returns the group of what `caller` creates in `dir`: that of a set-gid directory goes down.
+pub(super) fn group_in(dir: &Dir, caller: Caller) -> Result<u32> {
+    let stat = dir.stat_self()?;
+    Ok(if stat.mode & libc::S_ISGID == 0 { caller.gid } else { stat.gid })
+}
+
 /// Gives the directories of a new conversation to the user who created it.
-fn give_tree_to(dir: &Dir, caller: Caller) -> Result<()> {
-    for entry in dir.entries()? {
-        dir.chown(&entry.name, Some(caller.uid), Some(caller.gid))?;
-        if entry.kind == FileType::Directory {
-            give_tree_to(&dir.open_dir(&entry.name)?, caller)?;
+fn give_tree_to(dir: Dir, caller: Caller) -> Result<()> {
+    let mut left = vec![dir];
+    while let Some(dir) = left.pop() {
+        for entry in dir.entries()? {
+            dir.chown(&entry.name, Some(caller.uid), Some(caller.gid))?;
+            if entry.kind == FileType::Directory {
+                left.push(dir.open_dir(&entry.name)?);
+            }
         }
     }
     Ok(())

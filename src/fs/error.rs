@@ -39,12 +39,19 @@ pub enum FsError {
     /// The name is taken.
     #[error("the name is taken")]
     Exists,
+    /// Whoever asks may not read what it is computed from.
+    #[error("its origin may not be read by whoever asks")]
+    Closed,
     /// Views and other computed files cannot be written, created or replaced by a rename.
     #[error("computed files cannot be changed")]
     Computed,
-    /// The artifact is sealed and the mount is `--write-once`.
-    #[error("the artifact is sealed and the mount is write-once")]
+    /// The artifact is sealed and the mount is `--write-once`, or the conversation has traces of
+    /// such artifacts.
+    #[error("the mount is write-once: sealed artifacts and their traces stay")]
     WriteOnce,
+    /// The trace of a sealed artifact needs its digest, which is still being computed.
+    #[error("the artifact is still being sealed: try again")]
+    NotSealedYet,
     /// Bytes of the message log stay as they are.
     #[error("the message log can only be appended to; remove it, or rename another file over it")]
     AppendOnly,
@@ -57,9 +64,23 @@ pub enum FsError {
     /// The root holds conversations only, and they cannot leave it.
     #[error("the root holds conversations only: make one with mkdir")]
     RootHoldsConversations,
+    /// A directory that has too many directories for all of them to be looked at.
+    #[error("a directory with more than 10,000 directories cannot be moved deeper; copy it")]
+    TooManyDirectories,
     /// Links and special files.
     #[error("links and special files are not supported")]
     NoSpecialFiles,
+    /// Whoever opens something has so much open that others would have to do with less.
+    #[error(
+        "this conversation, or this user, has as much open as it leaves descriptors for others"
+    )]
+    TooManyOpen,
+    /// Another process or request holds what this one needs. It can be tried again.
+    #[error("{0}; try again")]
+    Held(&'static str),
+    /// Whoever asked was told to end while this waited for another process. Nothing has changed.
+    #[error("a signal has ended the wait for another process")]
+    Interrupted,
     /// The handle was opened for reading only.
     #[error("the file was not opened for this")]
     WrongMode,
@@ -101,6 +122,8 @@ impl FsError {
             Self::IsADirectory => libc::EISDIR,
             Self::NotEmpty => libc::ENOTEMPTY,
             Self::Exists => libc::EEXIST,
+            Self::Closed => libc::EACCES,
+            Self::NotSealedYet => libc::EBUSY,
             // EPERM, not EACCES or EROFS: as for an immutable file, no change of mode or mount
             // would help.
             Self::Computed
@@ -108,9 +131,14 @@ impl FsError {
             | Self::AppendOnly
             | Self::RootHoldsConversations
             | Self::NoSpecialFiles => libc::EPERM,
-            Self::Name(NameError::TooLong) => libc::ENAMETOOLONG,
+            Self::Name(NameError::TooLong | NameError::TooDeep) => libc::ENAMETOOLONG,
             Self::Name(NameError::Empty | NameError::Control | NameError::Reserved)
             | Self::Invalid(_) => libc::EINVAL,
+            Self::TooManyOpen => libc::EMFILE,
+            // Tools then copy, directory by directory.
+            Self::TooManyDirectories => libc::EXDEV,
+            Self::Held(_) => libc::EAGAIN,
+            Self::Interrupted => libc::EINTR,
             Self::NoAttribute => libc::ENODATA,
             Self::Unsupported => libc::EOPNOTSUPP,
             Self::BufferTooSmall => libc::ERANGE,
@@ -123,11 +151,32 @@ impl FsError {
         })
     }
 
+    /// Returns true if the operation has changed nothing and is to be tried again: it needs a lock
+    /// or a lease that another process has.
+    pub(crate) fn must_wait(&self) -> bool {
+        self.errno().0 == libc::EAGAIN
+    }
+
+    /// Returns true if the operation has changed nothing and is to be done by a thread that nobody
+    /// else waits for.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.errno().0 == EngineError::Slow.raw_os_error()
+    }
+
+    /// Returns true if the operation has changed nothing and comes back: later, or elsewhere.
+    pub(crate) fn comes_back(&self) -> bool {
+        self.must_wait() || self.is_slow()
+    }
+
     /// Returns true if a person should look at it. Most errors are ordinary answers, such as that a
-    /// name is not there.
+    /// name is not there, or that a client has too much open.
     pub fn is_fault(&self) -> bool {
         let errno = self.errno().0;
-        matches!(errno, libc::EIO | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOSPC)
+        !matches!(self, Self::TooManyOpen)
+            && matches!(
+                errno,
+                libc::EIO | libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOSPC
+            )
     }
 }
 

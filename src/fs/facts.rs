@@ -1,11 +1,13 @@
 //! The facts about a file beside its bytes: the manifest's record, brought up to date.
 
-use std::time::SystemTime;
+use std::fs::File;
+use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::KnownRecord;
 use crate::engine::Version;
 use crate::engine::facts_number;
+use crate::engine::unsettled;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::known_facts::FactsBasis;
@@ -28,13 +30,16 @@ pub(crate) fn record(engine: &Engine, file: &FileNode, stat: &Stat) -> Result<Re
 }
 
 /// Returns the version of a file whose attributes on disk are `stat`, after so many `changes`.
+/// Calls `open` if only its bytes can tell.
 pub(crate) fn version(
     engine: &Engine,
     file: &FileNode,
     stat: &Stat,
     changes: u64,
+    open: impl FnOnce() -> Result<Arc<File>>,
 ) -> Result<Version> {
-    Ok(Version::of_file(stat, changes, facts_version(engine, file, stat)?))
+    let bytes = unsettled::number(engine, stat, || Ok(open()?))?;
+    Ok(Version::of_file(stat, changes, (facts_version(engine, file, stat)?, bytes)))
 }
 
 /// Returns a number that changes with every fact beside the bytes that a view shows, and with
@@ -47,18 +52,22 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     let conversation = engine.conversation(&place.0)?;
     let recorded = conversation.manifest().position(&place.1)?;
     let basis = FactsBasis { place, recorded, changed: stat.ctime };
-    let now = SystemTime::now();
     if let Some(version) = file.facts.known(&basis).filter(|_| file.life().is_at_rest()) {
         return Ok(version);
     }
+    // Asked before the facts are read: they may change right after.
+    let lasts = !engine.store.clock().is_recent(stat);
     let mut record = record_at(&file.life(), &conversation, &basis.place.1, stat, None)?;
-    let lasts = record.state != ArtifactState::Live && file.life().is_at_rest();
+    let is_sealed = record.state != ArtifactState::Live && file.life().is_at_rest();
     // Sealing copies the provenance in the extended attributes to the record.
-    let provenance = file.reader().and_then(|file| Ok(provenance_of(&file)?));
-    record.provenance.update(&provenance.unwrap_or_default());
+    let provenance = match file.reader().and_then(|file| Ok(provenance_of(&file)?)) {
+        Err(error) if error.must_wait() => return Err(error),
+        provenance => provenance.unwrap_or_default(),
+    };
+    record.provenance.update(&provenance);
     let version = facts_number(&basis.place, &record);
-    if lasts {
-        file.facts.keep(basis, version, now);
+    if lasts && is_sealed {
+        file.facts.keep(basis, version);
     }
     Ok(version)
 }

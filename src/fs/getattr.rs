@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fs::Attr;
+use crate::fs::Caller;
 use crate::fs::Entry;
 use crate::fs::FileKind;
 use crate::fs::FsError;
@@ -11,6 +12,7 @@ use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::TimedAttr;
+use crate::fs::asker::Asker;
 use crate::fs::attr::Inherited;
 use crate::fs::computed_node;
 use crate::fs::message_log;
@@ -29,6 +31,7 @@ const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
 pub(super) fn getattr(
     fs: &Arc<Shared>,
     ino: Ino,
+    caller: Caller,
     done: impl FnOnce(Result<TimedAttr>) + Send + 'static,
 ) {
     let node = match fs.nodes.get(ino) {
@@ -40,8 +43,12 @@ pub(super) fn getattr(
         return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
     };
     let known = computed_node::attr(&node, of);
-    if !known.ttl.is_zero() {
+    // Whoever holds it found it when it could be read, and a known size is that of then.
+    if of.closed || !known.ttl.is_zero() {
         return done(Ok(known));
+    }
+    if let Err(error) = Asker::new(fs, caller).check(of) {
+        return done(Err(error));
     }
     let again = Arc::clone(&node);
     fs.engine.text(&of.computed, move |text| {
@@ -54,7 +61,8 @@ pub(super) fn getattr(
 
 /// Returns the entry of a node.
 pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
-    let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl };
+    let is_computed = matches!(node.kind, NodeKind::ViewDir { .. });
+    let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl, is_computed };
     Ok(match &node.kind {
         NodeKind::Computed(of) => computed_node::entry(node, of),
         NodeKind::File(_) => timed(attr(fs, node)?, FILE_ATTR_TTL, Duration::ZERO),
@@ -68,7 +76,7 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
     Ok(match &node.kind {
         NodeKind::File(file) => Attr::of_disk(node.ino, &shown(fs, file)?),
         NodeKind::Dir(dir) => {
-            let mut attr = Attr::of_disk(node.ino, &dir.dir.stat_self()?);
+            let mut attr = Attr::of_disk(node.ino, &dir.stat()?);
             if node.is_root() {
                 attr.perm = fs.options.root_mode;
             }
@@ -76,7 +84,7 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
         }
         NodeKind::ViewDir { of, .. } => {
             let stat = match &of.kind {
-                NodeKind::Dir(dir) => dir.dir.stat_self()?,
+                NodeKind::Dir(dir) => dir.stat()?,
                 _ => of.as_file()?.stat()?,
             };
             Attr::of_computed(node.ino, FileKind::Directory, 0, &Inherited::of(&stat))

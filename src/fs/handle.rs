@@ -1,28 +1,26 @@
 //! Open files and directories.
 
-use std::borrow::Cow;
-use std::ffi::OsString;
 use std::fs::File;
+use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::engine::Client;
 use crate::engine::OpenText;
+use crate::engine::Share;
+use crate::engine::Shares;
+use crate::engine::UnfinishedMessage;
 use crate::engine::sync::DashMap;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::atomic::AtomicU64;
 use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::Fh;
-use crate::fs::FileKind;
 use crate::fs::FsError;
+use crate::fs::OpenMode;
 use crate::fs::Result;
 use crate::fs::closing_thread::ClosingThread;
+use crate::fs::dir_names::DirNames;
+use crate::fs::dir_names::EntryName;
 use crate::fs::node::Node;
-use crate::message::UnfinishedLine;
-use crate::view::PageNumber;
-
-/// The inode number of computed entries in listings; they have none before they are looked up. It
-/// is below all others, so that programs which remove files in the order of these numbers (GNU rm
-/// in large directories) meet views before their artifact.
-pub(crate) const COMPUTED: u64 = 2;
 
 /// An open file or directory.
 #[derive(Clone)]
@@ -30,15 +28,32 @@ pub(crate) enum Handle {
     /// A file on disk.
     File(Arc<FileHandle>),
     /// A computed file, with its text.
-    Computed(Arc<OpenText>),
-    /// A directory, with its names at the time of opening.
-    Listing(Arc<Listing>),
+    Computed(Arc<Claimed<OpenText>>),
+    /// A directory.
+    Listing(Arc<Claimed<Listing>>),
+}
+
+/// Something that is open, with the descriptor that it may hold.
+pub(crate) struct Claimed<T>(T, #[expect(dead_code, reason = "it is held")] Share);
+
+impl<T> Claimed<T> {
+    pub(super) fn new(open: T, share: Share) -> Arc<Self> {
+        Arc::new(Self(open, share))
+    }
+}
+
+impl<T> Deref for Claimed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }
 
 /// The line of the message log that was written through one handle and is not in the log yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingLine {
-    pub(super) unfinished: UnfinishedLine,
+    pub(super) unfinished: UnfinishedMessage,
     /// The offset that the handle's next byte would have in an ordinary file.
     pub(super) next: Option<u64>,
     /// The table of open files through which it was last written.
@@ -49,11 +64,15 @@ pub(super) struct PendingLine {
 pub(crate) struct FileHandle {
     pub(crate) node: Arc<Node>,
     pub(crate) file: Arc<File>,
+    /// The mode in which it was opened.
+    pub(crate) mode: OpenMode,
     pub(crate) writes: bool,
     /// The unfinished line, if this is a message log.
     pub(super) line: Mutex<PendingLine>,
     /// The thread that last closed a descriptor of it.
     pub(super) closed_by: Mutex<Option<ClosingThread>>,
+    /// The descriptors that it holds.
+    pub(super) share: Share,
 }
 
 impl FileHandle {
@@ -73,50 +92,35 @@ impl FileHandle {
     }
 }
 
-/// The names in a directory at one moment. They stay the same while entries come and go.
+/// An open directory.
 pub(crate) enum Listing {
+    /// A directory on disk, with its names at the time when it was last read from its beginning.
+    Dir(Mutex<Option<Arc<DirNames>>>),
     /// A list of names.
-    Names(Vec<ListedName>),
+    Names(Vec<EntryName<'static>>),
     /// The number of pages. Their names are made on demand, as there may be millions.
     Pages(u64),
 }
 
-impl Listing {
-    /// Returns the name at a position, counted from 0. `None` after the last one.
-    pub(crate) fn get(&self, at: u64) -> Option<Cow<'_, ListedName>> {
-        match self {
-            Self::Names(names) => names.get(usize::try_from(at).ok()?).map(Cow::Borrowed),
-            Self::Pages(count) => (at < *count).then(|| {
-                let name = PageNumber::after(at).to_string();
-                Cow::Owned(ListedName::computed(&name, FileKind::File))
-            }),
-        }
-    }
-}
-
-/// A name in a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ListedName {
-    pub(crate) name: OsString,
-    pub(crate) kind: FileKind,
-    pub(crate) ino: u64,
-}
-
-impl ListedName {
-    /// Creates the name of something computed.
-    pub(crate) fn computed(name: &str, kind: FileKind) -> Self {
-        Self { name: name.into(), kind, ino: COMPUTED }
-    }
-}
-
 /// All open files and directories.
-#[derive(Default)]
 pub(crate) struct HandleTable {
     open: DashMap<u64, Handle>,
     next: AtomicU64,
+    shares: Arc<Shares>,
 }
 
 impl HandleTable {
+    /// Creates a table whose handles hold at most so many descriptors.
+    pub(crate) fn new(most: u64) -> Self {
+        Self { open: DashMap::new(), next: AtomicU64::new(0), shares: Shares::new(most) }
+    }
+
+    /// Claims the descriptors of a handle. Fails with [`FsError::TooManyOpen`] if `client` has too
+    /// much open.
+    pub(crate) fn claim(&self, client: Client, count: u64) -> Result<Share> {
+        self.shares.claim(client, count).ok_or(FsError::TooManyOpen)
+    }
+
     pub(crate) fn insert(&self, handle: Handle) -> Fh {
         let fh = self.next.fetch_add(1, Relaxed) + 1;
         self.open.insert(fh, handle);
@@ -136,7 +140,7 @@ impl HandleTable {
         }
     }
 
-    pub(crate) fn listing(&self, fh: Fh) -> Result<Arc<Listing>> {
+    pub(crate) fn listing(&self, fh: Fh) -> Result<Arc<Claimed<Listing>>> {
         match self.get(fh)? {
             Handle::Listing(listing) => Ok(listing),
             Handle::File(_) | Handle::Computed(_) => Err(FsError::NotADirectory),

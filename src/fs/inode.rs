@@ -67,6 +67,11 @@ impl InodeTable {
         Ok(Arc::clone(&node))
     }
 
+    /// Returns the node of `key`, if there is one. Counts no look-up.
+    pub(crate) fn find(&self, key: &Key) -> Option<Arc<Node>> {
+        self.lock().get(key).map(|Interned(node)| Arc::clone(node))
+    }
+
     /// Returns the node of `key`, with one more look-up counted. If there is none, `make` creates
     /// it. A computed node keeps the node that it is computed from alive, so that a view found
     /// again is the same view.

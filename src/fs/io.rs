@@ -4,16 +4,17 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use rustix::fs::FallocateFlags;
 use rustix::fs::SeekFrom;
 
 use crate::engine::Counters;
 use crate::engine::reason_of_loss;
 use crate::fs::Fh;
+use crate::fs::Flush;
 use crate::fs::FsError;
 use crate::fs::OpenMode;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::change::Change;
 use crate::fs::handle::FileHandle;
 use crate::fs::handle::Handle;
 use crate::fs::message_log;
@@ -88,9 +89,11 @@ fn write_file(
     bytes: &[u8],
     mode: OpenMode,
 ) -> Result<u64> {
-    check_room(fs, file, offset, bytes.len() as u64)?;
+    let at = (!mode.appends()).then_some(offset);
+    let change = Change { node: file, open: &handle.file, offset: at, length: bytes.len() as u64 };
+    let _room = fs.engine.reserve_for_change(&change)?;
     let mut life = file.life();
-    life.noticed(&stat_file(&handle.file)?);
+    life.noticed(&stat_file(&handle.file)?, fs.engine.store.clock());
     let done = if mode.appends() {
         append_all(&handle.file, bytes)
     } else {
@@ -108,14 +111,6 @@ fn write_file(
     Ok(life.end())
 }
 
-/// Checks that `length` bytes at `offset` stay within cap and quota and leave enough room on the
-/// disk.
-fn check_room(fs: &Shared, file: &FileNode, offset: u64, length: u64) -> Result<()> {
-    let end = offset.saturating_add(length);
-    let growth = || end.saturating_sub(file.life().end());
-    Ok(fs.engine.check_room_for_write(&|| file.place(), end, &growth, length)?)
-}
-
 /// Records why the artifact will lack its end, if `error` means that.
 fn note_trouble(file: &FileNode, error: &FsError) {
     if let Some(why) = reason_of_loss(error.errno().0, error) {
@@ -123,28 +118,12 @@ fn note_trouble(file: &FileNode, error: &FsError) {
     }
 }
 
-pub(super) fn fsync(fs: &Shared, fh: Fh, data_only: bool) -> Result<()> {
-    match fs.handles.get(fh)? {
-        Handle::File(handle) if data_only => Ok(handle.file.sync_data()?),
-        Handle::File(handle) => Ok(handle.file.sync_all()?),
-        Handle::Computed(_) | Handle::Listing(_) => Ok(()),
+pub(super) fn fsync(fs: &Shared, fh: Fh, flush: Flush) -> Result<()> {
+    match (fs.handles.get(fh)?, flush) {
+        (Handle::File(handle), Flush::Data) => Ok(handle.file.sync_data()?),
+        (Handle::File(handle), Flush::All) => Ok(handle.file.sync_all()?),
+        (Handle::Computed(_) | Handle::Listing(_), _) => Ok(()),
     }
-}
-
-pub(super) fn fallocate(fs: &Shared, fh: Fh, offset: u64, length: u64, mode: i32) -> Result<()> {
-    let handle = fs.handles.file(fh)?;
-    if handle.node.is_message_log() {
-        return Err(FsError::Unsupported);
-    }
-    let file = handle.node.as_file()?;
-    check_room(fs, file, offset, length)?;
-    let mut life = file.life();
-    life.noticed(&stat_file(&handle.file)?);
-    let flags = FallocateFlags::from_bits_retain(mode as u32);
-    rustix::fs::fallocate(&*handle.file, flags, offset, length)?;
-    life.rewritten();
-    life.left_as(&stat_file(&handle.file)?);
-    Ok(())
 }
 
 pub(super) fn seek(fs: &Shared, fh: Fh, offset: i64, whence: i32) -> Result<i64> {

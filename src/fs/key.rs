@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::engine::Computed;
 use crate::engine::FileId;
 use crate::fs::Ino;
+use crate::fs::attr::Rights;
 use crate::view::View;
 use crate::view::ViewDir;
 
@@ -26,19 +27,23 @@ pub(crate) enum Key {
     Root,
 }
 
-/// The identity of a computed file: the node that it is computed from, its recipe and its version.
+/// The identity of a computed file: the node that it is computed from, its recipe, its version and
+/// the rights to it.
 ///
 /// Recipe and version are those of the computed file itself, as every node has room for its key.
 #[derive(Debug, Clone)]
 pub(crate) struct ComputedKey {
     pub(crate) of: Option<Ino>,
     pub(crate) computed: Arc<Computed>,
+    pub(crate) rights: Rights,
+    /// True if it is the file as those find it who may not read it.
+    pub(crate) closed: bool,
 }
 
 impl PartialEq for ComputedKey {
     fn eq(&self, other: &Self) -> bool {
         let (this, other_file) = (&self.computed, &other.computed);
-        self.of == other.of
+        (self.of, self.rights, self.closed) == (other.of, other.rights, other.closed)
             && this.version() == other_file.version()
             && this.recipe() == other_file.recipe()
     }
@@ -48,6 +53,7 @@ impl Eq for ComputedKey {}
 
 impl Hash for ComputedKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.of, self.computed.version(), self.computed.recipe()).hash(state);
+        (self.of, self.rights, self.closed).hash(state);
+        (self.computed.version(), self.computed.recipe()).hash(state);
     }
 }

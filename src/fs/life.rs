@@ -13,11 +13,16 @@
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::Weak;
+use std::time::Instant;
 
 use crate::engine::RewriteCount;
+use crate::engine::last_seen::LastSeen;
 use crate::fs::closing_thread::ClosingThread;
 use crate::model::ArtifactState;
+use crate::model::Component;
 use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::FileClock;
 use crate::store::Stat;
 use crate::store::Time;
 use crate::store::this_process;
@@ -34,30 +39,34 @@ pub(crate) struct Life {
     lives: u64,
     /// The generation that the manifest has recorded as live in this life.
     noted: Option<NotedGeneration>,
+    /// The place of [`Home`].
+    home: Option<Box<(Component, RelPath)>>,
     /// True if a handle may have mapped it for writing. The server does not see mappings.
     mapped: bool,
     /// Changes of existing bytes: overwriting and truncation.
     rewrites: u64,
     /// All changes, and views that ran out of time: either makes a new version.
     changes: u64,
-    /// Changes by other processes, as far as this mount has noticed them.
-    others: u64,
-    /// The length, as this mount last saw it.
-    end: u64,
+    /// The file as this mount last saw it, and the changes by others that it has noticed.
+    seen: LastSeen,
     /// The length that existed before the last life began and has not been cut since.
     kept: u64,
     /// Sealed bytes that are not counted yet.
     uncounted: u64,
-    /// The time of the last change of the bytes, as this mount last saw it.
-    modified: Time,
+    /// The time of change at which the kernel may have kept pages of it.
+    paged: Option<Time>,
     /// The length of the beginning in which no secret is left, if stored bytes are redacted.
     redacted: u64,
+    /// The time at which a descriptor that can write was last closed. There may be others.
+    last_close: Option<Instant>,
     /// The thread that closed it, until sealing has looked up how that thread ended.
     closed_by: Option<ClosingThread>,
     /// The reason why the artifact may lack its end.
     trouble: Option<String>,
     /// Open descriptors, for a file that has lost its name.
     open: Vec<Weak<File>>,
+    /// The conversation that it was in when it lost its name.
+    charged_to: Option<Component>,
 }
 
 /// A generation, and the value of [`Life::lives`] when it was recorded.
@@ -65,6 +74,26 @@ pub(crate) struct Life {
 struct NotedGeneration {
     generation: u64,
     lives: u64,
+}
+
+/// The pages of a file that the kernel may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Those of earlier opens, too.
+    Kept,
+    /// Only those that are read from now on: the file may have changed since the earlier ones.
+    New,
+    /// None: a change by another process would not show.
+    None,
+}
+
+/// The artifact under whose name the manifest has what it has about a life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub(crate) conversation: Component,
+    pub(crate) path: RelPath,
+    /// The generation that is recorded there as live.
+    pub(crate) noted: Option<u64>,
 }
 
 /// The work that a rename leaves to the sealing thread.
@@ -82,17 +111,19 @@ pub(crate) enum AfterRename {
 impl Life {
     /// Creates the life of a file at rest with the attributes `stat`.
     pub(crate) fn at_rest(stat: &Stat) -> Self {
-        Self { end: stat.size, modified: stat.mtime, ..Self::default() }
+        Self { seen: LastSeen::new(stat), ..Self::default() }
     }
 
-    /// Records that a writer opened it. `can_map` is true if the writer may also map it for
-    /// writing. Returns true for the first writer, which begins a life.
-    pub(crate) fn opened(&mut self, can_map: bool) -> bool {
+    /// Records that a writer opened it, at `home` if that is an artifact's name. `can_map` is true
+    /// if the writer may also map it for writing. Returns true for the first writer, which begins a
+    /// life.
+    pub(crate) fn opened(&mut self, can_map: bool, home: Option<(Component, RelPath)>) -> bool {
         self.writers += 1;
         self.mapped |= can_map;
         let first = self.writers == 1;
         if first {
             self.begin();
+            self.home = self.home.take().or_else(|| home.map(Box::new));
         }
         first
     }
@@ -106,34 +137,42 @@ impl Life {
         // The trouble of the last generation is over, sealed or not.
         self.trouble = None;
         if !std::mem::replace(&mut self.unsealed, true) {
-            self.kept = self.end;
+            self.kept = self.end();
         }
         self.lives += 1;
     }
 
-    /// Records a change by another process, if length or time differ from what this mount last saw.
-    /// Must be called before the file is changed, and before its bytes are relied upon.
+    /// Records a change by another process, if length or time differ from what this mount last saw,
+    /// or could not differ by the `clock` of the disk. Must be called before the file is changed,
+    /// and before its bytes are relied upon.
     ///
     /// It is not known which bytes the other process changed. Even a file that only grew may have
     /// been rewritten from its start.
-    pub(crate) fn noticed(&mut self, stat: &Stat) {
-        if (stat.size, stat.mtime) != (self.end, self.modified) {
-            self.others += 1;
+    pub(crate) fn noticed(&mut self, stat: &Stat, clock: FileClock) {
+        if self.seen.notice(stat, clock, self.writers > 0) {
             self.redacted = 0;
-            self.left_as(stat);
         }
+    }
+
+    /// Records that it is opened for reading with the attributes `stat`. Returns which pages of it
+    /// the kernel may have.
+    pub(crate) fn opened_to_read(&mut self, stat: &Stat, clock: FileClock) -> Pages {
+        if clock.is_recent(stat) {
+            return Pages::None;
+        }
+        let before = self.paged.replace(stat.ctime);
+        if before == Some(stat.ctime) { Pages::Kept } else { Pages::New }
     }
 
     /// Records the attributes with which this mount leaves the file, with no byte changed.
     pub(crate) fn left_as(&mut self, stat: &Stat) {
-        self.end = stat.size;
-        self.modified = stat.mtime;
+        self.seen.left_as(stat);
     }
 
     /// Records that bytes were written at `offset`, which left the file with the attributes `stat`.
     pub(crate) fn written(&mut self, offset: u64, stat: &Stat) {
         self.changes += 1;
-        if offset < self.end {
+        if offset < self.end() {
             self.rewrites += 1;
         }
         self.redacted = self.redacted.min(offset);
@@ -142,7 +181,7 @@ impl Life {
 
     /// Records that bytes were appended, which left the file with the attributes `stat`.
     pub(crate) fn appended(&mut self, stat: &Stat) {
-        self.written(self.end, stat);
+        self.written(self.end(), stat);
     }
 
     /// Records that unknown bytes changed.
@@ -156,7 +195,7 @@ impl Life {
     /// writer this is a life of its own. Returns true if the file is then to be sealed.
     pub(crate) fn resized(&mut self, stat: &Stat) -> bool {
         self.changes += 1;
-        if stat.size < self.end {
+        if stat.size < self.end() {
             self.rewrites += 1;
         }
         self.redacted = self.redacted.min(stat.size);
@@ -176,6 +215,11 @@ impl Life {
     /// Records that a write failed, so that the artifact may lack its end.
     pub(crate) fn failed(&mut self, why: String) {
         self.trouble = Some(why);
+    }
+
+    /// Records that a descriptor that can write is closed `now`. There may be others.
+    pub(crate) fn closing(&mut self, now: Instant) {
+        self.last_close = Some(now);
     }
 
     /// Records that a writer closed it, on the thread that `closed_by` gives. Returns true for the
@@ -219,12 +263,13 @@ impl Life {
 
     /// Records that the manifest has its present state.
     pub(crate) fn sealed(&mut self) {
-        self.uncounted += self.end.saturating_sub(self.kept);
-        self.kept = self.end;
+        self.uncounted += self.end().saturating_sub(self.kept);
+        self.kept = self.end();
         self.unsealed = false;
         self.mapped = false;
         self.lives = 0;
         self.noted = None;
+        self.home = None;
     }
 
     /// Records that it got another name, whose record is `record`. Its generations count on from
@@ -240,12 +285,29 @@ impl Life {
         }
     }
 
+    /// Records that another process has moved it to `home`, if that is an artifact's name, and that
+    /// its record has followed as that of `generation`, if it had one.
+    pub(crate) fn moved(&mut self, home: Option<(Component, RelPath)>, generation: Option<u64>) {
+        self.home = home.map(Box::new);
+        if let (Some(noted), Some(generation)) = (&mut self.noted, generation) {
+            noted.generation = generation;
+        }
+    }
+
     /// Records that its record could not follow a rename and has to be written again. Returns true
     /// if the file is to be sealed for that now.
     pub(crate) fn lost_record(&mut self) -> bool {
         self.unsealed = true;
         self.noted = None;
         self.writers == 0
+    }
+
+    /// Records that it lost its name, in a conversation. Returns the open descriptors, which are
+    /// the last that can reach it.
+    pub(crate) fn lost_name(&mut self, conversation: Component) -> Vec<Weak<File>> {
+        self.charged_to = Some(conversation);
+        self.open.retain(|open| open.strong_count() > 0);
+        self.open.clone()
     }
 
     /// Keeps a reference to an open descriptor.
@@ -262,9 +324,21 @@ impl Life {
         self.writers > 0
     }
 
+    /// Returns the time at which a descriptor that can write was last closed.
+    pub(crate) fn last_close(&self) -> Option<Instant> {
+        self.last_close
+    }
+
     /// Returns true if the manifest lacks a change.
     pub(crate) fn is_unsealed(&self) -> bool {
         self.unsealed
+    }
+
+    /// Returns where the manifest has what it has about this life.
+    pub(crate) fn home(&self) -> Option<Home> {
+        let (conversation, path) = self.home.as_deref().cloned()?;
+        let noted = self.noted.map(|noted| noted.generation);
+        Some(Home { conversation, path, noted })
     }
 
     /// Returns true if it may still be written through a mapping.
@@ -279,7 +353,7 @@ impl Life {
 
     /// Returns its length.
     pub(crate) fn end(&self) -> u64 {
-        self.end
+        self.seen.size()
     }
 
     /// Returns the number of changes, and of views that ran out of time.
@@ -289,7 +363,7 @@ impl Life {
 
     /// Returns the number of times that existing bytes may have changed.
     pub(crate) fn rewrites(&self) -> RewriteCount {
-        RewriteCount { own: self.rewrites, others: self.others }
+        RewriteCount { own: self.rewrites, others: self.seen.changes() }
     }
 
     /// Returns the length of the beginning in which no secret is left.
@@ -300,6 +374,11 @@ impl Life {
     /// Returns some open descriptor.
     pub(crate) fn any_open(&self) -> Option<Arc<File>> {
         self.open.iter().find_map(Weak::upgrade)
+    }
+
+    /// Returns the conversation that it was in when it lost its name.
+    pub(crate) fn charged_to(&self) -> Option<Component> {
+        self.charged_to.clone()
     }
 
     /// Takes the number of sealed bytes that are not counted yet.
@@ -315,7 +394,7 @@ impl Life {
     /// Returns `record` brought up to date. `recorded` is true if the manifest has it.
     pub(crate) fn bring_up(&self, mut record: Record, recorded: bool) -> Record {
         if self.unsealed {
-            record.generation = self.generation(Some(&record).filter(|_| recorded));
+            record.generation = generation(self, Some(&record).filter(|_| recorded));
             record.state = ArtifactState::Live;
         }
         if let Some(why) = &self.trouble {
@@ -323,139 +402,20 @@ impl Life {
         }
         record
     }
+}
 
-    /// Returns the present generation, if the manifest has the record `recorded`.
-    fn generation(&self, recorded: Option<&Record>) -> u64 {
-        let later = match (self.noted, recorded) {
-            (Some(noted), _) => noted.generation + self.lives.saturating_sub(noted.lives),
-            (None, Some(Record { generation, state: ArtifactState::Live, .. })) => {
-                generation + self.lives.saturating_sub(1)
-            }
-            (None, Some(Record { generation, .. })) => generation + self.lives,
-            (None, None) => self.lives,
-        };
-        later.max(1)
-    }
+/// Returns the present generation, if the manifest has the record `recorded`.
+fn generation(life: &Life, recorded: Option<&Record>) -> u64 {
+    let later = match (life.noted, recorded) {
+        (Some(noted), _) => noted.generation + life.lives.saturating_sub(noted.lives),
+        (None, Some(Record { generation, state: ArtifactState::Live, .. })) => {
+            generation + life.lives.saturating_sub(1)
+        }
+        (None, Some(Record { generation, .. })) => generation + life.lives,
+        (None, None) => life.lives,
+    };
+    later.max(1)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stat(size: u64, seconds: i64) -> Stat {
-        let time = Time { seconds, nanos: 0 };
-        Stat {
-            dev: 1,
-            ino: 2,
-            size,
-            blocks: 1,
-            mode: 0o600,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            born: None,
-        }
-    }
-
-    fn record(generation: u64, state: ArtifactState) -> Record {
-        Record { generation, state, ..Record::default() }
-    }
-
-    #[test]
-    fn a_life_begins_with_the_first_writer_and_is_sealed_after_the_last() {
-        let mut life = Life::at_rest(&stat(0, 1));
-        assert!(life.opened(false) && !life.opened(true));
-        life.written(0, &stat(5, 2));
-        life.appended(&stat(9, 3));
-        assert_eq!((life.end(), life.changes(), life.rewrites().own), (9, 2, 0));
-        assert!(!life.closed(|| None) && life.closed(|| None));
-        assert!(life.is_unsealed() && life.is_mapped() && !life.is_at_rest());
-        life.sealed();
-        assert!(life.is_at_rest() && !life.is_mapped());
-        assert_eq!((life.take_uncounted(), life.take_uncounted()), (9, 0));
-    }
-
-    #[test]
-    fn each_life_is_a_generation() {
-        let mut life = Life::at_rest(&stat(0, 1));
-        life.opened(false);
-        assert_eq!(life.bring_up(record(0, ArtifactState::Sealed), false).generation, 1);
-        let live = life.noted_live(record(1, ArtifactState::Sealed)).unwrap();
-        assert_eq!((live.generation, live.state), (1, ArtifactState::Live));
-        life.closed(|| None);
-        assert!(life.noted_live(record(1, ArtifactState::Live)).is_none(), "closed meanwhile");
-        life.sealed();
-        life.opened(false);
-        assert_eq!(life.bring_up(record(1, ArtifactState::Sealed), true).generation, 2);
-        life.closed(|| None);
-        life.opened(false);
-        assert_eq!(life.bring_up(record(1, ArtifactState::Sealed), true).generation, 3);
-    }
-
-    #[test]
-    fn overwriting_and_cutting_are_rewrites_and_growing_is_none() {
-        let mut life = Life::at_rest(&stat(10, 1));
-        life.written(10, &stat(12, 2));
-        assert_eq!(life.rewrites().own, 0);
-        life.written(3, &stat(12, 3));
-        assert!(life.resized(&stat(4, 4)), "nobody writes: it is to be sealed");
-        assert_eq!(life.rewrites().own, 2);
-        assert!(life.resized(&stat(100, 5)));
-        assert_eq!(life.rewrites().own, 2);
-        life.sealed();
-        assert_eq!(life.take_uncounted(), 96, "four bytes were there before");
-    }
-
-    #[test]
-    fn what_others_do_is_noticed_and_what_this_mount_does_is_not() {
-        let mut life = Life::at_rest(&stat(10, 1));
-        life.noticed(&stat(10, 1));
-        life.written(10, &stat(11, 2));
-        life.left_as(&stat(11, 7));
-        life.noticed(&stat(11, 7));
-        assert_eq!(life.rewrites().others, 0);
-        life.noticed(&stat(12, 7));
-        life.noticed(&stat(12, 8));
-        assert_eq!((life.rewrites().others, life.end()), (2, 12));
-    }
-
-    #[test]
-    fn trouble_makes_a_record_incomplete_until_the_next_life() {
-        let mut life = Life::at_rest(&stat(0, 1));
-        life.opened(false);
-        life.failed("no room".to_owned());
-        let brought_up = life.bring_up(record(1, ArtifactState::Live), true);
-        assert_eq!(brought_up.state, ArtifactState::Incomplete("no room".to_owned()));
-        life.closed(|| None);
-        life.opened(false);
-        assert_eq!(life.bring_up(record(1, ArtifactState::Live), true).state, ArtifactState::Live);
-    }
-
-    #[test]
-    fn what_a_rename_asks_for_depends_on_writers_and_record() {
-        let mut sealed = Life::at_rest(&stat(0, 1));
-        assert_eq!(sealed.renamed(Some(&record(1, ArtifactState::Sealed))), AfterRename::Nothing);
-        assert_eq!(sealed.renamed(None), AfterRename::Seal);
-        let mut open = Life::at_rest(&stat(0, 1));
-        open.opened(false);
-        assert_eq!(open.renamed(None), AfterRename::NoteLive);
-        assert_eq!(open.bring_up(record(4, ArtifactState::Sealed), true).generation, 5);
-        assert!(!open.lost_record());
-        open.closed(|| None);
-        assert!(open.lost_record());
-    }
-
-    #[test]
-    fn what_is_masked_stays_so_until_it_is_written_again() {
-        let mut life = Life::at_rest(&stat(100, 1));
-        life.masked(100, Some(&stat(100, 2)));
-        assert_eq!((life.redacted(), life.rewrites().own), (100, 1));
-        life.written(40, &stat(100, 3));
-        assert_eq!(life.redacted(), 40);
-        life.unmapped();
-        assert_eq!(life.redacted(), 0);
-    }
-}
+mod tests;

@@ -1,27 +1,38 @@
 //! Listing directories.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::hash::BuildHasher as _;
+use std::hash::RandomState;
 use std::sync::Arc;
 
+use crate::engine::Spool;
 use crate::engine::names;
+use crate::engine::sync::Mutex;
+use crate::fs::Caller;
 use crate::fs::Fh;
 use crate::fs::FileKind;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::asker::Asker;
+use crate::fs::attr::Rights;
 use crate::fs::control;
-use crate::fs::handle::COMPUTED;
+use crate::fs::dir_names::DirNames;
+use crate::fs::dir_names::EntryName;
+use crate::fs::dir_names::ListedViews;
+use crate::fs::dir_names::NewDirNames;
+use crate::fs::handle::Claimed;
 use crate::fs::handle::Handle;
-use crate::fs::handle::ListedName;
 use crate::fs::handle::Listing;
 use crate::fs::lookup;
-use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::node::dir::DirNode;
+use crate::model::NAME_MAX;
 use crate::model::is_scratch;
-use crate::store::DirEntry;
+use crate::store::Dir;
 use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::view::Derived;
@@ -31,6 +42,12 @@ use crate::view::View;
 use crate::view::ViewDir;
 use crate::view::listed;
 use crate::view::readings;
+
+/// The positions of `.` and `..`.
+const DOTS: u64 = 2;
+/// The most names of real files that look like views, in a directory that lists views. Beside more
+/// of them no views are listed.
+const MOST_VIEW_LIKE: usize = 1 << 16;
 
 /// A name in a directory, as the kernel is told of it.
 #[derive(Debug)]
@@ -45,21 +62,39 @@ pub struct Listed<'a> {
     pub next: u64,
 }
 
-pub(super) fn opendir(fs: &Arc<Shared>, ino: Ino, done: impl FnOnce(Result<Fh>) + Send + 'static) {
+pub(super) fn opendir(
+    fs: &Arc<Shared>,
+    ino: Ino,
+    caller: Caller,
+    done: impl FnOnce(Result<Fh>) + Send + 'static,
+) {
+    let asker = Asker::new(fs, caller);
+    let claimed = fs.nodes.get(ino).and_then(|node| {
+        check_open(&node, asker)?;
+        Ok((fs.claim(&node, caller, 1)?, node))
+    });
+    let (share, node) = match claimed {
+        Ok(claimed) => claimed,
+        Err(error) => return done(Err(error)),
+    };
     let shared = Arc::clone(fs);
     let opened = move |listing: Result<Listing>| {
-        let insert = |listing| shared.handles.insert(Handle::Listing(Arc::new(listing)));
-        done(listing.map(insert));
+        let handle = |listing| Handle::Listing(Claimed::new(listing, share));
+        done(listing.map(|listing| shared.handles.insert(handle(listing))));
     };
-    match fs.nodes.get(ino) {
-        Ok(node) => match &node.kind {
-            NodeKind::ViewDir { of, base: Some(base), dir: ViewDir::Pages } => {
-                list_pages_of_view(fs, of, base, opened);
-            }
-            _ => opened(list(fs, &node)),
-        },
-        Err(error) => opened(Err(error)),
+    match &node.kind {
+        NodeKind::ViewDir { of, base: Some(base), dir: ViewDir::Pages } => {
+            list_pages_of_view(fs, of, base, asker, opened);
+        }
+        _ => opened(open(fs, &node)),
     }
+}
+
+/// Checks that `asker` may list a directory of pages, whose number tells the length of a text.
+fn check_open(node: &Node, asker: Asker<'_>) -> Result<()> {
+    let NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } = &node.kind else { return Ok(()) };
+    let rights = Rights::of(&of.as_file()?.stat()?);
+    if asker.may_read(&rights) { Ok(()) } else { Err(FsError::Closed) }
 }
 
 pub(super) fn readdir(
@@ -70,30 +105,83 @@ pub(super) fn readdir(
     mut take: impl FnMut(Listed<'_>) -> bool,
 ) -> Result<()> {
     let listing = fs.handles.listing(fh)?;
-    let dots = Listing::Names([".", ".."].map(|name| dot(name, ino)).into());
-    for at in offset.. {
-        let entry = at.checked_sub(2).map_or_else(|| dots.get(at), |at| listing.get(at));
-        let Some(entry) = entry else { break };
-        let listed = Listed { name: &entry.name, kind: entry.kind, ino: entry.ino, next: at + 1 };
-        if take(listed) {
+    // Before any other name.
+    for (at, name) in [".", ".."].into_iter().enumerate().skip(offset.min(DOTS) as usize) {
+        let name = OsStr::new(name);
+        if take(Listed { name, kind: FileKind::Directory, ino: ino.0, next: at as u64 + 1 }) {
+            return Ok(());
+        }
+    }
+    let take = |at, EntryName { name, kind, ino }: EntryName<'_>| {
+        take(Listed { name, kind, ino, next: DOTS + at + 1 })
+    };
+    let from = offset.saturating_sub(DOTS);
+    match &**listing {
+        Listing::Dir(names) => Ok(present_names(fs, ino, names, offset)?.read(from, take)?),
+        Listing::Names(names) => {
+            read_names(names, from, take);
+            Ok(())
+        }
+        Listing::Pages(count) => {
+            read_pages(*count, from, take);
+            Ok(())
+        }
+    }
+}
+
+/// Returns the names of a directory for a reader at `offset`. A reader that begins gets the present
+/// ones, as rewinddir(3) says.
+fn present_names(
+    fs: &Shared,
+    ino: Ino,
+    names: &Mutex<Option<Arc<DirNames>>>,
+    offset: u64,
+) -> Result<Arc<DirNames>> {
+    let mut names = names.lock();
+    if let Some(known) = names.as_ref().filter(|_| offset > 0) {
+        return Ok(Arc::clone(known));
+    }
+    // First, as both would count as held.
+    *names = None;
+    let node = fs.nodes.get(ino)?;
+    Ok(Arc::clone(names.insert(Arc::new(list_dir(fs, &node, node.as_dir()?)?))))
+}
+
+fn read_names(
+    names: &[EntryName<'_>],
+    from: u64,
+    mut take: impl FnMut(u64, EntryName<'_>) -> bool,
+) {
+    let from_on = (0..).zip(names).skip_while(|(at, _)| *at < from);
+    for (at, name) in from_on {
+        if take(at, *name) {
             break;
         }
     }
-    Ok(())
 }
 
-/// Returns the names in a directory that can be listed without computing anything.
-fn list(fs: &Shared, node: &Arc<Node>) -> Result<Listing> {
+fn read_pages(count: u64, from: u64, mut take: impl FnMut(u64, EntryName<'_>) -> bool) {
+    for at in from..count {
+        let name = PageNumber::after(at).to_string();
+        if take(at, EntryName::computed(&name, FileKind::File)) {
+            break;
+        }
+    }
+}
+
+/// Opens a directory whose names cost nothing to compute.
+fn open(fs: &Shared, node: &Node) -> Result<Listing> {
     Ok(match &node.kind {
-        NodeKind::Dir(dir) => Listing::Names(list_dir(fs, node, dir)?),
+        NodeKind::Dir(_) => Listing::Dir(Mutex::default()),
         NodeKind::ViewDir { of, dir: ViewDir::Pages, .. } => {
             Listing::Pages(PageNumber::count(fs.engine.text_length(&**of.as_file()?)?))
         }
-        NodeKind::ViewDir { dir: ViewDir::Grep | ViewDir::Lines | ViewDir::Jq, .. } => {
-            Listing::Names(Vec::new())
-        }
+        NodeKind::ViewDir {
+            dir: ViewDir::Grep | ViewDir::Find | ViewDir::Lines | ViewDir::Jq,
+            ..
+        } => Listing::Names(Vec::new()),
         NodeKind::Control => Listing::Names(
-            control::PAGES.map(|name| ListedName::computed(name, FileKind::File)).into(),
+            control::PAGES.map(|name| EntryName::computed(name, FileKind::File)).into(),
         ),
         NodeKind::File(_) | NodeKind::Computed(_) => return Err(FsError::NotADirectory),
     })
@@ -104,10 +192,11 @@ fn list_pages_of_view(
     fs: &Arc<Shared>,
     of: &Arc<Node>,
     base: &View,
+    asker: Asker<'_>,
     done: impl FnOnce(Result<Listing>) + Send + 'static,
 ) {
     let reading = Reading { base: None, derived: Derived::File(base.clone()) };
-    let node = match lookup::view_node(fs, of, reading) {
+    let node = match lookup::view_node(fs, of, reading, asker) {
         Ok(node) => node,
         Err(error) => return done(Err(error)),
     };
@@ -120,54 +209,106 @@ fn list_pages_of_view(
     });
 }
 
-fn list_dir(fs: &Shared, node: &Arc<Node>, dir: &DirNode) -> Result<Vec<ListedName>> {
-    let entries = dir.dir.entries()?;
-    let mut names = Vec::with_capacity(entries.len());
-    for name in [names::README, names::MANIFEST] {
-        if names::computed_name(dir, node.is_top(), OsStr::new(name)).is_some() {
-            names.push(ListedName::computed(name, FileKind::File));
-        }
-    }
-    if entries.iter().any(|entry| entry.name == MESSAGES) && names::is_history(dir) {
-        names.push(ListedName::computed(names::MESSAGE_ARRAY, FileKind::File));
-    }
+/// Lists a directory. Few have files that look like views, so what these hide is known after a
+/// first pass, and only then is there a second one.
+fn list_dir(fs: &Shared, node: &Node, dir: &DirNode) -> Result<DirNames> {
     let with_views = fs.options.list_views && node.holds_artifacts();
-    let taken = if with_views { names_that_hide_views(&entries) } else { Vec::new() };
-    for DirEntry { name, kind, ino } in entries {
-        if kind == FileType::Other || names::is_stores(dir, &name) {
-            continue;
-        }
-        if with_views && kind == FileType::File && !is_scratch(&name) {
-            list_views(&name, &taken, &mut names);
-        }
-        names.push(ListedName { name, kind: FileKind::of(kind), ino });
+    let pass = Pass { fs, node, dir, with_views };
+    let (names, taken) = pass.list(None)?;
+    if taken.is_empty() {
+        return Ok(names);
     }
-    Ok(names)
+    drop(names);
+    Ok(pass.list(Some(&taken))?.0)
 }
 
-fn dot(name: &str, ino: Ino) -> ListedName {
-    ListedName { name: name.into(), kind: FileKind::Directory, ino: ino.0 }
+/// A pass over the entries of a directory.
+struct Pass<'a> {
+    fs: &'a Shared,
+    node: &'a Node,
+    dir: &'a DirNode,
+    with_views: bool,
 }
 
-/// Returns the names of real files that look like views, sorted.
-fn names_that_hide_views(entries: &[DirEntry]) -> Vec<OsString> {
-    let like_views = entries.iter().filter(|entry| readings(&entry.name).next().is_some());
-    let mut names: Vec<_> = like_views.map(|entry| entry.name.clone()).collect();
-    names.sort_unstable();
-    names
+impl Pass<'_> {
+    /// Lists the names. Lists no view that has a name in `taken`, and of the files that look like
+    /// views only those in `taken`, so that no name is there twice. Returns the present ones, too.
+    fn list(&self, taken: Option<&ViewLikeNames>) -> Result<(DirNames, ViewLikeNames)> {
+        let Self { fs, node, dir, with_views } = *self;
+        let mut names = NewDirNames::new(Spool::begin(&fs.engine, node.conversation()));
+        let open = dir.open()?;
+        self.list_computed(&open, &mut names)?;
+        let mut found = ViewLikeNames::default();
+        open.each_entry(|name, kind, ino| {
+            if with_views && readings(name).next().is_some() {
+                found.add(name);
+                if taken.is_some_and(|taken| !taken.has(name)) {
+                    return Ok(());
+                }
+            }
+            if kind == FileType::Other || names::is_stores(dir, name) {
+                return Ok(());
+            }
+            let has_views = with_views && kind == FileType::File && !is_scratch(name);
+            let views = if has_views { listed_views(name, taken) } else { ListedViews::default() };
+            names.add(&EntryName { name, kind: FileKind::of(kind), ino }, views)
+        })?;
+        Ok((names.finish()?, found))
+    }
+
+    /// Lists the computed files that the directory itself has.
+    fn list_computed(&self, open: &Dir, names: &mut NewDirNames<'_>) -> Result<()> {
+        let Self { node, dir, .. } = *self;
+        for name in [names::README, names::MANIFEST, names::MESSAGE_ARRAY] {
+            // The array is there as soon as the log is.
+            let has_source =
+                || name != names::MESSAGE_ARRAY || open.stat(MESSAGES.as_ref()).is_ok();
+            if names::computed_name(dir, node.is_top(), OsStr::new(name)).is_some() && has_source()
+            {
+                let name = EntryName::computed(name, FileKind::File);
+                names.add(&name, ListedViews::default())?;
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Lists the views of `name` that no real file hides.
-fn list_views(name: &OsStr, taken: &[OsString], names: &mut Vec<ListedName>) {
-    for (suffix, derived) in listed() {
-        let mut view = name.to_owned();
-        view.push(suffix);
-        if taken.binary_search(&view).is_err() {
-            let kind = match derived {
-                Derived::File(_) => FileKind::File,
-                Derived::Dir(_) => FileKind::Directory,
-            };
-            names.push(ListedName { name: view, kind, ino: COMPUTED });
+/// The names of real files that look like views, as hashes.
+#[derive(Default)]
+struct ViewLikeNames {
+    hashes: HashSet<u64>,
+    hasher: RandomState,
+}
+
+impl ViewLikeNames {
+    fn add(&mut self, name: &OsStr) {
+        if self.hashes.len() <= MOST_VIEW_LIKE {
+            self.hashes.insert(self.hasher.hash_one(name));
         }
     }
+
+    fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// Returns true if `name` is one of them. Once there are too many, every name counts as one.
+    fn has(&self, name: &OsStr) -> bool {
+        self.hashes.len() > MOST_VIEW_LIKE || self.hashes.contains(&self.hasher.hash_one(name))
+    }
+}
+
+/// Returns the views to list beside `name`: those that are not hidden by `taken`, and whose names
+/// are no longer than statvfs(3) says. Longer ones open, but no disk can have a copy of that name.
+fn listed_views(name: &OsStr, taken: Option<&ViewLikeNames>) -> ListedViews {
+    let mut views = ListedViews::default();
+    let fits = |suffix: &str| name.len() + suffix.len() <= NAME_MAX;
+    for (bit, (suffix, _)) in (0..).zip(listed()).filter(|(_, (suffix, _))| fits(suffix)) {
+        let is_hidden = taken.is_some_and(|taken| {
+            let mut view = name.to_owned();
+            view.push(suffix);
+            taken.has(&view)
+        });
+        views.0 |= u8::from(!is_hidden) << bit;
+    }
+    views
 }

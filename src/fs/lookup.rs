@@ -13,23 +13,26 @@ use crate::engine::Resolved;
 use crate::engine::Version;
 use crate::engine::messages_version;
 use crate::engine::resolve;
+use crate::fs::Caller;
 use crate::fs::Entry;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
+use crate::fs::asker::Asker;
 use crate::fs::computed_node;
+use crate::fs::computed_node::Origin;
 use crate::fs::control;
 use crate::fs::facts;
 use crate::fs::getattr;
 use crate::fs::key::Key;
 use crate::fs::message_log;
-use crate::fs::node::DirNode;
 use crate::fs::node::Link;
-use crate::fs::node::Linked;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
+use crate::fs::seal_queue::SealJob;
 use crate::store::FileType;
 use crate::store::MESSAGES;
 use crate::store::Stat;
@@ -38,26 +41,26 @@ use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
 
-pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr) -> Result<Entry> {
+pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
     let parent = fs.nodes.get(parent)?;
-    let node = find(fs, &parent, name)?;
+    let node = find(fs, &parent, name, Asker::new(fs, caller))?;
     getattr::entry(fs, &node).inspect_err(|_| fs.nodes.forget(node.ino, 1))
 }
 
 /// Returns the node that `name` leads to, counted as looked up.
-fn find(fs: &Arc<Shared>, parent: &Arc<Node>, name: &OsStr) -> Result<Arc<Node>> {
+fn find(fs: &Arc<Shared>, parent: &Arc<Node>, name: &OsStr, asker: Asker<'_>) -> Result<Arc<Node>> {
     match &parent.kind {
         NodeKind::Dir(dir) => {
             let found = fs.engine.resolve(&**dir, parent.is_top(), name)?;
-            node_of(fs, parent, dir, found)
+            node_of(fs, (parent, dir), found, asker)
         }
-        NodeKind::ViewDir { of, .. } if of.as_dir().is_ok() => {
-            computed_in(fs, of, of.as_dir()?, resolve::search_named(name)?)
+        NodeKind::ViewDir { of, dir, .. } if of.as_dir().is_ok() => {
+            computed_in(fs, of, resolve::search_named(*dir, name)?, asker)
         }
         NodeKind::ViewDir { of, base, dir } => {
-            view_node(fs, of, resolve::view_named(*dir, base.as_deref(), name)?)
+            view_node(fs, of, resolve::view_named(*dir, base.as_deref(), name)?, asker)
         }
-        NodeKind::Control => control::find(fs, name),
+        NodeKind::Control => control::find(fs, name, asker),
         NodeKind::File(_) | NodeKind::Computed(_) => Err(FsError::NotADirectory),
     }
 }
@@ -65,23 +68,29 @@ fn find(fs: &Arc<Shared>, parent: &Arc<Node>, name: &OsStr) -> Result<Arc<Node>>
 /// Returns the node of what was found in the directory `parent`.
 fn node_of(
     fs: &Shared,
-    parent: &Arc<Node>,
-    dir: &Arc<DirNode>,
+    (parent, dir): (&Arc<Node>, &Arc<DirNode>),
     found: Resolved<'_>,
+    asker: Asker<'_>,
 ) -> Result<Arc<Node>> {
     match found {
         Resolved::Control => fs.nodes.intern(Key::Control, |_| Ok(NodeKind::Control)),
         Resolved::Disk(entry) => disk_node(fs, parent, dir, &entry),
-        Resolved::Computed(recipe) => computed_in(fs, parent, dir, recipe),
-        Resolved::Searches => view_dir_node(fs, parent, None, ViewDir::Grep),
+        Resolved::Computed(recipe) => computed_in(fs, parent, recipe, asker),
+        Resolved::Searches(searches) => view_dir_node(fs, parent, None, searches),
         Resolved::View { of, reading } => {
             let of = file_node(fs, parent, &of.name, &of.stat)?;
-            let found = view_node(fs, &of, reading);
+            let found = view_node(fs, &of, reading, asker);
             fs.nodes.forget(of.ino, 1);
             found
         }
-        Resolved::Removed(removed) => removed_node(fs, parent, dir, &removed),
+        Resolved::Removed(removed) => removed_node(fs, (parent, dir), &removed, asker),
     }
+}
+
+/// Returns true if a file or directory on disk has `name` in the directory `parent`. Nothing has in
+/// a directory of views.
+pub(super) fn has_on_disk(fs: &Shared, parent: Ino, name: &OsStr) -> Result<bool> {
+    Ok(fs.nodes.get(parent)?.as_dir()?.open()?.stat(name).is_ok())
 }
 
 /// Finds a file or directory on disk. Links and special files that somebody planted are not there.
@@ -115,9 +124,7 @@ fn dir_node(
     stat: &Stat,
 ) -> Result<Arc<Node>> {
     let node = fs.nodes.intern(Key::Disk(FileId::of(stat)), |_| {
-        let dir = dir.dir.open_dir(name)?;
-        let link = Linked::new(Link::new(parent, name));
-        Ok(NodeKind::Dir(Arc::new(DirNode { dir, link, is_root: false })))
+        Ok(NodeKind::Dir(Arc::new(dir.child(Link::new(parent, name), stat))))
     })?;
     relink(&node, parent, name);
     Ok(node)
@@ -132,12 +139,19 @@ pub(super) fn file_node(
     let node = fs.nodes.intern(Key::Disk(FileId::of(stat)), |_| {
         Ok(NodeKind::File(Arc::new(FileNode::new(Link::new(parent, name), stat))))
     })?;
-    relink(&node, parent, name);
+    if relink(&node, parent, name) {
+        record_moved(fs, &node);
+    }
     Ok(node)
 }
 
-/// Returns the node of a view of the file `of`, as it is now.
-pub(super) fn view_node(fs: &Shared, of: &Arc<Node>, reading: Reading) -> Result<Arc<Node>> {
+/// Returns the node of a view of the file `of`, as it is now and as `asker` finds it.
+pub(super) fn view_node(
+    fs: &Shared,
+    of: &Arc<Node>,
+    reading: Reading,
+    asker: Asker<'_>,
+) -> Result<Arc<Node>> {
     let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
     let Reading { base, derived } = reading;
     let view = match derived {
@@ -146,16 +160,16 @@ pub(super) fn view_node(fs: &Shared, of: &Arc<Node>, reading: Reading) -> Result
     };
     let (version, stat) = version(fs, file)?;
     let of_file = |view| {
-        let base = Base::File(Arc::clone(file) as _);
-        computed_node::intern(fs, Recipe::View(Arc::new(view)), version, Some(of), (base, stat))
+        let origin = Origin { base: Base::File(Arc::clone(file) as _), stat };
+        computed_node::intern(fs, Recipe::View(Arc::new(view)), version, Some(of), origin, asker)
     };
     let Some(base) = base else { return of_file(view) };
     let base = of_file(base)?;
     let NodeKind::Computed(text) = &base.kind else { return Err(FsError::Stale) };
     let version = text.computed.version_of_view();
-    let origin = (Base::Text(Arc::clone(&text.computed)), stat);
+    let origin = Origin { base: Base::Text(Arc::clone(&text.computed)), stat };
     let recipe = Recipe::View(Arc::new(view));
-    let node = computed_node::intern(fs, recipe, version, Some(&base), origin);
+    let node = computed_node::intern(fs, recipe, version, Some(&base), origin, asker);
     fs.nodes.forget(base.ino, 1);
     node
 }
@@ -174,64 +188,87 @@ fn view_dir_node(
 /// Returns the version at which `file` is now: between two writes.
 fn version(fs: &Shared, file: &FileNode) -> Result<(Version, Stat)> {
     let (changes, stat) = {
-        let link = file.link.get();
+        let link = file.link.get().ok_or(FsError::NotFound)?;
+        let dir = link.dir()?;
         let life = file.life();
-        let stat =
-            link.ok_or(FsError::NotFound).and_then(|link| Ok(link.dir()?.stat(&link.name)?))?;
-        (life.changes(), stat)
+        (life.changes(), dir.stat(&link.name)?)
     };
-    Ok((facts::version(&fs.engine, file, &stat, changes)?, stat))
+    Ok((facts::version(&fs.engine, file, &stat, changes, || file.reader())?, stat))
 }
 
 /// Returns the node of the computed file that `recipe` makes of the directory `of`.
-fn computed_in(
-    fs: &Shared,
-    of: &Arc<Node>,
-    dir: &Arc<DirNode>,
-    recipe: Recipe,
-) -> Result<Arc<Node>> {
-    let stat = dir.dir.stat_self()?;
-    let version = match recipe {
+fn computed_in(fs: &Shared, of: &Arc<Node>, recipe: Recipe, asker: Asker<'_>) -> Result<Arc<Node>> {
+    let dir = of.as_dir()?;
+    let recipe = recipe.asked_by(|| asker.reader());
+    let (version, stat) = match recipe {
         Recipe::Messages => version_of_messages(fs, of, dir)?,
-        _ => fs.engine.version(&recipe, &**dir)?,
+        _ => (fs.engine.version(&recipe, &**dir)?, dir.stat()?),
     };
-    let origin = (Base::Dir(Arc::clone(dir) as _), stat);
-    computed_node::intern(fs, recipe, version, Some(of), origin)
+    let origin = Origin { base: Base::Dir(Arc::clone(dir) as _), stat };
+    computed_node::intern(fs, recipe, version, Some(of), origin, asker)
 }
 
-fn version_of_messages(fs: &Shared, history: &Arc<Node>, dir: &Arc<DirNode>) -> Result<Version> {
+/// Returns the version of the message log of the directory `history`, and its attributes.
+fn version_of_messages(
+    fs: &Shared,
+    history: &Arc<Node>,
+    dir: &Arc<DirNode>,
+) -> Result<(Version, Stat)> {
     let node = find_real(fs, history, dir, MESSAGES.as_ref())?;
     let stat = node
         .as_file()
         .and_then(|file| file.stat().and_then(|stat| message_log::shown(&fs.engine, file, stat)));
     fs.nodes.forget(node.ino, 1);
-    Ok(messages_version(&stat?))
+    let stat = stat?;
+    Ok((messages_version(&stat), stat))
 }
 
 /// Returns the node of the summary of removed content.
 fn removed_node(
     fs: &Shared,
-    parent: &Arc<Node>,
-    dir: &Arc<DirNode>,
+    (parent, dir): (&Arc<Node>, &Arc<DirNode>),
     removed: &RemovedContent,
+    asker: Asker<'_>,
 ) -> Result<Arc<Node>> {
     let version = removed.version(&fs.engine)?;
     let time = removed.time();
-    let stat = Stat { mtime: time, ctime: time, ..dir.dir.stat_self()? };
+    let stat = Stat { mtime: time, ctime: time, ..dir.stat()? };
     let recipe = Recipe::Removed(removed.name().to_owned());
-    let origin = (Base::Dir(Arc::clone(dir) as _), stat);
-    computed_node::intern(fs, recipe, version, Some(parent), origin)
+    let origin = Origin { base: Base::Dir(Arc::clone(dir) as _), stat };
+    computed_node::intern(fs, recipe, version, Some(parent), origin, asker)
 }
 
 /// Notes where `node` was found: another process may have moved it. Not where it has left that name
-/// since: then the thread that renamed or removed it notes where it is.
-fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) {
-    let Some(linked) = node.link() else { return };
-    let mut link = linked.lock();
-    let same = link.as_ref().is_some_and(|l| Arc::ptr_eq(&l.parent, parent) && l.name == name);
+/// since: then the thread that renamed or removed it notes where it is. Returns true if the place
+/// is a new one.
+pub(super) fn relink(node: &Arc<Node>, parent: &Arc<Node>, name: &OsStr) -> bool {
+    let Some(linked) = node.link() else { return false };
+    let is_new = |link: &Link| Arc::ptr_eq(&link.parent, parent) && link.name == name;
+    if linked.lock().as_ref().is_some_and(is_new) {
+        return false;
+    }
     let new = Link::new(parent, name);
-    let is_it = |stat: &Stat| node.key == Key::Disk(FileId::of(stat));
-    if !same && new.dir().is_ok_and(|dir| dir.stat(name).is_ok_and(|stat| is_it(&stat))) {
+    let Ok(dir) = new.dir() else { return false };
+    if new.leads_through(node) {
+        return false;
+    }
+    let mut link = linked.lock();
+    let is_there = dir.stat(name).is_ok_and(|stat| node.key == Key::Disk(FileId::of(&stat)));
+    if is_there {
         *link = Some(new);
+    }
+    is_there
+}
+
+/// Has the record of a file follow that another process has moved while it is written here.
+fn record_moved(fs: &Shared, node: &Arc<Node>) {
+    let Ok(file) = node.as_file() else { return };
+    let (is_unsealed, has_writers) = {
+        let life = file.life();
+        (life.is_unsealed(), life.has_writers())
+    };
+    if is_unsealed {
+        let job = if has_writers { SealJob::NoteLive } else { SealJob::Seal };
+        fs.sealer.submit(job(Arc::clone(node)));
     }
 }

@@ -8,18 +8,29 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 
 use crate::engine::Engine;
 use crate::engine::STEP;
+use crate::engine::SourceFile as _;
 use crate::fs::Result;
 use crate::fs::node::file::FileNode;
 use crate::model::Content as _;
+use crate::model::is_scratch;
 use crate::redact::BLOCK;
 use crate::redact::SecretRules;
 use crate::redact::masks;
 use crate::redact::settled;
 use crate::store::Artifact;
 use crate::store::stat_file;
+
+/// Returns true if the secrets in the stored bytes of `file` are masked once it is closed: those of
+/// scratch files are not, and the message log takes only messages that are masked already.
+pub(super) fn is_to_be_masked(engine: &Engine, file: &FileNode) -> bool {
+    let is_scratch = || file.place().is_none_or(|(_, path)| is_scratch(path.file_name()));
+    engine.secrets.stored_rules().is_some() && !file.is_message_log() && !is_scratch()
+}
 
 /// Masks the secrets in the stored bytes of a file that nobody writes: one step of them, or all if
 /// the mount is `ending`. Returns true if nothing is left to do.
@@ -36,6 +47,20 @@ pub(super) fn mask_stored(engine: &Engine, file: &FileNode, ending: bool) -> Res
     Ok(false)
 }
 
+/// Returns the number of the block at which to go on after a block that was masked without any
+/// change, in a file of `length` bytes: in the middle of a hole, all blocks are alike.
+///
+/// The masks of a block depend on the bytes that are up to a block away, so this block and all that
+/// are skipped have a hole on both sides.
+fn after_hole(open: &File, number: u64, length: u64) -> u64 {
+    let from = number.saturating_sub(1) * BLOCK;
+    let data = match rustix::fs::seek(open, SeekFrom::Data(from)) {
+        Err(Errno::NXIO) => length,
+        found => found.unwrap_or(from),
+    };
+    (data / BLOCK).saturating_sub(1)
+}
+
 /// Masks the next block, while nothing can be written. Returns true if it was the last.
 fn mask_block(file: &FileNode, open: &Arc<File>, rules: &SecretRules) -> Result<bool> {
     let mut life = file.life();
@@ -50,7 +75,8 @@ fn mask_block(file: &FileNode, open: &Arc<File>, rules: &SecretRules) -> Result<
         open.write_all_at(mask, *offset)?;
     }
     let changed = if masks.is_empty() { None } else { Some(stat_file(open)?) };
-    let end = (number + 1) * BLOCK;
+    let skipped = if masks.is_empty() { after_hole(open, number, content.len()) } else { 0 };
+    let end = skipped.max(number + 1) * BLOCK;
     let done = end >= content.len();
     let masked = if done { settled(content.len()) } else { end };
     life.masked(masked, changed.as_ref());

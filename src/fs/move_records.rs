@@ -3,16 +3,31 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::engine::sync::lock_manifest;
 use crate::fs::Result;
+use crate::fs::Shared;
 use crate::fs::node::Node;
+use crate::fs::recording::now_millis;
 use crate::model::ArtifactState;
+use crate::model::Component;
 use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::model::Removal;
+use crate::store::Appended;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
+use crate::store::StoreError;
+use crate::store::StoredRecords;
 use crate::store::this_process;
+
+/// The way to move records.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MoveOptions {
+    /// True if the records of the target move the other way, too.
+    pub(super) swapped: bool,
+    /// True if sealed artifacts leave a trace under their old names.
+    pub(super) traced: bool,
+}
 
 /// The locked manifests of the two conversations of a rename.
 pub(super) struct Manifests {
@@ -24,95 +39,158 @@ pub(super) struct Manifests {
 }
 
 impl Manifests {
-    /// Locks both, always in the same order, so that no two renames wait for each other.
-    pub(super) fn hold(source: Arc<Conversation>, target: Arc<Conversation>) -> Result<Self> {
+    /// Locks both, always in the same order, so that no two renames wait for each other. Fails with
+    /// EAGAIN while another process has one of them.
+    pub(super) fn hold(
+        fs: &Shared,
+        source: Arc<Conversation>,
+        target: Arc<Conversation>,
+    ) -> Result<Self> {
+        let lock = |conversation: &Conversation| fs.lock_manifest(conversation);
         let (of_source, of_target) = match source.id().cmp(target.id()) {
-            Ordering::Equal => (lock_manifest(&source)?, None),
-            Ordering::Less => (lock_manifest(&source)?, Some(lock_manifest(&target)?)),
+            Ordering::Equal => (lock(&source)?, None),
+            Ordering::Less => (lock(&source)?, Some(lock(&target)?)),
             Ordering::Greater => {
-                let of_target = lock_manifest(&target)?;
-                (lock_manifest(&source)?, Some(of_target))
+                let of_target = lock(&target)?;
+                (lock(&source)?, Some(of_target))
             }
         };
         Ok(Self { source, target, of_source, of_target })
     }
 
-    /// Moves the records of `from` to the path of `to`. If the two are `swapped`, moves those of
-    /// `to` the other way, too.
+    /// Moves the records of `from` to the path of `to`.
     pub(super) fn move_records(
         &self,
         from: (&Arc<Node>, &RelPath),
         to: (Option<&Arc<Node>>, &RelPath),
-        swapped: bool,
+        options: MoveOptions,
     ) -> Result<()> {
         let (before, after) = (from.1, to.1);
-        let moved = records_of(&self.source, from.0, before)?;
-        let there =
-            to.0.map_or(Ok(Vec::new()), |target| records_of(&self.target, target, after))?;
+        let moved = MovedRecords::of(&self.source, from.0, before)?;
+        let there = to
+            .0
+            .map_or(Ok(MovedRecords::default()), |at| MovedRecords::of(&self.target, at, after))?;
         // Records of old paths come before those of new ones, as the last record of a path wins.
-        let gone = |records: &[Record]| records.iter().map(gone).collect::<Vec<_>>();
-        let mut here = gone(&moved);
-        let mut come = gone(&there);
-        come.extend(carried(from.0, &moved, (before, after), &there));
-        let back = to.0.filter(|_| swapped);
-        let back = back.map(|target| carried(target, &there, (after, before), &moved));
-        let Some(of_target) = &self.of_target else {
-            // In one write, so that either all of it is recorded or nothing.
-            here.extend(come.into_iter().chain(back.unwrap_or_default()));
-            return Ok(self.of_source.append(&here)?);
+        let leave = |record: Record| {
+            if options.traced && record.state != ArtifactState::Live {
+                trace(&record, (before, after), self.target.id())
+            } else {
+                gone(record)
+            }
         };
-        of_target.append(&come)?;
-        here.extend(back.unwrap_or_default());
-        Ok(self.of_source.append(&here)?)
+        let here = moved.each().map(move |record| Ok(leave(record?)));
+        let come = there.each().map(|record| Ok(gone(record?)));
+        let come = come.chain(carried(&moved, (before, after), &there));
+        let back = options.swapped.then(|| carried(&there, (after, before), &moved));
+        let back = back.into_iter().flatten();
+        let Some(of_target) = &self.of_target else {
+            // In one go, so that either all of it is recorded or nothing.
+            append(&self.source, &self.of_source, here.chain(come).chain(back))?;
+            return Ok(());
+        };
+        let first = append(&self.target, of_target, come)?;
+        let Err(error) = append(&self.source, &self.of_source, here.chain(back)) else {
+            return Ok(());
+        };
+        // Else a later file at that path would be taken for this one.
+        of_target.take_back(&first)?;
+        self.target.manifest().read_again();
+        Err(error)
     }
 
-    /// Unlocks the manifests, and compacts those that are wasteful.
-    pub(super) fn release(self) {
+    /// Unlocks the manifests, and has those compacted that are wasteful.
+    pub(super) fn release(self, fs: &Shared) {
         drop((self.of_source, self.of_target));
-        self.source.manifest().compact_if_wasteful();
-        self.target.manifest().compact_if_wasteful();
+        fs.compact(&self.source);
+        fs.compact(&self.target);
     }
 }
 
-/// Returns the record of the file at `path`, or those of all files below the directory there.
-fn records_of(conversation: &Conversation, node: &Node, path: &RelPath) -> Result<Vec<Record>> {
-    if node.as_file().is_ok() {
-        return Ok(conversation.record(path)?.into_iter().collect());
+/// Appends records, all or none.
+fn append(
+    conversation: &Conversation,
+    lock: &ManifestLock,
+    records: impl Iterator<Item = Moved>,
+) -> Result<Appended> {
+    let appended = lock.append_all(records);
+    Ok(appended.inspect_err(|_| conversation.manifest().read_again())?)
+}
+
+/// A record that is read, or made of one, when it is asked for.
+type Moved = std::result::Result<Record, StoreError>;
+
+/// The records of what is renamed.
+#[derive(Default)]
+enum MovedRecords {
+    /// There are none.
+    #[default]
+    None,
+    /// That of a file.
+    File(Box<Record>),
+    /// Those of all files below a directory.
+    Below(StoredRecords),
+}
+
+impl MovedRecords {
+    fn of(conversation: &Conversation, node: &Node, path: &RelPath) -> Result<Self> {
+        Ok(match node.as_file() {
+            Ok(_) => conversation.record(path)?.map_or(Self::None, |it| Self::File(Box::new(it))),
+            Err(_) => Self::Below(conversation.records_below(path)?),
+        })
     }
-    let below = format!("{path}/");
-    let mut records = conversation.records()?;
-    records.retain(|record| record.path.starts_with(&below));
-    Ok(records)
+
+    fn file(&self) -> Option<&Record> {
+        match self {
+            Self::File(record) => Some(record),
+            Self::None | Self::Below(_) => None,
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = Moved> + use<> {
+        let below = match self {
+            Self::Below(records) => Some(records.clone()),
+            Self::None | Self::File(_) => None,
+        };
+        let file = self.file().cloned();
+        file.into_iter().map(Ok).chain(below.into_iter().flatten())
+    }
 }
 
 /// Returns `records` under their new path, without those whose new name is not an artifact's. A
 /// file that takes the place of another is its next generation.
-fn carried(
-    node: &Node,
-    records: &[Record],
-    (from, to): (&RelPath, &RelPath),
-    over: &[Record],
-) -> Vec<Record> {
-    let over = over.first().filter(|record| record.path == to.to_text() && node.as_file().is_ok());
-    let from = from.to_text();
-    let unknown = over.filter(|_| records.is_empty()).map(|over| Record {
+fn carried<'a>(
+    records: &MovedRecords,
+    (from, to): (&'a RelPath, &'a RelPath),
+    over: &MovedRecords,
+) -> impl Iterator<Item = Moved> + use<'a> {
+    let over = over.file().filter(|_| !matches!(records, MovedRecords::Below(_)));
+    let (from, over) = (from.to_text(), over.cloned());
+    let unknown = over.clone().filter(|_| records.file().is_none()).map(|over| Record {
         path: from.clone(),
         state: ArtifactState::Live,
         owner: this_process(),
         provenance: Provenance::default(),
         analysis: None,
-        ..over.clone()
+        ..over
     });
-    let moved = records.iter().chain(&unknown).filter_map(|record| {
+    let carry = move |record: Record| {
         let rest = record.path.strip_prefix(&from).unwrap_or_default();
         let path = format!("{to}{rest}");
-        let generation = over.map_or(record.generation, |over| over.generation + 1);
+        let generation = over.as_ref().map_or(record.generation, |over| over.generation + 1);
         let is_artifact = RelPath::from_text(&path).is_ok_and(|path| path.is_artifact());
-        is_artifact.then(|| Record { path, generation, ..record.clone() })
-    });
-    moved.collect()
+        is_artifact.then_some(Record { path, generation, ..record })
+    };
+    let all = records.each().chain(unknown.map(Ok));
+    all.filter_map(move |record| record.map(&carry).transpose())
 }
 
-fn gone(record: &Record) -> Record {
-    Record { state: ArtifactState::Gone, analysis: None, ..record.clone() }
+/// Returns the trace that an artifact leaves under its old name.
+fn trace(record: &Record, (from, to): (&RelPath, &RelPath), conversation: &Component) -> Record {
+    let rest = record.path.strip_prefix(&from.to_text()).unwrap_or_default();
+    let now = format!("ctx://{conversation}/{to}{rest}");
+    record.retired(record.size, record.modified, Removal::renamed(now_millis(), &now))
+}
+
+fn gone(record: Record) -> Record {
+    Record { state: ArtifactState::Gone, analysis: None, ..record }
 }

@@ -1,5 +1,6 @@
 //! Nodes: the things that the kernel knows by an inode number.
 
+pub(crate) mod dir;
 pub(crate) mod file;
 
 use std::ffi::OsStr;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 
 use crate::engine::Computed;
 use crate::engine::FileId;
+use crate::engine::Recipe;
 use crate::engine::SourceDir as _;
 use crate::engine::SourceFile as _;
 use crate::engine::sync::Mutex;
@@ -18,11 +20,16 @@ use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::attr::Inherited;
+use crate::fs::attr::Rights;
 use crate::fs::key::Key;
+use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
+use crate::fs::open_dirs::OpenDirs;
 use crate::model::Component;
+use crate::model::MAX_DEPTH;
 use crate::model::RelPath;
 use crate::store::Dir;
+use crate::store::MESSAGES;
 use crate::store::Store;
 use crate::view::View;
 use crate::view::ViewDir;
@@ -52,14 +59,6 @@ pub(crate) enum NodeKind {
     Control,
 }
 
-/// A directory that is held open.
-pub(crate) struct DirNode {
-    pub(crate) dir: Dir,
-    pub(crate) link: Linked,
-    /// True for the directory of all conversations.
-    pub(crate) is_root: bool,
-}
-
 /// A computed file at one version.
 pub(crate) struct ComputedNode {
     /// The file or directory that it is computed from, or the computed file that it is a view of.
@@ -68,6 +67,9 @@ pub(crate) struct ComputedNode {
     pub(crate) inherited: Inherited,
     /// The engine's side of it.
     pub(crate) computed: Arc<Computed>,
+    /// True if it is the file as those find it who may not read it: without size, never to be
+    /// opened.
+    pub(crate) closed: bool,
 }
 
 /// The name of a node on disk. Empty for the root, and after removal.
@@ -79,6 +81,21 @@ pub(crate) struct Linked(Mutex<Option<Link>>);
 pub(crate) struct Link {
     pub(crate) parent: Arc<Node>,
     pub(crate) name: OsString,
+}
+
+impl ComputedNode {
+    /// Returns the rights to it that its origin gives now. Fails if that is gone.
+    pub(crate) fn origin_rights(&self) -> Result<Rights> {
+        let Some(of) = &self.of else { return Ok(self.inherited.rights) };
+        let stat = match (&of.kind, self.computed.recipe()) {
+            (NodeKind::Dir(dir), Recipe::Messages) => dir.open()?.stat(MESSAGES.as_ref())?,
+            (NodeKind::Dir(dir), _) => dir.stat()?,
+            (NodeKind::File(file), _) => file.stat()?,
+            (NodeKind::Computed(base), _) => return base.origin_rights(),
+            (NodeKind::ViewDir { .. } | NodeKind::Control, _) => return Err(FsError::Stale),
+        };
+        Ok(Rights::of(&stat))
+    }
 }
 
 impl Linked {
@@ -96,25 +113,34 @@ impl Linked {
     }
 }
 
+/// Drops the directories above that nothing else refers to, one after the other and not inside each
+/// other.
+impl Drop for Linked {
+    fn drop(&mut self) {
+        let mut next = self.0.get_mut().take();
+        while let Some(link) = next {
+            next = Arc::into_inner(link.parent).and_then(|mut above| match &mut above.kind {
+                NodeKind::Dir(dir) => Arc::get_mut(dir)?.link.0.get_mut().take(),
+                _ => None,
+            });
+        }
+    }
+}
+
 impl Link {
     pub(crate) fn new(parent: &Arc<Node>, name: &OsStr) -> Self {
         Self { parent: Arc::clone(parent), name: name.to_owned() }
     }
 
-    /// Returns the directory that holds the name.
-    pub(crate) fn dir(&self) -> Result<&Dir> {
-        Ok(&self.parent.as_dir()?.dir)
+    /// Opens the directory that holds the name.
+    pub(crate) fn dir(&self) -> Result<Arc<Dir>> {
+        self.parent.as_dir()?.open()
     }
 
     /// Returns the conversation and the path inside it. `None` for a name in the root.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
-        let mut names = vec![self.name.clone()];
-        let mut at = Arc::clone(&self.parent);
-        while !at.is_root() {
-            let link = at.as_dir().ok()?.link.get()?;
-            names.push(link.name);
-            at = link.parent;
-        }
+        let mut names = Vec::new();
+        self.climb(|link| names.push(link.name.clone()))?;
         let conversation = Component::new(names.pop()?).ok()?;
         names.reverse();
         let path = names.join(OsStr::from_bytes(b"/"));
@@ -123,10 +149,49 @@ impl Link {
 
     /// Returns the conversation that has this name, or that it lies in.
     pub(crate) fn conversation(&self) -> Option<Component> {
-        if self.parent.is_root() {
-            return Component::new(&self.name).ok();
+        let mut top = None;
+        self.climb(|link| {
+            if link.parent.is_root() {
+                top = Component::new(&link.name).ok();
+            }
+        })?;
+        top
+    }
+
+    /// Returns true if it is the name of something in the directory `node`, or further below.
+    pub(crate) fn leads_through(&self, node: &Arc<Node>) -> bool {
+        let mut through = false;
+        let climbed = self.climb(|link| through |= Arc::ptr_eq(&link.parent, node));
+        climbed.is_none() || through
+    }
+
+    /// Returns the number of directories between the name and its conversation.
+    pub(crate) fn depth(&self) -> Option<usize> {
+        let mut links = 0_usize;
+        self.climb(|_| links += 1)?;
+        Some(links - 1)
+    }
+
+    /// Calls `each` with this link and those of all directories above, up to the conversation's.
+    ///
+    /// Returns `None` if one of them was removed, or if there are more than there can be: links
+    /// that are out of date, as another process has moved directories, may lead in a circle.
+    fn climb(&self, mut each: impl FnMut(&Self)) -> Option<()> {
+        each(self);
+        let mut at = Arc::clone(&self.parent);
+        for _ in 0..=MAX_DEPTH + 1 {
+            if at.is_root() {
+                return Some(());
+            }
+            let above = {
+                let link = at.as_dir().ok()?.link.lock();
+                let link = link.as_ref()?;
+                each(link);
+                Arc::clone(&link.parent)
+            };
+            at = above;
         }
-        self.parent.conversation()
+        None
     }
 }
 
@@ -203,9 +268,13 @@ impl Node {
         self.as_file().is_ok_and(|file| file.is_message_log())
     }
 
-    /// Returns the conversation that it is, or lies in.
+    /// Returns the conversation that it is, lies in, or is computed from.
     pub(crate) fn conversation(&self) -> Option<Component> {
-        self.link()?.get()?.conversation()
+        let mut at = self;
+        while let Some(of) = at.computed_from() {
+            at = of;
+        }
+        at.link()?.get()?.conversation()
     }
 
     /// Returns true if it may hold artifacts.
@@ -215,17 +284,16 @@ impl Node {
 }
 
 /// Returns the kernel's root: the directory of all conversations, or `only` one of them, which is
-/// created if it is missing.
-pub(crate) fn top(store: &Store, only: Option<&Component>) -> Result<Node> {
-    let dir = store.context().try_clone()?;
-    let all = NodeKind::Dir(Arc::new(DirNode { dir, link: Linked::default(), is_root: true }));
-    let Some(id) = only else { return Ok(Node::new(Ino::ROOT, Key::Root, all)) };
-    let above = Arc::new(Node::new(Ino::ABOVE, Key::Root, all));
-    let dir = store.create_conversation(id)?.dir().try_clone()?;
-    let key = Key::Disk(FileId::of(&dir.stat_self()?));
-    let link = Linked::new(Link::new(&above, id.as_os_str()));
-    let only = DirNode { dir, link, is_root: false };
-    Ok(Node::new(Ino::ROOT, key, NodeKind::Dir(Arc::new(only))))
+/// created if it is missing. Holds at most `open_dirs` directories open.
+pub(crate) fn top(store: &Store, only: Option<&Component>, open_dirs: usize) -> Result<Node> {
+    let open_dirs = Arc::new(OpenDirs::new(store.context().try_clone()?, open_dirs));
+    let stat = store.context().stat_self()?;
+    let all = Arc::new(DirNode::root(open_dirs, &stat));
+    let Some(id) = only else { return Ok(Node::new(Ino::ROOT, Key::Root, NodeKind::Dir(all))) };
+    let above = Arc::new(Node::new(Ino::ABOVE, Key::Root, NodeKind::Dir(Arc::clone(&all))));
+    let stat = store.create_conversation(id)?.dir().stat_self()?;
+    let only = all.child(Link::new(&above, id.as_os_str()), &stat);
+    Ok(Node::new(Ino::ROOT, Key::Disk(FileId::of(&stat)), NodeKind::Dir(Arc::new(only))))
 }
 
 impl std::fmt::Debug for Node {
@@ -237,6 +305,22 @@ impl std::fmt::Debug for Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Other processes can make links that are out of date as deep as they like.
+    #[test]
+    fn a_long_chain_of_nodes_is_dropped_without_recursion() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let stat = store.context().stat_self().unwrap();
+        let mut at = Arc::new(top(&store, None, 1).unwrap());
+        for _ in 0..200_000 {
+            let inner = at.as_dir().unwrap().child(Link::new(&at, OsStr::new("d")), &stat);
+            let kind = NodeKind::Dir(Arc::new(inner));
+            at = Arc::new(Node::new(Ino::ABOVE, Key::Disk(FileId::of(&stat)), kind));
+        }
+        assert!(at.place().is_none() && at.conversation().is_none());
+        drop(at);
+    }
 
     /// `ls -l` makes four nodes known for each artifact.
     #[test]

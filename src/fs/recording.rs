@@ -1,14 +1,14 @@
 //! Changing records, with the manifest locked first and then the places of files.
 //!
-//! The order matters: a thread that waits for another process to unlock a manifest, even for a
-//! process that has been stopped, holds nothing that a view or a rename needs.
+//! The order matters: nothing is locked yet, and nothing done, when another process turns out to
+//! have the manifest, and the whole operation is tried again later.
 
 use std::slice;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::engine::FileId;
 use crate::engine::sync::RwLockReadGuard;
-use crate::engine::sync::lock_manifest;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::Shared;
@@ -19,8 +19,10 @@ use crate::fs::node::file::FileNode;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::model::Removal;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
+use crate::store::Stat;
 
 /// The locked record of an artifact. Until this is dropped, nobody else changes the record, and no
 /// file moves.
@@ -32,19 +34,27 @@ pub(crate) struct HeldRecord<'a> {
 }
 
 impl HeldRecord<'_> {
-    /// Unlocks it, and compacts the manifest if that is wasteful.
-    pub(crate) fn release(self) {
+    /// Records that somebody removes the artifact, of which the disk says `stat`. Returns its
+    /// record until then.
+    pub(crate) fn retire(&self, stat: &Stat) -> Result<Record> {
+        let removal = Removal::unlinked(now_millis());
+        Ok(self.conversation.retire_locked(&self.manifest, (&self.path, stat), removal)?)
+    }
+
+    /// Unlocks it, and has the manifest compacted if that is wasteful.
+    pub(crate) fn release(self, fs: &Shared) {
         drop((self.places, self.manifest));
-        self.conversation.manifest().compact_if_wasteful();
+        fs.compact(&self.conversation);
     }
 }
 
-/// Locks the record of `node`. Returns `None` if that is no artifact.
+/// Locks the record of `node`. Returns `None` if that is no artifact. Fails with EAGAIN while
+/// another process has locked the manifest.
 pub(super) fn hold_record<'a>(fs: &'a Shared, node: &Node) -> Result<Option<HeldRecord<'a>>> {
     loop {
         let Some((id, _)) = artifact(node) else { return Ok(None) };
         let conversation = fs.engine.conversation(&id)?;
-        let manifest = lock_manifest(&conversation)?;
+        let manifest = fs.lock_manifest(&conversation)?;
         let places = fs.places.read();
         // It may have moved while this waited for the manifest.
         if let Some((_, path)) = artifact(node).filter(|(now, _)| *now == id) {
@@ -62,13 +72,27 @@ pub(super) fn record_as(
     change: impl FnOnce(&mut Life, Record) -> Option<Record>,
     done: impl FnOnce(&mut Life),
 ) -> Result<()> {
-    let Some(held) = hold_record(fs, node)? else { return Ok(()) };
-    let recorded = add(&held, node.as_file()?, change, done);
-    held.release();
+    match hold_record(fs, node)? {
+        Some(held) => record_held(fs, held, node, change, done),
+        None => Ok(()),
+    }
+}
+
+/// As [`record_as`], for a caller that has locked the record.
+pub(super) fn record_held(
+    fs: &Shared,
+    held: HeldRecord<'_>,
+    node: &Node,
+    change: impl FnOnce(&mut Life, Record) -> Option<Record>,
+    done: impl FnOnce(&mut Life),
+) -> Result<()> {
+    let recorded = add(fs, &held, node.as_file()?, change, done);
+    held.release(fs);
     recorded
 }
 
 fn add(
+    fs: &Shared,
     held: &HeldRecord<'_>,
     file: &FileNode,
     change: impl FnOnce(&mut Life, Record) -> Option<Record>,
@@ -76,12 +100,13 @@ fn add(
 ) -> Result<()> {
     let link = file.link.lock();
     let Some(link) = link.as_ref() else { return Ok(()) };
+    let dir = link.dir()?;
     let mut life = file.life();
-    let stat = link.dir()?.stat(&link.name)?;
+    let stat = dir.stat(&link.name)?;
     if FileId::of(&stat) != file.id {
         return Err(FsError::Stale);
     }
-    life.noticed(&stat);
+    life.noticed(&stat, fs.engine.store.clock());
     let manifest = Some(&held.manifest);
     let mut record = record_at(&life, &held.conversation, &held.path, &stat, manifest)?;
     record.size = stat.size;
@@ -91,6 +116,12 @@ fn add(
         done(&mut life);
     }
     Ok(())
+}
+
+/// Returns milliseconds since the epoch.
+pub(super) fn now_millis() -> i64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn artifact(node: &Node) -> Option<(Component, RelPath)> {

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use crate::engine::RemovedContent;
 use crate::engine::names;
 use crate::fs::FileKind;
 use crate::fs::FsError;
@@ -10,10 +11,13 @@ use crate::fs::Ino;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::lookup;
-use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::node::dir::DirNode;
+use crate::fs::node::file::FileNode;
 use crate::fs::recording;
+use crate::fs::recording::HeldRecord;
+use crate::fs::write_once;
 use crate::model::Component;
 use crate::view::Derived;
 use crate::view::readings;
@@ -26,11 +30,12 @@ pub(super) fn rmdir(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
     };
     let removed = if parent.is_root() {
         let id = Component::new(name)?;
+        write_once::check_conversation(fs, &id)?;
         fs.engine.remove_conversation(&id).map_err(FsError::from)
     } else if names::is_stores(&**dir, name) {
         Err(FsError::NotFound)
     } else {
-        dir.dir.rmdir(name).map_err(FsError::from)
+        dir.open().and_then(|dir| Ok(dir.rmdir(name)?))
     };
     match removed {
         Err(FsError::Io(error)) if names::is_absent(&error) => {
@@ -60,21 +65,42 @@ pub(super) fn unlink(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
 }
 
 fn unlink_node(fs: &Shared, node: &Arc<Node>, dir: &DirNode, name: &OsStr) -> Result<()> {
-    let file = node.as_file()?;
+    let (file, dir) = (node.as_file()?, dir.open()?);
+    let leaves_trace = write_once::await_record(fs, node)?;
+    let conversation = node.conversation();
     let Some(held) = recording::hold_record(fs, node)? else {
         let mut link = file.link.lock();
-        dir.dir.unlink(name)?;
+        dir.unlink(name)?;
         *link = None;
+        drop(link);
+        note_unlinked(fs, file, conversation);
         return Ok(());
     };
     let mut link = file.link.lock();
-    let bytes = dir.dir.stat(name)?.size;
-    dir.dir.unlink(name)?;
+    let stat = dir.stat(name)?;
+    let trace = if leaves_trace { Some(held.retire(&stat)?) } else { None };
+    dir.unlink(name)?;
     *link = None;
     drop(link);
-    fs.engine.forget_artifact(&held.conversation, &held.manifest, &held.path, bytes)?;
-    held.release();
+    note_unlinked(fs, file, conversation);
+    let HeldRecord { conversation, path, manifest, .. } = &held;
+    match trace {
+        Some(record) => fs.engine.note_removed(conversation, stat.size, Some(record)),
+        None => fs.engine.forget_artifact(conversation, manifest, path, stat.size)?,
+    }
+    held.release(fs);
     Ok(())
+}
+
+/// Notes that `file`, which was in `conversation`, has lost its name. While it is open, it takes
+/// room.
+pub(super) fn note_unlinked(fs: &Shared, file: &FileNode, conversation: Option<Component>) {
+    let Some(id) = conversation else { return };
+    let open = file.life().lost_name(id.clone());
+    if !open.is_empty() {
+        fs.engine.space.unlinked(&id, open);
+    }
+    fs.engine.space.freed(&id);
 }
 
 /// Removes a computed file or directory, which does nothing if it is of the right kind. Only the
@@ -103,11 +129,25 @@ fn remove_computed(
     });
     let Some((of, derived)) = found else {
         let removed = fs.engine.removed(&**dir, name)?.filter(|_| kind == FileKind::File);
-        return Ok(fs.engine.forget_removed(&removed.ok_or(FsError::NotFound)?)?);
+        let removed = removed.ok_or(FsError::NotFound)?;
+        if fs.options.write_once && removed.stays() {
+            return Err(FsError::WriteOnce);
+        }
+        return forget_removed(fs, &removed);
     };
     let of = of?;
     fs.nodes.forget(of.ino, 1);
     check_view_kind(&of, &derived, kind)
+}
+
+/// Forgets removed content, and so removes its summary.
+fn forget_removed(fs: &Shared, removed: &RemovedContent) -> Result<()> {
+    let conversation = fs.engine.conversation(&removed.conversation)?;
+    let manifest = fs.lock_manifest(&conversation)?;
+    conversation.forget_locked(&manifest, &removed.path)?;
+    drop(manifest);
+    fs.compact(&conversation);
+    Ok(())
 }
 
 /// Checks that a view of `of` exists and is of the right kind.

@@ -6,7 +6,11 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
+use crate::engine::DirPlace;
+use crate::engine::Reservation;
+use crate::engine::SourceDir as _;
 use crate::engine::names::is_message_log;
+use crate::engine::patience::allow_slow;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
@@ -15,14 +19,20 @@ use crate::fs::dir;
 use crate::fs::life::AfterRename;
 use crate::fs::lookup;
 use crate::fs::move_records::Manifests;
-use crate::fs::node::DirNode;
+use crate::fs::move_records::MoveOptions;
 use crate::fs::node::Link;
+use crate::fs::node::Linked;
 use crate::fs::node::Node;
+use crate::fs::node::dir::DirNode;
+use crate::fs::remove;
 use crate::fs::seal_queue::SealJob;
 use crate::fs::write_once;
 use crate::message;
 use crate::message::MessageError;
 use crate::model::Component;
+use crate::model::MAX_DEPTH;
+use crate::model::NameError;
+use crate::model::RelPath;
 
 /// The treatment of a new name that is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +60,20 @@ struct End<'a> {
     parent: &'a Arc<Node>,
     dir: &'a Arc<DirNode>,
     name: &'a OsStr,
+}
+
+impl End<'_> {
+    /// Returns true if `node` holds artifacts under this name, if it held some before.
+    fn keeps_artifacts(&self, node: &Node) -> bool {
+        let Ok(place) = self.dir.place() else { return false };
+        let Ok(path) = RelPath::below(place.path(), self.name) else { return false };
+        match node.as_file() {
+            Ok(_) => path.is_artifact(),
+            Err(_) => place
+                .conversation()
+                .is_some_and(|id| DirPlace::Below(id.clone(), path.clone()).holds_artifacts()),
+        }
+    }
 }
 
 /// A rename whose nodes are known.
@@ -111,18 +135,30 @@ fn rename_node(
             Some(target) if mode == RenameMode::Exchange => check_log(target, from),
             _ => Ok(()),
         })
-        .and_then(|()| check_replaceable(fs, node, target.as_ref()))
-        .and_then(|()| Rename { node, target: target.as_ref(), from, to, mode }.on_disk(fs));
+        .and_then(|()| {
+            let rename = Rename { node, target: target.as_ref(), from, to, mode };
+            rename.check_depth()?;
+            rename.check_write_once(fs)?;
+            rename.on_disk(fs)
+        });
     if let Some(target) = target {
         fs.nodes.forget(target.ino, 1);
     }
     done
 }
 
-fn check_replaceable(fs: &Shared, node: &Node, target: Option<&Arc<Node>>) -> Result<()> {
-    match target.map(|target| (target, target.as_file())) {
-        Some((target, Ok(file))) if target.ino != node.ino => write_once::check(fs, file),
-        _ => Ok(()),
+/// Checks that no directory lies too deep after `node` has moved. One that moves up, or stays as
+/// deep as it is, is not looked at.
+fn check_depth(node: &Node, from: &End<'_>, to: &End<'_>) -> Result<()> {
+    let (before, after) = (from.dir.depth()?, to.dir.depth()?);
+    if node.as_dir().is_err() || after <= before {
+        return Ok(());
+    }
+    let left = MAX_DEPTH.checked_sub(after + 1).ok_or(NameError::TooDeep)?;
+    match from.dir.open()?.height(from.name, left)? {
+        Some(height) if height <= left => Ok(()),
+        Some(_) => Err(NameError::TooDeep.into()),
+        None => Err(FsError::TooManyDirectories),
     }
 }
 
@@ -137,13 +173,51 @@ impl<'a> Rename<'a> {
         self.other().filter(|_| self.mode == RenameMode::Exchange)
     }
 
+    /// On a write-once mount, refuses to put another file in the place of a sealed artifact, and to
+    /// take one away from the names of artifacts. Prepares the rest for their traces.
+    fn check_write_once(&self, fs: &Shared) -> Result<()> {
+        let Self { node, to, mode, .. } = *self;
+        if !fs.options.write_once {
+            return Ok(());
+        }
+        if to.parent.is_root() {
+            return self
+                .target
+                .map_or(Ok(()), |_| write_once::check_conversation(fs, &Component::new(to.name)?));
+        }
+        let replaced = match self.other() {
+            Some(other) if mode == RenameMode::Exchange || other.as_file().is_ok() => {
+                write_once::holds_sealed(fs, other)?
+            }
+            _ => false,
+        };
+        let leaves = || mode == RenameMode::Exchange || !to.keeps_artifacts(node);
+        if replaced || (write_once::holds_sealed(fs, node)? && leaves()) {
+            return Err(FsError::WriteOnce);
+        }
+        if node.as_dir().is_ok() {
+            allow_slow()?;
+            fs.sealer.settle(fs.engine.options.view_deadline);
+        }
+        write_once::await_record(fs, node).map(|_| ())
+    }
+
+    /// Checks that no directory lies too deep afterwards.
+    fn check_depth(&self) -> Result<()> {
+        check_depth(self.node, self.from, self.to)?;
+        self.swapped().map_or(Ok(()), |swapped| check_depth(swapped, self.to, self.from))
+    }
+
     /// Renames on disk, with manifests and places locked.
     fn on_disk(&self, fs: &Shared) -> Result<()> {
+        let _room = self.reserve_room(fs)?;
         let manifests = self.hold_manifests(fs)?;
         let places = fs.places.write();
         let done = self.with_held(fs, manifests.as_ref());
         drop(places);
-        manifests.into_iter().for_each(Manifests::release);
+        if let Some(manifests) = manifests {
+            manifests.release(fs);
+        }
         done
     }
 
@@ -154,11 +228,12 @@ impl<'a> Rename<'a> {
         if from.parent.is_root() && mode == RenameMode::Replace && target.is_some() {
             fs.engine.store.remove_conversation(&Component::new(to.name)?)?;
         }
-        from.dir.dir.rename(from.name, &to.dir.dir, to.name, mode.flags())?;
+        self.move_names(from, to, mode.flags())?;
         let (other, swapped) = (self.other(), self.swapped());
-        set_link(node, Some(Link::new(to.parent, to.name)));
-        if let Some(other) = other {
-            set_link(other, swapped.map(|_| Link::new(from.parent, from.name)));
+        if swapped.is_none()
+            && let Some(Ok(replaced)) = other.map(|other| other.as_file())
+        {
+            remove::note_unlinked(fs, replaced, to.parent.conversation());
         }
         if from.parent.is_root() {
             return Ok(());
@@ -167,11 +242,31 @@ impl<'a> Rename<'a> {
         if let (Some((_, before)), Some((_, after)), Some(held)) = (before, after, manifests) {
             fs.engine.space.freed(held.source.id());
             fs.engine.space.freed(held.target.id());
-            let moved = held.move_records((node, &before), (other, &after), swapped.is_some());
+            let moved = held.move_records(
+                (node, &before),
+                (other, &after),
+                MoveOptions { swapped: swapped.is_some(), traced: fs.options.write_once },
+            );
             moved.inspect_err(|_| self.take_back(fs))?;
         }
         seal_renamed(fs, node)?;
         swapped.map_or(Ok(()), |swapped| seal_renamed(fs, swapped))
+    }
+
+    /// Renames on disk, and notes the new names. Locks the links meanwhile: a thread that opens a
+    /// directory by names that it read before the rename reads them again.
+    fn move_names(&self, from: &End<'_>, to: &End<'_>, flags: RenameFlags) -> Result<()> {
+        let (from_dir, to_dir) = (from.dir.open()?, to.dir.open()?);
+        let mut link = self.node.link().map(Linked::lock);
+        let mut others = self.other().and_then(|other| other.link()).map(Linked::lock);
+        from_dir.rename(from.name, &to_dir, to.name, flags)?;
+        if let Some(link) = &mut link {
+            **link = Some(Link::new(to.parent, to.name));
+        }
+        if let Some(others) = &mut others {
+            **others = self.swapped().map(|_| Link::new(from.parent, from.name));
+        }
+        Ok(())
     }
 
     /// Takes back a rename whose records could not follow, unless it has replaced something. The
@@ -181,16 +276,28 @@ impl<'a> Rename<'a> {
         let swapped = self.swapped();
         let back = if swapped.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         let replaced = self.other().is_some() && swapped.is_none();
-        if !replaced && to.dir.dir.rename(to.name, &from.dir.dir, from.name, back).is_ok() {
-            set_link(node, Some(Link::new(from.parent, from.name)));
-            if let Some(swapped) = swapped {
-                set_link(swapped, Some(Link::new(to.parent, to.name)));
-            }
+        if !replaced && let Err(error) = self.move_names(to, from, back) {
+            tracing::warn!(%error, "a rename could not be taken back");
         }
         let again = |node: &Node| node.as_file().is_ok_and(|file| file.life().lost_record());
         for node in [Some(node), swapped].into_iter().flatten().filter(|node| again(node)) {
             fs.sealer.submit(SealJob::Seal(Arc::clone(node)));
         }
+    }
+
+    /// Reserves room in the conversations that something moves to from another one.
+    fn reserve_room(&self, fs: &Shared) -> Result<Vec<Reservation>> {
+        let Self { node, from, to, .. } = *self;
+        let mut reserved = Vec::new();
+        let ends = (from.parent.conversation(), to.parent.conversation());
+        let (Some(source), Some(target)) = ends else { return Ok(reserved) };
+        let moved = [(Some(node), &source, &target), (self.swapped(), &target, &source)];
+        for (node, from, to) in moved {
+            if let Some((_, path)) = node.and_then(|node| node.place()) {
+                reserved.push(fs.engine.reserve_for_move(from, &path, to)?);
+            }
+        }
+        Ok(reserved)
     }
 
     /// Locks the manifests in which it changes records. Returns `None` if it changes none.
@@ -205,7 +312,7 @@ impl<'a> Rename<'a> {
             return Ok(None);
         }
         let (source, target) = (fs.engine.conversation(&source)?, fs.engine.conversation(&target)?);
-        Manifests::hold(source, target).map(Some)
+        Manifests::hold(fs, source, target).map(Some)
     }
 }
 
@@ -236,11 +343,5 @@ fn check_log(node: &Node, to: &End<'_>) -> Result<()> {
             })
         }
         _ => Ok(()),
-    }
-}
-
-fn set_link(node: &Node, link: Option<Link>) {
-    if let Some(linked) = node.link() {
-        *linked.lock() = link;
     }
 }

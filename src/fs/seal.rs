@@ -1,16 +1,15 @@
 //! Sealing: analysing and recording an artifact once its last writer has gone.
 //!
 //! One thread does it, a step at a time, so that a large artifact does not keep small ones waiting,
-//! and no reader waits for either. Views never depend on it: they are computed from the bytes.
+//! nor one conversation another ([`seal_queue`](super::seal_queue)), and no reader waits for any.
+//! Views never depend on it: they are computed from the bytes.
 
 use std::collections::HashMap;
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::sync::Arc;
-use std::sync::Weak;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
@@ -26,7 +25,9 @@ use crate::fs::Processes;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::life::Life;
+use crate::fs::mask_stored::is_to_be_masked;
 use crate::fs::mask_stored::mask_stored;
+use crate::fs::moved;
 use crate::fs::node::Node;
 use crate::fs::node::file::FileNode;
 use crate::fs::recording;
@@ -48,16 +49,20 @@ const OTHERS_RETRY: Duration = Duration::from_millis(100);
 /// The pause before a seal that failed is tried again; it doubles up to the longest one.
 const FAILED_RETRY: Duration = Duration::from_millis(500);
 const FAILED_RARELY: Duration = Duration::from_mins(1);
+/// The pause of a conversation whose manifest, or a file, another process has locked; it doubles up
+/// to the longest one.
+const HELD_RETRY: Duration = Duration::from_millis(10);
+const HELD_LONG: Duration = Duration::from_millis(500);
 /// The most artifacts that are tried again. Others are left to recovery after the next start.
 const MOST_FAILED: usize = 10_000;
-/// The finished analyses whose state is kept, so that the next append continues them.
-const RESUMABLE: usize = 8;
 
 /// The outcome of a step of a job.
 enum JobResult {
     Done,
     Again(SealJob),
     Later(Duration, SealJob),
+    /// Another process has what it needs.
+    Held(SealJob),
     Failed(FsError, SealJob),
 }
 
@@ -70,18 +75,25 @@ pub(super) fn start(fs: &Arc<Shared>) -> io::Result<()> {
 fn work(fs: &Shared) {
     // Sealing takes the time that writers and readers leave.
     lower_priority();
-    let mut resumable = VecDeque::new();
-    let mut failed = FailedSeals::default();
+    let (mut failed, mut held) = (FailedSeals::default(), HashMap::new());
     while let Some((job, ending)) = fs.sealer.next() {
         let node = Arc::clone(job.node());
-        let ino = node.ino;
+        let (ino, whom) = (node.ino, node.conversation());
         let done = catch_unwind(AssertUnwindSafe(|| run(fs, job, ending)));
         let progress = done.unwrap_or_else(|_| {
             tracing::error!(ino = ino.0, "sealing panicked");
             JobResult::Done
         });
+        if !matches!(progress, JobResult::Held(_)) {
+            held.remove(&whom);
+        }
         match progress {
-            JobResult::Again(job) => fs.sealer.submit(job),
+            JobResult::Again(job) => fs.sealer.submit_again(job),
+            JobResult::Held(job) => {
+                let pause = held.entry(whom).or_insert(HELD_RETRY / 2);
+                *pause = (*pause * 2).min(HELD_LONG);
+                fs.sealer.hold(*pause, job);
+            }
             JobResult::Later(pause, job) => fs.sealer.submit_later(pause, job),
             JobResult::Failed(error, job) => {
                 if let Some(pause) = failed.again(ino, &error).filter(|_| !ending) {
@@ -90,7 +102,6 @@ fn work(fs: &Shared) {
             }
             JobResult::Done => {
                 failed.0.remove(&ino);
-                keep_resumable(&mut resumable, &node);
             }
         }
         drop(node);
@@ -116,23 +127,6 @@ impl FailedSeals {
     }
 }
 
-/// Keeps the state of the last few analyses, so that a log that is opened for append again and
-/// again is not read from its beginning each time.
-fn keep_resumable(kept: &mut VecDeque<Weak<Node>>, node: &Arc<Node>) {
-    let weak = Arc::downgrade(node);
-    kept.retain(|other| !other.ptr_eq(&weak));
-    kept.push_back(weak);
-    while kept.len() > RESUMABLE {
-        let oldest = kept.pop_front().and_then(|node| node.upgrade());
-        if let Some(node) = oldest
-            && let Ok(file) = node.as_file()
-            && !file.life().has_writers()
-        {
-            file.tracker.reset();
-        }
-    }
-}
-
 fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
     let result = match &job {
         SealJob::NoteLive(node) => note_live(fs, node).map(|()| JobResult::Done),
@@ -140,11 +134,35 @@ fn run(fs: &Shared, job: SealJob, ending: bool) -> JobResult {
         SealJob::Seal(node) => seal(fs, node, ending),
         SealJob::Analyse(node) => analyse_sealed(fs, node, ending),
     };
+    let result = match result {
+        Err(error) if is_absent(&error) => look_elsewhere(fs, &job),
+        result => result,
+    };
     result.unwrap_or_else(|error| match error.errno().0 {
-        // A file that was removed or moved behind the mount needs no seal.
         libc::ENOENT | libc::ESTALE => JobResult::Done,
+        libc::EAGAIN if !ending => JobResult::Held(job),
         _ => JobResult::Failed(error, job),
     })
+}
+
+/// Returns true if the error says that a file is not where it was.
+fn is_absent(error: &FsError) -> bool {
+    matches!(error.errno().0, libc::ENOENT | libc::ESTALE)
+}
+
+/// Does the job again where the file is now, if another process has moved it. If it was removed,
+/// there is nothing to seal.
+fn look_elsewhere(fs: &Shared, job: &SealJob) -> Result<JobResult> {
+    let node = job.node();
+    let file = node.as_file()?;
+    let open = file.any_open().filter(|_| file.life().is_unsealed());
+    if let Some(open) = open
+        && moved::find(fs, node, &open)?
+    {
+        return Ok(JobResult::Again(job.clone()));
+    }
+    moved::settle_lost(fs, node)?;
+    Ok(JobResult::Done)
 }
 
 /// Records that the artifact is live, unless it has been closed meanwhile.
@@ -152,6 +170,7 @@ fn note_live(fs: &Shared, node: &Arc<Node>) -> Result<()> {
     if !node.as_file()?.life().has_writers() {
         return Ok(());
     }
+    moved::settle(fs, node)?;
     recording::record_as(fs, node, Life::noted_live, |_| ())
 }
 
@@ -164,11 +183,16 @@ fn follow(fs: &Shared, node: &Arc<Node>) -> Result<JobResult> {
     let Some(open) = file.any_open().filter(|_| behind >= STEP / 4) else {
         return Ok(JobResult::Done);
     };
-    let (rewrites, _) = file.notice(&open)?;
-    let (goal, read) = (file.tracker.seen() + behind, &fs.engine.counters.bytes_analysed);
-    let (_, whole) = analyse(&**file, &open, goal, &|| true, read)?;
+    // Otherwise it would be analysed from its beginning again and again. Sealing does it once.
+    if !file.tracker.can_be_kept(&fs.engine, &**file) {
+        return Ok(JobResult::Done);
+    }
+    let clock = fs.engine.store.clock();
+    let (rewrites, _) = file.notice(&open, clock)?;
+    let goal = file.tracker.seen() + behind;
+    let (_, whole) = analyse(&fs.engine, &**file, &open, goal, &|| true)?;
     // While other processes write, too, the analysis would start over each time.
-    let done = whole || file.notice(&open)?.0 != rewrites;
+    let done = whole || file.notice(&open, clock)?.0 != rewrites;
     Ok(if done { JobResult::Done } else { JobResult::Again(SealJob::Follow(Arc::clone(node))) })
 }
 
@@ -178,23 +202,36 @@ fn seal(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResult> {
     let file = node.as_file()?;
     let Some(is_mapped) = needs_seal(&file.life()) else { return Ok(JobResult::Done) };
     note_killed(file, &*fs.options.processes);
-    if !file.is_artifact() {
+    moved::settle(fs, node)?;
+    if !file.is_artifact() && !is_to_be_masked(&fs.engine, file) {
         file.life().sealed();
         return Ok(JobResult::Done);
     }
     let again = || SealJob::Seal(Arc::clone(node));
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
     if is_mapped {
-        if lease_of(&open) == Lease::Held && !ending {
-            return Ok(JobResult::Later(MAPPED_RETRY, again()));
+        if lease_of(&open) == Lease::Held {
+            match ending {
+                false => return Ok(JobResult::Later(MAPPED_RETRY, again())),
+                // What is sealed must not change any more. The next mount finds it incomplete.
+                true if fs.options.write_once => return Ok(JobResult::Done),
+                true => {}
+            }
         }
         file.life().unmapped();
     }
     let masked = mask_stored(&fs.engine, file, ending).unwrap_or_else(|error| {
-        tracing::warn!(ino = node.ino.0, %error, "an artifact could not be redacted");
+        tracing::warn!(ino = node.ino.0, %error, "a file could not be redacted");
         true
     });
-    if masked { analyse_and_record(fs, node, &open, ending) } else { Ok(JobResult::Again(again())) }
+    if !masked {
+        return Ok(JobResult::Again(again()));
+    }
+    if !file.is_artifact() {
+        file.life().sealed();
+        return Ok(JobResult::Done);
+    }
+    analyse_and_record(fs, node, &open, ending)
 }
 
 /// Returns true if a file that is to be sealed may be mapped. Returns `None` if it is not to be
@@ -211,8 +248,13 @@ fn analyse_and_record(
     ending: bool,
 ) -> Result<JobResult> {
     let file = node.as_file()?;
-    let (rewrites, _) = file.notice(open)?;
-    let analysis = try_analysis(fs, file, open)?;
+    let clock = fs.engine.store.clock();
+    let (rewrites, stat) = file.notice(open, clock)?;
+    // What is recorded of a file has to be told from what it is after the next change.
+    if let Some(pause) = clock.settles_in(&stat).filter(|_| !ending) {
+        return Ok(JobResult::Later(pause, SealJob::Seal(Arc::clone(node))));
+    }
+    let analysis = try_analysis(fs, file, open, &|| true)?;
     let is_whole = analysis.is_some();
     let sealing = Sealing { rewrites, analysis, ending };
     match record_sealed(fs, node, open, sealing)? {
@@ -258,7 +300,8 @@ fn record_sealed(fs: &Shared, node: &Arc<Node>, open: &File, sealing: Sealing) -
         }
         record.provenance.update(&provenance);
         tool = record.provenance.tool_name();
-        Some(Record { owner: None, analysis: analysis.filter(|_| !changed), ..record })
+        let once = record.once || fs.options.write_once;
+        Some(Record { owner: None, analysis: analysis.filter(|_| !changed), once, ..record })
     };
     recording::record_as(fs, node, change, Life::sealed)?;
     if changed && !ending {
@@ -286,10 +329,14 @@ fn analyse_sealed(fs: &Shared, node: &Arc<Node>, ending: bool) -> Result<JobResu
         return Ok(JobResult::Done);
     }
     let open = Arc::new(file.open(OFlags::RDONLY | OFlags::NOATIME)?);
-    let (rewrites, _) = file.notice(&open)?;
-    let Some(analysis) = try_analysis(fs, file, &open)? else {
+    let clock = fs.engine.store.clock();
+    let (rewrites, _) = file.notice(&open, clock)?;
+    // Where its state was pushed out meanwhile it would be again, so this goes on to the end.
+    let was_pushed_out = file.tracker.seen() == 0;
+    let expired = || !was_pushed_out || fs.sealer.is_ending();
+    let Some(analysis) = try_analysis(fs, file, &open, &expired)? else {
         let job = SealJob::Analyse(Arc::clone(node));
-        let unchanged = file.notice(&open)?.0 == rewrites;
+        let unchanged = file.notice(&open, clock)?.0 == rewrites;
         return Ok(if unchanged {
             JobResult::Again(job)
         } else {
@@ -325,9 +372,15 @@ fn count_stored(
     Ok(())
 }
 
-/// Continues the analysis by a step. Returns it once it is complete.
-fn try_analysis(fs: &Shared, file: &FileNode, open: &File) -> Result<Option<Analysis>> {
-    let found = fs.engine.analysis(file, open, None, &|| true)?;
+/// Continues the analysis by a step, and by more until time has `expired`. Returns it once it is
+/// complete.
+fn try_analysis(
+    fs: &Shared,
+    file: &FileNode,
+    open: &File,
+    expired: &dyn Fn() -> bool,
+) -> Result<Option<Analysis>> {
+    let found = fs.engine.analysis(file, open, None, expired)?;
     Ok(found.whole.then(|| (*found.analysis).clone()))
 }
 

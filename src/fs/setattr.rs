@@ -20,9 +20,9 @@ use crate::fs::Shared;
 use crate::fs::TimedAttr;
 use crate::fs::getattr;
 use crate::fs::message_log;
-use crate::fs::node::DirNode;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
+use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
 use crate::fs::seal_queue::SealJob;
 use crate::fs::write_once;
@@ -65,8 +65,8 @@ fn set_file(
     let dir = link.dir()?;
     // A time that is set here must not look like a change by another process.
     let mut life = file.life();
-    life.noticed(&dir.stat(&link.name)?);
-    set_named(dir, &link.name, change)?;
+    life.noticed(&dir.stat(&link.name)?, fs.engine.store.clock());
+    set_named(&dir, &link.name, change)?;
     life.left_as(&dir.stat(&link.name)?);
     Ok(())
 }
@@ -83,14 +83,14 @@ pub(super) fn resize(
     if node.is_message_log() && size != message_log::shown(&fs.engine, file, file.stat()?)?.size {
         return Err(FsError::AppendOnly);
     }
-    fs.engine.check_cap(&|| file.place(), size)?;
     let open = open_to_resize(fs, file, fh)?;
+    fs.engine.check_cap(&|| file.is_terminal_log(), &|| Ok(stat_file(&open)?.size), size)?;
     let mut life = file.life();
-    life.noticed(&stat_file(&open)?);
+    life.noticed(&stat_file(&open)?, fs.engine.store.clock());
     open.set_len(size)?;
     let closed = life.resized(&stat_file(&open)?);
     drop(life);
-    if let Some(id) = node.conversation() {
+    if let Some(id) = file.charged_to() {
         fs.engine.space.freed(&id);
     }
     if closed {
@@ -115,7 +115,7 @@ fn set_dir(node: &Node, dir: &DirNode, change: &SetAttr) -> Result<()> {
         return Err(FsError::RootHoldsConversations);
     }
     let link = dir.link.get().ok_or(FsError::Stale)?;
-    set_named(link.dir()?, &link.name, change)
+    set_named(&*link.dir()?, &link.name, change)
 }
 
 /// Sets the owner first: a change of owner clears the set-id bits, which a mode may set again.

@@ -19,7 +19,7 @@ use crate::engine::messages;
 use crate::engine::names;
 use crate::fs::FsError;
 use crate::fs::facts;
-use crate::fs::node::DirNode;
+use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
 use crate::model::Component;
 use crate::store::Dir;
@@ -33,7 +33,7 @@ impl SourceFile for FileNode {
         let life = self.life();
         let (stat, changes, is_written) = (stat_file(&file)?, life.changes(), life.has_writers());
         drop(life);
-        let length = messages::shown(engine, self, stat, || Ok(Arc::clone(&file)))?.size;
+        let length = messages::shown_length(engine, self, stat, &file)?;
         let (id, path) = self.place().ok_or(EngineError::Stale)?;
         let record = facts::record(engine, self, &stat)?;
         let place = engine.options.place(&id, &path);
@@ -41,7 +41,8 @@ impl SourceFile for FileNode {
     }
 
     fn version(&self, engine: &Engine, snapshot: &Snapshot) -> engine::Result<Version> {
-        Ok(facts::version(engine, self, &snapshot.stat, snapshot.changes)?)
+        let Snapshot { file, stat, changes, .. } = snapshot;
+        Ok(facts::version(engine, self, stat, *changes, || Ok(Arc::clone(file)))?)
     }
 
     fn conversation(&self) -> Option<Component> {
@@ -78,8 +79,8 @@ impl SourceFile for FileNode {
         life.left_as(stat);
     }
 
-    fn rewrites(&self, file: &File) -> engine::Result<(RewriteCount, Stat)> {
-        Ok(self.notice(file)?)
+    fn rewrites(&self, engine: &Engine, file: &File) -> engine::Result<(RewriteCount, Stat)> {
+        Ok(self.notice(file, engine.store.clock())?)
     }
 
     fn own_rewrites(&self) -> u64 {
@@ -93,7 +94,7 @@ impl SourceFile for FileNode {
 
 impl SourceDir for DirNode {
     fn place(&self) -> engine::Result<DirPlace> {
-        if self.is_root {
+        if self.is_root() {
             return Ok(DirPlace::Root);
         }
         let link = self.link.get().ok_or(FsError::Stale)?;
@@ -105,10 +106,18 @@ impl SourceDir for DirNode {
     }
 
     fn is_root(&self) -> bool {
-        self.is_root
+        Self::is_root(self)
     }
 
-    fn dir(&self) -> engine::Result<&Dir> {
-        Ok(&self.dir)
+    fn depth(&self) -> engine::Result<usize> {
+        if self.is_root() {
+            return Ok(0);
+        }
+        let depth = self.link.get().and_then(|link| link.depth());
+        Ok(depth.ok_or(FsError::Stale)?)
+    }
+
+    fn dir(&self) -> engine::Result<Arc<Dir>> {
+        Ok(self.open()?)
     }
 }

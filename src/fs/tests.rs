@@ -1,5 +1,7 @@
 //! The filesystem without a kernel.
 
+mod analyses;
+mod dirs;
 mod doors;
 mod facts;
 mod fixture;
@@ -9,7 +11,9 @@ mod life;
 mod names;
 mod of_views;
 mod others;
+mod quota;
 mod races;
 mod redaction;
+mod sealing;
 mod search;
 mod views;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use rustix::fs::XattrFlags;
 
+use crate::engine::Reservation;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::Result;
@@ -18,6 +19,9 @@ use crate::fs::life::Life;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::recording;
+use crate::fs::recording::HeldRecord;
+use crate::fs::recording::hold_record;
+use crate::model::Component;
 use crate::model::Provenance;
 use crate::model::Record;
 use crate::store::attribute;
@@ -47,8 +51,15 @@ pub(super) fn setxattr(
         return Err(FsError::Invalid("an attribute of this name or value is not known"));
     }
     let flags = XattrFlags::from_bits_retain(flags as u32);
-    set_attribute(&file, name, &fs.engine.secrets.attribute_to_store(name, value), flags)?;
-    if ours { note_said(fs, &node, &file) } else { Ok(()) }
+    let bytes = (name.len() + value.len()) as u64;
+    let _room = match charged_to(&node) {
+        Some(conversation) => fs.engine.reserve_in(&conversation, bytes)?,
+        None => Reservation::default(),
+    };
+    // Before anything is changed, as this may have to be tried again.
+    let held = if ours && node.as_file().is_ok() { hold_record(fs, &node)? } else { None };
+    set_attribute(&file, name, &fs.engine.secrets.attribute_to_store(value), flags)?;
+    held.map_or(Ok(()), |held| note_said(fs, held, &node, &file))
 }
 
 /// Returns the value of an attribute.
@@ -91,7 +102,7 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
             Ok(open) => open,
             Err(error) => file.any_open().ok_or(error)?.try_clone()?,
         },
-        NodeKind::Dir(dir) => File::from(dir.dir.try_clone()?.into_fd()),
+        NodeKind::Dir(dir) => File::from(dir.open()?.try_clone()?.into_fd()),
         NodeKind::Computed(_) | NodeKind::ViewDir { .. } | NodeKind::Control => {
             return Err(FsError::Computed);
         }
@@ -101,16 +112,18 @@ fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {
 
 /// Copies the provenance in the attributes of a sealed artifact to its record. A live one gets that
 /// when it is sealed.
-fn note_said(fs: &Shared, node: &Node, file: &File) -> Result<()> {
-    if node.as_file().is_err() {
-        return Ok(());
-    }
+fn note_said(fs: &Shared, held: HeldRecord<'_>, node: &Node, file: &File) -> Result<()> {
     let provenance = provenance_of(file)?;
     let change = |life: &mut Life, mut record: Record| {
         record.provenance.update(&provenance);
         (!life.is_unsealed()).then_some(record)
     };
-    recording::record_as(fs, node, change, |_| ())
+    recording::record_held(fs, held, node, change, |_| ())
+}
+
+/// Returns the conversation whose quota the attributes of a file or directory count against.
+fn charged_to(node: &Node) -> Option<Component> {
+    node.as_file().map_or_else(|_| node.conversation(), |file| file.charged_to())
 }
 
 fn is_user(name: &OsStr) -> bool {

@@ -37,11 +37,16 @@ use fuser::Request;
 use fuser::TimeOrNow;
 use fuser::WriteFlags;
 
+use crate::fs::About;
 use crate::fs::ContextFs;
+use crate::fs::Entry;
 use crate::fs::Fh;
 use crate::fs::FilePosition;
+use crate::fs::Flush;
 use crate::fs::FsError;
 use crate::fs::OpenMode;
+use crate::fs::RequestOrigin;
+use crate::fs::Result;
 use crate::fs::SetAttr;
 use crate::fuse::SessionOptions;
 use crate::fuse::buffer::with_buffer;
@@ -64,11 +69,14 @@ pub(super) struct Adaptor {
     pub(super) options: SessionOptions,
 }
 
-impl Adaptor {
-    /// Runs one operation on this worker, in its span; `run` calls and replies.
-    fn run(&self, name: &'static str, run: impl FnOnce(Operation)) {
-        self.workers.run(|| Operation::run(name, self.fs.counters(), run));
-    }
+/// Returns the origin of a request about a node.
+fn node(request: &Request, node: INodeNo) -> RequestOrigin {
+    RequestOrigin { about: About::Node(ino(node)), tid: request.pid() }
+}
+
+/// Returns the origin of a request about an open file.
+fn handle(request: &Request, fh: FileHandle) -> RequestOrigin {
+    RequestOrigin { about: About::Handle(Fh(fh.0)), tid: request.pid() }
 }
 
 impl Filesystem for Adaptor {
@@ -77,27 +85,32 @@ impl Filesystem for Adaptor {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.run("lookup", |operation| {
-            let found = self.fs.lookup(ino(parent), name);
-            operation.entry(reply, found.inspect(|entry| self.dentries.note(parent, name, entry)));
-        });
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (name, caller): (Arc<OsStr>, _) = (Arc::from(name), caller(request));
+        let origin = node(request, parent);
+        let (dentries, noted) = (Arc::clone(&self.dentries), Arc::clone(&name));
+        let done = move |operation: Operation, found: Result<Entry>| {
+            let found = found.inspect(|entry| dentries.note(parent, &noted, entry));
+            operation.entry(reply, found);
+        };
+        self.wait("lookup", origin, move |fs| fs.lookup(ino(parent), &name, caller), done);
     }
 
     fn forget(&self, _: &Request, node: INodeNo, count: u64) {
         self.run("forget", |_| self.fs.forget(ino(node), count));
     }
 
-    fn getattr(&self, _: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, node: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         self.run("getattr", |operation| {
-            self.fs.getattr(ino(node), move |got| operation.attr(reply, got));
+            let reply = move |got| operation.attr(reply, got);
+            self.fs.getattr(ino(node), caller(request), reply);
         });
     }
 
     fn setattr(
         &self,
-        _: &Request,
-        node: INodeNo,
+        request: &Request,
+        of: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
         gid: Option<u32>,
@@ -115,8 +128,9 @@ impl Filesystem for Adaptor {
         let (atime, mtime) = (atime.map(convert::time), mtime.map(convert::time));
         let change = SetAttr { mode, uid, gid, size, atime, mtime };
         let fh = fh.map(|fh| Fh(fh.0));
-        self.run("setattr", |operation| {
-            operation.attr(reply, self.fs.setattr(ino(node), &change, fh));
+        let attempt = move |fs: &ContextFs| fs.setattr(ino(of), &change, fh);
+        self.wait("setattr", node(request, of), attempt, move |operation, got| {
+            operation.attr(reply, got);
         });
     }
 
@@ -134,8 +148,10 @@ impl Filesystem for Adaptor {
         _device: u32,
         reply: ReplyEntry,
     ) {
-        self.run("mknod", |operation| {
-            operation.entry(reply, self.fs.mknod(ino(parent), name, mode, caller(request)));
+        let (name, caller) = (name.to_owned(), caller(request));
+        let attempt = move |fs: &ContextFs| fs.mknod(ino(parent), &name, mode, caller);
+        self.wait("mknod", node(request, parent), attempt, move |operation, made| {
+            operation.entry(reply, made);
         });
     }
 
@@ -148,13 +164,19 @@ impl Filesystem for Adaptor {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        self.run("mkdir", |operation| {
-            operation.entry(reply, self.fs.mkdir(ino(parent), name, mode, caller(request)));
+        let (name, caller) = (name.to_owned(), caller(request));
+        let attempt = move |fs: &ContextFs| fs.mkdir(ino(parent), &name, mode, caller);
+        self.wait("mkdir", node(request, parent), attempt, move |operation, made| {
+            operation.entry(reply, made);
         });
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.run("unlink", |operation| operation.empty(reply, self.fs.unlink(ino(parent), name)));
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = name.to_owned();
+        let attempt = move |fs: &ContextFs| fs.unlink(ino(parent), &name);
+        self.wait("unlink", node(request, parent), attempt, move |operation, removed| {
+            operation.empty(reply, removed);
+        });
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -167,7 +189,7 @@ impl Filesystem for Adaptor {
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -175,11 +197,14 @@ impl Filesystem for Adaptor {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        let (from, to, tid) = (ino(parent), ino(new_parent), request.pid());
+        let attempt = move |fs: &ContextFs| {
+            convert::rename_mode(flags).and_then(|mode| fs.rename(from, &name, to, &new_name, mode))
+        };
         self.run("rename", |operation| {
-            let renamed = convert::rename_mode(flags).and_then(|mode| {
-                self.fs.rename(ino(parent), name, ino(new_parent), new_name, mode)
-            });
-            operation.empty(reply, renamed);
+            let done = move |renamed| operation.empty(reply, renamed);
+            self.fs.patiently_between((from, to), tid, attempt, done);
         });
     }
 
@@ -187,10 +212,10 @@ impl Filesystem for Adaptor {
         self.run("link", |operation| operation.entry(reply, Err(FsError::NoSpecialFiles)));
     }
 
-    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let passthrough = Arc::clone(&self.passthrough);
         self.run("open", |operation| {
-            self.fs.open(ino(node), OpenMode { flags: flags.0 }, move |opened| {
+            self.fs.open(ino(node), OpenMode { flags: flags.0 }, caller(request), move |opened| {
                 operation.opened(&passthrough, node, opened, reply);
             });
         });
@@ -206,10 +231,11 @@ impl Filesystem for Adaptor {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let open = OpenMode { flags };
-        self.run("create", |operation| {
-            let created = self.fs.create(ino(parent), name, mode, open, caller(request));
-            operation.created(&self.passthrough, created, reply);
+        let (open, name, caller) = (OpenMode { flags }, name.to_owned(), caller(request));
+        let passthrough = Arc::clone(&self.passthrough);
+        let attempt = move |fs: &ContextFs| fs.create(ino(parent), &name, mode, open, caller);
+        self.wait("create", node(request, parent), attempt, move |operation, created| {
+            operation.created(&passthrough, created, reply);
         });
     }
 
@@ -241,7 +267,7 @@ impl Filesystem for Adaptor {
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -252,9 +278,10 @@ impl Filesystem for Adaptor {
         reply: ReplyWrite,
     ) {
         let mode = OpenMode { flags: flags.0 };
-        let owner = owner.map(|owner| owner.0);
+        let (owner, tid) = (owner.map(|owner| owner.0), request.pid());
         self.run("write", |operation| {
-            operation.written(reply, self.fs.write(Fh(fh.0), offset, data, mode, owner));
+            let done = move |written| operation.written(reply, written);
+            self.fs.write_patiently((Fh(fh.0), tid), offset, data, (mode, owner), done);
         });
     }
 
@@ -266,9 +293,10 @@ impl Filesystem for Adaptor {
         owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        let owner = Some(owner.0);
-        self.run("flush", |operation| {
-            operation.empty(reply, self.fs.flush(Fh(fh.0), caller(request), owner));
+        let (owner, caller) = (Some(owner.0), caller(request));
+        let attempt = move |fs: &ContextFs| fs.flush(Fh(fh.0), caller, owner);
+        self.wait("flush", handle(request, fh), attempt, move |operation, flushed| {
+            operation.empty(reply, flushed);
         });
     }
 
@@ -282,19 +310,33 @@ impl Filesystem for Adaptor {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.run("release", |operation| {
-            self.passthrough.release(Fh(fh.0));
-            operation.empty(reply, self.fs.release(Fh(fh.0)));
-        });
+        // The kernel's background requests are few, and nobody waits for this one: it is answered
+        // before it is done.
+        self.passthrough.release(Fh(fh.0));
+        reply.ok();
+        self.wait(
+            "release",
+            RequestOrigin { about: About::Handle(Fh(fh.0)), tid: 0 },
+            move |fs| fs.release(Fh(fh.0)),
+            |operation, released| {
+                if let Err(error) = released {
+                    operation.error(&error);
+                }
+            },
+        );
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, data: bool, reply: ReplyEmpty) {
-        self.run("fsync", |operation| operation.empty(reply, self.fs.fsync(Fh(fh.0), data)));
+        let flush = if data { Flush::Data } else { Flush::All };
+        self.run("fsync", |operation| {
+            self.fs.fsync(Fh(fh.0), flush, move |flushed| operation.empty(reply, flushed));
+        });
     }
 
-    fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn opendir(&self, request: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         self.run("opendir", |operation| {
-            self.fs.opendir(ino(node), move |opened| operation.opened_directory(reply, opened));
+            let reply = move |opened| operation.opened_directory(reply, opened);
+            self.fs.opendir(ino(node), caller(request), reply);
         });
     }
 
@@ -319,7 +361,9 @@ impl Filesystem for Adaptor {
     }
 
     fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.run("fsyncdir", |operation| operation.empty(reply, self.fs.fsyncdir(ino(node))));
+        self.run("fsyncdir", |operation| {
+            self.fs.fsyncdir(ino(node), move |flushed| operation.empty(reply, flushed));
+        });
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
@@ -328,34 +372,41 @@ impl Filesystem for Adaptor {
 
     fn setxattr(
         &self,
-        _: &Request,
-        node: INodeNo,
+        request: &Request,
+        of: INodeNo,
         name: &OsStr,
         value: &[u8],
         flags: i32,
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        self.run("setxattr", |operation| {
-            operation.empty(reply, self.fs.setxattr(ino(node), name, value, flags));
+        let (name, value) = (name.to_owned(), value.to_owned());
+        let attempt = move |fs: &ContextFs| fs.setxattr(ino(of), &name, &value, flags);
+        self.wait("setxattr", node(request, of), attempt, move |operation, set| {
+            operation.empty(reply, set);
         });
     }
 
-    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.run("getxattr", |operation| {
-            operation.xattr(reply, size, self.fs.getxattr(ino(node), name));
+    fn getxattr(&self, request: &Request, of: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let name = name.to_owned();
+        let attempt = move |fs: &ContextFs| fs.getxattr(ino(of), &name);
+        self.wait("getxattr", node(request, of), attempt, move |operation, got| {
+            operation.xattr(reply, size, got);
         });
     }
 
-    fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.run("listxattr", |operation| {
-            operation.xattr(reply, size, self.fs.listxattr(ino(node)));
+    fn listxattr(&self, request: &Request, of: INodeNo, size: u32, reply: ReplyXattr) {
+        let attempt = move |fs: &ContextFs| fs.listxattr(ino(of));
+        self.wait("listxattr", node(request, of), attempt, move |operation, got| {
+            operation.xattr(reply, size, got);
         });
     }
 
-    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.run("removexattr", |operation| {
-            operation.empty(reply, self.fs.removexattr(ino(node), name));
+    fn removexattr(&self, request: &Request, of: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = name.to_owned();
+        let attempt = move |fs: &ContextFs| fs.removexattr(ino(of), &name);
+        self.wait("removexattr", node(request, of), attempt, move |operation, removed| {
+            operation.empty(reply, removed);
         });
     }
 
@@ -376,7 +427,7 @@ impl Filesystem for Adaptor {
 
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -384,8 +435,9 @@ impl Filesystem for Adaptor {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.run("fallocate", |operation| {
-            operation.empty(reply, self.fs.fallocate(Fh(fh.0), offset, length, mode));
+        let attempt = move |fs: &ContextFs| fs.fallocate(Fh(fh.0), offset, length, mode);
+        self.wait("fallocate", handle(request, fh), attempt, move |operation, done| {
+            operation.empty(reply, done);
         });
     }
 
@@ -419,7 +471,7 @@ impl Filesystem for Adaptor {
 
     fn copy_file_range(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         from: FileHandle,
         offset: u64,
@@ -431,11 +483,18 @@ impl Filesystem for Adaptor {
         reply: ReplyWrite,
     ) {
         let from = FilePosition { fh: Fh(from.0), offset };
+        let origin = handle(request, to);
         let to = FilePosition { fh: Fh(to.0), offset: to_offset };
-        self.run("copy_file_range", |operation| {
-            with_buffer(MAX_WRITE as usize, |buffer| {
-                operation.written(reply, self.fs.copy(from, to, length, buffer));
-            });
+        let attempt = move |fs: &ContextFs| {
+            with_buffer(MAX_WRITE as usize, |buffer| fs.copy(from, to, length, buffer))
+        };
+        self.run("copy_file_range", |operation| match self.fs.mode_of(to.fh) {
+            Ok(mode) => {
+                let done = move |copied| operation.written(reply, copied);
+                let flushed = self.fs.flushed(to.fh, mode, done);
+                self.fs.patiently(origin, attempt, flushed);
+            }
+            Err(error) => reply.error(operation.error(&error)),
         });
     }
 }

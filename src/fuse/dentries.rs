@@ -50,13 +50,20 @@ struct RecentLookups {
 impl ViewDentries {
     /// Starts the thread that has the kernel drop entries. It is a thread of its own because the
     /// kernel may hold up the notification until a pending operation is answered.
-    pub(super) fn start(self: &Arc<Self>, kernel: Notifier) -> io::Result<()> {
+    ///
+    /// Dropping an entry detaches what is mounted on it. A view loses that at its next version
+    /// anyway. A file must not, so an entry is left alone if a file `is_there` by now.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        kernel: Notifier,
+        is_there: impl Fn(INodeNo, &OsStr) -> bool + Send + 'static,
+    ) -> io::Result<()> {
         let dentries = Arc::clone(self);
         let forget = move || {
             while let Some(batch) = dentries.wait() {
-                for (parent, name) in batch {
+                for (parent, name) in batch.iter().filter(|(dir, name)| !is_there(*dir, name)) {
                     // The kernel may have dropped it already.
-                    kernel.inval_entry(parent, &name).ok();
+                    kernel.inval_entry(*parent, name).ok();
                 }
             }
         };
@@ -64,10 +71,9 @@ impl ViewDentries {
         Ok(())
     }
 
-    /// Records that the kernel has looked up `entry`, if that is one of a view: those have no
-    /// lifetime.
+    /// Records that the kernel has looked up `entry`, if that is one of a view.
     pub(super) fn note(&self, parent: INodeNo, name: &OsStr, entry: &Entry) {
-        if entry.entry_ttl.is_zero() && self.lookups.lock().note((parent, name.to_owned())) {
+        if entry.is_computed && self.lookups.lock().note((parent, name.to_owned())) {
             self.changed.notify_one();
         }
     }

@@ -56,7 +56,9 @@ impl PassthroughFiles {
     }
 
     /// Opens `ino`: calls `reply` with its backing id, or with none if passthrough is not available
-    /// for it. Registers `file` by `register` if the inode has no id yet.
+    /// for it. Registers `file` by `register` if the inode has no id yet. Without a `file` it is
+    /// opened without passthrough. The kernel refuses to map it for writing then while others read
+    /// it with passthrough (ENODEV).
     ///
     /// The inode is locked until the reply is sent: of two concurrent opens, the second must find
     /// the id of the first.
@@ -64,7 +66,7 @@ impl PassthroughFiles {
         &self,
         ino: Ino,
         fh: Fh,
-        file: &File,
+        file: Option<&File>,
         register: impl FnOnce(&File) -> io::Result<BackingId>,
         reply: impl FnOnce(Option<&BackingId>),
     ) {
@@ -73,10 +75,11 @@ impl PassthroughFiles {
         }
         let opens = Arc::clone(&self.inodes.entry(ino).or_default());
         let mut opens = opens.lock();
-        let backing = match opens.backing.upgrade() {
-            Some(backing) => Some(backing),
-            None if opens.plain > 0 => None,
-            None => register(file).map(Arc::new).inspect_err(warn).ok(),
+        let backing = match (file, opens.backing.upgrade()) {
+            (None, _) => None,
+            (Some(_), Some(backing)) => Some(backing),
+            (Some(_), None) if opens.plain > 0 => None,
+            (Some(file), None) => register(file).map(Arc::new).inspect_err(warn).ok(),
         };
         match &backing {
             Some(backing) => opens.backing = Arc::downgrade(backing),

@@ -26,6 +26,7 @@ use crate::fs::Entry;
 use crate::fs::Fh;
 use crate::fs::FsError;
 use crate::fs::Opened;
+use crate::fs::Pages;
 use crate::fs::Result;
 use crate::fs::TimedAttr;
 use crate::fuse::convert;
@@ -163,6 +164,7 @@ fn reply_opened(passthrough: &PassthroughFiles, node: INodeNo, opened: &Opened, 
     };
     let reply = Cell::new(Some(reply));
     let register = |file: &File| register(&reply, |reply| reply.open_backing(file));
+    let file = backing_file(opened, file);
     passthrough.open(ino(node), opened.fh, file, register, |backing| {
         let Some(reply) = reply.take() else { return };
         match backing {
@@ -187,6 +189,7 @@ fn reply_created(
     let Some(file) = &opened.file else { return reply.error(Errno::EIO) };
     let reply = Cell::new(Some(reply));
     let register = |file: &File| register(&reply, |reply| reply.open_backing(file));
+    let file = backing_file(opened, file);
     passthrough.open(entry.attr.ino, opened.fh, file, register, |backing| {
         let Some(reply) = reply.take() else { return };
         match backing {
@@ -197,6 +200,12 @@ fn reply_created(
             None => reply.created(&ttl, &attr, generation, fh, cached_flags(opened)),
         }
     });
+}
+
+/// Returns the file that the kernel may read and map, if it may: with passthrough, what is written
+/// to mapped pages would not come here.
+fn backing_file<'a>(opened: &Opened, file: &'a File) -> Option<&'a File> {
+    (!opened.counts_mapped).then_some(file)
 }
 
 /// Registers a backing file through a reply that is not yet sent.
@@ -218,13 +227,16 @@ fn passthrough_flags(opened: &Opened) -> FopenFlags {
 
 /// Returns the flags of an open without passthrough.
 ///
-/// Pages are kept from one open to the next: the kernel drops them when size or time have changed.
-/// Writers bypass them, so that one write(2) is one request: the kernel would split it at page
+/// Writers bypass the pages, so that one write(2) is one request: the kernel would split it at page
 /// boundaries, and a reader could see half a line.
 fn cached_flags(opened: &Opened) -> FopenFlags {
     if opened.writes {
-        FopenFlags::FOPEN_DIRECT_IO
-    } else {
-        FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH
+        return FopenFlags::FOPEN_DIRECT_IO;
     }
+    let pages = match opened.pages {
+        Pages::Kept => FopenFlags::FOPEN_KEEP_CACHE,
+        Pages::New => FopenFlags::empty(),
+        Pages::None => FopenFlags::FOPEN_DIRECT_IO,
+    };
+    pages | FopenFlags::FOPEN_NOFLUSH
 }

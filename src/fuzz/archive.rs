@@ -15,6 +15,7 @@ use tar::Header;
 use crate::fuzz::empty_store;
 use crate::model::Component;
 use crate::store::ImportOptions;
+use crate::store::export;
 
 /// Bytes that an archive may hold.
 const MOST: u64 = 1 << 20;
@@ -34,7 +35,8 @@ fn imported(data: &[u8]) -> bool {
     };
     let packed = zstd::encode_all(&*tar, 1).expect("memory");
     let (dir, store) = empty_store();
-    let options = |id| ImportOptions { id, most_bytes: MOST, min_free: 0 };
+    let (most_bytes, most_files) = (MOST, 1000);
+    let options = |id| ImportOptions { id, most_bytes, most_files, min_free: 0, quota: None };
     let imported = store.import(&*packed, &options(None));
     assert_eq!(names(dir.path()), ["store"], "something is beside the store");
     let conversations = dir.path().join("store/context");
@@ -48,7 +50,7 @@ fn imported(data: &[u8]) -> bool {
 
     let conversation = store.conversation(&imported.id).expect("readable").expect("it is there");
     let mut again = Vec::new();
-    conversation.export(&mut again, &mut |_| {}).expect("it can be exported");
+    export(&conversation, &mut again, &mut |_| {}).expect("it can be exported");
     let id = Component::new("again").expect("a name");
     store.import(&*again, &options(Some(id))).expect("what was exported can be imported");
     assert_eq!(tree(&conversations.join("again")), first);

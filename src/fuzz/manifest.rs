@@ -40,7 +40,8 @@ pub fn manifest(data: &[u8]) {
 }
 
 fn records(conversation: &Conversation) -> BTreeMap<String, Record> {
-    let records = conversation.records().expect("any file can be read");
+    let records = conversation.records().and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let records = records.expect("any file can be read");
     let count = records.len();
     let by_path: BTreeMap<_, _> = records.into_iter().map(|it| (it.path.clone(), it)).collect();
     assert_eq!(by_path.len(), count, "a path has two records");

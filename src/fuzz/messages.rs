@@ -162,6 +162,10 @@ impl Host for Bench {
         false
     }
 
+    fn masks_stored(&self) -> bool {
+        false
+    }
+
     fn is_stand_in(&self, _: &[u8], _: &Limits) -> io::Result<bool> {
         Ok(false)
     }

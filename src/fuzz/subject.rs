@@ -56,7 +56,7 @@ impl Artifact {
             record: &self.record,
             place: &self.place,
             limits: &self.limits,
-            redacts: &[],
+            redacts: None,
             filters: &NoFilters,
         };
         let mut out = Vec::new();

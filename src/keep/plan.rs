@@ -15,6 +15,7 @@ use crate::model::Removal;
 use crate::store::RemovalCandidate;
 use crate::store::Store;
 use crate::store::StoreError;
+use crate::store::UnreadPlaces;
 
 /// An artifact that a plan removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,9 @@ pub struct RemovalPlan {
     /// The bytes that the store may grow by before it passes a rule for the store. `None` without
     /// such a rule, or if the sweep was of one conversation.
     pub store_room: Option<u64>,
+    /// The places that could not be read, below the directory of all conversations. They count as
+    /// empty.
+    pub unread: UnreadPlaces,
 }
 
 /// Decides which artifacts `rules` remove at the moment `now`. Removes nothing.
@@ -58,7 +62,8 @@ pub fn plan(
     if rules.is_empty() {
         return Ok(planner.plan);
     }
-    let mut inventories = inventories(store, scope, stop)?;
+    let unread = &mut planner.plan.unread;
+    let mut inventories = inventories(store, scope, planner.now, stop, unread)?;
     planner.by_age(rules, &mut inventories);
     planner.by_conversation(rules, &mut inventories)?;
     if *scope == SweepScope::Store {
@@ -181,7 +186,7 @@ impl Planner {
             return Ok(());
         }
         let mut left = bytes;
-        for (number, at) in removal_order(inventories)? {
+        for (number, at) in removal_order(inventories, &mut self.plan.unread)? {
             if left == 0 {
                 break;
             }
@@ -201,12 +206,13 @@ impl Planner {
         let conversation = inventory.id().clone();
         let artifact = &mut inventory.artifacts[at];
         artifact.chosen = true;
-        let removal = Removal { at: self.now, rule: rule.to_owned(), why };
+        let rule = rule.to_owned();
+        let removal = Removal { at: self.now, rule, why, stays: false };
         let candidate = RemovalCandidate {
             path: artifact.path.clone(),
             ino: artifact.ino,
             size: artifact.size,
-            modified: artifact.modified,
+            changed: artifact.changed,
             read: artifact.read,
             removal,
         };
@@ -228,10 +234,13 @@ struct Limited {
 
 /// Returns the artifacts that may be removed, first to last: for each, the index of its inventory
 /// and its index in there.
-fn removal_order(inventories: &mut [Inventory]) -> Result<Vec<(usize, usize)>, StoreError> {
+fn removal_order(
+    inventories: &mut [Inventory],
+    unread: &mut UnreadPlaces,
+) -> Result<Vec<(usize, usize)>, StoreError> {
     let mut order = Vec::new();
     for (number, inventory) in inventories.iter_mut().enumerate() {
-        inventory.find_references()?;
+        inventory.find_references(unread)?;
         let may_go = |at: &usize| {
             let artifact = &inventory.artifacts[*at];
             !artifact.live && !artifact.chosen

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use crate::keep::inventory::ids;
+use crate::keep::inventory::in_conversation;
 use crate::keep::plan::PlannedRemoval;
 use crate::keep::plan::RemovalPlan;
 use crate::keep::plan::plan;
@@ -14,6 +15,7 @@ use crate::store::RemovalOutcome;
 use crate::store::Store;
 use crate::store::StoreError;
 use crate::store::SweepLock;
+use crate::store::UnreadPlaces;
 
 /// The artifacts that are removed before `stop` is asked again.
 const STEP: usize = 256;
@@ -29,7 +31,11 @@ pub struct SweepReport {
     pub plan: RemovalPlan,
 }
 
-/// Makes a [`plan`] and removes the artifacts in it. Waits for other sweeps of the store.
+/// Makes a [`plan`] of the moment `now` and removes the artifacts in it. Waits for other sweeps of
+/// the store.
+///
+/// Passes over places that cannot be read and outputs that cannot be removed, and reports them in
+/// the plan.
 ///
 /// Calls `progress` with the number of artifacts done and the number of all. Ends early once `stop`
 /// returns true.
@@ -37,39 +43,56 @@ pub fn sweep(
     store: &Store,
     rules: &RetentionRules,
     scope: &SweepScope,
+    now: SystemTime,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<SweepReport, StoreError> {
     let mut report = SweepReport::default();
     let lock = store.lock_sweeps()?;
-    finish_removals(store, scope, &lock)?;
-    if rules.is_empty() {
-        return Ok(report);
+    let mut unread = finish_removals(store, scope, &lock)?;
+    if !rules.is_empty() {
+        clear_cache_if_full(store, rules)?;
+        report.plan = plan(store, rules, scope, now, stop)?;
+        remove(store, &lock, &mut report, stop, progress)?;
     }
-    clear_cache_if_full(store, rules)?;
-    report.plan = plan(store, rules, scope, SystemTime::now(), stop)?;
+    unread.extend(std::mem::take(&mut report.plan.unread));
+    report.plan.unread = unread;
+    Ok(report)
+}
+
+/// Removes what the plan of the report chose, and reports that.
+fn remove(
+    store: &Store,
+    lock: &SweepLock,
+    report: &mut SweepReport,
+    stop: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), StoreError> {
     let removals = std::mem::take(&mut report.plan.removals);
+    let SweepReport { removed, kept, plan } = report;
     let (all, mut done) = (removals.len(), 0);
     for (id, removals) in by_conversation(removals) {
-        let Some(conversation) = store.conversation(&id)? else { continue };
-        for step in removals.chunks(STEP) {
-            if stop() {
-                return Ok(report);
-            }
-            let candidates: Vec<RemovalCandidate> =
-                step.iter().map(|removal| removal.candidate.clone()).collect();
-            let outcomes = lock.remove(&conversation, &candidates)?;
-            for (removal, outcome) in step.iter().zip(outcomes) {
-                match outcome {
-                    RemovalOutcome::Removed => report.removed.push(removal.clone()),
-                    RemovalOutcome::Kept(why) => report.kept.push((removal.clone(), why)),
+        in_conversation(store, &id, &mut plan.unread, |conversation, _| {
+            for step in removals.chunks(STEP) {
+                if stop() {
+                    break;
                 }
+                let candidates: Vec<RemovalCandidate> =
+                    step.iter().map(|removal| removal.candidate.clone()).collect();
+                let outcomes = lock.remove(&conversation, &candidates)?;
+                for (removal, outcome) in step.iter().zip(outcomes) {
+                    match outcome {
+                        RemovalOutcome::Removed => removed.push(removal.clone()),
+                        RemovalOutcome::Kept(why) => kept.push((removal.clone(), why)),
+                    }
+                }
+                done += step.len();
+                progress(done, all);
             }
-            done += step.len();
-            progress(done, all);
-        }
+            Ok(())
+        })?;
     }
-    Ok(report)
+    Ok(())
 }
 
 /// Clears the cache of views if the disk has fewer free bytes than the rules ask for. Views can be
@@ -83,14 +106,20 @@ fn clear_cache_if_full(store: &Store, rules: &RetentionRules) -> Result<(), Stor
     Ok(())
 }
 
-/// Completes the removals of a sweep that was cut off.
-fn finish_removals(store: &Store, scope: &SweepScope, lock: &SweepLock) -> Result<(), StoreError> {
+/// Completes the removals of a sweep that was cut off. Returns the conversations in which that
+/// cannot be done.
+fn finish_removals(
+    store: &Store,
+    scope: &SweepScope,
+    lock: &SweepLock,
+) -> Result<UnreadPlaces, StoreError> {
+    let mut unread = UnreadPlaces::default();
     for id in ids(store, scope)? {
-        if let Some(conversation) = store.conversation(&id)? {
-            lock.finish_removals(&conversation)?;
-        }
+        in_conversation(store, &id, &mut unread, |conversation, _| {
+            lock.finish_removals(&conversation)
+        })?;
     }
-    Ok(())
+    Ok(unread)
 }
 
 /// Groups removals by conversation, in the order in which the conversations first occur.

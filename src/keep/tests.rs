@@ -4,6 +4,7 @@ use std::fs::File;
 use std::fs::FileTimes;
 use std::fs::OpenOptions;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::SystemTime;
@@ -18,6 +19,8 @@ use crate::model::Record;
 use crate::model::RelPath;
 use crate::store::RemovalOutcome;
 use crate::store::Store;
+use crate::store::disk_clock;
+use crate::store::mere_owner::as_mere_owner;
 
 struct Fixture {
     dir: TempDir,
@@ -77,7 +80,7 @@ impl Fixture {
     }
 
     fn sweep(&self, rules: &RetentionRules) -> SweepReport {
-        sweep(&self.store, rules, &SweepScope::Store, &|| false, &mut |_, _| {}).unwrap()
+        sweep(&self.store, rules, &SweepScope::Store, now(), &|| false, &mut |_, _| {}).unwrap()
     }
 
     fn removed(&self, conversation: &str, name: &str) -> Option<Record> {
@@ -213,8 +216,11 @@ fn what_is_written_anew_is_an_artifact_as_any() {
     let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
     assert_eq!(conversation.record(&path("artifacts/tool/a")).unwrap(), None);
     assert_eq!(fixture.removed("c", "a"), None);
-    assert!(conversation.forget(&path("artifacts/tool/a")).unwrap().is_some());
-    assert!(conversation.forget(&path("artifacts/tool/a")).unwrap().is_none());
+    let lock = conversation.manifest().lock().unwrap();
+    let forget = || conversation.forget_locked(&lock, &path("artifacts/tool/a")).unwrap();
+    assert!(forget().is_some());
+    assert!(forget().is_none());
+    drop(lock);
     fs::remove_file(fixture.at("c", "artifacts/tool/a")).unwrap();
     assert_eq!(fixture.removed("c", "a"), None);
 }
@@ -271,4 +277,137 @@ fn a_removal_that_was_cut_off_is_finished_or_forgotten() {
     assert!(fixture.removed("c", "b").is_some());
     fixture.sweep(&RetentionRules::default());
     assert!(!fixture.at("c", ".ctxfs-gone-1").exists());
+}
+
+/// A client sets any time it likes of files that it may write.
+#[test]
+fn times_that_writers_set_to_the_future_keep_nothing() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "b", 1000, 1);
+    fixture.artifact("c", "a", 1000, 0);
+    let far = now() + Duration::from_hours(24 * 365 * 70);
+    let times = FileTimes::new().set_accessed(far).set_modified(far);
+    File::open(fixture.at("c", "artifacts/tool/a")).unwrap().set_times(times).unwrap();
+    assert_eq!(
+        fixture.plan(&bytes(1500), &SweepScope::Store, now()),
+        ["c/a keep_conversation"],
+        "it was used when it was touched, before the other was read"
+    );
+    let age = RetentionRules { age: Some(Duration::from_mins(59)), ..RetentionRules::default() };
+    let all = ["c/a keep_age", "c/b keep_age"];
+    assert_eq!(fixture.plan(&age, &SweepScope::Store, now() + Duration::from_hours(1)), all);
+    let outcome = fixture.sweep(&bytes(1500));
+    assert_eq!((outcome.removed.len(), outcome.kept.len()), (1, 0));
+}
+
+/// The same bytes and times do not make it the same file.
+#[test]
+fn a_change_that_was_covered_up_after_it_was_chosen_counts() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "a", 1000, 0);
+    let plan = plan(&fixture.store, &bytes(0), &SweepScope::Store, now(), &|| false).unwrap();
+    let path = fixture.at("c", "artifacts/tool/a");
+    let before = fs::metadata(&path).unwrap();
+    disk_clock::moves_on();
+    fs::write(&path, vec![b'y'; 1000]).unwrap();
+    let times = FileTimes::new()
+        .set_accessed(before.accessed().unwrap())
+        .set_modified(before.modified().unwrap());
+    File::open(&path).unwrap().set_times(times).unwrap();
+    let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
+    let candidates: Vec<_> = plan.removals.into_iter().map(|removal| removal.candidate).collect();
+    let lock = fixture.store.lock_sweeps().unwrap();
+    let outcomes = lock.remove(&conversation, &candidates).unwrap();
+    assert_eq!(outcomes, [RemovalOutcome::Kept("it was used meanwhile")]);
+}
+
+fn places(unread: &crate::store::UnreadPlaces) -> Vec<&str> {
+    unread.named().iter().map(|place| &*place.path).collect()
+}
+
+fn set_mode(path: &std::path::Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_cannot_be_read_ends_no_sweep() {
+    let fixture = Fixture::new();
+    for conversation in ["a", "closed", "torn", "z"] {
+        fixture.artifact(conversation, "x", 1000, 0);
+    }
+    fixture.artifact("z", "y", 1000, 0);
+    let shut = fixture.at("z", "artifacts/tool/shut");
+    fs::create_dir(&shut).unwrap();
+    fs::create_dir(fixture.at("torn", "manifest.jsonl")).unwrap();
+    set_mode(&shut, 0);
+    set_mode(&fixture.at("closed", ""), 0);
+    let unread = ["closed", "torn/manifest.jsonl", "z/artifacts/tool/shut"];
+    as_mere_owner(|| {
+        let plan = plan(&fixture.store, &bytes(0), &SweepScope::Store, now(), &|| false).unwrap();
+        assert_eq!((plan.removals.len(), places(&plan.unread)), (3, unread.to_vec()));
+        let outcome = fixture.sweep(&bytes(0));
+        assert_eq!((outcome.removed.len(), places(&outcome.plan.unread)), (3, unread.to_vec()));
+    });
+    set_mode(&shut, 0o700);
+    set_mode(&fixture.at("closed", ""), 0o700);
+    assert!(fixture.at("closed", "artifacts/tool/x").exists());
+    assert!(fixture.at("torn", "artifacts/tool/x").exists());
+}
+
+#[test]
+fn an_output_that_cannot_be_removed_does_not_keep_others() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "b", 1000, 0);
+    let fixed = fixture.at("c", "artifacts/tool/fixed");
+    fs::create_dir(&fixed).unwrap();
+    fs::rename(fixture.at("c", "artifacts/tool/b"), fixed.join("b")).unwrap();
+    fixture.artifact("c", "a", 1000, 0);
+    let record = Record {
+        path: "artifacts/tool/fixed/b".to_owned(),
+        generation: 7,
+        state: ArtifactState::Sealed,
+        ..Record::default()
+    };
+    fixture.record("c", record);
+    set_mode(&fixed, 0o500);
+    as_mere_owner(|| {
+        let outcome = fixture.sweep(&bytes(0));
+        assert_eq!((outcome.removed.len(), outcome.kept.len()), (1, 1));
+        assert_eq!(outcome.kept[0].1, "it cannot be removed from its directory");
+    });
+    set_mode(&fixed, 0o700);
+    let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
+    let record = conversation.record(&path("artifacts/tool/fixed/b")).unwrap().unwrap();
+    assert_eq!((record.generation, record.removed), (7, None));
+    fs::remove_file(fixed.join("b")).unwrap();
+    assert_eq!(conversation.removed(&path("artifacts/tool/fixed/b")).unwrap(), None);
+}
+
+#[test]
+fn without_the_messages_every_output_may_be_one_of_theirs() {
+    let fixture = Fixture::new();
+    for (conversation, used) in [("c", 0), ("d", 5)] {
+        fixture.artifact(conversation, "a", 1000, used);
+    }
+    fs::create_dir(fixture.at("c", "history/messages.jsonl")).unwrap();
+    let rules = RetentionRules { store: Some(0), ..RetentionRules::default() };
+    let plan = plan(&fixture.store, &rules, &SweepScope::Store, now(), &|| false).unwrap();
+    let order: Vec<_> =
+        plan.removals.iter().map(|removal| removal.conversation.to_text()).collect();
+    assert_eq!(order, ["d", "c"]);
+    assert_eq!(places(&plan.unread), ["c/history/messages.jsonl"]);
+}
+
+#[test]
+fn outputs_at_the_end_of_long_paths_go_like_any() {
+    let fixture = Fixture::new();
+    fixture.artifact("c", "a", 10, 0);
+    let conversation = fixture.store.conversation(&id("c")).unwrap().unwrap();
+    let artifacts = conversation.dir().open_dir("artifacts".as_ref()).unwrap();
+    let dir = artifacts.nest(&"n".repeat(250), 20);
+    let flags = rustix::fs::OFlags::WRONLY;
+    dir.create_file("x".as_ref(), flags, 0o600).unwrap().set_len(1000).unwrap();
+    let outcome = fixture.sweep(&bytes(0));
+    assert_eq!((outcome.removed.len(), outcome.plan.unread.count()), (2, 0));
+    assert!(dir.entries().unwrap().is_empty());
 }

@@ -12,6 +12,7 @@ mod error_lines;
 mod expectation;
 mod names;
 mod prefilter;
+mod prefix;
 mod rules;
 mod search_terms;
 
@@ -25,6 +26,7 @@ use crate::model::Errors;
 
 pub use crate::materialize::failure::error_lines::ErrorLines;
 pub use crate::materialize::failure::error_lines::ErrorMatch;
+pub use crate::materialize::failure::prefix::bare;
 
 /// Bytes of a line that are examined, and the most of `ErrorLine::length`.
 const LINE_BYTES: usize = 4096;
@@ -119,19 +121,20 @@ impl ErrorCollector {
         let cut = head.len() < line.len();
         let line = head.strip_suffix(b"\r").unwrap_or(head);
         let was_waiting = self.expectation.is_waiting();
-        let announced = self.expectation.expects(line, number);
+        let bare = bare(line);
+        let announced = self.expectation.expects(bare, number);
         if cut && !was_waiting && prefilter::find(line, 0).is_none() {
             return;
         }
-        let telling = names::blanked(line);
+        let telling = names::blanked(bare);
         let Some(rank) = announced.or_else(|| rules::rank(&telling)) else {
             return;
         };
-        self.expectation.follow(line, number);
+        self.expectation.follow(bare, number);
         self.count += 1;
         self.search_terms.add(&telling, rank);
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
-        let at = ErrorLine { line: number, offset, length };
+        let at = ErrorLine { line: number, offset, length, rank: rank.kept(), times: 1 };
         let likeness = self.likeness.of(line.trim_ascii());
         self.best.add(likeness, rank, at);
         if let Some(each) = &mut self.each {

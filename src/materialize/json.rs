@@ -20,6 +20,8 @@ mod shape;
 pub use events::Events;
 pub use events::Scalar;
 pub use reader::JsonReader;
+pub use render::KEY_CHARS;
+pub use render::KEY_CUT;
 pub use scan::ScanOutcome;
 pub use scan::Scanner;
 

@@ -35,14 +35,14 @@ const fn classes() -> [u8; 256] {
 
 /// Hashes lines without their numbers. Keeps its buffer from one line to the next.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LikenessHasher {
+pub(crate) struct LikenessHasher {
     buffer: Vec<u8>,
 }
 
 impl LikenessHasher {
     /// Returns a hash that is equal for lines that differ only in numbers: digits, hexadecimal
     /// numbers, times, UUIDs.
-    pub(super) fn of(&mut self, line: &[u8]) -> u64 {
+    pub(crate) fn of(&mut self, line: &[u8]) -> u64 {
         self.buffer.clear();
         without_numbers(line, &mut self.buffer);
         exact(&self.buffer)

@@ -6,6 +6,7 @@
 
 mod checkpoints;
 mod content;
+mod ranges;
 
 use std::mem;
 
@@ -14,6 +15,7 @@ use anstream::adapter::StripBytes;
 pub use checkpoints::Checkpoints;
 pub(super) use checkpoints::TextExtractor;
 pub use content::PlainText;
+pub use ranges::text_ranges;
 
 /// Bytes of a line that are held back because a carriage return may follow. In a longer line
 /// nothing is overwritten.
@@ -74,27 +76,10 @@ impl EscapeStripper {
         }
         self.controlled = true;
         let mut escapes = mem::take(&mut self.escapes);
-        let mut rest = controlled;
-        while !rest.is_empty() {
-            // `strip_next` takes white space inside a sequence for its end, unless the white space
-            // is passed alone.
-            let alone = rest.iter().position(|byte| matches!(byte, 0 | b'\t' | 12 | b'\r'));
-            let (run, after) = rest.split_at(alone.unwrap_or(rest.len()));
-            for printable in escapes.strip_next(run) {
-                self.text(printable, out);
-            }
-            let (one, after) = after.split_at(after.len().min(1));
-            match one {
-                // NUL must stay: it shows that this is not text.
-                [0] => self.text(one, out),
-                _ => match escapes.strip_next(one).next() {
-                    Some(b"\r") => self.returned = true,
-                    Some(printable) => self.text(printable, out),
-                    None => {}
-                },
-            }
-            rest = after;
-        }
+        each_print(&mut escapes, controlled, |print| match print {
+            Print::Return => self.returned = true,
+            Print::Text(text) => self.text(text, out),
+        });
         self.escapes = escapes;
     }
 
@@ -114,6 +99,37 @@ impl EscapeStripper {
         } else {
             self.held.extend_from_slice(bytes);
         }
+    }
+}
+
+/// A part of a line as a terminal prints it.
+enum Print<'a> {
+    /// A carriage return: text that follows overwrites the line.
+    Return,
+    /// Text.
+    Text(&'a [u8]),
+}
+
+/// Passes to `each` what a terminal prints of `bytes`, which are part of a line.
+fn each_print(escapes: &mut StripBytes, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        // `strip_next` takes white space inside a sequence for its end, unless the white space is
+        // passed alone.
+        let alone = rest.iter().position(|byte| matches!(byte, 0 | b'\t' | 12 | b'\r'));
+        let (run, after) = rest.split_at(alone.unwrap_or(rest.len()));
+        escapes.strip_next(run).for_each(|text| each(Print::Text(text)));
+        let (one, after) = after.split_at(after.len().min(1));
+        match one {
+            // NUL must stay: it shows that this is not text.
+            [0] => each(Print::Text(one)),
+            _ => match escapes.strip_next(one).next() {
+                Some(b"\r") => each(Print::Return),
+                Some(text) => each(Print::Text(text)),
+                None => {}
+            },
+        }
+        rest = after;
     }
 }
 

@@ -7,6 +7,7 @@ use crate::message::UnfinishedLine;
 use crate::message::edited::EditedLine;
 use crate::message::layout::MessageLayout;
 use crate::message::offload::Offload;
+use crate::message::stored::stored;
 
 /// Messages that are ready to be appended.
 #[derive(Debug, Default)]
@@ -28,19 +29,23 @@ impl Batch {
         let Some(last) = memchr::memrchr(b'\n', bytes) else {
             return Ok(unfinished.push(bytes, context.conversation)?);
         };
-        let before = unfinished.clone();
-        let mut so_far = std::mem::take(unfinished);
+        let mut so_far = unfinished.clone();
         let taken = Self::completed(&mut so_far, &bytes[..last], context).and_then(|batch| {
             so_far.push(&bytes[last + 1..], context.conversation)?;
             Ok(batch)
         });
         let appended = match taken {
-            Err(error @ MessageError::NotAMessage(_)) => return Err(error.into()),
+            Err(error @ MessageError::NotAMessage(_)) => {
+                *unfinished = UnfinishedLine::default();
+                return Err(error.into());
+            }
             Err(error) => Err(error.into()),
             Ok(batch) if batch.is_empty() => Ok(()),
             Ok(batch) => append(&batch),
         };
-        *unfinished = if appended.is_ok() { so_far } else { before };
+        if appended.is_ok() {
+            *unfinished = so_far;
+        }
         appended
     }
 
@@ -51,12 +56,12 @@ impl Batch {
         bytes: &[u8],
         context: &AppendContext<'_>,
     ) -> Result<Self, MessageError> {
-        let mut lines = Vec::new();
+        let mut messages = Vec::new();
         for line in bytes.split(|byte| *byte == b'\n') {
-            so_far.push(line, context.conversation)?;
-            lines.push(so_far.take()?);
+            so_far.push_end(line, context.conversation)?;
+            messages.extend(CheckedMessage::of(so_far.take()?, context)?);
         }
-        Self::of(lines, context)
+        Self::of(messages, context)
     }
 
     /// Passes the line in `unfinished` to `append` if it is a message that lacks only its newline.
@@ -67,7 +72,7 @@ impl Batch {
         append: impl FnOnce(&Self) -> Result<(), E>,
     ) -> Result<(), E> {
         let line = unfinished.line().map_err(MessageError::from)?;
-        let batch = Self::of(vec![line], context)?;
+        let batch = Self::of(CheckedMessage::of(line, context)?, context)?;
         if !batch.is_empty() {
             append(&batch)?;
         }
@@ -85,22 +90,60 @@ impl Batch {
         self.0.iter().map(EditedLine::len).sum()
     }
 
-    fn of(lines: Vec<LogLine>, context: &AppendContext<'_>) -> Result<Self, MessageError> {
-        let mut messages = Vec::with_capacity(lines.len());
-        for line in lines {
-            if !line.is_blank()? {
-                let layout = MessageLayout::of(&line)?;
-                messages.push((line, layout));
-            }
+    /// Stores the long outputs in `messages`. All of them must be messages before.
+    fn of(
+        messages: impl IntoIterator<Item = CheckedMessage>,
+        context: &AppendContext<'_>,
+    ) -> Result<Self, MessageError> {
+        let edited = messages.into_iter().map(|message| message.edited(context));
+        Ok(Self(edited.collect::<Result<_, _>>()?))
+    }
+}
+
+/// A line that is a message. A write may have 65,536 of them.
+struct CheckedMessage {
+    line: LogLine,
+    /// Present if its output may have to be stored.
+    layout: Option<Box<MessageLayout>>,
+}
+
+impl CheckedMessage {
+    /// Checks `line`, and masks it if that is done. Returns `None` for a blank one.
+    fn of(line: LogLine, context: &AppendContext<'_>) -> Result<Option<Self>, MessageError> {
+        if line.is_blank()? {
+            return Ok(None);
         }
-        // Only now, as all of them must be messages before an output is stored.
-        let mut kept = Vec::with_capacity(messages.len());
-        for (line, layout) in messages {
-            kept.push(match Offload::of(&line, &layout, context)? {
-                Some(offload) => EditedLine::edited(line, offload.edits()),
-                None => EditedLine::unchanged(line),
-            });
+        let layout = MessageLayout::of(&line)?;
+        let (line, layout) =
+            if context.host.masks_stored() { masked(line, context)? } else { (line, layout) };
+        let layout = Offload::may_be_needed(&line, &layout)?.then(|| Box::new(layout));
+        Ok(Some(Self { line, layout }))
+    }
+
+    /// Stores its output if that is long.
+    fn edited(self, context: &AppendContext<'_>) -> Result<EditedLine, MessageError> {
+        let Self { line, layout } = self;
+        let Some(layout) = layout else { return Ok(EditedLine::unchanged(line)) };
+        Ok(match Offload::of(&line, &layout, context)? {
+            Some(offload) => EditedLine::edited(line, offload.edits()),
+            None => EditedLine::unchanged(line),
+        })
+    }
+}
+
+/// Returns a message with its secrets masked. Fails if a mask leaves no message of it: one that
+/// begins in one string of JSON and ends in another.
+fn masked(
+    line: LogLine,
+    context: &AppendContext<'_>,
+) -> Result<(LogLine, MessageLayout), MessageError> {
+    let masked = stored(line, context)?;
+    match MessageLayout::of(&masked) {
+        Ok(layout) => Ok((masked, layout)),
+        Err(MessageError::NotAMessage(why)) => {
+            let why = format!("with its secrets masked it is none ({why})");
+            Err(MessageError::NotAMessage(why))
         }
-        Ok(Self(kept))
+        Err(error) => Err(error),
     }
 }

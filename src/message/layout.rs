@@ -21,6 +21,8 @@ use crate::model::Content;
 
 /// The valid roles.
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
+/// The most bytes of a role that an error quotes.
+const WORD: usize = 12;
 /// The most bytes of a member whose text is needed as a whole.
 const SHORT: u64 = 64 << 10;
 
@@ -64,7 +66,9 @@ impl MessageLayout {
         let role = layout.short(line, MessageMember::Role)?;
         match role.as_deref() {
             Some(role) if ROLES.contains(&role) => Ok(layout),
-            Some(role) => Err(not_a_message(&format!("its role is {role:.64?}"))),
+            // Any other text may be secret.
+            Some(role) if is_word(role) => Err(not_a_message(&format!("its role is {role:?}"))),
+            Some(_) => Err(not_a_message("its role is another text")),
             None => Err(not_a_message("it has no role")),
         }
     }
@@ -149,8 +153,14 @@ impl<'de> DeserializeSeed<'de> for ValueSpan<'_> {
 fn refused(error: &serde_json::Error) -> MessageError {
     match error.io_error_kind() {
         Some(kind) if kind != io::ErrorKind::Other => MessageError::Io(kind.into()),
+        // The message quotes the value, which may be secret.
+        _ if error.to_string().starts_with("invalid type") => not_a_message("it is no JSON object"),
         _ => not_a_message(&error.to_string()),
     }
+}
+
+fn is_word(role: &str) -> bool {
+    role.len() <= WORD && role.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
 fn not_a_message(why: &str) -> MessageError {
@@ -191,8 +201,8 @@ mod tests {
         for (line, why) in [
             ("", "EOF"),
             ("text", "expected"),
-            ("[]", "a JSON object"),
-            ("\"role\"", "a JSON object"),
+            ("[]", "no JSON object"),
+            ("\"role\"", "no JSON object"),
             ("{}", "no role"),
             (r#"{"role":null}"#, "no role"),
             (r#"{"role":5}"#, "no role"),

@@ -6,9 +6,6 @@ use std::io::BufWriter;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
-
 use crate::message::Batch;
 use crate::message::HELD;
 use crate::message::LogLine;
@@ -18,6 +15,7 @@ use crate::message::lines::whole;
 use crate::store::Artifact;
 use crate::store::Conversation;
 use crate::store::append_all;
+use crate::store::file_lock;
 use crate::store::stat_file;
 
 /// The locked file of a log. Nobody else appends to it until this is dropped, as every process that
@@ -28,17 +26,19 @@ pub struct LockedLog<'a>(&'a Arc<File>);
 impl<'a> LockedLog<'a> {
     /// Waits for the lock of `file`, which must be open for reading and writing.
     pub fn wait(file: &'a Arc<File>) -> io::Result<Self> {
-        rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive))?;
+        file_lock::lock(file)?;
         Ok(Self(file))
     }
 
     /// Takes the lock, or returns `None` if another process has it.
     pub fn now(file: &'a Arc<File>) -> io::Result<Option<Self>> {
-        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self(file))),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        Ok(file_lock::try_lock(file)?.then_some(Self(file)))
+    }
+
+    /// Returns true if a crash has cut off the last line.
+    pub fn is_torn(&self) -> io::Result<bool> {
+        let size = stat_file(self.0)?.size;
+        Ok(whole(self.0, size)? < size)
     }
 
     /// Repairs a last line that a crash has cut off: a message gets its newline, anything else is
@@ -79,8 +79,7 @@ impl<'a> LockedLog<'a> {
 
 impl Drop for LockedLog<'_> {
     fn drop(&mut self) {
-        // If this fails, closing the file gives the lock back.
-        rustix::fs::flock(self.0, FlockOperation::Unlock).ok();
+        file_lock::unlock(self.0);
     }
 }
 
@@ -97,9 +96,11 @@ impl io::Write for AppendWriter<'_> {
     }
 }
 
-/// Appends a line that is not a message to the file beside the log of `conversation`.
+/// Appends a line that is not a message to the file beside the log of `conversation`. It takes
+/// several writes if it is long, so others wait with theirs.
 pub fn set_aside(line: &LogLine, conversation: &Conversation) -> Result<(), MessageError> {
     let mut aside = conversation.set_aside_file()?;
+    file_lock::lock(&aside)?;
     line.read(|block| aside.write_all(block))?;
     aside.write_all(b"\n")?;
     Ok(aside.sync_data()?)

@@ -7,8 +7,6 @@ use std::io;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::FlockOperation;
-
 use crate::materialize::Analyzer;
 use crate::message::AppendContext;
 use crate::message::LongOutput;
@@ -30,6 +28,7 @@ use crate::model::RelPath;
 use crate::model::is_scratch;
 use crate::store::Dir;
 use crate::store::FileType;
+use crate::store::OutputLock;
 use crate::store::call_stem;
 
 /// The most bytes of an output that may be a stand-in for a stored one.
@@ -56,6 +55,14 @@ struct MessageOutput<'a> {
 }
 
 impl Offload {
+    /// Returns true if a message may have an output to store: it is a tool's.
+    pub(super) fn may_be_needed(
+        line: &dyn Content,
+        layout: &MessageLayout,
+    ) -> Result<bool, MessageError> {
+        Ok(layout.short(line, MessageMember::Role)?.as_deref() == Some("tool"))
+    }
+
     /// Stores the output of a tool's message if it is too long for the log. Returns `None` if the
     /// message stays as it is.
     pub(super) fn of(
@@ -63,9 +70,6 @@ impl Offload {
         layout: &MessageLayout,
         context: &AppendContext<'_>,
     ) -> Result<Option<Self>, MessageError> {
-        if layout.short(line, MessageMember::Role)?.as_deref() != Some("tool") {
-            return Ok(None);
-        }
         let Some(output) =
             layout.span(MessageMember::Content).map(|span| MessageOutput::of(line, span))
         else {
@@ -91,6 +95,7 @@ impl Offload {
                 None => output.digest()?,
             },
         };
+        context.host.allow_storing()?;
         let path = output.keep(&call, tool, length, context)?;
         let preview = context.host.preview(&path)?;
         Ok(Some(Self {
@@ -189,10 +194,9 @@ impl<'a> MessageOutput<'a> {
         length: u64,
         context: &AppendContext<'_>,
     ) -> Result<RelPath, MessageError> {
-        let dir = context.conversation.folder(Folder::Tool)?;
         // With the lock, the second of two messages of one call finds the output of the first.
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, FlockOperation::LockExclusive))
-            .map_err(io::Error::from)?;
+        let _lock = OutputLock::wait(context.conversation)?;
+        let dir = context.conversation.folder(Folder::Tool)?;
         for number in 1.. {
             let name = if number == 1 { call.to_owned() } else { format!("{call}-{number}") };
             let left = left_by(&name, &dir)?;

@@ -36,6 +36,10 @@ impl Host for Fixture {
         self.store.resolve(reference).unwrap().is_some()
     }
 
+    fn masks_stored(&self) -> bool {
+        false
+    }
+
     fn is_stand_in(&self, output: &[u8], _: &Limits) -> io::Result<bool> {
         Ok(output.starts_with(b"ctx://") && self.is_stored(str::from_utf8(output).unwrap().trim()))
     }
@@ -365,7 +369,7 @@ fn lines_longer_than_what_is_held_go_through_a_file() {
     assert_eq!(messages[0]["content"], "0123456789");
     assert_eq!(messages[1]["content"].as_str(), Some(&*output));
     let left: Vec<_> = fs::read_dir(fixture.path("")).unwrap().collect();
-    assert_eq!(left.len(), 4, "nothing but the directories and the manifest: {left:?}");
+    assert_eq!(left.len(), 5, "nothing but the directories, the manifest and a lock: {left:?}");
 }
 
 #[test]

@@ -15,9 +15,11 @@ use crate::store::Conversation;
 /// The beginning of a line, in memory and, once it is long, in a file without a name.
 ///
 /// A clone does not change with the original: they share the file, but it is only appended to.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct UnfinishedLine {
     held: Vec<u8>,
+    /// The most bytes that it leaves in memory.
+    most: usize,
     /// The file, and the length of the line in it.
     spilled: Option<(Arc<File>, u64)>,
 }
@@ -33,16 +35,41 @@ impl UnfinishedLine {
         self.len() == 0
     }
 
-    /// Appends bytes without a newline.
+    /// Leaves at most `bytes` bytes in memory from the next write on, and [`HELD`] in any case.
+    pub fn hold_at_most(&mut self, bytes: usize) {
+        self.most = bytes.min(HELD);
+    }
+
+    /// Appends bytes without a newline, which may stay in memory until more come.
     pub(super) fn push(
         &mut self,
+        bytes: &[u8],
+        conversation: &Conversation,
+    ) -> Result<(), MessageError> {
+        self.push_within(self.most, bytes, conversation)
+    }
+
+    /// Appends the end of a line, which is taken at once.
+    pub(super) fn push_end(
+        &mut self,
+        bytes: &[u8],
+        conversation: &Conversation,
+    ) -> Result<(), MessageError> {
+        self.push_within(HELD, bytes, conversation)
+    }
+
+    fn push_within(
+        &mut self,
+        most: usize,
         bytes: &[u8],
         conversation: &Conversation,
     ) -> Result<(), MessageError> {
         if self.len() + bytes.len() as u64 > LONGEST {
             return Err(MessageError::TooLong);
         }
-        if self.held.len() + bytes.len() <= HELD {
+        let length = self.held.len() + bytes.len();
+        if length <= most {
+            self.held.reserve_exact(capacity(length) - self.held.len());
             self.held.extend_from_slice(bytes);
             return Ok(());
         }
@@ -67,14 +94,32 @@ impl UnfinishedLine {
         Ok(LogLine::Part(Artifact::new(file, length), 0, length))
     }
 
-    /// Returns the bytes that are held in memory.
-    #[cfg(test)]
-    pub(super) fn held_bytes(&self) -> usize {
-        self.held.len()
+    /// Returns the bytes of memory that it holds.
+    pub fn held_bytes(&self) -> usize {
+        self.held.capacity()
+    }
+
+    /// Returns the bytes of memory that would hold what is unfinished after `bytes`.
+    pub fn needs(&self, bytes: &[u8]) -> usize {
+        match memchr::memrchr(b'\n', bytes) {
+            Some(last) => capacity(bytes.len() - last - 1),
+            None => capacity(self.held.len() + bytes.len()),
+        }
     }
 
     /// Returns the line so far.
     pub(super) fn line(&self) -> io::Result<LogLine> {
         self.clone().take()
+    }
+}
+
+/// Returns the capacity for `length` bytes, so that a line that grows byte by byte moves seldom.
+fn capacity(length: usize) -> usize {
+    if length == 0 { 0 } else { length.next_power_of_two() }
+}
+
+impl Default for UnfinishedLine {
+    fn default() -> Self {
+        Self { held: Vec::new(), most: HELD, spilled: None }
     }
 }

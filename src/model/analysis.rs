@@ -47,7 +47,7 @@ pub struct Analysis {
 impl Analysis {
     /// The version of the analysis, raised whenever its result changes. The result of another
     /// version is valid, but may differ from what this one would find.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// Returns the analysis of the text alone, which is what views show.
     #[must_use]
@@ -122,14 +122,14 @@ pub enum Json {
 pub struct Errors {
     /// The number of lines in the whole output that look like errors.
     pub count: u64,
-    /// The most telling of them, best first; at most 16.
+    /// The most telling of them, best first; at most 48. Of lines that differ only in numbers, one.
     pub shown: Vec<ErrorLine>,
     /// Search terms that occur in this output, such as `Error`, `Exception` and `panicked`, as
     /// regular expressions, best first; at most 6.
     pub words: Vec<String>,
 }
 
-/// The position of an error line.
+/// An error line, and how many are like it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorLine {
     /// Line number, from 1.
@@ -138,6 +138,50 @@ pub struct ErrorLine {
     pub offset: u64,
     /// Bytes of the line without its newline, at most 4,096.
     pub length: u32,
+    /// What the line tells, as far as it shows by itself.
+    #[serde(default)]
+    pub rank: ErrorRank,
+    /// The number of lines that differ from it only in numbers, with itself.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub times: u64,
+}
+
+/// What an error line tells, as far as it shows by itself; most telling first.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorRank {
+    /// The reason for a failure: an innermost cause, a failed assertion, a panic.
+    Cause,
+    /// An error that a tool marks as one, at a place where only errors are marked: a compiler's
+    /// error, a fatal message.
+    Error,
+    /// The exit of a program.
+    Exit,
+    /// An entry of a log whose level or status says error.
+    Logged,
+    /// A remark about something that went wrong on the way.
+    #[default]
+    Report,
+    /// Names and counts of failures, headings, progress.
+    Tally,
+    /// An exception that is explained by another one.
+    Outer,
+}
+
+impl ErrorRank {
+    /// The number of ranks.
+    pub const COUNT: usize = 7;
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_one(times: &u64) -> bool {
+    *times == 1
 }
 
 /// A group of lines that are equal or differ only in numbers.

@@ -7,6 +7,7 @@ use crate::model::Filters;
 use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Record;
+use crate::model::Redactor;
 
 /// Bytes that can be read at any offset: an artifact on disk, or a slice in a test.
 ///
@@ -101,8 +102,8 @@ pub struct Subject<'a> {
     pub place: &'a Place,
     /// The limits for its stand-ins.
     pub limits: &'a Limits,
-    /// The names that masks in `content` can have; empty if secrets are shown.
-    pub redacts: &'a [String],
+    /// The redactor that masked the secrets in `content`. None if secrets are shown.
+    pub redacts: Option<&'a dyn Redactor>,
     /// The runner of jq filters.
     pub filters: &'a dyn Filters,
 }
@@ -110,7 +111,12 @@ pub struct Subject<'a> {
 /// Bytes of a view that are reserved for the notice that secrets are redacted.
 pub const REDACTION_BYTES: usize = 256;
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    /// Returns the names that masks in `content` can have; none if secrets are shown.
+    pub fn mask_names(&self) -> &'a [String] {
+        self.redacts.map_or(&[], |redactor| redactor.names())
+    }
+
     /// Returns the number of bytes that are stored, which for the log of a terminal is more than
     /// `content` has.
     pub fn size(&self) -> u64 {
@@ -119,7 +125,7 @@ impl Subject<'_> {
 
     /// Returns the most bytes of a view, with all its notices but the one on redaction.
     pub fn view_bytes(&self) -> usize {
-        view_bytes(!self.redacts.is_empty())
+        view_bytes(self.redacts.is_some())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Counts of what was stored and what was handed out, and so of what was saved.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
@@ -54,12 +55,26 @@ pub struct DailyCounts {
     pub counts: Counts,
 }
 
+/// The most tools that are counted by name: of a conversation on one day, and in sums. Clients name
+/// the tools of their outputs as they like.
+pub const MOST_TOOLS: usize = 500;
+/// The name under which all other tools are counted.
+pub const OTHER_TOOLS: &str = "(other)";
+/// The longest name of a tool that is counted, in bytes. Longer ones are among [`OTHER_TOOLS`].
+const LONGEST_TOOL: usize = 256;
+
+/// Returns the name under which the outputs of `tool` are counted.
+pub fn counted_tool(tool: String) -> String {
+    if tool.len() <= LONGEST_TOOL { tool } else { OTHER_TOOLS.to_owned() }
+}
+
 /// Sums of counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sums {
     /// The sum of all counts.
     pub total: Counts,
-    /// By tool; `""` stands for outputs whose tool is not known.
+    /// By tool; `""` stands for outputs whose tool is not known. Of more than [`MOST_TOOLS`] the
+    /// half with the fewest events is summed up as [`OTHER_TOOLS`].
     pub by_tool: BTreeMap<String, Counts>,
     /// By day.
     pub by_day: BTreeMap<String, Counts>,
@@ -69,12 +84,11 @@ impl Sums {
     /// Adds other sums.
     pub fn merge(&mut self, other: &Self) {
         self.total += &other.total;
-        for (mine, others) in
-            [(&mut self.by_tool, &other.by_tool), (&mut self.by_day, &other.by_day)]
-        {
-            for (name, counts) in others {
-                *mine.entry(name.clone()).or_default() += counts;
-            }
+        for (day, counts) in &other.by_day {
+            *self.by_day.entry(day.clone()).or_default() += counts;
+        }
+        for (tool, counts) in &other.by_tool {
+            self.add_tool(tool, counts);
         }
     }
 
@@ -82,8 +96,23 @@ impl Sums {
     pub fn add(&mut self, counted: &[DailyCounts]) {
         for DailyCounts { day, tool, counts } in counted {
             self.total += counts;
-            *self.by_tool.entry(tool.clone()).or_default() += counts;
+            self.add_tool(tool, counts);
             *self.by_day.entry(day.clone()).or_default() += counts;
+        }
+    }
+}
+
+impl Sums {
+    fn add_tool(&mut self, tool: &str, counts: &Counts) {
+        *self.by_tool.entry(tool.to_owned()).or_default() += counts;
+        if self.by_tool.len() > MOST_TOOLS {
+            let mut all: Vec<_> = std::mem::take(&mut self.by_tool).into_iter().collect();
+            all.sort_by_key(|(_, counts)| Reverse(counts.events()));
+            let few = all.split_off(MOST_TOOLS / 2);
+            self.by_tool.extend(all);
+            for (_, counts) in few {
+                *self.by_tool.entry(OTHER_TOOLS.to_owned()).or_default() += &counts;
+            }
         }
     }
 }
@@ -96,6 +125,12 @@ impl Amount {
 }
 
 impl Counts {
+    /// Returns the number of events of all kinds.
+    fn events(&self) -> u64 {
+        let amounts = [self.stored, self.handed, self.read, self.expired, self.deleted];
+        amounts.iter().map(|amount| amount.times).sum()
+    }
+
     /// Returns the bytes that the model was spared: those stored, less those it was given. Negative
     /// if it was given more, for example by reading the same part twice.
     pub fn saved_bytes(&self) -> i64 {
@@ -166,5 +201,24 @@ mod tests {
         counted.counts.expired = Amount::once(1, 1);
         let text = serde_json::to_string(&counted).unwrap();
         assert_eq!(serde_json::from_str::<DailyCounts>(&text).unwrap(), counted);
+    }
+
+    #[test]
+    fn the_tools_with_most_events_keep_their_names() {
+        let mut sums = Sums::default();
+        let day = || "2026-01-13".to_owned();
+        for number in 0..10 * MOST_TOOLS {
+            let counts = Counts { stored: Amount::once(1, 1), ..Counts::default() };
+            for tool in [format!("tool-{number}"), "zsh".to_owned()] {
+                sums.add(&[DailyCounts { day: day(), tool, counts: counts.clone() }]);
+                assert!(sums.by_tool.len() <= MOST_TOOLS);
+            }
+        }
+        assert_eq!(sums.by_tool["zsh"].stored.times as usize, 10 * MOST_TOOLS);
+        let all: u64 = sums.by_tool.values().map(|counts| counts.stored.times).sum();
+        assert_eq!(all, sums.total.stored.times, "the others count as one");
+        let mut twice = sums.clone();
+        twice.merge(&sums);
+        assert_eq!(twice.by_tool["zsh"].stored.times as usize, 20 * MOST_TOOLS);
     }
 }

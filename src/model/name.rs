@@ -8,7 +8,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use crate::model::text;
 
 /// Bytes of the longest name that the store's filesystem accepts (`NAME_MAX`).
-const NAME_MAX: usize = 255;
+pub const NAME_MAX: usize = 255;
+/// The most directories inside each other below a conversation. It lets every tool create what it
+/// likes: the longest path that a system call takes has 16 bytes for each of so many names.
+pub const MAX_DEPTH: usize = 256;
 /// The prefix of names that the filesystem uses itself.
 const RESERVED: &[u8] = b".ctxfs";
 
@@ -27,6 +30,9 @@ pub enum NameError {
     /// More than 255 bytes.
     #[error("a name has at most 255 bytes")]
     TooLong,
+    /// A directory inside more than [`MAX_DEPTH`] others.
+    #[error("at most {MAX_DEPTH} directories of a conversation lie inside each other")]
+    TooDeep,
 }
 
 /// One checked path component: the name of a conversation, an artifact or a directory.

@@ -32,21 +32,51 @@ pub struct Record {
     /// The result of analysis; absent while it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
-    /// Present if the content was removed to make room, or is about to be. The other fields then
-    /// describe what it was. It counts only if the file is gone; see `Conversation::record`.
+    /// True if its content is never to change: it was sealed where that was asked for.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub once: bool,
+    /// Present if the content was removed, or is about to be. The other fields then describe what
+    /// it was. It counts only if the file is gone; see `Conversation::record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removal>,
 }
 
-/// A removal of content by a rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A removal of content: by a rule, or, where content never changes, by anybody.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
     /// Time, in milliseconds since the epoch.
     pub at: i64,
-    /// The setting that caused it, such as `keep_age`.
+    /// The setting that caused it, such as `keep_age`; `unlink` or `rename` if somebody did it.
     pub rule: String,
     /// The reason, in words that follow `because`.
     pub why: String,
+    /// True if the line stays in the manifest for good, even if a later one for the path follows.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stays: bool,
+}
+
+impl Removal {
+    /// The rule of a removal by somebody.
+    pub const UNLINK: &str = "unlink";
+    /// The rule of a renaming: the content has another path.
+    pub const RENAME: &str = "rename";
+
+    /// Returns the removal at the time `at` of content that never changes, whose trace stays.
+    pub fn unlinked(at: i64) -> Self {
+        let why = "somebody removed it".to_owned();
+        Self { at, rule: Self::UNLINK.to_owned(), why, stays: true }
+    }
+
+    /// Returns the renaming of such content to the reference `to`.
+    pub fn renamed(at: i64, to: &str) -> Self {
+        let why = format!("it is {to} now");
+        Self { at, rule: Self::RENAME.to_owned(), why, stays: true }
+    }
 }
 
 /// A process, identified so that no later one is mistaken for it.
@@ -134,6 +164,13 @@ impl Record {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         self.provenance.call.as_deref().unwrap_or(stem)
+    }
+
+    /// Returns it as the trace of content that had `size` and `modified`, and went as `removal`
+    /// says.
+    #[must_use]
+    pub fn retired(&self, size: u64, modified: i64, removal: Removal) -> Self {
+        Self { size, modified, owner: None, removed: Some(removal), ..self.clone() }
     }
 
     /// Returns the tokens of the content, or a quarter of its bytes if it was not analysed.

@@ -9,7 +9,8 @@ use serde::Serialize;
 pub struct ContextRef {
     /// `ctx://<conversation>/<path>`.
     pub id: String,
-    /// `artifact`, `history` or `catalog`.
+    /// `artifact`, `history` or `catalog`; in a manifest also `closed`, for what its reader may not
+    /// read, and `unread`, for a place that could not be listed.
     pub kind: String,
     /// MIME type, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

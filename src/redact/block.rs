@@ -13,7 +13,6 @@
 use std::ops::Range;
 
 use crate::redact::SecretRules;
-use crate::redact::mask;
 
 /// Bytes of a block: so many that searching around it costs little.
 pub const BLOCK: u64 = 256 * 1024;
@@ -21,7 +20,7 @@ pub const BLOCK: u64 = 256 * 1024;
 pub(super) const REACH: usize = 16 * 1024;
 /// Bytes before [`REACH`] in which the beginning of a line is searched for. A search that begins
 /// inside a line may mistake part of a word for a whole one.
-const LINE: usize = 4 * 1024;
+pub(super) const LINE: usize = 4 * 1024;
 
 /// The part of content that must be read to mask a block.
 pub(super) struct Window {
@@ -47,16 +46,13 @@ impl Window {
         let block = self.inside(bytes);
         let from = self.first(bytes, block.start);
         let mut masked = bytes[block.clone()].to_vec();
-        for secret in rules.find(bytes, from) {
-            if secret.range.start >= block.end {
-                break;
-            }
-            let mask = mask::mask(secret.name, &bytes[secret.range.clone()]);
+        for secret in rules.secrets(bytes, from..block.end) {
             let (start, end) =
                 (secret.range.start.max(block.start), secret.range.end.min(block.end));
             if start < end {
-                let part = &mask[start - secret.range.start..end - secret.range.start];
-                masked[start - block.start..end - block.start].copy_from_slice(part);
+                let part = start - secret.range.start..end - secret.range.start;
+                masked[start - block.start..end - block.start]
+                    .copy_from_slice(&secret.mask(bytes)[part]);
             }
         }
         masked
@@ -91,14 +87,13 @@ pub fn masks<E>(
     let window = Window::of(number, length);
     let bytes = read(window.bytes.start, (window.bytes.end - window.bytes.start) as usize)?;
     let block = window.inside(&bytes);
-    let secrets = rules.find(&bytes, window.first(&bytes, block.start));
-    let begin_here = secrets
-        .skip_while(|secret| secret.range.start < block.start)
-        .take_while(|secret| secret.range.start < block.end);
+    let from = window.first(&bytes, block.start);
+    let secrets = rules.secrets(&bytes, from..block.end).into_iter();
+    let begin_here = secrets.filter(|secret| secret.range.start >= block.start);
     let masks = begin_here.filter_map(|secret| {
-        let hidden = &bytes[secret.range.clone()];
-        let mask = mask::mask(secret.name, hidden);
-        (mask != hidden).then_some((window.bytes.start + secret.range.start as u64, mask))
+        let mask = secret.mask(&bytes);
+        let changes = mask != bytes[secret.range.clone()];
+        changes.then_some((window.bytes.start + secret.range.start as u64, mask))
     });
     Ok(masks.collect())
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::io::Write;
 
+use crate::model::RedactingWriter;
+use crate::model::Redactor;
 use crate::redact::BLOCK;
 use crate::redact::SecretRules;
 use crate::redact::block::REACH;
@@ -79,6 +81,26 @@ impl<W: Write> Write for MaskingWriter<'_, W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+impl<W: Write> RedactingWriter for MaskingWriter<'_, W> {
+    fn finish(&mut self) -> io::Result<()> {
+        MaskingWriter::finish(self)
+    }
+}
+
+impl Redactor for SecretRules {
+    fn names(&self) -> &[String] {
+        SecretRules::names(self)
+    }
+
+    fn text(&self, text: &str) -> String {
+        self.mask_text(text)
+    }
+
+    fn writer<'a>(&'a self, out: &'a mut dyn Write) -> Box<dyn RedactingWriter + 'a> {
+        Box::new(MaskingWriter::new(self, out))
     }
 }
 

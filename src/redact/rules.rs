@@ -115,22 +115,13 @@ impl SecretRules {
         &self.names
     }
 
-    /// Returns `text` with its secrets masked.
-    pub fn mask_text(&self, text: &str) -> String {
-        let mut bytes = text.as_bytes().to_vec();
-        for secret in self.find(text.as_bytes(), 0) {
-            let mask = mask::mask(secret.name, &bytes[secret.range.clone()]);
-            bytes[secret.range].copy_from_slice(&mask);
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    /// Returns the secrets that begin in `bytes` from `from` on, in order.
-    pub(super) fn find<'a>(
+    /// Returns the secrets that begin in `bytes` from `from` on, in order, as far as they are seen
+    /// in the bytes themselves; see [`SecretRules::secrets`].
+    pub(super) fn find<'a, 'b>(
         &'a self,
-        bytes: &'a [u8],
+        bytes: &'b [u8],
         from: usize,
-    ) -> impl Iterator<Item = Secret<'a>> + use<'a> {
+    ) -> impl Iterator<Item = Secret<'a>> + use<'a, 'b> {
         let mut at = from;
         let mut groups = self.regex.create_captures();
         std::iter::from_fn(move || {

@@ -30,7 +30,6 @@ mod records;
 mod staging;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -38,6 +37,8 @@ use serde::Serialize;
 pub use error::ArchiveError;
 pub use error::Flaw;
 pub use export::Exported;
+pub use export::bytes_to_export;
+pub use export::export;
 pub use import::ImportOptions;
 pub use import::Imported;
 

@@ -10,8 +10,13 @@ use crate::model::is_scratch;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
+use crate::store::error::is_of_place;
+use crate::store::path_budget::PathBudget;
 use crate::store::stat::FileType;
 use crate::store::stat::Stat;
+use crate::store::unread::UnreadPlaces;
+use crate::store::walk::Walk;
+use crate::store::walk::WalkEntry;
 
 /// The most directories that are kept open. Files in others are opened by their path, which takes
 /// longer.
@@ -24,25 +29,19 @@ const OPEN_DIRS: usize = 64;
 #[derive(Debug)]
 pub struct Artifacts {
     base: Dir,
-    dirs: Vec<WalkedDir>,
+    /// The first directories of the walk, by their numbers.
+    dirs: Vec<Dir>,
     files: Vec<ArtifactFile>,
+    unread: UnreadPlaces,
 }
 
-/// The number and size of the artifacts of a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usage {
-    /// The number of artifacts.
-    pub artifacts: u64,
-    /// The sum of their sizes, in bytes.
-    pub bytes: u64,
-}
-
-/// A directory of the walk.
+/// The artifacts of a conversation that are on disk, with their attributes.
 #[derive(Debug)]
-struct WalkedDir {
-    /// The path relative to the base; `None` for the base itself.
-    path: Option<RelPath>,
-    open: Option<Dir>,
+pub struct StoredArtifacts {
+    /// The path and the attributes of each, sorted by the names on the way.
+    pub files: Vec<(RelPath, Stat)>,
+    /// The places that could not be read, by their paths in the conversation.
+    pub unread: UnreadPlaces,
 }
 
 /// An artifact of the list.
@@ -50,49 +49,60 @@ struct WalkedDir {
 struct ArtifactFile {
     /// The path relative to the base.
     path: RelPath,
-    /// The index of its directory in [`Artifacts::dirs`].
+    /// The number of its directory.
     dir: usize,
     /// In milliseconds since the epoch, as `Record::created`.
     created: i64,
 }
 
 impl Conversation {
-    /// Returns the paths of all artifacts on disk, with or without a record, in no order.
-    pub fn artifacts(&self) -> Result<Vec<RelPath>, StoreError> {
-        let found = Artifacts::of(self).map_err(|error| self.listing_error(error))?;
-        Ok(found.files.into_iter().map(|file| file.path).collect())
+    /// Finds the artifacts on disk, with or without a record. Asks the disk for each of them. A
+    /// place that cannot be read is passed over.
+    pub fn artifacts(&self) -> Result<StoredArtifacts, StoreError> {
+        let (mut files, mut budget) = (Vec::new(), PathBudget::new());
+        let mut unread = self.each_artifact(|path, stat| {
+            if budget.takes(&path) {
+                files.push((path, stat));
+            }
+        })?;
+        unread.extend(budget.finish());
+        Ok(StoredArtifacts { files, unread })
     }
 
-    /// Counts the artifacts on disk and their bytes. Asks the disk for each of them.
-    pub fn usage(&self) -> Result<Usage, StoreError> {
-        let found = Artifacts::of(self).map_err(|error| self.listing_error(error))?;
-        let sizes = (0..found.len()).filter_map(|number| found.stat(number).ok());
-        let bytes = sizes.map(|stat| stat.size).sum();
-        Ok(Usage { artifacts: found.len() as u64, bytes })
+    fn each_artifact(
+        &self,
+        mut meet: impl FnMut(RelPath, Stat),
+    ) -> Result<UnreadPlaces, StoreError> {
+        let mut walk = || {
+            let mut walk = Walk::new(self.dir().try_clone()?, artifacts(), |_| Ok(true))?;
+            while let Some(file) = next_artifact(&mut walk)? {
+                if let Some(stat) = walk.stat(&file)? {
+                    meet(file.path, stat);
+                }
+            }
+            Ok(walk.finish().unread)
+        };
+        walk().map_err(|error| self.listing_error(error))
     }
 }
 
 impl Artifacts {
     /// Finds the artifacts below the directory `base`, or all of the conversation if there is no
-    /// `base`. Calls `entering` with each directory before its names are read.
+    /// `base`. Asks `enters` of each directory before its names are read, and leaves out those that
+    /// it refuses, with everything below them. Passes over places that cannot be read; without the
+    /// manifest, the order is that of the disk.
     pub fn below(
         conversation: &Conversation,
         base: Option<&RelPath>,
-        entering: impl FnMut(&Dir),
+        enters: impl FnMut(&Dir) -> io::Result<bool>,
     ) -> Result<Self, StoreError> {
         let dir = conversation.dir();
         let found = match base {
-            None => dir.try_clone().and_then(|dir| Self::walk(dir, artifacts(), entering)),
-            Some(base) => dir.open_dir_at(base).and_then(|dir| Self::walk(dir, None, entering)),
+            None => dir.try_clone().and_then(|dir| Self::walk(dir, artifacts(), enters)),
+            Some(base) => dir.open_dir_at(base).and_then(|dir| Self::walk(dir, None, enters)),
         };
         let mut found = found.map_err(|error| conversation.listing_error(error))?;
-        // The manifest knows files by their paths in the conversation.
-        let prefix = base.map_or_else(String::new, |base| format!("{base}/"));
-        let paths = found.files.iter().map(|file| format!("{prefix}{}", file.path));
-        let created = conversation.manifest().created(paths)?;
-        for (number, created) in created.into_iter().enumerate() {
-            found.files[number].created = created.unwrap_or_else(|| found.created_on_disk(number));
-        }
+        found.date(conversation, base)?;
         found.files.sort_unstable_by(|a, b| (b.created, &b.path).cmp(&(a.created, &a.path)));
         Ok(found)
     }
@@ -112,76 +122,105 @@ impl Artifacts {
         &self.files[number].path
     }
 
+    /// Returns what could not be read, by its path relative to the directory.
+    pub fn unread(&self) -> &UnreadPlaces {
+        &self.unread
+    }
+
     /// Opens the artifact `number` for reading.
     pub fn open(&self, number: usize) -> io::Result<File> {
         let file = &self.files[number];
-        match &self.dirs[file.dir].open {
+        match self.dirs.get(file.dir) {
             Some(dir) => dir.open_file(file.path.file_name(), OFlags::RDONLY),
             None => self.base.open_file_at(&file.path, OFlags::RDONLY),
         }
     }
 
-    /// Finds all artifacts of a conversation, in no order.
-    fn of(conversation: &Conversation) -> io::Result<Self> {
-        Self::walk(conversation.dir().try_clone()?, artifacts(), |_| {})
+    /// Returns the attributes of the artifact `number`. `None` if it is gone, or cannot be looked
+    /// at, which is added to `unread`.
+    pub fn stat(&self, number: usize, unread: &mut UnreadPlaces) -> io::Result<Option<Stat>> {
+        match self.stat_now(number) {
+            Ok(stat) => Ok(Some(stat).filter(|stat| stat.kind() == FileType::File)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if is_of_place(&error) => {
+                unread.add(self.path(number).to_text(), error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stat_now(&self, number: usize) -> io::Result<Stat> {
+        let file = &self.files[number];
+        match self.dirs.get(file.dir) {
+            Some(dir) => dir.stat(file.path.file_name()),
+            None => self.base.stat_at(&file.path),
+        }
     }
 
     /// Finds all artifacts below `start` in `base`, in no order.
-    fn walk(base: Dir, start: Option<RelPath>, mut entering: impl FnMut(&Dir)) -> io::Result<Self> {
-        let start = WalkedDir { path: start, open: None };
-        let mut found = Self { base, dirs: vec![start], files: Vec::new() };
-        let mut next = 0;
-        while next < found.dirs.len() {
-            match found.open_dir(next) {
-                Ok(dir) => {
-                    entering(&dir);
-                    found.list(next, dir)?;
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+    fn walk(
+        base: Dir,
+        start: Option<RelPath>,
+        mut enters: impl FnMut(&Dir) -> io::Result<bool>,
+    ) -> io::Result<Self> {
+        let (mut dirs, mut files, mut budget) = (Vec::new(), Vec::new(), PathBudget::new());
+        let mut walk = Walk::new(base.try_clone()?, start, |dir| {
+            let entered = enters(dir)?;
+            if entered && dirs.len() < OPEN_DIRS {
+                dirs.push(dir.try_clone()?);
             }
-            next += 1;
-        }
-        Ok(found)
-    }
-
-    fn open_dir(&self, number: usize) -> io::Result<Dir> {
-        match &self.dirs[number].path {
-            Some(path) => self.base.open_dir_at(path),
-            None => self.base.try_clone(),
-        }
-    }
-
-    /// Adds the files and directories in `dir`, which is the one with this `number`.
-    fn list(&mut self, number: usize, dir: Dir) -> io::Result<()> {
-        for entry in dir.entries()? {
-            let within = self.dirs[number].path.as_ref();
-            let Ok(path) = RelPath::below(within, &entry.name) else { continue };
-            match entry.kind {
-                FileType::Directory => self.dirs.push(WalkedDir { path: Some(path), open: None }),
-                FileType::File if !is_scratch(&entry.name) => {
-                    self.files.push(ArtifactFile { path, dir: number, created: 0 });
-                }
-                FileType::File | FileType::Other => {}
+            Ok(entered)
+        })?;
+        while let Some(WalkEntry { path, dir, .. }) = next_artifact(&mut walk)? {
+            if budget.takes(&path) {
+                files.push(ArtifactFile { path, dir, created: 0 });
             }
         }
-        self.dirs[number].open = Some(dir).filter(|_| number < OPEN_DIRS);
+        let mut unread = walk.finish().unread;
+        unread.extend(budget.finish());
+        Ok(Self { base, dirs, files, unread })
+    }
+
+    /// Sets when each file was created: as the manifest says, else the disk.
+    fn date(
+        &mut self,
+        conversation: &Conversation,
+        base: Option<&RelPath>,
+    ) -> Result<(), StoreError> {
+        // The manifest knows files by their paths in the conversation.
+        let prefix = base.map_or_else(String::new, |base| format!("{base}/"));
+        let paths = self.files.iter().map(|file| format!("{prefix}{}", file.path));
+        let recorded = match conversation.manifest().created(paths) {
+            Ok(recorded) => recorded,
+            Err(error) => {
+                conversation.pass_over(error, &mut self.unread)?;
+                vec![None; self.files.len()]
+            }
+        };
+        for (number, recorded) in recorded.into_iter().enumerate() {
+            self.files[number].created = recorded.unwrap_or_else(|| self.created_on_disk(number));
+        }
         Ok(())
     }
 
     /// Returns when the file was created according to the disk, as `Conversation::fresh_record`
     /// does. A file that is gone sorts as the oldest.
     fn created_on_disk(&self, number: usize) -> i64 {
-        self.stat(number).map_or(i64::MIN, |stat| stat.created().as_millis())
+        self.stat_now(number).map_or(i64::MIN, |stat| stat.created().as_millis())
     }
+}
 
-    fn stat(&self, number: usize) -> io::Result<Stat> {
-        let file = &self.files[number];
-        match &self.dirs[file.dir].open {
-            Some(dir) => dir.stat(file.path.file_name()),
-            None => self.base.stat_at(&file.path),
+/// Returns the next artifact of a walk.
+fn next_artifact<F: FnMut(&Dir) -> io::Result<bool>>(
+    walk: &mut Walk<F>,
+) -> io::Result<Option<WalkEntry>> {
+    while let Some(found) = walk.next()? {
+        if found.kind == FileType::File && !is_scratch(found.path.file_name()) {
+            return Ok(Some(found));
         }
     }
+    Ok(None)
 }
 
 /// Returns the directory of a conversation's artifacts.
@@ -192,6 +231,7 @@ fn artifacts() -> Option<RelPath> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::fs::symlink;
     use std::path::Path;
     use std::sync::Arc;
@@ -202,6 +242,8 @@ mod tests {
     use crate::model::Component;
     use crate::model::Record;
     use crate::store::Store;
+    use crate::store::Usage;
+    use crate::store::mere_owner::as_mere_owner;
 
     fn conversation() -> (TempDir, Arc<Conversation>) {
         let temporary = tempfile::tempdir().unwrap();
@@ -222,7 +264,7 @@ mod tests {
 
     fn below(conversation: &Conversation, base: Option<&str>) -> Vec<String> {
         let base = base.map(|base| RelPath::new(base).unwrap());
-        let found = Artifacts::below(conversation, base.as_ref(), |_| {}).unwrap();
+        let found = Artifacts::below(conversation, base.as_ref(), |_| Ok(true)).unwrap();
         for number in 0..found.len() {
             assert_eq!(std::io::read_to_string(found.open(number).unwrap()).unwrap(), "text");
         }
@@ -259,10 +301,14 @@ mod tests {
             write(&temporary, &format!("artifacts/tool/d{number}/x"));
         }
         assert_eq!(below(&conversation, None).len(), OPEN_DIRS + 5);
-        let usage = Usage { artifacts: (OPEN_DIRS + 5) as u64, bytes: (OPEN_DIRS + 5) as u64 * 4 };
-        assert_eq!(conversation.usage().unwrap(), usage);
+        let usage = Usage::of(&conversation).unwrap();
+        assert_eq!(usage.artifacts, (OPEN_DIRS + 5) as u64 * 4);
         let mut entered = 0;
-        Artifacts::below(&conversation, None, |_| entered += 1).unwrap();
+        let count = |_: &Dir| {
+            entered += 1;
+            Ok(true)
+        };
+        Artifacts::below(&conversation, None, count).unwrap();
         assert_eq!(entered, OPEN_DIRS + 5 + 3);
     }
 
@@ -270,10 +316,62 @@ mod tests {
     fn what_is_gone_is_not_found() {
         let (temporary, conversation) = conversation();
         write(&temporary, "artifacts/tool/a");
-        let found = Artifacts::below(&conversation, None, |_| {}).unwrap();
+        let found = Artifacts::below(&conversation, None, |_| Ok(true)).unwrap();
         let dir = temporary.path().join("context/c/artifacts");
         fs::remove_dir_all(Path::new(&dir)).unwrap();
         assert_eq!(found.open(0).unwrap_err().kind(), io::ErrorKind::NotFound);
-        assert!(Artifacts::below(&conversation, None, |_| {}).unwrap().is_empty());
+        assert!(Artifacts::below(&conversation, None, |_| Ok(true)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn without_its_manifest_a_conversation_is_listed_all_the_same() {
+        let (temporary, conversation) = conversation();
+        write(&temporary, "artifacts/tool/a");
+        fs::create_dir(temporary.path().join("context/c/manifest.jsonl")).unwrap();
+        let found = Artifacts::below(&conversation, None, |_| Ok(true)).unwrap();
+        assert_eq!((found.len(), found.unread().count()), (1, 1));
+        assert_eq!(found.unread().named()[0].path, "manifest.jsonl");
+        assert_eq!(Usage::of(&conversation).unwrap().artifacts, 4);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_by_its_path() {
+        let (temporary, conversation) = conversation();
+        for path in ["artifacts/tool/a", "artifacts/tool/shut/b"] {
+            write(&temporary, path);
+        }
+        let shut = temporary.path().join("context/c/artifacts/tool/shut");
+        fs::set_permissions(&shut, fs::Permissions::from_mode(0o000)).unwrap();
+        as_mere_owner(|| {
+            let named = |base: Option<&str>| {
+                let base = base.map(|base| RelPath::new(base).unwrap());
+                let found = Artifacts::below(&conversation, base.as_ref(), |_| Ok(true)).unwrap();
+                assert_eq!(found.len(), 1);
+                found.unread().named().iter().map(|place| place.path.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(named(None), ["artifacts/tool/shut"]);
+            assert_eq!(named(Some("artifacts/tool")), ["shut"]);
+            assert_eq!(conversation.artifacts().unwrap().unread.count(), 1);
+            assert_eq!(Usage::of(&conversation).unwrap().artifacts, 4);
+        });
+        fs::set_permissions(&shut, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
+    #[test]
+    fn files_at_the_end_of_long_paths_take_bounded_memory() {
+        let (temporary, conversation) = conversation();
+        write(&temporary, "artifacts/tool/a");
+        let artifacts = conversation.dir().open_dir("artifacts".as_ref()).unwrap();
+        let dir = artifacts.nest(&"n".repeat(255), 240);
+        for number in 0..1200 {
+            let name = format!("x{number:04}");
+            dir.create_file(name.as_ref(), OFlags::WRONLY, 0o600).unwrap();
+        }
+        let found = conversation.artifacts().unwrap();
+        let bytes: usize = found.files.iter().map(|(path, _)| path.as_os_str().len()).sum();
+        assert!(bytes <= 65 << 20 && found.files.len() > 1000, "{bytes}");
+        assert_eq!(found.files.len() as u64 + found.unread.count(), 1201);
+        let searched = Artifacts::below(&conversation, None, |_| Ok(true)).unwrap();
+        assert_eq!(searched.len() as u64 + searched.unread().count(), 1201);
     }
 }

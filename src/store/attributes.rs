@@ -120,6 +120,25 @@ pub fn attribute(file: &File, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
+/// Returns the bytes of the names and values of all `user.` attributes of the file at `path`, a
+/// link not followed. They are 0 where the disk has no attributes or the file is gone.
+pub(super) fn bytes_at(path: &OsStr) -> u64 {
+    // Most files have none, and the kernel answers that without a buffer.
+    let length = rustix::fs::llistxattr(path, &mut [0_u8; 0]).unwrap_or(0);
+    if length == 0 {
+        return 0;
+    }
+    let mut list = vec![0; MOST_BYTES];
+    let length = rustix::fs::llistxattr(path, &mut list[..]).unwrap_or(0);
+    let names = list[..length].split(|byte| *byte == 0);
+    let ours = names.filter(|name| name.starts_with(b"user."));
+    ours.map(|name| {
+        let value = rustix::fs::lgetxattr(path, OsStr::from_bytes(name), &mut [0_u8; 0]);
+        (name.len() + value.unwrap_or(0)) as u64
+    })
+    .sum()
+}
+
 /// Sets one attribute.
 pub fn set_attribute(file: &File, name: &OsStr, value: &[u8], flags: XattrFlags) -> io::Result<()> {
     Ok(rustix::fs::fsetxattr(file, name, value, flags)?)

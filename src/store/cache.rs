@@ -18,7 +18,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::sync::LazyLock;
 
-use rustix::fs::FlockOperation;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 use rustix::fs::Timespec;
@@ -27,6 +26,7 @@ use rustix::fs::UTIME_NOW;
 
 use crate::store::Store;
 use crate::store::dir::Dir;
+use crate::store::file_lock;
 use crate::store::layout;
 use crate::store::stat::FileType;
 use crate::store::stat::stat_file;
@@ -135,7 +135,7 @@ impl Cache {
         let unique = RandomState::new().hash_one(std::process::id());
         let name = OsString::from(layout::temporary(unique));
         let file = dir.create_file(&name, OFlags::RDWR | OFlags::EXCL, layout::FILE_MODE)?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        file_lock::try_lock(&file)?;
         Ok(Draft { dir, name, file: Arc::new(file) })
     }
 }
@@ -184,9 +184,8 @@ fn is_draft(name: &OsStr) -> bool {
 /// Removes a draft unless its writer holds its lock. A draft that is removed between its creation
 /// and its locking only fails to be kept.
 fn remove_abandoned(dir: &Dir, name: &OsStr) {
-    let lock = FlockOperation::NonBlockingLockExclusive;
-    if let Ok(file) = dir.open_file(name, OFlags::RDONLY)
-        && rustix::fs::flock(&file, lock).is_ok()
+    if let Ok(file) = dir.open_file(name, OFlags::RDWR)
+        && file_lock::try_lock(&file).unwrap_or(false)
     {
         dir.unlink(name).ok();
     }

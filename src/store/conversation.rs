@@ -14,6 +14,7 @@ use crate::model::Component;
 use crate::model::Provenance;
 use crate::model::Record;
 use crate::model::RelPath;
+use crate::model::Removal;
 use crate::store::artifact::Artifact;
 use crate::store::attributes;
 use crate::store::dir::Dir;
@@ -23,10 +24,12 @@ use crate::store::lease::Lease;
 use crate::store::lease::lease_of;
 use crate::store::manifest::Manifest;
 use crate::store::manifest::ManifestLock;
+use crate::store::manifest::StoredRecords;
 use crate::store::owner;
 use crate::store::stat;
 use crate::store::stat::FileType;
 use crate::store::stat::Stat;
+use crate::store::unread::UnreadPlaces;
 
 /// The reason in the record of an artifact whose writer died.
 const DIED: &str = "its writer or the daemon stopped before it was closed";
@@ -98,15 +101,6 @@ impl Conversation {
 
     /// Records that the file at `path` is gone, whether a person removed it now or a rule did
     /// before. Returns the record until then.
-    pub fn forget(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
-        let lock = self.manifest.lock()?;
-        let forgotten = self.forget_locked(&lock, path);
-        drop(lock);
-        self.manifest.compact_if_wasteful();
-        forgotten
-    }
-
-    /// Does what [`Self::forget`] does, for a caller that holds the lock of the manifest.
     pub fn forget_locked(
         &self,
         lock: &ManifestLock,
@@ -117,6 +111,26 @@ impl Conversation {
             Record { state: ArtifactState::Gone, analysis: None, removed: None, ..record.clone() };
         lock.append(slice::from_ref(&gone))?;
         Ok(Some(record))
+    }
+
+    /// Records that the content at `path`, a file of which the disk says `stat`, goes as `removal`
+    /// says. Returns the record until then. For a caller that holds the lock of the manifest, and
+    /// removes or renames the file next.
+    pub fn retire_locked(
+        &self,
+        lock: &ManifestLock,
+        (path, stat): (&RelPath, &Stat),
+        removal: Removal,
+    ) -> Result<Record, StoreError> {
+        let record = self.record_for(path, stat)?;
+        lock.append(slice::from_ref(&record.retired(stat.size, stat.mtime.as_nanos(), removal)))?;
+        Ok(record)
+    }
+
+    /// Returns the records of content that was removed or renamed and of which a trace stays, in
+    /// the order in which that happened.
+    pub fn traces(&self) -> Result<StoredRecords, StoreError> {
+        self.manifest.traces()
     }
 
     fn last_record(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
@@ -150,6 +164,7 @@ impl Conversation {
             owner: None,
             provenance: Provenance::default(),
             analysis: None,
+            once: false,
             removed: None,
         }
     }
@@ -161,23 +176,29 @@ impl Conversation {
 
     /// Returns all records of artifacts that are not gone, and of content that was removed by a
     /// rule, in the order they were last recorded.
-    pub fn records(&self) -> Result<Vec<Record>, StoreError> {
-        let mut records = self.manifest.records()?;
-        records
-            .retain(|record| RelPath::from_text(&record.path).is_ok_and(|path| path.is_artifact()));
-        Ok(records)
+    pub fn records(&self) -> Result<StoredRecords, StoreError> {
+        self.manifest.records()?.with_paths(is_artifact)
+    }
+
+    /// Returns those of [`Self::records`] that are of artifacts below the directory at `path`.
+    pub fn records_below(&self, path: &RelPath) -> Result<StoredRecords, StoreError> {
+        let below = format!("{path}/");
+        self.manifest.records()?.with_paths(|path| path.starts_with(&below) && is_artifact(path))
     }
 
     /// Marks the artifact at `path` as incomplete if its writer or daemon died: its record says
     /// live, its owner has ended, and no process has the file open for writing.
     ///
     /// Returns the new record, or `None` if the writer did not die or the disk cannot tell.
-    /// For callers that meet a live record and are not its writer. They do the analysis.
+    /// For callers that meet a live record and are not its writer. They do the analysis. Does not
+    /// wait: while somebody else has the lock of the manifest, the new record is returned and not
+    /// recorded.
     pub fn recover(&self, path: &RelPath) -> Result<Option<Record>, StoreError> {
         // Most live records have a writer. Finding that out does not need the lock.
-        match self.incomplete(path)? {
-            Some(_) => self.recover_locked(&self.manifest.lock()?, path),
-            None => Ok(None),
+        let Some(incomplete) = self.incomplete(path)? else { return Ok(None) };
+        match self.manifest.lock_at_once()? {
+            Some(lock) => self.recover_locked(&lock, path),
+            None => Ok(Some(incomplete)),
         }
     }
 
@@ -240,16 +261,21 @@ impl Conversation {
         file.and_then(|file| attributes::provenance_of(&file)).unwrap_or_default()
     }
 
-    /// Creates the directories that every conversation has.
+    /// Creates the directories that every conversation has, and then syncs those that got a new
+    /// entry: together, as a disk writes the changes of all with the first.
     pub(super) fn make_directories(&self) -> io::Result<()> {
+        let (mut changed, mut is_new) = (Vec::new(), false);
         for (name, inner) in layout::DIRECTORIES {
-            self.dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+            is_new |= self.dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
             let dir = self.dir.open_dir(name.as_ref())?;
+            let mut holds_new = false;
             for name in *inner {
-                dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+                holds_new |= dir.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
             }
+            changed.extend(holds_new.then_some(dir));
         }
-        Ok(())
+        changed.iter().try_for_each(Dir::sync)?;
+        if is_new { self.dir.sync() } else { Ok(()) }
     }
 
     /// Wraps an error about the file at `path`.
@@ -262,10 +288,24 @@ impl Conversation {
         StoreError::io(action, &self.path.join(path.as_os_str()), source)
     }
 
+    /// Adds what an error is about to the places that could not be read. Fails with the error if it
+    /// is not about one place of the store.
+    pub fn pass_over(
+        &self,
+        error: StoreError,
+        unread: &mut UnreadPlaces,
+    ) -> Result<(), StoreError> {
+        unread.pass_over(&self.path, error)
+    }
+
     /// Wraps an error of listing the conversation's files.
     pub(super) fn listing_error(&self, source: io::Error) -> StoreError {
         StoreError::io("list", &self.path, source)
     }
+}
+
+fn is_artifact(path: &str) -> bool {
+    RelPath::from_text(path).is_ok_and(|path| path.is_artifact())
 }
 
 /// Removes the store's own files and the empty standard directories from a conversation that holds

@@ -1,7 +1,8 @@
 //! The counts of a conversation: a file of sums, one a line, that all processes append to.
 //!
 //! A line holds what happened since the line before, on one day and with one tool. Adding is one
-//! write under a lock. Now and then the lines of a day and a tool are merged into one.
+//! write under a lock. Now and then the lines of a day and a tool are merged into one. Clients can
+//! name any number of tools, so a day has a bounded number of them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,6 +16,9 @@ use rustix::fs::RenameFlags;
 
 use crate::model::Counts;
 use crate::model::DailyCounts;
+use crate::model::MOST_TOOLS;
+use crate::model::OTHER_TOOLS;
+use crate::model::counted_tool;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
@@ -82,19 +86,27 @@ fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
     dir.rename(from, dir, to, RenameFlags::empty())
 }
 
-/// Returns one sum for each day and tool. Skips lines that are cut off or invalid.
+/// Returns one sum for each day and tool, and of the first [`MOST_TOOLS`] of a day alone. Skips
+/// lines that are cut off or invalid.
 fn sums(file: &File) -> io::Result<Vec<DailyCounts>> {
-    let mut sums: BTreeMap<(String, String), Counts> = BTreeMap::new();
+    let mut sums: BTreeMap<String, BTreeMap<String, Counts>> = BTreeMap::new();
     let mut reader = BufReader::new(file.try_clone()?);
     io::Seek::rewind(&mut reader)?;
     let mut line = Vec::new();
     while io::Read::take(&mut reader, MOST_LINE).read_until(b'\n', &mut line)? > 0 {
         if let Ok(DailyCounts { day, tool, counts }) = serde_json::from_slice(&line) {
-            *sums.entry((day, tool)).or_default() += &counts;
+            let (tools, tool) = (sums.entry(day).or_default(), counted_tool(tool));
+            let is_one_of_them = tools.len() < MOST_TOOLS || tools.contains_key(&tool);
+            let tool = if is_one_of_them { tool } else { OTHER_TOOLS.to_owned() };
+            *tools.entry(tool).or_default() += &counts;
         }
         line.clear();
     }
-    Ok(sums.into_iter().map(|((day, tool), counts)| DailyCounts { day, tool, counts }).collect())
+    let rows = |(day, tools): (String, BTreeMap<String, Counts>)| {
+        let row = move |(tool, counts)| DailyCounts { day: day.clone(), tool, counts };
+        tools.into_iter().map(row)
+    };
+    Ok(sums.into_iter().flat_map(rows).collect())
 }
 
 fn lines(counted: &[DailyCounts]) -> io::Result<Vec<u8>> {
@@ -195,5 +207,25 @@ mod tests {
         let size =
             std::fs::metadata(dir.path().join("context/c").join(layout::COUNTS)).unwrap().len();
         assert!(size < 2 * REWRITTEN, "{size}");
+    }
+
+    #[test]
+    fn a_day_has_a_bounded_number_of_tools() {
+        let (dir, conversation) = conversation();
+        for first in 0..20 {
+            let names =
+                (0..200).map(|number| format!("{}-{}", first * 200 + number, "x".repeat(200)));
+            conversation.count(NOW, names.map(|name| (name, stored(4)))).unwrap();
+        }
+        conversation.count(NOW, [("x".repeat(300), stored(4))]).unwrap();
+        let counted = conversation.counted().unwrap();
+        assert!(counted.len() <= MOST_TOOLS + 1, "{}", counted.len());
+        let all: u64 = counted.iter().map(|counted| counted.counts.stored.times).sum();
+        assert_eq!(all, 4001);
+        let size = std::fs::metadata(dir.path().join("context/c").join(layout::COUNTS)).unwrap();
+        assert!(size.len() < 1 << 20, "{}", size.len());
+        conversation.count(NOW, [("0-".to_owned() + &"x".repeat(200), stored(4))]).unwrap();
+        let again = conversation.counted().unwrap();
+        assert_eq!(again.len(), counted.len(), "a tool that has a name keeps it");
     }
 }

@@ -1,14 +1,20 @@
 //! A directory held open, and the system calls on the names in it.
 
+mod tree;
+
 use std::ffi::OsStr;
 use std::ffi::OsString;
+use std::fs::DirBuilder;
 use std::fs::File;
+use std::hash::BuildHasher as _;
+use std::hash::RandomState;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::AsRawFd as _;
 use std::os::fd::BorrowedFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use rustix::fs::AtFlags;
@@ -22,6 +28,7 @@ use rustix::fs::Uid;
 use rustix::io::Errno;
 
 use crate::model::RelPath;
+use crate::store::layout;
 use crate::store::stat;
 use crate::store::stat::FileType;
 use crate::store::stat::Stat;
@@ -44,7 +51,13 @@ const BENEATH: ResolveFlags =
 ///
 /// A mount point counts as a directory, as a user who may mount may choose disks.
 #[derive(Debug)]
-pub struct Dir(OwnedFd);
+pub struct Dir {
+    fd: OwnedFd,
+    /// True if opening a file waits for another process to give up a lease of it, for which the
+    /// kernel gives that process 45 seconds; see `/proc/sys/fs/lease-break-time`. Otherwise it
+    /// fails with EAGAIN.
+    waits: bool,
+}
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,32 +73,59 @@ pub struct DirEntry {
 impl Dir {
     /// Opens the directory at `path`. Follows links on the way, as the caller chose the path.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
+        Ok(Self { fd: rustix::fs::open(path, DIRECTORY, Mode::empty())?, waits: true })
     }
 
-    /// Duplicates the descriptor. Both share their locks.
+    /// Makes it, and what is opened in it, fail with EAGAIN instead of waiting for a lease. The
+    /// kernel asks the process that has the lease to give it up all the same.
+    pub(super) fn never_waiting(self) -> Self {
+        Self { waits: false, ..self }
+    }
+
+    /// Creates the directory at `path`, with those above it, unless it exists, and opens it. Syncs
+    /// the names of new ones to the disk.
+    pub fn ensure(path: &Path, mode: u32) -> io::Result<Self> {
+        let is_missing = |dir: &&Path| !dir.as_os_str().is_empty() && Self::open(dir).is_err();
+        let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+        DirBuilder::new().recursive(true).mode(mode).create(path)?;
+        for made in missing {
+            let above = made.parent().filter(|above| !above.as_os_str().is_empty());
+            // One that may be written and not read cannot be synced.
+            if let Ok(above) = Self::open(above.unwrap_or(Path::new("."))) {
+                above.sync()?;
+            }
+        }
+        Self::open(path)
+    }
+
+    /// Duplicates the descriptor.
     pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self(self.0.try_clone()?))
-    }
-
-    /// Opens the same directory again, with locks of its own.
-    pub(super) fn reopen(&self) -> io::Result<Self> {
-        Ok(Self(rustix::fs::openat(&self.0, ".", DIRECTORY, Mode::empty())?))
+        Ok(Self { fd: self.fd.try_clone()?, waits: self.waits })
     }
 
     /// Returns the descriptor.
     pub fn into_fd(self) -> OwnedFd {
-        self.0
+        self.fd
     }
 
     /// Opens a directory in this one.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
-        Ok(Self(self.beneath(one(name)?, DIRECTORY, Mode::empty())?))
+        let fd = self.beneath(one(name)?, DIRECTORY, Mode::empty())?;
+        Ok(Self { fd, waits: self.waits })
+    }
+
+    /// Opens the directory that `names` lead to, each of which is in the one before.
+    pub fn open_dir_below(&self, names: &[OsString]) -> io::Result<Self> {
+        let names: Vec<&OsStr> = names.iter().map(|name| one(name)).collect::<io::Result<_>>()?;
+        let path = names.join(OsStr::from_bytes(b"/"));
+        let fd = self.beneath(&path, DIRECTORY, Mode::empty())?;
+        Ok(Self { fd, waits: self.waits })
     }
 
     /// Opens a directory at any depth below this one.
     pub fn open_dir_at(&self, path: &RelPath) -> io::Result<Self> {
-        Ok(Self(self.beneath(path.as_os_str(), DIRECTORY, Mode::empty())?))
+        let fd = self.beneath(path.as_os_str(), DIRECTORY, Mode::empty())?;
+        Ok(Self { fd, waits: self.waits })
     }
 
     /// Opens a file in this directory. Never creates one, whatever `flags` say. With
@@ -107,10 +147,18 @@ impl Dir {
         self.regular(one(name)?, flags, permissions(mode))
     }
 
+    /// Creates a file without a name, which is gone when it is closed. It can be read and written.
+    pub(super) fn nameless_file(&self) -> io::Result<File> {
+        let name = layout::temporary(RandomState::new().hash_one(std::process::id()));
+        let flags = OFlags::RDWR | OFlags::EXCL;
+        let file = self.create_file(name.as_ref(), flags, layout::FILE_MODE)?;
+        self.unlink(name.as_ref()).map(|()| file)
+    }
+
     /// Returns the attributes of a file. For a link, returns those of the link itself.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        Ok(Stat::from(rustix::fs::statx(&self.0, one(name)?, flags, stat::WANTED)?))
+        Ok(Stat::from(rustix::fs::statx(&self.fd, one(name)?, flags, stat::WANTED)?))
     }
 
     /// Returns the attributes of a file at any depth below this directory, as [`Dir::stat`] does.
@@ -120,43 +168,36 @@ impl Dir {
 
     /// Returns the attributes of this directory.
     pub fn stat_self(&self) -> io::Result<Stat> {
-        stat::stat_open(&self.0)
+        stat::stat_open(&self.fd)
     }
 
     /// Creates a directory. The umask of the process applies to `mode`.
     pub fn mkdir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
-        Ok(rustix::fs::mkdirat(&self.0, one(name)?, permissions(mode))?)
+        Ok(rustix::fs::mkdirat(&self.fd, one(name)?, permissions(mode))?)
     }
 
-    /// Creates a directory unless it exists.
-    pub fn ensure_dir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+    /// Creates a directory unless it exists. Returns true if it was created: then its name is on
+    /// the disk once this directory is synced.
+    pub fn ensure_dir(&self, name: &OsStr, mode: u32) -> io::Result<bool> {
         match self.mkdir(name, mode) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            made => made,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            made => made.map(|()| true),
         }
+    }
+
+    /// Creates a directory unless it exists, and syncs the name of a new one to the disk.
+    pub fn ensure_synced_dir(&self, name: &OsStr, mode: u32) -> io::Result<()> {
+        if self.ensure_dir(name, mode)? { self.sync() } else { Ok(()) }
     }
 
     /// Removes a file.
     pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.0, one(name)?, AtFlags::empty())?)
+        Ok(rustix::fs::unlinkat(&self.fd, one(name)?, AtFlags::empty())?)
     }
 
     /// Removes an empty directory.
     pub fn rmdir(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.0, one(name)?, AtFlags::REMOVEDIR)?)
-    }
-
-    /// Removes a file, or a directory with everything in it.
-    pub fn remove_all(&self, name: &OsStr) -> io::Result<()> {
-        match self.unlink(name) {
-            Err(error) if Errno::from_io_error(&error) == Some(Errno::ISDIR) => {}
-            removed => return removed,
-        }
-        let dir = self.open_dir(name)?;
-        for entry in dir.entries()? {
-            dir.remove_all(&entry.name)?;
-        }
-        self.rmdir(name)
+        Ok(rustix::fs::unlinkat(&self.fd, one(name)?, AtFlags::REMOVEDIR)?)
     }
 
     /// Renames a file within this directory or into another one.
@@ -167,23 +208,36 @@ impl Dir {
         to: &OsStr,
         flags: RenameFlags,
     ) -> io::Result<()> {
-        Ok(rustix::fs::renameat_with(&self.0, one(from)?, &to_dir.0, one(to)?, flags)?)
+        Ok(rustix::fs::renameat_with(&self.fd, one(from)?, &to_dir.fd, one(to)?, flags)?)
     }
 
     /// Returns all entries but `.` and `..`, in the order of the disk.
     pub fn entries(&self) -> io::Result<Vec<DirEntry>> {
         let mut found = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.0)? {
+        self.each_entry(|name, kind, ino| {
+            found.push(DirEntry { name: name.to_owned(), kind, ino });
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Hands name, type and inode number of all entries but `.` and `..` to `take`, in the order of
+    /// the disk, for a directory that may be large.
+    pub fn each_entry(
+        &self,
+        mut take: impl FnMut(&OsStr, FileType, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for entry in rustix::fs::Dir::read_from(&self.fd)? {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." {
                 continue;
             }
             if let Some(kind) = self.kind(name, entry.file_type())? {
-                found.push(DirEntry { name: name.to_owned(), kind, ino: entry.ino() });
+                take(name, kind, entry.ino())?;
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Changes the permissions of a file, even one that can be neither read nor written.
@@ -199,12 +253,12 @@ impl Dir {
     /// Changes the owner and group of a file. `None` leaves one as it is.
     pub fn chown(&self, name: &OsStr, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
         let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
-        Ok(rustix::fs::chownat(&self.0, one(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(rustix::fs::chownat(&self.fd, one(name)?, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Changes the times of a file.
     pub fn utimens(&self, name: &OsStr, times: &Timestamps) -> io::Result<()> {
-        Ok(rustix::fs::utimensat(&self.0, one(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
+        Ok(rustix::fs::utimensat(&self.fd, one(name)?, times, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Truncates or extends a file. Needs write permission on it.
@@ -214,12 +268,23 @@ impl Dir {
 
     /// Syncs the names in this directory to the disk.
     pub fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.0)?)
+        Ok(rustix::fs::fsync(&self.fd)?)
+    }
+
+    /// Returns the names that lead from this directory to an open file, as the kernel says. Returns
+    /// `None` if it is not below this one, or has no name. By the time of the answer, the names may
+    /// lead elsewhere.
+    pub fn names_of(&self, file: &File) -> io::Result<Option<Vec<OsString>>> {
+        let here = rustix::fs::readlink(itself(self), Vec::new())?.into_bytes();
+        let there = rustix::fs::readlink(itself(file), Vec::new())?.into_bytes();
+        let below = there.strip_prefix(&*here).and_then(|below| below.strip_prefix(b"/"));
+        let name = |name: &[u8]| OsStr::from_bytes(name).to_owned();
+        Ok(below.map(|below| below.split(|byte| *byte == b'/').map(name).collect()))
     }
 
     /// Returns the sizes of the disk that holds the directory.
     pub fn space(&self) -> io::Result<rustix::fs::StatVfs> {
-        Ok(rustix::fs::fstatvfs(&self.0)?)
+        Ok(rustix::fs::fstatvfs(&self.fd)?)
     }
 
     /// Returns the type of a file from the listing, or else from `stat`. Returns `None` if the file
@@ -239,7 +304,7 @@ impl Dir {
     fn regular(&self, path: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
         let file = match self.beneath(path, flags | OFlags::NONBLOCK, mode) {
             // Another process has a lease on it. If it is a file, wait for the lease.
-            Err(Errno::AGAIN) if !flags.contains(OFlags::NONBLOCK) => {
+            Err(Errno::AGAIN) if self.waits && !flags.contains(OFlags::NONBLOCK) => {
                 let held = self.beneath(path, OFlags::PATH, Mode::empty())?;
                 check_regular(&held)?;
                 rustix::fs::open(itself(&held), (flags - CREATING) | OFlags::CLOEXEC, mode)?
@@ -251,14 +316,14 @@ impl Dir {
     }
 
     /// Opens a path of one or more components in one system call. Opens one component after the
-    /// other where the path is longer than the kernel takes, and without openat2, in an old kernel or
-    /// a sandbox.
+    /// other where the path is longer than the kernel takes, and without openat2, in an old kernel
+    /// or a sandbox.
     fn beneath(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let all = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if path.len() >= PATH_MAX {
             return self.walk(path, flags, mode);
         }
-        match rustix::fs::openat2(&self.0, path, all, mode, BENEATH) {
+        match rustix::fs::openat2(&self.fd, path, all, mode, BENEATH) {
             Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => self.walk(path, flags, mode),
             opened => opened,
         }
@@ -272,24 +337,35 @@ impl Dir {
         let mut at = None;
         let mut rest = path.as_bytes();
         while let Some(slash) = memchr::memchr(b'/', rest) {
-            let here = at.as_ref().unwrap_or(&self.0);
+            let here = at.as_ref().unwrap_or(&self.fd);
             at = Some(next(here, &rest[..slash], DIRECTORY, Mode::empty())?);
             rest = &rest[slash + 1..];
         }
-        next(at.as_ref().unwrap_or(&self.0), rest, flags, mode)
+        next(at.as_ref().unwrap_or(&self.fd), rest, flags, mode)
+    }
+}
+
+#[cfg(test)]
+impl Dir {
+    /// Creates so many directories of one name inside each other. Returns the innermost.
+    pub(crate) fn nest(&self, name: &str, levels: usize) -> Self {
+        (0..levels).fold(self.try_clone().unwrap(), |dir, _| {
+            dir.mkdir(name.as_ref(), 0o700).unwrap();
+            dir.open_dir(name.as_ref()).unwrap()
+        })
     }
 }
 
 impl AsFd for Dir {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
 /// Returns the name of an open file under /proc, which leads to that file whatever became of its
 /// own name.
-fn itself(file: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
+fn itself(file: &impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
 fn check_regular(file: &OwnedFd) -> io::Result<()> {

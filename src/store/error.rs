@@ -41,11 +41,28 @@ pub enum StoreError {
         /// The path of the VERSION file.
         path: PathBuf,
     },
+    /// The artifact is sealed, and its content never changes.
+    #[error("`{path}` is complete and write-once, and cannot be replaced: use another call id")]
+    WriteOnce {
+        /// The path of the artifact.
+        path: PathBuf,
+    },
     /// Another writer has the artifact open.
     #[error("`{path}` is being written now: wait until its writer is done, or use another call id")]
     Busy {
         /// The path of the artifact.
         path: PathBuf,
+    },
+    /// Somebody else has written the artifact since its new content began.
+    #[error(
+        "`{path}` was written by somebody else meanwhile and stays; the new output is in `{kept}`: \
+         rename that, or use another call id"
+    )]
+    Taken {
+        /// The path of the artifact.
+        path: PathBuf,
+        /// The path of the new content.
+        kept: PathBuf,
     },
 }
 
@@ -61,7 +78,19 @@ impl StoreError {
             Self::Io { path, .. }
             | Self::Newer { path, .. }
             | Self::NotAStore { path }
+            | Self::WriteOnce { path }
+            | Self::Taken { path, .. }
             | Self::Busy { path } => path,
+        }
+    }
+
+    /// Returns true if it is about one place of the store, so that a walk can go on elsewhere.
+    /// Without descriptors, memory or room on the disk it cannot.
+    pub fn is_of_place(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_of_place(source),
+            Self::Busy { .. } | Self::Taken { .. } | Self::WriteOnce { .. } => true,
+            Self::Newer { .. } | Self::NotAStore { .. } => false,
         }
     }
 
@@ -69,10 +98,19 @@ impl StoreError {
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Self::Io { source, .. } => source.raw_os_error(),
-            Self::Busy { .. } => Some(Errno::BUSY.raw_os_error()),
+            Self::Busy { .. } | Self::Taken { .. } => Some(Errno::BUSY.raw_os_error()),
+            Self::WriteOnce { .. } => Some(Errno::PERM.raw_os_error()),
             Self::Newer { .. } | Self::NotAStore { .. } => None,
         }
     }
+}
+
+/// Returns true if an error is about one place of the store, so that a walk can go on elsewhere.
+/// Without descriptors, memory or room on the disk it cannot.
+pub(super) fn is_of_place(error: &io::Error) -> bool {
+    let of_all =
+        [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT, Errno::ROFS];
+    Errno::from_io_error(error).is_none_or(|errno| !of_all.contains(&errno))
 }
 
 fn next_step(error: &io::Error) -> &'static str {
@@ -101,5 +139,12 @@ mod tests {
              free some space on that disk and try again"
         );
         assert_eq!(error.raw_os_error(), Some(28));
+    }
+
+    #[test]
+    fn a_process_or_disk_at_its_limits_is_no_place() {
+        let of_place = |errno: Errno| is_of_place(&errno.into());
+        assert!(of_place(Errno::ACCESS) && of_place(Errno::IO) && of_place(Errno::LOOP));
+        assert!(!of_place(Errno::MFILE) && !of_place(Errno::NOMEM) && !of_place(Errno::NOSPC));
     }
 }

@@ -15,12 +15,17 @@
 //!       catalog/index.json  catalog/tools/<name>.json
 //!       manifest.jsonl              one record a line, appended; the last one for a path wins
 //!       .ctxfs-counts.jsonl         counts of outputs stored and read, a sum a line, appended
+//!       .ctxfs-room                 what may be written below the quota before it is measured
+//! again
+//!       .ctxfs-outputs              locked while the output of a message is stored
 //!       .ctxfs-gone-*               an artifact being removed to make room
 //!       .ctxfs-*                    being written, or a harmless leftover of a crash
 //!   cache/                          computed views that took long; may be removed at any time
 //!     <64 hexadecimal digits>       one of them
 //!     .ctxfs-*                      being written, under an exclusive flock
-//!   staging/                        running imports, each under a shared flock of this
+//!   .ctxfs-sweep                    locked while old outputs are removed
+//!   .ctxfs-staging                  under a shared lock while something is imported
+//!   staging/                        running imports
 //!     <16 hexadecimal digits>/      one of them; opening the store removes leftovers of a crash
 //! ```
 //!
@@ -39,6 +44,8 @@
 //!   Their files then get a record made from the disk and their extended attributes.
 //! - Compaction writes a new manifest under a temporary name, syncs and renames it, so there is
 //!   always one complete manifest.
+//! - A new store and a new conversation are on the disk, with the directories of both, before they
+//!   are used.
 //! - `ArtifactWriter` syncs an artifact before it records it as sealed, and syncs its name before
 //!   `seal` returns.
 //! - An artifact that replaces another has a scratch name until it is complete. Then it is renamed,
@@ -90,6 +97,14 @@ pub(super) const STAGING: &str = "staging";
 pub(super) const COUNTS: &str = ".ctxfs-counts.jsonl";
 /// The new counts that a rewrite is writing. Only the holder of the lock of [`COUNTS`] touches it.
 pub(super) const NEW_COUNTS: &str = ".ctxfs-counts";
+/// The room that the processes which write to a conversation share; see `shared_room`.
+pub(super) const ROOM: &str = ".ctxfs-room";
+/// Locked while the output of a message is stored; see `output_lock`.
+pub(super) const OUTPUT_LOCK: &str = ".ctxfs-outputs";
+/// In the store: locked while old outputs are removed; see `removal`.
+pub(super) const SWEEP_LOCK: &str = ".ctxfs-sweep";
+/// In the store: locked by imports; see `archive`.
+pub(super) const STAGING_LOCK: &str = ".ctxfs-staging";
 pub(super) const MANIFEST: &str = "manifest.jsonl";
 /// The new manifest that compaction is writing. Only the holder of the manifest's lock touches it.
 pub(super) const NEW_MANIFEST: &str = ".ctxfs-manifest";

@@ -3,14 +3,20 @@
 use std::fs::File;
 use std::io;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 
-use rustix::fs::FlockOperation;
 use rustix::fs::OFlags;
 
 use crate::store::artifact::read_full_at;
 use crate::store::dir::Dir;
-use crate::store::layout;
+use crate::store::file_lock;
 use crate::store::stat;
+
+/// Blanks that are written at a time.
+const BLANKS: [u8; 4096] = [b' '; 4096];
+
+/// Lines are only ever added at the end.
+const FLAGS: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 
 /// A file of lines with its exclusive lock: nobody else appends to it until this is dropped.
 #[derive(Debug)]
@@ -18,43 +24,60 @@ pub(super) struct LockedLines(File);
 
 impl LockedLines {
     /// Waits for the lock of the file `name` in `dir`. Creates the file if it is missing.
-    ///
-    /// Another process may replace the file meanwhile, and a lock on the old file keeps nobody out.
-    /// Then the wait starts over with the new one.
     pub(super) fn wait(dir: &Dir, name: &str) -> io::Result<Self> {
-        let name = name.as_ref();
-        loop {
-            let flags = OFlags::RDWR | OFlags::APPEND;
-            let file = dir.create_file(name, flags, layout::FILE_MODE)?;
-            rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
-            let mine = stat::stat_file(&file)?;
-            match dir.stat(name) {
-                Ok(stat) if stat.same_file(&mine) => return Ok(Self(file)),
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                Ok(_) | Err(_) => {}
+        file_lock::open_locked(dir, name, FLAGS, &file_lock::lock).map(Self)
+    }
+
+    /// Takes the lock as [`Self::wait`] does, or returns `None` if it is taken.
+    pub(super) fn at_once(dir: &Dir, name: &str) -> io::Result<Option<Self>> {
+        let taken = || io::Error::from(io::ErrorKind::WouldBlock);
+        let lock = |file: &File| file_lock::try_lock(file)?.then_some(()).ok_or_else(taken);
+        match file_lock::open_locked(dir, name, FLAGS, &lock) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            locked => Ok(Some(Self(locked?))),
+        }
+    }
+
+    /// Appends whole lines in one write: all of them, or none. A last line that was cut off gets
+    /// its newline first. Returns where they begin.
+    pub(super) fn append(&self, lines: &[u8]) -> io::Result<u64> {
+        let start = stat::stat_file(&self.0)?.size;
+        let written = if self.ends_with_newline()? {
+            (&self.0).write_all(lines)
+        } else {
+            (&self.0).write_all(&[b"\n", lines].concat())
+        };
+        match written {
+            Ok(()) => Ok(start),
+            Err(error) => {
+                // What cannot be taken back is a line of its own, as after a crash.
+                let _blanked = self.take_back(start);
+                Err(error)
             }
         }
     }
 
-    /// Takes the lock as [`Self::wait`] does, or returns `None` if it is taken. Assumes that nobody
-    /// replaces the file meanwhile.
-    #[cfg(all(test, feature = "shuttle"))]
-    pub(super) fn at_once(dir: &Dir, name: &str) -> io::Result<Option<Self>> {
-        let flags = OFlags::RDWR | OFlags::APPEND;
-        let file = dir.create_file(name.as_ref(), flags, layout::FILE_MODE)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self(file))),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+    /// Makes everything from `start` on, which the caller has appended, one blank line. That needs
+    /// no room on the disk. The file does not get shorter, so readers need not start over.
+    pub(super) fn take_back(&self, start: u64) -> io::Result<()> {
+        let end = stat::stat_file(&self.0)?.size;
+        // With this flag every write goes to the end, whatever its offset.
+        let flags = rustix::fs::fcntl_getfl(&self.0)?;
+        rustix::fs::fcntl_setfl(&self.0, flags - OFlags::APPEND)?;
+        let blanked = self.blank(start, end);
+        rustix::fs::fcntl_setfl(&self.0, flags)?;
+        blanked
     }
 
-    /// Appends whole lines in one write. A last line that was cut off gets its newline first.
-    pub(super) fn append(&self, lines: &[u8]) -> io::Result<()> {
-        if self.ends_with_newline()? {
-            return (&self.0).write_all(lines);
+    fn blank(&self, start: u64, end: u64) -> io::Result<()> {
+        let Some(last) = end.checked_sub(1).filter(|last| *last >= start) else { return Ok(()) };
+        let mut at = start;
+        while at < last {
+            let count = BLANKS.len().min((last - at) as usize);
+            self.0.write_all_at(&BLANKS[..count], at)?;
+            at += count as u64;
         }
-        (&self.0).write_all(&[b"\n", lines].concat())
+        self.0.write_all_at(b"\n", last)
     }
 
     /// Returns the file.

@@ -3,9 +3,13 @@
 //! The file only grows, under an exclusive `flock` of the file itself, until compaction replaces it
 //! with a shorter one. Readers take no lock: they index whole lines, and skip a line that is cut
 //! off or is not a record. A thread that waits for the lock never holds the index.
+//!
+//! The threads of a server that serve requests take turns with the lock, and never wait for another
+//! process: whoever finds it taken by one tries again later ([`Manifest::lock_in_turn`]).
 
 mod index;
 mod line;
+mod stored;
 
 use std::fs::File;
 use std::hash::DefaultHasher;
@@ -17,10 +21,13 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parking_lot::ArcMutexGuard;
 use parking_lot::Mutex;
 use parking_lot::MutexGuard;
+use parking_lot::RawMutex;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
+use rustix::io::Errno;
 
 use crate::model::Record;
 use crate::model::RelPath;
@@ -31,6 +38,10 @@ use crate::store::locked_lines::LockedLines;
 use crate::store::manifest::index::Index;
 use crate::store::manifest::index::RecordLine;
 pub use crate::store::manifest::index::RecordPosition;
+pub use crate::store::manifest::stored::StoredRecords;
+
+/// The bytes of many records that are appended in one write.
+const PIECE: usize = 1 << 20;
 
 /// The records of one conversation: those on disk at the moment of the call, whichever process
 /// wrote them.
@@ -41,13 +52,15 @@ pub struct Manifest {
     /// The path of the file, for error messages.
     path: PathBuf,
     index: Mutex<Index>,
+    /// The turn among the threads of this process that hold the lock only for a moment.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Manifest {
     /// Creates the manifest of the conversation in `dir`. `path` is the path of the file, for error
     /// messages. Reads nothing yet.
     pub(super) fn new(dir: Arc<Dir>, path: PathBuf) -> Self {
-        Self { dir, path, index: Mutex::default() }
+        Self { dir, path, index: Mutex::default(), turn: Arc::default() }
     }
 
     /// Returns the last record of `path`, unless that record says the file is gone.
@@ -83,14 +96,20 @@ impl Manifest {
     }
 
     /// Returns the last record of every path that is not gone, oldest first.
-    pub(super) fn records(&self) -> Result<Vec<Record>, StoreError> {
-        let Some((file, lines)) = self.refreshed_index()?.current() else { return Ok(Vec::new()) };
-        let mut records = Vec::with_capacity(lines.len());
-        for line in lines {
-            let bytes = line.read(&file).map_err(|error| self.error("read", error))?;
-            records.extend(line::parse(&bytes));
-        }
-        Ok(records)
+    pub(super) fn records(&self) -> Result<StoredRecords, StoreError> {
+        let lines = self.refreshed_index()?.current();
+        Ok(StoredRecords::new(lines, self.path.clone()))
+    }
+
+    /// Returns the records that stay for good, in their order, whatever was recorded later.
+    pub(super) fn traces(&self) -> Result<StoredRecords, StoreError> {
+        let lines = self.refreshed_index()?.traces();
+        Ok(StoredRecords::new(lines, self.path.clone()))
+    }
+
+    /// Returns true if there are records that stay for good.
+    pub fn has_traces(&self) -> Result<bool, StoreError> {
+        Ok(self.refreshed_index()?.has_traces())
     }
 
     /// Appends `records` in one write, so that nothing another thread or process appends comes
@@ -113,15 +132,25 @@ impl Manifest {
     pub fn lock(&self) -> Result<ManifestLock, StoreError> {
         let lines = LockedLines::wait(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
-        Ok(ManifestLock { lines, path: self.path.clone() })
+        Ok(ManifestLock { lines, path: self.path.clone(), _turn: None })
     }
 
     /// Takes the lock as [`Self::lock`] does, or returns `None` if it is taken.
-    #[cfg(all(test, feature = "shuttle"))]
     pub(crate) fn lock_at_once(&self) -> Result<Option<ManifestLock>, StoreError> {
         let lines = LockedLines::at_once(&self.dir, layout::MANIFEST);
         let lines = lines.map_err(|error| self.error("lock", error))?;
-        Ok(lines.map(|lines| ManifestLock { lines, path: self.path.clone() }))
+        Ok(lines.map(|lines| ManifestLock { lines, path: self.path.clone(), _turn: None }))
+    }
+
+    /// Takes the lock once the other threads of this process that use this method have had it. They
+    /// must hold it for a moment only. Fails with EAGAIN if anybody else has it, such as another
+    /// process.
+    #[cfg_attr(all(test, feature = "shuttle"), expect(dead_code, reason = "shuttle takes turns"))]
+    pub(crate) fn lock_in_turn(&self) -> Result<ManifestLock, StoreError> {
+        let turn = Mutex::lock_arc(&self.turn);
+        let locked = self.lock_at_once()?;
+        let locked = locked.ok_or_else(|| self.error("lock", Errno::AGAIN.into()))?;
+        Ok(ManifestLock { _turn: Some(turn), ..locked })
     }
 
     /// Compacts the file if most of it is outdated. The caller must not hold the lock.
@@ -132,18 +161,21 @@ impl Manifest {
         }
     }
 
-    /// Rewrites the file with nothing but the current records. [`Self::append`] does so when it
-    /// pays.
+    /// Rewrites the file with nothing but the current records and those that stay for good, unless
+    /// another process has locked it. [`Self::append`] does so when it pays.
     pub fn compact(&self) -> Result<(), StoreError> {
         let rewritten = self.rewrite();
         rewritten.map_err(|error| self.error("rewrite", error))
     }
 
     fn rewrite(&self) -> io::Result<()> {
-        let locked = LockedLines::wait(&self.dir, layout::MANIFEST)?;
+        // Whoever has it may be a process that was stopped. There will be another time.
+        let Some(locked) = LockedLines::at_once(&self.dir, layout::MANIFEST)? else {
+            return Ok(());
+        };
         let mut index = self.index.lock();
         index.refresh(&self.dir)?;
-        let Some((file, lines)) = index.current() else { return Ok(()) };
+        let Some((file, lines)) = index.kept() else { return Ok(()) };
         drop(index);
         self.write_new(&file, lines)?;
         let (from, to) = (layout::NEW_MANIFEST.as_ref(), layout::MANIFEST.as_ref());
@@ -165,6 +197,11 @@ impl Manifest {
         new.into_inner()?.sync_all()
     }
 
+    /// Reads the file from its start when it is next needed, as records were taken back.
+    pub fn read_again(&self) {
+        *self.index.lock() = Index::default();
+    }
+
     /// Returns a number that changes whenever the records may have changed.
     pub fn version(&self) -> Result<u64, StoreError> {
         let stat = match self.dir.stat(layout::MANIFEST.as_ref()) {
@@ -175,6 +212,11 @@ impl Manifest {
         let mut hasher = DefaultHasher::new();
         (stat.dev, stat.ino, stat.size, stat.mtime).hash(&mut hasher);
         Ok(hasher.finish())
+    }
+
+    /// Returns true if a rewrite may pay. Costs nothing.
+    pub(crate) fn may_be_wasteful(&self) -> bool {
+        self.index.lock().is_wasteful()
     }
 
     /// Returns true if a rewrite pays. Refreshes the index only if it looks so already: a process
@@ -196,10 +238,17 @@ impl Manifest {
 }
 
 /// The lock of a manifest: nobody else can append to it until this is dropped.
-#[derive(Debug)]
 pub struct ManifestLock {
     lines: LockedLines,
     path: PathBuf,
+    /// Ends after the lock.
+    _turn: Option<ArcMutexGuard<RawMutex, ()>>,
+}
+
+impl std::fmt::Debug for ManifestLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ManifestLock").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl ManifestLock {
@@ -207,7 +256,51 @@ impl ManifestLock {
     /// once the lock is dropped.
     pub fn append(&self, records: &[Record]) -> Result<(), StoreError> {
         let appended = append(&self.lines, records);
-        appended.map_err(|error| StoreError::io("append to", &self.path, error))
+        appended.map_err(|error| StoreError::io("append to", &self.path, error))?;
+        Ok(())
+    }
+
+    /// Appends any number of `records`: all of them, or none. Returns what [`Self::take_back`]
+    /// needs, for a caller that may fail later. After an error, call [`Manifest::read_again`].
+    ///
+    /// Holds about a mebibyte of them at a time. The records of one piece are written at once.
+    pub fn append_all(
+        &self,
+        mut records: impl Iterator<Item = Result<Record, StoreError>>,
+    ) -> Result<Appended, StoreError> {
+        let mut appended = Appended { start: None };
+        let done = self.append_pieces(&mut records, &mut appended);
+        if let (Err(_), Some(_)) = (&done, appended.start) {
+            // What cannot be taken back are records of a moment, as after a crash.
+            let _taken = self.take_back(&appended);
+        }
+        done.map(|()| appended)
+    }
+
+    fn append_pieces(
+        &self,
+        records: &mut dyn Iterator<Item = Result<Record, StoreError>>,
+        appended: &mut Appended,
+    ) -> Result<(), StoreError> {
+        let failed = |error| StoreError::io("append to", &self.path, error);
+        let mut records = records.peekable();
+        while records.peek().is_some() {
+            let mut piece = Vec::new();
+            while piece.len() < PIECE
+                && let Some(record) = records.next()
+            {
+                line::print(&[record?], &mut piece).map_err(failed)?;
+            }
+            let start = self.lines.append(&piece).map_err(failed)?;
+            appended.start.get_or_insert(start);
+        }
+        Ok(())
+    }
+
+    /// Takes back the last records that were appended. Call [`Manifest::read_again`] afterwards.
+    pub fn take_back(&self, appended: &Appended) -> Result<(), StoreError> {
+        let taken = appended.start.map_or(Ok(()), |start| self.lines.take_back(start));
+        taken.map_err(|error| StoreError::io("write", &self.path, error))
     }
 
     /// Syncs the appended records to the disk.
@@ -216,7 +309,14 @@ impl ManifestLock {
     }
 }
 
-fn append(lines: &LockedLines, records: &[Record]) -> io::Result<()> {
+/// Records that were appended and may be taken back.
+#[derive(Debug)]
+pub struct Appended {
+    /// The place where they begin. `None` if there are none.
+    start: Option<u64>,
+}
+
+fn append(lines: &LockedLines, records: &[Record]) -> io::Result<u64> {
     let mut printed = Vec::new();
     line::print(records, &mut printed)?;
     lines.append(&printed)

@@ -2,8 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::hash::BuildHasher as _;
-use std::hash::RandomState;
 use std::io;
 use std::sync::Arc;
 
@@ -39,7 +37,7 @@ impl Conversation {
     /// Opens the file for lines of the log that are not messages, for appending.
     pub fn set_aside_file(&self) -> Result<File, StoreError> {
         let (history, name) = (OsStr::new(layout::HISTORY), OsStr::new(layout::SET_ASIDE));
-        let opened = self.dir().ensure_dir(history, layout::DIRECTORY_MODE).and_then(|()| {
+        let opened = self.dir().ensure_synced_dir(history, layout::DIRECTORY_MODE).and_then(|()| {
             let flags = OFlags::WRONLY | OFlags::APPEND;
             self.dir().open_dir(history)?.create_file(name, flags, layout::FILE_MODE)
         });
@@ -48,12 +46,7 @@ impl Conversation {
 
     /// Creates a file without a name, which is gone when it is closed.
     pub fn nameless_file(&self) -> Result<File, StoreError> {
-        let unique = RandomState::new().hash_one(std::process::id());
-        let name = layout::temporary(unique);
-        let (name, flags) = (OsStr::new(&name), OFlags::RDWR | OFlags::EXCL);
-        let made = self.dir().create_file(name, flags, layout::FILE_MODE);
-        let made = made.and_then(|file| self.dir().unlink(name).map(|()| file));
-        made.map_err(|error| self.log_error("make a file for", error))
+        self.dir().nameless_file().map_err(|error| self.log_error("make a file for", error))
     }
 
     /// Opens the directory of `folder`. Creates it if it has been removed.

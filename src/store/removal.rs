@@ -9,7 +9,6 @@ use std::hash::BuildHasher as _;
 use std::hash::RandomState;
 use std::io;
 
-use rustix::fs::FlockOperation;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 
@@ -22,6 +21,8 @@ use crate::model::Removal;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
+use crate::store::file_lock;
+use crate::store::file_lock::LockKind;
 use crate::store::layout;
 use crate::store::lease;
 use crate::store::lease::Lease;
@@ -42,8 +43,9 @@ pub struct RemovalCandidate {
     pub ino: u64,
     /// The size in bytes.
     pub size: u64,
-    /// The time of the last change of the bytes, in nanoseconds since the epoch.
-    pub modified: i64,
+    /// The time of the last change of bytes or attributes, in nanoseconds since the epoch. No
+    /// client can set it.
+    pub changed: i64,
     /// The time of the last read, in milliseconds since the epoch.
     pub read: i64,
     /// The removal that the record is to report.
@@ -62,15 +64,14 @@ pub enum RemovalOutcome {
 /// The lock that keeps other processes from sweeping the store until it is dropped.
 #[derive(Debug)]
 pub struct SweepLock {
-    _locked: Dir,
+    _locked: File,
 }
 
 impl SweepLock {
-    pub(super) fn wait(context: &Dir) -> io::Result<Self> {
-        // Opened anew, as processes that share a descriptor share its lock.
-        let dir = context.reopen()?;
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, FlockOperation::LockExclusive))?;
-        Ok(Self { _locked: dir })
+    /// Waits for the lock of the store in the directory `store`.
+    pub(super) fn wait(store: &Dir) -> io::Result<Self> {
+        let locked = file_lock::lock_by_name(store, layout::SWEEP_LOCK, LockKind::Exclusive)?;
+        Ok(Self { _locked: locked })
     }
 
     /// Removes the content of `candidates` in `conversation` and records why. Returns an outcome
@@ -123,16 +124,47 @@ fn remove_batch(
     let records: Vec<_> = leased.iter().map(|artifact| artifact.record.clone()).collect();
     lock.append(&records)?;
     lock.sync()?;
+    let failed = remove_files(conversation, &leased)?;
+    let chosen = outcomes.iter_mut().filter(|outcome| **outcome == RemovalOutcome::Removed);
+    for (outcome, _) in chosen.zip(&failed).filter(|(_, failed)| **failed) {
+        *outcome = RemovalOutcome::Kept("it cannot be removed from its directory");
+    }
+    let (stay, gone) = split(records, &failed);
+    lock.append(&stay)?;
+    drop(lock);
+    count_removed(conversation, &gone)?;
+    Ok(outcomes)
+}
+
+/// Removes the files. Returns for each whether that failed.
+fn remove_files(
+    conversation: &Conversation,
+    leased: &[LeasedArtifact<'_>],
+) -> Result<Vec<bool>, StoreError> {
     let unique = RandomState::new();
-    for (number, artifact) in leased.iter().enumerate() {
+    let remove = |(number, artifact): (usize, &LeasedArtifact<'_>)| {
         let name = layout::gone(unique.hash_one(number));
         let removed = artifact.remove(conversation.dir(), &name);
         let path = &artifact.candidate.path;
-        removed.map_err(|error| conversation.error_at("remove", path, error))?;
+        match removed.map_err(|error| conversation.error_at("remove", path, error)) {
+            Err(error) if !error.is_of_place() => Err(error),
+            removed => Ok(removed.is_err()),
+        }
+    };
+    leased.iter().enumerate().map(remove).collect()
+}
+
+/// Splits records of removals into those that failed, as they were before, and the others.
+fn split(records: Vec<Record>, failed: &[bool]) -> (Vec<Record>, Vec<Record>) {
+    let (mut stay, mut gone) = (Vec::new(), Vec::new());
+    for (record, failed) in records.into_iter().zip(failed) {
+        if *failed {
+            stay.push(Record { removed: None, ..record });
+        } else {
+            gone.push(record);
+        }
     }
-    drop(lock);
-    count_removed(conversation, &records)?;
-    Ok(outcomes)
+    (stay, gone)
 }
 
 fn count_removed(conversation: &Conversation, records: &[Record]) -> Result<(), StoreError> {
@@ -177,8 +209,9 @@ impl<'a> LeasedArtifact<'a> {
             Lease::Free | Lease::Held => return Ok(Err("it is being written")),
             Lease::Unknown => return Ok(Err("its disk cannot tell whether it is being written")),
         }
-        let dir = parent_dir(conversation.dir(), path);
-        let dir = dir.map_err(|error| conversation.error_at("open", path, error))?;
+        let Ok(dir) = parent_dir(conversation.dir(), path) else {
+            return Ok(Err("its directory cannot be opened"));
+        };
         let record = removed(record, &stat, &candidate.removal);
         Ok(Ok(Self { candidate, dir, record, _file: file }))
     }
@@ -206,7 +239,7 @@ impl RemovalCandidate {
     /// Returns true if the file was neither changed nor read since it was chosen.
     fn is_unchanged(&self, stat: &Stat) -> bool {
         let same =
-            (stat.ino, stat.size, stat.mtime.as_nanos()) == (self.ino, self.size, self.modified);
+            (stat.ino, stat.size, stat.ctime.as_nanos()) == (self.ino, self.size, self.changed);
         same && stat.atime.as_millis() <= self.read
     }
 }

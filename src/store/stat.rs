@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io;
+use std::time::Duration;
+use std::time::SystemTime;
 
 use rustix::fs::AtFlags;
 use rustix::fs::Statx;
@@ -21,6 +23,12 @@ impl Time {
     /// Returns nanoseconds since the epoch, as in `Record::modified`.
     pub fn as_nanos(self) -> i64 {
         self.seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(self.nanos))
+    }
+
+    /// Returns the time since then. `None` if it is yet to come, as after the clock was set back.
+    pub fn age(self) -> Option<Duration> {
+        let since_epoch = Duration::new(u64::try_from(self.seconds).ok()?, self.nanos);
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch).ok()
     }
 
     /// Returns milliseconds since the epoch, as in `Record::created`.
@@ -56,6 +64,28 @@ pub struct Stat {
     pub ctime: Time,
     /// The time of creation, if the disk stores it.
     pub born: Option<Time>,
+}
+
+#[cfg(test)]
+impl Stat {
+    /// Returns the attributes of a file that is not there, all of them 0 but for its numbers.
+    pub(crate) fn imagined() -> Self {
+        let zero = Time::default();
+        Self {
+            dev: 1,
+            ino: 1,
+            size: 0,
+            blocks: 0,
+            mode: 0,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            atime: zero,
+            mtime: zero,
+            ctime: zero,
+            born: None,
+        }
+    }
 }
 
 impl Stat {

@@ -1,5 +1,7 @@
 //! The store on a real disk.
 
+pub(crate) mod disk_clock;
+
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::fs::PermissionsExt as _;

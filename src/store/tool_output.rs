@@ -1,9 +1,7 @@
 //! The directory of outputs that some agent hosts keep beside their work.
 
-use std::fs::DirBuilder;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +15,7 @@ use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
 use crate::store::stat::FileType;
+use crate::store::stat::Stat;
 
 /// The format of the UTC time in a name.
 const STAMP: &str = "%Y%m%d_%H%M%S";
@@ -41,10 +40,8 @@ pub struct ToolOutputDir {
 impl ToolOutputDir {
     /// Opens the directory at `path`, and creates it if it is missing.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut make = DirBuilder::new();
-        make.recursive(true).mode(layout::DIRECTORY_MODE);
-        make.create(path).map_err(|error| StoreError::io("make", path, error))?;
-        let dir = Dir::open(path).map_err(|error| StoreError::io("open", path, error))?;
+        let dir = Dir::ensure(path, layout::DIRECTORY_MODE);
+        let dir = dir.map_err(|error| StoreError::io("make", path, error))?;
         Ok(Self { dir, path: path.to_owned() })
     }
 
@@ -83,27 +80,31 @@ impl ToolOutputDir {
     }
 
     /// Removes the outputs that were last written more than `age` before `now`. Returns their
-    /// number.
+    /// number. A file that claims to be written after `now` was written when the disk says that it
+    /// was last changed.
     ///
     /// Removes only regular files whose names match the layout exactly. A file that another process
     /// removes meanwhile is not an error.
     pub fn expire(&self, age: Duration, now: SystemTime) -> Result<u64, StoreError> {
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let oldest = now.saturating_sub(age).as_nanos() as i64;
+        let now = now.as_nanos() as i64;
+        let is_old = |stat: &Stat| {
+            let written = Some(stat.mtime.as_nanos()).filter(|written| *written <= now);
+            written.unwrap_or(stat.ctime.as_nanos()) < oldest
+        };
         let fault = |error| StoreError::io("list", &self.path, error);
         let mut removed = 0;
         for entry in self.dir.entries().map_err(fault)? {
             let Some(name) = entry.name.to_str().filter(|name| is_output(name)) else { continue };
-            removed += u64::from(self.expire_one(name, oldest)?);
+            removed += u64::from(self.expire_one(name, is_old)?);
         }
         Ok(removed)
     }
 
-    fn expire_one(&self, name: &str, oldest: i64) -> Result<bool, StoreError> {
-        let is_old = self
-            .dir
-            .stat(name.as_ref())
-            .map(|stat| stat.kind() == FileType::File && stat.mtime.as_nanos() < oldest);
+    fn expire_one(&self, name: &str, is_old: impl Fn(&Stat) -> bool) -> Result<bool, StoreError> {
+        let is_old =
+            self.dir.stat(name.as_ref()).map(|stat| stat.kind() == FileType::File && is_old(&stat));
         let removed = match is_old {
             Ok(true) => self.dir.unlink(name.as_ref()).map(|()| true),
             other => other,
@@ -253,6 +254,16 @@ mod tests {
         assert_eq!(left.len(), kept.len() + 3, "{left:?}");
         assert_eq!(fs::read(&outside).unwrap(), b"kept");
         assert_eq!(dir.expire(DAY * 100_000, now()).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_time_in_the_future_keeps_no_file() {
+        let (_temporary, dir) = open();
+        let file = File::create(dir.path.join("tool_20260101_000000_Read.json")).unwrap();
+        let now = SystemTime::now();
+        file.set_modified(now + DAY * 365 * 70).unwrap();
+        assert_eq!(dir.expire(DAY * 7, now + DAY * 6).unwrap(), 0);
+        assert_eq!(dir.expire(DAY * 7, now + DAY * 8).unwrap(), 1);
     }
 
     #[test]

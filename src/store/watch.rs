@@ -27,13 +27,19 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
 /// returns. It reports neither writes through a mapping nor changes by other machines on a network
 /// disk. It queues events until they are read, by default at most 16,384.
 #[derive(Debug)]
-pub struct Watch(OwnedFd);
+pub struct Watch {
+    inotify: OwnedFd,
+    events: WatchFlags,
+}
 
 impl Watch {
-    /// Creates an empty set. Fails if the user has too many (`max_user_instances` of inotify(7)),
-    /// or if a sandbox forbids it.
-    pub fn new() -> io::Result<Self> {
-        Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
+    /// Creates an empty set. With `attributes`, changes of owners and modes count, and those of
+    /// times and extended attributes with them. Fails if the user has too many
+    /// (`max_user_instances` of inotify(7)), or if a sandbox forbids it.
+    pub fn new(attributes: bool) -> io::Result<Self> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let events = if attributes { CHANGES | WatchFlags::ATTRIB } else { CHANGES };
+        Ok(Self { inotify, events })
     }
 
     /// Watches `dir` from now on, but not the directories in it. Fast if `dir` is watched already.
@@ -41,7 +47,7 @@ impl Watch {
     pub fn add(&self, dir: &Dir) -> io::Result<()> {
         // The name under /proc leads to the open directory itself.
         let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
-        inotify::add_watch(&self.0, link, CHANGES | WatchFlags::ONLYDIR)?;
+        inotify::add_watch(&self.inotify, link, self.events | WatchFlags::ONLYDIR)?;
         Ok(())
     }
 
@@ -49,7 +55,7 @@ impl Watch {
     /// directories, which the caller must add.
     pub fn has_changed(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
         let mut changed = false;
         loop {
             match events.next() {
@@ -75,7 +81,7 @@ mod tests {
     fn every_kind_of_change_springs_it() {
         let temporary = tempfile::tempdir().unwrap();
         let path = |name: &str| temporary.path().join(name);
-        let watch = Watch::new().unwrap();
+        let watch = Watch::new(false).unwrap();
         let dir = Dir::open(temporary.path()).unwrap();
         let mut open = File::create(path("open")).unwrap();
         let mut append = || open.write_all(b"more").unwrap();
@@ -103,7 +109,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let file = temporary.path().join("a");
         fs::write(&file, "text").unwrap();
-        let watch = Watch::new().unwrap();
+        let watch = Watch::new(false).unwrap();
         watch.add(&Dir::open(temporary.path()).unwrap()).unwrap();
         fs::read(&file).unwrap();
         fs::read_dir(temporary.path()).unwrap().count();

@@ -1,6 +1,7 @@
 //! Writing an artifact without a mount.
 
 mod new_file;
+mod replacing;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -9,7 +10,7 @@ use std::io::Write;
 use std::slice;
 use std::sync::Arc;
 
-use rustix::fs::RenameFlags;
+use rustix::fs::OFlags;
 
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
@@ -24,11 +25,14 @@ use crate::store::attributes;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
+use crate::store::lease;
+use crate::store::lease::Lease;
 use crate::store::naming;
 use crate::store::naming::Naming;
 use crate::store::owner::this_process;
 use crate::store::stat;
-use crate::store::stat::FileType;
+use crate::store::stat::Stat;
+use crate::store::usage::room_of;
 use crate::store::writer::new_file::NewFile;
 pub(super) use crate::store::writer::new_file::open_folder;
 
@@ -44,7 +48,7 @@ const DROPPED: &str = "its writer stopped before it was closed";
 /// If there is an artifact of the same name, the new one has a scratch name and no record until it
 /// is complete. Then it replaces the old one as its next generation, and readers keep the bytes
 /// that they have open. A new one that ends incomplete replaces nothing and stays under its scratch
-/// name.
+/// name. So does one whose place somebody else has taken meanwhile, or writes.
 pub struct ArtifactWriter {
     conversation: Arc<Conversation>,
     folder: Folder,
@@ -53,8 +57,9 @@ pub struct ArtifactWriter {
     /// The current path of the file.
     path: RelPath,
     naming: Naming,
-    /// True if the file has a scratch name until it is complete.
-    replaces: bool,
+    /// The files that were there when it began. If there are any, it has a scratch name until it is
+    /// complete.
+    before: Vec<Stat>,
     record: Record,
     closed: bool,
 }
@@ -75,8 +80,8 @@ impl ArtifactWriter {
     /// available while it is written, and an output that a crash cuts off is text. An earlier
     /// output of the call, under either name, is replaced when this one is complete.
     ///
-    /// A call id that cannot be a name becomes a digest (see `call_stem`), and `Provenance::call` keeps
-    /// it.
+    /// A call id that cannot be a name becomes a digest (see `call_stem`), and `Provenance::call`
+    /// keeps it.
     pub fn create_for_call(
         conversation: &Arc<Conversation>,
         folder: Folder,
@@ -97,19 +102,20 @@ impl ArtifactWriter {
         let fault = |error| fault(conversation, &path, error);
         let dir = open_folder(conversation.dir(), folder).map_err(fault)?;
         let lock = conversation.manifest().lock()?;
-        let NewFile { file, name, replaces } = NewFile::new(&dir, &naming).map_err(fault)?;
+        check_replaceable(conversation, folder, &naming)?;
+        let NewFile { file, name, replaces: found } = NewFile::new(&dir, &naming).map_err(fault)?;
         attributes::set_provenance(&file, &provenance).map_err(fault)?;
         let stat = stat::stat_file(&file).map_err(fault)?;
         let path = RelPath::artifact(folder, &name);
-        let before = conversation.record(&path)?.map_or(0, |record| record.generation);
+        let earlier = conversation.record(&path)?.map_or(0, |record| record.generation);
         let record = Record {
-            generation: before + 1,
+            generation: earlier + 1,
             state: ArtifactState::Live,
             owner: this_process(),
             provenance,
             ..Conversation::fresh_record(&path, &stat)
         };
-        if !replaces {
+        if found.is_empty() {
             lock.append(slice::from_ref(&record))?;
         }
         let conversation = Arc::clone(conversation);
@@ -119,7 +125,20 @@ impl ArtifactWriter {
         };
         let content = AnalysedFile::new(file, analyzer);
         let closed = false;
-        Ok(Self { conversation, folder, dir, content, path, naming, replaces, record, closed })
+        Ok(Self { conversation, folder, dir, content, path, naming, before: found, record, closed })
+    }
+
+    /// Makes it write-once: nothing that is complete is replaced, and once this is complete,
+    /// nothing replaces it. Fails with `StoreError::WriteOnce` if it was to replace an artifact.
+    pub fn write_once(mut self) -> Result<Self, StoreError> {
+        if self.replaces() {
+            self.closed = true;
+            self.dir.unlink(self.path.file_name()).map_err(|error| self.fault(error))?;
+            let path = RelPath::artifact(self.folder, &self.naming.name(false));
+            return Err(write_once(&self.conversation, &path));
+        }
+        self.record.once = true;
+        Ok(self)
     }
 
     /// Returns the path in the conversation. `seal` may still change the extension, see
@@ -133,13 +152,13 @@ impl ArtifactWriter {
         self.content.written()
     }
 
-    /// Returns the bytes of the artifacts that this one replaces when it is complete, or `None` if
-    /// it replaces none. Until then its own bytes are not among those of the artifacts.
-    pub fn replaced_bytes(&self) -> Option<u64> {
+    /// Returns the room of the artifacts that this one replaces when it is complete, in bytes on
+    /// the disk, or `None` if it replaces none.
+    pub fn replaced_room(&self) -> Option<u64> {
         let mut names = vec![self.naming.name(false), self.naming.name(true)];
         names.dedup();
         let sizes = names.iter().filter_map(|name| self.dir.stat(name.as_os_str()).ok());
-        self.replaces.then(|| sizes.map(|stat| stat.size).sum())
+        self.replaces().then(|| sizes.map(|stat| room_of(&stat)).sum())
     }
 
     /// Adds what is known only now, such as an exit code. It is recorded when the artifact is
@@ -164,7 +183,7 @@ impl ArtifactWriter {
         let synced = attributes::set_provenance(file, &self.record.provenance)
             .and_then(|()| file.sync_all());
         synced.map_err(|error| self.fault(error))?;
-        let stays_aside = self.replaces && state != ArtifactState::Sealed;
+        let stays_aside = self.replaces() && state != ArtifactState::Sealed;
         self.record.state = state;
         self.record.owner = None;
         if stays_aside {
@@ -185,12 +204,17 @@ impl ArtifactWriter {
         let goal = RelPath::artifact(self.folder, &self.naming.name(json));
         let left = RelPath::artifact(self.folder, &self.naming.name(!json));
         let lock = self.conversation.manifest().lock()?;
+        check_replaceable(&self.conversation, self.folder, &self.naming)?;
         let left = Some(left).filter(|left| *left != goal && *left != self.path);
         let left = left.map_or(Ok(None), |left| self.left_by_the_call(left))?;
         let mut records = Vec::with_capacity(3);
-        if goal != self.path {
-            records.extend(self.rename(goal, left.as_ref())?);
-        }
+        let left = if goal == self.path {
+            left
+        } else {
+            let (renamed, gone) = self.rename(goal, left.as_ref())?;
+            records.extend(gone);
+            left.filter(|_| renamed)
+        };
         if let Some(left) = &left {
             self.dir.sync().map_err(|error| self.fault(error))?;
             let record = self.conversation.record(left)?;
@@ -204,10 +228,10 @@ impl ArtifactWriter {
         removed.map_err(|error| self.fault(error))
     }
 
-    /// Returns `path` if an earlier output of the same call is there.
+    /// Returns `path` if an earlier output of the same call is there, and nobody writes it.
     fn left_by_the_call(&self, path: RelPath) -> Result<Option<RelPath>, StoreError> {
-        let is_file =
-            self.dir.stat(path.file_name()).is_ok_and(|stat| stat.kind() == FileType::File);
+        let is_file = self.dir.open_file(path.file_name(), OFlags::RDONLY);
+        let is_file = is_file.is_ok_and(|file| lease::settled(&file) != Lease::Held);
         let Some(call) = self.record.provenance.call.as_deref().filter(|_| is_file) else {
             return Ok(None);
         };
@@ -217,23 +241,54 @@ impl ArtifactWriter {
 
     /// Renames the file to `goal`. Its generation follows those of the artifacts that it replaces.
     /// Returns the record that removes its former name, if that was recorded.
+    ///
+    /// If somebody has put another file there since this began, or writes it, that stays. Then this
+    /// one keeps the name that it has, and false is returned, or it fails if that is a scratch
+    /// name.
     fn rename(
         &mut self,
         goal: RelPath,
         left: Option<&RelPath>,
-    ) -> Result<Option<Record>, StoreError> {
+    ) -> Result<(bool, Option<Record>), StoreError> {
+        let mut generation = self.record.generation;
         for gives_way in [Some(&goal), left].into_iter().flatten() {
-            let after = self.generation_of(gives_way)? + 1;
-            self.record.generation = self.record.generation.max(after);
+            generation = generation.max(self.generation_of(gives_way)? + 1);
         }
-        let recorded = !self.replaces;
+        let names = (self.path.file_name(), goal.file_name());
+        let renamed = replacing::take_name(&self.dir, names, &|stat| self.may_replace(&goal, stat));
+        let recorded = !self.replaces();
+        match renamed.map_err(|error| self.fault(error))? {
+            false if recorded => return Ok((false, None)),
+            false => return Err(self.taken(&goal)),
+            true => {}
+        }
         let gone = recorded.then(|| Record { state: ArtifactState::Gone, ..self.record.clone() });
-        let (from, to) = (self.path.file_name(), goal.file_name());
-        let renamed = self.dir.rename(from, &self.dir, to, RenameFlags::empty());
-        renamed.map_err(|error| self.fault(error))?;
+        self.record.generation = generation;
         self.record.path = goal.to_text();
         self.path = goal;
-        Ok(gone)
+        Ok((true, gone))
+    }
+
+    /// Returns true if a file at `goal` with the attributes `stat` gives way: it was there when
+    /// this began, or it is recorded as another output of the same call.
+    fn may_replace(&self, goal: &RelPath, stat: &Stat) -> bool {
+        let is_of_call = |record: Record| {
+            let call = record.provenance.call;
+            let is_it = (record.size, record.modified) == (stat.size, stat.mtime.as_nanos());
+            is_it && call.is_some() && call == self.record.provenance.call
+        };
+        self.before.iter().any(|before| before.same_file(stat))
+            || self.conversation.record(goal).is_ok_and(|record| record.is_some_and(is_of_call))
+    }
+
+    /// Returns true if there was an artifact of this name when it began.
+    fn replaces(&self) -> bool {
+        !self.before.is_empty()
+    }
+
+    fn taken(&self, goal: &RelPath) -> StoreError {
+        let at = |path: &RelPath| self.conversation.path().join(path.as_os_str());
+        StoreError::Taken { path: at(goal), kept: at(&self.path) }
     }
 
     /// Returns the generation of the artifact at `path`, or 0 if there is none.
@@ -282,6 +337,27 @@ impl fmt::Debug for ArtifactWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ArtifactWriter").field("path", &self.path).finish_non_exhaustive()
     }
+}
+
+/// Fails if an artifact that would be replaced is never to change.
+fn check_replaceable(
+    conversation: &Conversation,
+    folder: Folder,
+    naming: &Naming,
+) -> Result<(), StoreError> {
+    for json in [false, true] {
+        let path = RelPath::artifact(folder, &naming.name(json));
+        if conversation.record(&path)?.is_some_and(|record| record.once)
+            && conversation.dir().stat_at(&path).is_ok()
+        {
+            return Err(write_once(conversation, &path));
+        }
+    }
+    Ok(())
+}
+
+fn write_once(conversation: &Conversation, path: &RelPath) -> StoreError {
+    StoreError::WriteOnce { path: conversation.path().join(path.as_os_str()) }
 }
 
 fn fault(conversation: &Conversation, path: &RelPath, error: io::Error) -> StoreError {

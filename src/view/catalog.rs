@@ -12,8 +12,10 @@ use crate::view::PageNumber;
 use crate::view::Query;
 use crate::view::RenderError;
 use crate::view::Rendered;
+use crate::view::Words;
 use crate::view::envelope;
 use crate::view::errors;
+use crate::view::find;
 use crate::view::grep;
 use crate::view::handle;
 use crate::view::jq;
@@ -79,6 +81,15 @@ views! {
 | `{prefix}/<conversation>/.grep/PATTERN` | the same for every output of the conversation, newest first; `-l` first: their names only |",
         ..ViewType::TEXT
     }, grep::render;
+
+    /// `.find/<words>`: the passages that fit some words best.
+    Find(words: Words) in
+    /// `.find/`: its names are words.
+    Find = ViewType {
+        suffix: ".find",
+        readme: "| `X.find/WORDS`, `{prefix}/<conversation>/.find/WORDS` | the passages that fit some words best, if you do not know how it is spelt |",
+        ..ViewType::LINES
+    }, find::render;
 
     /// `.lines/<range>`: some lines.
     Lines(range: LineRange) in

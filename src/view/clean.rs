@@ -2,6 +2,8 @@
 
 use bstr::ByteSlice as _;
 
+use crate::materialize::escape_length;
+
 /// A line, or as much of it as fits.
 pub(super) struct Cleaned {
     pub(super) text: String,
@@ -48,30 +50,6 @@ fn symbol(c: char) -> char {
         '\x7f' => '\u{2421}',
         _ if c.is_control() => char::REPLACEMENT_CHARACTER,
         _ => c,
-    }
-}
-
-/// Returns the length of the terminal escape that `raw` begins with: a colour, a cursor movement, a
-/// title.
-fn escape_length(raw: &[u8]) -> usize {
-    match raw {
-        [0x1b, b'[', rest @ ..] => {
-            let parameters = rest.iter().take_while(|byte| (0x20..0x40).contains(*byte)).count();
-            2 + parameters + usize::from(parameters < rest.len())
-        }
-        [0x1b, b']', rest @ ..] => title_length(rest) + 2,
-        [0x1b, b' '..=b'~', ..] => 2,
-        _ => 0,
-    }
-}
-
-/// Returns the length up to and including BEL or ESC `\`, or 0 if neither comes.
-fn title_length(rest: &[u8]) -> usize {
-    let end = rest.iter().position(|byte| matches!(byte, 0x07 | 0x1b));
-    match end.map(|end| (end, &rest[end..])) {
-        Some((end, [0x1b, b'\\', ..])) => end + 2,
-        Some((end, [0x07, ..])) => end + 1,
-        _ => 0,
     }
 }
 

@@ -158,8 +158,9 @@ fn written(
         context: response.and_then(|response| response.context.as_deref()),
         error: response.and_then(|response| response.error.as_deref()),
     };
-    if !subject.redacts.is_empty() {
-        written.data.redacted = MaskCounts::of(&serde_json::to_string(&written)?, subject.redacts);
+    if subject.redacts.is_some() {
+        written.data.redacted =
+            MaskCounts::of(&serde_json::to_string(&written)?, subject.mask_names());
     }
     Ok(serde_json::to_string(&written)? + "\n")
 }

@@ -4,11 +4,16 @@
 //! not everything fits, the first of the lines that differ only in numbers is shown, with the
 //! number of the others.
 
+mod finding;
 mod index;
+mod message;
 mod nearby;
 mod notice;
+mod owner;
 mod print;
-mod trace;
+mod quoted;
+mod surroundings;
+pub(super) mod trace;
 
 use std::io;
 use std::io::Write;
@@ -23,13 +28,17 @@ use notice::Coverage;
 use notice::ErrorNotices;
 use print::ParagraphPrinter;
 
+pub(super) use finding::Finding;
+pub(super) use finding::Findings;
+pub(super) use finding::findings;
+
 /// Writes the error lines.
 pub(super) fn render(
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
     out: &mut dyn Write,
 ) -> Result<Rendered, RenderError> {
-    let index = ErrorIndex::build(subject.content, expired)?;
+    let index = ErrorIndex::build(subject, expired)?;
     let notices = ErrorNotices { subject, index: &index };
     let rendered = |notice: String| Rendered {
         notice: (!notice.is_empty()).then_some(notice),

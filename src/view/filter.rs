@@ -2,20 +2,18 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt as _;
 
-use crate::view::probe;
-use crate::view::query::LONGEST;
-use crate::view::query::decoded;
-use crate::view::query::encoded;
+use crate::view::argument;
 use crate::view::query::next_word;
 use crate::view::range;
+
+/// The ends of a name that make it a directory of views of the filter's output.
+pub(super) const DIRS: [&str; 4] = [".grep", ".find", ".lines", ".pages"];
 
 /// A filter: some of jq's options, and a program.
 ///
 /// Options come first, each followed by a space. The program begins with the first word that is not
-/// an option; `--` ends the options for a program that looks like one. Names are decoded as those
-/// of a [`Query`](super::Query).
+/// an option; `--` ends the options for a program that looks like one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Filter {
     options: FilterOptions,
@@ -45,11 +43,7 @@ pub(super) struct FilterOptions {
 impl Filter {
     /// Reads a name. Returns none if programs look it up by themselves.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
-        let bytes = name.as_bytes();
-        if bytes.is_empty() || bytes.len() > LONGEST || probe::is_probe(bytes) {
-            return None;
-        }
-        let text = decoded(bytes);
+        let text = argument::decoded(name)?;
         let mut options = FilterOptions::default();
         let mut rest = text.as_slice();
         while let Some((word, after)) = next_word(rest) {
@@ -97,17 +91,26 @@ impl Filter {
     fn name(&self) -> Vec<u8> {
         let marked = self.program.is_empty() || self.program.starts_with(b"-");
         let plain = self.spelled(marked, b"%/");
-        let is_taken = matches!(plain.as_slice(), b"." | b"..") || probe::is_probe(&plain);
-        if is_taken { self.spelled(true, b"%/.") } else { plain }
+        if argument::is_taken(&plain) { self.spelled(true, b"%/.") } else { without_dir(plain) }
     }
 
     /// Returns the name, with the bytes `which` escaped. If `marked`, the options end with `--`.
     fn spelled(&self, marked: bool, which: &[u8]) -> Vec<u8> {
         let mut name = self.options.to_string().into_bytes();
         name.extend_from_slice(if marked { b"-- " } else { b"" });
-        name.extend_from_slice(&encoded(&self.program, which));
+        name.extend_from_slice(&argument::encoded(&self.program, which));
         name
     }
+}
+
+/// Returns `name` with its last dot escaped, if it would be that of a directory of views.
+fn without_dir(mut name: Vec<u8>) -> Vec<u8> {
+    let dir = DIRS.iter().find(|dir| name.len() > dir.len() && name.ends_with(dir.as_bytes()));
+    if let Some(dir) = dir {
+        let dot = name.len() - dir.len();
+        name.splice(dot..=dot, *b"%2E");
+    }
+    name
 }
 
 impl fmt::Display for Filter {
@@ -191,6 +194,8 @@ impl fmt::Display for FilterOptions {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -1,6 +1,8 @@
 //! Subjects for the tests of views.
 
+use std::ffi::OsStr;
 use std::io;
+use std::io::Write;
 
 use crate::model::Analysis;
 use crate::model::Encoding;
@@ -13,17 +15,44 @@ use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Provenance;
 use crate::model::Record;
+use crate::model::RedactingWriter;
+use crate::model::Redactor;
 use crate::model::RelPath;
 use crate::model::Sections;
 use crate::model::Subject;
+use crate::view::Derived;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::View;
+use crate::view::ViewDir;
+use crate::view::catalog::CATALOG;
 use crate::view::render;
 use crate::view::run_filter;
 
+/// Returns views of each type in the catalog; those of a directory with several arguments.
+pub(crate) fn every_view() -> Vec<View> {
+    let named = |derived: &Derived| match derived {
+        Derived::File(view) => vec![view.clone()],
+        Derived::Dir(dir) => {
+            let views = arguments(*dir).iter().map(|name| dir.view(OsStr::new(name)).unwrap());
+            views.collect()
+        }
+    };
+    CATALOG.iter().flat_map(named).collect()
+}
+
+fn arguments(dir: ViewDir) -> &'static [&'static str] {
+    match dir {
+        ViewDir::Grep => &["e", "-v qqq", "-m0 -o .*", "-i -C3 [a-z]", "-c ."],
+        ViewDir::Find => &["error e", "why is the value 2 late", "qqq"],
+        ViewDir::Lines => &["1-400", "-50", "2"],
+        ViewDir::Jq => &[".", "-r ..", "-c .", "-r .value|fromjson?|..", "-m0 -r .value"],
+        ViewDir::Pages => &["0001", "0002"],
+    }
+}
+
 /// Runs filters in this process: those of tests do no harm.
-struct InProcess;
+pub(crate) struct InProcess;
 
 impl Filters for InProcess {
     fn run(
@@ -92,9 +121,13 @@ impl Fixture {
             record: &self.record,
             place: &self.place,
             limits: &self.limits,
-            redacts: &self.redacts,
+            redacts: self.redactor(),
             filters: &InProcess,
         }
+    }
+
+    fn redactor(&self) -> Option<&dyn Redactor> {
+        (!self.redacts.is_empty()).then_some(self)
     }
 
     /// Returns the text that was written, and the result of rendering.
@@ -120,6 +153,39 @@ impl Fixture {
 
     pub(super) fn text(&self, view: &View) -> String {
         String::from_utf8(self.bytes(view)).unwrap()
+    }
+}
+
+/// Knows the names of masks, and finds no secrets.
+impl Redactor for Fixture {
+    fn names(&self) -> &[String] {
+        &self.redacts
+    }
+
+    fn text(&self, text: &str) -> String {
+        text.to_owned()
+    }
+
+    fn writer<'a>(&'a self, out: &'a mut dyn Write) -> Box<dyn RedactingWriter + 'a> {
+        Box::new(Unmasked(out))
+    }
+}
+
+struct Unmasked<'a>(&'a mut dyn Write);
+
+impl Write for Unmasked<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl RedactingWriter for Unmasked<'_> {
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@
 //! (`page`); and first lines tell the reader so (`notice`).
 
 mod chunk;
-mod corpus;
+pub(super) mod corpus;
 mod fold;
 pub(super) mod notice;
 pub(super) mod page;
@@ -35,7 +35,7 @@ use crate::view::scan::LineStart;
 pub use corpus::Corpus;
 pub use corpus::Directory;
 pub use corpus::Loaded;
-pub use corpus::render as render_many;
+pub(super) use corpus::render as render_many;
 
 use fold::FoldedReader;
 use fold::LineMap;

@@ -45,8 +45,22 @@ const GROWTH: u64 = 8;
 /// The least value of that limit.
 const LEAST_LIMIT: u64 = 16 << 20;
 
-/// Writes the results of `filter`.
+/// Writes the results of `filter`. It sees no secrets of the content, but may put together or
+/// decode what was none, so the results are masked again.
 pub(super) fn render(
+    filter: &Filter,
+    subject: &Subject<'_>,
+    expired: &dyn Fn() -> bool,
+    out: &mut dyn Write,
+) -> Result<Rendered, RenderError> {
+    let Some(redactor) = subject.redacts else { return filtered(filter, subject, expired, out) };
+    let mut masked = redactor.writer(out);
+    let rendered = filtered(filter, subject, expired, &mut *masked)?;
+    masked.finish()?;
+    Ok(rendered)
+}
+
+fn filtered(
     filter: &Filter,
     subject: &Subject<'_>,
     expired: &dyn Fn() -> bool,
@@ -71,6 +85,9 @@ pub(super) fn render(
     let ended = subject.filters.run(&feed, expired, &mut |bytes| {
         frames.push(bytes, |tag, text| results.take(tag, text))
     })?;
+    if let (Some(redactor), Some((_, why))) = (subject.redacts, &mut results.first_failure) {
+        *why = redactor.text(why);
+    }
     let notices = FilterNotices { filter, subject, ended: &ended, read: read.into_inner() };
     let notice = finish(&notices, results)?;
     Ok(Rendered { notice, whole: ended != FilterOutcome::OutOfTime })

@@ -63,9 +63,9 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         redacted: MaskCounts::default(),
         analysis: subject.analysis,
     };
-    if !subject.redacts.is_empty() {
+    if subject.redacts.is_some() {
         let text = serde_json::to_string(&meta).map_err(std::io::Error::from)?;
-        meta.redacted = MaskCounts::of(&text, subject.redacts);
+        meta.redacted = MaskCounts::of(&text, subject.mask_names());
     }
     serde_json::to_writer_pretty(&mut *out, &meta).map_err(std::io::Error::from)?;
     out.write_all(b"\n")?;

@@ -87,8 +87,8 @@ impl ViewDir {
     /// Returns the meaning of `name` in the directory, or none if it has none there.
     ///
     /// A view that has views in turn has its directories here, too: `<filter>.grep` holds the
-    /// searches in the output of the filter, `.lines` and `.pages` its parts. At the end of a
-    /// filter, other names are keys; these three are written as `["lines"]` if a key is meant,
+    /// searches in the output of the filter, `.find` its passages, `.lines` and `.pages` its parts. At
+    /// the end of a filter, other names are keys; these four are written as `["lines"]` if a key is meant,
     /// because a look-up does not tell whether it wants a file or a directory.
     pub fn child(self, name: &OsStr) -> Option<Reading> {
         let of_view = suffixed(name).and_then(|(stem, derived)| match derived {
@@ -159,9 +159,12 @@ mod tests {
             read("x.pretty.tail"),
             [("x.pretty", tail(None)), ("x", tail(Some(View::Pretty)))]
         );
-        for (suffix, dir) in
-            [(".grep", ViewDir::Grep), (".lines", ViewDir::Lines), (".pages", ViewDir::Pages)]
-        {
+        for (suffix, dir) in [
+            (".grep", ViewDir::Grep),
+            (".find", ViewDir::Find),
+            (".lines", ViewDir::Lines),
+            (".pages", ViewDir::Pages),
+        ] {
             let name = format!("x.pretty{suffix}");
             let (stem, reading) = readings(OsStr::new(&name)).nth(1).unwrap();
             assert_eq!((stem, reading.base), (OsStr::new("x"), Some(View::Pretty)));
@@ -192,7 +195,9 @@ mod tests {
         assert_eq!(search.base.unwrap().to_string(), ".jq/-m0 .a");
         assert_eq!(search.derived, Derived::Dir(ViewDir::Grep));
         assert_eq!(child("-m3 .a.grep").base.unwrap().to_string(), ".jq/-m3 .a");
-        for (name, dir) in [(".a.lines", ViewDir::Lines), (".a.pages", ViewDir::Pages)] {
+        for (name, dir) in
+            [(".a.find", ViewDir::Find), (".a.lines", ViewDir::Lines), (".a.pages", ViewDir::Pages)]
+        {
             assert_eq!(child(name).base.unwrap().to_string(), ".jq/-m0 .a");
             assert_eq!(child(name).derived, Derived::Dir(dir));
         }

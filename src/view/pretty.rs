@@ -36,7 +36,7 @@ pub(super) fn render(
     if !may_be_json(subject)? {
         return Ok(Rendered::noted(not_json(subject)?));
     }
-    let mut out = MaskCounter::new(out, subject.redacts);
+    let mut out = MaskCounter::new(out, subject.mask_names());
     let mut values = Values::default();
     let mut block = vec![0; BLOCK];
     let mut offset = 0;

@@ -57,13 +57,13 @@ struct PreviewLimit {
 fn text(subject: &Subject<'_>, start: &[u8], limit: PreviewLimit) -> String {
     let chars = subject.limits.message_preview;
     let all = first(start, chars, limit);
-    if MaskCounts::of(&all, subject.redacts).is_empty() {
+    if MaskCounts::of(&all, subject.mask_names()).is_empty() {
         return all;
     }
     let less = PreviewLimit { bytes: limit.bytes - REDACTED_BYTES, lines: limit.lines - 1 };
     let less = first(start, chars, less);
     let newline = if less.ends_with('\n') { "" } else { "\n" };
-    let redacted = MaskCounts::of(&less, subject.redacts);
+    let redacted = MaskCounts::of(&less, subject.mask_names());
     if redacted.is_empty() {
         less
     } else {

@@ -5,7 +5,6 @@ mod resume;
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt as _;
 
 pub(super) use option::Case;
 pub(super) use option::Options;
@@ -13,18 +12,14 @@ use option::SearchScope;
 pub(super) use option::next_word;
 pub(super) use resume::ResumePoint;
 
+use crate::view::argument;
 use crate::view::position::TextPosition;
-use crate::view::probe;
-
-/// Most bytes of a query: as many as fit into a path.
-pub(super) const LONGEST: usize = 4095;
 
 /// A search: options as in ripgrep, and a pattern of any bytes.
 ///
 /// Options come first, each followed by a space. The pattern begins with the first word that is not
 /// an option, so `-n` alone searches for `-n`; `--` or `-e` ends the options for a pattern that
-/// looks like one. In a name, `%2F` is `/`, `%25` is `%` and `%2E` is `.`; every other byte stands
-/// for itself.
+/// looks like one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Query {
     options: Options,
@@ -44,11 +39,7 @@ impl Query {
     }
 
     fn parse_in(scope: SearchScope, name: &OsStr) -> Option<Self> {
-        let bytes = name.as_bytes();
-        if bytes.is_empty() || bytes.len() > LONGEST || probe::is_probe(bytes) {
-            return None;
-        }
-        let text = decoded(bytes);
+        let text = argument::decoded(name)?;
         let (options, pattern) = Options::parse(scope, &text);
         Some(Self { options, pattern: pattern.to_vec() })
     }
@@ -56,6 +47,12 @@ impl Query {
     /// Returns a search for a pattern, without options.
     pub(super) fn of(pattern: &str) -> Self {
         Self { options: Options::default(), pattern: pattern.as_bytes().to_vec() }
+    }
+
+    /// Returns a search for a pattern in any case.
+    pub(super) fn ignoring_case(pattern: &str) -> Self {
+        let options = Options { case: Case::Insensitive, ..Options::default() };
+        Self { options, pattern: pattern.as_bytes().to_vec() }
     }
 
     pub(super) fn options(&self) -> &Options {
@@ -89,9 +86,9 @@ impl Query {
             name.extend_from_slice(b"-- ");
         }
         name.extend_from_slice(&self.pattern);
-        let plain = encoded(&name, b"%/");
-        if matches!(plain.as_slice(), b"." | b"..") || probe::is_probe(&plain) {
-            return encoded(&[b"-- ", name.as_slice()].concat(), b"%/.");
+        let plain = argument::encoded(&name, b"%/");
+        if argument::is_taken(&plain) {
+            return argument::encoded(&[b"-- ", name.as_slice()].concat(), b"%/.");
         }
         plain
     }
@@ -108,36 +105,10 @@ pub(super) fn name_of(pattern: &str) -> String {
     Query::of(pattern).to_string()
 }
 
-pub(super) fn decoded(name: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(name.len());
-    let mut rest = name;
-    while let Some((&first, after)) = rest.split_first() {
-        let (byte, used) = match rest.get(..3) {
-            Some(b"%2F") => (b'/', 3),
-            Some(b"%25") => (b'%', 3),
-            Some(b"%2E") => (b'.', 3),
-            _ => (first, rest.len() - after.len()),
-        };
-        text.push(byte);
-        rest = &rest[used..];
-    }
-    text
-}
-
-pub(super) fn encoded(text: &[u8], which: &[u8]) -> Vec<u8> {
-    let mut name = Vec::with_capacity(text.len());
-    for byte in text {
-        if which.contains(byte) {
-            name.extend_from_slice(format!("%{byte:02X}").as_bytes());
-        } else {
-            name.push(*byte);
-        }
-    }
-    name
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use proptest::prelude::*;
 
     use super::*;

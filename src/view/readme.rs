@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn every_view_is_ignored() {
         let want = "# Computed views. They repeat what stands beside them.\n\
-             *.summary\n*.tail\n*.head\n*.grep/\n*.lines/\n*.errors\n*.terms\n*.wrap\n*.shape\n\
+             *.summary\n*.tail\n*.head\n*.grep/\n*.find/\n*.lines/\n*.errors\n*.terms\n*.wrap\n*.shape\n\
              *.jq/\n*.pages/\n*.pretty\n*.meta.json\n*.ref.json\n*.envelope.json\n*.handle\n\
              *.preview\n**/history/messages.json\n";
         assert_eq!(ignore(), want);

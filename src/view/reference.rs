@@ -8,6 +8,7 @@ use crate::model::ContextRef;
 use crate::model::Place;
 use crate::model::Record;
 use crate::model::Subject;
+use crate::view::ClosedToReader;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::clean;
@@ -45,21 +46,44 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     Ok(Rendered { notice: None, whole: subject.analysis.bytes == subject.content.len() })
 }
 
-/// Writes the references of many artifacts in the given order, as a JSON array with one on each
-/// line.
-pub fn manifest(
-    records: &mut dyn Iterator<Item = (Record, Place)>,
+/// Writes references in the given order, as a JSON array with one on each line, up to the first
+/// error.
+pub fn manifest<E: From<io::Error>>(
+    references: impl Iterator<Item = Result<ContextRef, E>>,
     out: &mut dyn Write,
-) -> io::Result<()> {
+) -> Result<(), E> {
     out.write_all(b"[")?;
     let mut before = "\n";
-    for (record, place) in records {
-        let reference = context_ref(&record, &place, record.size, record.analysis.as_ref());
+    for reference in references {
         out.write_all(before.as_bytes())?;
-        serde_json::to_writer(&mut *out, &reference)?;
+        serde_json::to_writer(&mut *out, &reference?).map_err(io::Error::from)?;
         before = ",\n";
     }
-    out.write_all(if before == "\n" { b"]\n" } else { b"\n]\n" })
+    Ok(out.write_all(if before == "\n" { b"]\n" } else { b"\n]\n" })?)
+}
+
+/// Returns the reference that stands for all of `conversation` that is closed to the reader, if
+/// anything is.
+pub fn ref_to_closed(conversation: &str, closed: ClosedToReader) -> Option<ContextRef> {
+    let hint = format!("{}, and not listed", closed.text()?);
+    Some(ref_to_unlisted(format!("ctx://{conversation}"), "closed", &hint))
+}
+
+/// Returns the reference that stands for a place of `conversation` that could not be read.
+pub fn ref_to_unread(conversation: &str, path: &str, why: &str) -> ContextRef {
+    let hint = format!("could not be read, and is not listed: {why}");
+    ref_to_unlisted(format!("ctx://{conversation}/{path}"), "unread", &hint)
+}
+
+fn ref_to_unlisted(id: String, kind: &str, hint: &str) -> ContextRef {
+    ContextRef {
+        id,
+        kind: kind.to_owned(),
+        mime_type: None,
+        byte_size: None,
+        created_at: 0,
+        hint: clean::line(hint, HINT_CHARS),
+    }
 }
 
 fn kind_of(path: &str) -> &'static str {
@@ -127,8 +151,9 @@ mod tests {
     fn a_manifest_is_valid_json() {
         let written = |fixtures: &[Fixture]| {
             let mut out = Vec::new();
-            let mut records = fixtures.iter().map(|one| (one.record.clone(), one.place.clone()));
-            manifest(&mut records, &mut out).unwrap();
+            let references =
+                fixtures.iter().map(|one| Ok(context_ref(&one.record, &one.place, 1, None)));
+            manifest::<io::Error>(references, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(written(&[]), "[]\n");
@@ -139,5 +164,8 @@ mod tests {
         assert_eq!(parsed.len(), 2);
         assert_eq!(parsed[1].kind, "history");
         assert_eq!(text.lines().count(), 4);
+        let unread = ref_to_unread("c7", "artifacts/x", "Permission denied");
+        assert_eq!((&*unread.id, &*unread.kind), ("ctx://c7/artifacts/x", "unread"));
+        assert_eq!(ref_to_closed("c7", ClosedToReader::default()), None);
     }
 }

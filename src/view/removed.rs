@@ -14,18 +14,24 @@ use crate::view::number::rounded;
 /// Describes a removed output: when and why it was removed, the call that made it, and what it was.
 pub fn removed(record: &Record, removal: &Removal, place: &Place) -> String {
     let (at, why) = (moment(removal.at), &removal.why);
+    let is_renamed = removal.rule == Removal::RENAME;
     let tool =
         record.provenance.tool_name().map(|tool| format!("tool: {tool}    ")).unwrap_or_default();
     let digest = record.analysis.as_ref().map(|found| &found.digest);
     let lines = [
-        Some(format!("[ctxfs] REMOVED: this output is no longer stored. It went on {at}: {why}.")),
+        Some(if is_renamed {
+            format!("[ctxfs] RENAMED: this output has another name since {at}: {why}.")
+        } else {
+            format!("[ctxfs] REMOVED: this output is no longer stored. It went on {at}: {why}.")
+        }),
         Some(format!("{tool}call: {}    ref: {}", record.call(), place.reference())),
         record.provenance.args.as_ref().map(|args| format!("args: {args}")),
         record.provenance.exit_code.map(|code| format!("exit: {code}")),
         Some(format!("made: {}", moment(record.created))),
         Some(format!("size: {}", size(record.size, record.analysis.as_ref()))),
         digest.filter(|digest| !digest.is_empty()).map(|digest| format!("digest: blake3 {digest}")),
-        Some("again:  whoever needs the output has to make the call again".to_owned()),
+        (!is_renamed)
+            .then(|| "again:  whoever needs the output has to make the call again".to_owned()),
     ];
     lines.into_iter().flatten().map(|line| capped(&line) + "\n").collect()
 }
@@ -62,7 +68,7 @@ mod tests {
     fn text(fixture: &Fixture) -> String {
         let rule = "keep_conversation".to_owned();
         let why = "the outputs of the conversation passed `keep_conversation`".to_owned();
-        let removal = Removal { at: 1_768_318_245_000, rule, why };
+        let removal = Removal { at: 1_768_318_245_000, rule, why, stays: false };
         removed(&fixture.record, &removal, &fixture.place)
     }
 
@@ -90,6 +96,16 @@ mod tests {
              again:  whoever needs the output has to make the call again\n"
         );
         assert_eq!(text(&fixture), want);
+    }
+
+    #[test]
+    fn it_says_what_has_another_name() {
+        let fixture = Fixture::new("a\n");
+        let removal = Removal::renamed(1_768_318_245_000, "ctx://c7/artifacts/tool/y.txt");
+        let text = removed(&fixture.record, &removal, &fixture.place);
+        let first = "[ctxfs] RENAMED: this output has another name since 2026-01-13 15:30:45 UTC: it \
+                     is ctx://c7/artifacts/tool/y.txt now.\n";
+        assert!(text.starts_with(first) && !text.contains("again"), "{text}");
     }
 
     #[test]

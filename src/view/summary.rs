@@ -17,6 +17,7 @@ use crate::redact::MaskCounts;
 use crate::view::RenderError;
 use crate::view::Rendered;
 use crate::view::clean;
+use crate::view::errors::findings;
 use crate::view::number::portion;
 use excerpt::Excerpt;
 use excerpt::ExcerptBudget;
@@ -75,23 +76,25 @@ fn whole(subject: &Subject<'_>) -> io::Result<Option<String>> {
 
 /// Returns the facts, and the parts of the output that are most worth seeing.
 fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
-    let mut facts = facts::with_excerpt(subject)?;
+    let found = findings(subject)?;
+    let mut facts = facts::with_excerpt(subject, &found)?;
     let budget = ExcerptBudget {
         bytes: Limits::STAND_IN_BYTES.saturating_sub(facts.size() + RESERVE),
         lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),
     };
-    let excerpt = Excerpt::of(subject, budget)?;
+    let excerpt = Excerpt::of(subject, &found, budget)?;
     let shown = excerpt.shown();
     let excerpt = excerpt.into_lines();
     facts.set_shown(shown, redacted(subject, &excerpt));
     let mut all = facts.into_lines();
     all.extend(excerpt);
+    all.extend(facts::mentions(subject, &found));
     Ok(lines(&all))
 }
 
 /// Returns `redacted: 3 secrets (aws-key 2, jwt 1) in what is shown`.
 fn redacted(subject: &Subject<'_>, shown: &[String]) -> Option<String> {
-    let counts = MaskCounts::of(&lines(shown), subject.redacts);
+    let counts = MaskCounts::of(&lines(shown), subject.mask_names());
     let line = || format!("redacted: {} in what is shown", counts.text());
     (!counts.is_empty()).then(line)
 }

@@ -5,8 +5,10 @@ mod counts;
 mod ranking;
 mod words;
 
+use std::io;
 use std::io::Write;
 
+use crate::model::Content;
 use crate::model::Json;
 use crate::model::Subject;
 use crate::view::Query;
@@ -44,6 +46,18 @@ pub(super) fn render(
         None => Some("# out of time before a word was counted\n".to_owned()),
     };
     Ok(Rendered { notice, whole })
+}
+
+/// Returns the `count` most telling words of `content`. If `escaped`, it has escapes as in JSON.
+pub(super) fn telling(
+    content: &dyn Content,
+    escaped: bool,
+    count: usize,
+    expired: &dyn Fn() -> bool,
+) -> io::Result<Vec<String>> {
+    let counts = WordCounts::take(content, escaped, expired)?;
+    let terms = ranking::best(&counts, count);
+    Ok(terms.iter().map(|term| String::from_utf8_lossy(term.text).into_owned()).collect())
 }
 
 /// Describes the lines and the part of the content that they cover, and how to search for a term.

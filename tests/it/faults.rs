@@ -5,6 +5,8 @@
 mod clients;
 mod daemon;
 mod disk;
+mod moves;
 mod random;
 mod records;
 mod table;
+mod times;

@@ -3,4 +3,5 @@
 mod crash;
 mod input;
 mod names;
+mod quota;
 mod together;

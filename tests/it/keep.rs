@@ -7,6 +7,7 @@ use std::fs::File;
 use std::fs::OpenOptions;
 use std::io::Read as _;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -17,13 +18,14 @@ use serde_json::Value;
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
+use crate::support::disk_clock_moves_on;
 use crate::support::eventually;
 use crate::support::listing;
 
 /// Creates outputs of one call after the other, each younger than the one before.
 fn outputs(mount: &TestMount, count: usize, bytes: usize) -> Vec<std::path::PathBuf> {
     let write = |number| {
-        thread::sleep(Duration::from_millis(10));
+        disk_clock_moves_on();
         mount.artifact("c", &format!("{number}.txt"), "0123456\n".repeat(bytes / 8).as_bytes())
     };
     (0..count).map(write).collect()
@@ -239,11 +241,35 @@ fn a_full_disk_is_made_room_on() {
     let options = ["--min-free", "1MiB", "--keep-free", "2MiB"];
     let mount = TestMount::of(&store, Mode::Passthrough, &options);
     let block = vec![b'x'; 1024 * 1024];
-    let paths: Vec<_> =
-        (0..12).map(|number| mount.artifact("c", &format!("{number}.txt"), &block)).collect();
+    let artifact = |number| {
+        let path = mount.artifact("c", &format!("{number}.txt"), &block);
+        // Only what is sealed can go.
+        settle(&mount);
+        path
+    };
+    let paths: Vec<_> = (0..12).map(artifact).collect();
     let left = paths.iter().filter(|path| path.exists()).count();
     assert!((1..7).contains(&left), "{left} of 12 are left on 8 MiB");
     assert!(paths[11].exists(), "the youngest stays");
     let gone = paths.iter().find(|path| !path.exists()).unwrap();
     assert!(summary(gone).contains("`keep_free`"));
+}
+
+/// What is removed while a reader has it open takes room until it is closed.
+#[test]
+fn room_that_a_reader_holds_is_made_elsewhere() {
+    let store = Arc::new(TestStore::new());
+    let _disk = SmallDisk::at(&store.path());
+    let options = ["--min-free", "1MiB", "--keep-free", "2MiB"];
+    let mount = TestMount::of(&store, Mode::Passthrough, &options);
+    let artifact = |number: usize| {
+        let path = mount.artifact("c", &format!("{number}.txt"), &vec![b'x'; 1024 * 1024]);
+        settle(&mount);
+        path
+    };
+    let oldest = artifact(0);
+    let reader = File::open(store.plain("c", "0.txt")).unwrap();
+    let others: Vec<_> = (1..9).map(artifact).collect();
+    assert!(!oldest.exists() && others[7].exists());
+    assert_eq!(reader.metadata().unwrap().nlink(), 0);
 }

@@ -15,6 +15,7 @@ mod keep;
 mod log;
 mod model;
 mod moving;
+mod outputs;
 mod posix;
 mod put;
 mod removal;

@@ -3,4 +3,5 @@
 mod handle;
 mod layout;
 mod limits;
+mod meanwhile;
 mod stand_in;

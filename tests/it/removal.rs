@@ -85,7 +85,7 @@ fn thousands_of_entries_go() {
     let mount = TestMount::new(Mode::Passthrough);
     for way in [WAYS[1], WAYS[2]] {
         let dir = mount.tool("c7");
-        for number in 0..2000 {
+        for number in 0..1200 {
             fs::write(dir.join(format!("{number}.txt")), b"x\n").unwrap();
         }
         remove(way, &mount.path().join("c7"));

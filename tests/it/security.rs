@@ -2,6 +2,9 @@
 
 mod bounds;
 mod confined;
+mod depth;
+mod descriptors;
+mod memory;
 mod mounted;
 mod planted;
 mod secrets;

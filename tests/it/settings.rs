@@ -1,5 +1,7 @@
 //! Settings take effect in a mount, in `put` and in `view`, and mistakes in them are reported.
 
+mod redaction;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! The support for tests: a store, a mount, programs with deadlines.
 
+mod client;
 mod command;
 mod faulty;
 mod fuse;
@@ -11,6 +12,7 @@ mod sample;
 mod store;
 mod terminal;
 
+pub(crate) use client::Client;
 pub(crate) use command::Command;
 pub(crate) use command::Output;
 pub(crate) use command::need;
@@ -24,9 +26,11 @@ pub(crate) use fuse::signal;
 pub(crate) use mount::Mode;
 pub(crate) use mount::TestMount;
 pub(crate) use patience::comes_true;
+pub(crate) use patience::disk_clock_moves_on;
 pub(crate) use patience::eventually;
 pub(crate) use patience::within;
 pub(crate) use random::holds;
+pub(crate) use random::is_trying;
 pub(crate) use refusal::errno;
 pub(crate) use refusal::truncate_errno;
 pub(crate) use sample::lines_of;

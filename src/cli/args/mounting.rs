@@ -72,8 +72,8 @@ pub(in crate::cli) struct MountArgs {
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxTerminal.parse(text))]
     pub(in crate::cli) max_terminal: Option<Value>,
 
-    /// Limit all outputs of each conversation to this many bytes, or `off`. A write past the limit
-    /// fails with EDQUOT.
+    /// Limit everything in each conversation's directory to this many bytes on the disk, or `off`.
+    /// A write past the limit fails with EDQUOT.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::Quota.parse(text))]
     pub(in crate::cli) quota: Option<Value>,
 

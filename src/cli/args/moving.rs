@@ -7,6 +7,9 @@ use clap::Args;
 use crate::cli::settings::Key;
 use crate::cli::settings::Value;
 
+/// The most files and directories of an archive, many times what a conversation of months has.
+const MOST_FILES: u64 = 1_000_000;
+
 /// Write a conversation, with everything that belongs to it, to one file.
 ///
 /// The archive is tar, compressed with zstd. It holds outputs, history and catalog, what is known
@@ -47,4 +50,8 @@ pub(in crate::cli) struct ImportArgs {
     /// Default: the free space on the store's disk without `min_free`.
     #[arg(long, value_name = "BYTES", value_parser = |text: &str| Key::MaxArtifact.parse(text))]
     pub(in crate::cli) max_size: Option<Value>,
+
+    /// Refuse an archive of more than this many files and directories.
+    #[arg(long, value_name = "N", default_value_t = MOST_FILES)]
+    pub(in crate::cli) max_files: u64,
 }

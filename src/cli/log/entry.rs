@@ -46,6 +46,18 @@ pub(super) struct Entry {
     mode: Value,
     #[serde(rename = "fullOutputPath")]
     full_output_path: Value,
+    /// The output as the message itself names it, if the members above are masked.
+    #[serde(skip)]
+    output: Option<OutputNames>,
+}
+
+/// The members of a message by which its output is found.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OutputNames {
+    tool_call_id: Value,
+    #[serde(rename = "fullOutputPath")]
+    full_output_path: Value,
 }
 
 impl Entry {
@@ -53,6 +65,11 @@ impl Entry {
     pub(super) fn hide_secrets(&mut self, rules: &SecretRules) {
         mask(&mut self.content, rules);
         mask(&mut self.tool_calls, rules);
+    }
+
+    /// Finds the output by its names in `line`, the message before it was masked.
+    pub(super) fn stored_as(&mut self, line: &str) {
+        self.output = serde_json::from_str(line).ok();
     }
 
     /// Formats the message: a heading, and the content below it.
@@ -142,9 +159,11 @@ impl Entry {
 
     /// Returns the path and size of the artifact with the whole result, if the conversation has it.
     fn artifact(&self, conversation: &Conversation) -> Option<(String, u64)> {
-        let named = self.full_output_path.as_str().map(readings).into_iter().flatten();
-        let named = named.map(|(_, path)| path);
-        let of_call = self.tool_call_id.as_str().map(|call| call_stem(call).to_text());
+        let output = self.output.as_ref();
+        let path = output.map_or(&self.full_output_path, |names| &names.full_output_path);
+        let named = path.as_str().map(readings).into_iter().flatten().map(|(_, path)| path);
+        let call = output.map_or(&self.tool_call_id, |names| &names.tool_call_id);
+        let of_call = call.as_str().map(|call| call_stem(call).to_text());
         let of_call = of_call.into_iter().flat_map(|stem| {
             let path = |extension| format!("{}/{stem}{extension}", Folder::Tool.path());
             [".json", ".txt"].map(path).into_iter().filter_map(|path| RelPath::new(path).ok())

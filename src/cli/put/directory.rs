@@ -13,9 +13,9 @@ use crate::cli::put::output::PutOutput;
 use crate::cli::put::output::ToolOutputFile;
 use crate::cli::put::receive::receive;
 use crate::cli::settings::Settings;
+use crate::engine::MaskedForm;
 use crate::engine::OutputParts;
 use crate::engine::ShownOutput;
-use crate::engine::StoredForm;
 use crate::engine::StoredOutput;
 use crate::materialize::Analyzer;
 use crate::model::ArtifactState;
@@ -35,8 +35,8 @@ pub(super) fn keep(
 ) -> anyhow::Result<PutOutput> {
     let redaction = settings.redaction()?;
     let (dir, file, path) = create(args, &limits)?;
-    let mut sink = StoredForm::new(redaction.as_ref(), AnalysedFile::new(file, Analyzer::new()));
-    receive(&mut sink, StoredForm::finish)
+    let mut sink = MaskedForm::stored(redaction.as_ref(), AnalysedFile::new(file, Analyzer::new()));
+    receive(&mut sink, MaskedForm::finish)
         .map_err(|cut| cut.into_error(&path.display().to_string()))?;
     let (file, analysis) = sink.into_inner().into_parts();
     let filed = settle(dir, &file, path)?;

@@ -64,7 +64,7 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "false",
         variable: env::WRITE_ONCE,
         flag: Some("--write-once"),
-        about: "Forbid changes to the content of complete outputs.",
+        about: "Forbid changes to the content of complete outputs, and replacing them by `ctxfs put`.",
     },
     Row {
         key: Key::AllowOther,
@@ -148,7 +148,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "off",
         variable: env::QUOTA,
         flag: Some("--quota"),
-        about: "Maximum bytes of all outputs of a conversation. A write past it fails with EDQUOT.",
+        about: "Maximum bytes that everything in a conversation's directory may take on the disk. \
+                A write past it fails with EDQUOT.",
     },
     Row {
         key: Key::MinFree,

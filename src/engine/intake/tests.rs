@@ -9,9 +9,10 @@ use crate::engine::EngineError;
 use crate::engine::EngineOptions;
 use crate::engine::Redaction;
 use crate::engine::StandInRequest;
+use crate::engine::UnfinishedMessage;
+use crate::engine::quota::tests::of_new_conversation;
 use crate::keep::RetentionRules;
 use crate::message::Batch;
-use crate::message::UnfinishedLine;
 use crate::model::ArtifactState;
 use crate::model::Limits;
 use crate::model::Record;
@@ -67,6 +68,12 @@ impl Fixture {
 
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join("context/c7/artifacts").join(name)
+    }
+
+    /// Removes a file as a door does.
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap();
+        self.engine.space.freed(self.conversation.id());
     }
 
     fn read(&self, output: &StoredOutput) -> Vec<u8> {
@@ -141,37 +148,57 @@ fn a_log_has_a_cap_of_its_own() {
 }
 
 #[test]
-fn the_artifacts_of_a_conversation_share_its_quota() {
-    let fixture = Fixture::new(EngineOptions { quota: Some(100), ..EngineOptions::default() });
-    fixture.put("a", &[b'x'; 60]);
-    for step in [1, 7, 1000] {
-        let (output, error) = fixture.put_part("b", &[b'y'; 70], step);
-        assert!(matches!(engine_error(&error), EngineError::OverQuota(100)), "{error}");
-        assert_eq!(fixture.read(&output), [b'y'; 40], "{step}");
+fn the_files_of_a_conversation_share_its_quota() {
+    let quota = of_new_conversation(100_000);
+    let fixture = Fixture::new(EngineOptions { quota: Some(quota), ..EngineOptions::default() });
+    fixture.put("a", &vec![b'x'; 60_000]);
+    for step in [7, 1000, 70_000] {
+        let (output, error) = fixture.put_part("b", &vec![b'y'; 70_000], step);
+        assert!(matches!(engine_error(&error), EngineError::OverQuota(_)), "{error}");
+        let kept = fixture.read(&output);
+        assert!(kept.iter().all(|byte| *byte == b'y'));
+        assert!((20_000..40_000).contains(&kept.len()), "{step}: {}", kept.len());
         let why = fixture.why(&output);
-        let quota = "the artifacts of the conversation have reached their quota of 100 bytes";
-        assert_eq!(why, format!("there was no room: {quota}"));
-        fs::remove_file(fixture.path("tool/b.txt")).unwrap();
+        let told =
+            format!("the files of the conversation have reached their quota of {quota} bytes");
+        assert_eq!(why, format!("there was no room: {told}"));
+        fixture.remove("tool/b.txt");
     }
 }
 
 #[test]
 fn what_replaces_an_output_may_be_as_large_as_that_and_the_room() {
-    let fixture = Fixture::new(EngineOptions { quota: Some(100), ..EngineOptions::default() });
-    fixture.put("other", &[b'x'; 20]);
-    fixture.put("a", &[b'x'; 60]);
-    for step in [1, 7, 1000] {
+    let quota = Some(of_new_conversation(100_000));
+    let fixture = Fixture::new(EngineOptions { quota, ..EngineOptions::default() });
+    fixture.put("other", &vec![b'x'; 20_000]);
+    fixture.put("a", &vec![b'x'; 50_000]);
+    for step in [7, 1000, 70_000] {
         let mut intake = fixture.call("a");
-        for piece in [b'y'; 80].chunks(step) {
+        for piece in vec![b'y'; 60_000].chunks(step) {
             intake.write_all(piece).unwrap();
         }
-        assert_eq!(fixture.read(&intake.seal().unwrap()), [b'y'; 80], "{step}");
-        let (scratch, error) = fixture.put_part("a", &[b'z'; 90], step);
-        assert!(matches!(engine_error(&error), EngineError::OverQuota(100)), "{error}");
-        assert_eq!(fixture.read(&scratch), [b'z'; 80], "{step}");
-        assert_eq!(fs::read(fixture.path("tool/a.txt")).unwrap(), [b'y'; 80]);
-        fixture.put("a", &[b'x'; 60]);
+        assert_eq!(fixture.read(&intake.seal().unwrap()), vec![b'y'; 60_000], "{step}");
+        let (scratch, error) = fixture.put_part("a", &vec![b'z'; 90_000], step);
+        assert!(matches!(engine_error(&error), EngineError::OverQuota(_)), "{error}");
+        let kept = fixture.read(&scratch).len();
+        assert!((60_000..80_000).contains(&kept), "{step}: {kept}");
+        assert_eq!(fs::read(fixture.path("tool/a.txt")).unwrap(), vec![b'y'; 60_000]);
+        // What is set aside takes room, too.
+        let path = scratch.path().to_text();
+        fixture.remove(path.strip_prefix("artifacts/").unwrap());
+        fixture.put("a", &vec![b'x'; 50_000]);
     }
+}
+
+#[test]
+fn a_conversation_that_is_full_says_so_of_each_output() {
+    let quota = Some(of_new_conversation(0));
+    let fixture = Fixture::new(EngineOptions { quota, ..EngineOptions::default() });
+    let error = fixture.intake(OutputName::Call("a".to_owned()), Some(1)).err().unwrap();
+    assert!(matches!(error, EngineError::OverQuota(_)), "{error}");
+    assert!(!fixture.path("tool/a.txt").exists());
+    let (output, _) = fixture.put_part("b", b"text", 4);
+    assert!(fixture.why(&output).starts_with("there was no room: the files of"));
 }
 
 #[test]
@@ -186,11 +213,11 @@ fn a_disk_that_is_nearly_full_takes_nothing() {
 
 #[test]
 fn a_rule_of_retention_makes_room_first() {
-    let keep = RetentionRules { conversation: Some(100), ..RetentionRules::default() };
-    let fixture =
-        Fixture::new(EngineOptions { quota: Some(100), keep, ..EngineOptions::default() });
-    let old = fixture.put("old", &[b'x'; 60]);
-    assert_eq!(fixture.read(&fixture.put("new", &[b'y'; 70])).len(), 70);
+    let keep = RetentionRules { conversation: Some(100_000), ..RetentionRules::default() };
+    let quota = Some(of_new_conversation(100_000));
+    let fixture = Fixture::new(EngineOptions { quota, keep, ..EngineOptions::default() });
+    let old = fixture.put("old", &vec![b'x'; 60_000]);
+    assert_eq!(fixture.read(&fixture.put("new", &vec![b'y'; 70_000])).len(), 70_000);
     assert!(!fixture.path("tool/old.txt").exists(), "{old:?}");
 }
 
@@ -236,13 +263,14 @@ fn secrets_are_masked_on_their_way_to_the_disk() {
 
 #[test]
 fn an_output_of_known_length_is_stored_whole_or_not_at_all() {
-    let fixture = Fixture::new(EngineOptions { quota: Some(100), ..EngineOptions::default() });
+    let quota = Some(of_new_conversation(100_000));
+    let fixture = Fixture::new(EngineOptions { quota, ..EngineOptions::default() });
     let begin = |length| fixture.intake(OutputName::Call("a".to_owned()), Some(length));
-    assert!(matches!(begin(101).unwrap_err(), EngineError::OverQuota(100)));
+    assert!(matches!(begin(110_000).unwrap_err(), EngineError::OverQuota(_)));
     assert!(!fixture.path("tool/a.txt").exists());
-    let mut intake = begin(100).unwrap();
-    intake.write_all(&[b'x'; 100]).unwrap();
-    assert_eq!(fixture.read(&intake.seal().unwrap()).len(), 100);
+    let mut intake = begin(90_000).unwrap();
+    intake.write_all(&vec![b'x'; 90_000]).unwrap();
+    assert_eq!(fixture.read(&intake.seal().unwrap()).len(), 90_000);
 }
 
 /// Appends a message with an output of 200 bytes.
@@ -253,7 +281,7 @@ fn append(fixture: &Fixture) -> std::result::Result<Vec<u8>, EngineError> {
     let path = fixture.dir.path().join("context/c7/history/messages.jsonl");
     let log = fs::File::options().append(true).read(true).create(true).open(&path).unwrap();
     let log = Arc::new(log);
-    let mut unfinished = UnfinishedLine::default();
+    let mut unfinished = UnfinishedMessage::default();
     let append = |batch: &Batch| -> Result<()> {
         let locked = crate::message::LockedLog::wait(&log)?;
         Ok(locked.append(batch, 0)?)

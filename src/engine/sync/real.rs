@@ -3,6 +3,7 @@
 pub(crate) use std::sync::atomic;
 pub(crate) use std::sync::mpsc;
 pub(crate) use std::thread;
+pub(crate) use std::thread_local;
 use std::time::Instant;
 
 pub(crate) use dashmap::DashMap;
@@ -31,7 +32,12 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Locks the manifest of `conversation`, and waits for other processes that hold it.
-pub(crate) fn lock_manifest(conversation: &Conversation) -> Result<ManifestLock, StoreError> {
-    conversation.manifest().lock()
+/// Locks the manifest of `conversation` for a moment. Waits for another process that has it, if the
+/// caller `may_wait`, and fails with EAGAIN otherwise.
+pub(crate) fn lock_manifest(
+    conversation: &Conversation,
+    may_wait: bool,
+) -> Result<ManifestLock, StoreError> {
+    let manifest = conversation.manifest();
+    if may_wait { manifest.lock() } else { manifest.lock_in_turn() }
 }

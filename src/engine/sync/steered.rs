@@ -18,6 +18,7 @@ pub(crate) use shuttle::sync::RwLockReadGuard;
 use shuttle::sync::RwLockWriteGuard;
 pub(crate) use shuttle::sync::atomic;
 pub(crate) use shuttle::sync::mpsc;
+pub(crate) use shuttle::thread_local;
 pub(crate) use shuttle_dashmap::DashMap;
 
 use crate::store::Conversation;
@@ -29,7 +30,7 @@ const FOR_EVER: Duration = Duration::from_mins(1);
 
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-thread_local! {
+std::thread_local! {
     /// Shuttle runs all threads of a test on one.
     static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
@@ -128,7 +129,10 @@ impl Condvar {
 
 /// Locks the manifest of `conversation`, and gives the other threads a turn while it is taken: the
 /// kernel's own lock would stop them all.
-pub(crate) fn lock_manifest(conversation: &Conversation) -> Result<ManifestLock, StoreError> {
+pub(crate) fn lock_manifest(
+    conversation: &Conversation,
+    _may_wait: bool,
+) -> Result<ManifestLock, StoreError> {
     loop {
         match conversation.manifest().lock_at_once()? {
             Some(held) => return Ok(held),

@@ -18,6 +18,7 @@ use crate::fs::node::Link;
 use crate::fs::node::Linked;
 use crate::model::Component;
 use crate::model::RelPath;
+use crate::store::FileClock;
 use crate::store::Stat;
 use crate::store::stat_file;
 
@@ -63,7 +64,8 @@ impl FileNode {
     /// none: the kernel then looks the name up again, and creates a file if it was told to.
     pub(crate) fn open(&self, flags: OFlags) -> Result<File> {
         let link = self.link.get().ok_or(FsError::Stale)?;
-        Ok(self.id.open(link.dir()?, &link.name, flags)?)
+        let dir = link.dir()?;
+        Ok(self.id.open(&dir, &link.name, flags)?)
     }
 
     /// Returns a descriptor that can read it.
@@ -79,17 +81,25 @@ impl FileNode {
         self.life().any_open()
     }
 
-    /// Records changes by other processes. Returns how often it was rewritten, and its attributes.
-    pub(crate) fn notice(&self, file: &File) -> Result<(RewriteCount, Stat)> {
+    /// Records changes by other processes, which show by the `clock` of the disk. Returns how often
+    /// it was rewritten, and its attributes.
+    pub(crate) fn notice(&self, file: &File, clock: FileClock) -> Result<(RewriteCount, Stat)> {
         let mut life = self.life();
         let stat = stat_file(file)?;
-        life.noticed(&stat);
+        life.noticed(&stat, clock);
         Ok((life.rewrites(), stat))
     }
 
     /// Returns its conversation and the path inside it. `None` if it has lost its name.
     pub(crate) fn place(&self) -> Option<(Component, RelPath)> {
         self.link.get()?.place()
+    }
+
+    /// Returns the conversation whose quota it counts against: that which it is in, or was in when
+    /// it lost its name.
+    pub(crate) fn charged_to(&self) -> Option<Component> {
+        let here = self.link.get().and_then(|link| link.conversation());
+        here.or_else(|| self.life().charged_to())
     }
 
     /// Returns true if it has an artifact's name.

@@ -1,5 +1,5 @@
-//! Two doors that are asked the same give the same bytes and the same error: the filesystem, and the
-//! tree without inodes.
+//! Two doors that are asked the same give the same bytes and the same error: the filesystem, and
+//! the tree without inodes.
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -90,6 +90,11 @@ const VIEWS: &[&str] = &[
     ".grep/a%2Fb",
     ".grep/.gitignore",
     ".grep/error/more",
+    ".find",
+    ".find/error of a disk",
+    ".find/a%2Fb",
+    ".find/.gitignore",
+    ".find/error/more",
     ".lines/2-3",
     ".lines/-1",
     ".lines/9000-9001",
@@ -99,6 +104,7 @@ const VIEWS: &[&str] = &[
     ".jq/.a",
     ".jq/.a.lines/1-1",
     ".pretty.grep/a",
+    ".pretty.find/a",
     ".pretty.tail",
     ".pretty.pages/0001",
     ".pretty.pretty",
@@ -138,6 +144,9 @@ const PATHS: &[&str] = &[
     "c1/.grep",
     "c1/.grep/error",
     "c1/.grep/-l .",
+    "c1/.find",
+    "c1/.find/error of a disk",
+    "c1/artifacts/tool/.find/deep red",
     "c1/artifacts/.grep/error",
     "c1/artifacts/.ignore",
     "c1/artifacts/tool/.grep/-c e",
@@ -146,6 +155,7 @@ const PATHS: &[&str] = &[
     "c1/artifacts/terminal/shell.log.tail",
     "c1/artifacts/terminal/shell.log.summary",
     "c1/artifacts/terminal/shell.log.grep/red",
+    "c1/artifacts/terminal/shell.log.find/red",
     "c1/artifacts/terminal/shell.log.lines/1-2",
     "c1/artifacts/terminal/shell.log.meta.json",
     "c1/history",
@@ -156,6 +166,7 @@ const PATHS: &[&str] = &[
     "c1/history/messages.json.tail",
     "c1/history/messages.torn",
     "c1/history/.grep/user",
+    "c1/history/.find/user",
     "c1/history/.ignore",
     "c1/catalog/index.json",
     "c1/catalog/index.json.shape",
@@ -227,7 +238,7 @@ fn put_calls(conversation: &Arc<Conversation>) {
     for call in ["removed.txt", "call_3"] {
         let record = write_call(conversation, call, b"gone\n");
         let (at, rule, why) = (1_768_318_245_000, "keep_age".to_owned(), "it was old".to_owned());
-        let removed = Some(Removal { at, rule, why });
+        let removed = Some(Removal { at, rule, why, stays: false });
         conversation.manifest().append(&[Record { removed, ..record.clone() }]).unwrap();
         let name = Path::new(&record.path).file_name().unwrap();
         conversation.folder(Folder::Tool).unwrap().unlink(name).unwrap();
@@ -292,11 +303,11 @@ fn through_fs(fs: &ContextFs, path: &Path) -> std::result::Result<Vec<u8>, i32> 
     let read = || -> Result<Vec<u8>> {
         let mut at = Ino::ROOT;
         for name in names(path) {
-            at = fs.lookup(at, &name)?.attr.ino;
+            at = fs.lookup(at, &name, ME)?.attr.ino;
         }
         let (send, opened) = std::sync::mpsc::channel();
         let mode = OpenMode { flags: libc::O_RDONLY };
-        fs.open(at, mode, move |opened| send.send(opened).unwrap());
+        fs.open(at, mode, ME, move |opened| send.send(opened).unwrap());
         let fh = opened.recv().unwrap()?.fh;
         let bytes = fs.read(fh, 0, &mut vec![0; 1 << 20], <[u8]>::to_vec)?;
         fs.release(fh)?;

@@ -2,14 +2,17 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::time::Duration;
 
 use rustix::fs::XattrFlags;
 
 use super::fixture::Fixture;
+use crate::engine::EngineOptions;
 use crate::fs::RenameMode;
 use crate::fs::facts::facts_version;
 use crate::model::Component;
 use crate::model::Record;
+use crate::store::FileClock;
 use crate::store::Stat;
 use crate::store::Store;
 use crate::store::Time;
@@ -58,6 +61,8 @@ fn a_change_of_just_now_is_not_relied_upon() {
     let fixture = Fixture::new();
     fixture.put("a.txt", b"one\n");
     fixture.settle();
+    let fixture = Fixture::of(Fixture::serve(&fixture.dir, EngineOptions::default()), &fixture);
+    fixture.fs.engine().store.date_by(FileClock::of_steps(Duration::from_hours(1)));
     let stat = stat_file(&File::open(fixture.plain("a.txt")).unwrap()).unwrap();
     let node = fixture.fs.0.nodes.get(fixture.ino("a.txt")).unwrap();
     // Two changes within one step of the clock: the time stays, what is said does not.

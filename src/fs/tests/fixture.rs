@@ -80,7 +80,7 @@ impl Fixture {
         let mut found = None;
         let mut at = Ino::ROOT;
         for name in path.split('/') {
-            let entry = fs.lookup(at, OsStr::new(name))?;
+            let entry = fs.lookup(at, OsStr::new(name), ME)?;
             at = entry.attr.ino;
             found = Some(entry);
         }
@@ -104,13 +104,13 @@ impl Fixture {
 
     pub(super) fn attr(&self, ino: Ino) -> Result<Attr> {
         let (send, receive) = mpsc::channel();
-        self.fs.getattr(ino, move |got| send.send(got).unwrap());
+        self.fs.getattr(ino, ME, move |got| send.send(got).unwrap());
         receive.recv().unwrap().map(|timed| timed.attr)
     }
 
     pub(super) fn open(&self, ino: Ino, flags: i32) -> Result<Opened> {
         let (send, receive) = mpsc::channel();
-        self.fs.open(ino, OpenMode { flags }, move |opened| send.send(opened).unwrap());
+        self.fs.open(ino, OpenMode { flags }, ME, move |opened| send.send(opened).unwrap());
         receive.recv().unwrap()
     }
 
@@ -185,7 +185,7 @@ impl Fixture {
 
     pub(super) fn opendir(&self, ino: Ino) -> Result<Fh> {
         let (send, receive) = mpsc::channel();
-        self.fs.opendir(ino, move |opened| send.send(opened).unwrap());
+        self.fs.opendir(ino, ME, move |opened| send.send(opened).unwrap());
         receive.recv().unwrap()
     }
 

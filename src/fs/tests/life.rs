@@ -6,9 +6,11 @@ use std::io::Write as _;
 use super::fixture::Fixture;
 use super::fixture::errno;
 use crate::engine::EngineOptions;
+use crate::engine::quota::tests::of_new_conversation;
 use crate::fs::FsOptions;
 use crate::fs::OpenMode;
 use crate::fs::RenameMode;
+use crate::model::Analysis;
 use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Record;
@@ -95,21 +97,22 @@ fn an_artifact_that_met_its_cap_is_incomplete_until_it_is_written_anew() {
 }
 
 #[test]
-fn the_artifacts_of_a_conversation_share_its_quota() {
-    let fixture = Fixture::with(EngineOptions { quota: Some(10), ..EngineOptions::default() });
-    fixture.put("a.txt", b"12345\n");
+fn the_files_of_a_conversation_share_its_quota() {
+    let quota = of_new_conversation(1_000_000);
+    let fixture = Fixture::with(EngineOptions { quota: Some(quota), ..EngineOptions::default() });
+    fixture.put("a.txt", &vec![b'x'; 500_000]);
     let fh = fixture.create("b.txt", libc::O_WRONLY).unwrap();
-    fixture.write(fh, 0, b"78").unwrap();
-    assert_eq!(errno(fixture.write(fh, 2, b"9012")), libc::EDQUOT);
+    fixture.write(fh, 0, &vec![b'y'; 300_000]).unwrap();
+    assert_eq!(errno(fixture.write(fh, 300_000, &vec![b'y'; 400_000])), libc::EDQUOT);
     // What stands already takes no more room.
-    fixture.write(fh, 0, b"87").unwrap();
+    fixture.write(fh, 0, &vec![b'z'; 300_000]).unwrap();
     fixture.close(fh);
     fixture.settle();
     let Some((ArtifactState::Incomplete(why), 1)) = state(&fixture, "b.txt") else { panic!() };
-    assert!(why.contains("quota of 10 bytes"), "{why}");
-    assert_eq!(fixture.read("b.txt").unwrap(), b"87");
+    assert!(why.contains(&format!("quota of {quota} bytes")), "{why}");
+    assert_eq!(fixture.read("b.txt").unwrap(), vec![b'z'; 300_000]);
     fixture.unlink("a.txt").unwrap();
-    fixture.put("c.txt", b"345678\n");
+    fixture.put("c.txt", &vec![b'x'; 500_000]);
 }
 
 #[test]
@@ -345,14 +348,15 @@ fn what_was_closed_when_the_mount_ended_is_complete_though_never_released() {
 
 #[test]
 fn what_another_version_found_is_found_anew() {
-    for (version, lines) in [("\"version\":1", 77), ("\"version\":0", 1), ("\"other\":1", 1)] {
+    let now = format!("\"version\":{}", Analysis::VERSION);
+    for (version, lines) in [(now.as_str(), 77), ("\"version\":0", 1), ("\"other\":1", 1)] {
         let mut fixture = Fixture::new();
         fixture.put("a.txt", b"one\n");
         fixture.settle();
         let manifest = fixture.dir.path().join("context/c1/manifest.jsonl");
         let text = std::fs::read_to_string(&manifest).unwrap();
-        assert!(text.contains("\"version\":1") && text.contains("\"lines\":1"), "{text}");
-        let text = text.replace("\"version\":1", version).replace("\"lines\":1", "\"lines\":77");
+        assert!(text.contains(&now) && text.contains("\"lines\":1"), "{text}");
+        let text = text.replace(&now, version).replace("\"lines\":1", "\"lines\":77");
         fixture.fs.shut_down();
         std::fs::write(&manifest, text).unwrap();
         fixture.fs = Fixture::serve(&fixture.dir, EngineOptions::default());

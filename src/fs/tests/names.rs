@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -22,6 +21,7 @@ use crate::model::Folder;
 use crate::model::Provenance;
 use crate::store::ArtifactWriter;
 use crate::store::Store;
+use crate::store::disk_clock;
 use crate::store::set_provenance;
 
 fn read(fixture: &Fixture, path: &str) -> String {
@@ -144,6 +144,23 @@ fn views_are_listed_before_their_artifact_and_only_there() {
     assert_eq!(unlisted.text("a.txt.tail"), "one\n");
 }
 
+/// Programs copy what they find, and no disk takes a longer name.
+#[test]
+fn names_that_are_too_long_for_a_file_are_not_listed() {
+    let fixture = Fixture::new();
+    for length in [247, 248, 250, 251, 255] {
+        let name = "x".repeat(length);
+        fixture.put(&name, b"text\n");
+        let fits = [".summary", ".tail", ".grep", ""].map(|suffix| format!("{name}{suffix}"));
+        let want: Vec<_> = fits.into_iter().filter(|name| name.len() <= 255).collect();
+        assert_eq!(fixture.list(fixture.tool), want);
+        assert_eq!(fixture.text(&format!("{name}.tail")), "text\n");
+        assert_eq!(fixture.text(&format!("{name}.grep/text")), "1:text\n");
+        assert!(fixture.text(&format!("{name}.summary")).contains("text"));
+        fixture.unlink(&name).unwrap();
+    }
+}
+
 #[test]
 fn any_file_of_a_conversation_has_views_by_name() {
     let fixture = Fixture::new();
@@ -173,7 +190,7 @@ fn names_that_cannot_be() {
         assert_eq!(errno(fixture.rename("a", name, RenameMode::Replace)), error, "{name:?}");
         fixture.unlink("a").unwrap();
     }
-    assert_eq!(errno(fixture.fs.lookup(fixture.tool, OsStr::new(&long))), libc::ENAMETOOLONG);
+    assert_eq!(errno(fixture.fs.lookup(fixture.tool, OsStr::new(&long), ME)), libc::ENAMETOOLONG);
     let longest = format!("{}.txt", "x".repeat(251));
     fixture.put(&longest, b"text\n");
     assert_eq!(fixture.text(&format!("{longest}.tail")), "text\n");
@@ -181,7 +198,7 @@ fn names_that_cannot_be() {
     let mode = OpenMode { flags: libc::O_WRONLY };
     let (entry, opened) = fixture.fs.create(fixture.tool, odd, 0o600, mode, ME).unwrap();
     fixture.close(opened.fh);
-    assert_eq!(fixture.fs.lookup(fixture.tool, odd).unwrap().attr.ino, entry.attr.ino);
+    assert_eq!(fixture.fs.lookup(fixture.tool, odd, ME).unwrap().attr.ino, entry.attr.ino);
 }
 
 #[test]
@@ -261,8 +278,7 @@ fn the_bare_id_of_a_call_opens_its_newest_output() {
         let file = std::fs::File::open(fixture.plain(name)).unwrap();
         let provenance = Provenance { call: Some("x".into()), ..Provenance::default() };
         set_provenance(&file, &provenance).unwrap();
-        // The next file is made at another time, however coarse the clock of files.
-        std::thread::sleep(Duration::from_millis(20));
+        disk_clock::moves_on();
     };
     let store = Store::open(fixture.dir.path()).unwrap();
     let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
@@ -274,7 +290,7 @@ fn the_bare_id_of_a_call_opens_its_newest_output() {
         writer.write_all(if old == "x.json" { b"[1]" } else { b"old" }).unwrap();
         assert!(writer.seal().unwrap().path.ends_with(old));
         assert_eq!(fixture.read("x").unwrap(), fixture.read(old).unwrap());
-        std::thread::sleep(Duration::from_millis(20));
+        disk_clock::moves_on();
         call(new, "new");
         assert_eq!(fixture.text("x"), "new");
         assert_eq!(fixture.text("x.tail"), "new");
@@ -325,4 +341,53 @@ fn a_name_that_another_process_took_meanwhile_is_opened_as_it_was_asked() {
     fixture.write(fh, 0, b"ours\n").unwrap();
     fixture.close(fh);
     assert_eq!(fixture.text("a.txt"), "ours\n");
+}
+
+/// A reader that begins again gets the present names, as rewinddir(3) says. One that goes on gets
+/// those of its beginning.
+#[test]
+fn a_listing_is_of_the_moment_at_which_it_begins() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", b"one\n");
+    let fh = fixture.opendir(fixture.tool).unwrap();
+    fixture.put("b.txt", b"two\n");
+    let from = |offset| {
+        let mut names = Vec::new();
+        let take = |listed: crate::fs::Listed<'_>| {
+            names.push((listed.next, listed.name.to_string_lossy().into_owned()));
+            false
+        };
+        fixture.fs.readdir(fixture.tool, fh, offset, take).unwrap();
+        names
+    };
+    let all = from(0);
+    assert_eq!(all.len(), 10, "{all:?}");
+    fixture.unlink("a.txt").unwrap();
+    for (index, (next, _)) in all.iter().enumerate() {
+        assert_eq!(from(*next), all[index + 1..]);
+    }
+    assert_eq!(from(0).len(), 6);
+    fixture.fs.releasedir(fh).unwrap();
+}
+
+#[test]
+fn a_name_that_looks_like_a_view_is_listed_once() {
+    let fixture = Fixture::new();
+    let real = ["a.txt.tail", "b.txt.grep", "c.summary", "d.txt.lines"];
+    for name in real {
+        std::fs::write(fixture.plain(name), "mine\n").unwrap();
+    }
+    std::fs::create_dir(fixture.plain("e.txt.grep")).unwrap();
+    for name in ["a.txt", "b.txt", "c", "d.txt", "e.txt"] {
+        fixture.put(name, b"one\n");
+    }
+    let mut names = fixture.list(fixture.tool);
+    for name in real {
+        assert!(names.contains(&name.to_owned()), "{name}");
+    }
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    // Ten names on disk, nine of them files with three views each, of which four are hidden.
+    assert_eq!((names.len(), count), (33, 33), "{names:?}");
 }

@@ -125,7 +125,7 @@ fn it_follows_the_file() {
     fixture.write(fh, 0, b"[2]").unwrap();
     fixture.close(fh);
     assert_eq!(fixture.ino("a.json.pretty.lines"), dir);
-    let second = fixture.fs.lookup(dir, OsStr::new("2")).unwrap().attr.ino;
+    let second = fixture.fs.lookup(dir, OsStr::new("2"), ME).unwrap().attr.ino;
     assert_ne!(second, first);
     assert_eq!(fixture.read_ino(second).unwrap(), b"  2\n");
     assert_eq!(fixture.read_ino(first).unwrap(), b"  1\n");
@@ -170,9 +170,9 @@ fn all_is_forgotten_in_the_end() {
     let before = fixture.fs.in_use();
     for _ in 0..3 {
         let dir = fixture.lookup("a.json.pretty.grep").unwrap().attr.ino;
-        let one = fixture.fs.lookup(dir, OsStr::new("1")).unwrap().attr.ino;
-        let two = fixture.fs.lookup(dir, OsStr::new("2")).unwrap().attr.ino;
-        let same = fixture.fs.lookup(dir, OsStr::new("1")).unwrap().attr.ino;
+        let one = fixture.fs.lookup(dir, OsStr::new("1"), ME).unwrap().attr.ino;
+        let two = fixture.fs.lookup(dir, OsStr::new("2"), ME).unwrap().attr.ino;
+        let same = fixture.fs.lookup(dir, OsStr::new("1"), ME).unwrap().attr.ino;
         assert_eq!(same, one);
         fixture.read_ino(one).unwrap();
         fixture.fs.forget(one, 2);
@@ -320,7 +320,7 @@ fn what_can_be_kept_is_computed_on() {
         Fixture::with(EngineOptions { view_deadline: Duration::ZERO, ..EngineOptions::default() });
     for (name, text) in [("large.json", document()), ("small.json", "{\"a\":1}".to_owned())] {
         fixture.put(name, text.as_bytes());
-        thread::sleep(Duration::from_millis(30));
+        fixture.settle();
         let view = format!("{name}.pretty");
         let first = fixture.ino(&view);
         let beginning = fixture.read_ino(first).unwrap();
@@ -390,7 +390,8 @@ fn queries_of_any_bytes_have_results_of_their_own() {
     text.extend_from_slice(b"\n\"\xff\"\n");
     fixture.put("a.json", &text);
     let dir = fixture.ino("a.json.pretty.grep");
-    let find = |query: &[u8]| fixture.fs.lookup(dir, OsStr::from_bytes(query)).unwrap().attr.ino;
+    let find =
+        |query: &[u8]| fixture.fs.lookup(dir, OsStr::from_bytes(query), ME).unwrap().attr.ino;
     let count = |query: &[u8]| fixture.read_ino(find(query)).unwrap();
     assert_ne!(find(b"-m0 first|\xff"), find(b"-m0 first|\xfe"));
     assert_eq!(count(b"-c \"first\""), b"40000\n");

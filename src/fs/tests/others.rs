@@ -7,12 +7,14 @@ use std::os::unix::fs::FileExt as _;
 use super::fixture::Fixture;
 use crate::engine::EngineOptions;
 use crate::engine::RewriteCount;
+use crate::engine::quota::tests::of_new_conversation;
 use crate::fs::Fh;
 use crate::fs::NewTime;
 use crate::fs::OpenMode;
 use crate::fs::SetAttr;
 use crate::materialize::Analyzer;
 use crate::model::Analysis;
+use crate::store::FileClock;
 
 /// Appends through the mount, at the end that the kernel has cached.
 fn append(fixture: &Fixture, fh: Fh, end: u64, bytes: &[u8]) {
@@ -44,7 +46,7 @@ fn check(fixture: &Fixture, name: &str) {
 fn past(fixture: &Fixture, name: &str) -> RewriteCount {
     let node = fixture.fs.0.nodes.get(fixture.ino(name)).unwrap();
     let file = node.as_file().unwrap();
-    file.notice(&File::open(fixture.plain(name)).unwrap()).unwrap().0
+    file.notice(&File::open(fixture.plain(name)).unwrap(), FileClock::FINE).unwrap().0
 }
 
 fn end(fixture: &Fixture, name: &str) -> u64 {
@@ -97,16 +99,17 @@ fn who_appends_while_others_append_knows_the_end() {
 
 #[test]
 fn a_quota_counts_what_others_appended() {
-    let fixture = Fixture::with(EngineOptions { quota: Some(100), ..EngineOptions::default() });
+    let quota = Some(of_new_conversation(1_000_000));
+    let fixture = Fixture::with(EngineOptions { quota, ..EngineOptions::default() });
     let fh = fixture.create("a.txt", libc::O_WRONLY | libc::O_APPEND).unwrap();
-    append(&fixture, fh, 0, &[b'a'; 10]);
-    append_outside(&fixture, "a.txt", &[b'b'; 60]);
-    append(&fixture, fh, 10, &[b'c'; 10]);
-    // The mount has met them: rewriting them is no growth.
+    append(&fixture, fh, 0, &vec![b'a'; 100_000]);
+    append_outside(&fixture, "a.txt", &vec![b'b'; 600_000]);
+    append(&fixture, fh, 100_000, &vec![b'c'; 100_000]);
+    // Rewriting them is no growth.
     for _ in 0..10 {
-        fixture.write(fh, 0, &[b'd'; 80]).unwrap();
+        fixture.write(fh, 0, &vec![b'd'; 800_000]).unwrap();
     }
-    assert_eq!(end(&fixture, "a.txt"), 80);
+    assert_eq!(end(&fixture, "a.txt"), 800_000);
 }
 
 #[test]

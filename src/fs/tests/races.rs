@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::fixture::Fixture;
+use super::fixture::ME;
 use crate::fs::Ino;
 
 const THREADS: usize = 4;
@@ -24,7 +25,7 @@ fn together(fixture: &Arc<Fixture>, work: fn(&Fixture, usize)) {
 
 /// Looks a name up, uses its number, and forgets it.
 fn visit(fixture: &Fixture, parent: Ino, name: &str) {
-    let found = fixture.fs.lookup(parent, OsStr::new(name)).unwrap();
+    let found = fixture.fs.lookup(parent, OsStr::new(name), ME).unwrap();
     fixture.attr(found.attr.ino).unwrap();
     fixture.fs.forget(found.attr.ino, 1);
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::fixture::Fixture;
 use crate::engine::EngineOptions;
 use crate::engine::Redaction;
+use crate::model::Component;
 use crate::redact::BLOCK;
 use crate::redact::SETS;
 use crate::redact::SecretRules;
@@ -14,7 +15,7 @@ use crate::redact::SecretRules;
 const KEY: &str = concat!("AKI", "AQYLPMN5HHHFPZAM2");
 const MASK: &str = "[redacted:aws-key]**";
 
-fn fixture(stored: bool) -> Fixture {
+pub(super) fn fixture(stored: bool) -> Fixture {
     let rules = Arc::new(SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap());
     Fixture::with(EngineOptions {
         redaction: Some(Redaction { rules, stored }),
@@ -175,4 +176,128 @@ fn what_a_mount_leaves_is_masked() {
     fixture.close(fh);
     fixture.fs.shut_down();
     assert_eq!(fs::read_to_string(fixture.plain("a.txt")).unwrap(), MASK);
+}
+
+/// Many texts show what a writer says of a call, and it is counted by tool.
+#[test]
+fn what_a_writer_says_is_masked() {
+    let fixture = fixture(false);
+    let ino = fixture.put("a.txt", b"some text\n");
+    for name in ["call", "tool", "server", "args", "mime"] {
+        let name = format!("user.ctx.{name}");
+        fixture.fs.setxattr(ino, OsStr::new(&name), format!("x {KEY}").as_bytes(), 0).unwrap();
+    }
+    fixture.settle();
+    let views = ["summary", "meta.json", "ref.json", "envelope.json", "handle", "preview"];
+    let mut texts: Vec<String> =
+        views.iter().map(|view| fixture.text(&format!("a.txt.{view}"))).collect();
+    let manifest = fixture.find("c1/manifest.json").unwrap().attr.ino;
+    texts.push(String::from_utf8(fixture.read_ino(manifest).unwrap()).unwrap());
+    let engine = fixture.fs.engine();
+    texts.push(engine.metrics(&[]).unwrap());
+    let listed = engine.list_artifacts(&Component::new("c1").unwrap(), |row| format!("{row:?}"));
+    texts.extend(listed.unwrap().rows);
+    for text in &texts {
+        assert!(!text.contains(KEY), "{text}");
+    }
+    let masked = texts.iter().filter(|text| text.contains(MASK)).count();
+    assert_eq!(masked, 6, "summary, meta, reference, manifest, metrics, listing: {texts:#?}");
+    let counts = fixture.dir.path().join("context/c1/.ctxfs-counts.jsonl");
+    assert!(!fs::read_to_string(counts).unwrap().contains(KEY));
+}
+
+/// A part of a secret, which no rule finds, is none to show.
+#[test]
+fn keys_that_a_shape_cuts_are_left_out() {
+    let fixture = fixture(false);
+    let long =
+        format!("sk-{}-api03-{}", "ant", "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5kM7oP9rS1uV3xY5");
+    let words = "an_ordinary_key_of_more_than_forty_characters";
+    fixture.put("a.json", format!("{{\"{long}\": 1, \"{words}\": 2, \"end\": 3}}\n").as_bytes());
+    assert!(!fixture.text("a.json.summary").contains(&long[..12]));
+    let meta = fixture.meta("a.json");
+    let shape = meta["analysis"]["json"]["shape"].as_str().unwrap();
+    assert_eq!(shape, "{\"...\": int, ...: int, end: int}");
+}
+
+fn message_log(fixture: &Fixture, lines: &str) -> String {
+    let history = fixture.find("c1/history").unwrap().attr.ino;
+    let mode = crate::fs::OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
+    let name = OsStr::new("messages.jsonl");
+    let fh = fixture.fs.create(history, name, 0o600, mode, super::fixture::ME).unwrap().1.fh;
+    fixture.fs.write(fh, 0, lines.as_bytes(), mode, None).unwrap();
+    fixture.close(fh);
+    fixture.settle();
+    fs::read_to_string(fixture.dir.path().join("context/c1/history/messages.jsonl")).unwrap()
+}
+
+fn messages() -> String {
+    let escaped = format!(
+        "{{\\\"db\\\": \\\"postgres:\\\\/\\\\/app:abc123def456@db\\\", \\\"id\\\": \\\"{KEY}\\\"}}"
+    );
+    format!(
+        "{{\"role\":\"user\",\"content\":\"{KEY}\"}}\n{{\"role\":\"tool\",\"tool_call_id\":\"x {KEY}\",\
+         \"toolName\":\"{KEY}\",\"content\":\"{escaped}\"}}\n"
+    )
+}
+
+#[test]
+fn messages_are_shown_masked() {
+    let fixture = fixture(false);
+    assert_eq!(message_log(&fixture, &messages()), messages(), "the log is as it was written");
+    for name in ["messages.json", "messages.jsonl.tail", "messages.jsonl.pretty"] {
+        let ino = fixture.find(&format!("c1/history/{name}")).unwrap().attr.ino;
+        let text = String::from_utf8(fixture.read_ino(ino).unwrap()).unwrap();
+        assert!(!text.contains(KEY) && !text.contains("abc123def456"), "{name}: {text}");
+        assert!(text.contains(MASK), "{name}: {text}");
+        if name == "messages.json" {
+            let array: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(array[1]["role"], "tool");
+        }
+    }
+}
+
+#[test]
+fn messages_are_stored_masked() {
+    let fixture = fixture(true);
+    let torn = format!("{{\"role\":\"user\",\"content\":\"{KEY}");
+    let stored = message_log(&fixture, &messages());
+    assert_eq!(stored.len(), messages().len());
+    assert!(!stored.contains(KEY) && !stored.contains("abc123def456"), "{stored}");
+    for line in stored.lines() {
+        serde_json::from_str::<serde_json::Value>(line).expect(line);
+    }
+    let log = fixture.find("c1/history/messages.jsonl").unwrap().attr.ino;
+    let fh = fixture.open(log, libc::O_WRONLY | libc::O_APPEND).unwrap().fh;
+    let mode = crate::fs::OpenMode { flags: libc::O_WRONLY | libc::O_APPEND };
+    fixture.fs.write(fh, 0, torn.as_bytes(), mode, None).unwrap();
+    fixture.fs.release(fh).unwrap();
+    let aside = fixture.dir.path().join("context/c1/history/messages.torn");
+    let aside = fs::read_to_string(aside).unwrap();
+    assert!(aside.contains(MASK) && !aside.contains(KEY), "{aside}");
+}
+
+#[test]
+fn other_files_are_stored_masked() {
+    let fixture = fixture(true);
+    let archive = fixture.find("c1/history/archive").unwrap().attr.ino;
+    let mode = crate::fs::OpenMode { flags: libc::O_WRONLY };
+    let created = fixture.fs.create(archive, OsStr::new("old.md"), 0o600, mode, super::fixture::ME);
+    let fh = created.unwrap().1.fh;
+    fixture.write(fh, 0, format!("it was {KEY}\n").as_bytes()).unwrap();
+    fixture.close(fh);
+    fixture.settle();
+    let path = fixture.dir.path().join("context/c1/history/archive/old.md");
+    assert_eq!(fs::read_to_string(path).unwrap(), format!("it was {MASK}\n"));
+}
+
+#[test]
+fn a_log_is_stored_without_secrets_in_colours() {
+    let fixture = fixture(true);
+    let (first, rest) = KEY.split_at(9);
+    let text = format!("id \x1b[01;31m\x1b[K{first}\x1b[m\x1b[K{rest}\n");
+    fixture.put("a.txt", text.as_bytes());
+    fixture.settle();
+    let want = format!("id \x1b[01;31m\x1b[K{MASK}\x1b[m\x1b[K\n");
+    assert_eq!(fs::read_to_string(fixture.plain("a.txt")).unwrap(), want);
 }

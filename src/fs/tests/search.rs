@@ -1,9 +1,9 @@
-//! `.grep/` of a directory.
+//! `.grep/` and `.find/` of a directory.
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use std::time::Duration;
 
 use super::fixture::Fixture;
@@ -13,6 +13,9 @@ use crate::engine::EngineOptions;
 use crate::fs::Ino;
 use crate::fs::OpenMode;
 use crate::fs::RenameMode;
+use crate::model::ContextRef;
+use crate::store::disk_clock;
+use crate::store::mere_owner::as_mere_owner;
 
 /// Returns the number of a search of the conversation, once its bytes are there.
 fn searched(fixture: &Fixture, query: &str) -> Ino {
@@ -27,18 +30,13 @@ fn found(fixture: &Fixture, query: &str) -> String {
     String::from_utf8(fixture.read_ino(ino).unwrap()).unwrap().replace("artifacts/tool/", "")
 }
 
-/// Waits until the disk's clock has moved on.
-fn later() {
-    thread::sleep(Duration::from_millis(5));
-}
-
 #[test]
 fn every_artifact_is_searched_newest_first() {
     let fixture = Fixture::new();
     fixture.put("b.txt", b"one\ntwo\n");
-    later();
+    disk_clock::moves_on();
     fixture.put("c.txt", b"zero\none\n");
-    later();
+    disk_clock::moves_on();
     let live = fixture.create("a.txt", libc::O_WRONLY).unwrap();
     fixture.write(live, 0, b"one more\n").unwrap();
     for scratch in [".x", "x.tmp", "x~"] {
@@ -62,15 +60,15 @@ fn every_artifact_is_searched_newest_first() {
 fn what_the_manifest_knows_decides_what_is_newest() {
     let fixture = Fixture::new();
     fixture.put("first.txt", b"one\n");
-    later();
+    disk_clock::moves_on();
     fixture.put("second.txt", b"one\n");
-    later();
+    disk_clock::moves_on();
     // Only what is recorded is known to be older.
     fixture.settle();
     // The same artifact, in another file.
     fixture.put(".first.txt.new", b"one again\n");
     fixture.rename(".first.txt.new", "first.txt", RenameMode::Replace).unwrap();
-    later();
+    disk_clock::moves_on();
     fs::write(fixture.plain("third.txt"), "one\n").unwrap();
     let want = "third.txt:1:one\nsecond.txt:1:one\nfirst.txt:1:one again\n";
     assert_eq!(found(&fixture, "one"), want);
@@ -193,8 +191,10 @@ fn the_name_is_taken() {
     let fixture = Fixture::new();
     fixture.put("a.txt", b"one\n");
     let conversation = fixture.find("c1").unwrap().attr.ino;
-    let name = OsStr::new(".grep");
-    for dir in [conversation, fixture.find("c1/artifacts").unwrap().attr.ino, fixture.tool] {
+    let artifacts = fixture.find("c1/artifacts").unwrap().attr.ino;
+    let dirs = [conversation, artifacts, fixture.tool];
+    let names = [OsStr::new(".grep"), OsStr::new(".find")];
+    for (dir, name) in dirs.into_iter().flat_map(|dir| names.map(|name| (dir, name))) {
         assert_eq!(errno(fixture.fs.mkdir(dir, name, 0o700, ME)), libc::EPERM);
         assert_eq!(errno(fixture.fs.mknod(dir, name, libc::S_IFREG | 0o600, ME)), libc::EPERM);
         let onto =
@@ -202,14 +202,81 @@ fn the_name_is_taken() {
         assert_eq!(errno(onto), libc::EPERM);
         assert_eq!(errno(fixture.fs.unlink(dir, name)), libc::EISDIR);
         fixture.fs.rmdir(dir, name).unwrap();
-        let searches = fixture.fs.lookup(dir, name).unwrap().attr.ino;
+        let searches = fixture.fs.lookup(dir, name, ME).unwrap().attr.ino;
         assert_eq!(fixture.list(searches), Vec::<String>::new());
-        assert_eq!(errno(fixture.fs.lookup(searches, OsStr::new("HEAD"))), libc::ENOENT);
+        assert_eq!(errno(fixture.fs.lookup(searches, OsStr::new("HEAD"), ME)), libc::ENOENT);
     }
     let mut listed = fixture.list(conversation);
     listed.sort();
     assert_eq!(listed, ["artifacts", "catalog", "history", "manifest.json"]);
     let history = fixture.find("c1/history").unwrap().attr.ino;
-    assert_eq!(errno(fixture.fs.lookup(history, name)), libc::ENOENT);
-    fixture.fs.mkdir(history, name, 0o700, ME).unwrap();
+    for name in names {
+        assert_eq!(errno(fixture.fs.lookup(history, name, ME)), libc::ENOENT);
+        fixture.fs.mkdir(history, name, 0o700, ME).unwrap();
+    }
+}
+
+#[test]
+fn words_are_found_in_every_artifact() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", b"a disk is full\n");
+    disk_clock::moves_on();
+    fixture.put("b.txt", b"nothing here\n");
+    fixture.settle();
+    let text = |path: &str| {
+        let ino = fixture.find(path).unwrap().attr.ino;
+        String::from_utf8(fixture.read_ino(ino).unwrap()).unwrap()
+    };
+    let want = "# full disks: 2 of 2 words; the only passage in 1 of 2 artifacts follows, lines as \
+                in .grep/. All lines: /ctx/c1/.grep/-i full|disk\n\
+                artifacts/tool/a.txt:1:a disk is full\n";
+    assert_eq!(text("c1/.find/full disks"), want);
+    fixture.put("c.txt", b"full disks again\n");
+    let text = text("c1/artifacts/.find/full disks");
+    assert!(
+        text.contains("\ntool/c.txt:1:full disks again\n--\ntool/a.txt:1:a disk is full\n"),
+        "{text}"
+    );
+}
+
+/// A planted directory that nobody may enter, and a manifest that is a directory.
+#[test]
+fn what_cannot_be_read_is_said_and_the_rest_is_searched() {
+    let fixture = Fixture::new();
+    fixture.put("a.txt", b"one\n");
+    let (shut, manifest) =
+        (fixture.plain("shut"), fixture.dir.path().join("context/c1/manifest.jsonl"));
+    let set_mode = |mode| fs::set_permissions(&shut, fs::Permissions::from_mode(mode)).unwrap();
+    fs::create_dir(&shut).unwrap();
+    fs::write(shut.join("b.txt"), "one\n").unwrap();
+    set_mode(0);
+    let unread = "Permission denied (os error 13)";
+    let read = |path: &str| fixture.read_ino(fixture.find(path).unwrap().attr.ino).unwrap();
+    as_mere_owner(|| {
+        let (first, rest) = (
+            format!("# 1 place could not be read, and not searched: shut ({unread})\n"),
+            "a.txt:1:one\n",
+        );
+        assert_eq!(found(&fixture, "one").replace("artifacts/tool/", ""), first + rest);
+        let listed: Vec<ContextRef> = serde_json::from_slice(&read("c1/manifest.json")).unwrap();
+        let kinds: Vec<_> = listed.iter().map(|one| (&*one.id, &*one.kind)).collect();
+        assert_eq!(
+            kinds,
+            [
+                ("ctx://c1/artifacts/tool/a.txt", "artifact"),
+                ("ctx://c1/artifacts/tool/shut", "unread")
+            ]
+        );
+        assert!(listed[1].hint.contains("Permission denied"), "{}", listed[1].hint);
+    });
+    set_mode(0o700);
+    assert_eq!(found(&fixture, "-c one"), "shut/b.txt:1\na.txt:1\n");
+    fs::remove_file(&manifest).ok();
+    fs::create_dir(&manifest).unwrap();
+    let told = found(&fixture, "one");
+    assert!(
+        told.starts_with("# 1 place could not be read, and not searched: manifest.jsonl ("),
+        "{told}"
+    );
+    assert_eq!(told.lines().count(), 3, "{told}");
 }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::fixture::Fixture;
+use super::fixture::ME;
 use super::fixture::errno;
 use crate::engine::EngineOptions;
 
@@ -149,7 +150,7 @@ fn a_panic_is_contained() {
     for asked in 0..8 {
         let view = fixture.ino(&format!("a.txt.grep/{asked}"));
         let (send, receive) = mpsc::channel::<()>();
-        fixture.fs.getattr(view, move |_| {
+        fixture.fs.getattr(view, ME, move |_| {
             let _dropped = send;
             panic!("a reply that fails");
         });

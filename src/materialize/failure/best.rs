@@ -2,15 +2,16 @@
 
 use crate::materialize::failure::rules::Rank;
 use crate::model::ErrorLine;
+use crate::model::ErrorRank;
 
 /// The most lines that are shown, as `model::Errors` promises.
-const SHOWN: usize = 16;
+const SHOWN: usize = 48;
 /// The first and the last lines of a rank that are kept: the first error often caused the others,
 /// and the last one is often the outcome.
 const FIRST: usize = 12;
 const LAST: usize = 4;
 /// The lines that each rank may take before the rest of [`SHOWN`] is divided; [`SHOWN`] in all.
-const SHARE: [usize; Rank::COUNT] = [6, 4, 2, 2, 1, 1];
+const SHARE: [usize; ErrorRank::COUNT] = [16, 12, 4, 6, 5, 3, 2];
 
 /// The most lines between two parts of one stack trace: the frames of the first part.
 const TRACE_LINES: u64 = 300;
@@ -18,7 +19,7 @@ const TRACE_LINES: u64 = 300;
 /// The first and the last lines of each rank. Lines that differ only in numbers count as one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BestLines {
-    ranks: [RankLines; Rank::COUNT],
+    ranks: [RankLines; ErrorRank::COUNT],
     /// The last line of a stack trace that may have a deeper cause.
     trace: Option<Candidate>,
 }
@@ -43,9 +44,9 @@ impl BestLines {
     pub(super) fn add(&mut self, likeness: u64, rank: Rank, at: ErrorLine) {
         let line = Candidate { at, likeness };
         match rank {
-            Rank::Trace if self.goes_on(at) => self.end_trace(Rank::Outer),
-            Rank::Heading | Rank::Trace => self.end_trace(Rank::Cause),
-            _ => return self.keep(line, rank),
+            Rank::Trace if self.goes_on(at) => self.end_trace(ErrorRank::Outer),
+            Rank::Heading | Rank::Trace => self.end_trace(ErrorRank::Cause),
+            Rank::Is(rank) => return self.keep(line, rank),
         }
         self.trace = Some(line);
     }
@@ -53,7 +54,7 @@ impl BestLines {
     /// Returns the lines to show, most telling first.
     pub(super) fn best(&self) -> Vec<ErrorLine> {
         let mut ended = self.clone();
-        ended.end_trace(Rank::Cause);
+        ended.end_trace(ErrorRank::Cause);
         let ranks: Vec<Vec<Candidate>> = ended.ranks.iter().map(RankLines::lines).collect();
         let mut counts: Vec<usize> =
             ranks.iter().zip(SHARE).map(|(lines, share)| lines.len().min(share)).collect();
@@ -71,27 +72,31 @@ impl BestLines {
         self.trace.is_some_and(|line| at.line - line.at.line <= TRACE_LINES)
     }
 
-    fn end_trace(&mut self, rank: Rank) {
+    fn end_trace(&mut self, rank: ErrorRank) {
         if let Some(line) = self.trace.take() {
             self.keep(line, rank);
         }
     }
 
     /// Keeps a line under its rank. The last exit line is the one that counts.
-    fn keep(&mut self, line: Candidate, rank: Rank) {
-        self.ranks[rank as usize].add(line, rank == Rank::Exit);
+    fn keep(&mut self, mut line: Candidate, rank: ErrorRank) {
+        line.at.rank = rank;
+        self.ranks[rank as usize].add(line, rank == ErrorRank::Exit);
     }
 }
 
 impl RankLines {
     /// Adds a line. Of lines that look alike the first is kept, or with `newest` the last.
-    fn add(&mut self, line: Candidate, newest: bool) {
-        let alike = |kept: &Candidate| kept.likeness == line.likeness;
-        if newest {
-            self.first.retain(|kept| !alike(kept));
-            self.last.retain(|kept| !alike(kept));
-        } else if self.first.iter().chain(&self.last).any(alike) {
-            return;
+    fn add(&mut self, mut line: Candidate, newest: bool) {
+        if let Some(kept) = self.like(&line) {
+            kept.at.times += line.at.times;
+            if !newest {
+                return;
+            }
+            line.at.times = kept.at.times;
+            let other = |kept: &Candidate| kept.likeness != line.likeness;
+            self.first.retain(other);
+            self.last.retain(other);
         }
         if self.first.len() < FIRST && self.last.is_empty() {
             self.first.push(line);
@@ -101,6 +106,11 @@ impl RankLines {
             }
             self.last.push(line);
         }
+    }
+
+    fn like(&mut self, line: &Candidate) -> Option<&mut Candidate> {
+        let alike = |kept: &&mut Candidate| kept.likeness == line.likeness;
+        self.first.iter_mut().chain(&mut self.last).find(alike)
     }
 
     fn lines(&self) -> Vec<Candidate> {

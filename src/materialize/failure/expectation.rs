@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use regex::bytes::Regex;
 
 use crate::materialize::failure::rules::Rank;
+use crate::model::ErrorRank;
 
 /// Lines after a traceback's heading in which its exception is expected. There are two per frame.
 /// Python's limit is 1,000 frames, but so deep a traceback folds its repetitions.
@@ -14,6 +15,8 @@ const TRACEBACK_LINES: u64 = 400;
 const SIDES_LINES: u64 = 8;
 /// Lines of the list that anyhow and eyre print below `Caused by:`, at most.
 const CAUSES_LINES: u64 = 12;
+
+const CAUSE: Rank = Rank::Is(ErrorRank::Cause);
 
 /// The line that earlier lines announced, and the last line number where it may be.
 #[derive(Debug, Clone, Default)]
@@ -51,12 +54,12 @@ impl Expectation {
         }
         let indented = line.first().is_none_or(u8::is_ascii_whitespace);
         match expected {
-            Expected::Message => (!line.is_empty()).then_some(Rank::Cause),
-            Expected::Sides => SIDE.is_match(line).then_some(Rank::Cause),
+            Expected::Message => (!line.is_empty()).then_some(CAUSE),
+            Expected::Sides => SIDE.is_match(line).then_some(CAUSE),
             Expected::Causes if !indented || line.is_empty() => self.end(None),
             Expected::Causes => Some(Rank::Trace),
             Expected::Exception if indented => None,
-            Expected::Exception => self.end(PYTHON.is_match(line).then_some(Rank::Cause)),
+            Expected::Exception => self.end(PYTHON.is_match(line).then_some(CAUSE)),
         }
     }
 

@@ -17,6 +17,9 @@ const EXTENSIONS: [&str; 92] = [
     "ts", "tsv", "tsx", "txt", "vue", "xml", "xz", "yaml", "yml", "zip",
 ];
 
+/// Levels that a log puts before the name of a process.
+const LEVELS: [&[u8]; 5] = [b"DEBUG/", b"INFO/", b"WARNING/", b"ERROR/", b"CRITICAL/"];
+
 /// Returns `line` with an `x` for every letter of a path or a file's name. Digits and punctuation
 /// stay, and so do positions in files.
 pub(super) fn blanked(line: &[u8]) -> Cow<'_, [u8]> {
@@ -52,7 +55,10 @@ fn is_name(word: &[u8], next: Option<&u8>) -> bool {
     if is_place_in_go || word.starts_with(b"HTTP/") {
         return false;
     }
-    // `TypeError/ValueError` is not a path.
+    // `INFO/MainProcess` is a level, `TypeError/ValueError` no path.
+    if LEVELS.iter().any(|level| word.starts_with(level)) {
+        return false;
+    }
     let mut parts = word.split(|byte| *byte == b'/');
     if word.contains(&b'/') {
         return parts.any(|part| prefilter::find(part, 0).is_none());

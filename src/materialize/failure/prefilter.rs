@@ -6,7 +6,7 @@ use crate::materialize::fragments::Fragments;
 
 /// At most 64 fragments of at least three bytes, so that they are searched for with vector
 /// instructions. The first letter is left out where it may be a capital.
-pub(super) const FRAGMENTS: [&str; 56] = [
+pub(super) const FRAGMENTS: [&str; 64] = [
     "rror",
     "RROR",
     "ERR!",
@@ -63,6 +63,14 @@ pub(super) const FRAGMENTS: [&str; 56] = [
     "Uncaught",
     "HTTP",
     "tatus",
+    "rejected]",
+    "CONFLICT",
+    " = -1 E",
+    "asserting",
+    "unmet dependencies",
+    "but it is not",
+    "Invalid write",
+    "Invalid read",
 ];
 
 /// Returns the offset of the first fragment from `at` on.

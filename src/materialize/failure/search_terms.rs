@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use aho_corasick::AhoCorasick;
 
 use crate::materialize::failure::rules::Rank;
+use crate::model::ErrorRank;
 
 /// The most terms that are offered.
 const WORDS: usize = 6;
@@ -41,7 +42,7 @@ const CANDIDATES: [&str; 26] = [
 /// The candidates that occurred on the lines of each rank, a bit each.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SearchTerms {
-    occurred: [u32; Rank::COUNT],
+    occurred: [u32; ErrorRank::COUNT],
 }
 
 impl SearchTerms {

@@ -56,7 +56,7 @@ outputs! {
     java "java.txt" 3 [
         "Caused by: java.io.FileNotFoundException: /etc/shop.yml (No such file or directory)",
     ] "Caused by|Exception|No such file";
-    maven "maven.txt" 6 ["org.opentest4j.AssertionFailedError: expected: <8> but was: <7>"] "Error|ERROR|FAIL";
+    maven "maven.txt" 5 ["org.opentest4j.AssertionFailedError: expected: <8> but was: <7>"] "Error|ERROR|FAIL";
     gcc_and_make "gcc-make.txt" 3 [
         "main.c:5:3: error: 'x' undeclared (first use in this function)",
         "make[1]: *** [Makefile:3: main.o] Error 1",
@@ -112,11 +112,11 @@ outputs! {
         "cp: cannot stat 'failed.txt': Permission denied",
         "[ERROR] /srv/shop/src/errors/Cart.java:[14,7] cannot find symbol",
         "./errors.go:14:7: undefined: lenght",
+        "\"GET /img/timeout.png HTTP/1.1\" 500",
         "error.rs:10: panic: the queue is full",
         "GET https://example.org/error.html: request timed out.",
         "socket.timeout: timed out",
         "copying errors.py failed: disk full",
-        "\"GET /img/timeout.png HTTP/1.1\" 500",
         "tests/timeout_test.py FAILED",
     ] "Exception|assert|failed|ERROR|error|Permission denied";
 }

@@ -19,7 +19,9 @@ const CHARS: usize = 400;
 /// Strings longer than this are shown with their length: the reader may not want them whole.
 const LONG_TEXT: u64 = 1000;
 /// Characters of a key.
-const KEY_CHARS: usize = 40;
+pub const KEY_CHARS: usize = 40;
+/// The end of a key that is cut.
+pub const KEY_CUT: &str = "...";
 /// The levels and the keys per object that are tried, most detailed first, until the shape fits.
 const DETAIL: [(usize, usize); 9] =
     [(8, 64), (5, 64), (4, 64), (3, 64), (3, 16), (2, 32), (2, 12), (1, 24), (1, 8)];
@@ -163,7 +165,7 @@ fn key(bytes: &[u8]) -> String {
 
 fn short(key: &str) -> String {
     match key.char_indices().nth(KEY_CHARS) {
-        Some((at, _)) => format!("{}...", &key[..at]),
+        Some((at, _)) => format!("{}{KEY_CUT}", &key[..at]),
         None => key.to_owned(),
     }
 }

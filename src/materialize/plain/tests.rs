@@ -85,6 +85,10 @@ proptest! {
         let lines = |bytes: &[u8]| memchr::memchr_iter(b'\n', bytes).count();
         prop_assert_eq!(lines(&out), lines(&log));
         prop_assert!(out.len() <= log.len());
+        let parts = text_ranges(&log);
+        prop_assert!(parts.windows(2).all(|pair| pair[0].end < pair[1].start));
+        let parts: Vec<u8> = parts.into_iter().flat_map(|part| log[part].to_vec()).collect();
+        prop_assert_eq!(&parts, &out);
     }
 
     #[test]

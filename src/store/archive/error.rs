@@ -52,6 +52,18 @@ pub enum ArchiveError {
         /// The most bytes that are allowed.
         most: u64,
     },
+    /// The archive has more files and directories than allowed.
+    #[error("the archive holds more than {most} files and directories")]
+    TooMany {
+        /// The most that are allowed.
+        most: u64,
+    },
+    /// The store's disk can hold hardly more files.
+    #[error("the archive does not fit: the disk has room for only {left} more files")]
+    NoInodes {
+        /// The inodes that are available.
+        left: u64,
+    },
     /// The archive does not fit on the store's disk.
     #[error(
         "the archive does not fit: it needs {needed} more bytes, and {left} are available beside \
@@ -64,6 +76,12 @@ pub enum ArchiveError {
         left: u64,
         /// The bytes that must stay free.
         min_free: u64,
+    },
+    /// The conversation would pass its quota.
+    #[error("the conversation would pass its quota of {quota} bytes")]
+    OverQuota {
+        /// The quota in bytes.
+        quota: u64,
     },
     /// A member is not as ctxfs writes it.
     #[error("the archive is refused, and nothing of it is kept: `{member}`: {flaw}")]
@@ -90,6 +108,9 @@ pub enum Flaw {
     /// The directory does not come before the member.
     #[error("its directory is not in the archive before it")]
     NoDirectory,
+    /// Too many directories lie inside each other.
+    #[error("it is more than 256 directories deep")]
+    Deep,
     /// The member is out of order, as a name that occurs twice is.
     #[error("it occurs twice, or out of order")]
     Order,

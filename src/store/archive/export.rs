@@ -1,5 +1,6 @@
 //! Writing a conversation to an archive.
 
+use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -28,9 +29,10 @@ use crate::store::archive::content::MemberContent;
 use crate::store::archive::content::ReadFailure;
 use crate::store::archive::digests::Digests;
 use crate::store::archive::member::Member;
-use crate::store::archive::walk::Walk;
+use crate::store::artifact::read_full_at;
 use crate::store::attributes;
 use crate::store::conversation::Conversation;
+use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
 use crate::store::lease;
@@ -39,12 +41,15 @@ use crate::store::stat;
 use crate::store::stat::FileType;
 use crate::store::stat::Stat;
 use crate::store::stat::Time;
+use crate::store::unread::UnreadPlaces;
+use crate::store::walk::LeftOut;
+use crate::store::walk::Walk;
 
 /// The reason in the record of an artifact that was still being written.
 const WRITTEN: &str = "it was still being written when it was exported";
 
 /// The content of an archive, in numbers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exported {
     /// The number of files.
     pub files: u64,
@@ -54,60 +59,78 @@ pub struct Exported {
     pub incomplete: u64,
     /// The artifacts whose content differs from the digest in their record.
     pub changed: u64,
+    /// The places that could not be read, by path in the conversation. The archive is without them.
+    pub unread: UnreadPlaces,
+    /// The number of links, special files and invalid names. No reader of the tree sees them, and
+    /// the archive is without them.
+    pub unseen: u64,
+    /// The number of files and directories that were removed or renamed meanwhile.
+    pub gone: u64,
 }
 
-impl Conversation {
-    /// Returns the bytes of all files, about what `export` will read.
-    pub fn bytes(&self) -> Result<u64, StoreError> {
-        let walk = Walk::new(self.dir()).map_err(|error| self.listing_error(error))?;
+/// Returns the bytes of all files of a conversation, about what [`export`] will read.
+pub fn bytes_to_export(conversation: &Conversation) -> Result<u64, StoreError> {
+    let sum = || {
+        let mut walk = walk(conversation)?;
         let mut sum = 0_u64;
-        for found in walk {
-            let (path, kind) = found.map_err(|error| self.listing_error(error))?;
-            if kind == FileType::File {
-                let stat = self.dir().stat_at(&path);
-                sum = sum.saturating_add(stat.map_or(0, |stat| stat.size));
+        while let Some(found) = walk.next()? {
+            if found.kind == FileType::File {
+                sum = sum.saturating_add(walk.stat(&found)?.map_or(0, |stat| stat.size));
             }
         }
         Ok(sum)
-    }
+    };
+    sum().map_err(|error| conversation.listing_error(error))
+}
 
-    /// Writes all files to `out` as one archive. Calls `progress` with numbers of bytes read.
-    ///
-    /// Each file has the length it had when it was opened. An artifact that is written meanwhile is
-    /// marked incomplete. Holds the names of one directory in memory, and everything else in
-    /// temporary files.
-    pub fn export(
-        &self,
-        out: impl Write,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Exported, ArchiveError> {
-        let mut export = Export::new(self, out, progress).map_err(ArchiveError::Write)?;
-        export.describe().map_err(ArchiveError::Write)?;
-        export.directory(None)?;
-        let walk = Walk::new(self.dir()).map_err(|error| self.listing_error(error))?;
-        for found in walk {
-            let (path, kind) = found.map_err(|error| self.listing_error(error))?;
-            match kind {
-                FileType::Directory => export.directory(Some(path))?,
-                FileType::File | FileType::Other => export.file(&path)?,
+/// Writes all files of a conversation to `out` as one archive. Calls `progress` with numbers of
+/// bytes read.
+///
+/// Each file has the length it had when it was opened. An artifact that is written meanwhile is
+/// marked incomplete. A place that cannot be read is left out and reported. Holds the names of the
+/// directories on the way in memory, and everything else in temporary files.
+pub fn export(
+    conversation: &Conversation,
+    out: impl Write,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Exported, ArchiveError> {
+    let mut export = Export::new(conversation, out, progress).map_err(ArchiveError::Write)?;
+    export.describe().map_err(ArchiveError::Write)?;
+    export.directory(None, conversation.dir().stat_self())?;
+    let fault = |error| conversation.listing_error(error);
+    let mut walk = walk(conversation).map_err(fault)?;
+    while let Some(found) = walk.next().map_err(fault)? {
+        match found.kind {
+            FileType::Directory => export.directory(Some(found.path), walk.stat_dir())?,
+            FileType::File | FileType::Other => {
+                if let Some(file) = walk.with(&found, ExportedFile::open).map_err(fault)? {
+                    export.file(&found.path, file)?;
+                }
             }
         }
-        export.finish()
     }
+    export.leave_out(walk.finish());
+    export.finish()
+}
 
-    /// Returns the record of a file, and true if the file has a writer. Recovers an artifact that
-    /// its writer left unsealed.
-    fn record_to_export(
-        &self,
-        path: &RelPath,
-        stat: &Stat,
-        file: &File,
-    ) -> Result<(Record, bool), StoreError> {
-        self.recover(path)?;
-        let record = self.record_for(path, stat)?;
-        let live = record.state == ArtifactState::Live || lease::settled(file) == Lease::Held;
-        Ok((record, live))
-    }
+/// Walks over what an export has.
+fn walk(conversation: &Conversation) -> io::Result<Walk<impl FnMut(&Dir) -> io::Result<bool>>> {
+    let walk = Walk::new(conversation.dir().try_clone()?, None, |_: &Dir| Ok(true))?;
+    Ok(walk.without(layout::is_bookkeeping))
+}
+
+/// Returns the record of a file, and true if the file has a writer. Recovers an artifact that its
+/// writer left unsealed.
+fn record(
+    conversation: &Conversation,
+    path: &RelPath,
+    stat: &Stat,
+    file: &File,
+) -> Result<(Record, bool), StoreError> {
+    conversation.recover(path)?;
+    let record = conversation.record_for(path, stat)?;
+    let live = record.state == ArtifactState::Live || lease::settled(file) == Lease::Held;
+    Ok((record, live))
 }
 
 /// An export in progress.
@@ -144,36 +167,41 @@ impl<'a, W: Write> Export<'a, W> {
         self.digests.add(&self.members.name(DESCRIPTION.as_bytes()), &digest)
     }
 
-    fn directory(&mut self, path: Option<RelPath>) -> Result<(), ArchiveError> {
-        let dir = self.conversation.dir();
-        let stat = path.as_ref().map_or_else(|| dir.stat_self(), |path| dir.stat_at(path));
-        let stat = match stat {
-            // It was removed meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            stat => stat.map_err(|error| self.conversation.listing_error(error))?,
-        };
+    fn directory(
+        &mut self,
+        path: Option<RelPath>,
+        stat: io::Result<Stat>,
+    ) -> Result<(), ArchiveError> {
+        let stat = stat.map_err(|error| self.conversation.listing_error(error))?;
         self.members.write(&Member::of(path, &stat), io::empty()).map_err(ArchiveError::Write)
     }
 
-    fn file(&mut self, path: &RelPath) -> Result<(), ArchiveError> {
+    fn file(&mut self, path: &RelPath, opened: ExportedFile) -> Result<(), ArchiveError> {
         let conversation = self.conversation;
-        let fault = |error| conversation.error_at("read", path, error);
-        let file = match conversation.dir().open_file_at(path, OFlags::RDONLY) {
-            // It was removed meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            file => file.map_err(fault)?,
+        let ExportedFile { file, stat, attributes } = opened;
+        let (record, live) = match record(conversation, path, &stat, &file) {
+            Ok(found) => found,
+            Err(error) => {
+                conversation.pass_over(error, &mut self.done.unread)?;
+                let live = lease::settled(&file) == Lease::Held;
+                (Conversation::fresh_record(path, &stat), live)
+            }
         };
-        let stat = stat::stat_file(&file).map_err(fault)?;
-        let (record, live) = conversation.record_to_export(path, &stat, &file)?;
-        let mut member = Member::of(Some(path.clone()), &stat);
-        member.attributes = user_attributes(&file).map_err(fault)?;
+        let member = Member { attributes, ..Member::of(Some(path.clone()), &stat) };
         let digest = self.content(&member, path, &file)?;
+        let fault = |error| conversation.error_at("read", path, error);
         let live = live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
         let record = self.as_read(record, &stat, live && path.is_artifact(), &digest);
         if is_scratch(path.file_name()) {
             return Ok(());
         }
         self.keep(&record).map_err(ArchiveError::Write)
+    }
+
+    fn leave_out(&mut self, LeftOut { unread, unseen, gone }: LeftOut) {
+        self.done.unread.extend(unread);
+        self.done.unseen += unseen;
+        self.done.gone += gone;
     }
 
     /// Writes a member with its content. Returns the digest.
@@ -222,11 +250,16 @@ impl<'a, W: Write> Export<'a, W> {
 
     /// Writes the records of content that was removed by a rule.
     fn records_without_files(&mut self) -> Result<(), ArchiveError> {
-        for record in self.conversation.records()? {
+        let records = match self.conversation.records() {
+            Ok(records) => records,
+            Err(error) => return Ok(self.conversation.pass_over(error, &mut self.done.unread)?),
+        };
+        for record in records {
+            let record = record?;
             let Ok(path) = RelPath::from_text(&record.path) else { continue };
-            if record.state != ArtifactState::Live
-                && self.conversation.dir().stat_at(&path).is_err()
-            {
+            let found = self.conversation.dir().stat_at(&path);
+            let is_gone = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+            if record.state != ArtifactState::Live && is_gone {
                 self.keep(&record).map_err(ArchiveError::Write)?;
             }
         }
@@ -248,6 +281,25 @@ impl<'a, W: Write> Export<'a, W> {
         };
         end().map_err(ArchiveError::Write)?;
         Ok(done)
+    }
+}
+
+/// A file that was opened to be exported.
+struct ExportedFile {
+    file: File,
+    stat: Stat,
+    /// Its attributes `user.*`.
+    attributes: Vec<(OsString, Vec<u8>)>,
+}
+
+impl ExportedFile {
+    /// Opens a file, and reads a little of it: a file that cannot be read is to be known before its
+    /// member begins.
+    fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
+        let file = dir.open_file(name, OFlags::RDONLY)?;
+        read_full_at(&file, 0, &mut [0])?;
+        let (stat, attributes) = (stat::stat_file(&file)?, user_attributes(&file)?);
+        Ok(Self { file, stat, attributes })
     }
 }
 

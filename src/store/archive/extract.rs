@@ -31,6 +31,7 @@ use crate::store::dir::Dir;
 use crate::store::layout;
 use crate::store::stat;
 use crate::store::stat::Time;
+use crate::store::walk;
 
 /// The records that are appended at once.
 const BATCH: usize = 256;
@@ -81,6 +82,9 @@ impl Extraction {
         found: &MemberHeader,
     ) -> Result<(), ArchiveError> {
         let dir = self.come_to(&path, found)?;
+        if self.open.len() > walk::MOST_LEVELS {
+            return Err(found.refused(Flaw::Deep));
+        }
         let made = dir.mkdir(path.file_name(), layout::DIRECTORY_MODE);
         made.map_err(|error| self.conversation.error_at("make", &path, error))?;
         let (mode, modified) = (found.mode, found.modified);
@@ -197,7 +201,8 @@ fn finish(file: &File, found: &MemberHeader) -> io::Result<()> {
     for (name, value) in &found.attributes {
         let set = attributes::set_attribute(file, name, value, XattrFlags::empty());
         match set.as_ref().map_err(Errno::from_io_error) {
-            // The disk has no attributes, or no room for this one; see `attributes::set_provenance`.
+            // The disk has no attributes, or no room for this one; see
+            // `attributes::set_provenance`.
             Ok(()) | Err(Some(Errno::NOTSUP | Errno::NOSPC | Errno::TOOBIG | Errno::RANGE)) => {}
             Err(_) => return set,
         }

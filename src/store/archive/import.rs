@@ -31,9 +31,14 @@ use crate::store::conversation::Conversation;
 use crate::store::error::StoreError;
 use crate::store::layout;
 use crate::store::stat::FileType;
+use crate::store::usage::LEAST;
+use crate::store::usage::whole_blocks;
 
 /// The most bytes of the first member.
 const MOST_DESCRIPTION: u64 = 4096;
+
+/// The part of the inodes of a disk that an import leaves free, as a divisor.
+const SPARE_INODES: u64 = 100;
 
 /// The options of an import.
 #[derive(Debug, Clone)]
@@ -42,8 +47,12 @@ pub struct ImportOptions {
     pub id: Option<Component>,
     /// The most bytes that the archive may have, uncompressed.
     pub most_bytes: u64,
+    /// The most files and directories that it may have.
+    pub most_files: u64,
     /// The bytes that must stay free on the store's disk.
     pub min_free: u64,
+    /// The most bytes that the conversation may take on the disk, if that is limited.
+    pub quota: Option<u64>,
 }
 
 /// The result of an import.
@@ -122,8 +131,12 @@ struct Import {
     /// `None` once they have been compared, which ends the archive.
     digests: Option<Digests>,
     manifest_seen: bool,
+    /// The files and directories so far.
+    members: u64,
     files: u64,
     bytes: u64,
+    /// The bytes that the members so far take on the disk.
+    room: u64,
     // The last field, so that its directory is removed after everything that uses it.
     staging: Staging,
 }
@@ -178,8 +191,10 @@ impl Import {
             extraction: Extraction::new(conversation, options.most_bytes),
             digests: Some(digests),
             manifest_seen: false,
+            members: 0,
             files: 0,
             bytes: 0,
+            room: 0,
             staging,
         })
     }
@@ -200,6 +215,10 @@ impl Import {
         }
         if self.digests.is_none() || self.manifest_seen {
             return Err(found.refused(Flaw::Order));
+        }
+        self.members += 1;
+        if self.members > self.options.most_files {
+            return Err(ArchiveError::TooMany { most: self.options.most_files });
         }
         self.require_room(store, found.size)?;
         if found.kind == FileType::File && found.name == own(&self.top, layout::MANIFEST) {
@@ -245,13 +264,22 @@ impl Import {
         Ok(Some(path))
     }
 
-    /// Fails unless `size` more bytes fit on the disk.
-    fn require_room(&self, store: &Store, size: u64) -> Result<(), ArchiveError> {
+    /// Fails unless one more file of `size` bytes fits below the quota and on the disk, which has
+    /// an inode for it and at least one in [`SPARE_INODES`] more.
+    fn require_room(&mut self, store: &Store, size: u64) -> Result<(), ArchiveError> {
+        self.room = self.room.saturating_add(whole_blocks(size).max(LEAST));
+        if let Some(quota) = self.options.quota.filter(|quota| self.room > *quota) {
+            return Err(ArchiveError::OverQuota { quota });
+        }
         let space = store.space()?;
         let min_free = self.options.min_free;
         let left = (space.f_bavail * space.f_frsize).saturating_sub(min_free);
         if size > left {
             return Err(ArchiveError::NoRoom { needed: size, left, min_free });
+        }
+        // A disk without a limit says 0.
+        if space.f_files > 0 && space.f_favail <= space.f_files / SPARE_INODES {
+            return Err(ArchiveError::NoInodes { left: space.f_favail });
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The staging area of imports: directories in the store that no reader sees.
 //!
-//! Every import holds a shared lock on the staging area. So when an exclusive lock is available,
-//! everything in it was left by a process that died.
+//! Every import holds a shared lock of a file beside the staging area. So when an exclusive lock is
+//! available, everything in the staging area was left by a process that died.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,13 +11,14 @@ use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 
-use rustix::fs::FlockOperation;
 use rustix::fs::OFlags;
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 
 use crate::model::Component;
 use crate::store::dir::Dir;
+use crate::store::file_lock;
+use crate::store::file_lock::LockKind;
 use crate::store::layout;
 
 /// The directory of the conversation.
@@ -31,20 +32,24 @@ pub(super) struct Staging {
     store: Dir,
     own: Dir,
     name: OsString,
-    /// The staging area. Holds the lock.
+    /// The staging area.
     all: Dir,
+    /// Holds the lock.
+    lock: File,
 }
 
 impl Staging {
     /// Creates a directory in the store at `root`, which is open as `store`.
     pub(super) fn new(store: &Dir, root: &Path) -> io::Result<Self> {
-        let all = locked(store)?;
+        let lock = file_lock::lock_by_name(store, layout::STAGING_LOCK, LockKind::Shared)?;
+        store.ensure_dir(layout::STAGING.as_ref(), layout::DIRECTORY_MODE)?;
+        let all = store.open_dir(layout::STAGING.as_ref())?;
         let unique = RandomState::new().hash_one(std::process::id());
         let name = OsString::from(format!("{unique:016x}"));
         all.mkdir(&name, layout::DIRECTORY_MODE)?;
         let own = all.open_dir(&name)?;
         own.mkdir(CONVERSATION.as_ref(), layout::DIRECTORY_MODE)?;
-        Ok(Self { root: root.to_owned(), store: store.try_clone()?, own, name, all })
+        Ok(Self { root: root.to_owned(), store: store.try_clone()?, own, name, all, lock })
     }
 
     /// Returns the directory of the conversation, and its path for error messages.
@@ -78,7 +83,7 @@ impl Drop for Staging {
     fn drop(&mut self) {
         // The next cleaning removes what cannot be removed now.
         self.all.remove_all(&self.name).ok();
-        if rustix::fs::flock(&self.all, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        if file_lock::try_lock(&self.lock).unwrap_or(false) {
             self.store.rmdir(layout::STAGING.as_ref()).ok();
         }
     }
@@ -91,35 +96,17 @@ pub(in crate::store) fn clean(store: &Dir) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         all => all?,
     };
-    match rustix::fs::flock(&all, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Ok(()),
-        Err(error) => Err(error.into()),
-        // Another import may have created a new directory of this name by now. It stays, as only
-        // the entries of the locked one are removed.
-        Ok(()) => {
-            for entry in all.entries()? {
-                all.remove_all(&entry.name)?;
-            }
-            store.rmdir(name)
-        }
+    let lock = layout::STAGING_LOCK.as_ref();
+    let lock = store.create_file(lock, OFlags::RDWR, layout::FILE_MODE)?;
+    if !file_lock::try_lock(&lock)? {
+        return Ok(());
     }
-}
-
-/// Opens the staging area with a shared lock, and creates it if it is missing. Starts over if
-/// another process removes it before it is locked.
-fn locked(store: &Dir) -> io::Result<Dir> {
-    let name = layout::STAGING.as_ref();
-    loop {
-        store.ensure_dir(name, layout::DIRECTORY_MODE)?;
-        let all = match store.open_dir(name) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            all => all?,
-        };
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&all, FlockOperation::LockShared))?;
-        match store.stat(name) {
-            Ok(stat) if stat.same_file(&all.stat_self()?) => return Ok(all),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(_) | Err(_) => {}
-        }
+    for entry in all.entries()? {
+        all.remove_all(&entry.name)?;
+    }
+    match store.rmdir(name) {
+        // The last import has just removed it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }

@@ -24,6 +24,7 @@ use crate::store::ArtifactWriter;
 use crate::store::Conversation;
 use crate::store::Store;
 use crate::store::attributes;
+use crate::store::mere_owner::as_mere_owner;
 
 /// A store in a directory of its own.
 struct Place {
@@ -69,7 +70,7 @@ impl Place {
     fn export(&self, conversation: &str) -> Vec<u8> {
         let mut archive = Vec::new();
         let conversation = self.store.conversation(&id(conversation)).unwrap().unwrap();
-        conversation.export(&mut archive, &mut |_| {}).unwrap();
+        export(&conversation, &mut archive, &mut |_| {}).unwrap();
         archive
     }
 
@@ -93,7 +94,8 @@ fn id(text: &str) -> Component {
 }
 
 fn anything() -> ImportOptions {
-    ImportOptions { id: None, most_bytes: u64::MAX, min_free: 0 }
+    let (most_bytes, most_files) = (u64::MAX, u64::MAX);
+    ImportOptions { id: None, most_bytes, most_files, min_free: 0, quota: None }
 }
 
 fn put(conversation: &Arc<Conversation>, call: &str, provenance: Provenance) -> Record {
@@ -141,7 +143,7 @@ fn what_is_exported_comes_back_as_it_was() {
     assert_eq!(tree(&from.path("c7")), tree(&to.path("c7")));
     let records = |place: &Place| {
         let conversation = place.store.conversation(&id("c7")).unwrap().unwrap();
-        let mut records = conversation.records().unwrap();
+        let mut records: Vec<_> = conversation.records().unwrap().map(Result::unwrap).collect();
         records.sort_by(|a, b| a.path.cmp(&b.path));
         records
     };
@@ -204,7 +206,7 @@ fn an_artifact_that_is_written_is_taken_as_far_as_it_is() {
     writer.write_all(b"so far").unwrap();
     let mut archive = Vec::new();
     let conversation = from.store.conversation(&id("c7")).unwrap().unwrap();
-    let exported = conversation.export(&mut archive, &mut |_| {}).unwrap();
+    let exported = export(&conversation, &mut archive, &mut |_| {}).unwrap();
     assert_eq!((exported.files, exported.incomplete, exported.changed), (7, 1, 0));
     writer.write_all(b", and more").unwrap();
     to.import(&archive, &anything()).unwrap();
@@ -225,7 +227,7 @@ fn content_that_is_not_what_its_record_says_is_told() {
     File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
     let conversation = from.store.conversation(&id("c7")).unwrap().unwrap();
     let mut archive = Vec::new();
-    let exported = conversation.export(&mut archive, &mut |_| {}).unwrap();
+    let exported = export(&conversation, &mut archive, &mut |_| {}).unwrap();
     assert_eq!(exported.changed, 1);
     Place::new().import(&archive, &anything()).unwrap();
 }
@@ -271,4 +273,72 @@ fn members(archive: &[u8]) -> Members {
             (name, content)
         })
         .collect()
+}
+
+/// Exports `c7` with the rights of a user who is not root.
+fn exported(place: &Place) -> (Vec<u8>, Exported) {
+    as_mere_owner(|| {
+        let mut archive = Vec::new();
+        let conversation = place.store.conversation(&id("c7")).unwrap().unwrap();
+        bytes_to_export(&conversation).unwrap();
+        let exported = export(&conversation, &mut archive, &mut |_| {}).unwrap();
+        (archive, exported)
+    })
+}
+
+fn places(exported: &Exported) -> Vec<&str> {
+    exported.unread.named().iter().map(|place| &*place.path).collect()
+}
+
+#[test]
+fn what_cannot_be_read_is_left_out_and_said() {
+    let place = Place::filled();
+    let root = place.path("c7");
+    fs::create_dir(root.join("artifacts/tool/shut")).unwrap();
+    fs::write(root.join("artifacts/tool/shut/x"), "lost").unwrap();
+    fs::write(root.join("notes/secret"), "lost").unwrap();
+    std::os::unix::fs::symlink("secret", root.join("notes/link")).unwrap();
+    let set_mode = |path: &str, mode| {
+        fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode("artifacts/tool/shut", 0);
+    set_mode("notes/secret", 0);
+    let (archive, exported) = exported(&place);
+    set_mode("artifacts/tool/shut", 0o700);
+    assert_eq!(places(&exported), ["artifacts/tool/shut", "notes/secret"]);
+    assert_eq!((exported.unseen, exported.gone), (1, 0));
+    let other = Place::new();
+    let imported = other.import(&archive, &anything()).unwrap();
+    assert_eq!(imported.files, exported.files);
+    assert!(other.path("c7").join("notes/deep/er/x.txt").exists());
+}
+
+#[test]
+fn without_its_manifest_a_conversation_is_exported_and_that_is_said() {
+    let place = Place::filled();
+    let manifest = place.path("c7").join("manifest.jsonl");
+    fs::remove_file(&manifest).unwrap();
+    fs::create_dir(&manifest).unwrap();
+    let (archive, exported) = exported(&place);
+    assert_eq!(places(&exported), ["manifest.jsonl"]);
+    let other = Place::new();
+    assert_eq!(other.import(&archive, &anything()).unwrap().files, exported.files);
+}
+
+#[test]
+fn long_paths_are_exported_and_come_back() {
+    let place = Place::filled();
+    let conversation = place.store.conversation(&id("c7")).unwrap().unwrap();
+    let artifacts = conversation.dir().open_dir("artifacts".as_ref()).unwrap();
+    let name = "n".repeat(250);
+    let dir = artifacts.nest(&name, 20);
+    let flags = rustix::fs::OFlags::WRONLY;
+    dir.create_file("x".as_ref(), flags, 0o600).unwrap().set_len(1000).unwrap();
+    let (archive, exported) = exported(&place);
+    assert_eq!(exported.unread.count(), 0);
+    let other = Place::new();
+    assert_eq!(other.import(&archive, &anything()).unwrap().files, exported.files);
+    let path = RelPath::new(format!("artifacts/{}/x", vec![name; 20].join("/"))).unwrap();
+    let restored = other.store.conversation(&id("c7")).unwrap().unwrap();
+    assert_eq!(restored.dir().stat_at(&path).unwrap().size, 1000);
 }

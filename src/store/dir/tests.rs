@@ -44,12 +44,8 @@ fn the_walk_finds_what_openat2_finds() {
 fn a_path_of_any_length_is_walked() {
     let temporary = tempfile::tempdir().unwrap();
     let top = Dir::open(temporary.path()).unwrap();
-    let mut dir = top.try_clone().unwrap();
     let name = "n".repeat(250);
-    for _ in 0..20 {
-        dir.mkdir(name.as_ref(), 0o700).unwrap();
-        dir = dir.open_dir(name.as_ref()).unwrap();
-    }
+    let dir = top.nest(&name, 20);
     dir.create_file("x".as_ref(), OFlags::WRONLY | OFlags::EXCL, 0o600).unwrap();
     let directory = RelPath::new(vec![name; 20].join("/")).unwrap();
     let file = RelPath::below(Some(&directory), "x".as_ref()).unwrap();
@@ -176,7 +172,7 @@ impl Drop for Over<'_> {
     }
 }
 
-const TRIES: usize = 20_000;
+const TRIES: usize = 8000;
 
 #[test]
 fn a_race_of_links_reads_nothing_outside() {
@@ -245,4 +241,50 @@ fn a_race_of_links_changes_nothing_outside() {
     assert!(done > TRIES, "done {done} times");
     assert_eq!(turning.outside(), outside);
     assert_eq!(outside.len(), 4);
+}
+
+/// Creates so many directories inside each other in `dir`, and a file in each.
+fn chain(dir: &Dir, levels: usize) {
+    let mut at = dir.try_clone().unwrap();
+    for _ in 0..levels {
+        at.create_file("file".as_ref(), OFlags::WRONLY, 0o600).unwrap();
+        at.mkdir("d".as_ref(), 0o700).unwrap();
+        at = at.open_dir("d".as_ref()).unwrap();
+    }
+}
+
+#[test]
+fn the_deepest_and_widest_trees_are_removed() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = Dir::open(temporary.path()).unwrap();
+    dir.mkdir("deep".as_ref(), 0o700).unwrap();
+    // Deeper than a path is long, than a process has descriptors, and than a stack has frames.
+    chain(&dir.open_dir("deep".as_ref()).unwrap(), 6000);
+    dir.remove_all("deep".as_ref()).unwrap();
+    for number in 0..300 {
+        let inner = temporary.path().join(format!("wide/{number}/a/b"));
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join("file"), "").unwrap();
+    }
+    dir.remove_all("wide".as_ref()).unwrap();
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_height_of_a_tree_is_that_of_its_deepest_directory() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = Dir::open(temporary.path()).unwrap();
+    for path in ["flat", "a/b", "a/c/d/e", "a/f"] {
+        fs::create_dir_all(temporary.path().join(path)).unwrap();
+    }
+    fs::write(temporary.path().join("flat/file"), "").unwrap();
+    symlink("../a", temporary.path().join("flat/link")).unwrap();
+    let height = |name: &str, most| dir.height(name.as_ref(), most).unwrap();
+    assert_eq!((height("flat", 9), height("a", 9), height("a", 3)), (Some(0), Some(3), Some(3)));
+    assert_eq!((height("a", 2), height("a", 0)), (Some(3), Some(1)));
+    dir.mkdir("deep".as_ref(), 0o700).unwrap();
+    chain(&dir.open_dir("deep".as_ref()).unwrap(), 3000);
+    assert_eq!(height("deep", 256), Some(257));
+    dir.remove_all("deep".as_ref()).unwrap();
+    assert!(dir.height("none".as_ref(), 9).is_err());
 }

@@ -31,7 +31,8 @@ const DEAD_PER_LIVE: u64 = 4;
 
 /// An index of the manifest, as far as it has been read. Empty until the first `refresh`.
 ///
-/// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB.
+/// Two keyed 64-bit hashes stand for a path, so 100,000 artifacts take 5 MiB. As many lines that
+/// stay take 4 MiB more.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     source: Option<IndexedFile>,
@@ -40,6 +41,8 @@ pub(super) struct Index {
     /// The lines that are indexed, current or outdated.
     lines: u64,
     last: HashMap<[u64; 2], RecordLine>,
+    /// The lines that stay for good, whatever follows them.
+    traces: Vec<RecordLine>,
     keys: [RandomState; 2],
 }
 
@@ -127,6 +130,26 @@ impl Index {
         self.last.get(&self.key(path)).is_some_and(|span| span.live)
     }
 
+    /// Returns the file and the lines that stay for good, in their order.
+    pub(super) fn traces(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
+        let source = self.source.as_ref()?;
+        Some((Arc::clone(&source.file), self.traces.clone()))
+    }
+
+    /// Returns true if there are lines that stay for good.
+    pub(super) fn has_traces(&self) -> bool {
+        !self.traces.is_empty()
+    }
+
+    /// Returns the file and the lines that a rewrite keeps, in the order of the file.
+    pub(super) fn kept(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
+        let (file, mut spans) = self.current()?;
+        spans.extend_from_slice(&self.traces);
+        spans.sort_unstable_by_key(|span| span.offset);
+        spans.dedup_by_key(|span| span.offset);
+        Some((file, spans))
+    }
+
     /// Returns the file and the lines of the current records, in the order of the file.
     pub(super) fn current(&self) -> Option<(Arc<File>, Vec<RecordLine>)> {
         let source = self.source.as_ref()?;
@@ -137,8 +160,8 @@ impl Index {
 
     /// Returns true if most of the file, as far as it has been read, is outdated.
     pub(super) fn is_wasteful(&self) -> bool {
-        let live = self.last.len() as u64;
-        self.lines - live > SPARE_LINES + DEAD_PER_LIVE * live
+        let live = (self.last.len() + self.traces.len()) as u64;
+        self.lines.saturating_sub(live) > SPARE_LINES + DEAD_PER_LIVE * live
     }
 
     /// Returns the bytes of memory that the entries take.
@@ -184,10 +207,11 @@ impl Index {
             self.last.remove(&key);
         } else {
             let (live, removed) = (record.is_live(), record.is_removed());
-            self.last.insert(
-                key,
-                RecordLine { offset, length, created: record.created(), live, removed },
-            );
+            let line = RecordLine { offset, length, created: record.created(), live, removed };
+            self.last.insert(key, line);
+            if record.stays() {
+                self.traces.push(line);
+            }
         }
     }
 

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::io;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::model::Record;
@@ -24,7 +23,14 @@ pub(super) struct IndexedRecord<'a> {
     _modified: i64,
     created: i64,
     #[serde(default)]
-    removed: Option<IgnoredAny>,
+    removed: Option<IndexedRemoval>,
+}
+
+/// The field of a `Removal` that the index needs.
+#[derive(Debug, Default, Deserialize)]
+struct IndexedRemoval {
+    #[serde(default)]
+    stays: bool,
 }
 
 /// The name of a `State`.
@@ -57,6 +63,11 @@ impl<'a> IndexedRecord<'a> {
 
     pub(super) fn is_live(&self) -> bool {
         self.state == Stage::Live
+    }
+
+    /// Returns true if the line stays for good.
+    pub(super) fn stays(&self) -> bool {
+        self.removed.as_ref().is_some_and(|removed| removed.stays)
     }
 
     pub(super) fn is_removed(&self) -> bool {

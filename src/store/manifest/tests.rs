@@ -14,9 +14,11 @@ use crate::model::Analysis;
 use crate::model::ArtifactState;
 use crate::model::Encoding;
 use crate::model::ErrorLine;
+use crate::model::ErrorRank;
 use crate::model::Errors;
 use crate::model::Json;
 use crate::model::Provenance;
+use crate::model::Removal;
 use crate::model::Repeated;
 use crate::model::Section;
 use crate::model::Sections;
@@ -46,7 +48,7 @@ impl Scene {
     }
 
     fn paths(&self) -> Vec<String> {
-        let records = self.manifest.records().unwrap();
+        let records = all(self.manifest.records());
         records.into_iter().map(|record| record.path).collect()
     }
 
@@ -58,6 +60,10 @@ impl Scene {
     fn lines(&self) -> usize {
         fs::read_to_string(&self.file).unwrap().lines().count()
     }
+}
+
+fn all(records: Result<StoredRecords, StoreError>) -> Vec<Record> {
+    records.unwrap().map(Result::unwrap).collect()
 }
 
 fn open(dir: &Dir) -> Manifest {
@@ -75,7 +81,13 @@ fn gone(path: &str) -> Record {
 fn full() -> Record {
     let errors = Errors {
         count: 1,
-        shown: vec![ErrorLine { line: 4410, offset: 224_876, length: 25 }],
+        shown: vec![ErrorLine {
+            line: 4410,
+            offset: 224_876,
+            length: 25,
+            rank: ErrorRank::Logged,
+            times: 3,
+        }],
         words: vec!["timeout".into()],
     };
     let analysis = Analysis {
@@ -121,6 +133,7 @@ fn full() -> Record {
             ..Provenance::default()
         },
         analysis: Some(analysis),
+        once: false,
         removed: None,
     }
 }
@@ -260,12 +273,61 @@ fn compaction_keeps_what_counts() {
     }
     scene.append(&[gone("c"), full()]);
     scene.write_raw(b"{\"torn");
-    assert_eq!(reader.records().unwrap().len(), 3);
+    assert_eq!(all(reader.records()).len(), 3);
     scene.manifest.compact().unwrap();
     assert_eq!(scene.lines(), 3);
     assert_eq!(scene.paths(), ["a", "b", "artifacts/tool/9f3k.txt"]);
     assert_eq!(reader.record("a").unwrap(), Some(sealed("a", 10)));
     assert_eq!(reader.record(&full().path).unwrap(), Some(full()));
+}
+
+#[test]
+fn traces_stay_whatever_follows() {
+    let scene = Scene::new();
+    let trace = sealed("a", 1).retired(4, 5, Removal::unlinked(6));
+    let rule = sealed("b", 1).retired(4, 5, Removal { at: 1, ..Removal::default() });
+    for number in 1..=3 {
+        scene.append(&[sealed("a", number), rule.clone()]);
+        scene.append(std::slice::from_ref(&trace));
+    }
+    scene.append(&[sealed("a", 9), gone("b")]);
+    for _ in 0..2 {
+        assert_eq!(all(scene.manifest.traces()), vec![trace.clone(); 3]);
+        assert_eq!((scene.generation("a"), scene.generation("b")), (Some(9), None));
+        assert_eq!(all(open(&scene.dir).traces()).len(), 3);
+        scene.manifest.compact().unwrap();
+        assert_eq!(scene.lines(), 4);
+    }
+    scene.append(&[gone("a")]);
+    scene.manifest.compact().unwrap();
+    // What is gone since leaves the trace as the last line of its path.
+    let last = scene.manifest.record("a").unwrap();
+    assert_eq!((scene.lines(), last), (3, Some(trace)));
+    assert!(scene.manifest.has_traces().unwrap());
+}
+
+#[test]
+fn what_is_taken_back_counts_for_nothing() {
+    let scene = Scene::new();
+    scene.append(&[sealed("a", 1)]);
+    for torn in [&b""[..], b"{\"path\":\"x\""] {
+        scene.write_raw(torn);
+        let lock = scene.manifest.lock().unwrap();
+        let many: Vec<_> = (0..100).map(|number| sealed("new", number)).collect();
+        let appended =
+            lock.append_all([vec![gone("a")], many].concat().into_iter().map(Ok)).unwrap();
+        lock.take_back(&appended).unwrap();
+        lock.append(&[sealed("b", 2)]).unwrap();
+        scene.manifest.read_again();
+        drop(lock);
+        for manifest in [&scene.manifest, &open(&scene.dir)] {
+            let generation = |path: &str| manifest.record(path).unwrap().map(|at| at.generation);
+            assert_eq!(
+                [generation("a"), generation("b"), generation("new")],
+                [Some(1), Some(2), None]
+            );
+        }
+    }
 }
 
 #[test]
@@ -355,7 +417,7 @@ fn a_hundred_thousand_records_cost_little() {
     assert_eq!(scene.generation("artifacts/tool/call-99999.txt"), Some(1));
     let memory = scene.manifest.index.lock().memory();
     assert!(memory < 8 * 1024 * 1024, "{memory} bytes");
-    assert_eq!(scene.manifest.records().unwrap(), records);
+    assert_eq!(all(scene.manifest.records()), records);
 }
 
 #[test]

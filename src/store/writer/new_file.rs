@@ -16,13 +16,15 @@ use crate::store::lease;
 use crate::store::lease::Lease;
 use crate::store::naming::Naming;
 use crate::store::stat::FileType;
+use crate::store::stat::Stat;
+use crate::store::stat::stat_file;
 
 /// A new file with its first name.
 pub(super) struct NewFile {
     pub(super) file: File,
     pub(super) name: Component,
-    /// True if `name` is a scratch name, because the file is to replace another one.
-    pub(super) replaces: bool,
+    /// The files that it is to replace. If there are any, `name` is a scratch name.
+    pub(super) replaces: Vec<Stat>,
 }
 
 impl NewFile {
@@ -30,20 +32,24 @@ impl NewFile {
     /// EEXIST if that is not a regular file.
     pub(super) fn new(dir: &Dir, naming: &Naming) -> io::Result<Self> {
         let name = naming.name(false);
-        if is_taken(dir, &name)? || is_taken(dir, &naming.name(true))? {
-            return Self::aside(dir, &name);
-        }
-        match create(dir, &name) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::aside(dir, &name),
-            created => Ok(Self { file: created?, name, replaces: false }),
+        loop {
+            let there = [taken(dir, &name)?, taken(dir, &naming.name(true))?];
+            let replaces: Vec<Stat> = there.into_iter().flatten().collect();
+            if !replaces.is_empty() {
+                return Self::aside(dir, &name, replaces);
+            }
+            match create(dir, &name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return Ok(Self { file: created?, name, replaces }),
+            }
         }
     }
 
-    fn aside(dir: &Dir, name: &Component) -> io::Result<Self> {
+    fn aside(dir: &Dir, name: &Component, replaces: Vec<Stat>) -> io::Result<Self> {
         let unique = RandomState::new().hash_one(std::process::id());
         let name = Component::new(layout::replacing(name.as_os_str(), unique));
         let name = name.map_err(|_| Errno::NAMETOOLONG)?;
-        Ok(Self { file: create(dir, &name)?, name, replaces: true })
+        Ok(Self { file: create(dir, &name)?, name, replaces })
     }
 }
 
@@ -55,8 +61,9 @@ fn create(dir: &Dir, name: &Component) -> io::Result<File> {
     )
 }
 
-/// Returns true if there is a file of that name without a writer. Fails with EBUSY if it has one.
-fn is_taken(dir: &Dir, name: &Component) -> io::Result<bool> {
+/// Returns the attributes of the file of that name, if there is one. Fails with EBUSY if it has a
+/// writer.
+fn taken(dir: &Dir, name: &Component) -> io::Result<Option<Stat>> {
     let name = name.as_os_str();
     let old = dir.stat(name).and_then(|stat| match stat.kind() {
         FileType::File => dir.open_file(name, OFlags::RDONLY),
@@ -64,8 +71,8 @@ fn is_taken(dir: &Dir, name: &Component) -> io::Result<bool> {
     });
     match old {
         Ok(old) if lease::settled(&old) == Lease::Held => Err(Errno::BUSY.into()),
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Ok(old) => Ok(Some(stat_file(&old)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -75,7 +82,7 @@ pub(in crate::store) fn open_folder(conversation: &Dir, folder: Folder) -> io::R
     let mut dir = None;
     for name in folder.path().split('/') {
         let at = dir.as_ref().unwrap_or(conversation);
-        at.ensure_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
+        at.ensure_synced_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
         dir = Some(at.open_dir(name.as_ref())?);
     }
     dir.ok_or_else(|| io::ErrorKind::NotFound.into())

@@ -24,6 +24,10 @@ impl Scene {
         Self { _temporary: temporary, store, conversation }
     }
 
+    fn records(&self) -> Vec<Record> {
+        self.conversation.records().unwrap().map(Result::unwrap).collect()
+    }
+
     fn writer(&self, call: &str) -> ArtifactWriter {
         self.try_writer(call).unwrap()
     }
@@ -43,8 +47,8 @@ impl Scene {
         self.store.root().join("context/c7/artifacts/tool")
     }
 
-    /// Recovers the artifact. Retries, as another test may be starting a process, which has copies of
-    /// all descriptors for a moment.
+    /// Recovers the artifact. Retries, as another test may be starting a process, which has copies
+    /// of all descriptors for a moment.
     fn recover_soon(&self, path: &RelPath) -> Record {
         loop {
             if let Some(record) = self.conversation.recover(path).unwrap() {
@@ -111,8 +115,7 @@ fn the_content_decides_the_extension() {
         fs::read_dir(scene.folder()).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["a.json", "b.txt", "c.txt"]);
-    let paths: Vec<_> =
-        scene.conversation.records().unwrap().into_iter().map(|record| record.path).collect();
+    let paths: Vec<_> = scene.records().into_iter().map(|record| record.path).collect();
     assert_eq!(paths, ["artifacts/tool/a.json", "artifacts/tool/b.txt", "artifacts/tool/c.txt"]);
 }
 
@@ -207,7 +210,7 @@ fn what_is_in_the_way_stays() {
         assert_eq!(scene.try_writer(call).unwrap_err().raw_os_error(), Some(libc::EEXIST));
     }
     assert_eq!(fs::read_dir(scene.folder()).unwrap().count(), 2);
-    assert_eq!(scene.conversation.records().unwrap(), []);
+    assert_eq!(scene.records(), []);
 }
 
 #[test]
@@ -243,7 +246,7 @@ fn forty_writers_at_once() {
             });
         }
     });
-    let records = scene.conversation.records().unwrap();
+    let records = scene.records();
     assert_eq!(records.len(), 40);
     for record in records {
         let i = record.provenance.exit_code.unwrap();
@@ -290,7 +293,7 @@ fn the_same_call_with_another_kind_of_content_replaces_the_first() {
     }
     assert_eq!(names(&scene), ["a.json", "b.txt"]);
     assert_eq!(fs::read(scene.folder().join("b.txt")).unwrap(), b"more text");
-    assert_eq!(scene.conversation.records().unwrap().len(), 2);
+    assert_eq!(scene.records().len(), 2);
 }
 
 #[test]
@@ -302,7 +305,7 @@ fn the_first_stays_until_the_second_is_complete() {
         let is_kept = || {
             assert_eq!(fs::read(scene.folder().join(name)).unwrap(), kept);
             assert_eq!(scene.elsewhere(&path_of(&record)), Some(record.clone()));
-            assert_eq!(scene.conversation.records().unwrap(), slice::from_ref(&record));
+            assert_eq!(scene.records(), slice::from_ref(&record));
         };
         let begin = || {
             let mut writer = scene.writer("x");
@@ -359,4 +362,81 @@ fn a_file_that_is_no_output_of_the_call_stays() {
     assert_eq!(fs::read(scene.folder().join("x.json")).unwrap(), b"somebody's");
     assert_eq!(scene.put("x", "[1]").generation, 2);
     assert_eq!(names(&scene), ["x.json"]);
+}
+
+/// Begins an output of `call` with half of its content.
+fn half(scene: &Scene, call: &str) -> ArtifactWriter {
+    let mut writer = scene.writer(call);
+    writer.write_all(b"[1,").unwrap();
+    writer
+}
+
+#[test]
+fn what_came_to_exist_meanwhile_stays() {
+    let scene = Scene::new();
+    let other = scene.folder().join("x.json");
+    let mut writer = half(&scene, "x");
+    fs::write(&other, "somebody's").unwrap();
+    writer.write_all(b"2]").unwrap();
+    let record = writer.seal().unwrap();
+    // It keeps the name that it had.
+    assert_eq!(record.path, "artifacts/tool/x.txt");
+    assert_eq!(scene.elsewhere(&path_of(&record)), Some(record));
+    assert_eq!(fs::read(scene.folder().join("x.txt")).unwrap(), b"[1,2]");
+    assert_eq!(fs::read(&other).unwrap(), b"somebody's");
+    assert_eq!(names(&scene), ["x.json", "x.txt"]);
+}
+
+#[test]
+fn what_is_written_meanwhile_stays() {
+    let scene = Scene::new();
+    scene.put("x", "[0]");
+    let path = scene.folder().join("x.json");
+    for replaced in [false, true] {
+        let mut writer = half(&scene, "x");
+        // Somebody opens the earlier one, or puts another file in its place.
+        let open = if replaced {
+            let other = scene.folder().join(".other.tmp");
+            fs::write(&other, "somebody's").unwrap();
+            fs::rename(&other, &path).unwrap();
+            None
+        } else {
+            Some(fs::OpenOptions::new().append(true).open(&path).unwrap())
+        };
+        let before = fs::read(&path).unwrap();
+        writer.write_all(b"2]").unwrap();
+        let Err(StoreError::Taken { path: taken, kept }) = writer.seal() else {
+            panic!("it was replaced: {replaced}");
+        };
+        drop(open);
+        assert_eq!((taken, fs::read(&path).unwrap()), (path.clone(), before));
+        assert_eq!(fs::read(&kept).unwrap(), b"[1,2]");
+        fs::remove_file(kept).unwrap();
+    }
+}
+
+#[test]
+fn of_two_outputs_of_a_call_at_once_the_last_to_be_complete_stays() {
+    let scene = Scene::new();
+    scene.put("x", "[0]");
+    let (mut first, mut second) = (half(&scene, "x"), half(&scene, "x"));
+    first.write_all(b"1]").unwrap();
+    second.write_all(b"2]").unwrap();
+    assert_eq!(first.seal().unwrap().generation, 2);
+    assert_eq!(second.seal().unwrap().generation, 3);
+    assert_eq!(fs::read(scene.folder().join("x.json")).unwrap(), b"[1,2]");
+    assert_eq!(names(&scene), ["x.json"]);
+}
+
+#[test]
+fn what_is_written_under_the_other_name_meanwhile_stays() {
+    let scene = Scene::new();
+    scene.put("x", "text");
+    let mut writer = half(&scene, "x");
+    let path = scene.folder().join("x.txt");
+    let mut open = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    writer.write_all(b"2]").unwrap();
+    assert_eq!(writer.seal().unwrap().path, "artifacts/tool/x.json");
+    open.write_all(b" and more").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"text and more");
 }

@@ -7,6 +7,7 @@ use crate::view::Derived;
 use crate::view::View;
 use crate::view::ViewDir;
 use crate::view::catalog::CATALOG;
+use crate::view::filter::DIRS;
 use crate::view::ignore;
 use crate::view::listed;
 use crate::view::readings;
@@ -33,6 +34,21 @@ fn each_name_parses_and_prints_back_to_itself() {
                 assert_eq!(view.to_string(), printed);
             }
         }
+    }
+}
+
+/// A filter may end like the name of a directory of views, and is printed so that it is none.
+#[test]
+fn a_filter_is_no_directory_of_views() {
+    let dirs = ViewDir::ALL.iter().map(|dir| dir.view_type());
+    let of_views: Vec<&str> = dirs.filter(|row| row.is_of_views).map(|row| row.suffix).collect();
+    assert_eq!(of_views, DIRS.to_vec());
+    for suffix in DIRS {
+        let name = format!(".a%2E{}", &suffix[1..]);
+        let view = ViewDir::Jq.view(OsStr::new(&name)).unwrap();
+        assert_eq!(view.to_string(), format!(".jq/{name}"));
+        let again = ViewDir::Jq.child(OsStr::new(&name)).unwrap();
+        assert_eq!(again.derived, Derived::File(view));
     }
 }
 

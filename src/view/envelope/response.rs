@@ -91,7 +91,7 @@ pub(super) fn read(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Res
 /// string. Returns none if time ran out.
 fn is_json(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
     let is_document = |json: &Json| matches!(json, Json::Document { .. });
-    if subject.redacts.is_empty() || !is_document(&subject.analysis.json) {
+    if subject.redacts.is_none() || !is_document(&subject.analysis.json) {
         return Ok(Some(is_document(&subject.analysis.json)));
     }
     let mut analyzer = Analyzer::new();

@@ -6,7 +6,8 @@ use std::io;
 
 use crate::materialize::ErrorLines;
 use crate::materialize::ErrorMatch;
-use crate::model::Content;
+use crate::model::Subject;
+use crate::view::errors::finding::is_error;
 use crate::view::errors::trace;
 use crate::view::scan;
 
@@ -40,14 +41,17 @@ pub(super) struct ErrorIndex {
 /// Error lines that differ only in numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LineKind {
+    /// False if the first of them only quotes words of errors.
+    is_error: bool,
     pub(super) count: u64,
     pub(super) first: u64,
     pub(super) last: u64,
 }
 
 impl ErrorIndex {
-    /// Reads `content` to its end, or until time runs out.
-    pub(super) fn build(content: &dyn Content, expired: &dyn Fn() -> bool) -> io::Result<Self> {
+    /// Reads the output to its end, or until time runs out.
+    pub(super) fn build(subject: &Subject<'_>, expired: &dyn Fn() -> bool) -> io::Result<Self> {
+        let content = subject.content;
         let mut index = Self::default();
         let mut errors = ErrorLines::new();
         let mut offset = 0;
@@ -59,10 +63,10 @@ impl ErrorIndex {
             }
             let got = content.read_at(offset, &mut block)?;
             if got == 0 {
-                errors.end().into_iter().for_each(|seen| index.add(seen));
+                index.add_all(subject, errors.end())?;
                 break;
             }
-            errors.push(&block[..got]).into_iter().for_each(|seen| index.add(seen));
+            index.add_all(subject, errors.push(&block[..got]))?;
             offset += got as u64;
         }
         index.words = errors.words();
@@ -76,7 +80,7 @@ impl ErrorIndex {
 
     /// Returns the number of kinds. It is a lower bound if `is_capped`.
     pub(super) fn kinds(&self) -> usize {
-        self.kinds.len()
+        self.kinds.values().filter(|kind| kind.is_error).count()
     }
 
     /// Returns true if there may be more kinds than were distinguished.
@@ -92,6 +96,21 @@ impl ErrorIndex {
     /// Returns true if a line near one that is shown is an error.
     pub(super) fn knows(&self, line: u64) -> bool {
         self.kept.binary_search_by_key(&line, |seen| seen.at.line).is_ok()
+    }
+
+    fn add_all(&mut self, subject: &Subject<'_>, seen: Vec<ErrorMatch>) -> io::Result<()> {
+        for seen in seen {
+            if !self.kinds.contains_key(&seen.likeness) && self.kinds.len() < KINDS {
+                let is_error = is_error(subject, &seen.at)?;
+                let first = seen.at.line;
+                self.kinds
+                    .insert(seen.likeness, LineKind { is_error, count: 0, first, last: first });
+            }
+            if self.kinds.get(&seen.likeness).is_none_or(|kind| kind.is_error) {
+                self.add(seen);
+            }
+        }
+        Ok(())
     }
 
     fn add(&mut self, seen: ErrorMatch) {
@@ -115,16 +134,9 @@ impl ErrorIndex {
 
     /// Counts an error line. Returns true if it is the first of its kind.
     fn classify(&mut self, seen: &ErrorMatch) -> bool {
-        let line = seen.at.line;
-        if let Some(kind) = self.kinds.get_mut(&seen.likeness) {
-            kind.count += 1;
-            kind.last = line;
-            return false;
-        }
-        let has_room = self.kinds.len() < KINDS;
-        if has_room {
-            self.kinds.insert(seen.likeness, LineKind { count: 1, first: line, last: line });
-        }
-        has_room
+        let Some(kind) = self.kinds.get_mut(&seen.likeness) else { return false };
+        kind.count += 1;
+        kind.last = seen.at.line;
+        kind.count == 1
     }
 }

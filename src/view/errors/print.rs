@@ -79,7 +79,7 @@ impl<'a, 'o> ParagraphPrinter<'a, 'o> {
     /// Ends the paragraph with its remarks.
     pub(super) fn end_paragraph(&mut self) -> io::Result<()> {
         let alike = std::mem::take(&mut self.alike);
-        for (at, LineKind { count, first, last }) in alike.iter().enumerate() {
+        for (at, LineKind { count, first, last, .. }) in alike.iter().enumerate() {
             // The lines of one trace are repeated together: the last one describes them best.
             if alike[at + 1..].iter().all(|later| later.count != *count) {
                 let more = grouped(count - 1);

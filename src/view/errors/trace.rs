@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use regex::bytes::Regex;
 
 /// Most lines that are shown as part of the error line before them.
-pub(super) const LONGEST: usize = 60;
+pub(in crate::view) const LONGEST: usize = 60;
 
 /// Returns how many of `lines`, which follow an error line, belong to it. A blank line belongs to
 /// it if the trace continues after it.
-pub(super) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
+pub(in crate::view) fn length<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let mut length = 0;
     let mut blank = false;
     for (count, line) in (1..).zip(lines) {

@@ -4,9 +4,10 @@
 //! appended to those in earlier ones (`report`), below the notices that the result needs
 //! (`notice`).
 
+pub(in crate::view) mod left_out;
 mod matches;
 mod notice;
-mod order;
+pub(in crate::view) mod order;
 mod report;
 mod worker;
 
@@ -38,7 +39,7 @@ use crate::view::position::TextPosition;
 use crate::view::query::Options;
 
 /// Threads that search at once.
-const MOST_THREADS: usize = 4;
+pub(in crate::view) const MOST_THREADS: usize = 4;
 /// The start of an artifact.
 const START: TextPosition = TextPosition { line: 1, column: 1 };
 
@@ -53,8 +54,19 @@ pub trait Corpus: Sync {
         self.len() == 0
     }
 
+    /// Returns the number of directories that are left out, since the reader may not read them.
+    fn closed_directories(&self) -> u64 {
+        0
+    }
+
     /// Returns the path of an artifact relative to the directory. No two are equal.
     fn path(&self, number: usize) -> &RelPath;
+
+    /// Returns the number of places below the directory that could not be listed, and the first of
+    /// them with the reasons.
+    fn unlisted(&self) -> (u64, Vec<String>) {
+        (0, Vec::new())
+    }
 
     /// Reads an artifact into `buffer` if it is shorter than that, else opens it.
     fn load(&self, number: usize, buffer: &mut [u8]) -> io::Result<Loaded>;
@@ -64,6 +76,8 @@ pub trait Corpus: Sync {
 pub enum Loaded {
     /// It has been removed since it was listed.
     Gone,
+    /// The reader may not read it.
+    Closed,
     /// All of it is in the buffer: this many bytes.
     Whole(usize),
     /// Its content.
@@ -74,6 +88,7 @@ impl std::fmt::Debug for Loaded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Gone => f.write_str("Gone"),
+            Self::Closed => f.write_str("Closed"),
             Self::Whole(length) => f.debug_tuple("Whole").field(length).finish(),
             Self::Opened(content) => f.debug_tuple("Opened").field(&content.len()).finish(),
         }
@@ -129,7 +144,7 @@ struct SearchFrom {
 /// with `-m0`.
 ///
 /// Masked secrets in the output are counted, and the first line of the notice tells the numbers.
-pub fn render(
+pub(in crate::view) fn render(
     query: &Query,
     directory: &Directory<'_>,
     expired: &(dyn Fn() -> bool + Sync),

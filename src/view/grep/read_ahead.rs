@@ -216,8 +216,8 @@ impl ChunkQueue {
         }
     }
 
-    /// Reads one more chunk, with the lock released. If no chunk may be read now, waits a moment for
-    /// that to change.
+    /// Reads one more chunk, with the lock released. If no chunk may be read now, waits a moment
+    /// for that to change.
     fn read_one(
         &self,
         state: &mut MutexGuard<'_, ChunkSchedule>,

@@ -6,6 +6,8 @@ use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::clean::Cleaned;
 use crate::view::clean::clean;
+use crate::view::errors::Finding;
+use crate::view::errors::Findings;
 use crate::view::number::grouped;
 use crate::view::scan;
 
@@ -13,9 +15,12 @@ use crate::view::scan;
 const READ: usize = 64 << 10;
 /// Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;
-/// Most bytes of one error line, and of all.
-const ERROR_BYTES: usize = 600;
-const ERRORS_BYTES: usize = 1200;
+/// Most bytes of one error line, most characters of what it says, and most bytes of all.
+const ERROR_BYTES: usize = 480;
+const ERROR_CHARS: usize = 240;
+const ERRORS_BYTES: usize = 2000;
+/// Marks text that was left out.
+const CUT: &str = "...";
 /// Most error lines that are shown.
 const ERRORS: usize = 8;
 
@@ -53,9 +58,13 @@ pub(super) fn cleaned_lines(bytes: &[u8]) -> Vec<String> {
 }
 
 impl Excerpt {
-    pub(super) fn of(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<Self> {
-        let errors = error_lines(subject, budget.bytes / 3)?;
-        let taken: usize = errors.iter().map(|(_, text)| text.len() + 1).sum();
+    pub(super) fn of(
+        subject: &Subject<'_>,
+        found: &Findings,
+        budget: ExcerptBudget,
+    ) -> io::Result<Self> {
+        let errors = error_lines(found, budget.bytes / 3);
+        let taken: usize = errors.iter().map(|text| text.len() + 1).sum();
         let left = ExcerptBudget {
             bytes: budget.bytes - taken,
             lines: budget.lines.saturating_sub(errors.len()),
@@ -65,11 +74,7 @@ impl Excerpt {
         let tail = tail(subject, for_tail, &head)?;
         let counted = subject.analysis.bytes == subject.content.len();
         let lines = counted.then_some(subject.analysis.lines);
-        let mut excerpt = Self { head, errors: Vec::new(), tail, lines };
-        let hidden = |line: &u64| !excerpt.shows(*line);
-        let errors = errors.into_iter().filter(|(line, _)| hidden(line));
-        excerpt.errors = errors.map(|(_, text)| text).collect();
-        Ok(excerpt)
+        Ok(Self { head, errors, tail, lines })
     }
 
     fn head_lines(&self) -> u64 {
@@ -79,10 +84,6 @@ impl Excerpt {
     /// Returns the number of the first line of the tail, if lines were counted.
     fn tail_start(&self) -> Option<u64> {
         self.lines.map(|lines| (lines + 1).saturating_sub(self.tail.text.len() as u64))
-    }
-
-    fn shows(&self, line: u64) -> bool {
-        line <= self.head_lines() || self.tail_start().is_some_and(|start| line >= start)
     }
 
     /// Returns `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
@@ -270,26 +271,31 @@ fn last_chars(line: &[u8], chars: usize) -> usize {
     starts.take(chars).last().unwrap_or(from)
 }
 
-/// Returns the most telling error lines with their numbers, as many as fit.
-fn error_lines(subject: &Subject<'_>, bytes: usize) -> io::Result<Vec<(u64, String)>> {
+/// Returns the most telling errors with their line numbers, as many as fit.
+fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     let mut left = bytes.min(ERRORS_BYTES);
-    let mut lines = Vec::new();
-    for error in subject.analysis.errors.shown.iter().take(ERRORS) {
-        let line = subject.content.bytes(error.offset, error.length as usize)?;
-        let number = format!("{}: ", error.line);
-        let budget = left.saturating_sub(number.len()).min(ERROR_BYTES);
-        let chars = Limits::LINE_CHARS - MARK_CHARS - number.len();
-        let whole = clean(without_return(&line), chars, budget.saturating_sub(MARK_CHARS));
-        if whole.text.trim().is_empty() {
-            continue;
-        }
-        let cut = whole.used < without_return(&line).len();
-        let mark = format!(" [cut at byte column {}]", grouped(whole.used as u64 + 1));
-        let text = format!("{number}{}{}", whole.text, if cut { mark.as_str() } else { "" });
-        left = left.saturating_sub(text.len() + 1);
-        lines.push((error.line, text));
-    }
-    Ok(lines)
+    let mut lines = found.shown.iter().take(ERRORS).map(error_line).collect::<Vec<String>>();
+    lines.retain(|line| {
+        let fits = line.len() < left;
+        left -= if fits { line.len() + 1 } else { 0 };
+        fits
+    });
+    lines
+}
+
+/// Returns `117: 93:16 error 'document' is not defined (x 3) [lint/html.js]`.
+fn error_line(finding: &Finding) -> String {
+    let owner = finding.owner.as_deref().map(|owner| format!("  [{owner}]")).unwrap_or_default();
+    let times = match finding.at.times {
+        1 => String::new(),
+        times => format!(" (x {})", grouped(times)),
+    };
+    let number = format!("{}: ", finding.at.line);
+    let room = ERROR_BYTES.saturating_sub(number.len() + owner.len() + times.len() + CUT.len());
+    let message = clean(finding.message.as_bytes(), ERROR_CHARS, room);
+    let cut = if message.used < finding.message.len() { CUT } else { "" };
+    let owner = clean(owner.as_bytes(), ERROR_CHARS, ERROR_BYTES).text;
+    format!("{number}{}{cut}{times}{owner}", message.text)
 }
 
 /// Splits bytes into lines without their ends.

@@ -7,11 +7,13 @@ use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::Filter;
 use crate::view::PageNumber;
+use crate::view::errors::Findings;
 use crate::view::image;
 use crate::view::kind;
 use crate::view::number::counted;
 use crate::view::number::grouped;
 use crate::view::number::rounded;
+use crate::view::query;
 use crate::view::summary::capped;
 use crate::view::summary::parts;
 use crate::view::summary::search;
@@ -93,7 +95,7 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
 }
 
 /// Returns the facts on an output that is shown in part.
-pub(super) fn with_excerpt(subject: &Subject<'_>) -> io::Result<Facts> {
+pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Result<Facts> {
     let before =
         [Some(opening(subject)), Some(identity(subject)), Some(size(subject)), shape(subject)];
     let file = subject.place.file();
@@ -103,10 +105,10 @@ pub(super) fn with_excerpt(subject: &Subject<'_>) -> io::Result<Facts> {
         query,
         parts::sections(subject)?,
         parts::repeated(subject)?,
-        errors(subject),
-        Some(search::line(subject)),
+        errors(subject, found),
+        Some(search::line(subject, found)),
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),
-        part(subject),
+        part(subject, found),
         long(subject),
         Some(all(subject)),
     ];
@@ -220,19 +222,27 @@ fn read(subject: &Subject<'_>) -> [Option<String>; 2] {
     [Some(read), Some(format!("query:  {file}.jq/{example}"))]
 }
 
-fn errors(subject: &Subject<'_>) -> Option<String> {
-    let errors = &subject.analysis.errors;
-    let mut numbers: Vec<u64> = errors.shown.iter().map(|error| error.line).collect();
+fn errors(subject: &Subject<'_>, found: &Findings) -> Option<String> {
+    let mut numbers: Vec<u64> = found.shown.iter().map(|error| error.at.line).collect();
     numbers.truncate(NAMED_ERRORS);
     numbers.sort_unstable();
     let named: Vec<String> = numbers.iter().map(u64::to_string).collect();
-    let more = errors.count.saturating_sub(numbers.len() as u64);
+    let more = found.count.saturating_sub(numbers.len() as u64);
     let more = if more > 0 { format!(" and {} more", grouped(more)) } else { String::new() };
-    let verb = if errors.count == 1 { "looks like an error" } else { "look like errors" };
-    let lines = counted(errors.count, "line");
+    let verb = if found.count == 1 { "looks like an error" } else { "look like errors" };
+    let lines = counted(found.count, "line");
     let context = format!("with context: {}.errors", subject.place.file());
-    (errors.count > 0)
+    (found.count > 0)
         .then(|| format!("errors: {lines} {verb}: {}{more}; {context}", named.join(", ")))
+}
+
+/// Returns a line on what only has words of errors, which comes after the output.
+pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String> {
+    let words = subject.analysis.errors.words.join("|");
+    let is_all = found.shown.is_empty() && found.mentions > 0 && !words.is_empty();
+    let lines = counted(found.mentions, "line");
+    let path = format!("{}.grep/{}", subject.place.file(), query::name_of(&words));
+    is_all.then(|| capped(&format!("--- mentions: {lines} with words of errors: {path} ---")))
 }
 
 /// Returns the path of a view with shorter lines if lines are too long for many readers. JSON has a
@@ -256,15 +266,15 @@ fn all(subject: &Subject<'_>) -> String {
     format!("all:    {file}")
 }
 
-/// Returns the path of the lines around the most telling error, or in the middle.
-fn part(subject: &Subject<'_>) -> Option<String> {
+/// Returns the path of the lines around the most telling error.
+fn part(subject: &Subject<'_>, found: &Findings) -> Option<String> {
     let file = subject.place.file();
     let analysis = subject.analysis;
     if analysis.lines == 1 {
         let middle = analysis.bytes / 2 + 1;
         return Some(format!("part:   {file}.grep/--from=1@{middle} -o .{{1,400}}"));
     }
-    let middle = analysis.errors.shown.first().map_or(analysis.lines / 2, |error| error.line);
+    let middle = found.shown.first()?.at.line;
     let first = middle.saturating_sub(PART_LINES).max(1);
     let last = (middle + PART_LINES).min(analysis.lines);
     (first < last).then(|| format!("part:   {file}.lines/{first}-{last}"))

@@ -2,6 +2,7 @@
 
 use crate::model::Errors;
 use crate::model::Subject;
+use crate::view::errors::Findings;
 use crate::view::query;
 
 /// The number of error lines from which on a search for them is limited.
@@ -11,10 +12,10 @@ const EXPLAINED: [&str; 7] =
     ["Caused by", "panicked", "Traceback", "FAILED", "FAIL", "assert", "Expected:"];
 
 /// Returns `search: X.grep/-i error|timeout`: the words that occur, with suitable options.
-pub(super) fn line(subject: &Subject<'_>) -> String {
+pub(super) fn line(subject: &Subject<'_>, found: &Findings) -> String {
     let file = subject.place.file();
     let errors = &subject.analysis.errors;
-    if errors.words.is_empty() {
+    if errors.words.is_empty() || found.shown.is_empty() {
         return format!("search: {file}.grep/TEXT (a pattern of ripgrep; words: {file}.terms)");
     }
     format!("search: {file}.grep/{}", query_of(errors))

@@ -19,7 +19,7 @@ const ANN: u32 = 12_345;
 const BOB: u32 = 12_346;
 
 /// A mount by root, at a path that everybody can reach.
-fn shared(options: &[&str]) -> TestMount {
+pub(super) fn shared(options: &[&str]) -> TestMount {
     let store = Arc::new(TestStore::new());
     let open = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     open(store.path().parent().unwrap(), 0o755);

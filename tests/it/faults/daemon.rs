@@ -32,10 +32,6 @@ fn allow_descriptors(mount: &TestMount, count: Option<u64>) -> Option<u64> {
     prlimit(pid, Resource::Nofile, new).unwrap().current
 }
 
-fn descriptors(mount: &TestMount) -> u64 {
-    fs::read_dir(format!("/proc/{}/fd", mount.pid())).unwrap().count() as u64
-}
-
 #[test]
 fn a_daemon_without_descriptors_says_so_and_recovers() {
     for mode in Mode::ALL {
@@ -43,7 +39,7 @@ fn a_daemon_without_descriptors_says_so_and_recovers() {
         let dir = mount.tool("c7");
         let path = mount.artifact("c7", "x.txt", b"line 1\n");
         view(&path, ".tail").unwrap();
-        let before = allow_descriptors(&mount, Some(descriptors(&mount) + 20));
+        let before = allow_descriptors(&mount, Some(mount.descriptors() as u64 + 20));
         let mut open = Vec::new();
         let error = loop {
             match File::create(dir.join(format!("{}.txt", open.len()))) {
@@ -167,7 +163,7 @@ fn a_clock_that_goes_back_hides_no_change() {
 /// A disk that is itself served by a program, and keeps times in whole seconds.
 #[test]
 fn a_store_on_another_fuse_mount_outlives_its_daemon() {
-    let disk = FaultyDisk::new();
+    let disk = FaultyDisk::with_coarse_times();
     let mut mount = TestMount::of(disk.store(), Mode::Cached, &[]);
     let path = mount.tool("c7").join("x.txt");
     let mut file = File::create(&path).unwrap();

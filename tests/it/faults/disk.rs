@@ -10,10 +10,12 @@ use std::path::Path;
 use rustix::io::Errno;
 
 use crate::support::Call;
+use crate::support::Command;
 use crate::support::Fault;
 use crate::support::FaultyDisk;
 use crate::support::Mode;
 use crate::support::TestMount;
+use crate::support::TestStore;
 use crate::support::errno;
 use crate::support::eventually;
 use crate::support::log;
@@ -216,6 +218,115 @@ fn a_view_for_which_there_is_no_room_is_an_error_and_no_part() {
     let mut start = [0; 4];
     File::open(path.with_file_name("x.json.pretty")).unwrap().read_exact(&mut start).unwrap();
     assert_eq!(&start, b"[\n  ");
+}
+
+/// Every command that walks the store does the rest, names what it could not read, and fails.
+#[test]
+fn a_directory_that_cannot_be_read_is_named_and_the_rest_is_done() {
+    let disk = FaultyDisk::new();
+    let store = disk.store();
+    for (conversation, call) in [("c7", "9f3k"), ("c8", "other")] {
+        store.put(conversation, call, b"text\n");
+    }
+    let shut = store.plain("c7", "shut");
+    fs::create_dir(&shut).unwrap();
+    fs::write(shut.join("x.txt"), "lost\n").unwrap();
+    disk.fail(Fault::error(Call::List, libc::EIO).of("tool/shut"));
+    let archive = store.scratch("archive").join("c7");
+    let named = "c7/artifacts/tool/shut: Input/output error (os error 5)";
+    let short = named.strip_prefix("c7/").unwrap();
+    let cases: [(&str, &[&str], &str, &str); 4] = [
+        ("ls", &[], "c8", named),
+        ("ls", &["c7"], "9f3k.txt", short),
+        ("gc", &["-n", "--keep-conversation", "1"], "2 outputs would be removed", named),
+        ("export", &["c7", "-o"], "/c7", short),
+    ];
+    for (command, arguments, done, named) in cases {
+        let mut told = store.ctxfs(command, arguments);
+        if command == "export" {
+            told = told.arg(&archive);
+        }
+        let told = told.run();
+        let (out, said) =
+            (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+        assert_eq!(told.code, 1, "{told}");
+        assert!(out.contains(done), "{told}");
+        assert!(said.starts_with(&format!("error: cannot read {named}\n")), "{told}");
+    }
+    let told = store.ctxfs("gc", &["--json", "--keep-conversation", "1"]).run();
+    let value: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!((told.code, value["outputs"].as_u64()), (1, Some(2)), "{told}");
+    assert_eq!(value["unread"][0]["path"], "c7/artifacts/tool/shut");
+    assert!(disk.mend() > 0);
+    assert_eq!(store.ctxfs("gc", &["--json", "--keep-conversation", "1"]).run().code, 0);
+    let other = TestStore::new();
+    let told = other.ctxfs("import", &[]).arg(&archive).run();
+    assert_eq!(told.code, 0, "{told}");
+    assert_eq!(other.view("c7/artifacts/tool/9f3k.txt"), b"text\n");
+}
+
+/// Neither the quota nor retention of a mount ends at a directory that cannot be read.
+#[test]
+fn a_mount_keeps_to_its_limits_beside_a_directory_that_cannot_be_read() {
+    let disk = FaultyDisk::new();
+    let options = ["--quota", "1000000", "--keep-conversation", "200000"];
+    let mount = TestMount::of(disk.store(), Mode::Cached, &options);
+    let first = mount.artifact("c7", "first.txt", &b"x".repeat(90_000));
+    fs::create_dir(mount.tool("c7").join("shut")).unwrap();
+    disk.fail(Fault::error(Call::List, libc::EIO).of("tool/shut"));
+    let second = mount.artifact("c7", "second.txt", &b"y".repeat(90_000));
+    let third = mount.artifact("c7", "third.txt", &b"z".repeat(90_000));
+    eventually("the oldest output is removed", || !first.exists());
+    assert!(second.exists() && third.exists());
+    let found = fs::read_to_string(mount.path().join("c7/.grep/-l y")).unwrap();
+    let notice = "# 1 place could not be read, and not searched: artifacts/tool/shut (";
+    assert!(
+        found.starts_with(notice) && found.ends_with("\nartifacts/tool/second.txt\n"),
+        "{found}"
+    );
+    let manifest = fs::read(mount.path().join("c7/manifest.json")).unwrap();
+    let listed: Vec<serde_json::Value> = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!((listed.len(), &listed[2]["kind"]), (3, &"unread".into()));
+    disk.mend();
+    let found = fs::read_to_string(mount.path().join("c7/.grep/-l y")).unwrap();
+    assert_eq!(found, "artifacts/tool/second.txt\n");
+}
+
+/// A name that is not synced is lost in a power cut. That is an error before anything is stored.
+#[test]
+fn a_new_directory_that_cannot_be_synced_is_an_error() {
+    let fails = |of| {
+        let disk = FaultyDisk::new();
+        let store = disk.store();
+        store.put("old", "9f3k", b"text\n");
+        disk.fail(Fault::error(Call::SyncDir, libc::EIO).of(of));
+        let told = store.ctxfs("put", &["-c", "c7", "--call", "9f3k"]).stdin("text\n").run();
+        assert_eq!((told.code, disk.struck()), (1, 1), "{of}: {told}");
+        assert!(String::from_utf8_lossy(&told.stderr).contains("Input/output error"), "{told}");
+    };
+    for of in ["/context/.", "/context/c7/.", "/context/c7/artifacts/.", "/context/c7/history/."] {
+        fails(of);
+    }
+    let ground = Ground::new(Mode::Cached);
+    ground.mount.tool("old");
+    ground.disk.fail(Fault::error(Call::SyncDir, libc::EIO).of("/context/."));
+    assert_eq!(errno(fs::create_dir(ground.mount.path().join("c7"))), Errno::IO);
+    // What is there already is not synced again.
+    ground.disk.store().put("old", "9f3k", b"text\n");
+    assert_eq!(ground.disk.mend(), 1);
+}
+
+#[test]
+fn a_new_store_is_synced_with_all_directories_above_it() {
+    let disk = FaultyDisk::new();
+    let place = disk.store().path().join("a/b/store");
+    for (number, of) in ["/b/.", "/a/.", "/store/."].into_iter().enumerate() {
+        disk.fail(Fault::error(Call::SyncDir, libc::EIO).of(of));
+        let place = if number == 2 { place.clone() } else { place.join(number.to_string()) };
+        let told = Command::ctxfs().args(["put", "--store"]).arg(&place).stdin("text\n").run();
+        assert_eq!((told.code, disk.mend()), (1, 1), "{of}: {told}");
+        fs::remove_dir_all(disk.store().path().join("a")).unwrap();
+    }
 }
 
 fn sealed(ground: &Ground, name: &str) -> bool {

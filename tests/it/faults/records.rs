@@ -121,6 +121,26 @@ fn a_daemon_that_ends_while_nothing_can_be_recorded_keeps_all_bytes() {
     }
 }
 
+/// The record under the new name was written, and the one under the old name could not be.
+#[test]
+fn a_rename_that_is_recorded_on_one_side_leaves_nothing_there() {
+    let ground = Ground::new(Mode::Cached);
+    let path = ground.mount.artifact("c7", "x.txt", b"text\n");
+    eventually("it is sealed", || is_sealed(&ground, "x.txt", b"text\n"));
+    let there = ground.mount.tool("c8").join("x.txt");
+    ground.disk.fail(Fault::error(Call::Write, libc::ENOSPC).of("c7/manifest.jsonl"));
+    assert_eq!(errno(fs::rename(&path, &there)), Errno::NOSPC);
+    assert!(ground.disk.mend() > 0);
+    assert_eq!(fs::read(&path).unwrap(), b"text\n");
+    // A later file of that name is not taken for the next generation of this one.
+    fs::write(&there, b"another\n").unwrap();
+    let meta = String::from_utf8(view(&there, ".meta.json").unwrap()).unwrap();
+    assert!(meta.contains("\"generation\": 1,"), "{meta}");
+    fs::remove_file(&there).unwrap();
+    fs::rename(&path, &there).unwrap();
+    assert_eq!(view(&there, ".tail").unwrap(), b"text\n");
+}
+
 #[test]
 fn a_message_for_which_there_is_no_room_is_not_half_there() {
     for mode in Mode::ALL {

@@ -145,7 +145,7 @@ fn a_torn_manifest_loses_no_artifact() {
 fn a_client_killed_in_the_middle_of_a_view_harms_nobody() {
     need("cat", "coreutils");
     let mount = TestMount::new(Mode::Passthrough);
-    let path = mount.artifact("c7", "x.txt", &b"some line of text ERROR here\n".repeat(2_000_000));
+    let path = mount.artifact("c7", "x.txt", &b"some line of text ERROR here\n".repeat(400_000));
     for number in 0..10 {
         let view = path.with_file_name(format!("x.txt.grep/(a|b|t)+.*ERR.*e{number}?"));
         let mut client = Command::new("cat")

@@ -15,7 +15,7 @@ use crate::support::TestMount;
 use crate::support::TestStore;
 
 /// Messages of each writer.
-const EACH: u64 = 60;
+const EACH: u64 = 30;
 /// Appends standard input to `$1`, a line at a time.
 const SHELL: &str = "while IFS= read -r line; do printf '%s\\n' \"$line\" >> \"$1\"; done";
 

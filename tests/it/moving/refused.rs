@@ -18,7 +18,7 @@ fn all(store: &TestStore) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     let mut folders = vec![store.path()];
     while let Some(folder) = folders.pop() {
-        for name in listing(&folder) {
+        for name in listing(&folder).into_iter().filter(|name| name != ".ctxfs-staging") {
             let path = folder.join(name);
             found.push((path.display().to_string(), path.metadata().unwrap().len()));
             if path.is_dir() {

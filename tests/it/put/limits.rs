@@ -42,15 +42,18 @@ fn what_fits_under_the_quota_is_kept() {
     assert_eq!(
         told,
         "error: cannot store the whole output; the part received is in `artifacts/tool/x.txt`: the \
-         artifacts of the conversation have reached their quota of 500000 bytes\n"
+         files of the conversation have reached their quota of 500000 bytes\n"
     );
-    assert_eq!(fs::read(store.plain("c7", "x.txt")).unwrap(), vec![b'x'; 500_000]);
-    assert!(reason(&store, "x.txt").contains("(there was no room: the artifacts of the"));
+    let kept = fs::read(store.plain("c7", "x.txt")).unwrap();
+    // Directories and records take room, too.
+    assert!((400_000..500_000).contains(&kept.len()), "{} bytes", kept.len());
+    assert!(kept.iter().all(|byte| *byte == b'x'));
+    assert!(reason(&store, "x.txt").contains("(there was no room: the files of the"));
     // There is no room for anything else, but for another try of the same call.
-    refused(&put(&store, "y", b"y").env("CTXFS_QUOTA", "500000").run());
-    assert_eq!(fs::read(store.plain("c7", "y.txt")).unwrap(), b"");
-    put(&store, "x", &vec![b'z'; 500_000]).env("CTXFS_QUOTA", "500000").stdout();
-    assert_eq!(fs::read(store.plain("c7", "x.txt")).unwrap(), vec![b'z'; 500_000]);
+    refused(&put(&store, "y", &[b'y'; 9000]).env("CTXFS_QUOTA", "500000").run());
+    assert!(fs::read(store.plain("c7", "y.txt")).unwrap().len() < 9000);
+    put(&store, "x", &vec![b'z'; kept.len()]).env("CTXFS_QUOTA", "500000").stdout();
+    assert_eq!(fs::read(store.plain("c7", "x.txt")).unwrap(), vec![b'z'; kept.len()]);
 }
 
 #[test]
@@ -82,11 +85,11 @@ fn a_disk_that_is_nearly_full_takes_no_more() {
 #[test]
 fn old_outputs_give_way_if_a_rule_says_so() {
     let store = TestStore::new();
-    store.put("c7", "old", &vec![b'x'; 60_000]);
-    let new = put(&store, "new", &vec![b'y'; 70_000]).env("CTXFS_QUOTA", "100000");
-    new.env("CTXFS_KEEP_CONVERSATION", "100000").stdout();
+    store.put("c7", "old", &vec![b'x'; 600_000]);
+    let new = put(&store, "new", &vec![b'y'; 700_000]).env("CTXFS_QUOTA", "1000000");
+    new.env("CTXFS_KEEP_CONVERSATION", "1000000").stdout();
     assert!(!store.plain("c7", "old.txt").exists());
-    assert_eq!(fs::read(store.plain("c7", "new.txt")).unwrap(), vec![b'y'; 70_000]);
+    assert_eq!(fs::read(store.plain("c7", "new.txt")).unwrap(), vec![b'y'; 700_000]);
 }
 
 #[test]

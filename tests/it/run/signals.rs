@@ -40,11 +40,16 @@ fn signals_go_to_the_command() {
     ];
     for more in [&[][..], &["--pty"], &["--split"]] {
         let ready = if more == ["--pty"] { "ready\r\n" } else { "ready\n" };
-        for (sent, name) in rows {
-            let mut child = start(&store, name, more, &["python3", "-c", COUNTER, name]);
+        // Together, as each of them waits.
+        let children = rows.map(|(sent, name)| {
+            (start(&store, name, more, &["python3", "-c", COUNTER, name]), sent, name)
+        });
+        for (child, sent, name) in &children {
+            says(&store, &format!("{name}.log"), ready.as_bytes());
+            signal(child.id(), *sent);
+        }
+        for (mut child, _, name) in children {
             let log = format!("{name}.log");
-            says(&store, &log, ready.as_bytes());
-            signal(child.id(), sent);
             assert_eq!(child.wait().unwrap().code(), Some(7), "{name} {more:?}");
             let said = std::fs::read_to_string(plain(&store, &log)).unwrap();
             assert_eq!(said.lines().collect::<Vec<_>>(), ["ready", name], "{more:?}");

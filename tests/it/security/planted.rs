@@ -158,7 +158,7 @@ fn a_race_of_links_leads_nowhere() {
                 }
             };
             let turning = scope.spawn(turn);
-            for round in 0..150 {
+            for round in 0..60 {
                 seen += &use_all(&dir, "x.txt");
                 seen += &use_all(&dir, &format!("new-{round}.txt"));
                 seen += &text(&mount.path().join("c7/.grep/secret"));

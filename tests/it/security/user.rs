@@ -176,6 +176,22 @@ fn its_memory_is_closed_to_its_user() {
     place.works(ANN, "$C umount $M");
 }
 
+/// A file that its owner may write and not read takes what is appended, as on any disk.
+#[test]
+fn what_may_be_written_need_not_be_readable() {
+    let place = Place::new();
+    place.works(ANN, "$C mount $M --store $S");
+    place.works(ANN, "mkdir $M/c7; cd $M/c7/artifacts/tool; echo one > x.txt; chmod 200 x.txt");
+    place.works(ANN, "cd $M/c7/artifacts/tool; echo two >> x.txt");
+    let read = place.by(ANN, "cat $M/c7/artifacts/tool/x.txt");
+    assert!(read.code != 0 && read.stdout.is_empty(), "{read}");
+    let both = "cd $M/c7/artifacts/tool; exec 3<> x.txt";
+    assert!(place.by(ANN, both).code != 0);
+    let opened = "cd $M/c7/artifacts/tool; chmod 600 x.txt; cat x.txt x.txt.tail";
+    assert_eq!(place.works(ANN, opened), "one\ntwo\none\ntwo\n");
+    place.works(ANN, "$C umount $M");
+}
+
 /// A user whom Ann lets in sees the files that she shares, and can create nothing.
 #[test]
 fn others_see_what_is_opened_to_them() {

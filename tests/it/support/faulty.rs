@@ -21,6 +21,7 @@ pub(crate) use fault::Call;
 pub(crate) use fault::Fault;
 use fault::Faults;
 use mirror::Mirror;
+use mirror::Times;
 
 use crate::support::TestStore;
 
@@ -36,10 +37,19 @@ pub(crate) struct FaultyDisk {
 impl FaultyDisk {
     /// Creates a store. Nothing fails yet.
     pub(crate) fn new() -> Self {
+        Self::with(Times::Exact)
+    }
+
+    /// Creates a store as [`Self::new`] does, on a disk that keeps times in whole seconds.
+    pub(crate) fn with_coarse_times() -> Self {
+        Self::with(Times::Seconds)
+    }
+
+    fn with(times: Times) -> Self {
         let store = Arc::new(TestStore::new());
         let behind = store.scratch("disk");
         let faults = Arc::new(Faults::default());
-        let mirror = Mirror::new(&behind, &faults);
+        let mirror = Mirror::new(&behind, &faults, times);
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("faulty".to_owned())];
         let session = fuser::spawn_mount(mirror, store.path(), &config).unwrap();

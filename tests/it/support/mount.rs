@@ -17,13 +17,15 @@ use rustix::process::Signal;
 
 use crate::support::Command;
 use crate::support::TestStore;
+use crate::support::comes_true;
 use crate::support::eventually;
 use crate::support::is_mounted;
+use crate::support::is_trying;
 use crate::support::processes_of;
 use crate::support::signal;
 
 /// The longest life of a mount. After it, a hung call of a test gets an error.
-const LIFETIME: Duration = Duration::from_mins(3);
+const LIFETIME: Duration = Duration::from_mins(5);
 
 /// The modes of reading artifacts: by the kernel from the store's file, or through the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +64,23 @@ impl TestMount {
 
     /// Mounts `store`, with more options.
     pub(crate) fn of(store: &Arc<TestStore>, mode: Mode, options: &[&str]) -> Self {
+        Self::start(store, mode, options, None)
+    }
+
+    /// Mounts a new store, served by a daemon that may have so many descriptors.
+    pub(crate) fn with_descriptors(mode: Mode, most: u64) -> Self {
+        Self::start(&Arc::new(TestStore::new()), mode, &[], Some(most))
+    }
+
+    fn start(
+        store: &Arc<TestStore>,
+        mode: Mode,
+        options: &[&str],
+        descriptors: Option<u64>,
+    ) -> Self {
         let dir = store.scratch("mnt");
         let log = dir.with_extension("log");
-        let daemon = start(store, mode, options, &dir, &log);
+        let daemon = start(store, mode, options, descriptors, (&dir, &log));
         let watch = watch(dir.clone(), daemon.id());
         let mut mount = Self { dir, daemon, log, _watch: watch, store: Arc::clone(store) };
         mount.await_ready();
@@ -99,6 +115,11 @@ impl TestMount {
         let path = self.tool(conversation).join(name);
         fs::write(&path, bytes).unwrap();
         path
+    }
+
+    /// Returns the number of descriptors that the daemon has.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count()
     }
 
     /// Kills the daemon and its watchdogs, as a power cut would. The mount may be left dead.
@@ -147,11 +168,9 @@ impl TestMount {
 
     fn tear_down(&mut self) {
         signal(self.daemon.id(), Signal::TERM);
-        for _ in 0..500 {
-            if !matches!(self.daemon.try_wait(), Ok(None)) && !is_mounted(&self.dir) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
+        let has_ended = || !matches!(self.daemon.try_wait(), Ok(None)) && !is_mounted(&self.dir);
+        if comes_true(has_ended) {
+            return;
         }
         force(&self.dir, self.daemon.id());
         self.daemon.wait().ok();
@@ -161,17 +180,26 @@ impl TestMount {
 impl Drop for TestMount {
     fn drop(&mut self) {
         self.tear_down();
-        if thread::panicking() {
+        if thread::panicking() && !is_trying() {
             println!("--- the daemon of {} said ---\n{}", self.dir.display(), self.said());
         }
     }
 }
 
-fn start(store: &TestStore, mode: Mode, options: &[&str], dir: &Path, log: &Path) -> Child {
+fn start(
+    store: &TestStore,
+    mode: Mode,
+    options: &[&str],
+    descriptors: Option<u64>,
+    (dir, log): (&Path, &Path),
+) -> Child {
     let log = File::create(log).unwrap();
     let program = env!("CARGO_BIN_EXE_ctxfs");
+    let limited =
+        |most| Command::new("prlimit").arg(format!("--nofile={most}:{most}")).arg("setpriv");
     // The daemon ends with the test's thread, whatever becomes of that.
-    Command::new("setpriv")
+    descriptors
+        .map_or_else(|| Command::new("setpriv"), limited)
         .without_settings()
         .args(["--pdeathsig", "TERM", program, "mount"])
         .arg(dir)

@@ -4,9 +4,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
+use std::time::SystemTime;
 
 /// The longest wait for an event.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// Calls `happened` until it returns true. Panics with `what` if it does not in time.
 pub(crate) fn eventually(what: &str, happened: impl FnMut() -> bool) {
@@ -25,6 +26,17 @@ pub(crate) fn comes_true(mut happened: impl FnMut() -> bool) -> bool {
         pause = (pause * 2).min(Duration::from_millis(30));
     }
     true
+}
+
+/// Waits until a new file is dated later than all before it, in milliseconds as records are. The
+/// clock that dates files moves on in steps of some milliseconds.
+pub(crate) fn disk_clock_moves_on() {
+    let now = || {
+        let made = tempfile::tempfile().unwrap().metadata().unwrap().modified().unwrap();
+        made.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis()
+    };
+    let before = now();
+    eventually("the clock of the disk moves on", || now() > before);
 }
 
 /// Runs `work` on a thread of its own. Returns `None` if it takes longer than `limit`.

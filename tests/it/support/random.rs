@@ -1,21 +1,22 @@
-//! Random runs that fail with their smallest case and its seed, and print nothing else.
+//! Random runs that say which seed leads to the case that fails.
 
 use std::cell::Cell;
 use std::fmt::Debug;
-use std::panic;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
-use std::sync::Once;
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::Config;
 use proptest::test_runner::RngSeed;
-use proptest::test_runner::TestCaseError;
 use proptest::test_runner::TestRunner;
 
 thread_local! {
-    /// True while a panic on this thread is a case that failed, and may become a smaller one.
-    static RUNS_CASES: Cell<bool> = const { Cell::new(false) };
+    /// True while failures are tried and made smaller.
+    static TRYING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns true if this thread is looking for the smallest value that fails. What belongs to a
+/// failure is not printed meanwhile: there may be thousands.
+pub(crate) fn is_trying() -> bool {
+    TRYING.get()
 }
 
 /// Runs `check` with values of `strategy`. Panics with the smallest value that fails, why it fails,
@@ -24,36 +25,15 @@ pub(crate) fn holds<S: Strategy>(config: Config, strategy: &S, check: impl Fn(S:
 where
     S::Value: Debug,
 {
-    hide_failed_cases();
     let seed = match config.rng_seed {
         RngSeed::Fixed(seed) => seed.to_string(),
         RngSeed::Random => "a random seed: set PROPTEST_RNG_SEED".to_owned(),
     };
-    RUNS_CASES.set(true);
+    TRYING.set(true);
     let ran = TestRunner::new(config).run(strategy, |value| {
-        catch_unwind(AssertUnwindSafe(|| check(value)))
-            .map_err(|panicked| TestCaseError::fail(message(&*panicked)))
+        check(value);
+        Ok(())
     });
-    RUNS_CASES.set(false);
+    TRYING.set(false);
     ran.unwrap_or_else(|error| panic!("{error}\nPROPTEST_RNG_SEED={seed}"));
-}
-
-/// Returns the text of a panic.
-fn message(panicked: &(dyn std::any::Any + Send)) -> String {
-    let text = panicked.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| panicked.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-    text.unwrap_or_else(|| "a panic without a text".to_owned())
-}
-
-/// Keeps panics of failed cases from being printed one by one while they are made smaller.
-fn hide_failed_cases() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let print = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !RUNS_CASES.get() {
-                print(info);
-            }
-        }));
-    });
 }

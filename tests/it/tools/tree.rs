@@ -37,6 +37,8 @@ fn walks() {
         for number in 0..5 {
             mount.artifact("c7", &format!("{number}.txt"), &log(1000 + number));
         }
+        // Names of views beside it are longer than any disk has them.
+        mount.artifact("c7", &format!("{}.txt", "x".repeat(246)), &log(1000));
         let conversation = mount.path().join("c7");
         let twin = mount.store().scratch("twin");
         copy(&conversation.join("artifacts"), &twin.join("artifacts"));

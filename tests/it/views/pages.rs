@@ -12,11 +12,11 @@ use crate::support::errno;
 use crate::support::listing;
 use crate::support::log;
 
-/// Returns ten megabytes of lines, some of them long and some not ASCII.
+/// Returns three megabytes of lines, some of them long and some not ASCII.
 fn large() -> Vec<u8> {
     let long = "gr\u{fc}n \u{20ac} ".repeat(2000) + "\n";
     let mut text = Vec::new();
-    while text.len() < 10_000_000 {
+    while text.len() < 3_000_000 {
         text.extend(log(5000));
         text.extend(long.as_bytes());
     }

@@ -6,8 +6,6 @@ use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -15,6 +13,7 @@ use crate::support::Command;
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
+use crate::support::disk_clock_moves_on;
 use crate::support::errno;
 use crate::support::listing;
 use crate::support::log;
@@ -34,8 +33,7 @@ fn fill(mount: &TestMount) -> Vec<String> {
         };
         fs::write(mount.path().join("c7").join(&path), text).unwrap();
         paths.insert(0, path);
-        // Later than the one before, as the disk keeps time.
-        thread::sleep(Duration::from_millis(5));
+        disk_clock_moves_on();
     }
     paths
 }

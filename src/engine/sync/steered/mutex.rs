@@ -27,6 +27,15 @@ impl<T> Mutex<T> {
         MutexGuard { inner: Some(self.lock_inner()), of: self }
     }
 
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let inner = self.0.try_lock().ok()?;
+        Some(MutexGuard { inner: Some(inner), of: self })
+    }
+
     fn lock_inner(&self) -> InnerGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::fixture::Fixture;
+use super::super::fixture::ME;
 use super::super::fixture::errno;
 use super::Work;
 use super::together;
@@ -17,7 +18,7 @@ const GONE: [i32; 2] = [libc::ENOENT, libc::ESTALE];
 
 /// Looks `name` up, uses its number, and forgets it.
 fn visit(fixture: &Fixture, name: &str) {
-    let found = match fixture.fs.lookup(fixture.tool, OsStr::new(name)) {
+    let found = match fixture.fs.lookup(fixture.tool, OsStr::new(name), ME) {
         Ok(found) => found.attr.ino,
         Err(error) => return assert!(GONE.contains(&error.errno().0), "{name}: {error}"),
     };

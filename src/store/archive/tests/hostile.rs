@@ -17,6 +17,7 @@ use crate::store::ArchiveError;
 use crate::store::ImportOptions;
 use crate::store::archive::DIGESTS;
 use crate::store::archive::MOST_HEADER;
+use crate::store::walk;
 
 fn header(name: &[u8], kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_ustar();
@@ -149,6 +150,23 @@ fn links_and_devices_are_refused() {
         let refusal = planted(add);
         assert!(refusal.contains("neither a file nor a directory"), "{kind:?}: {refusal}");
     }
+}
+
+#[test]
+fn directories_that_are_nested_too_deep_are_refused() {
+    let nested = |levels: usize| {
+        planted(move |tar| {
+            for level in 1..=levels {
+                let path = format!("c7/{}/", vec!["zz"; level].join("/"));
+                tar.append_pax_extensions([("path", path.as_bytes())]).unwrap();
+                let header = header(b"c7/zz/", EntryType::Directory, 0);
+                tar.append(&header, std::io::empty()).unwrap();
+            }
+            tar.append(&header(b"c7/a", EntryType::Regular, 0), std::io::empty()).unwrap();
+        })
+    };
+    assert!(nested(walk::MOST_LEVELS + 1).contains("256 directories deep"));
+    assert!(nested(walk::MOST_LEVELS).contains("out of order"));
 }
 
 #[test]
@@ -293,9 +311,22 @@ fn what_is_too_large_is_refused_before_it_is_written() {
     let bounded = ImportOptions { most_bytes: 1 << 20, ..anything() };
     let error = place.import(&bomb, &bounded).unwrap_err();
     assert!(matches!(error, ArchiveError::TooLarge { most } if most == 1 << 20), "{error}");
+    let many = forged(&small(), |tar| {
+        for number in 0..2000 {
+            let name = format!("c7/zz{number:04}");
+            let header = header(name.as_bytes(), EntryType::Regular, 0);
+            tar.append(&header, std::io::empty()).unwrap();
+        }
+    });
+    let few = ImportOptions { most_files: 1000, ..anything() };
+    let error = place.import(&many, &few).unwrap_err();
+    assert!(matches!(error, ArchiveError::TooMany { most: 1000 }), "{error}");
     let full = ImportOptions { min_free: u64::MAX, ..anything() };
     let error = place.import(&bomb, &full).unwrap_err();
     assert!(matches!(error, ArchiveError::NoRoom { .. }), "{error}");
+    let small = ImportOptions { quota: Some(1 << 20), ..anything() };
+    let error = place.import(&bomb, &small).unwrap_err();
+    assert!(matches!(error, ArchiveError::OverQuota { quota } if quota == 1 << 20), "{error}");
     assert!(place.store.conversations().unwrap().is_empty());
 }
 

@@ -22,6 +22,8 @@ pub(super) enum ArtifactOutcome {
     Unreadable(io::Error),
     /// It has been removed since the search began.
     Gone,
+    /// The reader may not read it.
+    Closed,
 }
 
 /// The matches in one artifact.
@@ -55,7 +57,7 @@ impl ArtifactOutcome {
                 matches.text.len() + matches.cuts.len() * size_of::<CutPoint>()
             }
             Self::Later(_) => OPEN_WEIGHT,
-            Self::NotBegun | Self::Binary | Self::Unreadable(_) | Self::Gone => 0,
+            Self::NotBegun | Self::Binary | Self::Unreadable(_) | Self::Gone | Self::Closed => 0,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::io;
 use crate::view::Query;
 use crate::view::Rendered;
 use crate::view::grep::corpus::Search;
+use crate::view::grep::corpus::left_out::LeftOut;
 use crate::view::grep::corpus::report::CorpusReport;
-use crate::view::grep::corpus::report::NameList;
 use crate::view::grep::corpus::report::SearchTotals;
 use crate::view::grep::corpus::report::StopPoint;
 use crate::view::grep::page::CutPoint;
@@ -19,12 +19,16 @@ use crate::view::query::ResumePoint;
 struct CorpusNotices<'a> {
     search: &'a Search<'a>,
     totals: SearchTotals,
+    left_out: LeftOut,
 }
 
 /// Writes the rest of the result, cut if it is too large, and returns its notices.
 pub(super) fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
-    let notices =
-        CorpusNotices { search: report.search, totals: std::mem::take(&mut report.totals) };
+    let notices = CorpusNotices {
+        search: report.search,
+        totals: std::mem::take(&mut report.totals),
+        left_out: std::mem::take(&mut report.left_out).of(report.search.corpus),
+    };
     let most = report.search.view_bytes();
     let room = |text: &str| most.saturating_sub(text.len());
     let mut text = notices.text(None);
@@ -37,8 +41,7 @@ pub(super) fn finish(mut report: CorpusReport<'_>) -> io::Result<Rendered> {
         cut = report.cut(room(&text).min(at.length() - 1));
     }
     report.finish(cut)?;
-    let totals = &notices.totals;
-    let whole = totals.stopped.is_none() && totals.unreadable.count() == 0;
+    let whole = notices.totals.stopped.is_none() && notices.left_out.is_final();
     Ok(Rendered { notice: (!text.is_empty()).then_some(text), whole })
 }
 
@@ -54,10 +57,9 @@ impl CorpusNotices<'_> {
             self.totals.stopped.map(|stop| self.out_of_time(stop, cut.is_some())),
             self.totals.windowed.filter(shown).map(|(artifact, at)| self.long_lines(artifact, at)),
             self.out_of_memory(),
-            self.binary(),
-            self.unreadable(),
         ];
-        lines.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect()
+        let left_out = self.left_out.lines();
+        lines.iter().flatten().chain(&left_out).flat_map(|line| ["# ", line, "\n"]).collect()
     }
 
     fn missing(&self) -> Option<String> {
@@ -130,22 +132,9 @@ impl CorpusNotices<'_> {
     }
 
     fn out_of_memory(&self) -> Option<String> {
-        let names = some(&self.totals.out_of_memory)?;
+        let names = Some(&self.totals.out_of_memory).filter(|names| names.count() > 0)?;
         let text = names.text();
         Some(format!("lines too long for so much context: searched in part only, {text}"))
-    }
-
-    fn binary(&self) -> Option<String> {
-        let names = some(&self.totals.binary)?;
-        let verb = if names.count() == 1 { "is" } else { "are" };
-        let artifacts = counted(names.count(), "artifact");
-        Some(format!("{artifacts} {verb} not text, and not searched: {}", names.text()))
-    }
-
-    fn unreadable(&self) -> Option<String> {
-        let names = some(&self.totals.unreadable)?;
-        let artifacts = counted(names.count(), "artifact");
-        Some(format!("{artifacts} could not be read: {}", names.text()))
     }
 
     /// Returns the query that goes on where this one stopped.
@@ -160,8 +149,4 @@ impl CorpusNotices<'_> {
     fn path(&self, query: &Query) -> String {
         format!("{}/.grep/{query}", self.search.directory.path)
     }
-}
-
-fn some(names: &NameList) -> Option<&NameList> {
-    Some(names).filter(|names| names.count() > 0)
 }

@@ -18,7 +18,7 @@ const WAITING_BYTES: usize = 16 << 20;
 
 /// Does `work` for each number below `count` on `threads` threads, each with a state of its own
 /// from `start`, and hands the outcomes to `take` in order, until that breaks.
-pub(super) fn in_order<S, T: Send>(
+pub(in crate::view) fn in_order<S, T: Send>(
     count: usize,
     threads: usize,
     start: impl Fn() -> S + Sync,

@@ -5,6 +5,8 @@ use std::io::Write;
 
 use crate::view::grep::corpus::START;
 use crate::view::grep::corpus::Search;
+use crate::view::grep::corpus::left_out::LeftOut;
+use crate::view::grep::corpus::left_out::NameList;
 use crate::view::grep::corpus::matches::ArtifactMatches;
 use crate::view::grep::corpus::matches::ArtifactOutcome;
 use crate::view::grep::corpus::matches::SearchEnd;
@@ -13,9 +15,6 @@ use crate::view::grep::page;
 use crate::view::grep::page::CutPoint;
 use crate::view::number::grouped;
 use crate::view::position::TextPosition;
-
-/// Most bytes of artifact names in one notice.
-const NAMES_BYTES: usize = 1000;
 
 /// The result so far. Without a limit it is written as it comes; with one, everything beyond the
 /// limit is dropped.
@@ -29,6 +28,7 @@ pub(super) struct CorpusReport<'a> {
     begun: bool,
     failed: Option<io::Error>,
     pub(super) totals: SearchTotals,
+    pub(super) left_out: LeftOut,
 }
 
 /// Totals over all artifacts that were searched.
@@ -42,8 +42,6 @@ pub(super) struct SearchTotals {
     pub(super) windowed: Option<(usize, TextPosition)>,
     /// The place where time ran out.
     pub(super) stopped: Option<StopPoint>,
-    pub(super) binary: NameList,
-    pub(super) unreadable: NameList,
     pub(super) out_of_memory: NameList,
 }
 
@@ -54,13 +52,6 @@ pub(super) struct StopPoint {
     pub(super) at: TextPosition,
     /// Matching lines of that artifact before the place.
     pub(super) shown: u64,
-}
-
-/// A list of artifacts: their number, and the first of their names.
-#[derive(Default)]
-pub(super) struct NameList {
-    count: u64,
-    shown: Vec<String>,
 }
 
 impl<'a> CorpusReport<'a> {
@@ -74,6 +65,7 @@ impl<'a> CorpusReport<'a> {
             begun: false,
             failed: None,
             totals: SearchTotals::default(),
+            left_out: LeftOut::default(),
         }
     }
 
@@ -93,9 +85,10 @@ impl<'a> CorpusReport<'a> {
         let name = || self.search.text(number);
         match outcome {
             ArtifactOutcome::Gone => {}
-            ArtifactOutcome::Binary => self.totals.binary.push(name()),
+            ArtifactOutcome::Closed => self.left_out.closed += 1,
+            ArtifactOutcome::Binary => self.left_out.binary.push(name()),
             ArtifactOutcome::Unreadable(error) => {
-                self.totals.unreadable.push(format!("{} ({error})", name()));
+                self.left_out.unreadable.push(format!("{} ({error})", name()));
             }
             ArtifactOutcome::NotBegun => {
                 let at = self.search.options_of(Some(number)).from.unwrap_or(START);
@@ -170,29 +163,5 @@ impl<'a> CorpusReport<'a> {
         }
         let length = cut.map_or(self.text.len(), |cut| cut.length());
         self.out.write_all(&self.text[..length])
-    }
-}
-
-impl NameList {
-    fn push(&mut self, name: String) {
-        self.count += 1;
-        let bytes: usize = self.shown.iter().map(String::len).sum();
-        if bytes + name.len() <= NAMES_BYTES && self.shown.len() as u64 == self.count - 1 {
-            self.shown.push(name);
-        }
-    }
-
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Returns `a, b and 3 more`.
-    pub(super) fn text(&self) -> String {
-        let shown = self.shown.join(", ");
-        match self.count - self.shown.len() as u64 {
-            0 => shown,
-            more if shown.is_empty() => format!("{more} with long names"),
-            more => format!("{shown} and {more} more"),
-        }
     }
 }

@@ -67,6 +67,7 @@ impl<'a> Worker<'a> {
     fn load(&mut self, number: usize, buffer: &mut [u8]) -> io::Result<ArtifactOutcome> {
         let content: Box<dyn Content> = match self.search.corpus.load(number, buffer)? {
             Loaded::Gone => return Ok(ArtifactOutcome::Gone),
+            Loaded::Closed => return Ok(ArtifactOutcome::Closed),
             Loaded::Whole(length) if is_binary(&buffer[..length]) => {
                 return Ok(ArtifactOutcome::Binary);
             }

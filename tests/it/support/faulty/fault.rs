@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fuser::ReplyEmpty;
 use parking_lot::Mutex;
 
 /// A call to the disk.
@@ -12,6 +13,8 @@ pub(crate) enum Call {
     Read,
     Write,
     Sync,
+    /// The syncing of a directory. A `/.` follows its path.
+    SyncDir,
     Rename,
     /// The reading of a whole directory.
     List,
@@ -34,6 +37,8 @@ enum How {
     Error(i32),
     /// Half of the bytes, at least one.
     Short,
+    /// It is answered when the fault is removed.
+    Hang,
     /// There is room for so many bytes. The write that needs more writes these, and the next one
     /// none.
     Room(u64),
@@ -48,6 +53,11 @@ impl Fault {
     /// Makes every read or write move half of the bytes that it is asked for.
     pub(crate) const fn short(call: Call) -> Self {
         Self { call, of: "", after: 0, how: How::Short }
+    }
+
+    /// Makes every sync wait until the fault is removed, and then succeed.
+    pub(crate) const fn hang() -> Self {
+        Self { call: Call::Sync, of: "", after: 0, how: How::Hang }
     }
 
     /// Leaves room for `bytes` more bytes.
@@ -72,6 +82,7 @@ pub(super) enum Verdict {
     /// It reads or writes at most so many bytes.
     Pass(usize),
     Fail(i32),
+    Hang,
 }
 
 /// The faults that are in force.
@@ -82,6 +93,8 @@ pub(super) struct Faults(Mutex<State>);
 struct State {
     faults: Vec<Fault>,
     struck: usize,
+    /// The callers that wait for the end of the faults.
+    waiting: Vec<ReplyEmpty>,
 }
 
 impl Faults {
@@ -90,7 +103,14 @@ impl Faults {
     }
 
     pub(super) fn end(&self) -> usize {
-        std::mem::take(&mut *self.0.lock()).struck
+        let ended = std::mem::take(&mut *self.0.lock());
+        ended.waiting.into_iter().for_each(ReplyEmpty::ok);
+        ended.struck
+    }
+
+    /// Answers a call when the faults end.
+    pub(super) fn hold(&self, reply: ReplyEmpty) {
+        self.0.lock().waiting.push(reply);
     }
 
     pub(super) fn struck(&self) -> usize {
@@ -109,6 +129,7 @@ impl Faults {
         }
         let verdict = match &mut fault.how {
             How::Error(errno) => Verdict::Fail(*errno),
+            How::Hang => Verdict::Hang,
             How::Short => Verdict::Pass(bytes.div_ceil(2)),
             How::Room(0) => Verdict::Fail(libc::ENOSPC),
             How::Room(left) => {

@@ -65,12 +65,23 @@ use super::fault::Verdict;
 /// The kernel asks each time.
 const NEVER: Duration = Duration::ZERO;
 
+/// The times of its files that a disk keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Times {
+    /// To the nanosecond.
+    Exact,
+    /// In whole seconds, as the coarsest disks do: they do not show that a file has changed once
+    /// more.
+    Seconds,
+}
+
 pub(super) struct Mirror {
     faults: Arc<Faults>,
     /// Never forgotten, so that the disk uses no number twice.
     known: Mutex<HashMap<u64, OwnedFd>>,
     open: Mutex<HashMap<u64, Arc<Open>>>,
     next: AtomicU64,
+    times: Times,
 }
 
 struct Open {
@@ -79,10 +90,11 @@ struct Open {
 }
 
 impl Mirror {
-    pub(super) fn new(behind: &Path, faults: &Arc<Faults>) -> Self {
+    pub(super) fn new(behind: &Path, faults: &Arc<Faults>, times: Times) -> Self {
         let root = rustix::fs::open(behind, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         let known = Mutex::new(HashMap::from([(INodeNo::ROOT.0, root)]));
-        Self { faults: Arc::clone(faults), known, open: Mutex::default(), next: AtomicU64::new(1) }
+        let (faults, open, next) = (Arc::clone(faults), Mutex::default(), AtomicU64::new(1));
+        Self { faults, known, open, next, times }
     }
 
     /// Returns a path to the file with this number, whatever its present name.
@@ -104,6 +116,7 @@ impl Mirror {
         match self.faults.judge(call, path, count) {
             Verdict::Pass(count) => Ok(count),
             Verdict::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
+            Verdict::Hang => Err(io::Error::other("only a sync hangs")),
         }
     }
 
@@ -111,13 +124,13 @@ impl Mirror {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = rustix::fs::open(self.child(parent, name), flags, Mode::empty())?;
         let link = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
-        let attr = attr(&link.metadata()?);
+        let attr = self.times.attr(&link.metadata()?);
         self.known.lock().entry(attr.ino.0).or_insert(found);
         Ok(attr)
     }
 
     fn attr(&self, ino: INodeNo) -> io::Result<FileAttr> {
-        Ok(FileAttr { ino, ..attr(&self.at(ino).metadata()?) })
+        Ok(FileAttr { ino, ..self.times.attr(&self.at(ino).metadata()?) })
     }
 
     fn opened(&self, file: File) -> FileHandle {
@@ -167,12 +180,6 @@ impl Mirror {
         let count = self.bytes(Call::Write, &open.path, bytes.len())?;
         open.file.write_all_at(&bytes[..count], offset)?;
         Ok(count)
-    }
-
-    fn sync(&self, fh: FileHandle) -> io::Result<()> {
-        let open = self.handle(fh);
-        self.allow(Call::Sync, &open.path)?;
-        open.file.sync_data()
     }
 
     fn rename_entry(&self, from: &Path, to: &Path, flags: RenameFlags) -> io::Result<()> {
@@ -354,11 +361,18 @@ impl Filesystem for Mirror {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
-        answer!(reply, self.sync(fh), |()| reply.ok());
+        let open = self.handle(fh);
+        match self.faults.judge(Call::Sync, &open.path, 0) {
+            Verdict::Hang => self.faults.hold(reply),
+            Verdict::Fail(errno) => reply.error(Errno::from_i32(errno)),
+            Verdict::Pass(_) => answer!(reply, open.file.sync_data(), |()| reply.ok()),
+        }
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+    fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let path = std::fs::read_link(self.at(ino));
+        let synced = path.and_then(|path| self.allow(Call::SyncDir, &path.join(".")));
+        answer!(reply, synced, |()| reply.ok());
     }
 
     fn readdir(
@@ -453,25 +467,29 @@ fn time(to: Option<TimeOrNow>) -> Timespec {
     }
 }
 
-/// Returns attributes with times in whole seconds, as the coarsest disks have them, which do not
-/// show that a file has changed once more.
-fn attr(found: &std::fs::Metadata) -> FileAttr {
-    let moment = |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds as u64);
-    FileAttr {
-        ino: INodeNo(found.ino()),
-        size: found.size(),
-        blocks: found.blocks(),
-        atime: moment(found.atime()),
-        mtime: moment(found.mtime()),
-        ctime: moment(found.ctime()),
-        crtime: SystemTime::UNIX_EPOCH,
-        kind: FileType::from_std(found.file_type()).unwrap_or(FileType::RegularFile),
-        perm: (found.mode() & 0o7777) as u16,
-        nlink: found.nlink() as u32,
-        uid: found.uid(),
-        gid: found.gid(),
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
+impl Times {
+    /// Returns the attributes as the disk tells them.
+    fn attr(self, found: &std::fs::Metadata) -> FileAttr {
+        let moment = |seconds: i64, nanos: i64| {
+            let nanos = if self == Times::Seconds { 0 } else { nanos };
+            SystemTime::UNIX_EPOCH + Duration::new(seconds as u64, nanos as u32)
+        };
+        FileAttr {
+            ino: INodeNo(found.ino()),
+            size: found.size(),
+            blocks: found.blocks(),
+            atime: moment(found.atime(), found.atime_nsec()),
+            mtime: moment(found.mtime(), found.mtime_nsec()),
+            ctime: moment(found.ctime(), found.ctime_nsec()),
+            crtime: SystemTime::UNIX_EPOCH,
+            kind: FileType::from_std(found.file_type()).unwrap_or(FileType::RegularFile),
+            perm: (found.mode() & 0o7777) as u16,
+            nlink: found.nlink() as u32,
+            uid: found.uid(),
+            gid: found.gid(),
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
     }
 }

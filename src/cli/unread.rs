@@ -1,0 +1,30 @@
+//! Telling which places of the store a command could not read.
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::cli::context::Context;
+use crate::cli::outcome::Failure;
+use crate::cli::outcome::FailureKind;
+use crate::store::UnreadPlaces;
+
+/// Ends a command that has done the rest: as `find` and `du`, it prints what it could not read, and
+/// fails if there is anything.
+pub(super) fn report(unread: &UnreadPlaces, context: &mut Context) -> anyhow::Result<()> {
+    let Some((first, others)) = unread.named().split_first() else { return Ok(()) };
+    for place in others {
+        context.printer.say(&format_args!("cannot read {place}"));
+    }
+    let others = match unread.count() - 1 {
+        0 => String::new(),
+        1 => ", and 1 more place".to_owned(),
+        more => format!(", and {more} more places"),
+    };
+    let hint = "the rest is done; make it readable for this user, or remove it";
+    Err(Failure::new(FailureKind::Failed, format!("cannot read {first}{others}"), hint).into())
+}
+
+/// Returns the places for programs: the first of them, each with the reason.
+pub(super) fn value(unread: &UnreadPlaces) -> Value {
+    unread.named().iter().map(|place| json!({ "path": place.path, "why": place.why })).collect()
+}

@@ -1,0 +1,28 @@
+//! Running an operation: on the worker that got it, or elsewhere if it has to wait.
+
+use crate::fs::ContextFs;
+use crate::fs::RequestOrigin;
+use crate::fs::Result;
+use crate::fuse::adaptor::Adaptor;
+use crate::fuse::operation::Operation;
+
+impl Adaptor {
+    /// Runs one operation on this worker, in its span; `run` calls and replies.
+    pub(super) fn run(&self, name: &'static str, run: impl FnOnce(Operation)) {
+        self.workers.run(|| Operation::run(name, self.fs.counters(), run));
+    }
+
+    /// Runs an operation that may have to wait for another process, or for the disk. It then goes
+    /// on elsewhere, and this worker serves others.
+    pub(super) fn wait<T: 'static>(
+        &self,
+        name: &'static str,
+        origin: RequestOrigin,
+        attempt: impl FnMut(&ContextFs) -> Result<T> + Send + 'static,
+        answer: impl FnOnce(Operation, Result<T>) + Send + 'static,
+    ) {
+        self.run(name, |operation| {
+            self.fs.patiently(origin, attempt, move |done| answer(operation, done));
+        });
+    }
+}

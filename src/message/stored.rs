@@ -1,0 +1,41 @@
+//! A line in the form in which it is stored.
+
+use std::io;
+use std::io::Write;
+
+use crate::message::AppendContext;
+use crate::message::LogLine;
+use crate::message::MessageError;
+use crate::message::UnfinishedLine;
+use crate::message::span::SpanReader;
+use crate::model::Content as _;
+
+/// Returns `line` as the host stores it, with as many bytes. Memory is bounded, as for any line.
+pub fn stored(line: LogLine, context: &AppendContext<'_>) -> Result<LogLine, MessageError> {
+    if !context.host.masks_stored() {
+        return Ok(line);
+    }
+    let mut collected = CollectingWriter { line: UnfinishedLine::default(), context };
+    context.host.write_stored(&mut SpanReader::new(&line, 0..line.len()), &mut collected)?;
+    Ok(collected.line.take()?)
+}
+
+/// A writer of one line.
+struct CollectingWriter<'a> {
+    line: UnfinishedLine,
+    context: &'a AppendContext<'a>,
+}
+
+impl Write for CollectingWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.line.push(bytes, self.context.conversation) {
+            Ok(()) => Ok(bytes.len()),
+            Err(MessageError::Io(error)) => Err(error),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! The clock by which a disk dates the changes of its files.
+//!
+//! Two changes within one step of it leave the same times, so that the second does not show. Linux
+//! has dated the changes of ext4, xfs, btrfs and tmpfs finely since 6.13, once somebody looked in
+//! between; elsewhere a step takes some milliseconds, or a whole second on ext2 and on ext4 with
+//! small inodes.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
+
+use crate::store::Dir;
+use crate::store::Stat;
+use crate::store::stat_file;
+
+/// The longest step of clocks that go by the kernel's ticks, of which there are at least 100 a
+/// second, and one more step for a clock that is being adjusted.
+const TICK: Duration = Duration::from_millis(20);
+/// The longest step of clocks that keep whole seconds: those of FAT are even.
+const SECONDS: Duration = Duration::from_secs(2);
+/// Two times less apart than this are from a clock without ticks: the kernel's fastest are a
+/// thousand a second.
+const FINE: Duration = Duration::from_micros(500);
+/// The changes by which the clock is told: a busy machine may take longer than a tick for one.
+const TRIES: usize = 8;
+
+/// The clock by which a disk dates the changes of its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileClock {
+    step: Duration,
+}
+
+impl FileClock {
+    /// A clock by which each change shows.
+    pub const FINE: Self = Self { step: Duration::ZERO };
+
+    /// The coarsest clock, for a disk that cannot be asked.
+    pub(super) const COARSEST: Self = Self { step: SECONDS };
+
+    /// Makes the clock whose steps take this long.
+    #[cfg(test)]
+    pub(crate) const fn of_steps(step: Duration) -> Self {
+        Self { step }
+    }
+
+    /// Finds out which clock the disk of `dir` has, by some changes of a file without a name.
+    pub(super) fn of_disk(dir: &Dir) -> io::Result<Self> {
+        Ok(Self { step: step_of(&dir.nameless_file()?)? })
+    }
+
+    /// Returns true if each change shows, however short after another.
+    pub fn is_fine(self) -> bool {
+        self.step.is_zero()
+    }
+
+    /// Returns true if a file that is as `stat` says may change now without showing it.
+    pub fn is_recent(self, stat: &Stat) -> bool {
+        self.settles_in(stat).is_some()
+    }
+
+    /// Returns the time from which on each change of a file that is as `stat` says will show.
+    /// `None` if that is now.
+    pub fn settles_in(self, stat: &Stat) -> Option<Duration> {
+        // The time of change is the one that nobody can set. If it lies in the future, a change
+        // now gets another.
+        let age = if self.is_fine() { None } else { stat.ctime.age() };
+        self.step.checked_sub(age?).filter(|wait| !wait.is_zero())
+    }
+}
+
+/// Returns the step of the clock that dates `file`, which this changes.
+fn step_of(file: &File) -> io::Result<Duration> {
+    let mut times = vec![stat_file(file)?.ctime];
+    for _ in 0..TRIES {
+        file.write_at(b"?", 0)?;
+        let time = stat_file(file)?.ctime;
+        let apart = time.as_nanos() - times[times.len() - 1].as_nanos();
+        if apart > 0 && Duration::from_nanos(apart.unsigned_abs()) < FINE {
+            return Ok(Duration::ZERO);
+        }
+        times.push(time);
+    }
+    Ok(if times.iter().all(|time| time.nanos == 0) { SECONDS } else { TICK })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::store::Store;
+    use crate::store::Time;
+    use crate::store::mere_owner::as_mere_owner;
+
+    fn changed_before(age: Duration) -> Stat {
+        let then = SystemTime::now().checked_sub(age).unwrap();
+        let since_epoch = then.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let seconds = since_epoch.as_secs().cast_signed();
+        let ctime = Time { seconds, nanos: since_epoch.subsec_nanos() };
+        Stat { ctime, ..Stat::imagined() }
+    }
+
+    #[test]
+    fn a_file_is_recent_for_a_step() {
+        let clock = FileClock::of_steps(Duration::from_hours(1));
+        assert!(clock.is_recent(&changed_before(Duration::from_mins(59))));
+        assert!(!clock.is_recent(&changed_before(Duration::from_mins(61))));
+        assert!(!FileClock::FINE.is_recent(&changed_before(Duration::ZERO)));
+    }
+
+    #[test]
+    fn a_change_in_the_future_is_told_from_one_now() {
+        let mut stat = changed_before(Duration::ZERO);
+        stat.ctime.seconds += 3600;
+        assert!(!FileClock::of_steps(SECONDS).is_recent(&stat));
+    }
+
+    /// The next change of a file that is not recent shows, on the disk of the tests.
+    #[test]
+    fn the_clock_of_a_disk_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = FileClock::of_disk(&Dir::open(dir.path()).unwrap()).unwrap();
+        let file = tempfile::tempfile_in(dir.path()).unwrap();
+        for _ in 0..20 {
+            file.write_at(b"1", 0).unwrap();
+            let before = stat_file(&file).unwrap();
+            std::thread::sleep(clock.settles_in(&before).unwrap_or_default());
+            file.write_at(b"2", 0).unwrap();
+            assert_ne!(before.ctime, stat_file(&file).unwrap().ctime, "{clock:?}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_disk_that_cannot_be_asked_is_asked_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let allow = |mode| fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+        as_mere_owner(|| {
+            allow(0o500);
+            assert_eq!(store.clock(), FileClock::COARSEST);
+            allow(0o700);
+            assert_eq!(store.clock(), FileClock::of_disk(&store.0.dir).unwrap());
+        });
+        assert!(store.0.clock.get().is_some());
+    }
+}

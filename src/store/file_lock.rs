@@ -1,0 +1,162 @@
+//! Locks of files between processes.
+//!
+//! They are `flock`s of files that are open for writing, never of directories: NFS makes of a
+//! `flock` a lock of the file's bytes, and refuses an exclusive one where the descriptor cannot
+//! write. Nothing else in ctxfs calls `flock`.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+
+use rustix::fs::FlockOperation;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::store::dir::Dir;
+use crate::store::layout;
+use crate::store::stat::stat_file;
+
+/// The holders that a lock lets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LockKind {
+    /// One.
+    Exclusive,
+    /// Any number, while nobody has an exclusive lock.
+    Shared,
+}
+
+/// Waits for an exclusive lock of `file`, which must be open for writing. The lock lasts until
+/// [`unlock`], or until all descriptors of this opening are closed.
+pub fn lock(file: &File) -> io::Result<()> {
+    wait(file, LockKind::Exclusive)
+}
+
+/// Takes the lock as [`lock`] does, or returns false if another process has it.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    check_writable(file)?;
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives the lock back.
+pub fn unlock(file: &File) {
+    // If this fails, closing the file does it.
+    rustix::fs::flock(file, FlockOperation::Unlock).ok();
+}
+
+/// Waits for the lock of the file `name` in `dir`, which holds nothing but the lock. Creates the
+/// file if it is missing.
+pub(super) fn lock_by_name(dir: &Dir, name: &str, kind: LockKind) -> io::Result<File> {
+    open_locked(dir, name, OFlags::RDWR, &|file| wait(file, kind))
+}
+
+/// Opens the file `name` in `dir`, or creates it if it is missing, and has it locked by `lock`.
+/// Does so again if another process has removed or replaced it before it was locked.
+pub(super) fn open_locked(
+    dir: &Dir,
+    name: &str,
+    flags: OFlags,
+    lock: &dyn Fn(&File) -> io::Result<()>,
+) -> io::Result<File> {
+    loop {
+        let file = dir.create_file(name.as_ref(), flags, layout::FILE_MODE)?;
+        lock(&file)?;
+        if has_name(dir, name, &file)? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Returns true if `file` has the `name` in `dir`. Otherwise its lock keeps nobody out.
+fn has_name(dir: &Dir, name: &str, file: &File) -> io::Result<bool> {
+    match dir.stat(OsStr::new(name)) {
+        Ok(stat) => Ok(stat.same_file(&stat_file(file)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn wait(file: &File, kind: LockKind) -> io::Result<()> {
+    check_writable(file)?;
+    let how = match kind {
+        LockKind::Exclusive => FlockOperation::LockExclusive,
+        LockKind::Shared => FlockOperation::LockShared,
+    };
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, how))?)
+}
+
+/// Fails where NFS would, on any disk.
+fn check_writable(file: &File) -> io::Result<()> {
+    let mode = rustix::fs::fcntl_getfl(file)? & OFlags::ACCMODE;
+    if mode == OFlags::RDONLY { Err(Errno::BADF.into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    const NAME: &str = ".ctxfs-lock";
+
+    fn open() -> (tempfile::TempDir, Dir) {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = Dir::open(temporary.path()).unwrap();
+        (temporary, dir)
+    }
+
+    fn file(dir: &Dir, flags: OFlags) -> File {
+        dir.create_file(NAME.as_ref(), flags, 0o600).unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_written_cannot_be_locked() {
+        let (temporary, dir) = open();
+        drop(file(&dir, OFlags::RDWR));
+        let read_only = file(&dir, OFlags::RDONLY);
+        let directory = File::open(temporary.path()).unwrap();
+        for file in [&read_only, &directory] {
+            assert_eq!(lock(file).unwrap_err().raw_os_error(), Some(libc::EBADF));
+            assert_eq!(try_lock(file).unwrap_err().raw_os_error(), Some(libc::EBADF));
+        }
+        assert!(try_lock(&file(&dir, OFlags::WRONLY)).unwrap());
+    }
+
+    #[test]
+    fn one_has_an_exclusive_lock_and_any_number_have_a_shared_one() {
+        let (_temporary, dir) = open();
+        let held = lock_by_name(&dir, NAME, LockKind::Shared).unwrap();
+        let other = lock_by_name(&dir, NAME, LockKind::Shared).unwrap();
+        let third = file(&dir, OFlags::RDWR);
+        assert!(!try_lock(&third).unwrap());
+        drop(held);
+        unlock(&other);
+        assert!(try_lock(&third).unwrap());
+        assert!(!try_lock(&other).unwrap());
+    }
+
+    #[test]
+    fn the_lock_is_that_of_the_file_that_has_the_name() {
+        let (_temporary, dir) = open();
+        let held = lock_by_name(&dir, NAME, LockKind::Exclusive).unwrap();
+        let waiting = file(&dir, OFlags::RDWR);
+        let (send, locked) = mpsc::channel();
+        thread::scope(|scope| {
+            let dir = &dir;
+            scope.spawn(move || send.send(lock_by_name(dir, NAME, LockKind::Exclusive)).unwrap());
+            // It has the old file open by now, or finds the new one.
+            dir.unlink(NAME.as_ref()).unwrap();
+            let other = lock_by_name(dir, NAME, LockKind::Exclusive);
+            drop(other);
+            drop(held);
+            let locked = locked.recv().unwrap().unwrap();
+            assert!(has_name(dir, NAME, &locked).unwrap());
+            assert!(!has_name(dir, NAME, &waiting).unwrap());
+            assert!(!try_lock(&file(dir, OFlags::RDWR)).unwrap());
+        });
+    }
+}

@@ -1,0 +1,220 @@
+//! Walking everything below a directory of the store.
+
+use std::ffi::OsStr;
+use std::io;
+use std::vec;
+
+use crate::model::MAX_DEPTH;
+use crate::model::RelPath;
+use crate::store::dir::Dir;
+use crate::store::dir::DirEntry;
+use crate::store::error::is_of_place;
+use crate::store::layout;
+use crate::store::stat::FileType;
+use crate::store::stat::Stat;
+use crate::store::unread::UnreadPlaces;
+
+/// The directories inside each other that a walk enters: as many as a mount lets anyone create.
+pub(super) const MOST_LEVELS: usize = MAX_DEPTH;
+/// The directories that a walk holds open: the innermost ones. It opens others again by their path
+/// when it comes back to them, which at most doubles the calls.
+const HELD: usize = 16;
+
+/// A walk of all directories and files below a directory, depth first, sorted by the bytes of their
+/// names.
+///
+/// A place that cannot be read is added to `unread`, and the walk goes on: a directory that cannot
+/// be opened or listed, or that is more than 256 levels deep. Fails only if the process can open
+/// nothing more.
+///
+/// Follows no links. Holds at most 20 descriptors, and the names in the directories that contain
+/// the current one.
+pub(super) struct Walk<F> {
+    base: Dir,
+    levels: Vec<Level>,
+    enters: F,
+    entered: usize,
+    left_out: LeftOut,
+}
+
+/// The places that a walk passed over.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    /// The places that could not be read, by path relative to the base.
+    pub(super) unread: UnreadPlaces,
+    /// The number of links, special files and invalid names, which no reader of the tree sees.
+    pub(super) unseen: u64,
+    /// The number of files and directories that were removed or renamed meanwhile.
+    pub(super) gone: u64,
+}
+
+/// A directory on the way, and its entries that have not been visited.
+struct Level {
+    /// The path relative to the base; `None` for the base itself.
+    path: Option<RelPath>,
+    /// The value of [`WalkEntry::dir`] for its entries.
+    number: usize,
+    /// `None` once it lies too far out to be held.
+    dir: Option<Dir>,
+    entries: vec::IntoIter<DirEntry>,
+}
+
+/// A file or directory that a walk has come to.
+#[derive(Debug)]
+pub(super) struct WalkEntry {
+    /// The path relative to the base of the walk.
+    pub(super) path: RelPath,
+    /// A file or a directory.
+    pub(super) kind: FileType,
+    /// The number of the directory that it is in: 0 for the one in which the walk began, 1 for the
+    /// one that was entered next.
+    pub(super) dir: usize,
+}
+
+impl<F: FnMut(&Dir) -> io::Result<bool>> Walk<F> {
+    /// Begins in the directory `start` of `base`, or in `base` itself. Asks `enters` of each
+    /// directory before its names are read, and leaves out those that it refuses, with everything
+    /// below them.
+    pub(super) fn new(base: Dir, start: Option<RelPath>, enters: F) -> io::Result<Self> {
+        let (levels, left_out) = (Vec::new(), LeftOut::default());
+        let mut walk = Self { base, levels, enters, entered: 0, left_out };
+        let opened = match &start {
+            Some(path) => walk.base.open_dir_at(path),
+            None => walk.base.try_clone(),
+        };
+        walk.enter(start, opened)?;
+        Ok(walk)
+    }
+
+    /// Leaves out names in the first directory.
+    pub(super) fn without(mut self, is_out: impl Fn(&OsStr) -> bool) -> Self {
+        if let Some(first) = self.levels.first_mut() {
+            let entries: Vec<_> = std::mem::take(&mut first.entries).collect();
+            let stays = |entry: &DirEntry| !is_out(&entry.name);
+            first.entries = entries.into_iter().filter(stays).collect::<Vec<_>>().into_iter();
+        }
+        self
+    }
+
+    /// Returns the next file or directory. A directory comes before its entries.
+    pub(super) fn next(&mut self) -> io::Result<Option<WalkEntry>> {
+        while let Some(level) = self.levels.last_mut() {
+            let Some(entry) = level.entries.next() else {
+                self.levels.pop();
+                continue;
+            };
+            let path = RelPath::below(level.path.as_ref(), &entry.name);
+            let Some(path) = path.ok().filter(|_| entry.kind != FileType::Other) else {
+                self.left_out.unseen += u64::from(!layout::is_bookkeeping(&entry.name));
+                continue;
+            };
+            let found = WalkEntry { path, kind: entry.kind, dir: level.number };
+            if found.kind == FileType::File || self.descend(&found.path)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the attributes of a file that [`Self::next`] has just returned, or `None` if it is
+    /// gone or cannot be read.
+    pub(super) fn stat(&mut self, file: &WalkEntry) -> io::Result<Option<Stat>> {
+        let stat = self.with(file, Dir::stat)?;
+        Ok(stat.filter(|stat| stat.kind() == FileType::File))
+    }
+
+    /// Returns the attributes of a directory that [`Self::next`] has just returned.
+    pub(super) fn stat_dir(&self) -> io::Result<Stat> {
+        let dir = self.levels.last().and_then(|level| level.dir.as_ref());
+        dir.map_or_else(|| Err(io::ErrorKind::NotFound.into()), Dir::stat_self)
+    }
+
+    /// Returns the result of `ask` about a file that [`Self::next`] has just returned, which gets
+    /// its directory and its name. Returns `None` if the file is gone or cannot be read.
+    pub(super) fn with<T>(
+        &mut self,
+        file: &WalkEntry,
+        ask: impl FnOnce(&Dir, &OsStr) -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
+        let Some(dir) = self.innermost()? else { return Ok(None) };
+        let answer = ask(dir, file.path.file_name());
+        self.read(Some(&file.path), answer)
+    }
+
+    /// Ends the walk. Returns what it passed over.
+    pub(super) fn finish(self) -> LeftOut {
+        self.left_out
+    }
+
+    /// Enters the directory at `path`, which is in the innermost one. Returns false if that cannot
+    /// be done.
+    fn descend(&mut self, path: &RelPath) -> io::Result<bool> {
+        if self.levels.len() > MOST_LEVELS {
+            let why = format_args!("it is more than {MOST_LEVELS} directories deep");
+            self.left_out.unread.add(path.to_text(), why);
+            return Ok(false);
+        }
+        let Some(within) = self.innermost()? else { return Ok(false) };
+        let opened = within.open_dir(path.file_name());
+        self.enter(Some(path.clone()), opened)
+    }
+
+    /// Lists a directory that was opened. Returns false if it is refused or cannot be read.
+    fn enter(&mut self, path: Option<RelPath>, opened: io::Result<Dir>) -> io::Result<bool> {
+        let Some(dir) = self.read(path.as_ref(), opened)? else { return Ok(false) };
+        let enters = (self.enters)(&dir);
+        if self.read(path.as_ref(), enters)? != Some(true) {
+            return Ok(false);
+        }
+        let number = self.entered;
+        self.entered += 1;
+        let entries = dir.entries();
+        let Some(mut entries) = self.read(path.as_ref(), entries)? else { return Ok(false) };
+        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        if let Some(outer) = self.levels.len().checked_sub(HELD) {
+            self.levels[outer].dir = None;
+        }
+        self.levels.push(Level { path, number, dir: Some(dir), entries: entries.into_iter() });
+        Ok(true)
+    }
+
+    /// Returns the innermost directory. Opens it again if it was not held. If that fails, gives the
+    /// rest of it up.
+    fn innermost(&mut self) -> io::Result<Option<&Dir>> {
+        let Some(level) = self.levels.last() else { return Ok(None) };
+        if level.dir.is_none() {
+            let path = level.path.clone();
+            let opened = match &path {
+                Some(path) => self.base.open_dir_at(path),
+                None => self.base.try_clone(),
+            };
+            let dir = self.read(path.as_ref(), opened)?;
+            if dir.is_none() {
+                self.levels.pop();
+                return Ok(None);
+            }
+            self.levels.last_mut().expect("it was there").dir = dir;
+        }
+        Ok(self.levels.last().and_then(|level| level.dir.as_ref()))
+    }
+
+    /// Returns what was read at `path`, or `None` if it is gone or cannot be read.
+    fn read<T>(&mut self, path: Option<&RelPath>, read: io::Result<T>) -> io::Result<Option<T>> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.left_out.gone += 1;
+                Ok(None)
+            }
+            Err(error) if is_of_place(&error) => {
+                let path = path.map_or_else(|| ".".to_owned(), RelPath::to_text);
+                self.left_out.unread.add(path, error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! An error line with the lines above and below it, as text to judge it by.
+
+use std::io;
+
+use crate::materialize::bare;
+use crate::model::Content;
+use crate::model::ErrorLine;
+
+/// Bytes read on either side of the line.
+const AROUND: u64 = 16 << 10;
+/// Most bytes of a line that are judged.
+const LINE_BYTES: usize = 4096;
+
+/// A line of the content and its neighbours. A line that is not valid UTF-8 has U+FFFD in it, and a
+/// long one lacks its end.
+pub(in crate::view) struct Surroundings {
+    /// Whole lines, without the last newline. None if there is no line above.
+    above: Option<String>,
+    /// The line, and whole lines below it.
+    below: String,
+}
+
+impl Surroundings {
+    /// Reads the lines around `at`.
+    pub(in crate::view) fn read(content: &dyn Content, at: &ErrorLine) -> io::Result<Self> {
+        let start = at.offset.saturating_sub(AROUND);
+        let above = content.bytes(start, (at.offset - start) as usize)?;
+        let below = content.bytes(at.offset, AROUND as usize)?;
+        let complete = at.offset + below.len() as u64 == content.len();
+        Ok(Self { above: whole_above(&above, start > 0), below: whole_below(&below, complete) })
+    }
+
+    /// Returns the line itself.
+    pub(in crate::view) fn own(&self) -> &str {
+        self.below.split('\n').next().map_or("", judged)
+    }
+
+    /// Returns the lines above, the nearest first.
+    pub(in crate::view) fn above(&self) -> impl Iterator<Item = &str> {
+        self.above.iter().flat_map(|above| above.rsplit('\n')).map(judged)
+    }
+
+    /// Returns the lines below, the nearest first.
+    pub(in crate::view) fn below(&self) -> impl Iterator<Item = &str> {
+        self.below.split('\n').skip(1).map(judged)
+    }
+}
+
+/// Returns the whole lines of `bytes`, of which the first one is `cut`.
+fn whole_above(bytes: &[u8], cut: bool) -> Option<String> {
+    let bytes = bytes.strip_suffix(b"\n")?;
+    let from = if cut { memchr::memchr(b'\n', bytes)? + 1 } else { 0 };
+    Some(String::from_utf8_lossy(&bytes[from..]).into_owned())
+}
+
+/// Returns the first line of `bytes`, and the whole lines after it. If `complete`, the last one is
+/// whole, too.
+fn whole_below(bytes: &[u8], complete: bool) -> String {
+    let last = memchr::memrchr(b'\n', bytes);
+    let end = if complete && !bytes.ends_with(b"\n") { None } else { last };
+    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
+}
+
+/// Returns the part of a line by which it is judged.
+fn judged(line: &str) -> &str {
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    let line = &line[..line.floor_char_boundary(LINE_BYTES)];
+    str::from_utf8(bare(line.as_bytes())).unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ErrorRank;
+
+    fn around(text: &str, number: u64) -> Surroundings {
+        let offset: usize =
+            text.split_inclusive('\n').take(number as usize - 1).map(str::len).sum();
+        let (offset, rank) = (offset as u64, ErrorRank::Cause);
+        let at = ErrorLine { line: number, offset, length: 1, rank, times: 1 };
+        Surroundings::read(&text.as_bytes().to_vec(), &at).unwrap()
+    }
+
+    #[test]
+    fn the_nearest_lines_come_first() {
+        let lines = around("a\nb\r\nc\nd\n\ne", 3);
+        assert_eq!(lines.own(), "c");
+        assert_eq!(lines.above().collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!(lines.below().collect::<Vec<_>>(), ["d", "", "e"]);
+        let lines = around("a\n", 1);
+        assert_eq!((lines.own(), lines.above().count(), lines.below().count()), ("a", 0, 0));
+    }
+
+    #[test]
+    fn lines_of_which_only_a_part_was_read_are_left_out() {
+        let long = format!("{}\nb\nc\n{}", "x".repeat(20_000), "y".repeat(20_000));
+        let lines = around(&long, 3);
+        assert_eq!(lines.above().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(lines.below().count(), 0);
+    }
+}

@@ -1,0 +1,229 @@
+//! The first pass: how often each word occurs.
+
+use std::io;
+
+use crate::model::Content;
+use crate::view::find::matcher::Finder;
+use crate::view::find::matcher::Hit;
+use crate::view::find::matcher::Matcher;
+use crate::view::find::scan;
+use crate::view::find::scan::Extent;
+use crate::view::find::scan::Segment;
+use crate::view::find::stream;
+use crate::view::find::term::Fit;
+
+/// Most bytes that are read: a second or so. What comes after them is taken to be the same.
+pub(super) const MOST_BYTES: u64 = 512 << 20;
+/// The first of this many parts of them tells how frequent the words in it are.
+const PARTS: u64 = 16;
+/// Bytes of a long line that count as one line.
+const UNIT: u64 = 512;
+
+/// The occurrences of one word.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    /// Lines in which it occurs, inside of other words only, or also otherwise.
+    pub(super) inside: u64,
+    pub(super) lines: u64,
+    /// The byte between the two parts of a name, if it is the same in all places.
+    pub(super) joint: Option<Joint>,
+    /// The beginning that all its forms share, in lower case.
+    pub(super) beginning: Option<Vec<u8>>,
+    unit: Option<(u64, u64, bool)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joint {
+    Always(u8),
+    Varies,
+}
+
+/// The occurrences of all words.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Census {
+    /// Lines, and long parts of lines.
+    pub(super) units: u64,
+    pub(super) tallies: Vec<Tally>,
+    /// True if all of the content was read.
+    pub(super) is_whole: bool,
+}
+
+/// Some bytes of a content.
+#[derive(Clone, Copy)]
+struct Slice<'a> {
+    content: &'a dyn Content,
+    start: u64,
+    end: u64,
+}
+
+impl Content for Slice<'_> {
+    fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let most = buffer.len().min(left);
+        self.content.read_at(self.start + offset, &mut buffer[..most])
+    }
+}
+
+impl Census {
+    /// Creates the census of nothing.
+    pub(super) fn new(terms: usize) -> Self {
+        Self { units: 0, tallies: vec![Tally::default(); terms], is_whole: true }
+    }
+
+    /// Counts the words of `matcher` in the first `most` bytes of `content`. Words that occur in the
+    /// first part of these are taken to be as frequent in the rest.
+    pub(super) fn take(
+        content: &dyn Content,
+        matcher: &Matcher,
+        escaped: bool,
+        most: u64,
+        expired: &dyn Fn() -> bool,
+    ) -> io::Result<Self> {
+        let whole = Slice { content, start: 0, end: content.len().min(most) };
+        let first = Slice { end: whole.end.min(most / PARTS), ..whole };
+        let mut census = Self::new(matcher.terms.len());
+        let extent = census.count(&first, matcher, escaped, expired)?;
+        census.units = extent.newlines + extent.bytes / UNIT + 1;
+        census.is_whole = content.len() <= most && !extent.out_of_time;
+        if first.end < whole.end && !extent.out_of_time {
+            census.rest(&Slice { start: first.end, ..whole }, &first, matcher, escaped, expired)?;
+        }
+        for tally in &mut census.tallies {
+            tally.unit = None;
+        }
+        Ok(census)
+    }
+
+    /// Counts the words that did not occur in `first`, which is before `rest`.
+    fn rest(
+        &mut self,
+        rest: &Slice<'_>,
+        first: &Slice<'_>,
+        matcher: &Matcher,
+        escaped: bool,
+        expired: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let times = (rest.len() + first.len()) / first.len().max(1);
+        let mut new = Vec::new();
+        for (number, tally) in self.tallies.iter_mut().enumerate() {
+            if tally.lines + tally.inside == 0 {
+                new.push(number);
+            }
+            tally.lines *= times;
+            tally.inside *= times;
+            // The rest may have other forms.
+            tally.beginning = None;
+            tally.joint = tally.joint.map(|_| Joint::Varies);
+        }
+        self.units *= times;
+        if new.is_empty() {
+            return Ok(());
+        }
+        let terms = new.iter().map(|number| matcher.terms[*number].clone()).collect();
+        let mut later = Self::new(new.len());
+        let extent = later.count(rest, &Matcher::new(terms, |_| true), escaped, expired)?;
+        self.is_whole &= !extent.out_of_time;
+        for (number, tally) in new.into_iter().zip(later.tallies) {
+            self.tallies[number] = tally;
+        }
+        Ok(())
+    }
+
+    fn count(
+        &mut self,
+        content: &dyn Content,
+        matcher: &Matcher,
+        escaped: bool,
+        expired: &dyn Fn() -> bool,
+    ) -> io::Result<Extent> {
+        let mut finder = Finder::default();
+        scan::scan(content, Some(matcher), expired, stream::BLOCK, |segment| {
+            for hit in matcher.find(&mut finder, segment.text, escaped) {
+                self.tallies[hit.term].add(segment, hit);
+            }
+        })
+    }
+
+    /// Adds the counts of another content.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.units += other.units;
+        self.is_whole &= other.is_whole;
+        for (tally, more) in self.tallies.iter_mut().zip(&other.tallies) {
+            tally.inside += more.inside;
+            tally.lines += more.lines;
+            if let Some(beginning) = &more.beginning {
+                tally.narrow(beginning);
+            }
+            tally.joint = match (tally.joint, more.joint) {
+                (Some(one), Some(other)) if one != other => Some(Joint::Varies),
+                (one, other) => one.or(other),
+            };
+        }
+    }
+}
+
+impl Tally {
+    /// Notes one more form of the word.
+    fn narrow(&mut self, form: &[u8]) {
+        let Some(known) = &mut self.beginning else {
+            self.beginning = Some(form.to_ascii_lowercase());
+            return;
+        };
+        let same =
+            known.iter().zip(form).take_while(|(one, other)| one.eq_ignore_ascii_case(other));
+        let length = same.count();
+        known.truncate(length);
+    }
+
+    fn add(&mut self, segment: &Segment<'_>, hit: &Hit) {
+        let unit = (segment.line, (segment.column + hit.start as u64) / UNIT);
+        let inside = hit.fit == Fit::Inside;
+        if self.unit != Some((unit.0, unit.1, inside)) {
+            self.unit = Some((unit.0, unit.1, inside));
+            if inside { self.inside += 1 } else { self.lines += 1 }
+        }
+        let text = &segment.text[hit.start..hit.end];
+        if !inside {
+            self.narrow(text);
+        }
+        let joint = text.iter().find(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric());
+        let joint = joint.map_or(Joint::Varies, |byte| Joint::Always(*byte));
+        match self.joint {
+            None => self.joint = Some(joint),
+            Some(known) if known != joint => self.joint = Some(Joint::Varies),
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::find::term::Term;
+
+    fn lines(text: &str, most: u64) -> (Vec<u64>, bool) {
+        let terms = ["disk", "rare"].iter().map(|word| Term::new(word, 0).unwrap()).collect();
+        let matcher = Matcher::new(terms, |_| true);
+        let content = text.as_bytes().to_vec();
+        let census = Census::take(&content, &matcher, false, most, &|| false).unwrap();
+        (census.tallies.iter().map(|tally| tally.lines).collect(), census.is_whole)
+    }
+
+    #[test]
+    fn words_are_counted_once_a_line() {
+        assert_eq!(lines("disk disks\nrare\n\ndisk\n", MOST_BYTES), (vec![2, 1], true));
+    }
+
+    #[test]
+    fn what_is_frequent_is_counted_at_the_start_only() {
+        let text = "a disk\n".repeat(1600) + "rare\n";
+        let most = text.len() as u64;
+        assert_eq!(lines(&text, most), (vec![100 * 16, 1], true));
+        assert!(!lines(&text, most - 7).1);
+        assert_eq!(lines(&text, most / 2), (vec![50 * 16, 0], false));
+    }
+}

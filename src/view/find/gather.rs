@@ -1,0 +1,183 @@
+//! The second pass over text: the lines and windows that have the words.
+
+use std::collections::VecDeque;
+use std::io;
+
+use crate::materialize::LikenessHasher;
+use crate::model::Content;
+use crate::view::find::candidate::CandidateSpan;
+use crate::view::find::candidate::LineStart;
+use crate::view::find::candidate::Pool;
+use crate::view::find::found::Found;
+use crate::view::find::matcher::Finder;
+use crate::view::find::matcher::Hit;
+use crate::view::find::question::Chosen;
+use crate::view::find::scan;
+use crate::view::find::scan::Segment;
+
+/// Bytes of a line that is shown whole, or in a window around all its words.
+const SHORT: usize = 1000;
+/// Most bytes between two words in one window.
+const BETWEEN: usize = 200;
+/// Lines before and after a line whose words count for it, too.
+pub(super) const NEAR: u64 = 6;
+/// The unit of a score.
+pub(super) const UNIT: f64 = 1000.0;
+
+/// The result of a pass.
+pub(super) struct Gathered {
+    pub(super) pool: Pool,
+    /// Lines, windows or objects with any of the words.
+    pub(super) passages: u64,
+    /// The byte where time ran out.
+    pub(super) stopped: Option<u64>,
+}
+
+/// Gathers the lines of a text.
+pub(super) struct LineGatherer<'a> {
+    chosen: &'a Chosen,
+    finder: Finder,
+    likeness: LikenessHasher,
+    /// The last lines with words, the first of which are judged.
+    recent: VecDeque<FoundLine>,
+    judged: usize,
+    pool: Pool,
+    passages: u64,
+}
+
+#[derive(Clone, Copy)]
+struct FoundLine {
+    start: LineStart,
+    found: Found,
+    likeness: u64,
+}
+
+/// Gathers the lines in `content` with the words of `chosen`.
+pub(super) fn lines(
+    content: &dyn Content,
+    chosen: &Chosen,
+    expired: &dyn Fn() -> bool,
+    block: usize,
+) -> io::Result<Gathered> {
+    let mut gatherer = LineGatherer::new(chosen);
+    let extent = scan::scan(content, Some(&chosen.matcher), expired, block, |segment| {
+        gatherer.add(segment);
+    })?;
+    Ok(gatherer.finish(extent.out_of_time.then_some(extent.bytes)))
+}
+
+impl<'a> LineGatherer<'a> {
+    fn new(chosen: &'a Chosen) -> Self {
+        Self {
+            chosen,
+            finder: Finder::default(),
+            likeness: LikenessHasher::default(),
+            recent: VecDeque::new(),
+            judged: 0,
+            pool: Pool::new(),
+            passages: 0,
+        }
+    }
+
+    fn add(&mut self, segment: &Segment<'_>) {
+        let Self { chosen, finder, .. } = self;
+        let hits = chosen.matcher.find(finder, segment.text, false);
+        if hits.is_empty() {
+            return;
+        }
+        let found = Found::of(hits);
+        if !segment.is_line || segment.text.len() > SHORT {
+            let hits = std::mem::take(&mut self.finder.hits);
+            self.add_windows(segment, &hits);
+            self.finder.hits = hits;
+            return;
+        }
+        self.passages += 1;
+        let start = LineStart { line: segment.line, offset: segment.offset };
+        let likeness = self.likeness.of(segment.text);
+        self.recent.push_back(FoundLine { start, found, likeness });
+        self.judge(segment.line.saturating_sub(NEAR));
+    }
+
+    fn add_windows(&mut self, segment: &Segment<'_>, hits: &[Hit]) {
+        let of = LineStart { line: segment.line, offset: segment.offset - segment.column };
+        for (window, found) in windows(hits) {
+            self.passages += 1;
+            let score = (found.value(&self.chosen.weights) * UNIT) as u64;
+            let likeness = self.likeness.of(&segment.text[window.0..window.1]);
+            let (start, end) = (segment.offset + window.0 as u64, segment.offset + window.1 as u64);
+            self.pool.add(score, likeness, || CandidateSpan::Window {
+                of,
+                start,
+                end,
+                path: String::new(),
+            });
+        }
+    }
+
+    /// Judges the lines before `line`, since all lines near to them are known.
+    fn judge(&mut self, line: u64) {
+        while let Some(next) = self.recent.get(self.judged).copied()
+            && next.start.line < line
+        {
+            let score = self.score(&next);
+            self.pool.add(score, next.likeness, || CandidateSpan::Line(next.start));
+            self.judged += 1;
+            let first = next.start.line.saturating_sub(NEAR);
+            while self.recent.front().is_some_and(|old| old.start.line < first) {
+                self.recent.pop_front();
+                self.judged -= 1;
+            }
+        }
+    }
+
+    /// Scores a line: its own words, and less for the words of the lines near to it.
+    fn score(&self, line: &FoundLine) -> u64 {
+        let weights = &self.chosen.weights;
+        let mut all = line.found;
+        let mut value = all.value(weights);
+        let mut score = value;
+        let mut near = all;
+        self.recent.iter().for_each(|other| near.join(&other.found));
+        // The lines near to it often have no other words.
+        if near == all {
+            return (score * UNIT) as u64;
+        }
+        for distance in 1..=NEAR {
+            let near =
+                self.recent.iter().filter(|it| it.start.line.abs_diff(line.start.line) == distance);
+            near.for_each(|near| all.join(&near.found));
+            let more = all.value(weights);
+            score += (more - value) * nearness(distance);
+            value = more;
+        }
+        (score * UNIT) as u64
+    }
+
+    fn finish(mut self, stopped: Option<u64>) -> Gathered {
+        self.judge(u64::MAX);
+        Gathered { pool: self.pool, passages: self.passages, stopped }
+    }
+}
+
+/// Returns what a word counts for at this distance in lines from the others.
+pub(super) fn nearness(distance: u64) -> f64 {
+    0.8 - 0.08 * distance as f64
+}
+
+/// Returns the groups of words that stand near to each other, with their ranges.
+pub(super) fn windows(hits: &[Hit]) -> Vec<((usize, usize), Found)> {
+    let mut windows: Vec<((usize, usize), Found)> = Vec::new();
+    for hit in hits {
+        match windows.last_mut() {
+            Some(((start, end), found))
+                if hit.start <= *end + BETWEEN && hit.end <= *start + 2 * BETWEEN =>
+            {
+                *end = hit.end.max(*end);
+                found.add(hit);
+            }
+            _ => windows.push(((hit.start, hit.end), Found::of(&[*hit]))),
+        }
+    }
+    windows
+}

@@ -1,0 +1,448 @@
+//! The second pass over JSON: the innermost objects that have the words.
+//!
+//! One scan follows the structure of one value or many; only strings that may hold a word are
+//! looked into. An object that is larger than a passage stands for its own members alone, without
+//! the objects inside of it.
+
+mod frame;
+mod leaves;
+mod record;
+
+use std::io;
+
+use crate::materialize::LikenessHasher;
+use crate::model::Content;
+use crate::view::find::candidate::CandidateSpan;
+use crate::view::find::candidate::LineStart;
+use crate::view::find::candidate::Pool;
+use crate::view::find::found::Found;
+use crate::view::find::gather;
+use crate::view::find::gather::Gathered;
+use crate::view::find::gather::UNIT;
+use crate::view::find::matcher::Finder;
+use crate::view::find::question::Chosen;
+use crate::view::find::scan;
+use crate::view::find::stream::Stream;
+use frame::Frame;
+use frame::Frames;
+
+pub(super) use record::of_value;
+
+/// Most bytes of an object that is a passage.
+pub(super) const RECORD: u64 = 64 << 10;
+/// Bytes of a string from which on it is looked at in windows.
+const LONG: usize = scan::PIECE;
+/// Bytes of a string that are looked into together.
+const PIECE: usize = scan::PIECE;
+const MARGIN: usize = 64;
+
+/// Returns true if `content` begins like JSON.
+pub(super) fn begins(content: &dyn Content) -> io::Result<bool> {
+    let bytes = content.bytes(0, 256)?;
+    let first = bytes.trim_ascii_start().first().copied();
+    Ok(matches!(first, Some(b'{' | b'[')))
+}
+
+/// The text is not JSON.
+struct NotJson;
+
+/// The structure that is being read.
+struct Scan<'a> {
+    chosen: &'a Chosen,
+    finder: Finder,
+    likeness: LikenessHasher,
+    frames: Frames,
+    pool: Pool,
+    passages: u64,
+    line: LineStart,
+    /// The next place in the unread bytes where a word may stand, if it is known.
+    next: Option<usize>,
+    /// The member that is being read: where it begins, and the words in its key.
+    member: Option<(u64, LineStart)>,
+    key_found: Found,
+    /// True inside a string that is longer than a piece.
+    long: Option<LongString>,
+}
+
+/// A string that is read in pieces.
+struct LongString {
+    start: (u64, LineStart),
+    found: Found,
+    is_key: bool,
+}
+
+/// Gathers the objects in `content` with the words of `chosen`, or returns none if it is not JSON.
+pub(super) fn gather(
+    content: &dyn Content,
+    chosen: &Chosen,
+    expired: &dyn Fn() -> bool,
+    block: usize,
+) -> io::Result<Option<Gathered>> {
+    let mut stream = Stream::new(content, expired, block);
+    let mut scan = Scan::new(chosen);
+    while stream.fill()? {
+        scan.next = None;
+        match scan.take(stream.rest(), stream.offset(), false) {
+            Ok(used) => stream.skip(used),
+            Err(NotJson) => return Ok(None),
+        }
+    }
+    let stopped = stream.stopped();
+    if stopped.is_none() {
+        scan.next = None;
+        if scan.take(stream.rest(), stream.offset(), true).is_err() {
+            return Ok(None);
+        }
+    }
+    // What was cut off is not closed.
+    while !scan.frames.is_empty() {
+        scan.close(stream.offset());
+    }
+    Ok(Some(Gathered { pool: scan.pool, passages: scan.passages, stopped }))
+}
+
+impl<'a> Scan<'a> {
+    fn new(chosen: &'a Chosen) -> Self {
+        Self {
+            chosen,
+            finder: Finder::default(),
+            likeness: LikenessHasher::default(),
+            frames: Frames::default(),
+            pool: Pool::new(),
+            passages: 0,
+            line: LineStart { line: 1, offset: 0 },
+            next: None,
+            member: None,
+            key_found: Found::default(),
+            long: None,
+        }
+    }
+
+    /// Takes the whole tokens in `bytes`, which begin at `offset`; all of it if `ends`. Returns the
+    /// number of bytes that it took.
+    fn take(&mut self, bytes: &[u8], offset: u64, ends: bool) -> Result<usize, NotJson> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let here = offset + at as u64;
+            let used = if self.long.is_some() {
+                self.more_of_string(bytes, at, offset, ends)
+            } else {
+                match bytes[at] {
+                    b'"' => self.string(bytes, at, offset, ends)?,
+                    b'\n' => {
+                        self.line = LineStart { line: self.line.line + 1, offset: here + 1 };
+                        Some(1)
+                    }
+                    b' ' | b'\t' | b'\r' => Some(1),
+                    _ if self.frames.is_empty() => self.skip_line(bytes, at, here)?,
+                    open @ (b'{' | b'[') => self.open(open == b'{', here).map(|()| Some(1))?,
+                    close @ (b'}' | b']') => {
+                        if self.frames.top().is_none_or(|frame| frame.is_object != (close == b'}'))
+                        {
+                            return Err(NotJson);
+                        }
+                        self.close(here + 1);
+                        Some(1)
+                    }
+                    b',' => self.comma().map(|()| Some(1))?,
+                    b':' => self.colon().map(|()| Some(1))?,
+                    _ => self.scalar(bytes, at, offset, ends)?,
+                }
+            };
+            match used {
+                Some(used) => at += used,
+                None => break,
+            }
+        }
+        Ok(at)
+    }
+
+    /// Takes the start of a value that is in no other. A whole line without words is skipped.
+    fn skip_line(&mut self, bytes: &[u8], at: usize, here: u64) -> Result<Option<usize>, NotJson> {
+        let open = bytes[at];
+        if !matches!(open, b'{' | b'[') {
+            return Err(NotJson);
+        }
+        let close = if open == b'{' { b'}' } else { b']' };
+        if let Some(length) = memchr::memchr(b'\n', &bytes[at..])
+            && bytes[at..at + length].trim_ascii_end().last() == Some(&close)
+            && length > 1
+            && !self.may_hold(bytes, at, at + length)
+        {
+            return Ok(Some(length));
+        }
+        self.open(open == b'{', here)?;
+        Ok(Some(1))
+    }
+
+    /// Returns true if a word may stand between two places in `bytes`.
+    fn may_hold(&mut self, bytes: &[u8], from: usize, to: usize) -> bool {
+        if self.next.is_none_or(|next| next < from) {
+            let next = scan::first_candidate(&self.chosen.matcher, bytes, from);
+            self.next = Some(next.unwrap_or(usize::MAX));
+        }
+        self.next.is_some_and(|next| next < to)
+    }
+
+    fn open(&mut self, is_object: bool, here: u64) -> Result<(), NotJson> {
+        if self.frames.is_full() {
+            return Err(NotJson);
+        }
+        let (start, line) = self.begin_value(here)?;
+        let found = std::mem::take(&mut self.key_found);
+        if let Some(parent) = self.frames.top_mut() {
+            parent.own.join(&found);
+            parent.all.join(&found);
+        }
+        self.frames.push(Frame::new(is_object, start, line, found));
+        Ok(())
+    }
+
+    /// Returns where the member begins whose value begins at `here`.
+    fn begin_value(&mut self, here: u64) -> Result<(u64, LineStart), NotJson> {
+        let here = (here, self.line);
+        match self.frames.top() {
+            Some(frame) if frame.is_object && !frame.has_key => Err(NotJson),
+            Some(frame) if frame.is_object => Ok(self.member.take().unwrap_or(here)),
+            _ => Ok(here),
+        }
+    }
+
+    fn comma(&mut self) -> Result<(), NotJson> {
+        let frame = self.frames.top_mut().ok_or(NotJson)?;
+        frame.has_key = false;
+        frame.index += 1;
+        Ok(())
+    }
+
+    fn colon(&mut self) -> Result<(), NotJson> {
+        let has_member = self.member.is_some();
+        let frame = self.frames.top_mut().filter(|frame| frame.is_object && !frame.has_key);
+        frame.filter(|_| has_member).ok_or(NotJson)?.has_key = true;
+        Ok(())
+    }
+
+    /// Takes a string. Returns none if more has to be read for it.
+    fn string(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        offset: u64,
+        ends: bool,
+    ) -> Result<Option<usize>, NotJson> {
+        let length = match string_length(&bytes[at..]) {
+            Some(length) => length,
+            None if bytes.len() - at <= PIECE + MARGIN && !ends => return Ok(None),
+            None if ends => bytes.len() - at,
+            None => usize::MAX,
+        };
+        let here = offset + at as u64;
+        let is_key = self.frames.top().is_some_and(|frame| frame.is_object && !frame.has_key);
+        if length > LONG {
+            let start = if is_key { (here, self.line) } else { self.begin_value(here)? };
+            if is_key {
+                self.member = Some(start);
+                self.frames.set_key(b"");
+            }
+            let found = std::mem::take(&mut self.key_found);
+            self.long = Some(LongString { start, found, is_key });
+            return Ok(Some(1));
+        }
+        let inner = &bytes[at + 1..at + length];
+        let found = self.words(bytes, (at, at + length), inner);
+        if is_key {
+            if self.member.is_some() {
+                return Err(NotJson);
+            }
+            (self.member, self.key_found) = (Some((here, self.line)), found);
+            self.frames.set_key(inner.strip_suffix(b"\"").unwrap_or(inner));
+        } else {
+            let start = self.begin_value(here)?;
+            self.end_scalar(start, here + length as u64, found);
+        }
+        Ok(Some(length))
+    }
+
+    /// Returns the words in `inner`, a token between two places in `bytes`.
+    fn words(&mut self, bytes: &[u8], (from, to): (usize, usize), inner: &[u8]) -> Found {
+        if !self.may_hold(bytes, from, to) {
+            return Found::default();
+        }
+        Found::of(self.chosen.matcher.find(&mut self.finder, inner, true))
+    }
+
+    /// Takes a piece of a long string.
+    fn more_of_string(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        offset: u64,
+        ends: bool,
+    ) -> Option<usize> {
+        let rest = &bytes[at..];
+        let close = end_of_string(&rest[..rest.len().min(PIECE + MARGIN)]);
+        let here = offset + at as u64;
+        let (length, is_last) = match close {
+            Some(end) if end <= PIECE => (end, true),
+            None if rest.len() < PIECE + MARGIN && !ends => return None,
+            None if rest.len() <= PIECE => (rest.len(), true),
+            _ => (piece(rest), false),
+        };
+        let may_hold = self.may_hold(bytes, at, at + length);
+        if may_hold {
+            self.windows(&rest[..length], here);
+        }
+        if !is_last {
+            return Some(length);
+        }
+        let LongString { start, found, is_key } = self.long.take()?;
+        if !is_key {
+            self.end_scalar(start, here + length as u64, found);
+        }
+        Some((length + 1).min(rest.len()))
+    }
+
+    /// Adds the parts of a long string that have words.
+    fn windows(&mut self, text: &[u8], offset: u64) {
+        let Self { chosen, finder, .. } = self;
+        let hits = chosen.matcher.find(finder, text, true);
+        for ((start, end), found) in gather::windows(hits) {
+            self.passages += 1;
+            let score = (found.value(&chosen.weights) * UNIT) as u64;
+            let likeness = self.likeness.of(&text[start..end]);
+            let (of, frames) = (self.line, &self.frames);
+            self.pool.add(score, likeness, || CandidateSpan::Window {
+                of,
+                start: offset + start as u64,
+                end: offset + end as u64,
+                path: frames.path(),
+            });
+        }
+    }
+
+    /// Takes a number, `true`, `false` or `null`.
+    fn scalar(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        offset: u64,
+        ends: bool,
+    ) -> Result<Option<usize>, NotJson> {
+        let is_end = |byte: &u8| !byte.is_ascii_alphanumeric() && !b"+-.".contains(byte);
+        let length = bytes[at..].iter().position(is_end);
+        if length.is_none() && !ends && bytes.len() - at < PIECE {
+            return Ok(None);
+        }
+        let length = length.unwrap_or(bytes.len() - at);
+        let text = &bytes[at..at + length];
+        let is_number = || {
+            text.iter().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(byte))
+                && text.iter().any(u8::is_ascii_digit)
+                && text.iter().skip(1).filter(|byte| **byte == b'-').count() <= 1
+        };
+        let is_cut_off = ends && at + length == bytes.len();
+        let is_word = matches!(text, b"true" | b"false" | b"null" | b"NaN");
+        if !is_word && !is_cut_off && !is_number() {
+            return Err(NotJson);
+        }
+        let here = offset + at as u64;
+        let start = self.begin_value(here)?;
+        let found = self.words(bytes, (at, at + length), text);
+        self.end_scalar(start, here + length as u64, found);
+        Ok(Some(length))
+    }
+
+    /// Takes the end of a member without members of its own.
+    fn end_scalar(&mut self, (start, line): (u64, LineStart), end: u64, found: Found) {
+        let mut all = std::mem::take(&mut self.key_found);
+        all.join(&found);
+        if all.is_empty() {
+            return;
+        }
+        let value = all.value(&self.chosen.weights);
+        let path = || self.frames.path();
+        let Some(frame) = self.frames.top() else {
+            let place = || CandidateSpan::Value { of: line, start, end, path: String::new() };
+            self.pool.add((value * UNIT) as u64, 0, place);
+            return;
+        };
+        // In an object that is too large to be shown, each member is a passage.
+        if end - frame.start > RECORD || !frame.is_object {
+            let score = (value * UNIT * 0.97) as u64;
+            let likeness = frame.likeness(&all);
+            self.pool.add(score, likeness, || CandidateSpan::Value {
+                of: line,
+                start,
+                end,
+                path: path(),
+            });
+        }
+        let frame = self.frames.top_mut().expect("it was there");
+        frame.has_words |= true;
+        frame.own.join(&all);
+        frame.all.join(&all);
+    }
+
+    /// Ends the innermost value, at `end`.
+    fn close(&mut self, end: u64) {
+        let Some(frame) = self.frames.pop() else { return };
+        self.member = None;
+        let is_small = end - frame.start <= RECORD;
+        let found = if is_small { frame.all } else { Found::default() };
+        self.passages += u64::from(frame.has_words && frame.is_object);
+        let value = found.value(&self.chosen.weights);
+        let score = (value * UNIT) as u64;
+        let mut best = frame.best;
+        if score > best && (frame.is_object || self.frames.is_empty()) {
+            let (of, start) = (frame.line, frame.start);
+            let likeness = frame.likeness(&found);
+            let frames = &self.frames;
+            self.pool.add(score, likeness, || CandidateSpan::Value {
+                of,
+                start,
+                end,
+                path: frames.path(),
+            });
+            best = score;
+        }
+        let Some(parent) = self.frames.top_mut() else { return };
+        parent.best = parent.best.max(best);
+        if is_small {
+            parent.all.join(&frame.all);
+            if !frame.is_object {
+                parent.own.join(&frame.own);
+                parent.has_words |= frame.has_words;
+            }
+        }
+    }
+}
+
+/// Returns the length of the string that `bytes` begins with, with its quotes.
+fn string_length(bytes: &[u8]) -> Option<usize> {
+    Some(end_of_string(&bytes[1..])? + 2)
+}
+
+/// Returns the offset of the closing quote.
+fn end_of_string(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let found = at + memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[found] == b'"' {
+            return Some(found);
+        }
+        at = found + 2;
+    }
+}
+
+/// Returns the length of the piece that a string begins with, which is longer than a piece. It ends
+/// after a blank if there is one near its end, never inside an escape or a character.
+fn piece(rest: &[u8]) -> usize {
+    if let Some(blank) = memchr::memrchr(b' ', &rest[PIECE - MARGIN..PIECE]) {
+        return PIECE - MARGIN + blank + 1;
+    }
+    let mut escape = 0;
+    while let Some(found) = memchr::memchr(b'\\', rest.get(escape..PIECE).unwrap_or_default()) {
+        escape += found + 2;
+    }
+    escape.max(crate::view::scan::char_floor(rest, PIECE))
+}

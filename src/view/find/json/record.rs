@@ -1,0 +1,261 @@
+//! An object as a passage: the members that have the words, and their neighbours.
+
+use std::io;
+use std::ops::Range;
+
+use super::RECORD;
+use super::leaves;
+use super::leaves::Leaf;
+use crate::model::Content;
+use crate::view::find::candidate::LineStart;
+use crate::view::find::found::Found;
+use crate::view::find::gather;
+use crate::view::find::matcher::Finder;
+use crate::view::find::matcher::Hit;
+use crate::view::find::passage;
+use crate::view::find::passage::Passage;
+use crate::view::find::passage::ShownLine;
+use crate::view::find::passage::SourceLine;
+use crate::view::find::question::Chosen;
+use crate::view::find::record;
+use crate::view::grep::window;
+use crate::view::scan;
+
+/// Bytes around a value in which its lines may begin and end.
+const MARGIN: u64 = 256;
+/// Bytes of a value that is shown whole.
+const SMALL: usize = 700;
+/// Most members with words that are shown.
+const MEMBERS: usize = 8;
+/// Most bytes of the neighbours that are shown, and of each.
+const NEIGHBOURS: usize = 450;
+const NEIGHBOUR: usize = 160;
+/// Most bytes of a member that is shown whole; of a longer one, parts around the words.
+const WHOLE: usize = 360;
+const BEFORE_WORD: usize = 120;
+const AFTER_WORD: usize = 240;
+/// Most bytes of the parts of a line that are shown as one, and between two of them.
+const JOINED: usize = 480;
+const BETWEEN: usize = 24;
+
+/// A value in JSON as it was read, with some bytes around it.
+struct Value<'t> {
+    bytes: &'t [u8],
+    /// The place of the value in them.
+    range: Range<usize>,
+    offset: u64,
+    of: LineStart,
+}
+
+/// A part to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ShownPart {
+    range: Range<usize>,
+    /// The place of the first word in it.
+    hit: Option<usize>,
+}
+
+/// Returns the passage of the value between two bytes of JSON.
+pub(in crate::view::find) fn of_value(
+    content: &dyn Content,
+    of: LineStart,
+    (start, end): (u64, u64),
+    path: &str,
+    chosen: &Chosen,
+    finder: &mut Finder,
+) -> io::Result<Passage> {
+    let from = if start - of.offset <= MARGIN { of.offset } else { start };
+    let end = end.min(start + RECORD);
+    let bytes = content.bytes(from, (end + MARGIN - from) as usize)?;
+    let place = (start - from) as usize;
+    let range = place.min(bytes.len())..((end - from) as usize).min(bytes.len());
+    let value = Value { bytes: &bytes, range, offset: from, of };
+    Ok(value.passage(path, chosen, finder, content.len()))
+}
+
+impl Value<'_> {
+    fn passage(&self, path: &str, chosen: &Chosen, finder: &mut Finder, length: u64) -> Passage {
+        let text = &self.bytes[self.range.clone()];
+        let leaves = leaves::leaves(text);
+        let hits: Vec<Vec<Hit>> = leaves
+            .iter()
+            .map(|leaf| chosen.matcher.find(finder, &text[leaf.start..leaf.end], true).to_vec())
+            .collect();
+        let mut found = Found::default();
+        for hits in &hits {
+            found.join(&Found::of(hits));
+        }
+        let places: Vec<(u64, usize)> = leaves
+            .iter()
+            .zip(&hits)
+            .flat_map(|(leaf, hits)| passage::places(hits, leaf.start as u64))
+            .collect();
+        let shown = shown(&leaves, &hits, text.len(), chosen);
+        let parts = shown.iter().flat_map(|at| parts(text, &leaves[*at], &hits[*at], chosen));
+        let parts = joined(text, parts.collect());
+        Passage {
+            score: record::score(&found, &places, chosen),
+            terms: found.terms(),
+            likeness: 0,
+            alike: 0,
+            path: path.to_owned(),
+            lines: self.lines(&parts, length),
+        }
+    }
+
+    /// Returns the lines to show for `parts`: whole ones, and parts of long ones.
+    fn lines(&self, parts: &[ShownPart], length: u64) -> Vec<ShownLine> {
+        let mut shown: Vec<ShownLine> = Vec::new();
+        let base = self.range.start;
+        for part in parts {
+            let mut at = base + part.range.start;
+            let end = base + part.range.end;
+            while at < end {
+                let line = self.line_at(at, length);
+                let first = (line.offset - self.offset) as usize;
+                let last = (first + line.text.len()).min(end);
+                let hit = part
+                    .hit
+                    .map(|hit| base + hit)
+                    .filter(|hit| (at..last.max(at + 1)).contains(hit));
+                show(&line, (at - first)..(last - first), hit.map(|hit| hit - first), &mut shown);
+                at = first + line.text.len() + 1;
+            }
+        }
+        shown
+    }
+
+    /// Returns the line that holds the byte at `at`, as far as it was read.
+    fn line_at(&self, at: usize, length: u64) -> SourceLine<'_> {
+        let before = memchr::memrchr(b'\n', &self.bytes[..at]);
+        let start = before.map_or(0, |newline| newline + 1);
+        let newline = memchr::memchr(b'\n', &self.bytes[at..]);
+        let end = newline.map_or(self.bytes.len(), |newline| at + newline);
+        let newlines = memchr::memchr_iter(b'\n', &self.bytes[..at]).count() as u64;
+        let offset = self.offset + start as u64;
+        let column = if before.is_some() { 0 } else { offset - self.of.offset };
+        let ends = newline.is_some() || self.offset + end as u64 == length;
+        let text = &self.bytes[start..end];
+        SourceLine { line: self.of.line + newlines, offset, column, text, ends }
+    }
+}
+
+/// Shows a part of a line, or all of it if it is not long.
+fn show(
+    line: &SourceLine<'_>,
+    range: Range<usize>,
+    hit: Option<usize>,
+    shown: &mut Vec<ShownLine>,
+) {
+    let is_whole = line.column == 0 && line.ends && !window::is_long(line.text);
+    if !is_whole {
+        let start = scan::char_ceiling(line.text, range.start);
+        let end = scan::char_floor(line.text, range.end).max(start);
+        shown.push(line.part(start..end, hit.unwrap_or(start), hit.is_some()));
+        return;
+    }
+    match shown.last_mut().filter(|last| last.line == line.line) {
+        Some(last) => last.is_hit |= hit.is_some(),
+        None => shown.push(line.shown(hit)),
+    }
+}
+
+/// Returns the members to show, in order: all of a small value, else those with words, and members
+/// near to them.
+fn shown(leaves: &[Leaf], hits: &[Vec<Hit>], length: usize, chosen: &Chosen) -> Vec<usize> {
+    if length <= SMALL {
+        return (0..leaves.len()).collect();
+    }
+    let mut shown = with_words(hits, chosen);
+    let mut others: Vec<usize> = (0..leaves.len()).filter(|at| !shown.contains(at)).collect();
+    let containers: Vec<usize> = shown.iter().map(|at| leaves[*at].container).collect();
+    let first = leaves.iter().map(|leaf| leaf.container).min();
+    others.retain(|at| {
+        let leaf = &leaves[*at];
+        let is_near = containers.contains(&leaf.container) || Some(leaf.container) == first;
+        is_near && leaf.end - leaf.start <= NEIGHBOUR && !leaf.opens
+    });
+    let distance = |at: &usize| shown.iter().map(|other| other.abs_diff(*at)).min();
+    let is_name = |at: &usize| {
+        let container = leaves[*at].container;
+        leaves[..*at].iter().filter(|leaf| leaf.container == container).count() < 2
+    };
+    others.sort_by_cached_key(|at| (!is_name(at), distance(at), *at));
+    let mut room = NEIGHBOURS;
+    for at in others {
+        let length = leaves[at].end - leaves[at].start + 2;
+        if length <= room {
+            room -= length;
+            shown.push(at);
+        }
+    }
+    shown.sort_unstable();
+    shown
+}
+
+/// Returns members with words, those first that add to the words.
+fn with_words(hits: &[Vec<Hit>], chosen: &Chosen) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..hits.len()).filter(|at| !hits[*at].is_empty()).collect();
+    let mut chosen_members = Vec::new();
+    let mut found = Found::default();
+    while chosen_members.len() < MEMBERS && !left.is_empty() {
+        let gain = |at: &usize| {
+            let mut with = found;
+            with.join(&Found::of(&hits[*at]));
+            ((with.value(&chosen.weights) * gather::UNIT) as u64, usize::MAX - *at)
+        };
+        let Some(best) = left.iter().copied().max_by_key(gain) else { break };
+        found.join(&Found::of(&hits[best]));
+        left.retain(|at| *at != best);
+        chosen_members.push(best);
+    }
+    chosen_members
+}
+
+/// Returns the parts of a member to show: all of it, or those around its words.
+fn parts(text: &[u8], leaf: &Leaf, hits: &[Hit], chosen: &Chosen) -> Vec<ShownPart> {
+    let hit = hits.first().map(|hit| leaf.start + hit.start);
+    if leaf.end - leaf.start <= WHOLE {
+        return vec![ShownPart { range: leaf.start..leaf.end, hit }];
+    }
+    let value = |found: &Found| (found.value(&chosen.weights) * gather::UNIT) as u64;
+    let mut windows = gather::windows(hits);
+    windows.sort_by_key(|((start, _), found)| (std::cmp::Reverse(value(found)), *start));
+    windows.truncate(2);
+    if windows.is_empty() {
+        windows.push(((0, 0), Found::default()));
+    }
+    windows.sort_by_key(|((start, _), _)| *start);
+    let part = |((start, _), found): &((usize, usize), Found)| {
+        let at = leaf.start + start;
+        let from = scan::char_ceiling(text, at.saturating_sub(BEFORE_WORD).max(leaf.start));
+        let to = scan::char_floor(text, (at + AFTER_WORD).min(leaf.end));
+        ShownPart { range: from.min(at)..to.max(at), hit: (!found.is_empty()).then_some(at) }
+    };
+    windows.iter().map(part).collect()
+}
+
+/// Joins parts that stand side by side in one line.
+fn joined(text: &[u8], parts: Vec<ShownPart>) -> Vec<ShownPart> {
+    let mut joined: Vec<ShownPart> = Vec::new();
+    for part in parts {
+        match joined.last_mut() {
+            Some(last) if may_join(text, last, &part) => {
+                last.range.end = part.range.end.max(last.range.end);
+                last.hit = last.hit.or(part.hit);
+            }
+            _ => joined.push(part),
+        }
+    }
+    joined
+}
+
+fn may_join(text: &[u8], one: &ShownPart, other: &ShownPart) -> bool {
+    if other.range.start <= one.range.end {
+        return other.range.end.max(one.range.end) - one.range.start <= JOINED;
+    }
+    let between = &text[one.range.end..other.range.start];
+    between.len() <= BETWEEN
+        && other.range.end - one.range.start <= JOINED
+        && between.iter().all(|byte| b"{}[],: ".contains(byte))
+}

@@ -1,0 +1,314 @@
+//! `.find/<words>` of a directory: the best passages in all artifacts below it, newest first among
+//! equals.
+
+use std::cmp::Reverse;
+use std::io;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
+use std::thread;
+
+use crate::materialize::SNIFFED;
+use crate::materialize::is_binary;
+use crate::model::Content;
+use crate::redact::MaskCounter;
+use crate::redact::Masked;
+use crate::view::Directory;
+use crate::view::Loaded;
+use crate::view::RenderError;
+use crate::view::Rendered;
+use crate::view::find::Words;
+use crate::view::find::census;
+use crate::view::find::census::Census;
+use crate::view::find::json;
+use crate::view::find::nearest;
+use crate::view::find::nearest::NearestWords;
+use crate::view::find::notice;
+use crate::view::find::notice::Summary;
+use crate::view::find::passage::Passage;
+use crate::view::find::passage::ShownLine;
+use crate::view::find::passages::Passages;
+use crate::view::find::question::Chosen;
+use crate::view::find::question::Question;
+use crate::view::find::reply;
+use crate::view::find::reply::FromArtifact;
+use crate::view::find::reply::Reply;
+use crate::view::find::reply::Windowed;
+use crate::view::grep::corpus::MOST_THREADS;
+use crate::view::grep::corpus::left_out::LeftOut;
+use crate::view::grep::corpus::order;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+use crate::view::terms;
+
+/// Artifacts below this many bytes are read whole.
+const WHOLE: usize = 1 << 20;
+/// Most passages that are remembered.
+const MOST: usize = 48;
+/// About how many bytes of memory an open artifact or a passage takes while it waits.
+const WEIGHT: usize = 4 << 10;
+
+/// A search of many artifacts.
+struct Corpora<'a> {
+    directory: &'a Directory<'a>,
+    expired: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// The outcome of a pass for one artifact.
+enum Outcome<T> {
+    Done(T),
+    /// It has been removed since the search began.
+    Gone,
+    Closed,
+    Binary,
+    Unreadable(io::Error),
+    /// Time ran out.
+    NotBegun,
+}
+
+/// An artifact, and how a pass over all went.
+#[derive(Default)]
+struct Pass {
+    left_out: LeftOut,
+    /// The number of the artifact before which time ran out.
+    stopped: Option<usize>,
+}
+
+/// The best passages so far.
+#[derive(Default)]
+struct Best {
+    passages: Vec<(usize, Passage)>,
+    headers: Vec<(usize, ShownLine)>,
+    count: u64,
+    artifacts: u64,
+    /// True if time ran out inside an artifact.
+    is_partial: bool,
+}
+
+/// Writes the passages of all artifacts in `directory` that fit `words` best.
+pub(in crate::view) fn render(
+    words: &Words,
+    directory: &Directory<'_>,
+    expired: &(dyn Fn() -> bool + Sync),
+    out: &mut (dyn Write + Send),
+) -> Result<Rendered, RenderError> {
+    let Some(rules) = directory.redacts else {
+        return find(words, directory, expired, out);
+    };
+    let mut shown = MaskCounter::new(out, rules.names());
+    let rendered = find(words, directory, expired, &mut shown)?;
+    Ok(rendered.redacted(&shown.counts()))
+}
+
+fn find(
+    words: &Words,
+    directory: &Directory<'_>,
+    expired: &(dyn Fn() -> bool + Sync),
+    out: &mut (dyn Write + Send),
+) -> Result<Rendered, RenderError> {
+    let question = match Question::read(&words.text()) {
+        Ok(question) => question,
+        Err(why) => return Ok(Rendered::noted(notice::no_question(&why))),
+    };
+    let corpora = Corpora { directory, expired };
+    let (pass, chosen) = corpora.choose(&question);
+    let Some(chosen) = chosen else {
+        return Ok(corpora.nothing(&question, &pass));
+    };
+    let (pass, best) = corpora.gather(&chosen);
+    corpora.reply(&chosen, &pass, &best, out)
+}
+
+impl Corpora<'_> {
+    /// Does `work` for the content of each artifact on several threads, and hands what it made to
+    /// `take` in order.
+    fn each<T: Send>(
+        &self,
+        work: impl Fn(&dyn Content) -> io::Result<T> + Sync,
+        mut take: impl FnMut(usize, T) + Send,
+    ) -> Pass {
+        let mut pass = Pass::default();
+        let corpus = self.directory.corpus;
+        order::in_order(
+            corpus.len(),
+            thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
+            || vec![0; WHOLE],
+            |buffer, number| self.load(number, buffer, &work).unwrap_or_else(Outcome::Unreadable),
+            |_| WEIGHT,
+            |_, number, outcome| {
+                let name = || corpus.path(number).to_text();
+                match outcome {
+                    Outcome::Done(made) => take(number, made),
+                    Outcome::Gone => {}
+                    Outcome::Closed => pass.left_out.closed += 1,
+                    Outcome::Binary => pass.left_out.binary.push(name()),
+                    Outcome::Unreadable(error) => {
+                        pass.left_out.unreadable.push(format!("{} ({error})", name()));
+                    }
+                    Outcome::NotBegun => {
+                        pass.stopped = Some(number);
+                        return ControlFlow::Break(());
+                    }
+                }
+                ControlFlow::Continue(())
+            },
+        );
+        pass.left_out = pass.left_out.of(corpus);
+        pass
+    }
+
+    /// Does `work` for one artifact, with its secrets masked.
+    fn load<T>(
+        &self,
+        number: usize,
+        buffer: &mut [u8],
+        work: &impl Fn(&dyn Content) -> io::Result<T>,
+    ) -> io::Result<Outcome<T>> {
+        if (self.expired)() {
+            return Ok(Outcome::NotBegun);
+        }
+        let content: Box<dyn Content> = match self.directory.corpus.load(number, buffer)? {
+            Loaded::Gone => return Ok(Outcome::Gone),
+            Loaded::Closed => return Ok(Outcome::Closed),
+            Loaded::Whole(length) => Box::new(buffer[..length].to_vec()),
+            Loaded::Opened(content) => content,
+        };
+        if is_binary(&content.bytes(0, SNIFFED)?) {
+            return Ok(Outcome::Binary);
+        }
+        let masked = self.directory.redacts.map(|rules| Masked::new(&*content, rules));
+        work(masked.as_ref().map_or(&*content, |masked| masked as &dyn Content)).map(Outcome::Done)
+    }
+
+    /// Counts the words in all artifacts. Returns what to look for, or none if no word occurs.
+    fn choose(&self, question: &Question) -> (Pass, Option<Chosen>) {
+        let share = (self.directory.corpus.len() as u64).max(1);
+        let most = census::MOST_BYTES / share;
+        let mut all = Census::new(question.matcher.terms.len());
+        let pass = self.each(
+            |content| {
+                let escaped = json::begins(content)?;
+                Census::take(content, &question.matcher, escaped, most, self.expired)
+            },
+            |_, census| all.add(&census),
+        );
+        let missing = question.missing(&all);
+        let new = || NearestWords::new(missing.iter().map(|(_, word)| *word));
+        let mut nearest = new();
+        if !missing.is_empty() && pass.stopped.is_none() {
+            let most = nearest::MOST_BYTES / share;
+            let read = |content: &dyn Content| {
+                let mut nearest = new();
+                nearest.read(content, json::begins(content)?, most, self.expired)?;
+                Ok(nearest)
+            };
+            self.each(read, |_, found| nearest.merge(found));
+        }
+        let chosen = question.choose(&all, &nearest);
+        (pass, chosen)
+    }
+
+    /// Gathers the best passages of all artifacts.
+    fn gather(&self, chosen: &Chosen) -> (Pass, Best) {
+        let mut best = Best::default();
+        let read = |content: &dyn Content| Passages::read(content, chosen, self.expired);
+        let pass = self.each(read, |number, found| best.add(number, found));
+        (pass, best)
+    }
+
+    fn reply(
+        &self,
+        chosen: &Chosen,
+        pass: &Pass,
+        best: &Best,
+        out: &mut dyn Write,
+    ) -> Result<Rendered, RenderError> {
+        let grep = format!("{}/.grep", self.directory.path);
+        let among = format!(
+            " in {} of {}",
+            grouped(best.artifacts),
+            counted(self.directory.corpus.len() as u64, "artifact")
+        );
+        let summary = |shown: usize| Summary {
+            chosen,
+            terms: best.passages.first().map_or(0, |(_, passage)| passage.terms),
+            shown,
+            count: best.count,
+            among: &among,
+            grep: &grep,
+        };
+        let mut others: Vec<String> = Vec::new();
+        if let Some(number) = pass.stopped.or(best.is_partial.then_some(0)) {
+            let all = counted(self.directory.corpus.len() as u64, "artifact");
+            let done = best.artifacts.max(number as u64);
+            others.push(format!("out of time after {} of {all}; the best so far", grouped(done)));
+        }
+        others.extend(pass.left_out.lines());
+        let longest: usize = others.iter().map(|line| line.len() + 3).sum();
+        let longest = longest + summary(usize::MAX).text().len() + notice::MARGIN;
+        let room = reply::most(self.directory.redacts.is_some()).saturating_sub(longest);
+        let reply = Reply::of(best.all(self), room);
+        let long = reply.windowed.as_ref().map(Windowed::notice);
+        let first = (reply.shown > 0).then(|| summary(reply.shown).text());
+        let lines = first.into_iter().chain(others).chain(long);
+        let notice = lines.flat_map(|line| ["# ".to_owned(), line, "\n".to_owned()]).collect();
+        out.write_all(&reply.text)?;
+        let whole = pass.stopped.is_none() && !best.is_partial && pass.left_out.is_final();
+        Ok(Rendered { notice: Some(notice), whole })
+    }
+
+    /// Returns the result for words of which none occurs.
+    fn nothing(&self, question: &Question, pass: &Pass) -> Rendered {
+        let count = self.directory.corpus.len();
+        let all = counted(count as u64, "artifact");
+        let mut first = if let Some(number) = pass.stopped {
+            format!("# out of time after {} of {all}\n", grouped(number as u64))
+        } else {
+            let place = format!("{} ({all})", self.directory.path);
+            notice::nothing(&question.asked, &place, &self.telling(), "")
+        };
+        let others = pass.left_out.lines();
+        first.extend(others.iter().flat_map(|line| ["# ", line, "\n"]));
+        let whole = pass.stopped.is_none() && pass.left_out.is_final();
+        Rendered { notice: Some(first), whole }
+    }
+
+    /// Returns the most telling words of the newest artifact that has any.
+    fn telling(&self) -> Vec<String> {
+        let mut buffer = vec![0; WHOLE];
+        let words = |content: &dyn Content| {
+            terms::telling(content, json::begins(content)?, super::TELLING, self.expired)
+        };
+        let newest = 0..self.directory.corpus.len().min(8);
+        let mut all = newest.filter_map(|number| match self.load(number, &mut buffer, &words) {
+            Ok(Outcome::Done(words)) => Some(words).filter(|words| !words.is_empty()),
+            _ => None,
+        });
+        all.next().unwrap_or_default()
+    }
+}
+
+impl Best {
+    fn add(&mut self, number: usize, found: Passages) {
+        self.count += found.count;
+        self.artifacts += u64::from(found.count > 0);
+        self.is_partial |= found.stopped.is_some();
+        self.passages.extend(found.best.into_iter().map(|passage| (number, passage)));
+        // Newer artifacts were added before.
+        self.passages.sort_by_key(|(_, passage)| Reverse(passage.score));
+        self.passages.truncate(MOST);
+        self.headers.extend(found.header.map(|header| (number, header)));
+        self.headers.retain(|(number, _)| self.passages.iter().any(|(other, _)| other == number));
+    }
+
+    fn all<'b>(&'b self, of: &'b Corpora<'_>) -> impl Iterator<Item = FromArtifact<'b>> {
+        self.passages.iter().map(|(number, passage)| FromArtifact {
+            passage,
+            name: of.directory.corpus.path(*number).as_os_str().as_bytes(),
+            header: self.headers.iter().find(|(other, _)| other == number).map(|(_, line)| line),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

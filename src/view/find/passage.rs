@@ -1,0 +1,147 @@
+//! A passage: some lines, or parts of lines, that belong together.
+
+use crate::view::find::found::Found;
+use crate::view::find::matcher::Hit;
+use crate::view::grep::window;
+
+/// A passage, ready to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Passage {
+    pub(super) score: u64,
+    /// Its words, as bits.
+    pub(super) terms: u64,
+    /// Equal for passages that differ only in numbers, and the number of those.
+    pub(super) likeness: u64,
+    pub(super) alike: u64,
+    /// The path of the value in JSON, if it has one.
+    pub(super) path: String,
+    pub(super) lines: Vec<ShownLine>,
+}
+
+/// A line, or a part of a long one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ShownLine {
+    pub(super) line: u64,
+    /// The byte column of what is shown, from 1, unless it is the whole line.
+    pub(super) column: Option<u64>,
+    /// The bytes of the artifact that it shows.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) text: Vec<u8>,
+    /// True if it has one of the words.
+    pub(super) is_hit: bool,
+}
+
+/// A line of an artifact, or a part of it that was read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SourceLine<'t> {
+    pub(super) line: u64,
+    /// The offset in the artifact, and the column in its line, of the first byte of `text`.
+    pub(super) offset: u64,
+    pub(super) column: u64,
+    pub(super) text: &'t [u8],
+    /// True if `text` ends where the line ends.
+    pub(super) ends: bool,
+}
+
+impl SourceLine<'_> {
+    /// Shows the whole line, or a window around the place `around` if it is long.
+    pub(super) fn shown(&self, around: Option<usize>) -> ShownLine {
+        let text = self.text;
+        if self.column == 0 && self.ends && !window::is_long(text) {
+            return self.whole(text, around.is_some());
+        }
+        let at = around.unwrap_or(0).min(text.len());
+        self.part(window::around(text, at), at, around.is_some())
+    }
+
+    /// Shows the bytes in `range`, at most as many as fit into a line, at the column of `at`.
+    pub(super) fn part(&self, range: std::ops::Range<usize>, at: usize, is_hit: bool) -> ShownLine {
+        let text = self.text;
+        if self.column == 0 && self.ends && range == (0..text.len()) {
+            return self.whole(text, is_hit);
+        }
+        ShownLine {
+            line: self.line,
+            column: Some(self.column + at as u64 + 1),
+            start: self.offset + range.start as u64,
+            end: self.offset + range.end as u64,
+            text: window::shown(text, &range, self.column > 0, self.ends),
+            is_hit,
+        }
+    }
+
+    fn whole(&self, text: &[u8], is_hit: bool) -> ShownLine {
+        let end = self.offset + text.len() as u64;
+        let (line, start, text) = (self.line, self.offset, text.to_vec());
+        ShownLine { line, column: None, start, end, text, is_hit }
+    }
+}
+
+impl ShownLine {
+    /// Appends it as ripgrep prints it, after the name of its artifact if there is one.
+    pub(super) fn print(&self, name: &[u8], out: &mut Vec<u8>) {
+        let mark = if self.is_hit { b':' } else { b'-' };
+        if !name.is_empty() {
+            out.extend_from_slice(name);
+            out.push(mark);
+        }
+        out.extend_from_slice(self.line.to_string().as_bytes());
+        if let Some(column) = self.column {
+            out.extend_from_slice(format!("@{column}").as_bytes());
+        }
+        out.push(mark);
+        out.extend_from_slice(&self.text);
+        out.push(b'\n');
+    }
+}
+
+impl Passage {
+    /// Returns true if both show some of the same bytes.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        let both = |line: &ShownLine| {
+            other.lines.iter().any(|it| {
+                line.start < it.end.max(it.start + 1) && it.start < line.end.max(line.start + 1)
+            })
+        };
+        self.lines.iter().any(both)
+    }
+
+    /// Appends it, after the name of its artifact if there is one.
+    pub(super) fn print(&self, name: &[u8], out: &mut Vec<u8>) {
+        if !self.path.is_empty() {
+            out.extend_from_slice(b"# ");
+            out.extend_from_slice(self.path.as_bytes());
+            out.push(b'\n');
+        }
+        self.lines.iter().for_each(|line| line.print(name, out));
+    }
+}
+
+/// Returns how near to each other the words of `found` stand at their nearest: 1 for side by side,
+/// less the more bytes are between them.
+pub(super) fn nearness(hits: &[(u64, usize)], found: &Found) -> f64 {
+    let wanted = found.terms().count_ones();
+    if wanted < 2 {
+        return 1.0;
+    }
+    let mut counts = [0u32; 64];
+    let (mut has, mut first, mut least) = (0, 0, u64::MAX);
+    for (offset, term) in hits {
+        counts[*term] += 1;
+        has += u32::from(counts[*term] == 1);
+        while has == wanted {
+            let (start, oldest) = hits[first];
+            least = least.min(offset - start);
+            counts[oldest] -= 1;
+            has -= u32::from(counts[oldest] == 0);
+            first += 1;
+        }
+    }
+    1.0 / (1.0 + least as f64 / 300.0)
+}
+
+/// Returns the places of `hits` in the artifact, the text of which begins at `offset`.
+pub(super) fn places(hits: &[Hit], offset: u64) -> impl Iterator<Item = (u64, usize)> {
+    hits.iter().map(move |hit| (offset + hit.start as u64, hit.term))
+}

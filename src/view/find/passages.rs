@@ -1,0 +1,134 @@
+//! The best passages of one artifact.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::io;
+
+use crate::model::Content;
+use crate::view::find::candidate::Candidate;
+use crate::view::find::candidate::CandidateSpan;
+use crate::view::find::gather;
+use crate::view::find::gather::Gathered;
+use crate::view::find::json;
+use crate::view::find::matcher::Finder;
+use crate::view::find::passage::Passage;
+use crate::view::find::passage::ShownLine;
+use crate::view::find::question::Chosen;
+use crate::view::find::record;
+use crate::view::find::stream;
+use crate::view::find::table;
+
+/// Most passages of an artifact that are compared.
+const MOST: usize = 48;
+
+/// The best passages of an artifact.
+#[derive(Debug, Default)]
+pub(super) struct Passages {
+    /// None that shows what another one does, best first.
+    pub(super) best: Vec<Passage>,
+    /// The header, if it is a table.
+    pub(super) header: Option<ShownLine>,
+    /// Passages with any of the words, best or not.
+    pub(super) count: u64,
+    /// The byte where time ran out.
+    pub(super) stopped: Option<u64>,
+}
+
+impl Passages {
+    /// Reads `content` for the words of `chosen`.
+    pub(super) fn read(
+        content: &dyn Content,
+        chosen: &Chosen,
+        expired: &dyn Fn() -> bool,
+    ) -> io::Result<Self> {
+        Self::read_in_blocks(content, chosen, expired, stream::BLOCK)
+    }
+
+    pub(super) fn read_in_blocks(
+        content: &dyn Content,
+        chosen: &Chosen,
+        expired: &dyn Fn() -> bool,
+        block: usize,
+    ) -> io::Result<Self> {
+        let as_json = if json::begins(content)? {
+            json::gather(content, chosen, expired, block)?
+        } else {
+            None
+        };
+        let header = if as_json.is_none() { table::header(content)? } else { None };
+        let gathered =
+            as_json.map_or_else(|| gather::lines(content, chosen, expired, block), Ok)?;
+        let Gathered { pool, passages: count, stopped } = gathered;
+        let mut all = Vec::new();
+        let mut reader = PassageReader {
+            content,
+            chosen,
+            finder: Finder::default(),
+            is_table: header.is_some(),
+        };
+        let mut lines = HashSet::new();
+        let mut candidates = pool.best();
+        if header.is_some() && candidates.iter().any(|(candidate, _)| !is_first_line(candidate)) {
+            candidates.retain(|(candidate, _)| !is_first_line(candidate));
+        }
+        for (candidate, alike) in candidates {
+            // A line that another passage shows needs none of its own.
+            if let CandidateSpan::Line(start) = &candidate.place
+                && lines.contains(&start.line)
+            {
+                continue;
+            }
+            let passage =
+                Passage { likeness: candidate.likeness, alike, ..reader.read(&candidate)? };
+            if passage.terms == 0 || passage.lines.iter().any(|line| line.text.contains(&0)) {
+                continue;
+            }
+            if let CandidateSpan::Line(_) = &candidate.place {
+                let shown = passage.lines.iter().filter(|line| line.column.is_none());
+                lines.extend(shown.filter(|line| line.is_hit).map(|line| line.line));
+            }
+            all.push(passage);
+        }
+        all.sort_by_key(|passage: &Passage| {
+            (Reverse(passage.score), passage.alike, passage.lines.first().map(|line| line.start))
+        });
+        let mut best: Vec<Passage> = Vec::new();
+        for passage in all {
+            if best.len() < MOST && !best.iter().any(|other| other.overlaps(&passage)) {
+                best.push(passage);
+            }
+        }
+        Ok(Self { best, header, count, stopped })
+    }
+}
+
+/// Returns true for the first line, which in a table is above the rows anyway.
+fn is_first_line(candidate: &Candidate) -> bool {
+    matches!(&candidate.place, CandidateSpan::Line(start) if start.line == 1)
+}
+
+/// Reads the passages at some places.
+struct PassageReader<'a> {
+    content: &'a dyn Content,
+    chosen: &'a Chosen,
+    finder: Finder,
+    is_table: bool,
+}
+
+impl PassageReader<'_> {
+    fn read(&mut self, candidate: &Candidate) -> io::Result<Passage> {
+        let Self { content, chosen, finder, is_table } = self;
+        match &candidate.place {
+            CandidateSpan::Line(start) => {
+                record::of_line(*content, *start, *is_table, chosen, finder)
+            }
+            CandidateSpan::Window { of, start, end, path } => {
+                let passage = record::of_window(*content, *of, (*start, *end), chosen, finder)?;
+                Ok(Passage { path: path.clone(), ..passage })
+            }
+            CandidateSpan::Value { of, start, end, path } => {
+                json::of_value(*content, *of, (*start, *end), path, chosen, finder)
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The words of a question, as far as they occur: they are looked for.
+
+use crate::view::Query;
+use crate::view::find::census::Census;
+use crate::view::find::census::Joint;
+use crate::view::find::matcher;
+use crate::view::find::matcher::Matcher;
+use crate::view::find::nearest::NearestWords;
+use crate::view::find::parts;
+use crate::view::find::term;
+use crate::view::find::term::Term;
+use crate::view::find::words;
+
+/// Most words that are looked for. Of more, the first count.
+const MOST_ASKED: usize = 24;
+/// The part of its weight that a word has for any artifact; the rest is for how rare it is.
+const LEAST: f64 = 0.4;
+/// The part of its weight that a word has if it stands for one that does not occur.
+const INSTEAD: f64 = 0.8;
+/// The part of its weight that a part of a name has.
+const OF_NAME: f64 = 0.6;
+/// Words in more than one of this many lines are not worth a search of all their lines.
+const COMMON: u64 = 5;
+
+/// The reason why nothing is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NoQuestion {
+    NoWords,
+    TooLong,
+}
+
+/// The words of a question, and the parts of the names among them.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) asked: Vec<String>,
+    pub(super) matcher: Matcher,
+}
+
+/// The words that occur, or others in their place.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) asked: Vec<String>,
+    pub(super) matcher: Matcher,
+    /// The weight of each word.
+    pub(super) weights: Vec<f64>,
+    /// Words with those that are searched for instead.
+    pub(super) replaced: Vec<(String, String)>,
+    /// Words for which there are none.
+    pub(super) absent: Vec<String>,
+    /// The pattern of a search for all lines.
+    pub(super) query: Query,
+}
+
+/// A word that was chosen, with the lines in which it occurs.
+struct Choice {
+    term: Term,
+    factor: f64,
+    lines: u64,
+    joint: Option<Joint>,
+    beginning: Option<Vec<u8>>,
+    inside: bool,
+}
+
+impl Question {
+    /// Reads the question `text`.
+    pub(super) fn read(text: &str) -> Result<Self, NoQuestion> {
+        let words = words::counting(text);
+        if words.iter().any(|word| word.len() > parts::LONGEST) {
+            return Err(NoQuestion::TooLong);
+        }
+        let mut terms: Vec<Term> = Vec::new();
+        for word in words.iter().take(MOST_ASKED) {
+            terms.extend(Term::new(word, terms.len()));
+        }
+        if terms.is_empty() {
+            return Err(NoQuestion::NoWords);
+        }
+        let asked = terms.iter().map(|term| term.text.clone()).collect();
+        let parts: Vec<Term> = terms.iter().flat_map(Term::parts).collect();
+        terms.extend(parts);
+        terms.truncate(matcher::MOST);
+        Ok(Self { asked, matcher: Matcher::new(terms, |_| true) })
+    }
+
+    /// Returns the words that do not occur in any form, with their numbers, for which others may be
+    /// looked for: those without digits.
+    pub(super) fn missing(&self, census: &Census) -> Vec<(usize, &str)> {
+        let missing = self.terms().filter(|term| self.choices(term, census).is_empty());
+        let missing = missing.take(if census.is_whole { usize::MAX } else { 0 });
+        let may_be_misspelt =
+            |term: &&Term| !term.is_name() && term.folded().chars().all(char::is_alphabetic);
+        missing.filter(may_be_misspelt).map(|term| (term.asked, term.folded())).collect()
+    }
+
+    /// Returns the terms of the whole words.
+    fn terms(&self) -> impl Iterator<Item = &Term> {
+        self.matcher.terms[..self.asked.len()].iter()
+    }
+
+    /// Returns what stands for an asked word: the word itself if it occurs, else the parts of it
+    /// that do.
+    fn choices(&self, term: &Term, census: &Census) -> Vec<Choice> {
+        let terms = || self.matcher.terms.iter().zip(&census.tallies).enumerate();
+        let of_word = || terms().filter(|(_, (other, _))| other.asked == term.asked);
+        let choice = |number: usize| {
+            let (term, tally) = (&self.matcher.terms[number], &census.tallies[number]);
+            let inside = tally.lines == 0;
+            let lines = if inside { tally.inside } else { tally.lines };
+            let factor = if number < self.asked.len() { 1.0 } else { OF_NAME };
+            let beginning = tally.beginning.clone();
+            Choice { term: term.clone(), factor, lines, joint: tally.joint, beginning, inside }
+        };
+        let all: Vec<Choice> = of_word().map(|(number, _)| choice(number)).collect();
+        let whole = all.iter().position(|choice| choice.lines > 0).filter(|first| *first == 0);
+        let keep = if whole.is_some() { 1 } else { all.len() };
+        // A word that was not seen may be in what was not read.
+        let may_be = |number: usize| number == 0 && whole.is_none() && !census.is_whole;
+        let chosen = all.into_iter().take(keep).enumerate();
+        chosen.filter(|(at, choice)| choice.lines > 0 || may_be(*at)).map(|it| it.1).collect()
+    }
+
+    /// Chooses the words to look for, or `None` if none occurs. `instead` has a word for some of
+    /// [`missing`](Self::missing).
+    pub(super) fn choose(&self, census: &Census, instead: &NearestWords) -> Option<Chosen> {
+        let missing = self.missing(census);
+        let mut choices = Vec::new();
+        let (mut replaced, mut absent) = (Vec::new(), Vec::new());
+        for term in self.terms() {
+            let own = self.choices(term, census);
+            if !own.is_empty() {
+                choices.extend(own);
+                continue;
+            }
+            let number = missing.iter().position(|(asked, _)| *asked == term.asked);
+            let other = number.and_then(|number| instead.found().nth(number).flatten());
+            let Some((word, lines)) = other else {
+                absent.push(term.text.clone());
+                continue;
+            };
+            replaced.push((term.text.clone(), word.to_owned()));
+            let term = Term::new(word, term.asked)?;
+            let (factor, joint, beginning, inside) = (INSTEAD, None, None, false);
+            choices.push(Choice { term, factor, lines, joint, beginning, inside });
+        }
+        if choices.is_empty() {
+            return None;
+        }
+        let query = query(&choices, census.units);
+        let weights = choices.iter().map(|choice| choice.weight(census.units)).collect();
+        let inside: Vec<String> =
+            choices.iter().filter(|choice| choice.inside).map(|it| it.term.text.clone()).collect();
+        let terms = choices.into_iter().map(|choice| choice.term).collect();
+        let matcher = Matcher::new(terms, |term| inside.contains(&term.text));
+        let asked = self.asked.clone();
+        Some(Chosen { asked, matcher, weights, replaced, absent, query })
+    }
+}
+
+impl Choice {
+    /// Returns the weight of the word among `units` lines: the more, the rarer it is.
+    fn weight(&self, units: u64) -> f64 {
+        let (lines, units) = (self.lines.max(1) as f64, units as f64);
+        let rarity = (units / lines).ln_1p() / units.ln_1p();
+        self.factor * (LEAST + (1.0 - LEAST) * rarity.min(1.0))
+    }
+
+    /// Returns a pattern that matches in all lines with the word.
+    fn pattern(&self) -> String {
+        let beginning = self.beginning.as_deref().and_then(|forms| str::from_utf8(forms).ok());
+        // `code` reads better than the stem `cod`.
+        let reads_better =
+            |forms: &&str| forms.is_ascii() && forms.len() == self.term.needle().len() + 1;
+        if let Some(forms) = beginning.filter(|_| !self.term.is_name()).filter(reads_better) {
+            return term::escaped(forms);
+        }
+        let joint = match self.joint {
+            Some(Joint::Always(byte)) => term::escaped(&char::from(byte).to_string()),
+            _ => ".?".to_owned(),
+        };
+        self.term.pattern(&joint)
+    }
+}
+
+/// Returns the search for all lines with the words, without those that are in most lines.
+fn query(choices: &[Choice], units: u64) -> Query {
+    let rare = |choice: &&Choice| choice.lines.saturating_mul(COMMON) <= units;
+    let all = || choices.iter();
+    let some: Vec<&Choice> = if all().any(|choice| rare(&choice)) {
+        all().filter(rare).collect()
+    } else {
+        all().collect()
+    };
+    let mut patterns: Vec<String> = some.into_iter().map(Choice::pattern).collect();
+    patterns.dedup();
+    Query::ignoring_case(&patterns.join("|"))
+}
+
+impl Chosen {
+    /// Returns the number of asked words that the words `terms`, as bits, stand for.
+    pub(super) fn asked_of(&self, terms: u64) -> usize {
+        let has = |asked: usize| {
+            let mut numbers = self.matcher.terms.iter().enumerate();
+            numbers.any(|(number, term)| term.asked == asked && terms >> number & 1 == 1)
+        };
+        (0..self.asked.len()).filter(|asked| has(*asked)).count()
+    }
+}

@@ -1,0 +1,214 @@
+//! One pass over a content that finds the lines in which words may stand.
+
+use std::io;
+
+use bstr::ByteSlice as _;
+
+use crate::model::Content;
+use crate::view::find::matcher::Matcher;
+use crate::view::find::stream::Stream;
+
+/// Bytes of a line that are looked at together. A longer line comes in pieces.
+pub(super) const PIECE: usize = 16 << 10;
+/// A piece ends between two words if there is a gap in this many bytes.
+const MARGIN: usize = 512;
+
+/// A line without its newline, or a piece of a long one.
+pub(super) struct Segment<'t> {
+    pub(super) text: &'t [u8],
+    pub(super) offset: u64,
+    /// The number of its line, from 1.
+    pub(super) line: u64,
+    /// The byte column of its start, from 0.
+    pub(super) column: u64,
+    /// True if it is a whole line.
+    pub(super) is_line: bool,
+}
+
+/// The extent of a pass.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Extent {
+    /// The newlines in what was read.
+    pub(super) newlines: u64,
+    pub(super) bytes: u64,
+    /// True if time ran out.
+    pub(super) out_of_time: bool,
+}
+
+/// The state of a pass.
+struct Walk<'a, F> {
+    matcher: Option<&'a Matcher>,
+    each: F,
+    line: u64,
+    column: u64,
+}
+
+/// Calls `each` with all lines of `content` that may have a word of `matcher`; without one, with
+/// all lines. They do not depend on `block`, the number of bytes that are read at once.
+pub(super) fn scan(
+    content: &dyn Content,
+    matcher: Option<&Matcher>,
+    expired: &dyn Fn() -> bool,
+    block: usize,
+    each: impl FnMut(&Segment<'_>),
+) -> io::Result<Extent> {
+    let mut stream = Stream::new(content, expired, block);
+    let mut walk = Walk { matcher, each, line: 1, column: 0 };
+    while stream.fill()? {
+        let used = walk.take(stream.rest(), stream.offset(), false);
+        stream.skip(used);
+    }
+    let stopped = stream.stopped();
+    if stopped.is_none() {
+        walk.take(stream.rest(), stream.offset(), true);
+    }
+    Ok(Extent {
+        newlines: walk.line - 1,
+        bytes: stopped.unwrap_or(content.len()),
+        out_of_time: stopped.is_some(),
+    })
+}
+
+impl<F: FnMut(&Segment<'_>)> Walk<'_, F> {
+    /// Takes the whole segments in `bytes`, which begin at `offset`; all of it if `ends`. Returns
+    /// the number of bytes that it took.
+    fn take(&mut self, bytes: &[u8], offset: u64, ends: bool) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.column == 0 {
+                at = self.jump(bytes, at, ends);
+            }
+            let Some(used) = self.segment(&bytes[at..], offset + at as u64, ends) else { break };
+            at += used;
+        }
+        at
+    }
+
+    /// Skips the whole lines that can have no word. Returns the start of the first that can.
+    fn jump(&mut self, bytes: &[u8], at: usize, ends: bool) -> usize {
+        let Some(matcher) = self.matcher else { return at };
+        let whole = memchr::memrchr(b'\n', &bytes[at..]).map_or(at, |last| at + last + 1);
+        let lines = if ends { bytes } else { &bytes[..whole] };
+        let start = match first_candidate(matcher, lines, at) {
+            Some(found) => {
+                memchr::memrchr(b'\n', &bytes[at..found]).map_or(at, |last| at + last + 1)
+            }
+            None => lines.len().max(at),
+        };
+        self.line += memchr::memchr_iter(b'\n', &bytes[at..start]).count() as u64;
+        start
+    }
+
+    /// Takes the line that `bytes` begins with, or a piece of it. Returns its length, or none if
+    /// more has to be read for it.
+    fn segment(&mut self, bytes: &[u8], offset: u64, ends: bool) -> Option<usize> {
+        if bytes.is_empty() {
+            return None;
+        }
+        let newline = memchr::memchr(b'\n', &bytes[..bytes.len().min(PIECE + MARGIN + 1)]);
+        let known = newline.unwrap_or(bytes.len());
+        let (line, column) = (self.line, self.column);
+        if newline.is_none() && known < PIECE + MARGIN && !ends {
+            return None;
+        }
+        let is_piece = known > PIECE;
+        let length = if is_piece { piece(&bytes[..known]) } else { known };
+        let is_line = column == 0 && !is_piece;
+        if is_piece || newline.is_none() {
+            self.column += length as u64;
+        } else {
+            (self.line, self.column) = (line + 1, 0);
+        }
+        let text = &bytes[..length];
+        let may_hold = |matcher: &Matcher| first_candidate(matcher, text, 0).is_some();
+        if self.matcher.is_none_or(may_hold) {
+            (self.each)(&Segment { text, offset, line, column, is_line });
+        }
+        Some(length + usize::from(!is_piece && newline.is_some()))
+    }
+}
+
+/// Returns the first place in `text`, from `at` on, where a word may stand.
+pub(super) fn first_candidate(matcher: &Matcher, text: &[u8], at: usize) -> Option<usize> {
+    let found = matcher.candidate(text, at);
+    let before = &text[at.min(text.len())..found.unwrap_or(text.len())];
+    before.find_non_ascii_byte().map(|other| at + other).or(found)
+}
+
+/// Returns the length of the piece that a line begins with, which is longer than a piece.
+fn piece(line: &[u8]) -> usize {
+    let margin = &line[PIECE..line.len().min(PIECE + MARGIN)];
+    let is_gap = |byte: &u8| byte.is_ascii() && !byte.is_ascii_alphanumeric() && *byte != b'\\';
+    margin.iter().position(is_gap).map_or(PIECE, |gap| PIECE + gap)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::view::find::term::Term;
+
+    /// Returns the lines, columns and lengths of the segments.
+    fn segments(text: &[u8], word: Option<&str>, block: usize) -> (Vec<(u64, u64, Vec<u8>)>, u64) {
+        let matcher = word.map(|word| Matcher::new(vec![Term::new(word, 0).unwrap()], |_| false));
+        let mut found = Vec::new();
+        let content = text.to_vec();
+        let extent = scan(&content, matcher.as_ref(), &|| false, block, |segment| {
+            let end = segment.offset as usize + segment.text.len();
+            assert_eq!(&text[segment.offset as usize..end], segment.text);
+            found.push((segment.line, segment.column, segment.text.to_vec()));
+        });
+        (found, extent.unwrap().newlines)
+    }
+
+    #[test]
+    fn lines_with_words_are_found() {
+        let text = "one\ntwo retries\n\n\u{fc}\nretry\nend";
+        let (found, newlines) = segments(text.as_bytes(), Some("retried"), 7);
+        let lines: Vec<u64> = found.iter().map(|found| found.0).collect();
+        assert_eq!((lines, newlines), (vec![2, 4, 5], 5));
+        let (all, _) = segments(text.as_bytes(), None, 7);
+        assert_eq!(all.len(), 6);
+    }
+
+    #[test]
+    fn long_lines_come_in_pieces() {
+        let line = "word ".repeat(10_000);
+        let text = format!("a\n{line}needle\nneedle");
+        let (found, _) = segments(text.as_bytes(), Some("needle"), 1000);
+        let places: Vec<(u64, u64)> = found.iter().map(|found| (found.0, found.1)).collect();
+        assert_eq!(places.len(), 2);
+        assert_eq!(places[0].0, 2);
+        assert!(places[0].1 > 0 && found[0].2.ends_with(b"needle"));
+        assert_eq!(places[1], (3, 0));
+        let (all, _) = segments(text.as_bytes(), None, 1000);
+        let joined: Vec<u8> =
+            all.iter().filter(|found| found.0 == 2).flat_map(|it| it.2.clone()).collect();
+        assert_eq!(joined.len(), line.len() + 6);
+    }
+
+    #[test]
+    fn time_can_run_out() {
+        let text = b"a\nb\n".to_vec();
+        let extent = scan(&text, None, &|| true, 2, |_| panic!("too late")).unwrap();
+        assert!(extent.out_of_time && extent.bytes == 0);
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_do_not_matter(
+            lines in proptest::collection::vec((0usize..40_000, "[a-z \u{e9}]{0,20}"), 0..6),
+            block in 1usize..50_000,
+        ) {
+            let line = |(many, word): &(usize, String)| {
+                ["x ".repeat(many / 2).as_str(), word, " retry\n"].concat()
+            };
+            let text: String = lines.iter().map(line).collect();
+            for word in [None, Some("retry"), Some("absent")] {
+                let want = segments(text.as_bytes(), word, 1 << 20);
+                prop_assert_eq!(segments(text.as_bytes(), word, block.max(16)), want);
+            }
+        }
+    }
+}

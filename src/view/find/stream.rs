@@ -1,0 +1,92 @@
+//! Reading a content from its start to its end.
+
+use std::io;
+
+use crate::model::Content;
+
+/// Bytes read at once.
+pub(super) const BLOCK: usize = 256 << 10;
+
+/// The bytes of a content that were read and not used yet.
+pub(super) struct Stream<'a> {
+    content: &'a dyn Content,
+    expired: &'a dyn Fn() -> bool,
+    block: usize,
+    buffer: Vec<u8>,
+    filled: usize,
+    used: usize,
+    /// The offset of the first byte of the buffer.
+    start: u64,
+    ended: bool,
+    out_of_time: bool,
+}
+
+impl<'a> Stream<'a> {
+    /// Reads `content` in blocks of `block` bytes.
+    pub(super) fn new(
+        content: &'a dyn Content,
+        expired: &'a dyn Fn() -> bool,
+        block: usize,
+    ) -> Self {
+        let buffer = Vec::new();
+        let (filled, used, start) = (0, 0, 0);
+        Self {
+            content,
+            expired,
+            block,
+            buffer,
+            filled,
+            used,
+            start,
+            ended: false,
+            out_of_time: false,
+        }
+    }
+
+    /// Returns the bytes that were read and not used.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.buffer[self.used..self.filled]
+    }
+
+    /// Returns the offset of the first byte that was not used.
+    pub(super) fn offset(&self) -> u64 {
+        self.start + self.used as u64
+    }
+
+    /// Uses the next `count` bytes.
+    pub(super) fn skip(&mut self, count: usize) {
+        self.used += count;
+    }
+
+    /// Reads one more block. Returns false at the end, and if time has run out.
+    pub(super) fn fill(&mut self) -> io::Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        self.out_of_time = (self.expired)();
+        if self.out_of_time {
+            self.ended = true;
+            return Ok(false);
+        }
+        self.buffer.copy_within(self.used..self.filled, 0);
+        self.start += self.used as u64;
+        self.filled -= self.used;
+        self.used = 0;
+        let left = self.content.len().saturating_sub(self.start + self.filled as u64);
+        let most = usize::try_from(left).unwrap_or(self.block).min(self.block);
+        if self.buffer.len() < self.filled + most {
+            self.buffer.resize(self.filled + most, 0);
+        }
+        let offset = self.start + self.filled as u64;
+        let count =
+            self.content.read_at(offset, &mut self.buffer[self.filled..self.filled + most])?;
+        self.filled += count;
+        self.ended = count == 0;
+        Ok(!self.ended)
+    }
+
+    /// Returns the offset where time ran out, if it did.
+    pub(super) fn stopped(&self) -> Option<u64> {
+        self.out_of_time.then(|| self.offset())
+    }
+}

@@ -1,0 +1,131 @@
+//! The names under `X.find/` and `.find/`: words in any order.
+
+use std::ffi::OsStr;
+use std::fmt;
+
+use crate::view::argument;
+
+/// Words that a reader looks for, as they were written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Words(Vec<u8>);
+
+impl Words {
+    /// Reads a name. Returns none if programs look it up by themselves.
+    pub fn parse(name: &OsStr) -> Option<Self> {
+        argument::decoded(name).map(Self)
+    }
+
+    /// Returns the words as text, with U+FFFD for bytes that are not UTF-8.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).into_owned()
+    }
+
+    fn name(&self) -> Vec<u8> {
+        let plain = argument::encoded(&self.0, b"%/");
+        if argument::is_taken(&plain) { argument::encoded(&self.0, b"%/.") } else { plain }
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.name()))
+    }
+}
+
+/// Returns the words in `text` that count, in order and each once: without question words and the
+/// like, unless there are no others. Names are words: `web-7`, `src/main.rs`.
+pub(super) fn counting(text: &str) -> Vec<&str> {
+    let mut all: Vec<&str> = Vec::new();
+    for word in text.split(is_between).map(trimmed).filter(|word| !word.is_empty()) {
+        if !all.iter().any(|known| known.eq_ignore_ascii_case(word)) {
+            all.push(word);
+        }
+    }
+    let counts = |word: &&str| !is_question_word(word);
+    if all.iter().any(counts) {
+        all.retain(counts);
+    }
+    all
+}
+
+/// Returns true for a character that is part of no name.
+fn is_between(c: char) -> bool {
+    !c.is_alphanumeric() && !super::fold::is_accent(c) && !"_-./:@'\u{2019}".contains(c)
+}
+
+/// Returns `word` without what is around its letters and digits, and without the `'s` at its end.
+fn trimmed(word: &str) -> &str {
+    let word = word.trim_matches(|c: char| !c.is_alphanumeric() && !super::fold::is_accent(c));
+    let owner = ["'s", "\u{2019}s"].iter().find_map(|end| word.strip_suffix(end));
+    owner.unwrap_or(word)
+}
+
+fn is_question_word(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    QUESTION_WORDS.binary_search(&lower.as_str()).is_ok()
+}
+
+/// Words that count for nothing in a question, in order.
+const QUESTION_WORDS: [&str; 149] = [
+    "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
+    "because", "been", "before", "being", "between", "both", "but", "by", "can", "could", "did",
+    "do", "does", "doing", "don't", "during", "each", "either", "else", "ever", "exactly", "far",
+    "few", "find", "for", "from", "get", "gets", "give", "given", "go", "goes", "got", "had",
+    "happen", "happened", "happens", "has", "have", "having", "he", "her", "here", "him", "his",
+    "how", "i", "if", "in", "instead", "into", "is", "it", "its", "itself", "just", "kind", "let",
+    "long", "many", "may", "me", "might", "most", "much", "must", "my", "nor", "of", "off", "on",
+    "one", "only", "or", "other", "our", "out", "over", "own", "per", "please", "said", "same",
+    "say", "says", "shall", "she", "should", "show", "so", "some", "such", "tell", "than", "that",
+    "the", "their", "them", "then", "there", "these", "they", "thing", "this", "those", "through",
+    "to", "too", "under", "until", "up", "upon", "us", "use", "used", "uses", "very", "was", "we",
+    "were", "what", "what's", "when", "where", "whether", "which", "while", "who", "whom", "whose",
+    "why", "will", "with", "would", "you", "your",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(name: &str) -> Words {
+        Words::parse(OsStr::new(name)).unwrap()
+    }
+
+    #[test]
+    fn names_are_those_of_searches() {
+        assert_eq!(parse("a%2Fb 5%25 %2Egit").text(), "a/b 5% .git");
+        assert_eq!(parse("a%2Fb 5%").to_string(), "a%2Fb 5%25");
+        assert_eq!(parse("%2E").to_string(), "%2E");
+        assert_eq!(Words::parse(OsStr::new(".gitignore")), None);
+        assert_eq!(Words::parse(OsStr::new(&"x".repeat(4096))), None);
+    }
+
+    #[test]
+    fn question_words_count_for_nothing() {
+        assert!(QUESTION_WORDS.is_sorted());
+        for (text, want) in [
+            ("Why was the pod web-7 evicted?", &["pod", "web-7", "evicted"][..]),
+            ("what is usr_c75e's e-mail (new)", &["usr_c75e", "e-mail", "new"]),
+            ("src/main.rs:12, \"main.rs\" main", &["src/main.rs:12", "main.rs", "main"]),
+            ("Pod pod POD", &["Pod"]),
+            ("who is it", &["who", "is", "it"]),
+            ("? -- ...", &[]),
+            ("gr\u{fc}n \u{65e5}\u{672c}", &["gr\u{fc}n", "\u{65e5}\u{672c}"]),
+            ("key=value a,b", &["key", "value", "b"]),
+        ] {
+            assert_eq!(counting(text), want, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn names_come_back(name in proptest::collection::vec(1u8.., 1..40)) {
+            if let Some(words) = Words::parse(OsStr::from_bytes(&name)) {
+                prop_assert_eq!(Words::parse(OsStr::from_bytes(&words.name())), Some(words));
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Summaries of real outputs: `tests/outputs` has what each must show, and must not.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::thread;
+
+use ctxfs::materialize::strip_escapes;
+use serde::Deserialize;
+
+use crate::support::TestStore;
+
+/// The least part of the outputs with a cause whose summary shows one with its place, in percent.
+const RIGHT: usize = 79;
+/// The most lines of all summaries that are named as errors and are none.
+const FALSE: usize = 42;
+/// Threads that ask for summaries.
+const THREADS: usize = 4;
+/// Bytes at the start in which an escape sequence shows that an output was made for a terminal.
+const SNIFFED: usize = 64 << 10;
+
+/// What a person who knows the tool expects of a summary.
+#[derive(Debug, Deserialize)]
+struct Expected {
+    exit: Option<i32>,
+    /// The root causes; none for documents, source, data and what passed.
+    #[serde(default)]
+    cause: Vec<Cause>,
+    /// Parts of lines that are no errors.
+    #[serde(default)]
+    never: Vec<String>,
+}
+
+/// A root cause. Both stand on one line of the summary.
+#[derive(Debug, Deserialize)]
+struct Cause {
+    what: String,
+    place: String,
+}
+
+/// What a summary names as errors, beside what it must.
+struct Verdict {
+    name: String,
+    errors: Vec<String>,
+    /// True if a cause stands with its place. None if there is no cause.
+    right: Option<bool>,
+    /// Those of `errors` that are none.
+    wrong: Vec<String>,
+}
+
+fn directories() -> Vec<PathBuf> {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/outputs");
+    let mut all: Vec<PathBuf> =
+        fs::read_dir(top).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.sort();
+    all
+}
+
+/// Returns the lines that the summary names as errors. Escape sequences are left out before.
+fn errors(store: &TestStore, dir: &Path, exit_code: Option<i32>) -> Vec<String> {
+    let mut bytes = fs::read(dir.join("output")).unwrap();
+    if bytes.iter().take(SNIFFED).any(|byte| *byte == 0x1b) {
+        bytes = strip_escapes(&bytes);
+    }
+    let call = dir.file_name().unwrap().to_str().unwrap();
+    let code = exit_code.map(|code| format!("--exit-code={code}"));
+    let mut arguments = vec!["--conversation", "c1", "--call", call];
+    arguments.extend(code.as_deref());
+    let summary = store.ctxfs("put", &arguments).stdin(bytes).text();
+    let from = summary.lines().skip_while(|line| *line != "--- errors ---").skip(1);
+    from.take_while(|line| !line.starts_with("--- ")).map(str::to_owned).collect()
+}
+
+fn judge(store: &TestStore, dir: &Path) -> Verdict {
+    let text = fs::read_to_string(dir.join("expect.toml")).unwrap();
+    let expected: Expected =
+        toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let errors = errors(store, dir, expected.exit);
+    let causes = &expected.cause;
+    let shows = |cause: &Cause| {
+        errors.iter().any(|line| line.contains(&cause.what) && line.contains(&cause.place))
+    };
+    let right = (!causes.is_empty()).then(|| causes.iter().any(shows));
+    let is_wrong = |line: &&String| {
+        causes.is_empty() || expected.never.iter().any(|never| line.contains(never.as_str()))
+    };
+    let wrong = errors.iter().filter(is_wrong).cloned().collect();
+    let name = dir.file_name().unwrap().to_string_lossy().into_owned();
+    Verdict { name, errors, right, wrong }
+}
+
+impl Verdict {
+    /// Returns what is not as it should be; an empty text if nothing is.
+    fn faults(&self) -> String {
+        let Self { name, errors, right, wrong } = self;
+        let missing = || format!("{name}: no cause with its place in {errors:#?}\n");
+        let missing = (*right == Some(false)).then(missing).unwrap_or_default();
+        let wrong = (!wrong.is_empty()).then(|| format!("{name}: no errors are {wrong:#?}\n"));
+        missing + &wrong.unwrap_or_default()
+    }
+}
+
+#[test]
+fn causes_stand_with_their_places_and_little_else() {
+    let (store, dirs) = (TestStore::new(), directories());
+    let judge_all = |dirs: &[PathBuf]| dirs.iter().map(|dir| judge(&store, dir)).collect();
+    let verdicts: Vec<Verdict> = thread::scope(|scope| {
+        let parts = dirs.chunks(dirs.len().div_ceil(THREADS));
+        let threads: Vec<_> = parts.map(|part| scope.spawn(|| judge_all(part))).collect();
+        threads.into_iter().flat_map(|thread| -> Vec<Verdict> { thread.join().unwrap() }).collect()
+    });
+    let all = verdicts.iter().filter(|verdict| verdict.right.is_some()).count();
+    let right = verdicts.iter().filter(|verdict| verdict.right == Some(true)).count();
+    let wrong: usize = verdicts.iter().map(|verdict| verdict.wrong.len()).sum();
+    assert!(
+        verdicts.len() >= 80 && 100 * right >= RIGHT * all && wrong <= FALSE,
+        "{}{right} of {all} right, {wrong} lines wrong",
+        verdicts.iter().map(Verdict::faults).collect::<String>()
+    );
+}
