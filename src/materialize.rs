@@ -15,7 +15,8 @@
 //! | `failure` | the lines that look like errors, most telling first |
 //! | `repeated` | the lines that are repeated often |
 //! | `sections` | the sections of the output |
-//! | `plain` | the text of a terminal's log, which the others then analyse |
+//! | `terminal` | if the output was made for a terminal |
+//! | `plain` | the text of a terminal, which the others then analyse |
 
 mod escapes;
 mod failure;
@@ -29,6 +30,7 @@ mod open_line;
 mod plain;
 mod repeated;
 mod sections;
+mod terminal;
 mod text;
 pub mod tokens;
 
@@ -77,7 +79,10 @@ pub const SNIFFED: usize = 64 << 10;
 pub struct Analyzer {
     seen: u64,
     digest: blake3::Hasher,
-    /// Present for the log of a terminal.
+    is_of_log: bool,
+    /// The first bytes, while the next may show that all were made for a terminal.
+    start: Option<Vec<u8>>,
+    /// Present for what was made for a terminal.
     extractor: Option<Box<TextExtractor>>,
     /// Bytes that the analysers below have seen: those of the extractor's text, if there is one.
     read: u64,
@@ -92,11 +97,14 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// Returns an analyzer of any output but the log of a terminal.
+    /// Returns an analyzer of any output but the log of a terminal. If its first [`SNIFFED`] bytes
+    /// show that it was made for a terminal, it is analysed as such a log.
     pub fn new() -> Self {
         Self {
             seen: 0,
             digest: blake3::Hasher::new(),
+            is_of_log: false,
+            start: Some(Vec::new()),
             extractor: None,
             read: 0,
             text: EncodingDetector::default(),
@@ -113,12 +121,12 @@ impl Analyzer {
     /// Returns an analyzer of the log of a terminal: size and digest are those of the bytes, and
     /// all other facts describe the text.
     pub fn of_log() -> Self {
-        Self { extractor: Some(Box::default()), ..Self::new() }
+        Self { is_of_log: true, start: None, extractor: Some(Box::default()), ..Self::new() }
     }
 
     /// Returns true if this analyzer is for the log of a terminal.
     pub fn is_of_log(&self) -> bool {
-        self.extractor.is_some()
+        self.is_of_log
     }
 
     /// Returns the checkpoints of the log, as far as it has been seen.
@@ -176,6 +184,29 @@ impl Analyzer {
     fn push_block(&mut self, block: &[u8]) {
         self.digest.update(block);
         self.seen += block.len() as u64;
+        if self.start.is_some() {
+            self.look_for_terminal(block);
+        }
+        self.push_raw(block);
+    }
+
+    /// Looks at the first bytes of the stream. If `block` shows that they were made for a terminal,
+    /// begins again with those before it.
+    fn look_for_terminal(&mut self, block: &[u8]) {
+        let Some(mut start) = self.start.take() else { return };
+        let before = start.len();
+        start.extend_from_slice(&block[..block.len().min(SNIFFED - before)]);
+        if is_for_terminal(&start) {
+            let (seen, digest) = (self.seen, self.digest.clone());
+            let extractor = Some(Box::default());
+            *self = Self { seen, digest, start: None, extractor, ..Self::new() };
+            self.push_raw(&start[..before]);
+        } else if start.len() < SNIFFED {
+            self.start = Some(start);
+        }
+    }
+
+    fn push_raw(&mut self, block: &[u8]) {
         let Some(extractor) = &mut self.extractor else { return self.push_text(block) };
         let mut text = Vec::with_capacity(block.len());
         extractor.push(block, &mut text);
@@ -226,7 +257,7 @@ pub fn analyze(content: &dyn Content) -> io::Result<Analysis> {
     analyze_by(Analyzer::new(), content)
 }
 
-/// Analyses the whole of `content`, which is the log of a terminal.
+/// Analyses the whole of `content`, which is the log of a terminal whatever its first bytes.
 pub fn analyze_log(content: &dyn Content) -> io::Result<Analysis> {
     analyze_by(Analyzer::of_log(), content)
 }
@@ -248,6 +279,13 @@ pub fn token_count(text: &[u8]) -> u64 {
     let mut tokens = tokens::TokenCounter::default();
     tokens.push(text);
     tokens.count()
+}
+
+/// Returns true if content that begins with `bytes` was made for a terminal, judged by its first
+/// [`SNIFFED`] bytes: it has escape sequences, or progress that overwrites itself. [`Analyzer`]
+/// judges the same.
+pub fn is_for_terminal(bytes: &[u8]) -> bool {
+    terminal::is_for_terminal(&bytes[..bytes.len().min(SNIFFED)])
 }
 
 /// Returns true if content that begins with `bytes` is binary, judged by its first [`SNIFFED`]

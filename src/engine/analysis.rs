@@ -14,9 +14,11 @@ use crate::engine::tracker;
 use crate::engine::tracker::RewriteCount;
 use crate::materialize::Analyzer;
 use crate::materialize::SNIFFED;
+use crate::materialize::is_for_terminal;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Record;
+use crate::store::read_full_at;
 
 /// The analyses kept in memory for later views. The manifest has the others.
 const REMEMBERED: usize = 256;
@@ -62,10 +64,10 @@ pub(super) fn analysis(
     expired: &dyn Fn() -> bool,
 ) -> Result<AnalysisSoFar> {
     let state = ByteState::now(engine, of, file)?;
-    let is_log = of.is_log();
     let known = engine.analyses.get(state).or_else(|| recorded(record, state));
-    // Before a rename, the file may not have been a log.
-    if let Some(analysis) = known.filter(|known| known.plain.is_some() == is_log) {
+    if let Some(analysis) = known
+        && analysis.plain.is_some() == is_text(of, file, analysis.plain)?
+    {
         return Ok(AnalysisSoFar { analysis, whole: true });
     }
     let (analysis, whole) = tracker::analyse(engine, of, file, state.size, expired)?;
@@ -75,6 +77,20 @@ pub(super) fn analysis(
         engine.analyses.0.insert(after.file, (after, Arc::clone(&analysis)));
     }
     Ok(AnalysisSoFar { analysis, whole })
+}
+
+/// Returns true if views show the text of a file without its escape sequences: that of a terminal's
+/// log, and of what begins as made for a terminal. `plain` is what an analysis says, which may be
+/// from before a rename.
+fn is_text(of: &dyn SourceFile, file: &File, plain: Option<u64>) -> Result<bool> {
+    Ok(of.is_log() || (plain.is_some() && begins_for_terminal(file)?))
+}
+
+/// Returns true if the first bytes of `file` were made for a terminal.
+pub(super) fn begins_for_terminal(file: &File) -> Result<bool> {
+    let mut start = vec![0; SNIFFED];
+    let count = read_full_at(file, 0, &mut start)?;
+    Ok(is_for_terminal(&start[..count]))
 }
 
 impl ByteState {

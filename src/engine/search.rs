@@ -24,6 +24,7 @@ use crate::engine::ViewText;
 use crate::engine::deadline::deadline;
 use crate::materialize::Checkpoints;
 use crate::materialize::PlainText;
+use crate::materialize::is_for_terminal;
 use crate::materialize::strip_escapes;
 use crate::model::RelPath;
 use crate::model::Root;
@@ -171,9 +172,9 @@ impl Corpus for Outputs<'_> {
         let settled = self.engine.live.length(self.engine, &file)?;
         let most = settled.map_or(buffer.len(), |length| buffer.len().min(length as usize));
         let count = read_start(&file, &mut buffer[..most])?;
-        let is_log = self.is_log(number);
+        let is_text = self.is_log(number) || is_for_terminal(&buffer[..count]);
         if count < buffer.len() {
-            let text = if is_log {
+            let text = if is_text {
                 strip_escapes(&buffer[..count])
             } else {
                 return Ok(Loaded::Whole(count));
@@ -183,7 +184,7 @@ impl Corpus for Outputs<'_> {
         }
         let length = settled.map_or_else(|| stat_file(&file).map(|stat| stat.size), Ok)?;
         let artifact = Artifact::new(Arc::new(file), length);
-        if !is_log {
+        if !is_text {
             return Ok(Loaded::Opened(Box::new(artifact)));
         }
         let (marks, _) = Checkpoints::of(&artifact, &|| false)?;

@@ -13,6 +13,7 @@ use crate::engine::SourceFile;
 use crate::engine::Spool;
 use crate::engine::ViewText;
 use crate::engine::analysis::AnalysisSoFar;
+use crate::engine::analysis::begins_for_terminal;
 use crate::engine::analysis::sniff;
 use crate::engine::cache_key;
 use crate::engine::computed::BaseText;
@@ -44,7 +45,7 @@ struct FileView<'a> {
     key: Option<CacheKey>,
     /// True if this view may go on past its deadline.
     may_go_on: bool,
-    /// True if there was only time for the beginning of a terminal's log.
+    /// True if there was only time for the beginning of a text without escape sequences.
     beginning: bool,
 }
 
@@ -86,24 +87,25 @@ fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {
 }
 
 /// Returns the content of a view's subject, with as much of its analysis as the view needs. The
-/// content of a terminal's log is its text.
+/// content of what was made for a terminal is its text.
 fn content(
     engine: &Engine,
     shown: &mut FileView<'_>,
     facts: &mut FileFacts,
 ) -> Result<(Box<dyn Content>, Arc<Analysis>)> {
     let expired = deadline(engine.options.view_deadline);
-    let (needs_all, is_log) = (shown.view.needs_analysis(), shown.file.is_log());
+    let needs_all = shown.view.needs_analysis();
     let mut known = needed_analysis(engine, shown, facts, &expired)?;
+    let is_text = known.analysis.plain.is_some();
     facts.record.size = if known.whole { known.analysis.bytes } else { shown.snapshot.length };
     let artifact = Artifact::new(Arc::clone(&shown.snapshot.file), facts.record.size);
-    let late = is_log && !known.whole;
+    let late = is_text && !known.whole;
     shown.beginning = late && !needs_all;
     if late && needs_all {
         known.analysis = Arc::new(without_places(&known.analysis));
     }
-    let text = if is_log && !(late && needs_all) {
-        text_of_log(engine, shown.file, &artifact, &mut known, &expired)?
+    let text = if is_text && !(late && needs_all) {
+        plain_text(engine, shown.file, &artifact, &mut known, &expired)?
     } else {
         None
     };
@@ -122,41 +124,44 @@ fn needed_analysis(
     expired: &dyn Fn() -> bool,
 ) -> Result<AnalysisSoFar> {
     let Snapshot { file, length, .. } = &shown.snapshot;
-    if shown.view.needs_analysis() || shown.file.is_log() {
-        return engine.analysis(shown.file, file, Some(&facts.record), expired);
+    if !shown.view.needs_analysis() && !shown.file.is_log() {
+        let start = sniff(&Artifact::new(Arc::clone(file), *length))?;
+        if start.analysis.plain.is_none() {
+            return Ok(AnalysisSoFar { whole: false, ..start });
+        }
     }
-    let content = Artifact::new(Arc::clone(file), *length);
-    Ok(AnalysisSoFar { whole: false, ..sniff(&content)? })
+    engine.analysis(shown.file, file, Some(&facts.record), expired)
 }
 
-/// Returns the text of `log`, up to the end of its analysis `known`, and makes `known` the analysis
-/// of that text. Returns `None` if the whole log is its own text.
-fn text_of_log(
+/// Returns the text of `raw`, up to the end of its analysis `known`, and makes `known` the analysis
+/// of that text. Returns `None` if all of it is its own text.
+fn plain_text(
     engine: &Engine,
     of: &dyn SourceFile,
-    log: &Artifact,
+    raw: &Artifact,
     known: &mut AnalysisSoFar,
     expired: &dyn Fn() -> bool,
 ) -> Result<Option<PlainText<Artifact>>> {
     let bytes = known.analysis.bytes;
-    if bytes == log.len() && !known.analysis.has_escapes() {
+    if bytes == raw.len() && !known.analysis.has_escapes() {
         return Ok(None);
     }
     if of.tracker().seen() < bytes {
         // A recorded analysis has no checkpoints. If time runs out before there are any, the text
         // is found without them.
-        tracker::analyse(engine, of, log.file(), bytes, expired)?;
+        tracker::analyse(engine, of, raw.file(), bytes, expired)?;
     }
-    let log = Artifact::new(Arc::clone(log.file()), bytes);
-    let text = PlainText::new(log, of.tracker().checkpoints())?;
+    let raw = Artifact::new(Arc::clone(raw.file()), bytes);
+    let text = PlainText::new(raw, of.tracker().checkpoints())?;
     known.analysis = Arc::new(known.analysis.of_text());
     Ok(Some(text))
 }
 
-/// Returns the length that the pages of `of` divide: that of a file, or of the text of a log.
+/// Returns the length that the pages of `of` divide: that of a file, or of its text without escape
+/// sequences.
 pub(super) fn text_length(engine: &Engine, of: &dyn SourceFile) -> Result<u64> {
     let snapshot = of.snapshot(engine)?;
-    if !of.is_log() {
+    if !of.is_log() && !begins_for_terminal(&snapshot.file)? {
         return Ok(snapshot.stat.size);
     }
     let expired = deadline(engine.options.view_deadline);
@@ -240,7 +245,7 @@ fn facts_of_text(engine: &Engine, base: &Computed) -> Result<FileFacts> {
     Ok(FileFacts { place, ..facts })
 }
 
-/// Returns the analysis of the beginning of a log, for a view that shows its bytes. Leaves out
+/// Returns the analysis of the beginning of a file, for a view that shows its bytes. Leaves out
 /// places, as they are those in its text.
 fn without_places(analysis: &Analysis) -> Analysis {
     Analysis {

@@ -38,7 +38,8 @@ pub fn json(data: &[u8]) {
     let mut pieces = Analyzer::new();
     pieces.push(&data[..half]);
     pieces.push(&data[half..]);
-    assert_eq!(&pieces.finish(), analysis, "cut at {half}");
+    assert_eq!(&pieces.finish().of_text(), analysis, "cut at {half}");
+    let data = artifact.bytes();
     match &analysis.json {
         Json::Document { .. } => assert!(is_json(data)),
         Json::Lines { documents, .. } => assert_eq!(Some(*documents), values_in_lines(data)),

@@ -1,6 +1,7 @@
 //! An artifact in memory, of any bytes.
 
 use crate::materialize::Analyzer;
+use crate::materialize::strip_escapes;
 use crate::model::Analysis;
 use crate::model::Limits;
 use crate::model::NoFilters;
@@ -27,13 +28,20 @@ impl Artifact {
     pub(super) fn new(bytes: &[u8]) -> Self {
         let mut analyzer = Analyzer::new();
         analyzer.push(bytes);
+        let analysis = analyzer.finish();
+        let text = analysis.plain.map_or_else(|| bytes.to_vec(), |_| strip_escapes(bytes));
         Self {
-            bytes: bytes.to_vec(),
-            analysis: analyzer.finish(),
+            bytes: text,
+            analysis: analysis.of_text(),
             record: Record { path: PATH.to_owned(), generation: 1, ..Record::default() },
             place: Place::new("/ctx", "c7", &RelPath::new(PATH).expect("a path")),
             limits: Limits::default(),
         }
+    }
+
+    /// Returns the bytes that views show: those of its text, if it was made for a terminal.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     pub(super) fn analysis(&self) -> &Analysis {

@@ -1,20 +1,22 @@
-//! The log of a terminal as a reader sees it: without escape sequences, and without text that was
-//! overwritten after a carriage return.
+//! What was made for a terminal, such as its log, as a reader sees it: without escape sequences, and
+//! without text that was overwritten or erased.
 //!
 //! Lines stay lines: no sequence continues past the end of its line, so line numbers are those of
 //! the bytes. Bytes are only removed, never changed: a text as long as the log is equal to it.
 
 mod checkpoints;
 mod content;
+mod line_starts;
+mod printer;
 mod ranges;
 
 use std::mem;
 
-use anstream::adapter::StripBytes;
-
 pub use checkpoints::Checkpoints;
 pub(super) use checkpoints::TextExtractor;
 pub use content::PlainText;
+use printer::Print;
+use printer::Printer;
 pub use ranges::text_ranges;
 
 /// Bytes of a line that are held back because a carriage return may follow. In a longer line
@@ -24,10 +26,10 @@ const HELD: usize = 64 * 1024;
 /// Removes the sequences from a stream. The result does not depend on where the stream was cut.
 #[derive(Debug, Clone, Default)]
 struct EscapeStripper {
-    escapes: StripBytes,
+    printer: Printer,
     /// True if this line has a control character.
     controlled: bool,
-    /// True after a carriage return, until text follows.
+    /// True at the start of the line or after it was erased, until text follows.
     returned: bool,
     /// True if the line is too long to be held: what has been written of it stays.
     long: bool,
@@ -75,12 +77,12 @@ impl EscapeStripper {
             return;
         }
         self.controlled = true;
-        let mut escapes = mem::take(&mut self.escapes);
-        each_print(&mut escapes, controlled, |print| match print {
+        let mut printer = mem::take(&mut self.printer);
+        printer.push(controlled, |print| match print {
             Print::Return => self.returned = true,
             Print::Text(text) => self.text(text, out),
         });
-        self.escapes = escapes;
+        self.printer = printer;
     }
 
     fn text(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
@@ -99,37 +101,6 @@ impl EscapeStripper {
         } else {
             self.held.extend_from_slice(bytes);
         }
-    }
-}
-
-/// A part of a line as a terminal prints it.
-enum Print<'a> {
-    /// A carriage return: text that follows overwrites the line.
-    Return,
-    /// Text.
-    Text(&'a [u8]),
-}
-
-/// Passes to `each` what a terminal prints of `bytes`, which are part of a line.
-fn each_print(escapes: &mut StripBytes, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        // `strip_next` takes white space inside a sequence for its end, unless the white space is
-        // passed alone.
-        let alone = rest.iter().position(|byte| matches!(byte, 0 | b'\t' | 12 | b'\r'));
-        let (run, after) = rest.split_at(alone.unwrap_or(rest.len()));
-        escapes.strip_next(run).for_each(|text| each(Print::Text(text)));
-        let (one, after) = after.split_at(after.len().min(1));
-        match one {
-            // NUL must stay: it shows that this is not text.
-            [0] => each(Print::Text(one)),
-            _ => match escapes.strip_next(one).next() {
-                Some(b"\r") => each(Print::Return),
-                Some(text) => each(Print::Text(text)),
-                None => {}
-            },
-        }
-        rest = after;
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Analysis {
     /// The sections of the output.
     #[serde(default, skip_serializing_if = "Sections::is_empty")]
     pub sections: Sections,
-    /// Bytes of the text without escape sequences, if this is the log of a terminal. Then `bytes`
+    /// Bytes of the text without escape sequences, if this was made for a terminal. Then `bytes`
     /// and `digest` describe what is stored, and all other fields describe the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain: Option<u64>,
@@ -47,7 +47,7 @@ pub struct Analysis {
 impl Analysis {
     /// The version of the analysis, raised whenever its result changes. The result of another
     /// version is valid, but may differ from what this one would find.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 
     /// Returns the analysis of the text alone, which is what views show.
     #[must_use]

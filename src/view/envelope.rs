@@ -84,8 +84,13 @@ struct Truncation<'a> {
 
 /// Returns true if an output passes the limits of the protocol.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
+    is_more(subject, subject.size())
+}
+
+/// Returns true if the lines of an output, or `bytes`, are more than the protocol allows.
+fn is_more(subject: &Subject<'_>, bytes: u64) -> bool {
     let limits = subject.limits;
-    subject.analysis.lines > limits.max_lines || subject.size() > limits.max_bytes
+    subject.analysis.lines > limits.max_lines || bytes > limits.max_bytes
 }
 
 /// Writes the envelope, for a reader whose tools are unknown.
@@ -110,7 +115,8 @@ pub(super) fn of(
     expired: &dyn Fn() -> bool,
 ) -> io::Result<Envelope> {
     let counted = subject.analysis.bytes == subject.content.len();
-    let over = is_over(subject) || !counted || subject.content.len() > EnvelopePreview::MOST_BYTES;
+    let length = subject.content.len();
+    let over = is_more(subject, length) || !counted || length > EnvelopePreview::MOST_BYTES;
     let (response, whole) = match response::read(subject, expired)? {
         Recognized::Response(response) if response.skip || !over => return Ok(Envelope::Untouched),
         Recognized::Response(response) => (Some(response), true),

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::io;
 use std::io::Write;
 
+use crate::materialize::analyze;
+use crate::materialize::strip_escapes;
 use crate::model::Analysis;
 use crate::model::Encoding;
 use crate::model::Errors;
@@ -101,6 +103,17 @@ impl Fixture {
             redacts: Vec::new(),
         };
         fixture.at("artifacts/tool/9f3k.txt");
+        fixture
+    }
+
+    /// Analyses `bytes` as outputs are. Its content is what views of them show.
+    pub(super) fn analysed(bytes: impl Into<Vec<u8>>) -> Self {
+        let bytes = bytes.into();
+        let analysis = analyze(&bytes).unwrap();
+        let text = analysis.plain.map(|_| strip_escapes(&bytes));
+        let mut fixture = Self::new(text.unwrap_or(bytes));
+        fixture.record.size = analysis.bytes;
+        fixture.analysis = analysis.of_text();
         fixture
     }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::thread;
 
-use ctxfs::materialize::strip_escapes;
 use serde::Deserialize;
 
 use crate::support::TestStore;
@@ -16,8 +15,6 @@ const RIGHT: usize = 79;
 const FALSE: usize = 42;
 /// Threads that ask for summaries.
 const THREADS: usize = 4;
-/// Bytes at the start in which an escape sequence shows that an output was made for a terminal.
-const SNIFFED: usize = 64 << 10;
 
 /// What a person who knows the tool expects of a summary.
 #[derive(Debug, Deserialize)]
@@ -56,12 +53,9 @@ fn directories() -> Vec<PathBuf> {
     all
 }
 
-/// Returns the lines that the summary names as errors. Escape sequences are left out before.
+/// Returns the lines that the summary names as errors.
 fn errors(store: &TestStore, dir: &Path, exit_code: Option<i32>) -> Vec<String> {
-    let mut bytes = fs::read(dir.join("output")).unwrap();
-    if bytes.iter().take(SNIFFED).any(|byte| *byte == 0x1b) {
-        bytes = strip_escapes(&bytes);
-    }
+    let bytes = fs::read(dir.join("output")).unwrap();
     let call = dir.file_name().unwrap().to_str().unwrap();
     let code = exit_code.map(|code| format!("--exit-code={code}"));
     let mut arguments = vec!["--conversation", "c1", "--call", call];

@@ -70,11 +70,11 @@ fn shown(secrets: &Secrets, bytes: Vec<u8>, kind: Kind, said: &Sample) -> ShownF
     let record = Record { path: path.to_text(), provenance, size, ..Record::default() };
     let place = Place::new("/ctx", "c7", &path);
     let facts = FileFacts { record, place, limits: Limits::default() };
-    if kind != Kind::Log {
-        let analysis = Arc::new(analyze(&bytes).unwrap());
-        return ShownFile::new(secrets, Box::new(bytes), analysis, facts);
+    let analysis = if kind == Kind::Log { analyze_log(&bytes) } else { analyze(&bytes) }.unwrap();
+    if analysis.plain.is_none() {
+        return ShownFile::new(secrets, Box::new(bytes), Arc::new(analysis), facts);
     }
-    let analysis = Arc::new(analyze_log(&bytes).unwrap().of_text());
+    let analysis = Arc::new(analysis.of_text());
     let (checkpoints, _) = Checkpoints::of(&bytes, &|| false).unwrap();
     let text = PlainText::new(bytes, checkpoints).unwrap();
     ShownFile::new(secrets, Box::new(text), analysis, facts)

@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use anstream::adapter::StripBytes;
-
 use crate::materialize::plain::HELD;
 use crate::materialize::plain::Print;
-use crate::materialize::plain::each_print;
+use crate::materialize::plain::Printer;
 use crate::materialize::plain::is_control;
 
 /// Returns the parts of `log` that its text keeps, in order. No two of them touch.
@@ -41,7 +39,7 @@ fn ranges_of_line(log: &[u8], line: Range<usize>) -> Vec<Range<usize>> {
         keep(&mut kept, part);
     };
     text(line.start..clean, false);
-    each_print(&mut StripBytes::default(), &log[clean..line.end], |print| match print {
+    Printer::default().push(&log[clean..line.end], |print| match print {
         Print::Return => returned = true,
         Print::Text([]) => {}
         Print::Text(bytes) => {

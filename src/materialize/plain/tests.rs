@@ -33,6 +33,15 @@ fn overwritten_text_is_removed() {
 }
 
 #[test]
+fn a_line_that_is_begun_again_or_erased_is_written_anew() {
+    shows(b"\x1b[1G\x1b[0K-\x1b[1G\x1b[0K|\x1b[1G\x1b[0Kdone\n", b"done\n");
+    shows(b"10%\x1b[G20%\x1b[0G30%\x1b[2K40%\n", b"40%\n");
+    shows(b"done\x1b[1G\x1b[0K\n", b"done\n");
+    shows(b"a \x1b[01;31m\x1b[Kmatch\x1b[m\x1b[K of grep\n", b"a match of grep\n");
+    shows(b"a\x1b[5Gb\x1b[12Gc\x1b[1;2Gd\x1b[?1Ge\x1b[1Kf\n", b"abcdef\n");
+}
+
+#[test]
 fn a_sequence_ends_with_its_line() {
     shows(b"a\x1b]0;never ended\nb\n\x1b[31\nc\x1b\nd\n", b"a\nb\n\nc\nd\n");
 }
@@ -60,6 +69,8 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         Just(b"\r".to_vec()),
         Just(b"\r\n".to_vec()),
         Just(b"\x1b[1;31m".to_vec()),
+        Just(b"\x1b[1G".to_vec()),
+        Just(b"\x1b[2K".to_vec()),
         Just(b"\x1b]0;t\x07".to_vec()),
         Just(b"\x1b[".to_vec()),
         Just(b"\0".to_vec()),

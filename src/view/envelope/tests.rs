@@ -3,7 +3,6 @@ use serde_json::Value;
 use serde_json::json;
 
 use super::*;
-use crate::materialize::analyze;
 use crate::model::ArtifactState;
 use crate::model::Place;
 use crate::model::Provenance;
@@ -11,9 +10,7 @@ use crate::view::View;
 use crate::view::fixture::Fixture;
 
 fn fixture(bytes: impl Into<Vec<u8>>) -> Fixture {
-    let mut fixture = Fixture::new(bytes);
-    fixture.analysis = analyze(&fixture.bytes).unwrap();
-    fixture
+    Fixture::analysed(bytes)
 }
 
 fn limited(bytes: impl Into<Vec<u8>>, direction: Direction, lines: u64, size: u64) -> Fixture {
@@ -447,11 +444,12 @@ proptest! {
         max_lines in 1u64..40,
         max_bytes in 8u64..3000,
     ) {
-        let fixture = limited(bytes.clone(), direction, max_lines, max_bytes);
+        let fixture = limited(bytes, direction, max_lines, max_bytes);
+        let bytes = &fixture.bytes;
         let written = fixture.text(&View::Envelope);
         prop_assert_eq!(&fixture.text(&View::Envelope), &written);
         let value: Value = serde_json::from_str(&written).unwrap();
-        let lossy = String::from_utf8_lossy(&bytes).into_owned();
+        let lossy = String::from_utf8_lossy(bytes).into_owned();
         let original = (lossy.split_inclusive('\n').count() as u64, bytes.len() as u64);
         let over = original.0 > max_lines || original.1 > max_bytes;
         prop_assert_eq!(value["data"]["truncated"].as_bool(), Some(over));
@@ -478,7 +476,7 @@ proptest! {
         if max_bytes >= 1000 {
             prop_assert!(preview.len() as u64 <= max_bytes);
         }
-        if std::str::from_utf8(&bytes).is_ok() {
+        if std::str::from_utf8(bytes).is_ok() {
             prop_assert!(lossy.starts_with(head) && lossy.ends_with(tail));
             if direction != Direction::HeadTail {
                 prop_assert_eq!(preview.len() as u64, kept_bytes);

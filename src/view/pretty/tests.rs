@@ -8,9 +8,7 @@ use crate::view::fixture::Fixture;
 
 /// Uses the real analysis, since its verdict on JSON decides here.
 fn fixture(bytes: impl Into<Vec<u8>>) -> Fixture {
-    let mut fixture = Fixture::new(bytes);
-    fixture.analysis = analyze(&fixture.bytes).unwrap();
-    fixture
+    Fixture::analysed(bytes)
 }
 
 fn pretty(text: &str) -> String {

@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::materialize::analyze;
 use crate::model::ArtifactState;
 use crate::model::Limits;
 use crate::model::Place;
@@ -11,9 +10,7 @@ use crate::view::fixture::Fixture;
 const FORMS: [Form; 4] = [Form::Summary, Form::Envelope, Form::Handle, Form::Preview];
 
 fn fixture(bytes: impl Into<Vec<u8>>) -> Fixture {
-    let mut fixture = Fixture::new(bytes);
-    fixture.analysis = analyze(&fixture.bytes).unwrap();
-    fixture
+    Fixture::analysed(bytes)
 }
 
 /// An audience for which nothing is stored.

@@ -1,6 +1,5 @@
 use proptest::prelude::*;
 
-use crate::materialize::analyze;
 use crate::model::ArtifactState;
 use crate::model::ErrorLine;
 use crate::model::ErrorRank;
@@ -49,9 +48,7 @@ fn print(fixture: &Fixture) -> String {
 
 /// Uses the real analysis.
 fn analysed(text: impl Into<Vec<u8>>) -> Fixture {
-    let mut fixture = Fixture::new(text);
-    fixture.analysis = analyze(&fixture.bytes).unwrap();
-    fixture
+    Fixture::analysed(text)
 }
 
 fn check(text: &str) {

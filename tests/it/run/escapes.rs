@@ -58,19 +58,20 @@ fn compare(dir: &Path, told: &str) {
     }
     let summary = |name| -> Vec<String> {
         let lines = view(dir, name, "summary");
-        let known = |line: &&str| !["tool: ", "size: "].iter().any(|it| line.starts_with(it));
+        let known =
+            |line: &&str| !["tool: ", "call: ", "size: "].iter().any(|it| line.starts_with(it));
         lines.lines().filter(known).map(str::to_owned).collect()
     };
     assert_eq!(summary("x.log"), summary("y.log"), "{told}");
 }
 
 #[test]
-fn views_of_a_log_show_its_text() {
+fn views_of_what_was_made_for_a_terminal_show_its_text() {
     for mode in Mode::ALL {
-        for lines in [30, 30_000] {
+        for (folder, lines) in [("terminal", 30), ("terminal", 30_000), ("tool", 30_000)] {
             let mount = TestMount::new(mode);
             fs::create_dir(mount.path().join("c7")).unwrap();
-            let dir = mount.path().join("c7/artifacts/terminal");
+            let dir = mount.path().join("c7/artifacts").join(folder);
             let (log, text) = colourful(lines);
             fs::write(dir.join("x.log"), &log).unwrap();
             fs::write(dir.join("y.log"), &text).unwrap();
@@ -93,13 +94,36 @@ fn views_of_a_log_show_its_text() {
             let found = fs::read_to_string(mount.path().join("c7/.grep/-c ^error")).unwrap();
             let count = lines / 10;
             for name in ["x.log", "y.log"] {
-                assert!(found.contains(&format!("artifacts/terminal/{name}:{count}\n")), "{found}");
+                assert!(found.contains(&format!("artifacts/{folder}/{name}:{count}\n")), "{found}");
             }
-            // The output of a tool is shown as it is.
-            fs::write(mount.tool("c7").join("x.txt"), &log).unwrap();
-            let tail = fs::read_to_string(mount.tool("c7").join("x.txt.tail")).unwrap();
-            assert!(tail.contains('\x1b'));
         }
+    }
+}
+
+/// Data is shown as it is.
+#[test]
+fn escapes_far_from_the_start_and_returns_in_data_stay() {
+    let mount = TestMount::new(Mode::ALL[0]);
+    let dir = mount.tool("c7");
+    let late = format!("{}\x1b[31mred\n", "a line of text\n".repeat(5000));
+    for (name, text) in [("late.txt", late.as_str()), ("mac.csv", "id,name\n1,Ann\r2,Joe\r")] {
+        fs::write(dir.join(name), text).unwrap();
+        assert!(text.ends_with(&view(&dir, name, "lines/-1")), "{name}");
+    }
+}
+
+/// Its form shows only when it has been looked at already.
+#[test]
+fn an_output_that_turns_out_to_be_for_a_terminal() {
+    for mode in Mode::ALL {
+        let mount = TestMount::new(mode);
+        let dir = mount.tool("c7");
+        let mut writer = fs::File::create(dir.join("x.txt")).unwrap();
+        writer.write_all("plain\n".repeat(2000).as_bytes()).unwrap();
+        assert!(view(&dir, "x.txt", "summary").contains(" 2,000 lines"));
+        writer.write_all(b"10%\r100%\n\x1b[31merror\x1b[0m: it failed\n").unwrap();
+        assert_eq!(view(&dir, "x.txt", "lines/2001-2002"), "100%\nerror: it failed\n");
+        assert!(view(&dir, "x.txt", "summary").contains("\n2002: error: it failed\n"));
     }
 }
 

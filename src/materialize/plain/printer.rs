@@ -1,0 +1,55 @@
+//! A line as a terminal prints it.
+
+use anstream::adapter::StripBytes;
+
+use crate::materialize::plain::line_starts::LineStarts;
+
+/// A part of a line.
+pub(super) enum Print<'a> {
+    /// The start of the line: text that follows overwrites it.
+    Return,
+    /// Text.
+    Text(&'a [u8]),
+}
+
+/// Reads a line that may be cut anywhere.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Printer {
+    escapes: StripBytes,
+    starts: LineStarts,
+}
+
+impl Printer {
+    /// Passes to `each` what a terminal prints of `bytes`, which are part of a line.
+    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
+        let Self { escapes, starts } = self;
+        starts.split(bytes, |part, returns| {
+            print(escapes, part, &mut each);
+            if returns {
+                each(Print::Return);
+            }
+        });
+    }
+}
+
+fn print(escapes: &mut StripBytes, bytes: &[u8], each: &mut impl FnMut(Print<'_>)) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        // `strip_next` takes white space inside a sequence for its end, unless the white space is
+        // passed alone.
+        let alone = rest.iter().position(|byte| matches!(byte, 0 | b'\t' | 12 | b'\r'));
+        let (run, after) = rest.split_at(alone.unwrap_or(rest.len()));
+        escapes.strip_next(run).for_each(|text| each(Print::Text(text)));
+        let (one, after) = after.split_at(after.len().min(1));
+        match one {
+            // NUL must stay: it shows that this is not text.
+            [0] => each(Print::Text(one)),
+            _ => match escapes.strip_next(one).next() {
+                Some(b"\r") => each(Print::Return),
+                Some(text) => each(Print::Text(text)),
+                None => {}
+            },
+        }
+        rest = after;
+    }
+}
