@@ -11,6 +11,7 @@ mod fold;
 mod found;
 mod gather;
 mod json;
+mod listing;
 mod many;
 mod matcher;
 mod nearest;

@@ -18,6 +18,7 @@ mod moving;
 mod outputs;
 mod posix;
 mod put;
+mod questions;
 mod removal;
 mod run;
 mod scale;

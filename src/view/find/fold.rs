@@ -7,7 +7,7 @@ const SHORTEST: usize = 3;
 /// Fewest characters that are left without an ending that often belongs to the word: `state`.
 const SHORTEST_LATIN: usize = 4;
 /// Endings of English words that may be left out, longest first among those that end alike.
-const ENDINGS: [(&str, usize); 25] = [
+const ENDINGS: [(&str, usize); 26] = [
     ("fully", SHORTEST_LATIN),
     ("ation", SHORTEST_LATIN),
     ("ating", SHORTEST_LATIN),
@@ -23,6 +23,7 @@ const ENDINGS: [(&str, usize); 25] = [
     ("ion", SHORTEST_LATIN),
     ("ive", SHORTEST_LATIN),
     ("ful", SHORTEST_LATIN),
+    ("ous", SHORTEST_LATIN),
     ("ity", SHORTEST_LATIN),
     ("est", SHORTEST_LATIN),
     ("ing", SHORTEST),
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn forms_of_a_word_have_one_stem() {
-        let families: [&[&str]; 21] = [
+        let families: [&[&str]; 22] = [
             &["evict", "evicts", "evicted", "evicting", "eviction", "evictions"],
             &["retry", "retries", "retried", "retrying"],
             &["stop", "stops", "stopped", "stopping"],
@@ -145,6 +146,7 @@ mod tests {
             &["error", "errors"],
             &["slow", "slower", "slowest", "slowly"],
             &["host", "hosts"],
+            &["poison", "poisoned", "poisonous"],
         ];
         for family in families {
             let stems: Vec<&str> = family.iter().map(|word| stem(word)).collect();

@@ -36,6 +36,7 @@ pub(super) struct Gathered {
 /// Gathers the lines of a text.
 pub(super) struct LineGatherer<'a> {
     chosen: &'a Chosen,
+    is_table: bool,
     finder: Finder,
     likeness: LikenessHasher,
     /// The last lines with words, the first of which are judged.
@@ -52,14 +53,15 @@ struct FoundLine {
     likeness: u64,
 }
 
-/// Gathers the lines in `content` with the words of `chosen`.
+/// Gathers the lines in `content` with the words of `chosen`. In a table, each is a record.
 pub(super) fn lines(
     content: &dyn Content,
     chosen: &Chosen,
+    is_table: bool,
     expired: &dyn Fn() -> bool,
     block: usize,
 ) -> io::Result<Gathered> {
-    let mut gatherer = LineGatherer::new(chosen);
+    let mut gatherer = LineGatherer::new(chosen, is_table);
     let extent = scan::scan(content, Some(&chosen.matcher), expired, block, |segment| {
         gatherer.add(segment);
     })?;
@@ -67,9 +69,10 @@ pub(super) fn lines(
 }
 
 impl<'a> LineGatherer<'a> {
-    fn new(chosen: &'a Chosen) -> Self {
+    fn new(chosen: &'a Chosen, is_table: bool) -> Self {
         Self {
             chosen,
+            is_table,
             finder: Finder::default(),
             likeness: LikenessHasher::default(),
             recent: VecDeque::new(),
@@ -139,8 +142,8 @@ impl<'a> LineGatherer<'a> {
         let mut score = value;
         let mut near = all;
         self.recent.iter().for_each(|other| near.join(&other.found));
-        // The lines near to it often have no other words.
-        if near == all {
+        // The lines near to it often have no other words, or do not belong to it.
+        if near == all || self.is_table {
             return (score * UNIT) as u64;
         }
         for distance in 1..=NEAR {
@@ -162,7 +165,7 @@ impl<'a> LineGatherer<'a> {
 
 /// Returns what a word counts for at this distance in lines from the others.
 pub(super) fn nearness(distance: u64) -> f64 {
-    0.8 - 0.08 * distance as f64
+    0.7 - 0.08 * distance as f64
 }
 
 /// Returns the groups of words that stand near to each other, with their ranges.

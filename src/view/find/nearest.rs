@@ -6,6 +6,7 @@ use std::io;
 
 use crate::model::Content;
 use crate::view::find::parts::Parts;
+use crate::view::find::words;
 
 /// Most bytes that are read: a second or so. Of a larger content, evenly spaced samples are read.
 pub(super) const MOST_BYTES: u64 = 64 << 20;
@@ -118,7 +119,7 @@ impl Missing {
     /// Returns the distance of `word` if it is near.
     fn distance_of(&self, word: &str, set: u32) -> Option<usize> {
         if word.len() >= BEGINNING && self.word.starts_with(word) {
-            return Some(OF_BEGINNING);
+            return (!words::is_question_word(word)).then_some(OF_BEGINNING);
         }
         let most = self.most().min(self.distance);
         let strange = word.len().abs_diff(self.word.len()) > 2 * most;
@@ -126,7 +127,10 @@ impl Missing {
             return None;
         }
         let distance = strsim::osa_distance(&self.word, word);
-        (distance <= most && !word.contains(|c: char| c.is_ascii_digit())).then_some(distance)
+        // Few begin a word with a mistake, and then make another.
+        let alike = distance < 2 || word.chars().next() == self.word.chars().next();
+        let is_name = word.contains(|c: char| c.is_ascii_digit());
+        (distance <= most && alike && !is_name).then_some(distance)
     }
 
     fn keep(&mut self, distance: usize, word: &str, times: u64) {

@@ -7,6 +7,7 @@ use std::io;
 use crate::model::Content;
 use crate::view::find::candidate::Candidate;
 use crate::view::find::candidate::CandidateSpan;
+use crate::view::find::found::Found;
 use crate::view::find::gather;
 use crate::view::find::gather::Gathered;
 use crate::view::find::json;
@@ -21,12 +22,17 @@ use crate::view::find::table;
 /// Most passages of an artifact that are compared.
 const MOST: usize = 48;
 
+/// Parts of a hundred of its score that each phrase of the question adds to a passage, and the most
+/// phrases that count.
+const PHRASE: u64 = 8;
+const MOST_PHRASES: u64 = 3;
+
 /// The best passages of an artifact.
 #[derive(Debug, Default)]
 pub(super) struct Passages {
     /// None that shows what another one does, best first.
     pub(super) best: Vec<Passage>,
-    /// The header, if it is a table.
+    /// The header, if it is a table with one.
     pub(super) header: Option<ShownLine>,
     /// Passages with any of the words, best or not.
     pub(super) count: u64,
@@ -55,17 +61,15 @@ impl Passages {
         } else {
             None
         };
-        let header = if as_json.is_none() { table::header(content)? } else { None };
-        let gathered =
-            as_json.map_or_else(|| gather::lines(content, chosen, expired, block), Ok)?;
+        let table = if as_json.is_none() { table::of(content)? } else { None };
+        let is_table = table.is_some();
+        let lines = || gather::lines(content, chosen, is_table, expired, block);
+        let gathered = as_json.map_or_else(lines, Ok)?;
+        let header = table.and_then(|table| table.header);
         let Gathered { pool, passages: count, stopped } = gathered;
         let mut all = Vec::new();
-        let mut reader = PassageReader {
-            content,
-            chosen,
-            finder: Finder::default(),
-            is_table: header.is_some(),
-        };
+        let finder = Finder::default();
+        let mut reader = PassageReader { content, chosen, finder, is_table };
         let mut lines = HashSet::new();
         let mut candidates = pool.best();
         if header.is_some() && candidates.iter().any(|(candidate, _)| !is_first_line(candidate)) {
@@ -78,8 +82,9 @@ impl Passages {
             {
                 continue;
             }
-            let passage =
-                Passage { likeness: candidate.likeness, alike, ..reader.read(&candidate)? };
+            let passage = reader.read(&candidate)?;
+            let score = reader.with_phrases(&passage);
+            let passage = Passage { score, likeness: candidate.likeness, alike, ..passage };
             if passage.terms == 0 || passage.lines.iter().any(|line| line.text.contains(&0)) {
                 continue;
             }
@@ -116,6 +121,17 @@ struct PassageReader<'a> {
 }
 
 impl PassageReader<'_> {
+    /// Returns the score of `passage`, with what its phrases add.
+    fn with_phrases(&mut self, passage: &Passage) -> u64 {
+        let Self { chosen, finder, .. } = self;
+        let mut found = Found::default();
+        for line in &passage.lines {
+            found.join(&Found::of(chosen.phrases.find(finder, &line.text, false)));
+        }
+        let count = u64::from(found.terms().count_ones()).min(MOST_PHRASES);
+        passage.score * (100 + count * PHRASE) / 100
+    }
+
     fn read(&mut self, candidate: &Candidate) -> io::Result<Passage> {
         let Self { content, chosen, finder, is_table } = self;
         match &candidate.place {

@@ -34,6 +34,7 @@ pub(super) enum NoQuestion {
 pub(super) struct Question {
     pub(super) asked: Vec<String>,
     pub(super) matcher: Matcher,
+    phrases: Vec<Term>,
 }
 
 /// The words that occur, or others in their place.
@@ -41,6 +42,8 @@ pub(super) struct Question {
 pub(super) struct Chosen {
     pub(super) asked: Vec<String>,
     pub(super) matcher: Matcher,
+    /// Phrases of the question with words that are not looked for.
+    pub(super) phrases: Matcher,
     /// The weight of each word.
     pub(super) weights: Vec<f64>,
     /// Words with those that are searched for instead.
@@ -79,7 +82,9 @@ impl Question {
         let parts: Vec<Term> = terms.iter().flat_map(Term::parts).collect();
         terms.extend(parts);
         terms.truncate(matcher::MOST);
-        Ok(Self { asked, matcher: Matcher::new(terms, |_| true) })
+        let phrases = words::phrases(text).into_iter().take(MOST_ASKED);
+        let phrases = phrases.filter_map(|phrase| Term::new(&phrase, 0)).collect();
+        Ok(Self { asked, matcher: Matcher::new(terms, |_| true), phrases })
     }
 
     /// Returns the words that do not occur in any form, with their numbers, for which others may be
@@ -106,7 +111,9 @@ impl Question {
             let (term, tally) = (&self.matcher.terms[number], &census.tallies[number]);
             let inside = tally.lines == 0;
             let lines = if inside { tally.inside } else { tally.lines };
-            let factor = if number < self.asked.len() { 1.0 } else { OF_NAME };
+            // A name among the parts is the asked one in another spelling.
+            let is_asked = number < self.asked.len() || term.is_name();
+            let factor = if is_asked { 1.0 } else { OF_NAME };
             let beginning = tally.beginning.clone();
             Choice { term: term.clone(), factor, lines, joint: tally.joint, beginning, inside }
         };
@@ -152,7 +159,8 @@ impl Question {
         let terms = choices.into_iter().map(|choice| choice.term).collect();
         let matcher = Matcher::new(terms, |term| inside.contains(&term.text));
         let asked = self.asked.clone();
-        Some(Chosen { asked, matcher, weights, replaced, absent, query })
+        let phrases = Matcher::new(self.phrases.clone(), |_| false);
+        Some(Chosen { asked, matcher, phrases, weights, replaced, absent, query })
     }
 }
 

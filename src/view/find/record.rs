@@ -1,9 +1,13 @@
 //! The lines that belong to a line: the details below it, its paragraph, the cause of its error.
 
+mod around;
+mod section;
+mod trace;
+
 use std::io;
+use std::ops::Range;
 
 use crate::model::Content;
-use crate::view::errors::trace;
 use crate::view::find::candidate::LineStart;
 use crate::view::find::found::Found;
 use crate::view::find::gather::NEAR;
@@ -15,22 +19,16 @@ use crate::view::find::passage;
 use crate::view::find::passage::Passage;
 use crate::view::find::passage::SourceLine;
 use crate::view::find::question::Chosen;
+use around::Around;
+use around::MOST;
+use section::Section;
+use trace::Trace;
 
 /// Bytes read before and after a line.
 const BEFORE: u64 = 8 << 10;
 const AFTER: usize = 24 << 10;
-/// Most lines of a passage.
-const MOST: usize = 7;
-/// Most lines of a paragraph of which a part is shown. More are no paragraph, but a log.
-const PARAGRAPH: usize = 24;
 /// The part of a score that depends on how near the words stand.
 const NEARNESS: f64 = 0.15;
-
-/// The lines around the line `anchor`.
-struct Around<'t> {
-    lines: Vec<SourceLine<'t>>,
-    anchor: usize,
-}
 
 /// Returns the passage around the line that begins at `start`. In a table, rows are passages.
 pub(super) fn of_line(
@@ -96,53 +94,35 @@ pub(super) fn score(found: &Found, places: &[(u64, usize)], chosen: &Chosen) -> 
     (found.value(&chosen.weights) * near * UNIT) as u64
 }
 
-impl<'t> Around<'t> {
-    /// Splits `bytes`, in which the line at `start` begins at `anchor`, into whole lines.
-    fn split(bytes: &'t [u8], anchor: usize, from: u64, start: LineStart, ends: bool) -> Self {
-        let mut lines = Vec::new();
-        let mut at = match memchr::memchr(b'\n', &bytes[..anchor]) {
-            Some(newline) if from > 0 => newline + 1,
-            _ if from > 0 => anchor,
-            _ => 0,
-        };
-        let newlines = memchr::memchr_iter(b'\n', &bytes[at..anchor]).count() as u64;
-        let mut line = start.line.saturating_sub(newlines);
-        let mut place = 0;
-        while at < bytes.len() {
-            let newline = memchr::memchr(b'\n', &bytes[at..]);
-            if newline.is_none() && !ends && at != anchor {
-                break;
-            }
-            if at == anchor {
-                place = lines.len();
-            }
-            let end = newline.map_or(bytes.len(), |newline| at + newline);
-            let whole = newline.is_some() || ends;
-            let (offset, text) = (from + at as u64, &bytes[at..end]);
-            lines.push(SourceLine { line, offset, column: 0, text, ends: whole });
-            line += 1;
-            at = end + 1;
-        }
-        Self { lines, anchor: place }
-    }
-
-    fn text(&self, at: usize) -> &'t [u8] {
-        let text = self.lines[at].text;
-        text.strip_suffix(b"\r").unwrap_or(text)
-    }
-
-    fn is_blank(&self, at: usize) -> bool {
-        self.text(at).iter().all(u8::is_ascii_whitespace)
-    }
-
-    /// Returns the characters before the first that is no blank.
-    fn indent(&self, at: usize) -> usize {
-        self.text(at).iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()
-    }
-
+impl Around<'_> {
     /// Returns the lines to show, in order.
     fn record(&self, hits: &[Vec<Hit>], chosen: &Chosen) -> Vec<usize> {
         let mut shown = vec![self.anchor];
+        if let Some(trace) = Trace::around(self) {
+            self.add_near(&mut shown, trace.lines(), hits, chosen);
+            add(&mut shown, trace.telling(hits));
+        } else if let Some(section) = Section::below(self) {
+            self.add_near(&mut shown, section.lines(), hits, chosen);
+            add(&mut shown, section.telling());
+        } else {
+            self.add_near(&mut shown, 0..self.lines.len(), hits, chosen);
+            add(&mut shown, self.head());
+            add(&mut shown, self.details());
+            add(&mut shown, self.paragraph());
+        }
+        shown.sort_unstable();
+        fill(&mut shown);
+        shown
+    }
+
+    /// Adds the lines near to the anchor, of those in `among`, that have further words.
+    fn add_near(
+        &self,
+        shown: &mut Vec<usize>,
+        among: Range<usize>,
+        hits: &[Vec<Hit>],
+        chosen: &Chosen,
+    ) {
         let own = |shown: &[usize]| -> Found {
             let mut found = Found::default();
             for at in shown {
@@ -152,8 +132,8 @@ impl<'t> Around<'t> {
         };
         for distance in 1..=NEAR as usize {
             let near = [self.anchor.checked_sub(distance), Some(self.anchor + distance)];
-            for at in near.into_iter().flatten().filter(|at| *at < self.lines.len()) {
-                let before = own(&shown);
+            for at in near.into_iter().flatten().filter(|at| among.contains(at)) {
+                let before = own(shown);
                 let mut after = before;
                 after.join(&Found::of(&hits[at]));
                 if after.value(&chosen.weights) > before.value(&chosen.weights) && shown.len() < 5 {
@@ -161,78 +141,6 @@ impl<'t> Around<'t> {
                 }
             }
         }
-        add(&mut shown, self.cause(hits));
-        add(&mut shown, self.head());
-        add(&mut shown, self.details());
-        add(&mut shown, self.paragraph());
-        shown.sort_unstable();
-        fill(&mut shown);
-        shown
-    }
-
-    /// Returns the line that a detail belongs to, and the line above that, outermost last.
-    fn head(&self) -> Vec<usize> {
-        let mut heads = Vec::new();
-        let mut indent = self.indent(self.anchor);
-        for at in (0..self.anchor).rev().take(3 * MOST) {
-            if self.is_blank(at) || indent == 0 || heads.len() == 2 {
-                break;
-            }
-            if self.indent(at) < indent {
-                indent = self.indent(at);
-                heads.push(at);
-            }
-        }
-        heads
-    }
-
-    /// Returns the lines below that are indented more.
-    fn details(&self) -> Vec<usize> {
-        let indent = self.indent(self.anchor);
-        let below = self.anchor + 1..self.lines.len();
-        below.take_while(|at| !self.is_blank(*at) && self.indent(*at) > indent).take(MOST).collect()
-    }
-
-    /// Returns the lines of the paragraph, those near to the line first.
-    fn paragraph(&self) -> Vec<usize> {
-        let blank = |at: &usize| self.is_blank(*at);
-        let first = (0..self.anchor).rev().find(blank).map_or(0, |at| at + 1);
-        let after = self.anchor + 1..self.lines.len();
-        let last = after.clone().find(blank).unwrap_or(self.lines.len());
-        if last - first > PARAGRAPH {
-            return Vec::new();
-        }
-        let mut lines: Vec<usize> = (first..last).collect();
-        // What follows tells more than what is before.
-        lines.sort_by_key(|at| {
-            let below = *at > self.anchor;
-            2 * at.abs_diff(self.anchor) + usize::from(!below)
-        });
-        lines
-    }
-
-    /// Returns the lines of a stack trace that tell most: those with words, and the innermost
-    /// cause.
-    fn cause(&self, hits: &[Vec<Hit>]) -> Vec<usize> {
-        let below = &self.lines[self.anchor + 1..];
-        let length = trace::length(below.iter().take(trace::LONGEST).map(|line| line.text));
-        let is_cause = |at: &usize| {
-            let text = self.text(*at).trim_ascii_start();
-            text.starts_with(b"Caused by") || text.starts_with(b"Error: ")
-        };
-        let lines = self.anchor + 1..=self.anchor + length;
-        if length < MOST {
-            return Vec::new();
-        }
-        let innermost = lines.clone().rev().find(is_cause);
-        let last = lines.clone().next_back().filter(|at| self.indent(*at) == 0);
-        let with_words = lines.filter(|at| !hits[*at].is_empty()).take(2);
-        let cause = innermost.or(last);
-        cause
-            .into_iter()
-            .chain(cause.map(|at| at + 1).filter(|at| *at <= self.anchor + length))
-            .chain(with_words)
-            .collect()
     }
 
     fn passage(&self, shown: &[usize], hits: &[Vec<Hit>], chosen: &Chosen) -> Passage {

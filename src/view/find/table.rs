@@ -1,8 +1,9 @@
-//! The header of a table: of comma-separated values, or of aligned columns.
+//! Tables: comma-separated values or aligned columns below a header, and listings without one.
 
 use std::io;
 
 use crate::model::Content;
+use crate::view::find::listing;
 use crate::view::find::passage::ShownLine;
 use crate::view::find::passage::SourceLine;
 
@@ -14,8 +15,13 @@ const FEWEST: usize = 2;
 /// Most characters of the name of a column.
 const NAME: usize = 64;
 
-/// Returns the header of `content` if that is a table.
-pub(super) fn header(content: &dyn Content) -> io::Result<Option<ShownLine>> {
+/// A text whose lines stand each for itself.
+pub(super) struct Table {
+    pub(super) header: Option<ShownLine>,
+}
+
+/// Returns the table that `content` is, if it is one.
+pub(super) fn of(content: &dyn Content) -> io::Result<Option<Table>> {
     let bytes = content.bytes(0, SNIFFED)?;
     let ends = bytes.len() as u64 == content.len();
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
@@ -26,7 +32,8 @@ pub(super) fn header(content: &dyn Content) -> io::Result<Option<ShownLine>> {
     let rows = &rows[..rows.len().min(ROWS)];
     let is_table = rows.len() >= FEWEST && (is_separated(header, rows) || is_aligned(header));
     let line = SourceLine { line: 1, offset: 0, column: 0, text: header, ends: true };
-    Ok(is_table.then(|| line.shown(None)))
+    let header = is_table.then(|| line.shown(None));
+    Ok((is_table || listing::is_listing(&lines)).then_some(Table { header }))
 }
 
 /// Returns true if header and rows have the same number of fields, between the same separators.
@@ -70,7 +77,7 @@ mod tests {
     use super::*;
 
     fn has_header(text: &str) -> bool {
-        header(&text.as_bytes().to_vec()).unwrap().is_some()
+        of(&text.as_bytes().to_vec()).unwrap().is_some_and(|table| table.header.is_some())
     }
 
     #[test]

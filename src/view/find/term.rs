@@ -69,6 +69,13 @@ impl Piece {
         (word.starts_with(stem) && is_word(word) && fold::stem(word) == stem).then_some(Fit::Form)
     }
 
+    /// Returns `bind-9` for `bind9`.
+    fn apart(&self) -> Option<String> {
+        let (letters, number) = self.text.split_at(self.text.find(|c: char| c.is_ascii_digit())?);
+        let is_both = !letters.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        (is_both && is_word(letters)).then(|| [letters, number].join("-"))
+    }
+
     /// Returns true if `word` begins with it: with a name of some length, or with a number whose
     /// digits end there.
     fn begins(&self, word: &str) -> bool {
@@ -93,12 +100,18 @@ impl Term {
     }
 
     /// Returns the terms for its parts that tell something by themselves, if it is a name of
-    /// several.
+    /// several; and of letters with a number, as in `bind9`, the name with both apart.
     pub(super) fn parts(&self) -> Vec<Self> {
+        if let [piece] = self.pieces.as_slice() {
+            return piece
+                .apart()
+                .and_then(|name| Self::new(&name, self.asked))
+                .into_iter()
+                .collect();
+        }
         let tells = |piece: &&Piece| piece.text.chars().count() >= 2;
         let pieces = self.pieces.iter().filter(tells);
-        let count = if self.is_name() { usize::MAX } else { 0 };
-        pieces.take(count).filter_map(|piece| Self::new(&piece.text, self.asked)).collect()
+        pieces.filter_map(|piece| Self::new(&piece.text, self.asked)).collect()
     }
 
     /// Returns true if it is made of several parts.
@@ -249,6 +262,8 @@ mod tests {
         };
         assert_eq!(parts("payment-gateway-7"), ["payment", "gateway"]);
         assert_eq!(parts("payment"), [""; 0]);
+        assert_eq!(parts("BIND9"), ["bind-9"]);
+        assert_eq!(parts("c75e"), [""; 0]);
         assert!(Term::new("--", 0).is_none());
     }
 }

@@ -117,6 +117,53 @@ fn a_trace_is_shown_to_its_innermost_cause() {
 }
 
 #[test]
+fn each_line_of_a_trace_leads_to_its_head_and_innermost_cause() {
+    let trace = "12:00:07 ERROR billing stopped\ncom.shop.QuotaException: tenant rejected\n\
+                 \tat com.shop.Cart.add(Cart.java:7)\nCaused by: java.lang.Error: splitting bills\n\
+                 \tat com.shop.Bill.split(Bill.java:9)\nCaused by: java.io.IOException: disk gone\n\
+                 \t... 5 more\n";
+    let text = log(40) + trace + &log(40);
+    for words in ["billing", "tenant rejected", "splitting", "disk gone"] {
+        let found = body(&text, words);
+        let first = found.split("--\n").next().unwrap();
+        assert!(first.starts_with("41") && first.contains("disk gone"), "{words}: {found}");
+        assert!(!first.contains("kubelet"), "{words}: {found}");
+    }
+    let python = "Traceback (most recent call last):\n  File \"x.py\", line 3, in frobnicate\n    \
+                  f()\nKeyError: 'shelf'\n";
+    let found = body(&(log(40) + python + &log(40)), "frobnicate");
+    assert!(found.starts_with("41-Traceback") && found.contains("44-KeyError"), "{found}");
+}
+
+#[test]
+fn a_heading_stands_for_its_section() {
+    let lines = "    value = next(it)\n".repeat(20);
+    let section = |name: &str, why: &str| {
+        format!("_____ {name} _____\n\nself = <{name}>\n\n{lines}E   AssertionError: {why}\n\n")
+    };
+    let text = section("test_sieve", "169 != 168") + &section("test_sort", "1 != 2");
+    let found = body(&text, "sieve");
+    let want = "1:_____ test_sieve _____\n3:self = <test_sieve>\n";
+    assert!(found.starts_with(want), "{found}");
+    assert!(found.contains("\n25-E   AssertionError: 169 != 168\n"), "{found}");
+    assert!(!found.contains("1 != 2"), "{found}");
+}
+
+#[test]
+fn lines_of_a_listing_stand_for_themselves() {
+    let line = |n: usize| format!("src/a{n}.rs:{n}:    let gateway = {n};\n");
+    let text = joined(0..40, line) + "src/b.rs:7:    timeout\nsrc/c.rs:8:    gateway timeout\n";
+    assert!(body(&text, "timeout gateway").starts_with("42:src/c.rs:8:    gateway timeout\n--\n"));
+}
+
+#[test]
+fn small_words_tell_passages_apart() {
+    let line = |n: usize| format!("12:00:{n:02} the name of shop {n}\n");
+    let text = joined(0..30, line) + "12:01:00 name is too long\n" + &joined(30..50, line);
+    assert!(body(&text, "name too long").starts_with("31:12:01:00 name is too long\n"));
+}
+
+#[test]
 fn a_row_is_shown_under_its_header() {
     let rows = joined(1..50, |n| format!("{n},town{n},{}\n", n * 7));
     let found = body(&format!("id,name,count\n{rows}"), "town17");
@@ -316,6 +363,24 @@ proptest! {
         shown.sort();
         shown.dedup();
         prop_assert_eq!(shown.len(), count, "{}", text);
+    }
+
+    #[test]
+    fn any_question_to_any_bytes_has_one_short_reply(
+        bytes in texts(),
+        words in prop_oneof![
+            prop::collection::vec(any::<u8>(), 1..200),
+            "\\PC{1,60}".prop_map(String::into_bytes),
+            "([a-z0-9_./-]{1,9} ){1,90}".prop_map(String::into_bytes),
+        ],
+    ) {
+        let name = std::os::unix::ffi::OsStrExt::from_bytes(words.as_slice());
+        if let Some(view) = ViewDir::Find.view(name) {
+            let fixture = Fixture::new(bytes);
+            let found = fixture.bytes(&view);
+            prop_assert_eq!(&found, &fixture.bytes(&view));
+            prop_assert!(found.len() <= Limits::STAND_IN_BYTES, "{} bytes", found.len());
+        }
     }
 
     #[test]

@@ -48,6 +48,23 @@ pub(super) fn counting(text: &str) -> Vec<&str> {
     all
 }
 
+/// Returns the words that stand side by side in `text`, joined by a hyphen, of which one counts for
+/// nothing by itself: `too-long`. Those that are in most sentences are left out.
+pub(super) fn phrases(text: &str) -> Vec<String> {
+    let all: Vec<&str> =
+        text.split(is_between).map(trimmed).filter(|word| !word.is_empty()).collect();
+    let tells = |pair: &&[&str]| {
+        let is_any_of =
+            |list: &[&str], word: &&str| list.iter().any(|it| it.eq_ignore_ascii_case(word));
+        pair.iter().any(|word| is_question_word(word))
+            && !pair.iter().any(|word| is_any_of(&ANYWHERE, word))
+    };
+    let mut pairs: Vec<String> = all.windows(2).filter(tells).map(|pair| pair.join("-")).collect();
+    pairs.sort();
+    pairs.dedup();
+    pairs
+}
+
 /// Returns true for a character that is part of no name.
 fn is_between(c: char) -> bool {
     !c.is_alphanumeric() && !super::fold::is_accent(c) && !"_-./:@'\u{2019}".contains(c)
@@ -60,26 +77,34 @@ fn trimmed(word: &str) -> &str {
     owner.unwrap_or(word)
 }
 
-fn is_question_word(word: &str) -> bool {
+/// Returns true for a word that counts for nothing in a question.
+pub(super) fn is_question_word(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     QUESTION_WORDS.binary_search(&lower.as_str()).is_ok()
 }
 
+/// Words that tell nothing about the word beside them.
+const ANYWHERE: [&str; 20] = [
+    "a", "an", "are", "be", "did", "do", "does", "how", "i", "is", "it", "that", "the", "this",
+    "was", "were", "what", "which", "who", "why",
+];
+
 /// Words that count for nothing in a question, in order.
-const QUESTION_WORDS: [&str; 149] = [
+const QUESTION_WORDS: [&str; 158] = [
     "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
-    "because", "been", "before", "being", "between", "both", "but", "by", "can", "could", "did",
-    "do", "does", "doing", "don't", "during", "each", "either", "else", "ever", "exactly", "far",
-    "few", "find", "for", "from", "get", "gets", "give", "given", "go", "goes", "got", "had",
-    "happen", "happened", "happens", "has", "have", "having", "he", "her", "here", "him", "his",
-    "how", "i", "if", "in", "instead", "into", "is", "it", "its", "itself", "just", "kind", "let",
-    "long", "many", "may", "me", "might", "most", "much", "must", "my", "nor", "of", "off", "on",
-    "one", "only", "or", "other", "our", "out", "over", "own", "per", "please", "said", "same",
-    "say", "says", "shall", "she", "should", "show", "so", "some", "such", "tell", "than", "that",
-    "the", "their", "them", "then", "there", "these", "they", "thing", "this", "those", "through",
-    "to", "too", "under", "until", "up", "upon", "us", "use", "used", "uses", "very", "was", "we",
-    "were", "what", "what's", "when", "where", "whether", "which", "while", "who", "whom", "whose",
-    "why", "will", "with", "would", "you", "your",
+    "because", "been", "before", "being", "between", "both", "but", "by", "can", "can't", "could",
+    "couldn't", "did", "didn't", "do", "does", "doesn't", "doing", "don't", "during", "each",
+    "either", "else", "ever", "exactly", "far", "few", "find", "for", "from", "get", "gets",
+    "give", "given", "go", "goes", "got", "had", "happen", "happened", "happens", "has", "have",
+    "having", "he", "her", "here", "him", "his", "how", "i", "if", "in", "instead", "into", "is",
+    "isn't", "it", "its", "itself", "just", "kind", "let", "long", "many", "may", "me", "might",
+    "most", "much", "must", "my", "nor", "of", "off", "on", "one", "only", "or", "other", "our",
+    "out", "over", "own", "per", "please", "said", "same", "say", "says", "shall", "she", "should",
+    "show", "so", "some", "such", "tell", "than", "that", "the", "their", "them", "then", "there",
+    "these", "they", "thing", "this", "those", "through", "to", "too", "under", "until", "up",
+    "upon", "us", "use", "used", "uses", "very", "was", "wasn't", "we", "were", "weren't", "what",
+    "what's", "when", "where", "whether", "which", "while", "who", "whom", "whose", "why", "will",
+    "with", "won't", "would", "wouldn't", "you", "your",
 ];
 
 #[cfg(test)]
@@ -117,6 +142,17 @@ mod tests {
             ("key=value a,b", &["key", "value", "b"]),
         ] {
             assert_eq!(counting(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn small_words_tell_something_beside_others() {
+        for (text, want) in [
+            ("name too long for tar", &["for-tar", "long-for", "name-too", "too-long"][..]),
+            ("why is the disk full", &[]),
+            ("Out of memory", &["Out-of", "of-memory"]),
+        ] {
+            assert_eq!(phrases(text), want, "{text}");
         }
     }
 

@@ -1,0 +1,80 @@
+//! The section that a heading stands for.
+
+use std::ops::Range;
+
+use crate::materialize::ErrorLines;
+use crate::view::find::record::around::Around;
+
+/// Most lines of a section that are looked at.
+const LONGEST: usize = 120;
+/// Most lines of it that are shown because they tell an error.
+const ERRORS: usize = 3;
+/// Fewest characters of a rule, and of the parts of one around a heading.
+const RULE: usize = 4;
+const PART: usize = 3;
+
+/// The lines below a heading.
+pub(super) struct Section<'a> {
+    around: &'a Around<'a>,
+    /// The line after it.
+    end: usize,
+}
+
+impl<'a> Section<'a> {
+    /// Returns the section if the line of `around` is a heading: in a rule, or above one.
+    pub(super) fn below(around: &'a Around<'a>) -> Option<Self> {
+        let anchor = around.anchor;
+        let is_rule = |at: usize| at < around.lines.len() && is_rule(around.text(at));
+        let is_heading = |at: usize| is_heading(around.text(at));
+        if !is_heading(anchor) && (around.is_blank(anchor) || !is_rule(anchor + 1)) {
+            return None;
+        }
+        let body = anchor + 2..around.lines.len().min(anchor + LONGEST);
+        let next = body.clone().find(|at| is_heading(*at) || is_rule(*at));
+        Some(Self { around, end: next.unwrap_or(body.end.max(anchor + 1)) })
+    }
+
+    pub(super) fn lines(&self) -> Range<usize> {
+        self.around.anchor..self.end
+    }
+
+    /// Returns its lines, the most telling first: those that tell errors, and the first.
+    pub(super) fn telling(&self) -> Vec<usize> {
+        let mut lines = self.errors();
+        lines.extend(self.lines().skip(1).filter(|at| !self.around.is_blank(*at)));
+        lines
+    }
+
+    fn errors(&self) -> Vec<usize> {
+        let mut reader = ErrorLines::new();
+        let mut found = Vec::new();
+        for at in self.lines() {
+            found.extend(reader.push(self.around.lines[at].text));
+            found.extend(reader.push(b"\n"));
+        }
+        found.sort_by_key(|found| (found.at.rank, found.at.line));
+        let first = self.around.anchor;
+        found.iter().take(ERRORS).map(|found| first + found.at.line as usize - 1).collect()
+    }
+}
+
+/// Returns true for a line of nothing but one punctuation mark.
+fn is_rule(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    text.len() >= RULE && mark(text).is_some_and(|mark| text.iter().all(|byte| *byte == mark))
+}
+
+/// Returns true for words in the middle of a rule: `==== FAILURES ====`.
+fn is_heading(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    let Some(mark) = mark(text) else { return false };
+    let is_mark = |byte: &&u8| **byte == mark;
+    text.iter().take_while(is_mark).count() >= PART
+        && text.iter().rev().take_while(is_mark).count() >= PART
+        && text.iter().any(u8::is_ascii_alphanumeric)
+}
+
+/// Returns the mark of a rule that `text` may begin with.
+fn mark(text: &[u8]) -> Option<u8> {
+    text.first().copied().filter(|first| b"=-_*#~".contains(first))
+}
