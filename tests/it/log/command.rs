@@ -16,7 +16,7 @@ fn talked() -> TestStore {
     let store = TestStore::new();
     let call = json!({ "id": "call_1", "type": "function",
         "function": { "name": "shell/exec", "arguments": "{\"cmd\":\"make\"}" } });
-    let mut output = result("call_1", &"a \u{1b}[31mline\u{1b}[0m\u{7}\n".repeat(9000));
+    let mut output = result("call_1", &"a line\u{7}\n".repeat(9000));
     (output["toolName"], output["duration"]) = ("shell/exec".into(), 1250.into());
     let said = [
         json!({ "role": "user", "content": "Why does it\nnot build?", "createdAt": 1_763_755_200_000_i64 }),
@@ -40,7 +40,7 @@ assistant  plan
   -> shell/exec  call_1  {\"cmd\":\"make\"}
 
 tool  shell/exec  call_1  1.2s
-  artifacts/tool/call_1.txt  153000 bytes
+  artifacts/tool/call_1.txt  72000 bytes
   a line\u{2407}
   a line\u{2407}
   a line\u{2407}
