@@ -103,10 +103,11 @@ views! {
     /// `.errors`: the lines that look like errors, with the lines around them.
     Errors = ViewType {
         suffix: ".errors",
+        needs_analysis: true,
         shows: Shows::Lines,
-        readme: "| `X.errors` | the lines that look like errors and stack traces, in their context |",
+        readme: "| `X.errors` | the first error of each kind, in its context, with its count |",
         ..ViewType::TEXT
-    }, errors::render;
+    }, |subject, _, out| errors::render(subject, out);
 
     /// `.terms`: the most telling words, with their counts.
     Terms = ViewType {

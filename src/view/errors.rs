@@ -1,93 +1,75 @@
-//! `.errors`: the lines that look like errors, each with the lines around it.
+//! `.errors`: the first line of each kind of error, with the lines around it.
 //!
-//! They are printed as `rg -n -C3` prints matches. A stack trace is shown whole, up to a limit. If
-//! not everything fits, the first of the lines that differ only in numbers is shown, with the
-//! number of the others.
+//! Lines are printed as `rg -n` prints them. Above an error stands what it belongs to, and how many
+//! are like it. What does not fit has a line of its own for each kind, as in a summary.
 
 mod finding;
-mod index;
+mod line;
 mod message;
 mod nearby;
-mod notice;
 mod owner;
-mod print;
 mod quoted;
+mod report;
 mod surroundings;
 pub(super) mod trace;
 
-use std::io;
 use std::io::Write;
 
-use crate::materialize::ErrorMatch;
-use crate::model::Content;
 use crate::model::Subject;
+use crate::view::Query;
 use crate::view::RenderError;
 use crate::view::Rendered;
-use index::ErrorIndex;
-use notice::Coverage;
-use notice::ErrorNotices;
-use print::ParagraphPrinter;
+use crate::view::grep::notice::long_lines;
+use crate::view::number::counted;
+use crate::view::number::grouped;
+use crate::view::number::portion;
+use report::Report;
 
 pub(super) use finding::Finding;
 pub(super) use finding::Findings;
 pub(super) use finding::findings;
+pub(super) use line::error_line;
 
-/// Writes the error lines.
-pub(super) fn render(
-    subject: &Subject<'_>,
-    expired: &dyn Fn() -> bool,
-    out: &mut dyn Write,
-) -> Result<Rendered, RenderError> {
-    let index = ErrorIndex::build(subject, expired)?;
-    let notices = ErrorNotices { subject, index: &index };
-    let rendered = |notice: String| Rendered {
-        notice: (!notice.is_empty()).then_some(notice),
-        whole: index.stopped.is_none(),
-    };
-    if index.has_all() {
-        let mut print = ParagraphPrinter::new(subject.content, &index, out);
-        index.kept.iter().try_for_each(|seen| print.show(seen, None))?;
-        print.end_paragraph()?;
-        let notice = notices.text(Coverage::All, print.windowed);
-        if print.page.fits(subject.view_bytes().saturating_sub(notice.len())) {
-            print.page.flush()?;
-            return Ok(rendered(notice));
-        }
-    }
-    let mut print = ParagraphPrinter::new(subject.content, &index, out);
-    for seen in first_of_each(subject.content, &index)? {
-        print.show(seen, index.begins(seen))?;
-    }
-    print.end_paragraph()?;
-    let longest = notices.longest(print.windowed);
-    let cut = print.page.fit(subject.view_bytes().saturating_sub(longest));
-    print.page.flush()?;
-    Ok(rendered(notices.text(cut.map_or(Coverage::Kinds, Coverage::Part), print.windowed)))
+/// Lines to go on with if there is no word to search for.
+const ON_LINES: u64 = 200;
+
+/// Writes the errors.
+pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
+    let found = findings(subject)?;
+    let report = Report::of(subject.content, &found)?;
+    report.write(out)?;
+    let analysed = subject.analysis.bytes;
+    let whole = analysed == subject.content.len();
+    let so_far = || format!("analysed so far: first {}", portion(analysed, subject.content.len()));
+    let notices = [counts(subject, &found), (!whole).then(so_far), report.windowed.map(long_lines)];
+    let notice: String = notices.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
+    Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
 }
 
-/// Returns the first error line of each kind, with the error lines above that it belongs to.
-fn first_of_each<'c>(
-    content: &dyn Content,
-    index: &'c ErrorIndex,
-) -> io::Result<Vec<&'c ErrorMatch>> {
-    let mut chosen: Vec<&ErrorMatch> = Vec::new();
-    for (at, seen) in index.kept.iter().enumerate() {
-        if index.begins(seen).is_none() {
-            continue;
-        }
-        let done = chosen.last().map_or(0, |last| last.at.line);
-        let mut above = vec![seen];
-        for before in index.kept[..at].iter().rev().take_while(|before| before.at.line > done) {
-            let too_far = seen.at.line - before.at.line > trace::LONGEST as u64;
-            let below = above[above.len() - 1];
-            if too_far || !nearby::belong_together(content, before, below)? {
-                break;
-            }
-            above.push(before);
-        }
-        chosen.extend(above.into_iter().rev());
+/// Returns how many error lines there are and where to find all, if one stands for several or some
+/// are left out.
+fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
+    let (count, kinds) = (found.count, found.shown.len() as u64);
+    if count <= kinds {
+        return None;
     }
-    Ok(chosen)
+    let shown: u64 = found.shown.iter().map(|finding| finding.at.times).sum();
+    let least = if shown < count { "at least " } else { "" };
+    let (lines, kinds) = (grouped(count), counted(kinds, "kind"));
+    let all = all(subject, found);
+    Some(format!(
+        "{lines} lines look like errors, of {least}{kinds}; the first of each follows. All: {all}"
+    ))
+}
+
+/// Returns the path that finds all error lines, or those from the first on.
+fn all(subject: &Subject<'_>, found: &Findings) -> String {
+    let (file, words) = (subject.place.file(), &subject.analysis.errors.words);
+    if words.is_empty() {
+        let first = found.shown.iter().map(|finding| finding.at.line).min().unwrap_or(1);
+        return format!("{file}.lines/{first}+{ON_LINES}");
+    }
+    format!("{file}.grep/{}", Query::of(&words.join("|")))
 }
 
 #[cfg(test)]

@@ -12,11 +12,6 @@ const FARTHEST_BACK: u64 = 64 << 20;
 /// Most bytes in which lines are counted: seconds of work.
 const MOST_COUNTED: u64 = 8 << 30;
 
-/// Returns a buffer to read `content` in blocks.
-pub(super) fn block(content: &dyn Content) -> Vec<u8> {
-    vec![0; usize::try_from(content.len()).unwrap_or(BLOCK).min(BLOCK)]
-}
-
 /// The result of looking for the start of a line.
 pub(super) enum LineStart {
     /// The offset of its first byte.

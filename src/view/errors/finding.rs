@@ -101,11 +101,6 @@ impl Finding {
     }
 }
 
-/// Returns true if a line that looks like an error is one, judged by the lines around it.
-pub(super) fn is_error(subject: &Subject<'_>, at: &ErrorLine) -> io::Result<bool> {
-    Ok(judged(subject, at, &Surroundings::read(subject.content, at)?))
-}
-
 fn judged(subject: &Subject<'_>, at: &ErrorLine, lines: &Surroundings) -> bool {
     let succeeded = subject.record.provenance.exit_code == Some(0);
     let is_marked = matches!(at.rank, ErrorRank::Error | ErrorRank::Logged);

@@ -2,15 +2,17 @@
 
 use std::io;
 
-use crate::materialize::ErrorMatch;
 use crate::model::Content;
+use crate::model::ErrorLine;
 use crate::view::errors::trace;
 
 /// Bytes read on either side of an error line. A line that does not end within them ends what is
 /// shown.
 const AROUND: usize = 32 << 10;
-/// Lines shown before and after an error, if there are as many.
+/// Lines shown before an error, and after it up to a blank line, if no more belong to it.
 const CONTEXT: usize = 3;
+/// Most lines that are shown after an error.
+const LONGEST: usize = 24;
 
 /// A line without its newline.
 pub(super) struct NearbyLine {
@@ -28,45 +30,28 @@ pub(super) struct Nearby {
     pub(super) continues: bool,
 }
 
-/// Reads the lines around the error line `seen`.
-pub(super) fn around(content: &dyn Content, seen: &ErrorMatch) -> io::Result<Nearby> {
-    let mut lines = before(content, seen)?;
-    let bytes = content.bytes(seen.at.offset, AROUND)?;
-    let complete = seen.at.offset + bytes.len() as u64 == content.len();
+/// Reads the lines around the error line `at`.
+pub(super) fn around(content: &dyn Content, at: &ErrorLine) -> io::Result<Nearby> {
+    let mut lines = before(content, at)?;
+    let bytes = content.bytes(at.offset, AROUND)?;
+    let complete = at.offset + bytes.len() as u64 == content.len();
     let (own, mut after) = split(&bytes, complete);
     let long = own.len() == bytes.len() && !complete;
-    lines.push(NearbyLine { number: seen.at.line, text: own.to_vec(), ends: !long });
+    lines.push(NearbyLine { number: at.line, text: own.to_vec(), ends: !long });
     after.truncate(if long { 0 } else { after.len() });
     let belong = trace::length(after.iter().copied());
-    let shown = belong.clamp(CONTEXT, trace::LONGEST);
-    let numbers = seen.at.line + 1..;
+    let paragraph = after.iter().take(CONTEXT).take_while(|line| !line.trim_ascii().is_empty());
+    let shown = belong.clamp(paragraph.count(), LONGEST);
+    let numbers = at.line + 1..;
     let line =
         |(number, text): (u64, &[u8])| NearbyLine { number, text: text.to_vec(), ends: true };
     lines.extend(numbers.zip(after.into_iter().take(shown)).map(line));
-    Ok(Nearby { lines, continues: belong > trace::LONGEST })
+    Ok(Nearby { lines, continues: belong > LONGEST })
 }
 
-/// Returns true if there are lines between two error lines, all of which belong to the first.
-pub(super) fn belong_together(
-    content: &dyn Content,
-    first: &ErrorMatch,
-    second: &ErrorMatch,
-) -> io::Result<bool> {
-    let between = second.at.line - first.at.line - 1;
-    let length = second.at.offset - first.at.offset;
-    if between == 0 || between > trace::LONGEST as u64 || length > AROUND as u64 {
-        return Ok(false);
-    }
-    let bytes = content.bytes(first.at.offset, usize::try_from(length).unwrap_or(AROUND))?;
-    let (_, between_lines) = split(&bytes, false);
-    // An additional indented line stands for the second: a blank line may come before it.
-    let lines = between_lines.into_iter().chain([b" second".as_slice()]);
-    Ok(trace::length(lines) as u64 > between)
-}
-
-fn before(content: &dyn Content, seen: &ErrorMatch) -> io::Result<Vec<NearbyLine>> {
-    let start = seen.at.offset.saturating_sub(AROUND as u64);
-    let length = usize::try_from(seen.at.offset - start).unwrap_or(AROUND);
+fn before(content: &dyn Content, at: &ErrorLine) -> io::Result<Vec<NearbyLine>> {
+    let start = at.offset.saturating_sub(AROUND as u64);
+    let length = usize::try_from(at.offset - start).unwrap_or(AROUND);
     let bytes = content.bytes(start, length)?;
     let Some(bytes) = bytes.strip_suffix(b"\n") else { return Ok(Vec::new()) };
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
@@ -74,7 +59,7 @@ fn before(content: &dyn Content, seen: &ErrorMatch) -> io::Result<Vec<NearbyLine
         lines.remove(0);
     }
     let from = lines.len().saturating_sub(CONTEXT);
-    let first = seen.at.line - (lines.len() - from) as u64;
+    let first = at.line - (lines.len() - from) as u64;
     let line =
         |(number, text): (u64, &&[u8])| NearbyLine { number, text: text.to_vec(), ends: true };
     Ok((first..).zip(&lines[from..]).map(line).collect())

@@ -6,8 +6,8 @@ use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::clean::Cleaned;
 use crate::view::clean::clean;
-use crate::view::errors::Finding;
 use crate::view::errors::Findings;
+use crate::view::errors::error_line;
 use crate::view::number::grouped;
 use crate::view::scan;
 
@@ -15,12 +15,8 @@ use crate::view::scan;
 const READ: usize = 64 << 10;
 /// Characters kept free for the words that mark a cut.
 const MARK_CHARS: usize = 48;
-/// Most bytes of one error line, most characters of what it says, and most bytes of all.
-const ERROR_BYTES: usize = 480;
-const ERROR_CHARS: usize = 240;
+/// Most bytes of all error lines.
 const ERRORS_BYTES: usize = 2000;
-/// Marks text that was left out.
-const CUT: &str = "...";
 /// Most error lines that are shown.
 const ERRORS: usize = 8;
 
@@ -281,21 +277,6 @@ fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
         fits
     });
     lines
-}
-
-/// Returns `117: 93:16 error 'document' is not defined (x 3) [lint/html.js]`.
-fn error_line(finding: &Finding) -> String {
-    let owner = finding.owner.as_deref().map(|owner| format!("  [{owner}]")).unwrap_or_default();
-    let times = match finding.at.times {
-        1 => String::new(),
-        times => format!(" (x {})", grouped(times)),
-    };
-    let number = format!("{}: ", finding.at.line);
-    let room = ERROR_BYTES.saturating_sub(number.len() + owner.len() + times.len() + CUT.len());
-    let message = clean(finding.message.as_bytes(), ERROR_CHARS, room);
-    let cut = if message.used < finding.message.len() { CUT } else { "" };
-    let owner = clean(owner.as_bytes(), ERROR_CHARS, ERROR_BYTES).text;
-    format!("{number}{}{cut}{times}{owner}", message.text)
 }
 
 /// Splits bytes into lines without their ends.

@@ -1,0 +1,179 @@
+//! The errors that fit, printed as ripgrep prints matches in their context.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::io::Write;
+
+use crate::materialize::ErrorLines;
+use crate::model::Content;
+use crate::view::errors::Finding;
+use crate::view::errors::Findings;
+use crate::view::errors::error_line;
+use crate::view::errors::line::heading;
+use crate::view::errors::nearby;
+use crate::view::errors::nearby::Nearby;
+use crate::view::errors::nearby::NearbyLine;
+use crate::view::grep::window;
+use crate::view::position::TextPosition;
+
+/// Bytes of the errors that are shown in their context, but for the first.
+const CONTEXT_BYTES: usize = 5000;
+/// Bytes of all, without notices.
+const BYTES: usize = 7500;
+/// Stands between lines that do not follow each other.
+const GAP: &str = "--\n";
+
+/// The errors in order of their lines, chosen by what they tell.
+#[derive(Default)]
+pub(super) struct Report {
+    lines: BTreeMap<u64, PrintedLine>,
+    size: usize,
+    /// Kinds for which there was no room, a line each, and the number of those that are left out.
+    rest: Vec<String>,
+    left_out: usize,
+    /// The first line that is shown only in a window.
+    pub(super) windowed: Option<TextPosition>,
+}
+
+/// A line with its number, and remarks above and below it.
+struct PrintedLine {
+    above: String,
+    text: Vec<u8>,
+    below: String,
+}
+
+impl Report {
+    /// Chooses the most telling errors. Shows as many as fit in their context.
+    pub(super) fn of(content: &dyn Content, found: &Findings) -> io::Result<Self> {
+        let mut report = Self::default();
+        for finding in &found.shown {
+            if report.rest.is_empty() && report.add(content, found, finding)? {
+                continue;
+            }
+            report.add_rest(finding);
+        }
+        Ok(report)
+    }
+
+    /// Adds an error in its context, if it fits.
+    fn add(
+        &mut self,
+        content: &dyn Content,
+        found: &Findings,
+        finding: &Finding,
+    ) -> io::Result<bool> {
+        let Nearby { lines, continues } = nearby::around(content, &finding.at)?;
+        let is_first = self.lines.is_empty();
+        let room = if is_first { BYTES } else { CONTEXT_BYTES };
+        let new = |line: &&NearbyLine| !self.lines.contains_key(&line.number);
+        let mut printed: Vec<(u64, PrintedLine)> =
+            lines.iter().filter(new).map(|line| (line.number, print(line, found))).collect();
+        let size = |printed: &[(u64, PrintedLine)]| -> usize {
+            printed.iter().map(|(_, line)| line.size()).sum::<usize>() + GAP.len()
+        };
+        while is_first && size(&printed) > room {
+            printed.pop();
+        }
+        if self.size + size(&printed) > room {
+            return Ok(false);
+        }
+        self.size += size(&printed);
+        self.lines.extend(printed);
+        self.remark(finding, &lines, continues);
+        self.note_window(&lines, finding);
+        Ok(true)
+    }
+
+    /// Adds what `lines` do not tell of an error, and that its trace `continues` after them.
+    fn remark(&mut self, finding: &Finding, lines: &[NearbyLine], continues: bool) {
+        let above = heading(finding, lines).map(|text| format!("# {text}\n"));
+        if let Some((above, line)) = above.zip(self.lines.get_mut(&finding.at.line)) {
+            self.size += above.len();
+            line.above = above;
+        }
+        let last = lines.last().map(|line| line.number).filter(|_| continues);
+        if let Some((last, line)) = last.and_then(|last| Some((last, self.lines.get_mut(&last)?))) {
+            line.below = format!("# the trace goes on at line {}\n", last + 1);
+            self.size += line.below.len();
+        }
+    }
+
+    fn note_window(&mut self, lines: &[NearbyLine], finding: &Finding) {
+        let long = lines.iter().find(|line| !line.ends || window::is_long(&line.text));
+        let at = long.map(|line| place(line, line.number == finding.at.line));
+        self.windowed = self.windowed.into_iter().chain(at).min();
+    }
+
+    /// Adds an error in one line, if it fits.
+    fn add_rest(&mut self, finding: &Finding) {
+        let line = error_line(finding) + "\n";
+        if self.left_out > 0 || self.size + line.len() > BYTES {
+            self.left_out += 1;
+            return;
+        }
+        self.size += line.len();
+        self.rest.push(line);
+    }
+
+    /// Writes the errors in order.
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut before = None;
+        for (number, line) in &self.lines {
+            if before.is_some_and(|before| before + 1 < *number) {
+                out.write_all(GAP.as_bytes())?;
+            }
+            out.write_all(line.above.as_bytes())?;
+            out.write_all(&line.text)?;
+            if !self.lines.contains_key(&(number + 1)) {
+                out.write_all(line.below.as_bytes())?;
+            }
+            before = Some(*number);
+        }
+        self.write_rest(out)
+    }
+
+    fn write_rest(&self, out: &mut dyn Write) -> io::Result<()> {
+        if !self.rest.is_empty() {
+            writeln!(out, "# of the other kinds, the first line")?;
+        }
+        self.rest.iter().try_for_each(|line| out.write_all(line.as_bytes()))?;
+        match self.left_out {
+            0 => Ok(()),
+            1 => writeln!(out, "# 1 more kind is not shown"),
+            kinds => writeln!(out, "# {kinds} more kinds are not shown"),
+        }
+    }
+}
+
+impl PrintedLine {
+    fn size(&self) -> usize {
+        self.above.len() + self.text.len() + self.below.len()
+    }
+}
+
+/// Prints a line as ripgrep does: with `:` after its number if it is an error.
+fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
+    let is_error = found.shown.iter().any(|finding| finding.at.line == line.number);
+    let mark = if is_error { ':' } else { '-' };
+    let mut text = Vec::new();
+    if line.ends && !window::is_long(&line.text) {
+        text.extend_from_slice(format!("{}{mark}", line.number).as_bytes());
+        text.extend_from_slice(&line.text);
+    } else {
+        let TextPosition { line: number, column } = place(line, is_error);
+        let around = window::around(&line.text, column as usize - 1);
+        text.extend_from_slice(format!("{number}@{column}{mark}").as_bytes());
+        text.extend_from_slice(&window::shown(&line.text, &around, false, line.ends));
+    }
+    text.push(b'\n');
+    PrintedLine { above: String::new(), text, below: String::new() }
+}
+
+/// Returns the place in a long line around which it is shown: that of the error, if it is one.
+fn place(line: &NearbyLine, is_error: bool) -> TextPosition {
+    let mut lines = ErrorLines::new();
+    let mut seen = lines.push(&line.text);
+    seen.extend(lines.end());
+    let place = seen.first().filter(|_| is_error).map_or(0, |seen| seen.place);
+    TextPosition { line: line.number, column: place as u64 + 1 }
+}
