@@ -62,8 +62,8 @@ pub use crate::materialize::plain::strip_escapes;
 pub use crate::materialize::plain::text_ranges;
 pub use crate::materialize::tokens::TOKEN_ERROR_PERCENT;
 
-/// The most memory that an analyzer holds. The largest parts are the shape of JSON, some 300 KB,
-/// and the open brackets, at most 128 KB.
+/// The most memory that an analyzer holds. The largest parts are the shape of JSON, some 450 KB
+/// with what it counts, and the open brackets, at most 128 KB.
 pub const MEMORY_BYTES: usize = 2 << 20;
 /// Bytes that [`analyze`] reads at a time: so many that a read costs little compared with the
 /// analysis, so few that they stay in the second-level cache.
@@ -161,7 +161,7 @@ impl Analyzer {
     fn report(&self) -> Analysis {
         let encoding = self.encoding();
         let lines = self.lines.count();
-        let json = self.json.finish(self.read, lines);
+        let (json, trouble) = self.json.finish(self.read, lines);
         let is_text = encoding != Encoding::Binary;
         Analysis {
             bytes: self.seen,
@@ -172,6 +172,7 @@ impl Analyzer {
             tokens: self.tokens.count(),
             mime: self.magic.mime(encoding, &json).to_owned(),
             json,
+            trouble,
             errors: if is_text { self.failures.finish() } else { Errors::default() },
             digest: self.digest.finalize().to_hex().to_string(),
             repeated: if is_text { self.repeated.finish(lines) } else { Vec::new() },

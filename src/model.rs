@@ -23,6 +23,8 @@ pub use analysis::Json;
 pub use analysis::Repeated;
 pub use analysis::Section;
 pub use analysis::Sections;
+pub use analysis::Trouble;
+pub use analysis::TroubleRecord;
 pub use by_tool::LimitsByTool;
 pub use content::Content;
 pub use content::REDACTION_BYTES;

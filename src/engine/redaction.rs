@@ -43,8 +43,14 @@ impl Redaction {
                 *shape = self.hide_in_shape(shape);
                 *example = example.take().map(|path| self.rules.mask_text(&path));
             }
-            Json::Lines { shape, .. } => *shape = self.hide_in_shape(shape),
+            Json::Lines { shape, example, .. } => {
+                *shape = self.hide_in_shape(shape);
+                *example = example.take().map(|filter| self.rules.mask_text(&filter));
+            }
             Json::No | Json::Broken { .. } => {}
+        }
+        for trouble in &mut found.trouble {
+            trouble.path = self.rules.mask_text(&trouble.path);
         }
         found
     }

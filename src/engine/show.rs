@@ -251,6 +251,7 @@ fn without_places(analysis: &Analysis) -> Analysis {
     Analysis {
         plain: None,
         errors: Errors::default(),
+        trouble: Vec::new(),
         repeated: Vec::new(),
         sections: Sections::default(),
         ..analysis.clone()

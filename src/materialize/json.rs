@@ -13,20 +13,29 @@ mod example;
 mod nesting;
 mod number;
 mod reader;
+mod record;
 mod render;
+mod roles;
 mod scan;
 mod shape;
+mod steps;
+mod tally;
+mod trouble;
+mod words;
 
 pub use events::Events;
 pub use events::Scalar;
 pub use reader::JsonReader;
 pub use render::KEY_CHARS;
 pub use render::KEY_CUT;
+pub use roles::FieldRole;
+pub use roles::role;
 pub use scan::ScanOutcome;
 pub use scan::Scanner;
 
 use crate::materialize::json::shape::Shape;
 use crate::model::Json;
+use crate::model::Trouble;
 
 /// The bytes of valid JSON before an error that make a stream broken JSON rather than text. The
 /// bracketed prefix of a log line (`[2026-11-21 10:00:00.123 INFO main]`) is shorter.
@@ -83,21 +92,32 @@ enum DetectorState {
 }
 
 impl JsonDetector {
-    /// Returns the result for a stream of `length` bytes in `lines` lines.
-    pub(super) fn finish(&self, length: u64, lines: u64) -> Json {
+    /// Returns the result for a stream of `length` bytes in `lines` lines, and the fields that tell
+    /// of trouble.
+    pub(super) fn finish(&self, length: u64, lines: u64) -> (Json, Vec<Trouble>) {
+        let shape = &self.events;
         match self.kind(length, lines) {
-            JsonKind::No => Json::No,
-            JsonKind::Document => Json::Document {
-                shape: render::document(&self.events),
-                example: example::of(&self.events),
-                pretty_lines: self.pretty_lines(),
-            },
-            JsonKind::Lines { documents } => Json::Lines {
-                documents,
-                shape: render::lines(&self.events, documents),
-                pretty_lines: self.pretty_lines(),
-            },
-            JsonKind::Broken { offset, line } => Json::Broken { offset, line },
+            JsonKind::No => (Json::No, Vec::new()),
+            JsonKind::Document => {
+                let (trouble, filter) = trouble::of(shape, false);
+                let json = Json::Document {
+                    shape: render::document(shape),
+                    example: filter.or_else(|| example::of_document(shape)),
+                    pretty_lines: self.pretty_lines(),
+                };
+                (json, trouble)
+            }
+            JsonKind::Lines { documents } => {
+                let (trouble, filter) = trouble::of(shape, true);
+                let json = Json::Lines {
+                    documents,
+                    shape: render::lines(shape, documents),
+                    example: filter.or_else(|| example::of_lines(shape)),
+                    pretty_lines: self.pretty_lines(),
+                };
+                (json, trouble)
+            }
+            JsonKind::Broken { offset, line } => (Json::Broken { offset, line }, Vec::new()),
         }
     }
 }
@@ -147,6 +167,7 @@ impl<E: Events> JsonDetector<E> {
         let mut at = 0;
         while at < bytes.len() {
             if let DetectorState::Inside { string } = self.state {
+                self.events.block(offset + at as u64);
                 match self.scanner.push(&bytes[at..], &mut self.events) {
                     ScanOutcome::More => return Ok(()),
                     ScanOutcome::Wrong(more) => return Err(at + more),
@@ -169,7 +190,10 @@ impl<E: Events> JsonDetector<E> {
     fn begin(&mut self, byte: u8) -> Option<()> {
         match (byte, &self.state) {
             (b' ' | b'\t' | b'\r', _) => {}
-            (b'\n', _) => self.newline_since = true,
+            (b'\n', _) => {
+                self.newline_since = true;
+                self.events.newline();
+            }
             (b'"', DetectorState::Before) => self.state = DetectorState::Inside { string: true },
             (b'{' | b'[', DetectorState::Before) => {
                 self.state = DetectorState::Inside { string: false }

@@ -33,6 +33,8 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         "{\"a\": 1, \"b\": [\"x\", null, 1.5e3]}",
         "[{\"id\": 1}, {\"id\": \"\\u00e9\\n\", \"k\": true}]",
+        "[{\"level\": \"error\", \"code\": \"E1\"}, {\"status\": 503, \"ok\": false}]",
+        "{\"severity\": \"HIGH\", \"errors\": 12}\n",
         "{",
         "}",
         "[",

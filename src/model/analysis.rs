@@ -23,6 +23,9 @@ pub struct Analysis {
     pub tokens: u64,
     /// The kind of JSON that the bytes are, and its shape.
     pub json: Json,
+    /// The fields of JSON that tell of trouble, worst first; at most 3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trouble: Vec<Trouble>,
     /// The lines that look like errors.
     pub errors: Errors,
     /// BLAKE3 of the bytes, in lower-case hexadecimal.
@@ -91,7 +94,7 @@ pub enum Json {
         /// The structure in one line, as `formats.md` shows it: `{total: int, items: [3 of
         /// {...}]}`.
         shape: String,
-        /// A path to a value in it, in jq's syntax: `.items[0]`.
+        /// A filter of jq whose result shows something of it: `.items[0]`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         example: Option<String>,
         /// Lines of the indented value; 0 in records that did not count them.
@@ -104,6 +107,9 @@ pub enum Json {
         documents: u64,
         /// The merged structure of the values.
         shape: String,
+        /// A filter of jq whose results show something of them: `select(.level=="error")|{msg}`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        example: Option<String>,
         /// Lines of the indented values; 0 in records that did not count them.
         #[serde(default)]
         pretty_lines: u64,
@@ -115,6 +121,39 @@ pub enum Json {
         /// The line of that byte, from 1.
         line: u64,
     },
+}
+
+/// A field of the records in JSON by which they tell of trouble.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// Its path in jq's syntax: `.items[].severity`.
+    pub path: String,
+    /// Its values.
+    pub of: u64,
+    /// True if there may be more than were counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub least: bool,
+    /// The values that tell of trouble, with their counts, worst first; at most 8. Only known words
+    /// are among them.
+    pub counts: Vec<(String, u64)>,
+    /// Records with an error, each the first of its kind, most telling first; at most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<TroubleRecord>,
+}
+
+/// A record in JSON: an item of an array, or an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TroubleRecord {
+    /// The line of its first byte, from 1.
+    pub line: u64,
+    /// Byte offset of its first byte.
+    pub offset: u64,
+    /// That of the object that has it among its items.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outer: Option<u64>,
+    /// The number of records of its kind.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub times: u64,
 }
 
 /// The lines of an output that look like errors.

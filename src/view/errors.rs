@@ -4,6 +4,7 @@
 //! are like it. What does not fit has a line of its own for each kind, as in a summary.
 
 mod finding;
+mod json;
 mod line;
 mod message;
 mod nearby;
@@ -15,6 +16,7 @@ pub(super) mod trace;
 
 use std::io::Write;
 
+use crate::model::Json;
 use crate::model::Subject;
 use crate::view::Query;
 use crate::view::RenderError;
@@ -36,6 +38,9 @@ const ON_LINES: u64 = 200;
 /// Writes the errors.
 pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rendered, RenderError> {
     let found = findings(subject)?;
+    if matches!(subject.analysis.json, Json::Document { .. }) {
+        return of_document(&found, out);
+    }
     let report = Report::of(subject.content, &found)?;
     report.write(out)?;
     let analysed = subject.analysis.bytes;
@@ -44,6 +49,14 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
     let notices = [counts(subject, &found), (!whole).then(so_far), report.windowed.map(long_lines)];
     let notice: String = notices.iter().flatten().flat_map(|line| ["# ", line, "\n"]).collect();
     Ok(Rendered { notice: (!notice.is_empty()).then_some(notice), whole })
+}
+
+/// Writes the errors of a document, a line each: its lines are no context of each other.
+fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, RenderError> {
+    for finding in &found.shown {
+        writeln!(out, "{}", error_line(finding))?;
+    }
+    Ok(Rendered::plain())
 }
 
 /// Returns how many error lines there are and where to find all, if one stands for several or some

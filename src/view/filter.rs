@@ -43,9 +43,13 @@ pub(super) struct FilterOptions {
 impl Filter {
     /// Reads a name. Returns none if programs look it up by themselves.
     pub(super) fn parse(name: &OsStr) -> Option<Self> {
-        let text = argument::decoded(name)?;
+        Some(Self::of(&argument::decoded(name)?))
+    }
+
+    /// Reads options and a program.
+    fn of(text: &[u8]) -> Self {
         let mut options = FilterOptions::default();
-        let mut rest = text.as_slice();
+        let mut rest = text;
         while let Some((word, after)) = next_word(rest) {
             let Some((more, ends)) = options.with_word(word) else { break };
             options = more;
@@ -54,13 +58,12 @@ impl Filter {
                 break;
             }
         }
-        Some(Self { options, program: rest.to_vec() })
+        Self { options, program: rest.to_vec() }
     }
 
-    /// Returns the name of a filter that is `program` without options.
-    pub(super) fn name_of(program: &str) -> String {
-        let options = FilterOptions::default();
-        Self { options, program: program.as_bytes().to_vec() }.to_string()
+    /// Returns the name of the filter `text`, which may begin with options.
+    pub(super) fn name_of(text: &str) -> String {
+        Self::of(text.as_bytes()).to_string()
     }
 
     pub(super) fn options(&self) -> &FilterOptions {

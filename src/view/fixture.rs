@@ -228,6 +228,7 @@ fn analysis(bytes: &[u8]) -> Analysis {
         digest: "00".repeat(32),
         mime: if encoding == Encoding::Binary { "application/octet-stream" } else { "text/plain" }
             .to_owned(),
+        trouble: Vec::new(),
         repeated: Vec::new(),
         sections: Sections::default(),
         plain: None,

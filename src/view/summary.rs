@@ -7,6 +7,7 @@ mod excerpt;
 mod facts;
 mod parts;
 mod search;
+mod trouble;
 
 use std::io;
 use std::io::Write;
@@ -116,5 +117,7 @@ fn capped(line: &str) -> String {
     clean::clean(line.as_bytes(), Limits::LINE_CHARS, 2 * Limits::LINE_CHARS).text
 }
 
+#[cfg(test)]
+mod json_tests;
 #[cfg(test)]
 mod tests;

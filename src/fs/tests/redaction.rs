@@ -46,13 +46,13 @@ fn views_show_masks_and_the_file_is_as_it_was_written() {
 #[test]
 fn arguments_and_keys_of_json_are_masked() {
     let fixture = fixture(false);
-    let ino = fixture.put("a.json", format!("{{\"{KEY}\": 1}}\n").as_bytes());
+    let ino = fixture.put("a.json", format!("[{{\"{KEY}\": {{\"ok\": false}}}}]\n").as_bytes());
     let args = format!("{{\"id\": \"{KEY}\"}}");
     fixture.fs.setxattr(ino, OsStr::new("user.ctx.args"), args.as_bytes(), 0).unwrap();
     let meta = fixture.meta("a.json");
     assert_eq!(meta["args"], format!("{{\"id\": \"{MASK}\"}}"));
-    // In the arguments, in the shape, and in the query that the summary offers.
-    assert_eq!(meta["redacted"]["aws-key"], 3, "{meta:#}");
+    // In the arguments, in the shape, in the path that tells of trouble, and twice in the query.
+    assert_eq!(meta["redacted"]["aws-key"], 5, "{meta:#}");
     assert!(!meta.to_string().contains(KEY), "{meta}");
     assert!(!fixture.text("a.json.summary").contains(KEY));
 }

@@ -29,11 +29,25 @@ pub trait Events {
     /// As `KEY_BYTES`, for strings and numbers.
     const TEXT_BYTES: usize = 0;
 
+    /// The bytes of the next push begin at `offset` of the stream.
+    #[inline]
+    fn block(&mut self, _offset: u64) {}
+
+    /// A newline between tokens or values.
+    #[inline]
+    fn newline(&mut self) {}
+
     /// A value begins with the byte at `at`.
     #[inline]
     fn begins(&mut self, _at: usize) {}
 
-    /// The value is a word or a number. `written` is the number, up to `TEXT_BYTES`.
+    /// Returns true if the next value is to be passed on as written if it is a number.
+    #[inline]
+    fn reads_numbers(&self) -> bool {
+        true
+    }
+
+    /// The value is a word or a number. `written` is the word, or up to `TEXT_BYTES` of the number.
     #[inline]
     fn scalar(&mut self, _scalar: Scalar, _written: &[u8]) {}
 

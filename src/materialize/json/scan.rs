@@ -52,7 +52,8 @@ enum ScannerState {
     /// Hexadecimal digits still to come.
     Hex(u8),
     Number(NumberState),
-    Word(&'static [u8], Scalar),
+    /// A word, and the number of its bytes so far.
+    Word(&'static [u8], usize, Scalar),
 }
 
 impl Scanner {
@@ -111,7 +112,9 @@ impl Scanner {
                 ScannerState::Escape => self.escape(bytes[at], events).then_some(1),
                 ScannerState::Hex(left) => self.hex(bytes[at], left, events).then_some(1),
                 ScannerState::Number(number) => self.number(bytes, at, number, events),
-                ScannerState::Word(rest, scalar) => self.word(bytes, at, (rest, scalar), events),
+                ScannerState::Word(word, read, scalar) => {
+                    self.word(bytes[at], (word, read, scalar), at, events).then_some(1)
+                }
                 _ => self.structure(bytes, at, events),
             };
             let Some(step) = step else {
@@ -133,7 +136,10 @@ impl Scanner {
         match byte {
             b' ' | b'\t' | b'\r' => return Some(1 + spaces(&bytes[at + 1..])),
             b'\n' if self.one_line => return None,
-            b'\n' => self.newlines += 1,
+            b'\n' => {
+                self.newlines += 1;
+                events.newline();
+            }
             _ => match self.state {
                 ScannerState::Colon if byte == b':' => {
                     events.colon();
@@ -172,12 +178,12 @@ impl Scanner {
                 events.begin_array();
                 ScannerState::ValueOrEnd
             }
-            b'-' => self.begin_number::<E>(byte, NumberState::Minus),
-            b'0' => self.begin_number::<E>(byte, NumberState::Zero),
-            b'1'..=b'9' => self.begin_number::<E>(byte, NumberState::Integer),
-            b't' => ScannerState::Word(b"rue", Scalar::Bool),
-            b'f' => ScannerState::Word(b"alse", Scalar::Bool),
-            b'n' => ScannerState::Word(b"ull", Scalar::Null),
+            b'-' => self.begin_number(byte, events, NumberState::Minus),
+            b'0' => self.begin_number(byte, events, NumberState::Zero),
+            b'1'..=b'9' => self.begin_number(byte, events, NumberState::Integer),
+            b't' => ScannerState::Word(b"true", 1, Scalar::Bool),
+            b'f' => ScannerState::Word(b"false", 1, Scalar::Bool),
+            b'n' => ScannerState::Word(b"null", 1, Scalar::Null),
             _ => return None,
         };
         if !matches!(byte, b'{' | b'[') {
@@ -187,9 +193,14 @@ impl Scanner {
     }
 
     #[inline]
-    fn begin_number<E: Events>(&mut self, byte: u8, number: NumberState) -> ScannerState {
-        if E::TEXT_BYTES > 0 {
-            self.kept.clear();
+    fn begin_number<E: Events>(
+        &mut self,
+        byte: u8,
+        events: &E,
+        number: NumberState,
+    ) -> ScannerState {
+        self.kept.clear();
+        if E::TEXT_BYTES > 0 && events.reads_numbers() {
             self.kept.push(byte);
         }
         ScannerState::Number(number)
@@ -318,22 +329,22 @@ impl Scanner {
 
     fn word<E: Events>(
         &mut self,
-        bytes: &[u8],
+        byte: u8,
+        (word, read, scalar): (&'static [u8], usize, Scalar),
         at: usize,
-        (rest, scalar): (&'static [u8], Scalar),
         events: &mut E,
-    ) -> Option<usize> {
-        if bytes[at] != rest[0] {
-            return None;
+    ) -> bool {
+        if byte != word[read] {
+            return false;
         }
-        events.piece(&bytes[at..=at]);
-        if rest.len() == 1 {
-            events.scalar(scalar, b"");
+        events.piece(&[byte]);
+        if read + 1 == word.len() {
+            events.scalar(scalar, word);
             self.end_scalar(at + 1, events);
         } else {
-            self.state = ScannerState::Word(&rest[1..], scalar);
+            self.state = ScannerState::Word(word, read + 1, scalar);
         }
-        Some(1)
+        true
     }
 
     /// Takes as much of a number as there is. It ends before a byte that does not belong to it; if
@@ -355,7 +366,7 @@ impl Scanner {
         if read > 0 {
             events.piece(written);
         }
-        if E::TEXT_BYTES > 0 {
+        if E::TEXT_BYTES > 0 && events.reads_numbers() {
             self.keep_start(written, E::TEXT_BYTES);
         }
         self.state = ScannerState::Number(number);

@@ -1,10 +1,14 @@
 //! The structure of JSON values, merged while they are scanned.
 //!
 //! The tree has a node for the root, for each key of an object, and for all items of an array. The
-//! values of one node are merged.
+//! values of one node are merged. Fields that tell of trouble have a [`Tally`] as well.
+
+mod records;
 
 use crate::materialize::json::events::Events;
 use crate::materialize::json::events::Scalar;
+use crate::materialize::json::tally::Tally;
+use crate::materialize::json::words::WORD_BYTES;
 
 /// Levels that have nodes. Deeper values are shown as `...`.
 const LEVELS: usize = 8;
@@ -36,6 +40,22 @@ pub(super) struct ShapeNode {
     pub(super) rest: Option<usize>,
     /// True if an array or object here was too deep to be examined.
     pub(super) hidden: bool,
+    /// Most items of one array, or keys of one object.
+    pub(super) most: u64,
+    use_of: FieldUse,
+}
+
+/// The use that is made of the values of a field.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum FieldUse {
+    #[default]
+    None,
+    /// They tell the kind of the record.
+    Kind,
+    /// They tell the kind if nothing else does.
+    Message,
+    /// They are counted.
+    Tally(usize),
 }
 
 /// A key, and the node of its values.
@@ -53,6 +73,17 @@ pub(in crate::materialize) struct Shape {
     open: Vec<OpenContainer>,
     /// Open brackets without a node.
     below: u64,
+    tallies: Vec<Tally>,
+    /// Errors in objects that have not ended: the tally, the rank, and the number of open brackets.
+    pending: Vec<(usize, u8, usize)>,
+    /// True if use is made of the values of the last key.
+    is_used: bool,
+    /// Offset of the block, that of the value that begins in the block, and its line.
+    base: u64,
+    at: u64,
+    line: u64,
+    /// True if there was no room for all values.
+    pub(super) partial: bool,
 }
 
 /// An array or object that has not ended.
@@ -64,6 +95,13 @@ struct OpenContainer {
     next: usize,
     /// The node of the value of the last key.
     value: Option<usize>,
+    /// Items, or keys.
+    count: u64,
+    /// Its first byte, and the line of that.
+    offset: u64,
+    line: u64,
+    /// A hash of what tells the kind of a record, and true if that is more than its message.
+    kind: (u32, bool),
 }
 
 impl Shape {
@@ -78,7 +116,18 @@ impl Shape {
     fn begin(&mut self, node: Option<usize>, array: bool) {
         match node {
             Some(node) if self.open.len() < LEVELS => {
-                self.open.push(OpenContainer { node, array, next: 0, value: None });
+                let (offset, line) = (self.base + self.at, self.line);
+                let (next, value, count, kind) = (0, None, 0, (0, false));
+                self.open.push(OpenContainer {
+                    node,
+                    array,
+                    next,
+                    value,
+                    count,
+                    offset,
+                    line,
+                    kind,
+                });
             }
             Some(node) => {
                 self.nodes[node].hidden = true;
@@ -94,10 +143,14 @@ impl Shape {
         if self.below > 0 {
             return None;
         }
-        let node = match self.open.last() {
+        let node = match self.open.last_mut() {
             None if self.nodes.is_empty() => self.new_node(),
             None => Some(0),
-            Some(open) if open.array => self.item_of(open.node),
+            Some(open) if open.array => {
+                open.count += 1;
+                let array = open.node;
+                self.item_of(array)
+            }
             Some(open) => open.value,
         }?;
         self.nodes[node].seen += 1;
@@ -117,6 +170,7 @@ impl Shape {
     fn new_field(&mut self, object: usize, hash: u64, key: &[u8]) -> Option<usize> {
         if self.nodes[object].fields.len() < KEYS {
             let node = self.new_node()?;
+            self.nodes[node].use_of = self.use_of(key);
             self.nodes[object].fields.push(ShapeField { hash, key: key.into(), node });
             return Some(node);
         }
@@ -128,6 +182,7 @@ impl Shape {
 
     fn new_node(&mut self) -> Option<usize> {
         if self.nodes.len() == NODES {
+            self.partial = true;
             return None;
         }
         self.nodes.push(ShapeNode::default());
@@ -138,20 +193,47 @@ impl Shape {
 impl Events for Shape {
     /// Longer keys are distinguished by their beginning.
     const KEY_BYTES: usize = 64;
+    const TEXT_BYTES: usize = WORD_BYTES;
 
     #[inline]
-    fn scalar(&mut self, scalar: Scalar, _: &[u8]) {
+    fn block(&mut self, offset: u64) {
+        self.base = offset;
+    }
+
+    #[inline]
+    fn newline(&mut self) {
+        self.line += 1;
+    }
+
+    #[inline]
+    fn reads_numbers(&self) -> bool {
+        self.is_used
+    }
+
+    #[inline]
+    fn begins(&mut self, at: usize) {
+        self.at = at as u64;
+    }
+
+    #[inline]
+    fn scalar(&mut self, scalar: Scalar, written: &[u8]) {
         if let Some(node) = self.place() {
             self.nodes[node].scalars[scalar as usize] = true;
+            if self.is_used {
+                self.use_scalar(self.nodes[node].use_of, scalar, written);
+            }
         }
     }
 
     #[inline]
-    fn text(&mut self, _: &[u8], length: u64) {
-        if let Some(node) = self.place() {
-            let node = &mut self.nodes[node];
+    fn text(&mut self, start: &[u8], length: u64) {
+        if let Some(at) = self.place() {
+            let node = &mut self.nodes[at];
             node.texts += 1;
             node.longest = node.longest.max(length);
+            if self.is_used {
+                self.use_text(self.nodes[at].use_of, start, length);
+            }
         }
     }
 
@@ -174,8 +256,14 @@ impl Events for Shape {
     fn end(&mut self) {
         if self.below > 0 {
             self.below -= 1;
-        } else {
-            self.open.pop();
+            return;
+        }
+        if !self.pending.is_empty() {
+            self.keep_pending();
+        }
+        if let Some(OpenContainer { node, count, .. }) = self.open.pop() {
+            let most = &mut self.nodes[node].most;
+            *most = count.max(*most);
         }
     }
 
@@ -200,9 +288,11 @@ impl Events for Shape {
             Some(index) => Some(self.nodes[node].fields[index].node),
             None => self.new_field(node, hash, key),
         };
+        self.is_used = value.is_some_and(|node| self.nodes[node].use_of != FieldUse::None);
         if let Some(open) = self.open.last_mut() {
             open.value = value;
             open.next = found.unwrap_or(next) + 1;
+            open.count += 1;
         }
     }
 

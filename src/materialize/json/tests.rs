@@ -3,7 +3,7 @@ use super::*;
 fn detect(bytes: &[u8]) -> Json {
     let mut detector = JsonDetector::default();
     detector.push(bytes, 0, 0, None);
-    detector.finish(bytes.len() as u64, bytes.split(|byte| *byte == b'\n').count() as u64)
+    detector.finish(bytes.len() as u64, bytes.split(|byte| *byte == b'\n').count() as u64).0
 }
 
 fn shape(text: &str) -> String {
@@ -62,12 +62,14 @@ fn examples_exist() {
         (r#"{"total": 2, "ids": [1], "items": [{"a": 1}], "more": [{}]}"#, Some(".items[0]")),
         (r#"{"data": {"list": [{"a": 1}, {}]}, "x": 1}"#, Some(".data.list[0]")),
         (r#"{"deep": {"list": [{}]}, "list": [{"a": 1}]}"#, Some(".list[0]")),
+        (r#"{"few": [{"a": 1}], "many": [{"a": 1}, {"a": 2}]}"#, Some(".many[0]")),
         (r#"[{"a": 1}]"#, Some(".[0]")),
         ("[[1], 2]", Some(".[0]")),
-        (r#"{"items": [1, {"a": 1}], "z": 0}"#, Some(".items")),
-        (r#"{"items": []}"#, Some(".items")),
+        ("[1, 2]", Some("-c .[:20]")),
+        (r#"{"items": [], "z": 0}"#, Some("-c keys[:20]")),
         (r#"{"a b": {"c/d": [{}]}}"#, Some(".\"a b\".\"c/d\"[0]")),
-        (r#"{"q\"": 1, "plain": 2}"#, Some(".plain")),
+        (r#"{"q\"": 1, "plain": 2}"#, Some("-c keys[:20]")),
+        (r#"{"by": {"a-1": {"v": 1}, "b-2": {"v": 2}}}"#, Some("-c .by|keys[:20]")),
         ("{}", None),
         ("[]", None),
         ("\"text\"", None),
@@ -75,6 +77,114 @@ fn examples_exist() {
     for (text, expected) in cases {
         assert_eq!(example(text).as_deref(), expected, "{text}");
     }
+}
+
+/// Returns the path, the counts and the lines of records of each field that tells of trouble, and
+/// the filter.
+fn trouble(text: &str) -> (Vec<String>, String) {
+    let mut detector = JsonDetector::default();
+    detector.push(text.as_bytes(), 0, 0, None);
+    let (json, trouble) = detector.finish(text.len() as u64, 0);
+    let told = |trouble: &Trouble| {
+        let counts: Vec<String> =
+            trouble.counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let at: Vec<String> =
+            trouble.records.iter().map(|record| record.offset.to_string()).collect();
+        format!("{} {} of {} at {}", trouble.path, counts.join(" "), trouble.of, at.join(" "))
+    };
+    let (Json::Document { example, .. } | Json::Lines { example, .. }) = json else {
+        panic!("{text}");
+    };
+    (trouble.iter().map(told).collect(), example.unwrap_or_default())
+}
+
+#[test]
+fn fields_that_tell_of_trouble_are_counted() {
+    let cases = [
+        (
+            r#"[{"f":"a","severity":"LOW"},{"f":"b","severity":"CRITICAL"},{"severity":"odd"}]"#,
+            ".[].severity 1 CRITICAL 1 LOW of 3 at 28",
+            r#"-c -m10 .[]|select(.severity=="CRITICAL")|{f,severity}"#,
+        ),
+        (
+            r#"{"runs":[{"file":"a","results":[{"level":"warning","message":{"text":"t"}}]}]}"#,
+            ".runs[].results[].level 1 warning of 1 at ",
+            r#"-c -m10 .runs[]|{file}+(.results[]?|select(.level=="warning")|{level,text:.message.text})"#,
+        ),
+        (
+            "{\"level\":\"info\",\"msg\":\"a\"}\n{\"level\":\"error\",\"msg\":\"b\",\"host\":\"h\"}\n",
+            ".level 1 error of 2 at 27",
+            r#"-c -m10 select(.level=="error")|{host,msg}"#,
+        ),
+        (
+            r#"[{"path":"/a","status":200},{"path":"/b","status":503},{"path":"/c","status":404}]"#,
+            ".[].status 1 5xx 1 4xx of 3 at 28",
+            "-c -m10 .[]|select((.status|numbers)>=500)|{path,status}",
+        ),
+        (
+            r#"{"by":{"a/b":{"errors":0,"id":1},"c/d":{"errors":2,"id":3}}}"#,
+            ".by[].errors 1 over 0 of 2 at 39",
+            "-c -m10 .by[]|select((.errors|numbers)>0)|{id,errors}",
+        ),
+        (
+            r#"[{"name":"x","ok":true},{"name":"y","ok":false}]"#,
+            ".[].ok 1 false of 2 at 24",
+            "-c -m10 .[]|select(.ok==false)|{name,ok}",
+        ),
+    ];
+    for (text, told, filter) in cases {
+        assert_eq!(trouble(text), (vec![told.to_owned()], filter.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn values_without_trouble_are_not_reported() {
+    let texts = [
+        r#"{"status": "failed", "errors": 3}"#,
+        r#"[{"status": "passed", "errors": 0, "ok": true, "exit_code": 0}]"#,
+        r#"[{"severity": "low"}, {"severity": "LOW"}]"#,
+        r#"[{"status": 502}, {"status": 40012}]"#,
+        r#"[{"severity": 2}, {"severity": 1}]"#,
+        r#"[{"level": 50}, {"level": 3}]"#,
+        r#"[{"status": "a password that is long: failed"}]"#,
+    ];
+    for text in texts {
+        assert_eq!(trouble(text).0, Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn one_record_of_each_kind_is_kept() {
+    let record = |n: usize| {
+        let rule = if n % 50 == 7 { "rare" } else { "often" };
+        format!("{{\"severity\":\"error\",\"rule\":\"{rule}-{}\",\"line\":{n}}}", n % 3)
+    };
+    let records: Vec<String> = (0..1000).map(record).collect();
+    let text = format!("[\n{}]", records.join(",\n"));
+    let mut detector = JsonDetector::default();
+    detector.push(text.as_bytes(), 0, 0, None);
+    let found = detector.finish(text.len() as u64, 1001).1;
+    let lines: Vec<(u64, u64)> =
+        found[0].records.iter().map(|record| (record.line, record.times)).collect();
+    assert_eq!(found[0].counts, [("error".to_owned(), 1000)]);
+    assert_eq!(lines, [(2, 327), (3, 326), (4, 327), (9, 7), (59, 7), (109, 6)]);
+    for record in &found[0].records {
+        assert!(text[usize::try_from(record.offset).unwrap()..].starts_with("{\"severity\""));
+    }
+}
+
+#[test]
+fn any_number_of_fields_and_words_takes_bounded_memory() {
+    let record = |n: usize| {
+        format!("\"k{n}\":{{\"status\":\"failed\",\"level\":\"error\",\"message\":\"{n}\"}}")
+    };
+    let records: Vec<String> = (0..5000).map(record).collect();
+    let mut detector = JsonDetector::default();
+    detector.push(format!("{{{}}}", records.join(",")).as_bytes(), 0, 0, None);
+    let found = detector.finish(1, 1).1;
+    assert_eq!(found[0].path, ".[].status");
+    assert!(found[0].least || found[0].of == 5000, "{found:?}");
+    assert!(found.iter().all(|field| field.records.len() <= 16));
 }
 
 #[test]
@@ -150,7 +260,7 @@ fn invalid_utf8_is_not_json() {
     let at = text.iter().position(|byte| *byte == 0xff).unwrap() as u64;
     let mut detector = JsonDetector::default();
     detector.push(text, 0, 0, Some(at));
-    assert_eq!(detector.finish(text.len() as u64, 1), Json::Broken { offset: at, line: 1 });
+    assert_eq!(detector.finish(text.len() as u64, 1).0, Json::Broken { offset: at, line: 1 });
 }
 
 /// The offset of an error does not depend on where the stream is cut, not even in a number.
@@ -165,7 +275,7 @@ fn the_wrong_byte_is_found_wherever_the_stream_is_cut() {
             for (index, part) in text.as_bytes().chunks(step).enumerate() {
                 detector.push(part, (index * step) as u64, 0, None);
             }
-            let found = detector.finish(text.len() as u64, 1);
+            let found = detector.finish(text.len() as u64, 1).0;
             assert_eq!(found, Json::Broken { offset, line: 1 }, "{text} by {step}");
         }
     }

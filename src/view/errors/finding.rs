@@ -9,6 +9,8 @@ use crate::model::ErrorLine;
 use crate::model::ErrorRank;
 use crate::model::Json;
 use crate::model::Subject;
+use crate::view::errors::json;
+use crate::view::errors::json::ErrorRecord;
 use crate::view::errors::message::message;
 use crate::view::errors::owner::owner;
 use crate::view::errors::quoted::is_quoted;
@@ -48,9 +50,17 @@ pub(in crate::view) struct Findings {
 /// only what is marked as an error is one.
 pub(in crate::view) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
     let errors = &subject.analysis.errors;
-    let mut found = Findings { shown: Vec::new(), count: errors.count, mentions: 0 };
-    if matches!(subject.analysis.json, Json::Document { .. }) {
-        return Ok(Findings { count: 0, ..found });
+    let is_document = matches!(subject.analysis.json, Json::Document { .. });
+    let count = if is_document { 0 } else { errors.count };
+    let mut found = Findings { shown: Vec::new(), count, mentions: 0 };
+    if let Some(records) = json::records(subject)? {
+        let finding = |ErrorRecord { at, message, owner, .. }| Finding {
+            at,
+            message,
+            owner,
+            is_logged: false,
+        };
+        return Ok(Findings { shown: records.into_iter().map(finding).collect(), ..found });
     }
     for at in &errors.shown {
         let lines = Surroundings::read(subject.content, at)?;

@@ -17,6 +17,7 @@ use crate::view::query;
 use crate::view::summary::capped;
 use crate::view::summary::parts;
 use crate::view::summary::search;
+use crate::view::summary::trouble;
 
 /// Bytes that the facts may take. Beyond them, less important lines are left out.
 const MOST_BYTES: usize = 3400;
@@ -96,8 +97,13 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
 
 /// Returns the facts on an output that is shown in part.
 pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Result<Facts> {
-    let before =
-        [Some(opening(subject)), Some(identity(subject)), Some(size(subject)), shape(subject)];
+    let before = [
+        Some(opening(subject)),
+        Some(identity(subject)),
+        Some(size(subject)),
+        shape(subject),
+        trouble::line(subject),
+    ];
     let file = subject.place.file();
     let [read, query] = read(subject);
     let after = [
@@ -201,25 +207,26 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
 }
 
 /// Returns the path of the readable form of JSON, with its lines if they were counted, and a filter
-/// that has results. They are on one line if both fit.
+/// that has results. They are on one line if both fit. What has lines enough is readable as it is.
 fn read(subject: &Subject<'_>) -> [Option<String>; 2] {
     let (lines, example) = match &subject.analysis.json {
-        Json::Document { pretty_lines, example, .. } => {
-            (*pretty_lines, example.as_deref().map(Filter::name_of))
+        Json::Document { pretty_lines, example, .. } => (*pretty_lines, example.as_deref()),
+        Json::Lines { pretty_lines, example, .. } => {
+            (*pretty_lines, Some(example.as_deref().unwrap_or("-m1 .")))
         }
-        Json::Lines { pretty_lines, .. } => (*pretty_lines, Some("-m1 .".to_owned())),
         Json::Broken { .. } => (0, None),
         Json::No => return [None, None],
     };
     let file = subject.place.file();
+    let is_readable = lines > 0 && subject.analysis.lines >= lines;
     let lines = if lines > 0 { format!(" ({})", counted(lines, "line")) } else { String::new() };
-    let read = format!("read:   {file}.pretty{lines}");
-    let Some(example) = example else { return [Some(read), None] };
-    let both = format!("{read}    query: {file}.jq/{example}");
-    if both.chars().count() <= Limits::LINE_CHARS {
+    let read = (!is_readable).then(|| format!("read:   {file}.pretty{lines}"));
+    let Some(example) = example.map(Filter::name_of) else { return [read, None] };
+    let both = read.as_ref().map(|read| format!("{read}    query: {file}.jq/{example}"));
+    if let Some(both) = both.filter(|both| both.chars().count() <= Limits::LINE_CHARS) {
         return [Some(both), None];
     }
-    [Some(read), Some(format!("query:  {file}.jq/{example}"))]
+    [read, Some(format!("query:  {file}.jq/{example}"))]
 }
 
 fn errors(subject: &Subject<'_>, found: &Findings) -> Option<String> {

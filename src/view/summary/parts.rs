@@ -62,8 +62,8 @@ fn named(subject: &Subject<'_>, sections: &[Section], chars: usize) -> io::Resul
 
 /// Returns `repeated: 812 x "GET /health 200" (lines 3-8,110)`.
 pub(super) fn repeated(subject: &Subject<'_>) -> io::Result<Option<String>> {
-    // The shape tells about repetitions in a document.
-    if matches!(subject.analysis.json, Json::Document { .. }) {
+    // The shape tells about repetitions in JSON.
+    if matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. }) {
         return Ok(None);
     }
     let lines = subject.analysis.repeated.iter().take(REPEATED);

@@ -324,7 +324,7 @@ fn json_has_a_better_form_for_long_lines() {
         print(&fixture).contains(".pretty    query: /ctx/c7/artifacts/tool/9f3k.txt.jq/.[0]\n")
     );
     fixture.analysis.json =
-        Json::Lines { documents: 2, shape: "[int]".to_owned(), pretty_lines: 0 };
+        Json::Lines { documents: 2, shape: "[int]".to_owned(), example: None, pretty_lines: 0 };
     assert!(
         print(&fixture).contains(".pretty    query: /ctx/c7/artifacts/tool/9f3k.txt.jq/-m1 .\n")
     );
@@ -334,7 +334,7 @@ fn json_has_a_better_form_for_long_lines() {
 fn long_paths_of_json_have_lines_of_their_own() {
     let mut fixture = Fixture::new(format!("[{}1]", "1,".repeat(4000)));
     fixture.analysis.json =
-        Json::Lines { documents: 2, shape: "[int]".to_owned(), pretty_lines: 4004 };
+        Json::Lines { documents: 2, shape: "[int]".to_owned(), example: None, pretty_lines: 4004 };
     fixture.at(&format!("artifacts/tool/{0}/{0}", "x".repeat(150)));
     let print = print(&fixture);
     assert!(fact(&print, "read:").unwrap().ends_with(".pretty (4,004 lines)"), "{print}");
@@ -347,8 +347,12 @@ fn endless_names_do_not_break_the_caps() {
     fixture.at(&format!("artifacts/tool/{}", vec!["\u{20ac}".repeat(80); 12].join("/")));
     fixture.record.provenance.tool = Some("\u{20ac}\n".repeat(5000));
     fixture.record.provenance.call = Some("x".repeat(5000));
-    fixture.analysis.json =
-        Json::Lines { documents: 2, shape: "[\u{20ac}]".repeat(5000), pretty_lines: 4 };
+    fixture.analysis.json = Json::Lines {
+        documents: 2,
+        shape: "[\u{20ac}]".repeat(5000),
+        example: None,
+        pretty_lines: 4,
+    };
     print(&fixture);
     fixture.record.state = ArtifactState::Incomplete("why\n".repeat(1000));
     print(&fixture);

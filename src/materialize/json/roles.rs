@@ -1,0 +1,160 @@
+//! The roles that fields of records have, by their keys.
+
+/// Bytes of the longest key that has a role.
+const KEY_BYTES: usize = 24;
+
+/// The part that a field has in a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FieldRole {
+    /// The file, test or object that it is about.
+    Place,
+    /// The line in that file.
+    Line,
+    /// The rule or kind that it belongs to.
+    Kind,
+    /// The message: it says what happened.
+    Message,
+}
+
+/// Returns the role of the field `key`, and a number that is smaller for what tells more.
+pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
+    let name = name(key)?;
+    let roles = [
+        (FieldRole::Place, PLACES),
+        (FieldRole::Line, LINES),
+        (FieldRole::Kind, KINDS),
+        (FieldRole::Message, MESSAGES),
+    ];
+    roles.iter().find_map(|(role, keys)| {
+        let at = keys.iter().position(|key| *key == name)?;
+        Some((*role, at))
+    })
+}
+
+const PLACES: &[&str] = &[
+    "nodeid", "filepath", "filename", "file", "path", "uri", "fullname", "target", "address",
+    "test", "name", "package", "module", "resource", "workflow", "job", "host", "url", "id",
+];
+const LINES: &[&str] = &["line", "row", "lineno", "linenumber", "startline"];
+const KINDS: &[&str] =
+    &["ruleid", "code", "checkid", "vulnerabilityid", "rule", "testid", "symbol", "errorcode"];
+const MESSAGES: &[&str] = &[
+    "message",
+    "msg",
+    "text",
+    "error",
+    "errormessage",
+    "shortmessage",
+    "description",
+    "detail",
+    "reason",
+    "title",
+    "summary",
+];
+
+/// The kinds of values by which a field tells of trouble.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "a field may tell it in several ways")]
+pub(super) struct TroubleField {
+    /// A word.
+    pub(super) word: bool,
+    /// The status of an HTTP response.
+    pub(super) http: bool,
+    /// A number of errors.
+    pub(super) count: bool,
+    /// The exit code of a program.
+    pub(super) exit: bool,
+    /// True or false, of which this is the bad one.
+    pub(super) bad: Option<bool>,
+    /// The level of a log entry as a number.
+    pub(super) level: bool,
+    /// The severity of a finding of `ESLint`.
+    pub(super) lint: bool,
+}
+
+impl TroubleField {
+    /// Returns the values to look for in the field `key`, if its values may tell of trouble.
+    pub(super) fn of(key: &[u8]) -> Option<Self> {
+        let name = name(key)?;
+        let is_in = |keys: &[&str]| keys.contains(&name.as_str());
+        let good = is_in(&["ok", "success", "passed", "succeeded", "valid", "healthy"]);
+        let bad = is_in(&["failed", "errored", "iserror", "haserror", "haserrors", "crashed"]);
+        let field = Self {
+            word: is_in(WORDS),
+            http: is_in(STATUSES),
+            count: is_in(COUNTS),
+            exit: is_in(&["exitcode", "exitstatus", "returncode", "rc"]),
+            bad: (good || bad).then_some(bad),
+            level: name == "level",
+            lint: name == "severity",
+        };
+        (field != Self::default()).then_some(field)
+    }
+}
+
+const WORDS: &[&str] = &[
+    "severity",
+    "issueseverity",
+    "level",
+    "levelname",
+    "loglevel",
+    "lvl",
+    "status",
+    "state",
+    "conclusion",
+    "result",
+    "outcome",
+    "verdict",
+    "action",
+    "type",
+    "phase",
+    "health",
+    "priority",
+];
+const STATUSES: &[&str] = &["status", "statuscode", "httpstatus", "httpstatuscode", "responsecode"];
+const COUNTS: &[&str] = &[
+    "errorcount",
+    "errors",
+    "failures",
+    "failurecount",
+    "failed",
+    "failedcount",
+    "failedtests",
+    "fatalerrorcount",
+    "numfailedtests",
+    "numerrors",
+];
+
+/// Returns a key in lower case, without what is neither letter nor digit.
+fn name(key: &[u8]) -> Option<String> {
+    let letters = key.iter().filter(|byte| byte.is_ascii_alphanumeric());
+    let is_short = key.len() <= KEY_BYTES && key.is_ascii();
+    is_short.then(|| letters.map(|byte| byte.to_ascii_lowercase() as char).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_roles_however_they_are_written() {
+        let cases: [(&str, Option<FieldRole>); 7] = [
+            ("filePath", Some(FieldRole::Place)),
+            ("rule_id", Some(FieldRole::Kind)),
+            ("VulnerabilityID", Some(FieldRole::Kind)),
+            ("@message", Some(FieldRole::Message)),
+            ("lineno", Some(FieldRole::Line)),
+            ("messages", None),
+            ("", None),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(role(key.as_bytes()).map(|(role, _)| role), expected, "{key}");
+        }
+        for key in ["errorCount", "error_count", "statusCode", "Severity", "issue_severity", "ok"] {
+            assert!(TroubleField::of(key.as_bytes()).is_some(), "{key}");
+        }
+        for key in ["", "---", "errorCounts", "stated", "description"] {
+            assert_eq!(TroubleField::of(key.as_bytes()), None, "{key}");
+        }
+    }
+}

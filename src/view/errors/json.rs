@@ -1,0 +1,193 @@
+//! The errors of JSON: records that tell of one, with what they say and what they are about.
+
+use std::io;
+
+use crate::materialize::json::Events;
+use crate::materialize::json::FieldRole;
+use crate::materialize::json::Scalar;
+use crate::materialize::json::Scanner;
+use crate::materialize::json::role;
+use crate::model::Content;
+use crate::model::ErrorLine;
+use crate::model::ErrorRank;
+use crate::model::Json;
+use crate::model::Subject;
+use crate::model::TroubleRecord;
+
+/// Bytes of a record that are read.
+const RECORD: usize = 32 << 10;
+/// Bytes of a string that are read.
+const TEXT: usize = 400;
+/// Levels of a record with fields that are read.
+const LEVELS: usize = 6;
+/// Fields that are gathered.
+const FIELDS: usize = 64;
+/// Bytes of the longest escape sequence, a pair of surrogates.
+const ESCAPE: usize = 12;
+/// Lines of a message that are shown.
+const LINES: usize = 3;
+
+/// Returns the errors of JSON, most telling first. None if its lines are to be judged as those of a
+/// log: only reports of problems in files, as linters write them, tell more by their fields.
+pub(super) fn records(subject: &Subject<'_>) -> io::Result<Option<Vec<ErrorRecord>>> {
+    let is_document = match subject.analysis.json {
+        Json::Document { .. } => true,
+        Json::Lines { .. } => false,
+        Json::No | Json::Broken { .. } => return Ok(None),
+    };
+    let succeeded = subject.record.provenance.exit_code == Some(0);
+    let trouble = subject.analysis.trouble.first().filter(|_| !succeeded);
+    let records = trouble.iter().flat_map(|trouble| &trouble.records);
+    let found = records.map(|at| read(subject.content, at)).collect::<io::Result<Vec<_>>>()?;
+    let found: Vec<ErrorRecord> = found.into_iter().flatten().collect();
+    let is_report = !found.is_empty() && found.iter().all(|record| record.has_line);
+    Ok((is_document || is_report).then_some(found))
+}
+
+/// A record with an error.
+pub(super) struct ErrorRecord {
+    pub(super) at: ErrorLine,
+    pub(super) message: String,
+    /// The file, test or object that it is about.
+    pub(super) owner: Option<String>,
+    /// True if the owner has a line.
+    has_line: bool,
+}
+
+fn read(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<ErrorRecord>> {
+    let own = fields(content, at.offset)?;
+    let outer = at.outer.map(|offset| fields(content, offset)).transpose()?.unwrap_or_default();
+    let told = |role| best(&own, role).or_else(|| best(&outer, role));
+    let Some(message) = told(FieldRole::Message) else { return Ok(None) };
+    let kind = best(&own, FieldRole::Kind).filter(|kind| !message.contains(*kind));
+    let kind = kind.map(|kind| format!("{kind}: ")).unwrap_or_default();
+    let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.take(LINES).collect();
+    let line = best(&own, FieldRole::Line);
+    let after = line.map(|line| format!(":{line}")).unwrap_or_default();
+    let owner = told(FieldRole::Place).map(|place| format!("{place}{after}"));
+    let has_line = owner.is_some() && line.is_some();
+    let TroubleRecord { line, offset, times, .. } = *at;
+    let at = ErrorLine { line, offset, length: 0, rank: ErrorRank::Cause, times };
+    Ok(Some(ErrorRecord { at, message: kind + &lines.join(" | "), owner, has_line }))
+}
+
+/// A field of a record that has a role.
+struct Told {
+    role: FieldRole,
+    /// Smaller for what tells more: true for an item of an array, for the end of a range; levels,
+    /// order.
+    weight: (bool, bool, usize, usize),
+    text: String,
+}
+
+fn best(fields: &[Told], role: FieldRole) -> Option<&str> {
+    let told = fields.iter().filter(|told| told.role == role);
+    told.min_by_key(|told| told.weight).map(|told| told.text.as_str())
+}
+
+/// Reads the beginning of the object at `offset`.
+fn fields(content: &dyn Content, offset: u64) -> io::Result<Vec<Told>> {
+    let bytes = content.bytes(offset, RECORD)?;
+    let mut reader = FieldReader::default();
+    Scanner::default().push(&bytes, &mut reader);
+    Ok(reader.fields)
+}
+
+/// Gathers the fields of an object and of the objects in it. Of an array it takes the first item.
+#[derive(Default)]
+struct FieldReader {
+    fields: Vec<Told>,
+    open: Vec<OpenValue>,
+    key: Vec<u8>,
+}
+
+/// An object or array that has not ended.
+#[derive(Clone, Copy)]
+struct OpenValue {
+    is_array: bool,
+    items: usize,
+    /// True if its fields are not gathered.
+    is_passed: bool,
+    /// True if it describes the end of a range.
+    is_end: bool,
+}
+
+impl FieldReader {
+    fn begin(&mut self, is_array: bool) {
+        let above = self.open.last_mut();
+        let above = above.map(|above| {
+            above.items += 1;
+            *above
+        });
+        let other =
+            above.is_some_and(|above| above.is_passed || (above.is_array && above.items > 1));
+        let is_end = above.is_some_and(|above| above.is_end || (!above.is_array && self.is_end()));
+        let is_passed = other || self.open.len() >= LEVELS;
+        self.open.push(OpenValue { is_array, items: 0, is_passed, is_end });
+    }
+
+    fn is_end(&self) -> bool {
+        self.key.to_ascii_lowercase().starts_with(b"end")
+    }
+
+    fn take(&mut self, text: impl Fn() -> String, is_text: bool) {
+        let Some(above) = self.open.last().filter(|above| !above.is_array && !above.is_passed)
+        else {
+            return;
+        };
+        let Some((role, order)) = role(&self.key) else { return };
+        if (role == FieldRole::Message && !is_text) || self.fields.len() == FIELDS {
+            return;
+        }
+        let is_end = above.is_end || self.is_end();
+        let is_of_item = self.open.iter().any(|open| open.is_array);
+        let weight = (is_of_item, is_end, self.open.len(), order);
+        let text = text();
+        if !text.trim().is_empty() {
+            self.fields.push(Told { role, weight, text });
+        }
+    }
+}
+
+impl Events for FieldReader {
+    const KEY_BYTES: usize = 64;
+    const TEXT_BYTES: usize = TEXT;
+
+    fn key(&mut self, key: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+    }
+
+    fn text(&mut self, start: &[u8], _: u64) {
+        self.take(|| unescaped(start), true);
+    }
+
+    fn scalar(&mut self, scalar: Scalar, written: &[u8]) {
+        if scalar == Scalar::Int {
+            self.take(|| String::from_utf8_lossy(written).into_owned(), false);
+        }
+    }
+
+    fn begin_object(&mut self) {
+        self.begin(false);
+    }
+
+    fn begin_array(&mut self) {
+        self.begin(true);
+    }
+
+    fn end(&mut self) {
+        self.open.pop();
+    }
+}
+
+/// Returns the text of a string as written, of which the end may be missing.
+fn unescaped(written: &[u8]) -> String {
+    let whole = String::from_utf8_lossy(written);
+    let whole = whole.trim_end_matches(char::REPLACEMENT_CHARACTER);
+    let cuts = whole.char_indices().rev().map(|(at, _)| at).take(ESCAPE);
+    let mut texts = std::iter::once(whole.len()).chain(cuts).map(|end| &whole[..end]);
+    let text = texts.find_map(|text| serde_json::from_str(&format!("\"{text}\"")).ok());
+    text.unwrap_or_else(|| whole.to_owned())
+}

@@ -1,0 +1,38 @@
+//! The fields by which the records of JSON tell of trouble.
+
+use crate::model::Subject;
+use crate::model::Trouble;
+use crate::view::number::grouped;
+
+/// Most characters of all fields.
+const CHARS: usize = 400;
+
+/// Returns `trouble: .[].errorCount: 12 of 28 over 0; .items[].severity: 3 CRITICAL, 12 HIGH`.
+pub(super) fn line(subject: &Subject<'_>) -> Option<String> {
+    let mut line = String::new();
+    for field in subject.analysis.trouble.iter().map(told) {
+        if line.chars().count() + field.chars().count() <= CHARS {
+            line.push_str(if line.is_empty() { "trouble: " } else { "; " });
+            line.push_str(&field);
+        }
+    }
+    (!line.is_empty()).then_some(line)
+}
+
+fn told(trouble: &Trouble) -> String {
+    let least = if trouble.least { "at least " } else { "" };
+    let path = &trouble.path;
+    let sum: u64 = trouble.counts.iter().map(|(_, count)| count).sum();
+    let of = if sum < trouble.of { format!(" of {}", grouped(trouble.of)) } else { String::new() };
+    if let [(word, count)] = trouble.counts.as_slice() {
+        return format!("{path}: {least}{}{of} {word}", grouped(*count));
+    }
+    let words = trouble.counts.iter().map(|(word, count)| counted(word, *count));
+    format!("{path}: {least}{}{of}", words.collect::<Vec<String>>().join(", "))
+}
+
+/// Returns `3 CRITICAL`, `5 with 2`.
+fn counted(word: &str, count: u64) -> String {
+    let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+    format!("{} {}{word}", grouped(count), if is_number { "with " } else { "" })
+}
