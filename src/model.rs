@@ -20,6 +20,7 @@ pub use analysis::ErrorLine;
 pub use analysis::ErrorRank;
 pub use analysis::Errors;
 pub use analysis::Json;
+pub use analysis::LinePosition;
 pub use analysis::Repeated;
 pub use analysis::Section;
 pub use analysis::Sections;

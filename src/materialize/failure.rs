@@ -8,6 +8,7 @@
 //! Only the first [`LINE_BYTES`] bytes of a line are examined.
 
 mod best;
+mod comparison;
 mod error_lines;
 mod expectation;
 mod names;
@@ -24,6 +25,8 @@ use crate::materialize::open_line::OpenLine;
 use crate::model::ErrorLine;
 use crate::model::Errors;
 
+pub(crate) use crate::materialize::failure::comparison::is_comparison;
+pub(crate) use crate::materialize::failure::comparison::is_side;
 pub use crate::materialize::failure::error_lines::ErrorLines;
 pub use crate::materialize::failure::error_lines::ErrorMatch;
 pub use crate::materialize::failure::prefix::bare;
@@ -134,7 +137,8 @@ impl ErrorCollector {
         self.count += 1;
         self.search_terms.add(&telling, rank);
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
-        let at = ErrorLine { line: number, offset, length, rank: rank.kept(), times: 1 };
+        let rank_kept = rank.kept();
+        let at = ErrorLine { line: number, offset, length, rank: rank_kept, times: 1, last: None };
         let likeness = self.likeness.of(line.trim_ascii());
         self.best.add(likeness, rank, at);
         if let Some(each) = &mut self.each {

@@ -183,6 +183,18 @@ pub struct ErrorLine {
     /// The number of lines that differ from it only in numbers, with itself.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub times: u64,
+    /// The last of them, if it is not this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<LinePosition>,
+}
+
+/// The beginning of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinePosition {
+    /// Line number, from 1.
+    pub line: u64,
+    /// Byte offset of its first byte.
+    pub offset: u64,
 }
 
 /// What an error line tells, as far as it shows by itself; most telling first.

@@ -4,11 +4,14 @@
 //! are like it. What does not fit has a line of its own for each kind, as in a summary.
 
 mod finding;
+mod handled;
 mod json;
+mod json_line;
 mod line;
 mod message;
 mod nearby;
 mod owner;
+mod passed;
 mod quoted;
 mod report;
 mod surroundings;

@@ -3,6 +3,7 @@
 use crate::materialize::failure::rules::Rank;
 use crate::model::ErrorLine;
 use crate::model::ErrorRank;
+use crate::model::LinePosition;
 
 /// The most lines that are shown, as `model::Errors` promises.
 const SHOWN: usize = 48;
@@ -91,6 +92,7 @@ impl RankLines {
         if let Some(kept) = self.like(&line) {
             kept.at.times += line.at.times;
             if !newest {
+                kept.at.last = Some(LinePosition { line: line.at.line, offset: line.at.offset });
                 return;
             }
             line.at.times = kept.at.times;

@@ -1,10 +1,9 @@
 //! Error lines that announce what follows them.
 
-use std::sync::LazyLock;
-
-use regex::bytes::Regex;
-
+use crate::materialize::failure::comparison::is_comparison;
+use crate::materialize::failure::comparison::is_side;
 use crate::materialize::failure::rules::Rank;
+use crate::materialize::pattern::Pattern;
 use crate::model::ErrorRank;
 
 /// Lines after a traceback's heading in which its exception is expected. There are two per frame.
@@ -55,7 +54,7 @@ impl Expectation {
         let indented = line.first().is_none_or(u8::is_ascii_whitespace);
         match expected {
             Expected::Message => (!line.is_empty()).then_some(CAUSE),
-            Expected::Sides => SIDE.is_match(line).then_some(CAUSE),
+            Expected::Sides => is_side(line).then_some(CAUSE),
             Expected::Causes if !indented || line.is_empty() => self.end(None),
             Expected::Causes => Some(Rank::Trace),
             Expected::Exception if indented => None,
@@ -71,7 +70,7 @@ impl Expectation {
             (Expected::Causes, CAUSES_LINES)
         } else if PANICKED.is_match(line) {
             (Expected::Message, 1)
-        } else if COMPARED.is_match(line) {
+        } else if is_comparison(line) {
             (Expected::Sides, SIDES_LINES)
         } else {
             return;
@@ -85,19 +84,5 @@ impl Expectation {
     }
 }
 
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a pattern of this file")
-}
-
-static PANICKED: LazyLock<Regex> = LazyLock::new(|| regex(r"panicked at \S+:\d+:\d+:$"));
-static COMPARED: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"assertion `.*` failed|assertion failed: `\(|^\s*(Error:\s+)?(expect\(.*\)\.|Not equal)|AssertionError|Error Trace",
-    )
-});
-static SIDE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"^\s*(left|right|(?i:expected|received|actual|got|want)( .{0,20})?)\s?: ?\S|^\s*[-+] (Expected|Received|actual|expected)",
-    )
-});
-static PYTHON: LazyLock<Regex> = LazyLock::new(|| regex(r"^[A-Za-z_][\w.]*(:|$)"));
+static PANICKED: Pattern = Pattern::with("panicked at", r"panicked at \S+:\d+:\d+:$");
+static PYTHON: Pattern = Pattern::new(r"^[A-Za-z_][\w.]*(:|$)");

@@ -20,6 +20,9 @@ const EXTENSIONS: [&str; 92] = [
 /// Levels that a log puts before the name of a process.
 const LEVELS: [&[u8]; 5] = [b"DEBUG/", b"INFO/", b"WARNING/", b"ERROR/", b"CRITICAL/"];
 
+/// Levels that `ImageMagick` puts before a place in its source.
+const MAGICK: [&[u8]; 2] = [b"error/", b"fatal/"];
+
 /// Returns `line` with an `x` for every letter of a path or a file's name. Digits and punctuation
 /// stay, and so do positions in files.
 pub(super) fn blanked(line: &[u8]) -> Cow<'_, [u8]> {
@@ -55,6 +58,10 @@ fn is_name(word: &[u8], next: Option<&u8>) -> bool {
     if is_place_in_go || word.starts_with(b"HTTP/") {
         return false;
     }
+    // ImageMagick ends its messages with their level and the place in its own source.
+    if MAGICK.iter().any(|level| word.starts_with(level)) && is_magick(word) {
+        return false;
+    }
     // `INFO/MainProcess` is a level, `TypeError/ValueError` no path.
     if LEVELS.iter().any(|level| word.starts_with(level)) {
         return false;
@@ -64,6 +71,12 @@ fn is_name(word: &[u8], next: Option<&u8>) -> bool {
         return parts.any(|part| prefilter::find(part, 0).is_none());
     }
     has_extension(word)
+}
+
+/// Returns true for `error/convert.c/ConvertImageCommand/3234.`.
+fn is_magick(word: &[u8]) -> bool {
+    let parts: Vec<&[u8]> = word.strip_suffix(b".").unwrap_or(word).split(|b| *b == b'/').collect();
+    parts.len() == 4 && parts[1].ends_with(b".c") && parts[3].iter().all(u8::is_ascii_digit)
 }
 
 /// Returns true if `word` ends with a file extension, or with a library's version (`.so.1.2`).
@@ -95,6 +108,8 @@ mod tests {
             ("libgpg-error.so.0.33.1", "xxxxxx-xxxxx.xx.0.33.1"),
             ("errors.cpython-311.pyc", "xxxxxx.xxxxxxx-311.xxx"),
             ("https://example.org/timeout", "https://xxxxxxx.xxx/xxxxxxx"),
+            ("error/convert.c", "xxxxx/xxxxxxx.x"),
+            ("error/a/b/3", "xxxxx/x/x/3"),
         ] {
             assert_eq!(String::from_utf8_lossy(&blanked(line.as_bytes())), expected);
         }
@@ -103,6 +118,7 @@ mod tests {
             "socket.timeout: timed out",
             "zlib.error: Error -3",
             "TypeError/ValueError: no",
+            "convert: no images defined @ error/convert.c/ConvertImageCommand/3234.",
             "\"GET / HTTP/1.1\" 500",
             "./cart.go:14:7: undefined: lenght",
             "    cart_test.go:12: want 8",

@@ -1,13 +1,29 @@
-//! What other programs put before the lines of a program: a runner's time, the bars of a box.
+//! The prefixes that other programs put before a program's lines: a runner's time, a box's bars, an
+//! event of `go test -json`.
+
+use memchr::memmem;
 
 /// Bytes of `2026-11-23T05:22:36` and what follows it at least: `Z `.
 const TIME: &[u8] = b"dddd-dd-ddTdd:dd:dd";
+/// The field with the text, the last one.
+const OUTPUT: &[u8] = b",\"Output\":\"";
 
 /// Returns the line of the program itself: without the time that a CI runner puts before each line,
-/// and without bars at its beginning, as around the errors of terraform and of Python's exception
-/// groups.
+/// without the event that `go test -json` makes of it, and without bars at its beginning, as around
+/// the errors of terraform and of Python's exception groups.
 pub fn bare(line: &[u8]) -> &[u8] {
-    without_bar(without_time(line))
+    without_bar(without_event(without_time(line)))
+}
+
+/// Returns what a test printed. What JSON escapes in it stays escaped.
+fn without_event(line: &[u8]) -> &[u8] {
+    if !line.starts_with(b"{\"") || memmem::find(line, b"\"Action\":\"").is_none() {
+        return line;
+    }
+    let Some(at) = memmem::find(line, OUTPUT) else { return line };
+    let text = &line[at + OUTPUT.len()..];
+    let text = text.strip_suffix(b"\"}").unwrap_or(text);
+    text.strip_suffix(b"\\n").unwrap_or(text)
 }
 
 /// Only the form of GitHub's runner: no other program has so many digits of a second and a `Z`.
@@ -56,6 +72,13 @@ mod tests {
             ("  |", ""),
             ("||", "||"),
             ("error: x", "error: x"),
+            (
+                r#"{"Time":"x","Action":"output","Test":"A","Output":"    a_test.go:3: no \"b\"\n"}"#,
+                r#"    a_test.go:3: no \"b\""#,
+            ),
+            (r#"{"Action":"output","Output":"FAIL\tx\t0.1s\n"}"#, r"FAIL\tx\t0.1s"),
+            (r#"{"Action":"fail","Test":"A"}"#, r#"{"Action":"fail","Test":"A"}"#),
+            (r#"{"msg":"x","Output":"y"}"#, r#"{"msg":"x","Output":"y"}"#),
         ] {
             assert_eq!(bare(line.as_bytes()), own.as_bytes(), "{line}");
         }

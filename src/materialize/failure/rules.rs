@@ -60,13 +60,13 @@ static SET: LazyLock<RegexSet> = LazyLock::new(|| {
 ///
 /// Patterns that match only errors come first, then those of lines that are no errors, then words
 /// that usually indicate an error. Only lines with one of `prefilter::FRAGMENTS` are matched.
-const RULES: [(Option<Rank>, &str); 81] = [
+const RULES: [(Option<Rank>, &str); 88] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (NO, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),
     // What passed, whatever its name; a call of cron, a setting in YAML.
     (
         NO,
-        r"\bPASSED\b\s*(\[ *\d+%\])?$|^\s*(ok|PASS|PASSED|\xe2\x9c\x93|\xe2\x9c\x94)\s|^\S+\.py::\S+(\[.*\])?$|\bCMD \(|^\s*[\w.-]+: \x22?(error|failed|fatal)\x22?$",
+        r"\bPASSED\b\s*(\[ *\d+%\])?$|^\s*(ok|PASS|PASSED|\xe2\x9c\x93|\xe2\x9c\x94)\s|^\S+\.\w\w::[\w:]+(\[.*\])?$|\bCMD \(|^\s*[\w.-]+: \x22?(error|failed|fatal)\x22?$|^\s*['\x22]?\w*(error|failure)s?['\x22]?: ?(null|undefined|none|false|0|\[\]|\{\}|''|\x22\x22),?$",
     ),
     // What a log says itself to be no error; klog begins with the letter of the level.
     (
@@ -76,8 +76,12 @@ const RULES: [(Option<Rank>, &str); 81] = [
     (REPORT, r"(?i)\b(giving up|gave up|(attempts|retries) (failed|exhausted))\b"),
     (
         NO,
-        r"(?i)\bretrying\b|\bretries left\b|\battempt \d+\b|^\W*warning: \S|\b(ignored|ignoring|skipped|skipping|reconnecting|recovered|advisory)[.)]*$",
+        r"(?i)\bretrying\b|\bretries left\b|\battempt \d+\b|^\W*warning: \S|\b(ignored|ignoring|skipped|skipping|reconnecting|recovered|advisory)[.)]*$|\b(ignored|skipped)[,;] [a-z]",
     ),
+    // Warnings of Python and of Node, and of tests that are not yet to pass.
+    (NO, r"^(\(node:\d+\) (\[\w+\] )?)?\w*Warning: \S|:\d+: \w*Warning: \S|\(PENDING: "),
+    // The exit that a tracer prints: that of the call.
+    (NO, r"\+\+\+ exited with \d+ \+\+\+$"),
     (NO, r"\bconftest\.|^\s*Running `|# TODO\b|\bEXPECTEDFAIL\b|\becho [\x22']"),
     // The calls that a tracer prints: those that failed in an unusual way tell something.
     (
@@ -101,12 +105,16 @@ const RULES: [(Option<Rank>, &str); 81] = [
     (CAUSE, r"^\s*(Assertion|assertion)Error\b|^\s*expect\(.*\)\.\w"),
     (
         HEADING,
-        r#"^Exception in thread "|^(\[ERROR\] )?([a-z_]\w*\.)+[A-Z]\w*(Exception|Error)(:|$)"#,
+        r#"^\s*Exception in thread "|^(\[ERROR\] )?([a-z_]\w*\.)+[A-Z]\w*(Exception|Error)(:|$)"#,
     ),
     (HEADING, r"^(Uncaught |Unhandled )?(\[?[A-Z]\w*(Error|Exception)\b( \[\w+\])?): \S"),
+    (HEADING, r"^\s+(Uncaught |Unhandled )?([A-Z]\w*)?(Error|Exception)( \[\w+\])?: \S"),
     (CAUSE, r"^[A-Z]\w*(Error|Exception)$|^terminate called|^\s+what\(\): "),
     // Errors that tools found.
-    (CAUSE, r"^==\d+==\s*ERROR: \w+|^\s*Failed asserting|^\s+expected: \S|^\s*Expected: \S"),
+    (
+        CAUSE,
+        r"^==\d+==\s*ERROR: \w+|^\s*Failed asserting|^\s*Failure/Error: |^\s+expected: \S|^\s*Expected: \S",
+    ),
     (
         ERROR,
         r"^\S+:\d+:\d+: runtime error: \S|^ ! \[(remote )?rejected\]|^CONFLICT \(|\b[A-Z]{1,4}\d{3,5} \(error\): \S",
@@ -121,7 +129,14 @@ const RULES: [(Option<Rank>, &str); 81] = [
     (EXIT, r"did not complete successfully: exit code"),
     (ERROR, r"^#\d+ [\d.]+ (ERROR|error|Error): \S"),
     (ERROR, r"^\s*error(\[\w+\])?: \S"),
-    (ERROR, r"^\S+?:\d+(:\d+)?: (fatal )?error: \S|^\S+: (fatal )?error[ :] ?\S"),
+    (ERROR, r"^\s*\S+?:\d+(:\d+)?: (fatal )?error: \S|^\S+: (fatal )?error[ :] ?\S"),
+    (ERROR, r"^\s+(= note: )?(\S*ld|gcc|g\+\+|cc|clang): (fatal )?error: \S"),
+    // OpenSSH, ImageMagick, ffmpeg.
+    (
+        ERROR,
+        r"^Permissions \d+ for .* are too open|: bad permissions$|^Bad owner or permissions on ",
+    ),
+    (ERROR, r"@ (error|fatal)/\w+\.c/\w+/\d+\.?$|: Invalid data found when processing input$"),
     (ERROR, r"\(\d+,\d+\): error |^\s+\d+:\d+\s+error\s|: error TS\d+: |^\S+:\d+:\d+ - error "),
     (ERROR, r"^\[ERROR\] \S+\.\w+:\[\d+,\d+\]"),
     (NO, r"\.go:\d+(:\d+)?: (warning|note)|^\s+\S+\.go:\d+ \+0x"),
@@ -132,7 +147,7 @@ const RULES: [(Option<Rank>, &str); 81] = [
     (ERROR, r"command not found$|: not found$|: (No such file or directory|Permission denied)\b"),
     (
         ERROR,
-        r"Segmentation fault|core dumped|\bSIG(SEGV|ABRT|KILL)\b|^Killed|\b\d+ Killed\b|\bOOM ?Killed|\bOut of memory\b|out of memory",
+        r"Segmentation fault|core dumped|\b(signal|by|(terminated|killed|exited|died|crashed|failed) with|---) \(?SIG(SEGV|ABRT|KILL|BUS|ILL|FPE)\b|^Killed|\b\d+ Killed\b|\bOOM ?Killed|\bOut of memory\b|out of memory",
     ),
     (ERROR, r"\b(CrashLoop|ImagePull)BackOff\b|\bErrImagePull\b|Error from server"),
     // Exits.
@@ -175,9 +190,10 @@ const RULES: [(Option<Rank>, &str); 81] = [
     // Log levels.
     (
         LOGGED,
-        r#"(?i)\b(level|severity|lvl|loglevel|levelname|log\.level)"?\s*[=:]\s*"?(error|fatal|critical|panic|severe|err|crit|alert|emergency)\b"#,
+        r#"(?i)(^|[^-\w])(level|severity|lvl|loglevel|levelname|log\.level)"?\s*[=:]\s*"?(error|fatal|critical|panic|severe|err|crit|alert|emergency)\b"#,
     ),
-    (LOGGED, r#"(?i)"status"\s*:\s*"(error|failed|failure|fatal)""#),
+    (LOGGED, r#"(?i)^\s*\{.*"status"\s*:\s*"(error|failed|failure|fatal)""#),
+    (REPORT, r#"(?i)"status"\s*:\s*"(error|failed|failure|fatal)""#),
     (LOGGED, r"(^|[\s\[<|(:])(ERROR|FATAL|CRITICAL|SEVERE|PANIC|ERR|EXCEPTION)([\s\]>|):!/]|$)"),
     (
         LOGGED,
@@ -186,7 +202,7 @@ const RULES: [(Option<Rank>, &str); 81] = [
     // Web servers and clients.
     (
         LOGGED,
-        r#"\bHTTP(/\d(\.\d)?)?"?:? (error |status |code )*5\d\d\b|(?i)\bstatus([_ ]?code)?"?\s*[:=]?\s*5\d\d\b"#,
+        r#"\bHTTP(/\d(\.\d)?)?"?:? (error |status |code )*5\d\d\b|(?i)(^|[^`\w])status([_ ]?code)?("?\s*:\s*|=|\s+)"?5\d\d\b"#,
     ),
     // Messages.
     (REPORT, r"\b[A-Z]?\w*(Error|Exception|Failure)\b(: ?[^\s:]|(\(| \[| -) ?\S)"),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::ErrorRank;
 
 fn found(bytes: &[u8]) -> Errors {
     let mut failures = FailureDetector::default();
@@ -119,6 +120,61 @@ outputs! {
         "copying errors.py failed: disk full",
         "tests/timeout_test.py FAILED",
     ] "Exception|assert|failed|ERROR|error|Permission denied";
+}
+
+#[test]
+fn messages_of_tools_are_ranked_by_their_form() {
+    for (line, rank) in [
+        ("Permissions 0644 for '/home/a/.ssh/id' are too open.", ErrorRank::Error),
+        ("Load key \"id\": bad permissions", ErrorRank::Error),
+        ("convert: no images defined `a.jpg' @ error/convert.c/Command/32.", ErrorRank::Error),
+        ("in/clip-2.mp4: Invalid data found when processing input", ErrorRank::Error),
+        ("      src/grid.c:104:27: error: 'x' undeclared", ErrorRank::Error),
+        ("  = note: rust-lld: error: undefined symbol: x", ErrorRank::Error),
+        ("    Failure/Error: expect(x).to eq(1)", ErrorRank::Cause),
+        ("        Error [BalanceError]: no balance", ErrorRank::Cause),
+        ("  [cause]: browserType.launch: no such browser", ErrorRank::Cause),
+        ("Program terminated with signal SIGSEGV, Segmentation fault.", ErrorRank::Error),
+        (r#"{"service":"a","status":"failed"}"#, ErrorRank::Logged),
+        (r#" "status": "failed""#, ErrorRank::Report),
+        (r#"{"uri":"/a","status":502}"#, ErrorRank::Logged),
+        ("GET /a status=500 12ms", ErrorRank::Logged),
+        ("Tests:       2 failed, 1 skipped, 3 total", ErrorRank::Tally),
+        (r#"{"Action":"output","Test":"A","Output":"    a_test.go:3: got 1\n"}"#, ErrorRank::Cause),
+    ] {
+        let errors = found(line.as_bytes());
+        assert_eq!(errors.shown.first().map(|at| at.rank), Some(rank), "{line}");
+        passes(line);
+    }
+}
+
+#[test]
+fn lines_of_other_things_are_no_errors() {
+    for line in [
+        "(node:20) MaxListenersExceededWarning: leak, 11 error listeners added",
+        "/app/a.py:11: DeprecationWarning: level FAILURE is deprecated, use ERROR",
+        "  knows the rate (PENDING: error in the tables)",
+        "ERROR:feed:page 3 skipped, its answer is no JSON",
+        "+++ exited with 4 +++",
+        "tests/test_parse.py::test_login[FAILURE-Segmentation fault]",
+        "    error: null,",
+        "  \"errors\": [],",
+        "run --failure-level=ERROR book.adoc",
+        "  res.statusCode = 500",
+        "- `status: 500` - the status code as a number",
+        "-rw-r--r-- 1 root root 20 Jan  1 00:00 permissions",
+        r#"{"Action":"output","Test":"A","Output":"    --- PASS: A/error (0.00s)\n"}"#,
+    ] {
+        assert_eq!(shown(line), [""; 0], "{line}");
+    }
+}
+
+#[test]
+fn the_last_of_lines_alike_is_known() {
+    let errors = found(b"ERROR a 1\nx\nERROR a 2\nERROR a 3\n");
+    let last = errors.shown[0].last.map(|last| (last.line, last.offset));
+    assert_eq!((errors.shown[0].times, last), (3, Some((4, 22))));
+    assert_eq!(found(b"ERROR a 1\nERROR b\n").shown[0].last, None);
 }
 
 #[test]

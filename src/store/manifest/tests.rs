@@ -87,6 +87,7 @@ fn full() -> Record {
             length: 25,
             rank: ErrorRank::Logged,
             times: 3,
+            last: None,
         }],
         words: vec!["timeout".into()],
     };

@@ -1,18 +1,20 @@
 //! The errors of an output as a reader needs them: judged by what stands around them.
 
 use std::io;
-use std::sync::LazyLock;
 
-use regex::Regex;
-
+use crate::materialize::Pattern;
 use crate::model::ErrorLine;
 use crate::model::ErrorRank;
 use crate::model::Json;
 use crate::model::Subject;
+use crate::view::errors::handled::is_entry;
+use crate::view::errors::handled::is_handled;
+use crate::view::errors::handled::is_logged;
 use crate::view::errors::json;
 use crate::view::errors::json::ErrorRecord;
 use crate::view::errors::message::message;
 use crate::view::errors::owner::owner;
+use crate::view::errors::passed::is_of_passing_test;
 use crate::view::errors::quoted::is_quoted;
 use crate::view::errors::surroundings::Surroundings;
 
@@ -20,15 +22,13 @@ use crate::view::errors::surroundings::Surroundings;
 const OFTEN: u64 = 3;
 /// Lines between two errors, of which one says what the other does.
 const NEAR: u64 = 8;
-/// Most lines that a test prints between its name and its end.
-const TEST_LINES: usize = 12;
 
 /// An error with what it says and what it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::view) struct Finding {
     /// The line.
     pub(in crate::view) at: ErrorLine,
-    /// What it says, in one line.
+    /// Its text in one line, with the lines that complete it.
     pub(in crate::view) message: String,
     /// The test, file or step that it belongs to, if another line tells that.
     pub(in crate::view) owner: Option<String>,
@@ -63,41 +63,82 @@ pub(in crate::view) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
         return Ok(Findings { shown: records.into_iter().map(finding).collect(), ..found });
     }
     for at in &errors.shown {
-        let lines = Surroundings::read(subject.content, at)?;
-        if judged(subject, at, &lines) {
-            found.add(Finding::new(at, &lines));
-        } else {
-            found.mentions += at.times;
+        match Finding::of(subject, at)? {
+            Some(finding) => found.add(finding),
+            None => found.mentions += at.times,
         }
     }
     if found.shown.is_empty() {
         found.mentions = errors.count;
     }
     found.count = errors.count.saturating_sub(found.mentions);
+    found.leave_out_lesser();
     found.shown.sort_by_key(Finding::weight);
     Ok(found)
 }
 
 impl Findings {
-    /// Adds an error, unless a line near it says the same.
+    /// Adds an error, unless a line near it says the same of the same.
     fn add(&mut self, finding: Finding) {
         let says_it = |other: &Finding| {
             let (one, two) = (other.message.as_str(), finding.message.as_str());
             let near = other.at.line.abs_diff(finding.at.line) < NEAR;
-            near && (one.contains(two) || two.contains(one))
+            let owners = other.owner.as_ref().zip(finding.owner.as_ref());
+            let same = owners.is_none_or(|(one, two)| one.contains(two) || two.contains(one));
+            near && same && (one.contains(two) || two.contains(one))
         };
         if !self.shown.iter().any(says_it) {
             self.shown.push(finding);
         }
     }
+
+    /// Leaves out remarks on the way to a reason that is known, and, in the output of a tracer, calls
+    /// that fail in a usual way if anything else is known.
+    fn leave_out_lesser(&mut self) {
+        let has = |ranks: &[ErrorRank]| {
+            self.shown.iter().any(|finding| ranks.contains(&finding.weight().0))
+        };
+        let has_reason = self.shown.iter().any(Finding::is_reason);
+        let has_other = has_reason || has(&[ErrorRank::Logged, ErrorRank::Report]);
+        self.shown.retain(|finding| match finding.weight() {
+            (ErrorRank::Report, _) | (ErrorRank::Logged | ErrorRank::Tally, true) => !has_reason,
+            (ErrorRank::Tally, _) => !has_reason || !finding.message.starts_with("Traceback "),
+            (ErrorRank::Outer, _) => !has_other || !CALL.is_match(&finding.message),
+            _ => true,
+        });
+    }
 }
 
 impl Finding {
-    fn new(at: &ErrorLine, lines: &Surroundings) -> Self {
+    /// Returns the error that a line is, or the last of those like it. What a program did not log
+    /// itself comes first. Returns `None` if they only mention errors.
+    fn of(subject: &Subject<'_>, first: &ErrorLine) -> io::Result<Option<Self>> {
+        let found = Self::at(subject, *first)?;
+        let Some(last) = first.last.filter(|_| found.as_ref().is_none_or(|found| found.is_logged))
+        else {
+            return Ok(found);
+        };
+        let last = ErrorLine { line: last.line, offset: last.offset, last: None, ..*first };
+        let last = Self::at(subject, last)?;
+        Ok(if last.as_ref().is_some_and(|last| !last.is_logged) { last } else { found.or(last) })
+    }
+
+    fn at(subject: &Subject<'_>, at: ErrorLine) -> io::Result<Option<Self>> {
+        let lines = Surroundings::read(subject.content, &at)?;
+        Ok(judged(subject, &at, &lines).then(|| Self::new(at, &lines)))
+    }
+
+    fn new(at: ErrorLine, lines: &Surroundings) -> Self {
         // Exits and counts are of the whole.
         let is_of_all = matches!(at.rank, ErrorRank::Exit | ErrorRank::Tally);
         let owner = if is_of_all { None } else { owner(lines) };
-        Self { at: *at, message: message(lines), owner, is_logged: is_logged(lines) }
+        Self { at, message: message(lines), owner, is_logged: is_logged(lines) }
+    }
+
+    /// Returns true if it tells why the call failed, and not only that a command did.
+    fn is_reason(&self) -> bool {
+        matches!(self.weight().0, ErrorRank::Cause | ErrorRank::Error)
+            && !WRAPPER.is_match(&self.message)
     }
 
     /// Returns a number that is smaller for what tells more. What occurred often did not end the
@@ -114,20 +155,11 @@ impl Finding {
 fn judged(subject: &Subject<'_>, at: &ErrorLine, lines: &Surroundings) -> bool {
     let succeeded = subject.record.provenance.exit_code == Some(0);
     let is_marked = matches!(at.rank, ErrorRank::Error | ErrorRank::Logged);
-    (!succeeded || is_marked || ENTRY.is_match(lines.own()))
+    (!succeeded || is_marked || is_entry(lines.own()))
         && !is_quoted(lines)
         && !is_handled(lines)
         && !is_of_passing_test(lines)
         && !goes_on(lines)
-}
-
-/// Returns true for what a test printed that passed: `test_a ... ERROR x`, and `ok` below.
-fn is_of_passing_test(lines: &Surroundings) -> bool {
-    let test = |line: &str| TEST.is_match(line);
-    let above = || lines.above().take(TEST_LINES).find(|line| test(line) || line.is_empty());
-    let begins = test(lines.own()) || above().is_some_and(test);
-    let end = lines.below().take(TEST_LINES).find(|line| test(line) || PASSED.is_match(line));
-    begins && end.is_some_and(|line| PASSED.is_match(line))
 }
 
 /// Returns true for a further line of pytest's explanation that names no exception.
@@ -137,44 +169,9 @@ fn goes_on(lines: &Surroundings) -> bool {
     explains(lines.own()) && is_further && !EXCEPTION.is_match(lines.own())
 }
 
-/// Returns true for an exception that a program has logged as a remark, and for a failed task of
-/// Ansible that it ignores.
-fn is_handled(lines: &Surroundings) -> bool {
-    let is_ignored = lines.below().next() == Some("...ignoring");
-    is_ignored || entry_above(lines).is_some_and(|entry| REMARK.is_match(entry))
-}
-
-/// Returns true for an exception that a program has logged.
-fn is_logged(lines: &Surroundings) -> bool {
-    entry_above(lines).is_some_and(|entry| ENTRY.is_match(entry))
-}
-
-/// Returns the line above the stack trace of an exception.
-fn entry_above(lines: &Surroundings) -> Option<&str> {
-    let is_trace = TRACE.is_match(lines.own());
-    lines.above().find(|line| !TRACE.is_match(line)).filter(|_| is_trace)
-}
-
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a pattern of this file")
-}
-
-/// A test that is about to run, and one that passed.
-static TEST: LazyLock<Regex> = LazyLock::new(|| regex(r"^\S.* \.\.\. "));
-static PASSED: LazyLock<Regex> = LazyLock::new(|| regex(r"^ok$|\.\.\. ok$"));
-static EXCEPTION: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^E\s+([a-zA-Z_]\w*\.)*[A-Z]\w*(Error|Exception|Failed)\b"));
-/// The beginning of an entry of a log: its time.
-static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"^\W{0,3}(\d{4}[-/]\d\d[-/]\d\d[ T]|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|\d+:[A-Z] \d\d )",
-    )
-});
-/// A line of a stack trace: a heading, a frame, a cause.
-static TRACE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"^\s+at |^\s+\.\.\. \d+ more|^\s*Caused by: |^\s+File |^\s{4}|^Traceback |^([a-zA-Z_]\w*\.)*[A-Z]\w*(Error|Exception)\b",
-    )
-});
-static REMARK: LazyLock<Regex> =
-    LazyLock::new(|| regex(r"^.{0,60}?\b(WARN|WARNING|DEBUG|TRACE)\b|^W\d{4} \d\d:"));
+/// The failure of a command that another one ran.
+static WRAPPER: Pattern =
+    Pattern::new(r"(?i)exit(ed)?( with)?( non-zero)? (code|status)|exited with|command failed");
+static CALL: Pattern = Pattern::with(" = -1 E", r"^(\[pid +\d+\] )?\w+\(.* = -1 E\w+ ");
+static EXCEPTION: Pattern =
+    Pattern::with("E ", r"^E\s+([a-zA-Z_]\w*\.)*[A-Z]\w*(Error|Exception|Failed)\b");

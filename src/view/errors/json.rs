@@ -68,7 +68,7 @@ fn read(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<ErrorRec
     let owner = told(FieldRole::Place).map(|place| format!("{place}{after}"));
     let has_line = owner.is_some() && line.is_some();
     let TroubleRecord { line, offset, times, .. } = *at;
-    let at = ErrorLine { line, offset, length: 0, rank: ErrorRank::Cause, times };
+    let at = ErrorLine { line, offset, length: 0, rank: ErrorRank::Cause, times, last: None };
     Ok(Some(ErrorRecord { at, message: kind + &lines.join(" | "), owner, has_line }))
 }
 

@@ -1,14 +1,19 @@
-//! What an error says: its line, and the lines below that complete it.
+//! The text of an error: its line, and the lines below that complete it.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
-use regex::Regex;
-
+use crate::materialize::Pattern;
+use crate::materialize::is_comparison;
+use crate::materialize::is_side;
+use crate::view::errors::json_line;
 use crate::view::errors::surroundings::Surroundings;
 
 /// Most lines that complete an error line.
 const DETAILS: usize = 3;
+/// Lines after a failed comparison in which its sides are looked for.
+const SIDES_LINES: usize = 8;
+/// Lines of the report of a command that failed.
+const REPORT_LINES: usize = 60;
 /// Bytes of a long line before the word that tells of an error.
 const BEFORE: usize = 120;
 /// The length from which on only a part of a line is shown.
@@ -19,22 +24,26 @@ const JOINT: &str = " | ";
 /// Returns the text of an error line in one line, with its details: the message below `panicked
 /// at`, the two sides of a comparison, the reason below a line that ends with a colon.
 pub(in crate::view) fn message(lines: &Surroundings) -> String {
-    let own = telling(lines.own().trim());
+    if let Some(message) = json_line::message(lines.whole()) {
+        return message;
+    }
+    let own = of_task(telling(lines.own().trim()));
     let details = details(lines);
-    let own = of_task(own);
     let all = std::iter::once(own.as_ref()).chain(details.iter().map(|line| line.trim()));
     all.collect::<Vec<&str>>().join(JOINT)
 }
 
 /// Returns the line of a failed task of Ansible with its message alone.
 fn of_task(line: &str) -> Cow<'_, str> {
-    let Some(groups) = TASK.captures(line) else { return Cow::Borrowed(line) };
-    Cow::Owned(format!("{} {}", &groups[1], &groups[2]))
+    match (TASK.group(line, 1), TASK.group(line, 2)) {
+        (Some(task), Some(message)) => Cow::Owned(format!("{task} {message}")),
+        _ => Cow::Borrowed(line),
+    }
 }
 
 /// Returns the part of a long line that tells of the error.
 fn telling(line: &str) -> &str {
-    let word = TELLING.find(line).map_or(0, |found| found.start());
+    let word = TELLING.start(line).unwrap_or(0);
     if line.len() <= LONG || word <= LONG / 2 {
         return line;
     }
@@ -43,44 +52,89 @@ fn telling(line: &str) -> &str {
 }
 
 fn details(lines: &Surroundings) -> Vec<&str> {
-    let own = lines.own().trim_end();
     let mut details: Vec<&str> = Vec::new();
-    let mut last = own;
+    let mut last = lines.own().trim_end();
     for line in lines.below().take(DETAILS + 2).filter(|line| is_filled(line)) {
-        if !ANNOUNCES.is_match(last) || details.len() == DETAILS {
+        if details.len() == DETAILS || !(ANNOUNCES.is_match(last) || REASON.is_match(line)) {
             break;
         }
         details.push(line);
         last = line;
     }
-    if COMPARED.is_match(last) {
-        details.extend(lines.below().take(8).filter(|line| SIDE.is_match(line)).take(2));
+    if is_comparison(last) {
+        let sides = lines.below().take(SIDES_LINES).filter(|line| is_side(line));
+        details.extend(sides.take(2));
     }
+    details.extend(output_of_command(lines));
     details
+}
+
+/// Returns the last line that a command printed, of the report of terraform that it failed.
+fn output_of_command(lines: &Surroundings) -> Option<&str> {
+    if !PROVISIONER.is_match(lines.own()) {
+        return None;
+    }
+    let report = lines.below().take(REPORT_LINES);
+    let mut output = report.skip_while(|line| !OUTPUT.is_match(line));
+    output.next()?;
+    output.take_while(|line| is_filled(line)).last()
 }
 
 fn is_filled(line: &str) -> bool {
     line.chars().any(char::is_alphanumeric)
 }
 
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a pattern of this file")
-}
-
-static TASK: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r#"^((?:fatal|failed): \[.+?\].*?: \w+!) => .*"msg": "((?:[^"\\]|\\.)*)"#)
-});
-static TELLING: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r#"[Ee]rror\b|ERROR|[Ee]xception|[Ff]ail|FAIL|[Tt]imed? ?out|status"?[:=] ?"?5\d\d|[Cc]annot|refused|denied|panic"#,
-    )
-});
+static TASK: Pattern =
+    Pattern::with("]: ", r#"^((?:fatal|failed): \[.+?\].*?: \w+!) => .*"msg": "((?:[^"\\]|\\.)*)"#);
+static TELLING: Pattern = Pattern::new(
+    r#"[Ee]rror\b|ERROR|[Ee]xception|[Ff]ail|FAIL|[Tt]imed? ?out|status"?[:=] ?"?5\d\d|[Cc]annot|refused|denied|panic"#,
+);
 /// A line that only announces what the next one says.
-static ANNOUNCES: LazyLock<Regex> = LazyLock::new(|| regex(r":\s*$|^ERROR in \S+( \d\S*)?$"));
-/// A failed comparison, whose sides follow.
-static COMPARED: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"assertion `.*` failed|assertion failed: `\(|^\s*(Error:\s+)?(expect\(.*\)\.|Not equal)")
-});
-static SIDE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"^\s*(left|right|(?i:expected|received|actual|got|want)( .{0,20})?)\s?: ?\S")
-});
+static ANNOUNCES: Pattern = Pattern::new(r"([^\d\s]|panicked at \S+):\s*$|^ERROR in \S+( \d\S*)?$");
+/// A line that gives the reason for what the line above says.
+static REASON: Pattern =
+    Pattern::new(r"^\s+([^\w\s]+ )?([Cc]aused? ?by|[Cc]ause|[Rr]eason|[Bb]ecause)\b");
+static PROVISIONER: Pattern = Pattern::with("provisioner error", r"^Error: \S+ provisioner error$");
+static OUTPUT: Pattern = Pattern::with("Output:", r"exit status \d+\. Output:");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_below_complete_a_message() {
+        for (text, says) in [
+            ("error: no x\n  help: try y\n", "error: no x"),
+            (
+                "error: no solution\n  cause: Because a>=2\n         And because b\n",
+                "error: no solution | cause: Because a>=2",
+            ),
+            (
+                "error: no solution\n  \u{2570}\u{2500}\u{25b6} Because a>=2\n",
+                "error: no solution | \u{2570}\u{2500}\u{25b6} Because a>=2",
+            ),
+            ("error during build:\nno x\nnext\n", "error during build: | no x"),
+            ("tls.c:1889:\nCONNECTED\n", "tls.c:1889:"),
+            ("thread 'a' panicked at a.rs:1:2:\nno x\n", "thread 'a' panicked at a.rs:1:2: | no x"),
+            (
+                "assertion `left == right` failed\n  left: 1\n right: 2\nleft: 3\n",
+                "assertion `left == right` failed | left: 1 | right: 2",
+            ),
+            (
+                "Failure/Error: expect(a).to eq(1)\n\n  expected: 1\n       got: 2\n",
+                "Failure/Error: expect(a).to eq(1) | expected: 1 | got: 2",
+            ),
+            (
+                "Error: remote-exec provisioner error\n\n  with a.b,\n\nError running command 'x': exit status 7. Output: start\nno cert\n\nnext\n",
+                "Error: remote-exec provisioner error | no cert",
+            ),
+            (
+                r#"fatal: [a]: FAILED! => {"changed": false, "msg": "no \"x\""}"#,
+                r#"fatal: [a]: FAILED! no \"x\""#,
+            ),
+            (r#"{"level":"error","msg":"no x"}"#, "no x"),
+        ] {
+            assert_eq!(message(&Surroundings::of(text, text.lines().next().unwrap())), says);
+        }
+    }
+}

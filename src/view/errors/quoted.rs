@@ -1,29 +1,31 @@
 //! Lines that only quote words of errors: source code, differences, search results, rows of data,
 //! running text.
 
-use std::sync::LazyLock;
+use std::collections::BTreeSet;
 
-use regex::Regex;
-use regex::RegexSet;
-
+use crate::materialize::Pattern;
 use crate::view::errors::surroundings::Surroundings;
 
 /// Neighbours of the same form that show what a line is.
 const ALIKE: usize = 3;
 /// Neighbours that are compared, on either side.
 const NEAR: usize = 4;
+/// Neighbours that may have the form of a row, on either side.
+const ROWS: usize = 8;
 /// Lines between a line of a difference and the heading of its hunk.
 const HUNK_LINES: usize = 200;
 
 /// Returns true if a line stands in a text that is about something else than this call.
 pub(in crate::view) fn is_quoted(lines: &Surroundings) -> bool {
     let own = lines.own();
-    ALWAYS.is_match(own)
+    ALWAYS.iter().any(|pattern| pattern.is_match(own))
         || is_search_result(lines)
         || is_in_hunk(lines)
         || is_commit_message(lines)
         || is_code(lines)
         || is_prose(lines)
+        || is_setting(lines)
+        || is_name(lines)
 }
 
 /// Search results come in rows: `path:12:text`, or `12:text` with ascending numbers.
@@ -68,11 +70,15 @@ fn is_commit_message(lines: &Surroundings) -> bool {
 
 /// Source code among source code.
 fn is_code(lines: &Surroundings) -> bool {
-    let is_code = |line: &&str| CODE.is_match(line);
+    let is_code = |line: &&str| CODE.is_match(line) && !line.trim_start().starts_with("at ");
     let around: Vec<&str> = near(lines).filter(|line| !line.trim().is_empty()).collect();
     let code = around.iter().filter(|line| is_code(line)).count();
     let is_json = lines.own().trim_start().starts_with('{');
-    !is_json && is_code(&lines.own()) && code >= ALIKE && 2 * code > around.len()
+    !is_json
+        && !TOOL.is_match(lines.own())
+        && is_code(&lines.own())
+        && code >= ALIKE
+        && 2 * code > around.len()
 }
 
 /// A sentence among sentences.
@@ -83,46 +89,132 @@ fn is_prose(lines: &Surroundings) -> bool {
     is_text(&lines.own()) && text >= ALIKE && 3 * text > 2 * around.len()
 }
 
+/// A value among the settings of a YAML document, below another key.
+fn is_setting(lines: &Surroundings) -> bool {
+    let settings = near(lines).filter(|line| SETTING.is_match(line)).count();
+    VALUE.is_match(lines.own())
+        && settings >= ALIKE
+        && 3 * settings > 2 * near(lines).count()
+        && near(lines).any(|line| KEY.is_match(line))
+}
+
+/// A line such as `gen: error: 6 fields`, among others that differ from it in that one word. Those
+/// are names: there are not so many verdicts.
+fn is_name(lines: &Surroundings) -> bool {
+    let own = words(lines.own());
+    let around = lines.above().take(ROWS).chain(lines.below().take(ROWS));
+    let names: BTreeSet<&str> = around.filter_map(|line| one_other(&own, &words(line))).collect();
+    names.len() >= ALIKE
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// Returns the word in which `line` differs from `own`, if it is the only one and `own` has a word
+/// of errors there. Words that are numbers may differ.
+fn one_other<'l>(own: &[&str], line: &[&'l str]) -> Option<&'l str> {
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let mut others = own
+        .iter()
+        .zip(line)
+        .filter(|(one, other)| one != other && !(is_number(one) && is_number(other)));
+    let (one, other) = others.next()?;
+    let alone = others.next().is_none() && own.len() == line.len() && own.len() > 2;
+    (alone && WORD.is_match(one)).then_some(other)
+}
+
 fn near(lines: &Surroundings) -> impl Iterator<Item = &str> {
     lines.above().take(NEAR).chain(lines.below().take(NEAR))
 }
 
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a pattern of this file")
-}
-
 /// Lines that are quotations whatever stands around them.
-static ALWAYS: LazyLock<RegexSet> = LazyLock::new(|| {
-    let patterns = [
-        // git blame.
-        r"^\^?[0-9a-f]{7,40} .*\(.+ \d{4}-\d\d-\d\d .*\d+\) ",
-        // A frame around code: `> 12 | code`, `12 | code`, `12: code` of listings.
-        r"^\s*[>\u{276f}]? *\d+ *[|\u{2502}]",
-        // Rows of a database.
-        r"^\s*(INSERT INTO|VALUES|REPLACE INTO) ",
-    ];
-    RegexSet::new(patterns).expect("the patterns of this file")
-});
+static ALWAYS: [Pattern; 4] = [
+    // git blame.
+    Pattern::with(") ", r"^\^?[0-9a-f]{7,40} .*\(.+ \d{4}-\d\d-\d\d .*\d+\) "),
+    // A frame around code: `> 12 | code`, `12 | code`, `12: code` of listings.
+    Pattern::new(r"^\s*(?:>|\u{276f})? *\d+ *(?:\||\u{2502})"),
+    // Rows of a database.
+    Pattern::new(r"^\s*(INSERT INTO|VALUES|REPLACE INTO) "),
+    // A string of a program.
+    Pattern::new(r#"^\s*[bfru]?('([^'\\]|\\.)*'|"([^"\\]|\\.)*"),?$"#),
+];
 /// A row of a search: a path, a line number, perhaps a column, the text.
-static ROW: LazyLock<Regex> = LazyLock::new(|| regex(r"^[\w./@+-]*\.\w+[:-]\d+[:-]"));
+static ROW: Pattern = Pattern::new(r"^[\w./@+-]*\.\w+[:-]\d+[:-]");
 /// A message of a compiler or linter, which begins likewise.
-static COMPILER: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"^\S+:\d+(:\d+)?: (fatal )?(error|warning|note|Error|Warning)\b|^\S+:\d+:\d+: [A-Z]+\d+ ",
-    )
-});
-static CODE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"^\s*(\d+[:|-]?\s+)?(.*[;{}]|.*\)\s*\{?|.*,|//.*|#( .*)?|\* .*|(return|if|else|for|while|def|class|try|except|raise|throw|import|from|let|const|pub|fn|use|match|case|assert)\b.*)\s*(//.*|#.*)?$",
-    )
-});
+static COMPILER: Pattern = Pattern::with(
+    ": ",
+    r"^\S+:\d+(:\d+)?: (fatal )?(error|warning|note|Error|Warning)\b|^\S+:\d+:\d+: [A-Z]+\d+ ",
+);
+static CODE: Pattern = Pattern::new(
+    r"^\s*(\d+[:|-]?\s+)?(.*[;{}]|.*\)\s*\{?|.*,|//.*|#( .*)?|\* .*|(return|if|else|for|while|def|class|try|except|raise|throw|import|from|let|const|pub|fn|use|match|case|assert)\b.*)\s*(//.*|#.*)?$",
+);
+/// A line of YAML, a value below a key, and a key whose value is on the lines below.
+static SETTING: Pattern = Pattern::with(":", r"^\s*(- )?['\x22]?[\w./-]+['\x22]?:( .*)?$");
+static VALUE: Pattern = Pattern::with(": ", r"^\s+(- )?[a-z_]+: \S");
+static KEY: Pattern = Pattern::with(":", r"^\s*(- )?['\x22]?[\w./-]+['\x22]?:( [|>][+-]?)?$");
+static WORD: Pattern = Pattern::new(r"(?i)error|fail|panic|fatal");
+/// A tool's own message, though it ends as code does.
+static TOOL: Pattern =
+    Pattern::new(r"^(error|fatal|failed)(\[.+?\]|: \[.+?\])?: |^ ! \[|^\s*Failure/Error: ");
 /// Six words or more in a row.
-static PROSE: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"^\s*([-*]\s+)?([\w'`*\x22(<.,/-]+[.,:;)!?]* +){5,}[\w'`*\x22(<./-]+[.,:;)!?]*\s*$")
-});
+static PROSE: Pattern = Pattern::new(
+    r"^\s*([-*]\s+)?([\w\x80-\xff'`*\x22(<.,/-]+[.,:;)!?]* +){5,}[\w\x80-\xff'`*\x22(<./-]+[.,:;)!?]*\s*$",
+);
 /// A line of a log or of a tool.
-static MARKED: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"\d{2}:\d{2}:\d{2}|\b(ERROR|FATAL|CRITICAL|SEVERE|WARN|INFO|DEBUG)\b|^\s*(error|fatal|fatal error|E)[:\[ ]|^\S+:\d+:|^\[",
-    )
-});
+static MARKED: Pattern = Pattern::new(
+    r"\d{2}:\d{2}:\d{2}|\b(ERROR|FATAL|CRITICAL|SEVERE|WARN|INFO|DEBUG)\b|^\s*(error|fatal|fatal error|E)[:\[ ]|^\S+:\d+:|^\[",
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quoted(text: &str, own: &str) -> bool {
+        is_quoted(&Surroundings::of(text, own))
+    }
+
+    const PUSH: &str = " * [new branch]      a -> a\n * [new branch]      b -> b\n * [new branch]      c -> c\n ! [rejected]        d -> d (fetch first)\n";
+
+    #[test]
+    fn quotations_are_told_by_what_stands_around_them() {
+        for (text, own) in [
+            ("  >>> run()\n  b'ls: x: No such file or directory\\n'\n", "No such"),
+            (
+                "info:\n  title: Shop\n  description: |\n    Orders.\n    error: see Error.\n  version: 3\npaths:\n  /a:\n",
+                "error",
+            ),
+            (
+                "gen: cart: 6 fields\ngen: error: 6 fields\ngen: user: 7 fields\ngen: zone: 2 fields\n",
+                "error",
+            ),
+            ("12 | throw new Error('x')\n", "Error"),
+            ("a.c:3:int error;\nb.c:4:error();\nc.c:5:x = error;\n", "b.c"),
+            ("@@ -1,3 +1,3 @@\n a\n-error: x\n+error: y\n", "-error"),
+        ] {
+            assert!(quoted(text, own), "{text}");
+        }
+    }
+
+    #[test]
+    fn messages_of_tools_are_no_quotations() {
+        for (text, own) in [
+            (PUSH, "rejected"),
+            ("kind: List\nitems:\n- name: a\n  data: b\nerror: no server\n", "error"),
+            ("a: ok\nb: failed\nc: ok\nd: ok\ne: ok\n", "failed"),
+            ("test a ... ok\ntest b ... FAILED\ntest c ... ok\ntest d ... ok\n", "FAILED"),
+            ("ok: [a] => {}\nok: [b] => {}\nfatal: [c]: FAILED! => {}\nok: [d] => {}\n", "fatal"),
+            (
+                "  1) a\n\n     Failure/Error: expect(x()).to eq(1)\n\n       expected: 1\n            got: 2\n",
+                "Failure/",
+            ),
+            (
+                "   at a (b.js:1:2)\n   at c (d.js:1:2) {\n [cause]: Error: last {\"a\":1}\n   at e (f.js:1:2)\n",
+                "cause",
+            ),
+            ("a.c:3:4: error: x\nb.c:4:5: error: y\nc.c:5:6: error: z\n", "b.c"),
+        ] {
+            assert!(!quoted(text, own), "{text}");
+        }
+    }
+}

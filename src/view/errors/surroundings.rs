@@ -30,9 +30,24 @@ impl Surroundings {
         Ok(Self { above: whole_above(&above, start > 0), below: whole_below(&below, complete) })
     }
 
+    /// Returns the first line of `text` with `own` in it, and its neighbours.
+    #[cfg(test)]
+    pub(super) fn of(text: &str, own: &str) -> Self {
+        let at = text.find(own).unwrap_or_else(|| panic!("{own:?} in {text}"));
+        let offset = text[..at].rfind('\n').map_or(0, |newline| newline + 1) as u64;
+        let rank = crate::model::ErrorRank::Cause;
+        let at = ErrorLine { line: 1, offset, length: 1, rank, times: 1, last: None };
+        Self::read(&text.as_bytes().to_vec(), &at).unwrap()
+    }
+
     /// Returns the line itself.
     pub(in crate::view) fn own(&self) -> &str {
         self.below.split('\n').next().map_or("", judged)
+    }
+
+    /// Returns the line with what other programs put around it.
+    pub(in crate::view) fn whole(&self) -> &str {
+        self.below.split('\n').next().map_or("", cut)
     }
 
     /// Returns the lines above, the nearest first.
@@ -63,38 +78,33 @@ fn whole_below(bytes: &[u8], complete: bool) -> String {
 
 /// Returns the part of a line by which it is judged.
 fn judged(line: &str) -> &str {
-    let line = line.strip_suffix('\r').unwrap_or(line);
-    let line = &line[..line.floor_char_boundary(LINE_BYTES)];
+    let line = cut(line);
     str::from_utf8(bare(line.as_bytes())).unwrap_or(line)
+}
+
+fn cut(line: &str) -> &str {
+    let line = line.strip_suffix('\r').unwrap_or(line);
+    &line[..line.floor_char_boundary(LINE_BYTES)]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ErrorRank;
-
-    fn around(text: &str, number: u64) -> Surroundings {
-        let offset: usize =
-            text.split_inclusive('\n').take(number as usize - 1).map(str::len).sum();
-        let (offset, rank) = (offset as u64, ErrorRank::Cause);
-        let at = ErrorLine { line: number, offset, length: 1, rank, times: 1 };
-        Surroundings::read(&text.as_bytes().to_vec(), &at).unwrap()
-    }
 
     #[test]
     fn the_nearest_lines_come_first() {
-        let lines = around("a\nb\r\nc\nd\n\ne", 3);
+        let lines = Surroundings::of("a\nb\r\nc\nd\n\ne", "c");
         assert_eq!(lines.own(), "c");
         assert_eq!(lines.above().collect::<Vec<_>>(), ["b", "a"]);
         assert_eq!(lines.below().collect::<Vec<_>>(), ["d", "", "e"]);
-        let lines = around("a\n", 1);
+        let lines = Surroundings::of("a\n", "a");
         assert_eq!((lines.own(), lines.above().count(), lines.below().count()), ("a", 0, 0));
     }
 
     #[test]
     fn lines_of_which_only_a_part_was_read_are_left_out() {
         let long = format!("{}\nb\nc\n{}", "x".repeat(20_000), "y".repeat(20_000));
-        let lines = around(&long, 3);
+        let lines = Surroundings::of(&long, "c");
         assert_eq!(lines.above().collect::<Vec<_>>(), ["b"]);
         assert_eq!(lines.below().count(), 0);
     }

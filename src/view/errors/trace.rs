@@ -1,8 +1,6 @@
 //! The lines after an error that belong to it: stack frames, quoted source, causes.
 
-use std::sync::LazyLock;
-
-use regex::bytes::Regex;
+use crate::materialize::Pattern;
 
 /// Most lines that are shown as part of the error line before them.
 pub(in crate::view) const LONGEST: usize = 60;
@@ -30,21 +28,14 @@ fn continues(line: &[u8]) -> bool {
     line.first().is_some_and(|first| matches!(first, b' ' | b'\t')) || CONTINUES.is_match(line)
 }
 
-fn regex(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a pattern of this file")
-}
-
 /// Lines of a trace that are not indented: quoted source, calls of Go, explanations of pytest.
-static CONTINUES: LazyLock<Regex> = LazyLock::new(|| {
-    regex(r"^(\d+ \||-->|=== |[\w./*()\[\]{}-]+\(.*\)$|\.\.\. \d+ more|[>E|] |[-+] )")
-});
+static CONTINUES: Pattern =
+    Pattern::new(r"^(\d+ \||-->|=== |[\w./*()\[\]{}-]+\(.*\)$|\.\.\. \d+ more|[>E|] |[-+] )");
 
 /// Lines that continue a trace even after a blank line.
-static RESUMES: LazyLock<Regex> = LazyLock::new(|| {
-    regex(
-        r"^(Caused by:|goroutine \d+ \[|created by |exit status|stack backtrace:|Stack (backtrace|trace):|note: |help: |The above exception|During handling|Traceback|\s+(Expected|Received|at )|\s+(> )?\d+ \||E {3,}\S)",
-    )
-});
+static RESUMES: Pattern = Pattern::new(
+    r"^(Caused by:|goroutine \d+ \[|created by |exit status|stack backtrace:|Stack (backtrace|trace):|note: |help: |The above exception|During handling|Traceback|\s+(Expected|Received|at )|\s+(> )?\d+ \||E {3,}\S)",
+);
 
 #[cfg(test)]
 mod tests {

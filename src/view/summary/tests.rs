@@ -31,7 +31,7 @@ fn log() -> Fixture {
         if is_error {
             let length = u32::try_from(text.len() as u64 - offset - 1).unwrap();
             let rank = ErrorRank::Logged;
-            shown.push(ErrorLine { line, offset, length, rank, times: 1 });
+            shown.push(ErrorLine { line, offset, length, rank, times: 1, last: None });
         }
     }
     let mut fixture = Fixture::new(text).provenance(provenance(Some(0)));
