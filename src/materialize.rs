@@ -180,6 +180,7 @@ impl Analyzer {
             errors: if is_text { self.failures.finish() } else { Errors::default() },
             digest: self.digest.finalize().to_hex().to_string(),
             repeated: if is_text { self.repeated.finish(lines) } else { Vec::new() },
+            statuses: if is_text { self.sections.statuses(lines) } else { Vec::new() },
             sections: if is_text { self.sections.finish(lines) } else { Sections::default() },
             plain: self.extractor.as_ref().map(|extractor| extractor.length()),
             version: Analysis::VERSION,

@@ -18,6 +18,11 @@ impl<const KEPT: usize> OpenLine<KEPT> {
         self.bytes == 0
     }
 
+    /// Returns the bytes of the line so far.
+    pub(super) fn length(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    }
+
     /// Appends `part`, which has no newline.
     pub(super) fn push(&mut self, part: &[u8]) {
         let room = KEPT - self.head.len();

@@ -38,6 +38,9 @@ pub struct Analysis {
     /// The sections of the output.
     #[serde(default, skip_serializing_if = "Sections::is_empty")]
     pub sections: Sections,
+    /// The statuses of the responses in an access log with their counts, in order; at most 24.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statuses: Vec<(u16, u64)>,
     /// Bytes of the text without escape sequences, if this was made for a terminal. Then `bytes`
     /// and `digest` describe what is stored, and all other fields describe the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]

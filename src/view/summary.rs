@@ -7,6 +7,7 @@ mod excerpt;
 mod facts;
 mod parts;
 mod search;
+mod table;
 mod trouble;
 
 use std::io;

@@ -19,12 +19,22 @@ enum HeadingPosition {
 }
 
 /// The number of kinds of sections, which are numbered from the most telling one.
-pub(super) const KINDS: usize = 17;
+pub(super) const KINDS: usize = 18;
 
-/// The rules: kind, position and pattern. The first group of the pattern is the section's name.
+/// A line that divides an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Heading {
+    /// It begins a section of a kind. The range is that of its name in the line.
+    Begins(usize, Range<usize>),
+    /// It is the last line of a section of a kind.
+    Ends(usize),
+}
+
+/// The rules: kind, position and pattern. The first group of the pattern is the section's name. If
+/// there is none, the line ends a section.
 ///
 /// Only lines that begin with one of [`FRAGMENTS`] are matched.
-const RULES: [(usize, HeadingPosition, &str); 28] = [
+const RULES: [(usize, HeadingPosition, &str); 31] = [
     // git log; then diffs.
     (0, HeadingPosition::Anywhere, r"^commit ([0-9a-f]{7,12})"),
     (1, HeadingPosition::Anywhere, r#"^diff --git "?a/.+ "?b/([^"]+)"?$"#),
@@ -37,7 +47,8 @@ const RULES: [(usize, HeadingPosition, &str); 28] = [
     (4, HeadingPosition::Anywhere, r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))"),
     (5, HeadingPosition::Anywhere, r"^={3,} ([A-Za-z].*?) ={3,}$"),
     (5, HeadingPosition::Anywhere, r"^_{3,} (\S.*?) _{3,}$"),
-    (5, HeadingPosition::Anywhere, r"^-{3,} ([A-Za-z].*?) -{3,}$"),
+    (5, HeadingPosition::Anywhere, r"^-{3,} ([A-Za-z][^{]*?) -{3,}$"),
+    (5, HeadingPosition::Anywhere, r"^={3,} (?:\d+ [a-z]+(?:, )?)+ in [\d.]+s.* ={3,}$"),
     (6, HeadingPosition::Anywhere, r"^=== RUN +(\S+)$"),
     (7, HeadingPosition::Anywhere, r"^--- (?:FAIL|PASS|SKIP): (\S+) "),
     // Builds: Maven, Gradle, npm, Ansible, containers, make, CMake.
@@ -61,10 +72,17 @@ const RULES: [(usize, HeadingPosition, &str); 28] = [
     (15, HeadingPosition::Apart, r"^(\.{1,2}(?:/[^:]*)?):$"),
     (16, HeadingPosition::Apart, r"^#{2,4} (\S.*?)(?: #+)?$"),
     (16, HeadingPosition::First, r"^# (\S.*?)(?: #+)?$"),
+    // Tables of a dump.
+    (
+        17,
+        HeadingPosition::Anywhere,
+        r#"^CREATE TABLE (?:IF NOT EXISTS )?["`\[]?([\w.]+)["`\]]? *\("#,
+    ),
+    (17, HeadingPosition::Anywhere, r"^COPY ([\w.]+) .*FROM stdin;$"),
 ];
 
 /// The beginnings of lines that are matched, each with the newline before it.
-pub(super) const FRAGMENTS: [&str; 38] = [
+pub(super) const FRAGMENTS: [&str; 40] = [
     "\ncommit ",
     "\ndiff -",
     "\nIndex: ",
@@ -103,10 +121,12 @@ pub(super) const FRAGMENTS: [&str; 38] = [
     "\n.:",
     "\n./",
     "\n..",
+    "\nCREATE TABLE ",
+    "\nCOPY ",
 ];
 
-/// Returns the kind of the section that a line begins, and the range of its name in the line.
-pub(super) fn heading(line: &[u8], apart: bool, first: bool) -> Option<(usize, Range<usize>)> {
+/// Returns how a line divides the output, if it does.
+pub(super) fn heading(line: &[u8], apart: bool, first: bool) -> Option<Heading> {
     let allowed = |position: HeadingPosition| match position {
         HeadingPosition::Anywhere => true,
         HeadingPosition::Apart => apart,
@@ -116,8 +136,11 @@ pub(super) fn heading(line: &[u8], apart: bool, first: bool) -> Option<(usize, R
         return None;
     }
     let rule = SET.matches(line).into_iter().find(|rule| allowed(RULES[*rule].1))?;
-    let name = PATTERNS[rule].captures(line)?.get(1)?.range();
-    Some((RULES[rule].0, name))
+    let kind = RULES[rule].0;
+    Some(match PATTERNS[rule].captures(line)?.get(1) {
+        Some(name) => Heading::Begins(kind, name.range()),
+        None => Heading::Ends(kind),
+    })
 }
 
 static SET: LazyLock<RegexSet> = LazyLock::new(|| {

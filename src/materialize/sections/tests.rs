@@ -75,6 +75,98 @@ outputs! {
     sections_of_a_line_or_two_are_none "progress.txt" [];
 }
 
+/// Checks the sections of a text, also if it comes in pieces and with carriage returns.
+fn check(text: &str, sections: &[&str]) {
+    assert_eq!(told(text), sections, "{text}");
+    assert_eq!(told(&text.replace('\n', "\r\n")).len(), sections.len(), "{text}");
+    for step in [1, 7, 100] {
+        let (cut, whole) = (found(text.as_bytes(), step), found(text.as_bytes(), 9999));
+        assert_eq!(cut, whole, "in pieces of {step}");
+    }
+}
+
+#[test]
+fn manual_pages_have_capital_headings() {
+    let page = "XARGS(1)   Commands   XARGS(1)\n\nNAME\n       xargs - build\n\nSEE ALSO\n\tfind(1)\n\n\
+                       WARNING\n       text\n\n\nFAILED\nno page goes on so\n";
+    check(page, &["3-5 NAME", "6-8 SEE ALSO", "9-14 WARNING"]);
+    check("BEGIN\nCOMMIT\n\nBEGIN\nCOMMIT\n\nBEGIN\nCOMMIT\n", &[]);
+}
+
+#[test]
+fn headings_may_be_underlined() {
+    let text = "Shop\n====\n\nA shop.\n\nInstall caf\u{e9}s\n-------------\n\nRun it.\n\n=====\nNotes\n=====\nx\n";
+    check(text, &["1-5 Shop", "6-11 Install caf\u{e9}s", "12-14 Notes"]);
+    let table = " id | name\n----+-----\n  1 | a\n\nrow\n-------------------------\n1\n2\n3\n4\n";
+    check(table, &[]);
+}
+
+#[test]
+fn listings_have_directories() {
+    let listing = "/srv:\ntotal 8\n-rw-r--r-- 1 a a 1 x\n-rw-r--r-- 1 a a 1 y\n\n\
+                   my dir/sub:\ntotal 4\n-rw-r--r-- 1 a a 1 z\n-rw-r--r-- 1 a a 1 y\n";
+    check(listing, &["1-5 /srv", "6-9 my dir/sub"]);
+}
+
+#[test]
+fn texts_have_numbered_headings() {
+    let text = "1. Introduction\nWe begin.\nAnd so on.\n\n1.1 Terms and words\nA term is a word.\n\
+                It is.\n\n2. This is only a long sentence.\nx\n";
+    check(text, &["1-4 1. Introduction", "5-10 1.1 Terms and words"]);
+}
+
+#[test]
+fn search_results_have_files() {
+    let results = "src/a.rs:1:fn a() {\nsrc/a.rs:12:}\n--\nsrc/b.rs:7:x: 7:\nc.rs:1:== y ==\n";
+    check(results, &["1-3 src/a.rs", "4-4 src/b.rs", "5-5 c.rs"]);
+    check("src/a.rs:1:x\nsrc/b.rs:2:y\nand this is text\n", &[]);
+    check("12:30:01 a\n12:30:02 b\n", &[]);
+}
+
+#[test]
+fn dumps_have_tables() {
+    let dump = "BEGIN;\nCREATE TABLE jobs(id INTEGER);\nINSERT INTO jobs VALUES(1);\nINSERT INTO jobs \
+                VALUES(2);\nCREATE TABLE IF NOT EXISTS \"log\" (\n  id int\n);\nCOPY public.x (id) FROM \
+                stdin;\n1\n2\n\\.\n";
+    check(dump, &["2-4 jobs", "5-7 log", "8-11 public.x"]);
+}
+
+#[test]
+fn a_test_run_ends_with_its_result() {
+    let run = "=== FAILURES ===\nx\ny\nz\n=== short test summary info ===\nFAILED a\nFAILED b\n\
+               === 2 failed, 3 passed in 0.12s ===\nWheel  1.0\npip  2.0\n";
+    check(run, &["1-4 FAILURES", "5-8 short test summary info"]);
+}
+
+#[test]
+fn signals_in_a_trace_are_no_sections() {
+    let signal =
+        "--- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED} ---\nread(3) = 0\nread(3) = 0\n";
+    check(&signal.repeat(3), &[]);
+}
+
+fn statuses(text: &str, step: usize) -> Vec<(u16, u64)> {
+    let mut sections = SectionDetector::new();
+    text.as_bytes().chunks(step).for_each(|part| sections.push(part));
+    sections.statuses(text.lines().count() as u64)
+}
+
+#[test]
+fn access_logs_have_statuses() {
+    let entry = |n: usize| {
+        let status = if n % 10 == 3 { 502 } else { 200 };
+        format!(
+            "10.0.0.1 - - [23/Nov/2026:05:40:55 +0000] \"GET /{n} HTTP/1.1\" {status} 9 \"-\"\n"
+        )
+    };
+    let log: String = (0..100).map(entry).collect();
+    for step in [1, 7, 9999] {
+        assert_eq!(statuses(&log, step), [(200, 90), (502, 10)]);
+    }
+    assert_eq!(statuses(&(log + &"a line of text\n".repeat(101)), 9999), []);
+    assert_eq!(statuses("curl: HTTP/1.1 200 OK\n", 9999), []);
+}
+
 #[test]
 fn every_heading_begins_with_a_fragment() {
     let texts = [
@@ -119,4 +211,25 @@ fn sections_that_divide_little_are_not_reported() {
     assert_eq!(told(&format!("{}{heads}", "log\n".repeat(6))).len(), 2);
     assert_eq!(told(&format!("{}{heads}", "log\n".repeat(7))).len(), 0);
     assert_eq!(told("==> a <==\n1\n2\n").len(), 0);
+}
+
+proptest::proptest! {
+    #[test]
+    fn cuts_do_not_matter_in_long_texts(
+        lines in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "", "", "text", "more text of a paragraph", "NAME", "       indented", "Title", "=====",
+                "-----", "/usr/lib:", "total 4", "1.2 Words", "a/b.rs:1:x", "\r", "text\r",
+                "h \"GET / HTTP/1.1\" 200 9", "## Heading",
+            ]),
+            0..300,
+        ),
+        calm in 0_usize..100,
+        step in 1_usize..60,
+    ) {
+        let text = "text\n".repeat(calm) + &lines.join("\n");
+        let whole = found(text.as_bytes(), usize::MAX);
+        proptest::prop_assert_eq!(found(text.as_bytes(), step), whole);
+        proptest::prop_assert_eq!(statuses(&text, step), statuses(&text, usize::MAX));
+    }
 }

@@ -17,6 +17,7 @@ use crate::view::query;
 use crate::view::summary::capped;
 use crate::view::summary::parts;
 use crate::view::summary::search;
+use crate::view::summary::table;
 use crate::view::summary::trouble;
 
 /// Bytes that the facts may take. Beyond them, less important lines are left out.
@@ -106,11 +107,14 @@ pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Resul
     ];
     let file = subject.place.file();
     let [read, query] = read(subject);
+    let columns = table::columns(subject)?;
     let after = [
         read,
         query,
         parts::sections(subject)?,
-        parts::repeated(subject)?,
+        table::statuses(subject),
+        columns.clone(),
+        parts::repeated(subject)?.filter(|_| columns.is_none()),
         errors(subject, found),
         Some(search::line(subject, found)),
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),

@@ -1,5 +1,6 @@
 //! The contents of an output: its sections, and the lines that it repeats.
 
+use std::cmp::Reverse;
 use std::io;
 
 use crate::model::Json;
@@ -18,6 +19,10 @@ const NAME_CHARS: usize = 60;
 /// Most repeated lines that are named, and most characters of one.
 const REPEATED: usize = 3;
 const LINE_CHARS: usize = 80;
+/// The beginning of a row in a dump of a database.
+const INSERT: &str = "INSERT INTO ";
+/// Types of documents whose lines are alike.
+const MARKED_UP: [&str; 3] = ["image/svg+xml", "application/xml", "text/html"];
 /// Marks text that was left out.
 const CUT: &str = "...";
 
@@ -33,7 +38,7 @@ pub(super) fn sections(subject: &Subject<'_>) -> io::Result<Option<String>> {
     }
     let first = named(subject, shown, SECTIONS_CHARS / 2)?;
     let mut others = shown[first.len()..].to_vec();
-    others.sort_by_key(|section| (section.line.wrapping_sub(section.last), section.line));
+    others.sort_by_key(|section| (Reverse(section.last - section.line), section.line));
     let largest = named(subject, &others, SECTIONS_CHARS / 2)?;
     Ok(Some(format!(
         "sections: {}; the first: {}; the largest of the others: {}",
@@ -62,24 +67,33 @@ fn named(subject: &Subject<'_>, sections: &[Section], chars: usize) -> io::Resul
 
 /// Returns `repeated: 812 x "GET /health 200" (lines 3-8,110)`.
 pub(super) fn repeated(subject: &Subject<'_>) -> io::Result<Option<String>> {
-    // The shape tells about repetitions in JSON.
-    if matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. }) {
+    if is_data(subject) {
         return Ok(None);
     }
-    let lines = subject.analysis.repeated.iter().take(REPEATED);
-    let told = lines.map(|line| told(subject, line)).collect::<io::Result<Vec<String>>>()?;
+    let mut told = Vec::new();
+    for line in subject.analysis.repeated.iter().take(REPEATED) {
+        let text = text(subject, (line.offset, line.length), LINE_CHARS)?;
+        if !text.starts_with(INSERT) {
+            told.push(self::told(&text, line));
+        }
+    }
     Ok((!told.is_empty()).then(|| format!("repeated: {}", told.join("; "))))
 }
 
-fn told(subject: &Subject<'_>, line: &Repeated) -> io::Result<String> {
-    let text = text(subject, (line.offset, line.length), LINE_CHARS)?;
+/// Returns true for what repeats itself by its nature. The shape tells about that in JSON.
+fn is_data(subject: &Subject<'_>) -> bool {
+    let analysis = subject.analysis;
+    let is_json = matches!(analysis.json, Json::Document { .. } | Json::Lines { .. });
+    is_json || !analysis.statuses.is_empty() || MARKED_UP.contains(&analysis.mime.as_str())
+}
+
+fn told(text: &str, line: &Repeated) -> String {
     let how = if line.equal { "x" } else { "like" };
-    Ok(if line.about {
-        format!("about {} {how} \"{text}\"", grouped(rounded(line.count)))
-    } else {
-        let lines = span((line.first, line.last));
-        format!("{} {how} \"{text}\" (lines {lines})", grouped(line.count))
-    })
+    if line.about {
+        return format!("about {} {how} \"{text}\"", grouped(rounded(line.count)));
+    }
+    let lines = span((line.first, line.last));
+    format!("{} {how} \"{text}\" (lines {lines})", grouped(line.count))
 }
 
 /// Returns the text at a place, cut with a mark if it is long.

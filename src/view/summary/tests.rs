@@ -280,6 +280,23 @@ fn sections_and_repeated_lines_are_named() {
 }
 
 #[test]
+fn data_is_told_by_its_columns_statuses_and_tables() {
+    let rows = "7,open,\"a, b\"\n".repeat(900);
+    let table = print(&analysed(format!("id,state,text\n{rows}")));
+    assert_eq!(fact(&table, "columns:").as_deref(), Some("columns: id, state, text (900 rows)"));
+    assert_eq!(fact(&table, "repeated:"), None);
+    let entry = "10.0.0.1 - - [t] \"GET / HTTP/1.1\" 200 9 \"-\" \"curl\"\n";
+    let log = print(&analysed(entry.repeat(900)));
+    assert_eq!(fact(&log, "statuses:").as_deref(), Some("statuses: 900 x 200"));
+    assert_eq!(fact(&log, "repeated:"), None);
+    let rows = |table: &str| format!("INSERT INTO {table} VALUES(1,'x');\n").repeat(300);
+    let tables = ["jobs", "log"].map(|name| format!("CREATE TABLE {name}(id);\n{}", rows(name)));
+    let dump = print(&analysed(tables.concat()));
+    assert_eq!(fact(&dump, "sections:").as_deref(), Some("sections: 1-301 jobs; 302-602 log"));
+    assert_eq!(fact(&dump, "repeated:"), None);
+}
+
+#[test]
 fn lines_that_differ_in_numbers_are_said_to_be_alike() {
     let long = "x".repeat(100);
     let line = |n: usize| match n % 10 {
