@@ -2,8 +2,8 @@
 //!
 //! A line is a candidate if one of a few dozen fragments occurs in it ([`prefilter`]), or if a line
 //! before it announced it ([`expectation`]: the message below `panicked at`, the exception below a
-//! Python traceback). The names of files in it are blanked ([`names`]), [`rules`] rank it, and
-//! [`best`] keeps the best lines.
+//! Python traceback). The names of files in it are blanked ([`names`]), [`rules`] rank it by the
+//! first pattern that matches ([`rule_set`]), and [`best`] keeps the best lines.
 //!
 //! Only the first [`LINE_BYTES`] bytes of a line are examined.
 
@@ -11,9 +11,11 @@ mod best;
 mod comparison;
 mod error_lines;
 mod expectation;
+mod literals;
 mod names;
 mod prefilter;
 mod prefix;
+mod rule_set;
 mod rules;
 mod search_terms;
 

@@ -180,7 +180,7 @@ pub struct ErrorLine {
     pub offset: u64,
     /// Bytes of the line without its newline, at most 4,096.
     pub length: u32,
-    /// What the line tells, as far as it shows by itself.
+    /// The weight of what the line tells, as far as it shows by itself.
     #[serde(default)]
     pub rank: ErrorRank,
     /// The number of lines that differ from it only in numbers, with itself.
@@ -200,7 +200,7 @@ pub struct LinePosition {
     pub offset: u64,
 }
 
-/// What an error line tells, as far as it shows by itself; most telling first.
+/// The weight of what an error line tells, as far as it shows by itself; most telling first.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

@@ -2,9 +2,7 @@
 
 use std::sync::LazyLock;
 
-use regex::bytes::RegexSet;
-use regex::bytes::RegexSetBuilder;
-
+use crate::materialize::failure::rule_set::RuleSet;
 use crate::model::ErrorRank;
 
 /// The rank of an error line, judged by the line alone.
@@ -42,25 +40,16 @@ const TRACE: Option<Rank> = Some(Rank::Trace);
 
 /// Returns the rank of `line`, if it looks like an error.
 pub(super) fn rank(line: &[u8]) -> Option<Rank> {
-    let first = SET.matches(line).into_iter().next()?;
-    RULES[first].0
+    RULES[SET.first(line)?].0
 }
 
-/// The size of a thread's lazy DFA for [`SET`]. Source code mentions errors of every kind, and its
-/// states exceed the default of 2 MB: the cache would be cleared all the time.
-const AUTOMATON_BYTES: usize = 3 << 20;
-
-static SET: LazyLock<RegexSet> = LazyLock::new(|| {
-    let patterns = RULES.map(|(_, pattern)| pattern);
-    let set = RegexSetBuilder::new(patterns).unicode(false).dfa_size_limit(AUTOMATON_BYTES).build();
-    set.expect("the patterns of this file")
-});
+static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(RULES.map(|(_, pattern)| pattern)));
 
 /// The rules: the first pattern that matches decides. `None` means that the line is no error.
 ///
 /// Patterns that match only errors come first, then those of lines that are no errors, then words
 /// that usually indicate an error. Only lines with one of `prefilter::FRAGMENTS` are matched.
-const RULES: [(Option<Rank>, &str); 88] = [
+const RULES: [(Option<Rank>, &str); 89] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (NO, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),
     // What passed, whatever its name; a call of cron, a setting in YAML.
@@ -68,11 +57,9 @@ const RULES: [(Option<Rank>, &str); 88] = [
         NO,
         r"\bPASSED\b\s*(\[ *\d+%\])?$|^\s*(ok|PASS|PASSED|\xe2\x9c\x93|\xe2\x9c\x94)\s|^\S+\.\w\w::[\w:]+(\[.*\])?$|\bCMD \(|^\s*[\w.-]+: \x22?(error|failed|fatal)\x22?$|^\s*['\x22]?\w*(error|failure)s?['\x22]?: ?(null|undefined|none|false|0|\[\]|\{\}|''|\x22\x22),?$",
     ),
-    // What a log says itself to be no error; klog begins with the letter of the level.
-    (
-        NO,
-        r"^[IWD]\d{4} \d\d:\d\d:\d\d|^.{0,60}?\b(WARN|WARNING|INFO|DEBUG|TRACE|NOTICE)\b[\]: |/-]|^debug\d: ",
-    ),
+    // A level that says so; klog begins with the letter of the level.
+    (NO, r"^[IWD]\d{4} \d\d:\d\d:\d\d"),
+    (NO, r"^.{0,60}?\b(WARN|WARNING|INFO|DEBUG|TRACE|NOTICE)\b[\]: |/-]|^debug\d: "),
     (REPORT, r"(?i)\b(giving up|gave up|(attempts|retries) (failed|exhausted))\b"),
     (
         NO,
@@ -242,3 +229,31 @@ const RULES: [(Option<Rank>, &str); 88] = [
     // Other lines of test runners.
     (TALLY, r"^\s*(failures|errors|FAILURES|ERRORS):?$|^=+ (FAILURES|ERRORS) =+$"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use regex::bytes::RegexSetBuilder;
+
+    use super::*;
+
+    #[test]
+    fn one_set_of_all_patterns_finds_the_same() {
+        let patterns = RULES.map(|(_, pattern)| pattern);
+        let all = RegexSetBuilder::new(patterns).unicode(false).build().unwrap();
+        let texts = [
+            include_str!("testdata/cargo-test.txt"),
+            include_str!("testdata/go-test.txt"),
+            include_str!("testdata/java.txt"),
+            include_str!("testdata/kubectl.txt"),
+            include_str!("testdata/log.txt"),
+            include_str!("testdata/names.txt"),
+            include_str!("testdata/pytest.txt"),
+            include_str!("testdata/rustc.txt"),
+            include_str!("rules.rs"),
+        ];
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            let first = all.matches(line.as_bytes()).into_iter().next();
+            assert_eq!(SET.first(line.as_bytes()), first, "{line}");
+        }
+    }
+}
