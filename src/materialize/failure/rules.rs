@@ -49,7 +49,7 @@ static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(RULES.map(|(_, pat
 ///
 /// Patterns that match only errors come first, then those of lines that are no errors, then words
 /// that usually indicate an error. Only lines with one of `prefilter::FRAGMENTS` are matched.
-const RULES: [(Option<Rank>, &str); 89] = [
+const RULES: [(Option<Rank>, &str); 91] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (NO, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),
     // What passed, whatever its name; a call of cron, a setting in YAML.
@@ -63,7 +63,7 @@ const RULES: [(Option<Rank>, &str); 89] = [
     (REPORT, r"(?i)\b(giving up|gave up|(attempts|retries) (failed|exhausted))\b"),
     (
         NO,
-        r"(?i)\bretrying\b|\bretries left\b|\battempt \d+\b|^\W*warning: \S|\b(ignored|ignoring|skipped|skipping|reconnecting|recovered|advisory)[.)]*$|\b(ignored|skipped)[,;] [a-z]",
+        r"(?i)\bretrying\b|\bretries left\b|\battempt \d+\b|^\W*warning: \S|\b(ignored|ignoring|skipped|skipping|reconnecting|recovered|advisory)[.)]*$|\b(ignored|skipped)[,;] [a-z]|, ignoring: |^configure: failed program was:",
     ),
     // Warnings of Python and of Node, and of tests that are not yet to pass.
     (NO, r"^(\(node:\d+\) (\[\w+\] )?)?\w*Warning: \S|:\d+: \w*Warning: \S|\(PENDING: "),
@@ -89,6 +89,9 @@ const RULES: [(Option<Rank>, &str); 89] = [
     (CAUSE, r"panicked at .*[^:]$"),
     (TALLY, r"panicked at "),
     (CAUSE, r"^(panic|fatal error): \S|^\s+\w+_test\.go:\d+: \S"),
+    // Perl.
+    (ERROR, r"^\s*#\s+Failed test( '|$)"),
+    (ERROR, r"^(# )?(Can't|Cannot|Could not|Undefined|Died|syntax error)\b.* at \S+ line \d+\.?$"),
     (CAUSE, r"^\s*(Assertion|assertion)Error\b|^\s*expect\(.*\)\.\w"),
     (
         HEADING,
@@ -107,7 +110,7 @@ const RULES: [(Option<Rank>, &str); 89] = [
         r"^\S+:\d+:\d+: runtime error: \S|^ ! \[(remote )?rejected\]|^CONFLICT \(|\b[A-Z]{1,4}\d{3,5} \(error\): \S",
     ),
     (ERROR, r"^\S+?:\d+(:\d+)?: .*\berror ?: \S|\bDepends: .* but |unmet dependencies:"),
-    (CAUSE, r"^==\d+== Invalid (read|write) of size"),
+    (ERROR, r"^==\d+== Invalid (read|write) of size"),
     (
         ERROR,
         r"^(fatal|failed): \[.+\]: (FAILED|UNREACHABLE)!|(?i)^(\w+ ){0,2}error (near|at|on|in) line \d+",

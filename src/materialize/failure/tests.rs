@@ -139,6 +139,8 @@ fn messages_of_tools_are_ranked_by_their_form() {
         (r#" "status": "failed""#, ErrorRank::Report),
         (r#"{"uri":"/a","status":502}"#, ErrorRank::Logged),
         ("GET /a status=500 12ms", ErrorRank::Logged),
+        ("#   Failed test 'a'", ErrorRank::Error),
+        ("Can't open 'a': No such file at a.pl line 3.", ErrorRank::Error),
         ("Tests:       2 failed, 1 skipped, 3 total", ErrorRank::Tally),
         (r#"{"Action":"output","Test":"A","Output":"    a_test.go:3: got 1\n"}"#, ErrorRank::Cause),
     ] {
@@ -156,6 +158,7 @@ fn lines_of_other_things_are_no_errors() {
         "  knows the rate (PENDING: error in the tables)",
         "ERROR:feed:page 3 skipped, its answer is no JSON",
         "+++ exited with 4 +++",
+        "a.timer:2: Failed to parse calendar specification, ignoring: *-*-* 25:00:00",
         "tests/test_parse.py::test_login[FAILURE-Segmentation fault]",
         "    error: null,",
         "  \"errors\": [],",

@@ -13,6 +13,7 @@ use crate::view::errors::handled::is_logged;
 use crate::view::errors::json;
 use crate::view::errors::json::ErrorRecord;
 use crate::view::errors::message::message;
+use crate::view::errors::owner::has_place;
 use crate::view::errors::owner::owner;
 use crate::view::errors::passed::is_of_passing_test;
 use crate::view::errors::quoted::is_quoted;
@@ -135,10 +136,15 @@ impl Finding {
         Self { at, message: message(lines), owner, is_logged: is_logged(lines) }
     }
 
-    /// Returns true if it tells why the call failed, and not only that a command did.
+    /// Returns true if it tells why and where the call failed, and not only that a command did.
     fn is_reason(&self) -> bool {
-        matches!(self.weight().0, ErrorRank::Cause | ErrorRank::Error)
-            && !WRAPPER.is_match(&self.message)
+        let has_place = || self.owner.is_some() || has_place(&self.message);
+        let tells = match self.weight().0 {
+            ErrorRank::Cause => true,
+            ErrorRank::Error => has_place(),
+            _ => false,
+        };
+        tells && !WRAPPER.is_match(&self.message)
     }
 
     /// Returns a number that is smaller for what tells more. What occurred often did not end the

@@ -115,7 +115,8 @@ static TASK: Pattern = Pattern::with("]: ", r"^(?:fatal|failed): \[([^\] ]+).*?\
 static TASKS: Pattern = Pattern::with(" [", r"^(TASK|RUNNING HANDLER) \[");
 static RESULT: Pattern =
     Pattern::with(": [", r"^(?:ok|changed|skipping|fatal|failed): \[([^\] ]+)");
-static RETRY: Pattern = Pattern::new(r"(?i)\bretrying\b|\bwill retry\b|\btrying again\b");
+static RETRY: Pattern =
+    Pattern::new(r"(?i)\bretrying\b|\bwill retry\b|\btrying again\b|\bfalling back\b|\(ok\b");
 static CONSOLE: Pattern = Pattern::with("console.", r"^\s*console\.(error|warn|log|info|debug)$");
 static PANICKED: Pattern = Pattern::with("panicked", r"^thread '(.+?)' (?:\(\d+\) )?panicked at ");
 static STDOUT: Pattern = Pattern::with(" stdout ---", r"^---- (.+) stdout ----$");

@@ -90,7 +90,8 @@ static TELLING: Pattern = Pattern::new(
     r#"[Ee]rror\b|ERROR|[Ee]xception|[Ff]ail|FAIL|[Tt]imed? ?out|status"?[:=] ?"?5\d\d|[Cc]annot|refused|denied|panic"#,
 );
 /// A line that only announces what the next one says.
-static ANNOUNCES: Pattern = Pattern::new(r"([^\d\s]|panicked at \S+):\s*$|^ERROR in \S+( \d\S*)?$");
+static ANNOUNCES: Pattern =
+    Pattern::new(r"([^\d\s]|panicked at \S+):( [|>]-?)?\s*$|^ERROR in \S+( \d\S*)?$");
 /// A line that gives the reason for what the line above says.
 static REASON: Pattern =
     Pattern::new(r"^\s+([^\w\s]+ )?([Cc]aused? ?by|[Cc]ause|[Rr]eason|[Bb]ecause)\b");
@@ -112,6 +113,10 @@ mod tests {
             (
                 "error: no solution\n  \u{2570}\u{2500}\u{25b6} Because a>=2\n",
                 "error: no solution | \u{2570}\u{2500}\u{25b6} Because a>=2",
+            ),
+            (
+                "  error: |-\n    Expected equal:\n    \n    2 !== 3\n  code: 'E'\n",
+                "error: |- | Expected equal: | 2 !== 3",
             ),
             ("error during build:\nno x\nnext\n", "error during build: | no x"),
             ("tls.c:1889:\nCONNECTED\n", "tls.c:1889:"),

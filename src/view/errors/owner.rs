@@ -28,8 +28,13 @@ pub(in crate::view) fn owner(lines: &Surroundings) -> Option<String> {
     (!text.is_empty() && !lines.own().contains(&text)).then_some(text)
 }
 
+/// Returns true if a text names a place in a file.
+pub(super) fn has_place(text: &str) -> bool {
+    PLACE.is_match(text)
+}
+
 fn told_by_others(lines: &Surroundings) -> Option<String> {
-    let place = if PLACE.is_match(lines.own()) { None } else { first(&PLACES, lines) };
+    let place = if has_place(lines.own()) { None } else { first(&PLACES, lines) };
     let name = first(&NAMES, lines).or_else(|| first(&STEPS, lines));
     let parts: Vec<&str> = name.into_iter().chain(place).collect();
     (!parts.is_empty()).then(|| parts.join(", "))

@@ -16,6 +16,7 @@ pub(super) fn is_of_passing_test(lines: &Surroundings) -> bool {
         || is_between_own_lines(lines)
         || is_of_passing_go_test(lines)
         || is_of_retried_test(lines)
+        || is_before_tap_ok(lines)
         || is_to_do(lines)
         || is_in_section_of_passes(lines)
 }
@@ -55,6 +56,15 @@ fn is_of_retried_test(lines: &Surroundings) -> bool {
     tried.is_some_and(|test| lines.below().any(|line| passed(line, test)))
 }
 
+/// A line that a test printed before its verdict, in TAP. What explains a verdict stands below it.
+fn is_before_tap_ok(lines: &Surroundings) -> bool {
+    let explains = lines.own().starts_with(['#', ' ', '\t']) || TAP.is_match(lines.own());
+    let above = lines.above().take(TEST_LINES).any(|line| TAP.is_match(line));
+    let mut below = lines.below().take(TEST_LINES);
+    let next = below.find(|line| TAP.is_match(line) || TAP_END.is_match(line));
+    above && !explains && next.is_some_and(|line| line.starts_with("ok "))
+}
+
 /// A test that is marked as one that fails for the time being: `# TODO` in TAP, a reason behind the
 /// time in the report of Node.
 fn is_to_do(lines: &Surroundings) -> bool {
@@ -76,6 +86,7 @@ static GO_TEST: Pattern = Pattern::with("=== ", r"^=== (?:RUN|CONT|NAME) +(\S+)$
 static GO_END: Pattern = Pattern::with("--- ", r"^\s*--- (PASS|FAIL|SKIP): (\S+) \(");
 static TRY: Pattern = Pattern::with("TRY ", r"^ *TRY \d+ ([A-Z]+) +\[.*?\] (?:\(.*?\) )?(\S.*)$");
 static TAP: Pattern = Pattern::with("ok ", r"^\s*(not )?ok \d+\b");
+static TAP_END: Pattern = Pattern::new(r"^(Dubious|Bail out|\d+\.\.\d+|# Looks like)|^$");
 static TO_DO: Pattern = Pattern::with("# ", r"(?i)# (todo|skip)\b");
 static SPEC: Pattern = Pattern::with("ms)", r"^\s*\u{2716} .* \([\d.]+ms\)( #|$)");
 static SECTION: Pattern = Pattern::with("===", r"^={3,} (.+?) ={3,}$");
@@ -106,6 +117,7 @@ mod tests {
             ("not ok 4 - a # TODO later\n  ---\n  error: 'no'\n", "error"),
             ("\u{2716} a (0.5ms) # later\n  Error: no\n", "Error"),
             ("=== PASSES ===\n___ test_a ___\nERROR: printed\n", "ERROR"),
+            ("ok 1 - a\nqueue: error: refused\nok 2 - refused is counted\n", "error"),
             ("=== warnings summary ===\na.py:3: DeprecationWarning: error x\n", "error"),
         ] {
             assert!(passed(text, own), "{text}");
@@ -127,6 +139,12 @@ mod tests {
             ),
             ("not ok 4 - a\n  ---\n  error: 'no'\n", "error"),
             ("\u{2716} a (0.5ms)\n  Error: no\n", "Error"),
+            ("ok 1 - a\nqueue: error: refused\nnot ok 2 - b\n", "error"),
+            (
+                "ok 1 - a\nCan't open x at a.t line 3.\nDubious, test returned 255\nok 1 - c\n",
+                "Can't",
+            ),
+            ("not ok 1 - a\n#   Failed test 'a'\nok 2 - b\n", "Failed"),
             ("=== FAILURES ===\n___ test_a ___\nERROR: printed\n", "ERROR"),
             (
                 "=== PASSES ===\nx\n=== short test summary info ===\nFAILED a.py::b - KeyError: 1\n",

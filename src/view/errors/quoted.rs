@@ -163,7 +163,7 @@ static PROSE: Pattern = Pattern::new(
 );
 /// A line of a log or of a tool.
 static MARKED: Pattern = Pattern::new(
-    r"\d{2}:\d{2}:\d{2}|\b(ERROR|FATAL|CRITICAL|SEVERE|WARN|INFO|DEBUG)\b|^\s*(error|fatal|fatal error|E)[:\[ ]|^\S+:\d+:|^\[",
+    r"\d{2}:\d{2}:\d{2}|\b(ERROR|FATAL|CRITICAL|SEVERE|WARN|INFO|DEBUG)\b|^\s*(error|fatal|fatal error|E)[:\[ ]|^[a-z][\w.-]*(\[\d+\])?: |^\S+:\d+:|^\[",
 );
 
 #[cfg(test)]
@@ -201,6 +201,10 @@ mod tests {
         for (text, own) in [
             (PUSH, "rejected"),
             ("kind: List\nitems:\n- name: a\n  data: b\nerror: no server\n", "error"),
+            (
+                "ssh: reading the settings of this account\nssh: trying to reach the first host\nssh: connect to host a port 9: Connection refused\nssh: that was the last of all hosts\n",
+                "refused",
+            ),
             ("a: ok\nb: failed\nc: ok\nd: ok\ne: ok\n", "failed"),
             ("test a ... ok\ntest b ... FAILED\ntest c ... ok\ntest d ... ok\n", "FAILED"),
             ("ok: [a] => {}\nok: [b] => {}\nfatal: [c]: FAILED! => {}\nok: [d] => {}\n", "fatal"),

@@ -44,8 +44,8 @@ pub(super) static PLACES: OwnerRules = LazyLock::new(|| {
         .until(FLUSH),
         // Node: likewise.
         rule(Below, 40, " at ", JS_FRAME).not(r"node_modules|node:|internal/").until(FLUSH),
-        // AVA: the file of the test, and frames.
-        rule(Above, 10, ".", r"^\s+(\S+\.[cm]?[jt]sx?:\d+)$").of(r"^\s+\w*(Error|Exception)\b"),
+        // AVA and Node: the line of the source that they quote.
+        rule(Above, 10, ".", r"^\s*(\S+\.[cm]?[jt]sx?:\d+)$").of(r"^\s*\w*(Error|Exception)\b"),
         rule(Below, 8, "\u{203a} ", r"^\s+\u{203a} (?:.+ \()?(\S+\.[cm]?[jt]sx?:\d+:\d+)\)?$"),
         // Sanitizers, gdb, valgrind.
         rule(Below, 2, ") at ", r"^(?:0x\w+ in )?\w+ \(.*\) at (\S+:\d+)$"),

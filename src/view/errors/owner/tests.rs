@@ -51,6 +51,11 @@ fn owners_are_told_by_other_lines() {
             "Error",
             "closes, b.js:1:2",
         ),
+        (
+            "/app/s.js:1\nlog(1\n     ^\n\nSyntaxError: missing )\n    at wrap (node:x:1:2)\n",
+            "SyntaxError",
+            "/app/s.js:1",
+        ),
         (r#"{"file": "a.py", "line": 3, "message": "no"}"#, "no", "a.py:3"),
     ] {
         assert_eq!(owner_of(text, own).as_deref(), Some(told), "{text}");
