@@ -13,7 +13,8 @@
 //! | [`tokens`] | an estimate of language-model tokens |
 //! | [`json`] | JSON, JSON Lines, and their shape |
 //! | `failure` | the lines that look like errors, most telling first |
-//! | `repeated` | the lines that are repeated often |
+//! | `repeated` | the lines that are repeated often, and those that are not |
+//! | `prose` | little prose in what is none |
 //! | `sections` | the sections of the output |
 //! | `terminal` | if the output was made for a terminal |
 //! | `plain` | the text of a terminal, which the others then analyse |
@@ -29,6 +30,7 @@ mod magic;
 mod open_line;
 mod pattern;
 mod plain;
+mod prose;
 mod repeated;
 mod sections;
 mod terminal;
@@ -42,6 +44,7 @@ use crate::materialize::json::JsonDetector;
 use crate::materialize::lines::LineCounter;
 use crate::materialize::magic::Magic;
 use crate::materialize::plain::TextExtractor;
+use crate::materialize::prose::ProseFinder;
 use crate::materialize::repeated::RepeatedLines;
 use crate::materialize::sections::SectionDetector;
 use crate::materialize::text::EncodingDetector;
@@ -51,6 +54,7 @@ use crate::model::Content;
 use crate::model::Encoding;
 use crate::model::Errors;
 use crate::model::Sections;
+use crate::model::Unlike;
 
 pub use crate::materialize::escapes::escape_length;
 pub use crate::materialize::failure::ErrorLines;
@@ -97,6 +101,7 @@ pub struct Analyzer {
     json: JsonDetector,
     failures: FailureDetector,
     repeated: RepeatedLines,
+    prose: ProseFinder,
     sections: SectionDetector,
 }
 
@@ -118,6 +123,7 @@ impl Analyzer {
             json: JsonDetector::default(),
             failures: FailureDetector::default(),
             repeated: RepeatedLines::new(),
+            prose: ProseFinder::default(),
             sections: SectionDetector::new(),
         }
     }
@@ -180,11 +186,17 @@ impl Analyzer {
             errors: if is_text { self.failures.finish() } else { Errors::default() },
             digest: self.digest.finalize().to_hex().to_string(),
             repeated: if is_text { self.repeated.finish(lines) } else { Vec::new() },
+            unlike: if is_text { self.unlike() } else { Vec::new() },
             statuses: if is_text { self.sections.statuses(lines) } else { Vec::new() },
             sections: if is_text { self.sections.finish(lines) } else { Sections::default() },
             plain: self.extractor.as_ref().map(|extractor| extractor.length()),
             version: Analysis::VERSION,
         }
+    }
+
+    fn unlike(&self) -> Vec<Unlike> {
+        let prose = self.prose.finish();
+        if prose.is_empty() { self.repeated.unlike() } else { prose }
     }
 
     fn push_block(&mut self, block: &[u8]) {
@@ -228,6 +240,7 @@ impl Analyzer {
         self.json.push(block, self.read, newlines, self.text.first_invalid());
         self.failures.push(block);
         self.repeated.push(block);
+        self.prose.push(block);
         self.sections.push(block);
         self.lines.push(block, self.text.first_invalid().is_none());
         self.read += block.len() as u64;

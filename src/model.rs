@@ -26,6 +26,7 @@ pub use analysis::Section;
 pub use analysis::Sections;
 pub use analysis::Trouble;
 pub use analysis::TroubleRecord;
+pub use analysis::Unlike;
 pub use by_tool::LimitsByTool;
 pub use content::Content;
 pub use content::REDACTION_BYTES;

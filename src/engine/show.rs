@@ -252,6 +252,7 @@ fn without_places(analysis: &Analysis) -> Analysis {
         plain: None,
         errors: Errors::default(),
         trouble: Vec::new(),
+        unlike: Vec::new(),
         statuses: Vec::new(),
         repeated: Vec::new(),
         sections: Sections::default(),

@@ -33,6 +33,10 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
+/// Bytes, and words of a short line, by which lines are of one form.
+const HEAD_BYTES: usize = 48;
+const HEAD_WORDS: usize = 4;
+
 /// Hashes lines without their numbers. Keeps its buffer from one line to the next.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LikenessHasher {
@@ -46,6 +50,14 @@ impl LikenessHasher {
         self.buffer.clear();
         without_numbers(line, &mut self.buffer);
         exact(&self.buffer)
+    }
+
+    /// Returns a hash of the beginning of the last line: of a line of few words, all but the last.
+    pub(super) fn head(&self) -> u64 {
+        let line = self.buffer.as_slice();
+        let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).count();
+        let last = memchr::memrchr(b' ', line).filter(|_| words <= HEAD_WORDS);
+        exact(&line[..last.unwrap_or(line.len()).min(HEAD_BYTES)])
     }
 }
 

@@ -4,6 +4,8 @@
 //! first 8 KiB of each 256 KiB, by absolute offset, are counted, and each stands for 32. Counting
 //! every line would take longer than all other analysers together.
 
+mod unlike;
+
 use crate::materialize::frequent::Count;
 use crate::materialize::frequent::Frequent;
 use crate::materialize::likeness::LikenessHasher;
@@ -61,8 +63,9 @@ struct LineGroups {
 /// A group of lines that are alike.
 #[derive(Debug, Clone, Copy)]
 struct LineGroup {
-    /// A hash of the first line.
+    /// A hash of the first line, and one of its beginning without numbers.
     exact: u64,
+    head: u64,
     /// True if all lines are equal to it.
     equal: bool,
     /// True if some were counted by samples.
@@ -95,12 +98,15 @@ impl RepeatedLines {
     /// Returns the repeated lines, most frequent first, including the line that has not ended.
     /// There are `lines` lines in all.
     pub(super) fn finish(&self, lines: u64) -> Vec<Repeated> {
-        let SamplingState::Line(line) = &self.inside else {
-            return self.counts.best(lines);
-        };
+        self.ended().map_or_else(|| self.counts.best(lines), |counts| counts.best(lines))
+    }
+
+    /// Returns the groups with the line that has not ended, if there is one.
+    fn ended(&self) -> Option<LineGroups> {
+        let SamplingState::Line(line) = &self.inside else { return None };
         let mut counts = self.counts.clone();
         counts.add(line, self.line + 1, self.offset - line.len() as u64);
-        counts.best(lines)
+        Some(counts)
     }
 
     /// Continues at the start of a line. Returns how many of `bytes` were used.
@@ -169,8 +175,11 @@ impl LineGroups {
         let sampled = offset >= EXACT_BYTES;
         let exact = exact(text);
         let at = offset + (line.len() - line.trim_ascii_start().len()) as u64;
+        let likeness = self.likeness.of(text);
+        let hasher = &self.likeness;
         let kind = || LineGroup {
             exact,
+            head: hasher.head(),
             equal: true,
             about: sampled,
             first: number,
@@ -179,7 +188,7 @@ impl LineGroups {
             length: u32::try_from(text.len()).unwrap_or(u32::MAX),
         };
         let times = if sampled { STRIDE_BYTES / SAMPLE_BYTES } else { 1 };
-        let Count { value, .. } = self.table.add(&self.likeness.of(text), times, kind);
+        let Count { value, .. } = self.table.add(&likeness, times, kind);
         value.equal &= value.exact == exact;
         value.about |= sampled;
         value.last = number;

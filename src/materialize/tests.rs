@@ -80,6 +80,7 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
         "the quick brown fox",
         "deadbeef0123456789abcdef",
         "camelCaseWords",
+        "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJz\n",
     ]);
     prop_oneof![
         6 => known.prop_map(|text| text.as_bytes().to_vec()),

@@ -35,6 +35,9 @@ pub struct Analysis {
     /// The lines that are repeated often, most frequent first; at most 8.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeated: Vec<Repeated>,
+    /// The passages that are unlike the rest, in order; at most 12.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlike: Vec<Unlike>,
     /// The sections of the output.
     #[serde(default, skip_serializing_if = "Sections::is_empty")]
     pub sections: Sections,
@@ -254,6 +257,23 @@ pub struct Repeated {
     /// Byte offset of the text of the first one.
     pub offset: u64,
     /// Bytes of that text, without white space at its ends; at most 1,024.
+    pub length: u32,
+}
+
+/// A passage that is unlike the rest of an output: lines that fit no repeated shape, or prose in
+/// what is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unlike {
+    /// Its first line, from 1.
+    pub line: u64,
+    /// Its last line.
+    pub last: u64,
+    /// The byte column of its beginning, from 1, if that is in a line that is shown nowhere whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
+    /// Byte offset of its text.
+    pub offset: u64,
+    /// Bytes of that text; at most 400.
     pub length: u32,
 }
 

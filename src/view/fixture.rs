@@ -229,6 +229,7 @@ fn analysis(bytes: &[u8]) -> Analysis {
         mime: if encoding == Encoding::Binary { "application/octet-stream" } else { "text/plain" }
             .to_owned(),
         trouble: Vec::new(),
+        unlike: Vec::new(),
         statuses: Vec::new(),
         repeated: Vec::new(),
         sections: Sections::default(),

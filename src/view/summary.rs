@@ -9,6 +9,7 @@ mod parts;
 mod search;
 mod table;
 mod trouble;
+mod unlike;
 
 use std::io;
 use std::io::Write;

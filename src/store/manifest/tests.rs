@@ -103,6 +103,7 @@ fn full() -> Record {
         digest: "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262".into(),
         mime: "text/plain".into(),
         trouble: Vec::new(),
+        unlike: Vec::new(),
         statuses: Vec::new(),
         repeated: vec![Repeated {
             count: 812,

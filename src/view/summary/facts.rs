@@ -19,6 +19,7 @@ use crate::view::summary::parts;
 use crate::view::summary::search;
 use crate::view::summary::table;
 use crate::view::summary::trouble;
+use crate::view::summary::unlike;
 
 /// Bytes that the facts may take. Beyond them, less important lines are left out.
 const MOST_BYTES: usize = 3400;
@@ -115,6 +116,7 @@ pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Resul
         table::statuses(subject),
         columns.clone(),
         parts::repeated(subject)?.filter(|_| columns.is_none()),
+        unlike::line(subject, found)?,
         errors(subject, found),
         Some(search::line(subject, found)),
         (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),

@@ -18,9 +18,9 @@ const SECTIONS_CHARS: usize = 360;
 const NAME_CHARS: usize = 60;
 /// Most repeated lines that are named, and most characters of one.
 const REPEATED: usize = 3;
-const LINE_CHARS: usize = 80;
+const LINE_CHARS: usize = 64;
 /// The beginning of a row in a dump of a database.
-const INSERT: &str = "INSERT INTO ";
+pub(super) const INSERT: &str = "INSERT INTO ";
 /// Types of documents whose lines are alike.
 const MARKED_UP: [&str; 3] = ["image/svg+xml", "application/xml", "text/html"];
 /// Marks text that was left out.

@@ -280,6 +280,24 @@ fn sections_and_repeated_lines_are_named() {
 }
 
 #[test]
+fn passages_unlike_the_rest_are_shown_with_their_place() {
+    let line = |n: usize| match n {
+        2 => "the second line is in the head\n".to_owned(),
+        700 => "evicted web-7: the node is low\n  usage 7.9Gi\n".to_owned(),
+        900 => "nobody has seen this pod again\n".to_owned(),
+        n => format!("GET /health took {n} ms\n"),
+    };
+    let log = (1..=2000).map(line).collect::<String>();
+    let told = "unlike: 700-701 \"evicted web-7: the node is low | usage 7.9Gi\"; \
+                901 \"nobody has seen this pod again\"";
+    assert_eq!(fact(&print(&analysed(log)), "unlike:").as_deref(), Some(told));
+    let bulk = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
+    let text = format!("{0}=\"the door code is on the back\"{0}", bulk.repeat(100));
+    let told = "unlike: 1@7603 \"the door code is on the back\"";
+    assert_eq!(fact(&print(&analysed(text)), "unlike:").as_deref(), Some(told));
+}
+
+#[test]
 fn data_is_told_by_its_columns_statuses_and_tables() {
     let rows = "7,open,\"a, b\"\n".repeat(900);
     let table = print(&analysed(format!("id,state,text\n{rows}")));
@@ -307,7 +325,7 @@ fn lines_that_differ_in_numbers_are_said_to_be_alike() {
     let text: String = (0..400).map(line).collect();
     let told = format!(
         "repeated: 40 like \"0 took 0 ms\" (lines 1-391); 40 x \"{}...\" (lines 2-392)",
-        "x".repeat(77)
+        "x".repeat(61)
     );
     assert_eq!(fact(&print(&analysed(text)), "repeated:"), Some(told));
     let lines: String = (0..200_000)
