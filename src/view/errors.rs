@@ -65,21 +65,22 @@ fn of_document(found: &Findings, out: &mut dyn Write) -> Result<Rendered, Render
 /// Returns how many error lines there are and where to find all, if one stands for several or some
 /// are left out.
 fn counts(subject: &Subject<'_>, found: &Findings) -> Option<String> {
-    let (count, kinds) = (found.count, found.shown.len() as u64);
+    let all = || found.shown.iter().chain(&found.lesser);
+    let (count, kinds) = (found.count, all().count() as u64);
     if count <= kinds {
         return None;
     }
-    let shown: u64 = found.shown.iter().map(|finding| finding.at.times).sum();
+    let shown: u64 = all().map(|finding| finding.at.times).sum();
     let least = if shown < count { "at least " } else { "" };
     let (lines, kinds) = (grouped(count), counted(kinds, "kind"));
-    let all = all(subject, found);
+    let all = path(subject, found);
     Some(format!(
         "{lines} lines look like errors, of {least}{kinds}; the first of each follows. All: {all}"
     ))
 }
 
 /// Returns the path that finds all error lines, or those from the first on.
-fn all(subject: &Subject<'_>, found: &Findings) -> String {
+fn path(subject: &Subject<'_>, found: &Findings) -> String {
     let (file, words) = (subject.place.file(), &subject.analysis.errors.words);
     if words.is_empty() {
         let first = found.shown.iter().map(|finding| finding.at.line).min().unwrap_or(1);

@@ -73,6 +73,12 @@ impl Query {
         Self { options: Options { resume: Some(mark), ..self.options.clone() }, ..self.clone() }
     }
 
+    /// Returns the same search with lines around each that matches.
+    pub(super) fn around(&self, lines: u64) -> Self {
+        let options = Options { before: lines, after: lines, ..self.options.clone() };
+        Self { options, ..self.clone() }
+    }
+
     /// Returns the same search for at most `max` lines. 0 also lifts the limit on the size of the
     /// result.
     pub(super) fn at_most(&self, max: u64) -> Self {

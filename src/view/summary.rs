@@ -5,8 +5,10 @@
 
 mod excerpt;
 mod facts;
+mod fold;
 mod parts;
 mod search;
+mod steps;
 mod table;
 mod trouble;
 mod unlike;
@@ -86,9 +88,9 @@ fn excerpted(subject: &Subject<'_>) -> io::Result<String> {
         lines: Limits::STAND_IN_LINES.saturating_sub(facts.count() + RESERVED_LINES),
     };
     let excerpt = Excerpt::of(subject, &found, budget)?;
-    let shown = excerpt.shown();
+    let (shown, all) = (excerpt.shown(), excerpt.has_all());
     let excerpt = excerpt.into_lines();
-    facts.set_shown(shown, redacted(subject, &excerpt));
+    facts.set_shown(shown, redacted(subject, &excerpt), all);
     let mut all = facts.into_lines();
     all.extend(excerpt);
     all.extend(facts::mentions(subject, &found));

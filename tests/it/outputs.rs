@@ -11,6 +11,10 @@ use crate::support::TestStore;
 
 /// The least part of the outputs with a cause whose summary shows one with its place, in percent.
 const RIGHT: usize = 99;
+/// The least part of the steps that summaries offer which show the cause, in percent.
+const STEPS: usize = 95;
+/// Most bytes that a step shows.
+const STEP_BYTES: usize = 8 << 10;
 /// Threads that ask for summaries.
 const THREADS: usize = 4;
 
@@ -51,23 +55,30 @@ fn directories() -> Vec<PathBuf> {
     all
 }
 
-/// Returns the lines that the summary names as errors.
-fn errors(store: &TestStore, dir: &Path, exit_code: Option<i32>) -> Vec<String> {
+/// Returns the summary of an output, which it stores.
+fn summary(store: &TestStore, dir: &Path, exit_code: Option<i32>) -> String {
     let bytes = fs::read(dir.join("output")).unwrap();
     let call = dir.file_name().unwrap().to_str().unwrap();
     let code = exit_code.map(|code| format!("--exit-code={code}"));
     let mut arguments = vec!["--conversation", "c1", "--call", call];
     arguments.extend(code.as_deref());
-    let summary = store.ctxfs("put", &arguments).stdin(bytes).text();
+    store.ctxfs("put", &arguments).stdin(bytes).text()
+}
+
+/// Returns the lines that a summary names as errors.
+fn errors(summary: &str) -> Vec<String> {
     let from = summary.lines().skip_while(|line| *line != "--- errors ---").skip(1);
     from.take_while(|line| !line.starts_with("--- ")).map(str::to_owned).collect()
 }
 
-fn judge(store: &TestStore, dir: &Path) -> Verdict {
+fn expected(dir: &Path) -> Expected {
     let text = fs::read_to_string(dir.join("expect.toml")).unwrap();
-    let expected: Expected =
-        toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
-    let errors = errors(store, dir, expected.exit);
+    toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", dir.display()))
+}
+
+fn judge(store: &TestStore, dir: &Path) -> Verdict {
+    let expected = expected(dir);
+    let errors = errors(&summary(store, dir, expected.exit));
     let causes = &expected.cause;
     let shows = |cause: &Cause| {
         errors.iter().any(|line| line.contains(&cause.what) && line.contains(&cause.place))
@@ -92,15 +103,21 @@ impl Verdict {
     }
 }
 
+/// Does something with each output, several at a time.
+fn each<T: Send>(work: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+    let dirs = directories();
+    let work_on = |dirs: &[PathBuf]| dirs.iter().map(|dir| work(dir)).collect();
+    thread::scope(|scope| {
+        let parts = dirs.chunks(dirs.len().div_ceil(THREADS));
+        let threads: Vec<_> = parts.map(|part| scope.spawn(|| work_on(part))).collect();
+        threads.into_iter().flat_map(|thread| -> Vec<T> { thread.join().unwrap() }).collect()
+    })
+}
+
 #[test]
 fn causes_stand_with_their_places_and_little_else() {
-    let (store, dirs) = (TestStore::new(), directories());
-    let judge_all = |dirs: &[PathBuf]| dirs.iter().map(|dir| judge(&store, dir)).collect();
-    let verdicts: Vec<Verdict> = thread::scope(|scope| {
-        let parts = dirs.chunks(dirs.len().div_ceil(THREADS));
-        let threads: Vec<_> = parts.map(|part| scope.spawn(|| judge_all(part))).collect();
-        threads.into_iter().flat_map(|thread| -> Vec<Verdict> { thread.join().unwrap() }).collect()
-    });
+    let store = TestStore::new();
+    let verdicts = each(|dir| judge(&store, dir));
     let all = verdicts.iter().filter(|verdict| verdict.right.is_some()).count();
     let right = verdicts.iter().filter(|verdict| verdict.right == Some(true)).count();
     let wrong: usize = verdicts.iter().map(|verdict| verdict.wrong.len()).sum();
@@ -108,5 +125,48 @@ fn causes_stand_with_their_places_and_little_else() {
         verdicts.len() >= 80 && 100 * right >= RIGHT * all && wrong == 0,
         "{}{right} of {all} right, {wrong} lines wrong",
         verdicts.iter().map(Verdict::faults).collect::<String>()
+    );
+}
+
+/// Returns the steps that a summary offers to what is most telling: what their paths end with.
+fn steps(summary: &str) -> Vec<&str> {
+    let labels = ["next:   ", "find:   ", "search: ", "part:   "];
+    let facts = summary.lines().take_while(|line| !line.starts_with("--- "));
+    let steps = facts.filter_map(|line| labels.iter().find_map(|label| line.strip_prefix(label)));
+    let names = steps.map(|step| step.split("    ").next().unwrap());
+    names.filter(|name| *name != ".find/WORDS").collect()
+}
+
+/// Takes each step that the summary of an output with a cause offers, literally. Returns what is
+/// wrong with those that do not show the cause, or too much, and the number of steps.
+fn take_steps(store: &TestStore, dir: &Path) -> (Vec<String>, usize) {
+    let expected = expected(dir);
+    if expected.cause.is_empty() {
+        return (Vec::new(), 0);
+    }
+    let summary = summary(store, dir, expected.exit);
+    let file = summary.lines().find_map(|line| line.strip_prefix("file:   /ctx/")).unwrap();
+    let file = file.split("    ").next().unwrap();
+    let fault = |step: &&str| {
+        let shown = store.ctxfs("view", &[&format!("{file}{step}")]).text();
+        let shows = |cause: &Cause| cause.what.split_whitespace().all(|word| shown.contains(word));
+        let right = expected.cause.iter().any(shows) && shown.len() <= STEP_BYTES;
+        (!right).then(|| format!("{}{step}: {} bytes\n", dir.display(), shown.len()))
+    };
+    let steps = steps(&summary);
+    (steps.iter().filter_map(fault).collect(), steps.len())
+}
+
+#[test]
+fn steps_lead_to_the_cause() {
+    let store = TestStore::new();
+    let taken = each(|dir| take_steps(&store, dir));
+    let all: usize = taken.iter().map(|(_, count)| count).sum();
+    let wrong: Vec<String> = taken.into_iter().flat_map(|(wrong, _)| wrong).collect();
+    let right = all - wrong.len();
+    assert!(
+        all >= 200 && 100 * right >= STEPS * all,
+        "{}{right} of {all} steps right",
+        wrong.concat()
     );
 }

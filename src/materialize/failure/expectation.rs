@@ -55,7 +55,9 @@ impl Expectation {
         match expected {
             Expected::Message => (!line.is_empty()).then_some(CAUSE),
             Expected::Sides => is_side(line).then_some(CAUSE),
-            Expected::Causes if !indented || line.is_empty() => self.end(None),
+            Expected::Causes if !indented || line.is_empty() || STATUS.is_match(line) => {
+                self.end(None)
+            }
             Expected::Causes => Some(Rank::Trace),
             Expected::Exception if indented => None,
             Expected::Exception => self.end(PYTHON.is_match(line).then_some(CAUSE)),
@@ -85,4 +87,7 @@ impl Expectation {
 }
 
 static PANICKED: Pattern = Pattern::with("panicked at", r"panicked at \S+:\d+:\d+:$");
+/// What Cargo does next, on the line after a cause.
+static STATUS: Pattern =
+    Pattern::new(r"^ {2,}(Running `|(Compiling|Checking|Dirty|Fresh) \S+ v\d)");
 static PYTHON: Pattern = Pattern::new(r"^[A-Za-z_][\w.]*(:|$)");

@@ -49,7 +49,7 @@ static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(RULES.map(|(_, pat
 ///
 /// Patterns that match only errors come first, then those of lines that are no errors, then words
 /// that usually indicate an error. Only lines with one of `prefilter::FRAGMENTS` are matched.
-const RULES: [(Option<Rank>, &str); 91] = [
+const RULES: [(Option<Rank>, &str); 93] = [
     // A row of `ls -l`, `find -ls` or `tar -tv`.
     (NO, r"^\s*(\d+\s+)*[-bcdlps]([r-][w-][xsS-]){2}[r-][w-][xtT-][.+@]?\s"),
     // What passed, whatever its name; a call of cron, a setting in YAML.
@@ -80,6 +80,12 @@ const RULES: [(Option<Rank>, &str); 91] = [
     (LOGGED, r"^[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+:\d+\]"),
     (NO, r"^g?make(\[\d+\])?: .*Error \d+ \(ignored\)"),
     (OUTER, r"current transaction is aborted"),
+    // What only says that something failed.
+    (
+        TALLY,
+        r"^\W*error: subprocess-exited-with-error|^# Looks like |\bNon-zero exit status|\b[Bb]uild failed in [\d.]+ ?m?s\b",
+    ),
+    (REPORT, r"\bLOG:  .*\bexited with exit code \d"),
     // Causes.
     (TRACE, r"^\s*(\[?Caused by:|Caused by:|\[cause\]:|Wrapped by:) *\S"),
     (TALLY, r"^Caused by:\s*$"),
@@ -117,7 +123,7 @@ const RULES: [(Option<Rank>, &str); 91] = [
     ),
     (TALLY, r"^error: (aborting due to|could not compile|test failed|\d+ targets? failed)"),
     (EXIT, r"did not complete successfully: exit code"),
-    (ERROR, r"^#\d+ [\d.]+ (ERROR|error|Error): \S"),
+    (ERROR, r"^#\d+ [\d.]+ (ERROR|error|Error): \S|^[a-z][\w.-]*: ERROR: \S"),
     (ERROR, r"^\s*error(\[\w+\])?: \S"),
     (ERROR, r"^\s*\S+?:\d+(:\d+)?: (fatal )?error: \S|^\S+: (fatal )?error[ :] ?\S"),
     (ERROR, r"^\s+(= note: )?(\S*ld|gcc|g\+\+|cc|clang): (fatal )?error: \S"),

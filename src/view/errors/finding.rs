@@ -41,6 +41,8 @@ pub(in crate::view) struct Finding {
 pub(in crate::view) struct Findings {
     /// The most telling of them, best first.
     pub(in crate::view) shown: Vec<Finding>,
+    /// Others, which tell nothing more.
+    pub(in crate::view) lesser: Vec<Finding>,
     /// The number of lines that are errors.
     pub(in crate::view) count: u64,
     /// The number of lines that only mention errors.
@@ -53,7 +55,7 @@ pub(in crate::view) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
     let errors = &subject.analysis.errors;
     let is_document = matches!(subject.analysis.json, Json::Document { .. });
     let count = if is_document { 0 } else { errors.count };
-    let mut found = Findings { shown: Vec::new(), count, mentions: 0 };
+    let mut found = Findings { shown: Vec::new(), lesser: Vec::new(), count, mentions: 0 };
     if let Some(records) = json::records(subject)? {
         let finding = |ErrorRecord { at, message, owner, .. }| Finding {
             at,
@@ -73,7 +75,7 @@ pub(in crate::view) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
         found.mentions = errors.count;
     }
     found.count = errors.count.saturating_sub(found.mentions);
-    found.leave_out_lesser();
+    found.part_with_lesser();
     found.shown.sort_by_key(Finding::weight);
     Ok(found)
 }
@@ -93,20 +95,22 @@ impl Findings {
         }
     }
 
-    /// Leaves out remarks on the way to a reason that is known, and, in the output of a tracer, calls
+    /// Parts with remarks on the way to a reason that is known, and, in the output of a tracer, calls
     /// that fail in a usual way if anything else is known.
-    fn leave_out_lesser(&mut self) {
+    fn part_with_lesser(&mut self) {
         let has = |ranks: &[ErrorRank]| {
             self.shown.iter().any(|finding| ranks.contains(&finding.weight().0))
         };
         let has_reason = self.shown.iter().any(Finding::is_reason);
         let has_other = has_reason || has(&[ErrorRank::Logged, ErrorRank::Report]);
-        self.shown.retain(|finding| match finding.weight() {
+        let tells = |finding: &Finding| match finding.weight() {
             (ErrorRank::Report, _) | (ErrorRank::Logged | ErrorRank::Tally, true) => !has_reason,
             (ErrorRank::Tally, _) => !has_reason || !finding.message.starts_with("Traceback "),
             (ErrorRank::Outer, _) => !has_other || !CALL.is_match(&finding.message),
             _ => true,
-        });
+        };
+        let shown = std::mem::take(&mut self.shown);
+        (self.shown, self.lesser) = shown.into_iter().partition(tells);
     }
 }
 
@@ -153,6 +157,7 @@ impl Finding {
         let is_often = self.at.times >= OFTEN;
         match self.at.rank {
             ErrorRank::Cause if is_often && self.is_logged => (ErrorRank::Report, true),
+            ErrorRank::Cause if WRAPPER.is_match(&self.message) => (ErrorRank::Exit, is_often),
             rank => (rank, is_often),
         }
     }

@@ -9,7 +9,7 @@ use crate::view::errors::trace;
 /// Bytes read on either side of an error line. A line that does not end within them ends what is
 /// shown.
 const AROUND: usize = 32 << 10;
-/// Lines shown before an error, and after it up to a blank line, if no more belong to it.
+/// Lines shown before an error, and after it if no more belong to it.
 const CONTEXT: usize = 3;
 /// Most lines that are shown after an error.
 const LONGEST: usize = 24;
@@ -40,13 +40,27 @@ pub(super) fn around(content: &dyn Content, at: &ErrorLine) -> io::Result<Nearby
     lines.push(NearbyLine { number: at.line, text: own.to_vec(), ends: !long });
     after.truncate(if long { 0 } else { after.len() });
     let belong = trace::length(after.iter().copied());
-    let paragraph = after.iter().take(CONTEXT).take_while(|line| !line.trim_ascii().is_empty());
-    let shown = belong.clamp(paragraph.count(), LONGEST);
+    let shown = belong.clamp(paragraph(&after), LONGEST);
     let numbers = at.line + 1..;
     let line =
         |(number, text): (u64, &[u8])| NearbyLine { number, text: text.to_vec(), ends: true };
     lines.extend(numbers.zip(after.into_iter().take(shown)).map(line));
     Ok(Nearby { lines, continues: belong > LONGEST })
+}
+
+/// Returns the number of lines that are shown after an error if none belongs to it: a few, over at
+/// most one blank line.
+fn paragraph(after: &[&[u8]]) -> usize {
+    let blank = |line: &&[u8]| line.trim_ascii().is_empty();
+    let (mut length, mut blanks) = (0, 0);
+    for (line, at) in after.iter().zip(1..=CONTEXT + 1) {
+        blanks += usize::from(blank(line));
+        if blanks > 1 || at - blanks > CONTEXT {
+            break;
+        }
+        length = if blank(line) { length } else { at };
+    }
+    length
 }
 
 fn before(content: &dyn Content, at: &ErrorLine) -> io::Result<Vec<NearbyLine>> {

@@ -26,8 +26,8 @@ fn is_before_ok(lines: &Surroundings) -> bool {
     let test = |line: &str| TEST.is_match(line);
     let above = || lines.above().take(TEST_LINES).find(|line| test(line) || line.is_empty());
     let begins = test(lines.own()) || above().is_some_and(test);
-    let end = lines.below().take(TEST_LINES).find(|line| test(line) || PASSED.is_match(line));
-    begins && end.is_some_and(|line| PASSED.is_match(line))
+    let end = lines.below().take(TEST_LINES).find(|line| test(line) || *line == "ok");
+    begins && end == Some("ok")
 }
 
 /// A line between `name: ...` and `name: ok`.
@@ -79,9 +79,8 @@ fn is_in_section_of_passes(lines: &Surroundings) -> bool {
     section.is_some_and(|section| matches!(section, "PASSES" | "XPASSES" | "warnings summary"))
 }
 
-/// A test that is about to run, and one that passed.
+/// A test that is about to run.
 static TEST: Pattern = Pattern::with(" ... ", r"^\S.* \.\.\. ");
-static PASSED: Pattern = Pattern::with("ok", r"^ok$|\.\.\. ok$");
 static GO_TEST: Pattern = Pattern::with("=== ", r"^=== (?:RUN|CONT|NAME) +(\S+)$");
 static GO_END: Pattern = Pattern::with("--- ", r"^\s*--- (PASS|FAIL|SKIP): (\S+) \(");
 static TRY: Pattern = Pattern::with("TRY ", r"^ *TRY \d+ ([A-Z]+) +\[.*?\] (?:\(.*?\) )?(\S.*)$");
@@ -128,6 +127,7 @@ mod tests {
     fn what_failing_tests_print_stays() {
         for (text, own) in [
             ("test_a (m.T) ... ERROR app: no x\nFAIL\n", "ERROR"),
+            ("test a ... FAILED: no x\ntest b ... ok\n", "FAILED"),
             ("queue: put 1 ok\nERROR: simulated\nqueue: failed\n", "ERROR"),
             ("start\nERROR: real\nqueue: ok\n", "ERROR"),
             ("=== RUN   TestA\n    a_test.go:3: error: x\n--- FAIL: TestA (0.00s)\n", "error"),

@@ -52,6 +52,11 @@ impl Report {
             }
             report.add_rest(finding);
         }
+        for finding in &found.lesser {
+            if !report.lines.contains_key(&finding.at.line) {
+                report.add_rest(finding);
+            }
+        }
         Ok(report)
     }
 

@@ -15,6 +15,11 @@ impl Words {
         argument::decoded(name).map(Self)
     }
 
+    /// Returns these words.
+    pub(in crate::view) fn of(words: &str) -> Self {
+        Self(words.as_bytes().to_vec())
+    }
+
     /// Returns the words as text, with U+FFFD for bytes that are not UTF-8.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::model::Json;
 use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::clean::Cleaned;
@@ -10,6 +11,8 @@ use crate::view::errors::Findings;
 use crate::view::errors::error_line;
 use crate::view::number::grouped;
 use crate::view::scan;
+use crate::view::summary::fold;
+use crate::view::summary::fold::Fold;
 
 /// Bytes read at either end: more than fit into an excerpt, however much cleaning leaves out.
 const READ: usize = 64 << 10;
@@ -19,6 +22,12 @@ const MARK_CHARS: usize = 48;
 const ERRORS_BYTES: usize = 2000;
 /// Most error lines that are shown.
 const ERRORS: usize = 8;
+/// Most lines of head and tail after a failure.
+const FAILED_HEAD: usize = 5;
+const FAILED_TAIL: usize = 25;
+/// Most lines of head and tail of a JSON document.
+const DOCUMENT_HEAD: usize = 25;
+const DOCUMENT_TAIL: usize = 5;
 
 /// The space that an excerpt may take.
 #[derive(Clone, Copy)]
@@ -40,6 +49,10 @@ pub(super) struct Excerpt {
 #[derive(Default)]
 struct ExcerptLines {
     text: Vec<String>,
+    /// The lines of the output that they stand for.
+    lines: u64,
+    /// True if one of them stands for several.
+    folded: bool,
     /// True if one of the lines is cut.
     cut: bool,
     /// The byte columns that are shown of the only line of the output, if that is not all of it.
@@ -74,12 +87,19 @@ impl Excerpt {
     }
 
     fn head_lines(&self) -> u64 {
-        self.head.text.len() as u64
+        self.head.lines
     }
 
     /// Returns the number of the first line of the tail, if lines were counted.
     fn tail_start(&self) -> Option<u64> {
-        self.lines.map(|lines| (lines + 1).saturating_sub(self.tail.text.len() as u64))
+        self.lines.map(|lines| (lines + 1).saturating_sub(self.tail.lines))
+    }
+
+    /// Returns true if every line is shown, and none of them is cut.
+    pub(super) fn has_all(&self) -> bool {
+        let part = |part: &ExcerptLines| part.cut || part.folded;
+        let meets = self.tail_start().is_some_and(|start| start <= self.head_lines() + 1);
+        meets && !part(&self.head) && !part(&self.tail)
     }
 
     /// Returns `shown: lines 1-12 and 8,090-8,112; lines 13-8,089 are not shown`.
@@ -93,13 +113,15 @@ impl Excerpt {
             );
         }
         let cut = if self.head.cut || self.tail.cut { "; long lines are cut" } else { "" };
-        format!("shown: {}{cut}", self.shown_lines())
+        let folded = self.head.folded || self.tail.folded;
+        let folded = if folded { "; lines alike are folded" } else { "" };
+        format!("shown: {}{folded}{cut}", self.shown_lines())
     }
 
     fn shown_lines(&self) -> String {
         let head = self.head_lines();
         let (Some(start), Some(lines)) = (self.tail_start(), self.lines) else {
-            let (head, tail) = (named((1, head)), last(self.tail.text.len()));
+            let (head, tail) = (named((1, head)), last(self.tail.lines));
             return format!("{head} and {tail}; what is between is not shown");
         };
         if start <= head + 1 {
@@ -120,7 +142,7 @@ impl Excerpt {
         let head = format!("--- head: {} ---", self.head.name((1, self.head_lines())));
         let tail = match (self.tail_start(), self.lines) {
             (Some(start), Some(lines)) => self.tail.name((start, lines)),
-            _ => last(self.tail.text.len()),
+            _ => last(self.tail.lines),
         };
         let tail = (!self.tail.text.is_empty()).then(|| format!("--- tail: {tail} ---"));
         let errors = (!self.errors.is_empty()).then(|| "--- errors ---".to_owned());
@@ -131,6 +153,17 @@ impl Excerpt {
 }
 
 impl ExcerptLines {
+    /// Adds a mark in place of lines. Returns its bytes.
+    fn fold(&mut self, lines: usize, first: bool) -> usize {
+        let mark = fold::mark(lines);
+        let bytes = mark.len() + 1;
+        let at = if first { 0 } else { self.text.len() };
+        self.text.insert(at, mark);
+        self.lines += lines as u64;
+        self.folded = true;
+        bytes
+    }
+
     fn name(&self, lines: (u64, u64)) -> String {
         match self.columns {
             Some(columns) => format!("line {}, byte columns {}", grouped(lines.0), span(columns)),
@@ -139,31 +172,53 @@ impl ExcerptLines {
     }
 }
 
-/// Returns the budgets of head and tail: half each, except that a failed call tells more at its
-/// end.
+/// Returns the budgets of head and tail: half each, but after a failure the end tells more, and the
+/// errors tell most. The shape of a document tells more than its end.
 fn shares(subject: &Subject<'_>, budget: ExcerptBudget) -> (ExcerptBudget, ExcerptBudget) {
     let limits = subject.limits;
     let bytes = budget.bytes.min(2 * limits.snippet_bytes);
     let lines = budget.lines.min(2 * limits.snippet_lines).max(2);
     let failed = subject.record.provenance.exit_code.is_some_and(|code| code != 0);
-    let part = if failed { 4 } else { 2 };
-    let head = ExcerptBudget { bytes: bytes / part, lines: (lines / part).max(1) };
+    if failed {
+        let head = ExcerptBudget { bytes: bytes / 4, lines: (lines / 4).clamp(1, FAILED_HEAD) };
+        let tail = ExcerptBudget { bytes: bytes / 2, lines: (lines / 2).min(FAILED_TAIL) };
+        return (head, tail);
+    }
+    if matches!(subject.analysis.json, Json::Document { .. }) {
+        let head = ExcerptBudget { bytes: bytes / 2, lines: lines.min(DOCUMENT_HEAD) };
+        return (head, ExcerptBudget { bytes: bytes / 8, lines: lines.min(DOCUMENT_TAIL) });
+    }
+    let head = ExcerptBudget { bytes: bytes / 2, lines: (lines / 2).max(1) };
     (head, ExcerptBudget { bytes: bytes - head.bytes, lines: lines - head.lines })
 }
 
 fn head(subject: &Subject<'_>, budget: ExcerptBudget) -> io::Result<ExcerptLines> {
     let bytes = subject.content.bytes(0, READ)?;
-    let mut part = ExcerptLines::default();
+    // The other half is the tail's.
+    let half = bytes.len().min((subject.content.len() / 2) as usize);
+    let (mut part, mut fold) = (ExcerptLines::default(), Fold::default());
     let mut left = budget.bytes;
     let mut at = 0;
     while at < bytes.len() && part.text.len() < budget.lines {
+        let folded = fold.run(whole_lines(&bytes[at..half.max(at)]));
+        if folded > 0 && left > MARK_CHARS {
+            left -= part.fold(folded, false);
+            at += ends(&bytes[at..]).nth(folded - 1).map_or(0, |end| end + 1);
+            continue;
+        }
         let line = &bytes[at..];
         let end = memchr::memchr(b'\n', line).map(|end| at + end + 1);
+        let is_cut = end.is_none() && (bytes.len() as u64) < subject.content.len();
+        if (at > 0 && is_cut) || (part.folded && end.is_none_or(|end| end > half)) {
+            break;
+        }
         let line = without_return(&line[..end.map_or(line.len(), |end| end - at - 1)]);
         let (text, used) = start_of(line, left, at == 0);
         let Some(text) = text else { break };
         left -= (text.len() + 1).min(left);
+        fold.show(line);
         part.text.push(text);
+        part.lines += 1;
         let cut = used < line.len();
         part.cut |= cut;
         let last = end.is_none_or(|end| end as u64 == subject.content.len());
@@ -205,12 +260,21 @@ fn tail(
     let bytes = subject.content.bytes(from, READ)?;
     let lines = split(&bytes);
     let begins = from == 0 || subject.content.bytes(from - 1, 1)? == b"\n";
-    let mut part = ExcerptLines::default();
+    let (mut part, mut fold) = (ExcerptLines::default(), Fold::default());
     let mut left = budget.bytes;
-    for (back, line) in lines.iter().enumerate().rev() {
-        let partial = back == 0 && !begins;
-        let is_last = back + 1 == lines.len();
-        if part.text.len() == budget.lines || (partial && !is_last) {
+    let mut rest = lines.len();
+    while rest > 0 && part.text.len() < budget.lines {
+        let first = usize::from(!begins);
+        let folded = fold.run(lines[first.min(rest)..rest].iter().rev().copied());
+        if folded > 0 && left > MARK_CHARS {
+            left -= part.fold(folded, true);
+            rest -= folded;
+            continue;
+        }
+        rest -= 1;
+        let (line, is_last) = (lines[rest], rest + 1 == lines.len());
+        let partial = rest == 0 && !begins;
+        if partial && !is_last {
             break;
         }
         let whole = clean(line, Limits::LINE_CHARS, left.saturating_sub(1));
@@ -227,7 +291,9 @@ fn tail(
             break;
         };
         left -= (text.len() + 1).min(left);
+        fold.show(line);
         part.text.insert(0, text);
+        part.lines += 1;
     }
     Ok(part)
 }
@@ -279,6 +345,18 @@ fn error_lines(found: &Findings, bytes: usize) -> Vec<String> {
     lines
 }
 
+/// Returns the offsets of the newlines in `bytes`.
+fn ends(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    memchr::memchr_iter(b'\n', bytes)
+}
+
+/// Returns the lines of `bytes` that end in it.
+fn whole_lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let last = memchr::memrchr(b'\n', bytes).unwrap_or(0);
+    let lines = bytes[..last].split(|byte| *byte == b'\n').map(without_return);
+    lines.take(if last > 0 { usize::MAX } else { 0 })
+}
+
 /// Splits bytes into lines without their ends.
 fn split(bytes: &[u8]) -> Vec<&[u8]> {
     if bytes.is_empty() {
@@ -298,8 +376,8 @@ pub(super) fn span((first, last): (u64, u64)) -> String {
 }
 
 /// Returns `the last 12`, `the last one`.
-fn last(lines: usize) -> String {
-    if lines == 1 { "the last one".to_owned() } else { format!("the last {lines}") }
+fn last(lines: u64) -> String {
+    if lines == 1 { "the last one".to_owned() } else { format!("the last {}", grouped(lines)) }
 }
 
 /// Returns `lines 8,090-8,112`, `line 7`.

@@ -6,7 +6,6 @@ use crate::model::Json;
 use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::Filter;
-use crate::view::PageNumber;
 use crate::view::errors::Findings;
 use crate::view::image;
 use crate::view::kind;
@@ -16,51 +15,54 @@ use crate::view::number::rounded;
 use crate::view::query;
 use crate::view::summary::capped;
 use crate::view::summary::parts;
-use crate::view::summary::search;
+use crate::view::summary::steps;
 use crate::view::summary::table;
 use crate::view::summary::trouble;
 use crate::view::summary::unlike;
 
 /// Bytes that the facts may take. Beyond them, less important lines are left out.
 const MOST_BYTES: usize = 3400;
-/// Most error lines that are named by number.
-const NAMED_ERRORS: usize = 8;
-/// Lines to show on either side of the line that a part is shown around.
-const PART_LINES: u64 = 10;
 
 /// The facts, with a place for the line that tells which lines are shown.
 pub(super) struct Facts {
     before: Vec<String>,
     shown: Vec<String>,
     after: Vec<String>,
+    /// Steps to what is not shown.
+    steps: Vec<String>,
 }
 
 impl Facts {
     /// Returns their size in bytes, including newlines.
     pub(super) fn size(&self) -> usize {
-        self.before.iter().chain(&self.after).map(|line| line.len() + 1).sum()
+        let lines = self.before.iter().chain(&self.after).chain(&self.steps);
+        lines.map(|line| line.len() + 1).sum()
     }
 
     /// Returns the number of lines.
     pub(super) fn count(&self) -> usize {
-        self.before.len() + self.after.len()
+        self.before.len() + self.after.len() + self.steps.len()
     }
 
-    /// Sets the lines on what is shown, and on what is redacted in it.
-    pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>) {
+    /// Sets the lines on what is shown, and on what is redacted in it. If it is `all`, no step leads
+    /// further.
+    pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>, all: bool) {
         self.shown = [shown].into_iter().chain(redacted).collect();
+        if all {
+            self.steps.clear();
+        }
     }
 
     pub(super) fn into_lines(self) -> Vec<String> {
-        self.before.into_iter().chain(self.shown).chain(self.after).collect()
+        self.before.into_iter().chain(self.shown).chain(self.after).chain(self.steps).collect()
     }
 
-    /// Leaves out lines on the contents of the output and on ways to read on until the rest fits.
-    /// Keeps the last one, the artifact itself.
+    /// Leaves out lines on the contents of the output, and then the last steps, until the rest fits.
     fn fitted(mut self) -> Self {
-        while self.size() > MOST_BYTES && self.after.len() > 1 {
+        while self.size() > MOST_BYTES && !self.after.is_empty() {
             self.after.remove(0);
         }
+        while self.size() > MOST_BYTES && self.steps.pop().is_some() {}
         self
     }
 }
@@ -75,7 +77,7 @@ pub(super) fn without_excerpt(subject: &Subject<'_>) -> io::Result<Vec<String>> 
     } else {
         lines.push(format!("digest: blake3 {}", subject.analysis.digest));
         lines.push("shown: nothing, it is not text".to_owned());
-        lines.push(format!("all:    {}", subject.place.file()));
+        lines.push(format!("file:   {}", subject.place.file()));
     }
     Ok(capped_lines(&lines))
 }
@@ -91,7 +93,7 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
         Some(size(subject)),
         Some(format!("shown: all of it, {}", counted(lines, "line"))),
         redacted,
-        Some(format!("all:    {}", subject.place.file())),
+        Some(format!("file:   {}", subject.place.file())),
         Some(format!("--- output: {range} ---")),
     ];
     capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
@@ -99,36 +101,30 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
 
 /// Returns the facts on an output that is shown in part.
 pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Result<Facts> {
+    let trouble = trouble::line(subject);
+    let [read, query] = read(subject, trouble.is_some() && found.shown.is_empty());
     let before = [
         Some(opening(subject)),
         Some(identity(subject)),
+        Some(steps::file(subject)),
         Some(size(subject)),
         shape(subject),
-        trouble::line(subject),
+        trouble,
     ];
-    let file = subject.place.file();
-    let [read, query] = read(subject);
     let columns = table::columns(subject)?;
-    let after = [
-        read,
-        query,
-        parts::sections(subject)?,
-        table::statuses(subject),
-        columns.clone(),
-        parts::repeated(subject)?.filter(|_| columns.is_none()),
-        unlike::line(subject, found)?,
-        errors(subject, found),
-        Some(search::line(subject, found)),
-        (subject.analysis.lines > 1).then(|| format!("end:    {file}.tail (last 200 lines)")),
-        part(subject, found),
-        long(subject),
-        Some(all(subject)),
-    ];
+    let repeated = if columns.is_none() { parts::repeated(subject)? } else { None };
+    let sections = parts::sections(subject)?;
+    let unlike = unlike::line(subject, found)?;
+    let statuses = table::statuses(subject);
+    let after = [read, query, sections, statuses, columns, repeated, unlike, errors(found)];
+    let mut steps = steps::to_errors(subject, found)?;
+    steps.extend(long(subject));
+    steps.extend(steps::to_the_rest(subject));
     let lines = |lines: Vec<Option<String>>| {
         capped_lines(&lines.into_iter().flatten().collect::<Vec<String>>())
     };
-    Ok(Facts { before: lines(before.into()), shown: Vec::new(), after: lines(after.into()) }
-        .fitted())
+    let (before, after, steps) = (lines(before.into()), lines(after.into()), capped_lines(&steps));
+    Ok(Facts { before, shown: Vec::new(), after, steps }.fitted())
 }
 
 fn capped_lines(lines: &[String]) -> Vec<String> {
@@ -213,8 +209,9 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
 }
 
 /// Returns the path of the readable form of JSON, with its lines if they were counted, and a filter
-/// that has results. They are on one line if both fit. What has lines enough is readable as it is.
-fn read(subject: &Subject<'_>) -> [Option<String>; 2] {
+/// that has results, which is the step to take if it `is_next`. They are on one line if both fit.
+/// What has lines enough is readable as it is.
+fn read(subject: &Subject<'_>, is_next: bool) -> [Option<String>; 2] {
     let (lines, example) = match &subject.analysis.json {
         Json::Document { pretty_lines, example, .. } => (*pretty_lines, example.as_deref()),
         Json::Lines { pretty_lines, example, .. } => {
@@ -223,30 +220,24 @@ fn read(subject: &Subject<'_>) -> [Option<String>; 2] {
         Json::Broken { .. } => (0, None),
         Json::No => return [None, None],
     };
-    let file = subject.place.file();
     let is_readable = lines > 0 && subject.analysis.lines >= lines;
     let lines = if lines > 0 { format!(" ({})", counted(lines, "line")) } else { String::new() };
-    let read = (!is_readable).then(|| format!("read:   {file}.pretty{lines}"));
+    let read = (!is_readable).then(|| format!("read:   .pretty{lines}"));
     let Some(example) = example.map(Filter::name_of) else { return [read, None] };
-    let both = read.as_ref().map(|read| format!("{read}    query: {file}.jq/{example}"));
+    if is_next {
+        return [Some(format!("next:   .jq/{example}    (the worst)")), read];
+    }
+    let both = read.as_ref().map(|read| format!("{read}    query: .jq/{example}"));
     if let Some(both) = both.filter(|both| both.chars().count() <= Limits::LINE_CHARS) {
         return [Some(both), None];
     }
-    [read, Some(format!("query:  {file}.jq/{example}"))]
+    [read, Some(format!("query:  .jq/{example}"))]
 }
 
-fn errors(subject: &Subject<'_>, found: &Findings) -> Option<String> {
-    let mut numbers: Vec<u64> = found.shown.iter().map(|error| error.at.line).collect();
-    numbers.truncate(NAMED_ERRORS);
-    numbers.sort_unstable();
-    let named: Vec<String> = numbers.iter().map(u64::to_string).collect();
-    let more = found.count.saturating_sub(numbers.len() as u64);
-    let more = if more > 0 { format!(" and {} more", grouped(more)) } else { String::new() };
+fn errors(found: &Findings) -> Option<String> {
     let verb = if found.count == 1 { "looks like an error" } else { "look like errors" };
     let lines = counted(found.count, "line");
-    let context = format!("with context: {}.errors", subject.place.file());
-    (found.count > 0)
-        .then(|| format!("errors: {lines} {verb}: {}{more}; {context}", named.join(", ")))
+    (found.count > 0).then(|| format!("errors: {lines} {verb}"))
 }
 
 /// Returns a line on what only has words of errors, which comes after the output.
@@ -254,7 +245,7 @@ pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String
     let words = subject.analysis.errors.words.join("|");
     let is_all = found.shown.is_empty() && found.mentions > 0 && !words.is_empty();
     let lines = counted(found.mentions, "line");
-    let path = format!("{}.grep/{}", subject.place.file(), query::name_of(&words));
+    let path = format!(".grep/{}", query::name_of(&words));
     is_all.then(|| capped(&format!("--- mentions: {lines} with words of errors: {path} ---")))
 }
 
@@ -263,32 +254,5 @@ pub(super) fn mentions(subject: &Subject<'_>, found: &Findings) -> Option<String
 fn long(subject: &Subject<'_>) -> Option<String> {
     let is_json = matches!(subject.analysis.json, Json::Document { .. } | Json::Lines { .. });
     let long = subject.analysis.longest_line > Limits::LINE_CHARS as u64 && !is_json;
-    long.then(|| format!("long:   {}.wrap", subject.place.file()))
-}
-
-/// Returns the path of the artifact itself, and that of its pages if there are several and their
-/// path fits.
-fn all(subject: &Subject<'_>) -> String {
-    let file = subject.place.file();
-    let pages = PageNumber::count(subject.content.len());
-    let first = PageNumber::after(0);
-    let line = format!("all:    {file} (or {}: {file}.pages/{first})", counted(pages, "page"));
-    if pages > 1 && line.chars().count() <= Limits::LINE_CHARS {
-        return line;
-    }
-    format!("all:    {file}")
-}
-
-/// Returns the path of the lines around the most telling error.
-fn part(subject: &Subject<'_>, found: &Findings) -> Option<String> {
-    let file = subject.place.file();
-    let analysis = subject.analysis;
-    if analysis.lines == 1 {
-        let middle = analysis.bytes / 2 + 1;
-        return Some(format!("part:   {file}.grep/--from=1@{middle} -o .{{1,400}}"));
-    }
-    let middle = found.shown.first()?.at.line;
-    let first = middle.saturating_sub(PART_LINES).max(1);
-    let last = (middle + PART_LINES).min(analysis.lines);
-    (first < last).then(|| format!("part:   {file}.lines/{first}-{last}"))
+    long.then(|| "long:   .wrap    (long lines folded)".to_owned())
 }

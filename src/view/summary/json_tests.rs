@@ -21,7 +21,7 @@ fn analysed(text: &str, exit_code: Option<i32>) -> Fixture {
 fn query(fixture: &Fixture) -> Option<(String, String)> {
     let summary = fixture.text(&View::Summary);
     let (_, after) = summary.split_once(".jq/")?;
-    let name = after.lines().next()?;
+    let name = after.lines().next()?.split("    ").next()?;
     let view = ViewDir::Jq.view(OsStr::new(name)).unwrap();
     Some((name.to_owned(), fixture.text(&view)))
 }
@@ -114,7 +114,7 @@ fn indented_json_is_read_as_it_is() {
     let indented = format!("[\n{}\n]\n", items.join(",\n"));
     let summary = analysed(&indented, None).text(&View::Summary);
     assert_eq!(facts(&summary, "read:").len(), 0, "{summary}");
-    let query = "query:  /ctx/c7/artifacts/tool/9f3k.txt.jq/.[0]";
+    let query = "query:  .jq/.[0]";
     assert_eq!(facts(&summary, "query:"), [query]);
     let joined = analysed(&indented.replace('\n', ""), None).text(&View::Summary);
     assert_eq!(facts(&joined, "read:").len(), 1, "{joined}");

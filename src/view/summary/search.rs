@@ -1,68 +1,152 @@
-//! The search that a summary suggests.
+//! The search that a summary suggests: made of what was found, and tried.
 
-use crate::model::Errors;
+use std::io;
+use std::sync::LazyLock;
+
+use bstr::ByteSlice as _;
+use regex::bytes::Regex;
+
+use crate::model::ErrorRank;
 use crate::model::Subject;
+use crate::view::Query;
+use crate::view::RenderError;
+use crate::view::errors::Finding;
 use crate::view::errors::Findings;
-use crate::view::query;
+use crate::view::grep;
+use crate::view::number::counted;
+use crate::view::summary::steps;
+use crate::view::summary::steps::STEP_BYTES;
 
-/// The number of error lines from which on a search for them is limited.
-const MANY_ERRORS: u64 = 200;
-/// Words that do not tell the cause of an error: the lines around them do.
-const EXPLAINED: [&str; 7] =
-    ["Caused by", "panicked", "Traceback", "FAILED", "FAIL", "assert", "Expected:"];
+/// Most lines that a search shows, and those up to which the lines around each are shown too.
+const LINES: usize = 40;
+const FEW: usize = 10;
+/// Lines shown around each of a few.
+const AROUND: u64 = 3;
+/// Errors whose names a search has.
+const NAMES: usize = 3;
+/// Bytes of a phrase.
+const PHRASE: std::ops::RangeInclusive<usize> = 8..=40;
 
-/// Returns `search: X.grep/-i error|timeout`: the words that occur, with suitable options.
-pub(super) fn line(subject: &Subject<'_>, found: &Findings) -> String {
-    let file = subject.place.file();
-    let errors = &subject.analysis.errors;
-    if errors.words.is_empty() || found.shown.is_empty() {
-        return format!("search: {file}.grep/TEXT (a pattern of ripgrep; words: {file}.terms)");
+/// Returns `search: .grep/JSONDecodeError|SyncError    (12 lines)`: the first of some searches that
+/// shows the most telling error and little else. None if there is no such search, or if the output
+/// is too long to try.
+pub(super) fn step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
+    let Some(first) = found.shown.first().filter(|_| steps::can_be_tried(subject)) else {
+        return Ok(None);
+    };
+    for query in queries(subject, found)? {
+        let Some(lines) = hits(subject, &query, first)? else { continue };
+        let around = query.around(AROUND);
+        let helps = lines <= FEW && results(subject, &around)?.is_some();
+        let (query, lines) = (if helps { around } else { query }, counted(lines as u64, "line"));
+        return Ok(Some(format!("search: .grep/{query}    ({lines})")));
     }
-    format!("search: {file}.grep/{}", query_of(errors))
+    Ok(None)
 }
 
-fn query_of(errors: &Errors) -> String {
-    let (words, alike) = folded(&errors.words);
-    let is_many = errors.count > MANY_ERRORS;
-    let explained = |word: &String| EXPLAINED.iter().any(|known| known.eq_ignore_ascii_case(word));
-    let options =
-        [(alike, "-i "), (!is_many && words.iter().any(explained), "-C3 "), (is_many, "-m20 ")];
-    let options: String =
-        options.iter().filter(|(helps, _)| *helps).map(|(_, name)| *name).collect();
-    options + &query::name_of(&words.join("|"))
+/// Returns searches worth trying: for the names of the first errors, for the words of all, for the
+/// name of the first one, for a phrase of it.
+fn queries(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<Query>> {
+    let names: Vec<String> =
+        names(subject, found)?.iter().map(|name| regex::escape(name)).collect();
+    let all = |names: &[String]| (names.len() > 1).then(|| Query::of(&names.join("|")));
+    let words = &subject.analysis.errors.words;
+    let first = |names: &[String]| names.first().map(|name| Query::of(name));
+    let phrase = match found.shown.first() {
+        Some(finding) => phrase(&own(subject, finding)?).map(|phrase| Query::of(&phrase)),
+        None => None,
+    };
+    let queries = [all(&names), all(words), first(words), first(&names), phrase];
+    Ok(queries.into_iter().flatten().collect())
 }
 
-/// Merges words that differ only in case into one in lower case. Returns true if there were any.
-fn folded(words: &[String]) -> (Vec<String>, bool) {
-    let mut kept: Vec<String> = Vec::new();
-    for word in words {
-        match kept.iter_mut().find(|other| other.eq_ignore_ascii_case(word)) {
-            Some(other) => other.make_ascii_lowercase(),
-            None => kept.push(word.clone()),
-        }
+/// Returns the names of the first errors: exceptions, codes, signals.
+pub(super) fn names(subject: &Subject<'_>, found: &Findings) -> io::Result<Vec<String>> {
+    let telling = |finding: &&Finding| {
+        matches!(finding.at.rank, ErrorRank::Cause | ErrorRank::Error | ErrorRank::Outer)
+    };
+    let mut names: Vec<String> = Vec::new();
+    for finding in found.shown.iter().filter(telling).take(NAMES) {
+        let own = own(subject, finding)?;
+        let name = NAME.find(&own).map(|name| name.as_bytes().to_str_lossy().into_owned());
+        names.extend(name.filter(|name| !names.contains(name)));
     }
-    let alike = kept.len() < words.len();
-    (kept, alike)
+    Ok(names)
 }
+
+fn own(subject: &Subject<'_>, finding: &Finding) -> io::Result<Vec<u8>> {
+    subject.content.bytes(finding.at.offset, finding.at.length as usize)
+}
+
+/// Returns the longest piece of a line without numbers, quotes, brackets or gaps, as a pattern.
+fn phrase(line: &[u8]) -> Option<String> {
+    let pieces = line.split(|byte| !(byte.is_ascii_alphabetic() || b" :_-'.,/".contains(byte)));
+    let pieces = pieces.flat_map(|piece| piece.split_str(b"  "));
+    let piece = pieces.map(<[u8]>::trim_ascii).max_by_key(|piece| piece.len())?;
+    let end = piece.len().min(*PHRASE.end());
+    let end = if end < piece.len() { piece[..end].rfind_byte(b' ').unwrap_or(end) } else { end };
+    let piece = piece[..end].trim_ascii().to_str().ok()?;
+    (piece.len() >= *PHRASE.start()).then(|| regex::escape(piece))
+}
+
+/// Returns the number of lines that a search shows, if the error `first` is one of them and they are
+/// few and short.
+fn hits(subject: &Subject<'_>, query: &Query, first: &Finding) -> io::Result<Option<usize>> {
+    let Some(text) = results(subject, query)? else { return Ok(None) };
+    let lines = text.lines().count();
+    Ok((lines <= LINES && steps::shows(&text, first.at.line)).then_some(lines))
+}
+
+/// Returns what a search prints, if that is short.
+fn results(subject: &Subject<'_>, query: &Query) -> io::Result<Option<Vec<u8>>> {
+    let mut text = Vec::new();
+    match grep::render(query, subject, &|| false, &mut text) {
+        Ok(_) => Ok((text.len() <= STEP_BYTES).then_some(text)),
+        Err(RenderError::Io(error)) => Err(error),
+        Err(RenderError::NotFound) => Ok(None),
+    }
+}
+
+/// A name of an error: an exception, a code, a signal.
+static NAME: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?-u)\b[A-Za-z_]\w*(Error|Exception|Failure|Fault|Panic|Interrupt)\b|\b[A-Z]{1,4}-?\d{3,5}\b|\bE[A-Z]{4,}\b|\bSIG[A-Z]{3,}\b",
+    )
+    .expect("a pattern of this file")
+});
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn options_are_named_where_they_help() {
-        let cases: [(&[&str], u64, &str); 6] = [
-            (&["Error", "Exception"], 3, "Error|Exception"),
-            (&["Error", "Exception"], 201, "-m20 Error|Exception"),
-            (&["Error", "ERROR", "timeout"], 3, "-i error|timeout"),
-            (&["panicked", "Error"], 3, "-C3 panicked|Error"),
-            (&["assert", "failed", "FAILED"], 7, "-i -C3 assert|failed"),
-            (&["Traceback", "Error", "error"], 900, "-i -m20 Traceback|error"),
+    fn a_phrase_has_no_numbers_and_ends_with_a_word() {
+        let cases: [(&str, Option<&str>); 5] = [
+            ("error: request 17 timed out", Some("error: request")),
+            ("2026-11-22 10:00:00 [worker] cannot reach the host", Some("cannot reach the host")),
+            ("E: 1", None),
+            (
+                "fatal: the remote end hung up unexpectedly while it was reading the header",
+                Some("fatal: the remote end hung up"),
+            ),
+            ("a.b.c(d) failed to start", Some("failed to start")),
         ];
-        for (words, count, query) in cases {
-            let words = words.iter().map(|word| (*word).to_owned()).collect();
-            let errors = Errors { count, shown: Vec::new(), words };
-            assert_eq!(query_of(&errors), query);
+        for (line, wanted) in cases {
+            assert_eq!(phrase(line.as_bytes()).as_deref(), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn names_of_errors() {
+        for (line, name) in [
+            ("json.decoder.JSONDecodeError: Expecting", "JSONDecodeError"),
+            ("error[E0308]: mismatched types", "E0308"),
+            ("src/a.ts(1,2): error TS2322: Type", "TS2322"),
+            ("npm error code ERESOLVE", "ERESOLVE"),
+            ("killed by SIGSEGV", "SIGSEGV"),
+        ] {
+            let found = NAME.find(line.as_bytes()).map(|found| found.as_bytes());
+            assert_eq!(found, Some(name.as_bytes()), "{line}");
         }
     }
 }

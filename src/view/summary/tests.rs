@@ -67,14 +67,17 @@ fn lines(fixture: &Fixture, first: usize, last: usize) -> String {
 }
 
 const FACTS: &str = "\
+file:   /ctx/c7/artifacts/tool/9f3k.txt    (names below that begin with a dot are added to it)
 size: 437,970 bytes, 429,861 characters, 8,112 lines (longest 52), about 107,000 tokens; text
 ";
 const WAYS: &str = "\
-errors: 3 lines look like errors: 4410, 6002, 8101; with context: /ctx/c7/artifacts/tool/9f3k.txt.errors
-search: /ctx/c7/artifacts/tool/9f3k.txt.grep/Error|Exception
-end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)
-part:   /ctx/c7/artifacts/tool/9f3k.txt.lines/4400-4420
-all:    /ctx/c7/artifacts/tool/9f3k.txt (or 88 pages: /ctx/c7/artifacts/tool/9f3k.txt.pages/0001)
+errors: 3 lines look like errors
+next:   .errors    (3 kinds of error, with the lines around each)
+find:   .find/request timeout after
+search: .grep/-C3 Error|Exception    (3 lines)
+part:   .lines/4400-4420
+end:    .tail    (last 200 lines)
+pages:  .pages/0001 to .pages/0088    (all of it, 6 KB each)
 ";
 const ERRORS: &str = "\
 --- errors ---
@@ -89,26 +92,43 @@ fn a_log() {
     let want = format!(
         "[ctxfs] The complete output is stored; the call ended with exit code 0. There is no need to run it again.\n\
          tool: shell/exec    call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
-         {FACTS}shown: lines 1-37 and 8,075-8,112; lines 38-8,074 are not shown\n{WAYS}\
-         --- head: lines 1-37 ---\n{}{ERRORS}--- tail: lines 8,075-8,112 ---\n{}",
-        lines(&fixture, 1, 37),
-        lines(&fixture, 8075, 8112),
+         {FACTS}shown: lines 1-1,213 and 6,899-8,112; lines 1,214-6,898 are not shown; lines alike are folded\n{WAYS}\
+         --- head: lines 1-1,213 ---\n{}[... 1,211 lines like these ...]\n\
+         {ERRORS}--- tail: lines 6,899-8,112 ---\n[... 1,202 lines like these ...]\n{}\
+         [... 9 lines like these ...]\n{}",
+        lines(&fixture, 1, 2),
+        lines(&fixture, 8101, 8101),
+        lines(&fixture, 8111, 8112),
     );
     assert_eq!(print(&fixture), want);
 }
 
 #[test]
-fn a_failed_call_shows_more_of_its_end() {
-    let fixture = log().provenance(provenance(Some(2)));
-    let want = format!(
-        "[ctxfs] The complete output is stored; the call ended with exit code 2 (failed). There is no need to run it again.\n\
-         tool: shell/exec    call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
-         {FACTS}shown: lines 1-18 and 8,056-8,112; lines 19-8,055 are not shown\n{WAYS}\
-         --- head: lines 1-18 ---\n{}{ERRORS}--- tail: lines 8,056-8,112 ---\n{}",
-        lines(&fixture, 1, 18),
-        lines(&fixture, 8056, 8112),
-    );
-    assert_eq!(print(&fixture), want);
+fn a_failed_call_shows_little_of_its_beginning() {
+    let word = |n: usize| char::from(b'a' + (n % 26) as u8).to_string().repeat(n / 26 + 1);
+    let steps: Vec<String> = (0..300).map(|n| format!("step {}", word(n))).collect();
+    let text = steps.join("\n") + "\n";
+    let shown = |exit_code| {
+        let fixture = analysed(text.clone() + "error: no\n").provenance(provenance(exit_code));
+        fact(&print(&fixture), "shown:").unwrap()
+    };
+    assert_eq!(shown(Some(2)), "shown: lines 1-5 and 277-301; lines 6-276 are not shown");
+    assert_eq!(shown(Some(0)), "shown: lines 1-40 and 262-301; lines 41-261 are not shown");
+}
+
+#[test]
+fn rows_of_a_table_are_folded() {
+    let names = ["Ann", "Bea", "Cyril", "Dan", "Evelyn"];
+    let row = |n: usize| format!("{},{}@example.org,{n},active\n", names[n % 5], names[n % 5]);
+    let text = "name,mail,number,state\n".to_owned() + &(0..2000).map(row).collect::<String>();
+    let print = print(&analysed(text));
+    let (_, excerpt) = print.split_once("--- head: lines 1-1,").unwrap();
+    let lines: Vec<&str> = excerpt.lines().skip(1).collect();
+    let rows = ["Ann,Ann@example.org,0,active", "Bea,Bea@example.org,1,active"];
+    assert_eq!((lines[0], &lines[1..3]), ("name,mail,number,state", &rows[..]));
+    assert!(lines[3].ends_with(" lines like these ...]"), "{print}");
+    assert!(lines[4].starts_with("--- tail"), "{print}");
+    assert_eq!(lines.len(), 9, "{print}");
 }
 
 #[test]
@@ -123,15 +143,18 @@ fn what_is_not_known_is_not_claimed() {
         "# analysed so far: first 100.0 of 437.9 kB\n\
          [ctxfs] The complete output is stored. There is no need to run the call again.\n\
          ref: ctx://c7/artifacts/terminal/s1.log\n\
+         file:   /ctx/c7/artifacts/terminal/s1.log    (names below that begin with a dot are added to it)\n\
          size: 437,970 bytes, at least 2,000 lines (longest 52), at least about 25,000 tokens; text\n\
-         shown: lines 1-37 and the last 38; what is between is not shown\n\
-         search: /ctx/c7/artifacts/terminal/s1.log.grep/TEXT (a pattern of ripgrep; words: /ctx/c7/artifacts/terminal/s1.log.terms)\n\
-         end:    /ctx/c7/artifacts/terminal/s1.log.tail (last 200 lines)\n\
-         all:    /ctx/c7/artifacts/terminal/s1.log \
-         (or 88 pages: /ctx/c7/artifacts/terminal/s1.log.pages/0001)\n\
-         --- head: lines 1-37 ---\n{}--- tail: the last 38 ---\n{}",
-        lines(&fixture, 1, 37),
-        lines(&fixture, 8075, 8112),
+         shown: lines 1-1,213 and the last 1,214; what is between is not shown; lines alike are folded\n\
+         find:   .find/WORDS    (the passages that fit some words best)\n\
+         end:    .tail    (last 200 lines)\n\
+         pages:  .pages/0001 to .pages/0088    (all of it, 6 KB each)\n\
+         --- head: lines 1-1,213 ---\n{}[... 1,211 lines like these ...]\n\
+         --- tail: the last 1,214 ---\n[... 1,202 lines like these ...]\n{}\
+         [... 9 lines like these ...]\n{}",
+        lines(&fixture, 1, 2),
+        lines(&fixture, 8101, 8101),
+        lines(&fixture, 8111, 8112),
     );
     assert_eq!(print(&fixture), want);
     assert!(!fixture.render(&View::Summary).unwrap().1.whole);
@@ -154,7 +177,7 @@ fn little_is_shown_whole() {
          call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
          size: 22 bytes, 21 characters, 2 lines (longest 14), about 5 tokens; text\n\
          shown: all of it, 2 lines\n\
-         all:    /ctx/c7/artifacts/tool/9f3k.txt\n\
+         file:   /ctx/c7/artifacts/tool/9f3k.txt\n\
          --- output: lines 1-2 ---\n\
          hello\nw{}rld{}\n",
         '\u{f6}', '\u{2407}',
@@ -188,7 +211,7 @@ shown: nothing, the output is empty
          size: 5 bytes; binary, application/octet-stream\n\
          digest: blake3 {}\n\
          shown: nothing, it is not text\n\
-         all:    /ctx/c7/artifacts/tool/9f3k.txt\n",
+         file:   /ctx/c7/artifacts/tool/9f3k.txt\n",
         "00".repeat(32)
     );
     assert_eq!(print(&Fixture::new(b"\x7fELF\0".to_vec())), want);
@@ -219,14 +242,13 @@ fn json_on_one_line() {
     let want = format!(
         "[ctxfs] The complete output is stored. There is no need to run the call again.\n\
          call: 9f3k    ref: ctx://c7/artifacts/tool/9f3k.txt\n\
+         file:   /ctx/c7/artifacts/tool/9f3k.txt    (names below that begin with a dot are added to it)\n\
          size: 180,014 bytes on 1 line, about 45,000 tokens; JSON, valid\n\
          shape: {{total: [20001 of int]}}\n\
          shown: line 1, byte columns 1-452 and 179,563-180,014; the rest is not shown\n\
-         read:   /ctx/c7/artifacts/tool/9f3k.txt.pretty (20,004 lines)    query: /ctx/c7/artifacts/tool/9f3k.txt.jq/.total[0]\n\
-         search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (a pattern of ripgrep; words: /ctx/c7/artifacts/tool/9f3k.txt.terms)\n\
-         part:   /ctx/c7/artifacts/tool/9f3k.txt.grep/--from=1@90008 -o .{{1,400}}\n\
-         all:    /ctx/c7/artifacts/tool/9f3k.txt \
-         (or 37 pages: /ctx/c7/artifacts/tool/9f3k.txt.pages/0001)\n\
+         read:   .pretty (20,004 lines)    query: .jq/.total[0]\n\
+         find:   .find/WORDS    (the passages that fit some words best)\n\
+         pages:  .pages/0001 to .pages/0037    (all of it, 6 KB each)\n\
          --- head: line 1, byte columns 1-452 ---\n{} [cut at byte column 453]\n\
          --- tail: line 1, byte columns 179,563-180,014 ---\n[from byte column 179,563 on] {}\n",
         &json[..452],
@@ -240,11 +262,10 @@ fn long_lines_are_cut_with_their_column() {
     let text = format!("{}\nb\n{}\nlast\n", "a".repeat(3000), "c".repeat(3000));
     let want = format!(
         "shown: all 4 lines; long lines are cut\n\
-         search: /ctx/c7/artifacts/tool/9f3k.txt.grep/TEXT (a pattern of ripgrep; words: /ctx/c7/artifacts/tool/9f3k.txt.terms)\n\
-         end:    /ctx/c7/artifacts/tool/9f3k.txt.tail (last 200 lines)\n\
-         long:   /ctx/c7/artifacts/tool/9f3k.txt.wrap\n\
-         all:    /ctx/c7/artifacts/tool/9f3k.txt \
-         (or 2 pages: /ctx/c7/artifacts/tool/9f3k.txt.pages/0001)\n\
+         find:   .find/WORDS    (the passages that fit some words best)\n\
+         long:   .wrap    (long lines folded)\n\
+         end:    .tail    (last 200 lines)\n\
+         pages:  .pages/0001 to .pages/0002    (all of it, 6 KB each)\n\
          --- head: lines 1-4 ---\n{} [cut at byte column 453]\nb\n{} [cut at byte column 453]\nlast\n",
         "a".repeat(452),
         "c".repeat(452),
@@ -348,32 +369,31 @@ fn a_document_says_what_it_repeats_by_its_shape() {
 #[test]
 fn json_has_a_better_form_for_long_lines() {
     let mut fixture = Fixture::new(format!("[{}1]", "1,".repeat(4000)));
-    assert!(print(&fixture).contains("\nlong:   /ctx/c7/artifacts/tool/9f3k.txt.wrap\n"));
+    assert!(print(&fixture).contains("\nlong:   .wrap    ("));
     fixture.analysis.json = Json::Document {
         shape: "[int]".to_owned(),
         example: Some(".[0]".to_owned()),
         pretty_lines: 0,
     };
     assert!(!print(&fixture).contains("\nlong:"));
-    assert!(
-        print(&fixture).contains(".pretty    query: /ctx/c7/artifacts/tool/9f3k.txt.jq/.[0]\n")
-    );
+    assert!(print(&fixture).contains(".pretty    query: .jq/.[0]\n"));
     fixture.analysis.json =
         Json::Lines { documents: 2, shape: "[int]".to_owned(), example: None, pretty_lines: 0 };
-    assert!(
-        print(&fixture).contains(".pretty    query: /ctx/c7/artifacts/tool/9f3k.txt.jq/-m1 .\n")
-    );
+    assert!(print(&fixture).contains(".pretty    query: .jq/-m1 .\n"));
 }
 
 #[test]
-fn long_paths_of_json_have_lines_of_their_own() {
+fn a_long_filter_has_a_line_of_its_own() {
     let mut fixture = Fixture::new(format!("[{}1]", "1,".repeat(4000)));
-    fixture.analysis.json =
-        Json::Lines { documents: 2, shape: "[int]".to_owned(), example: None, pretty_lines: 4004 };
-    fixture.at(&format!("artifacts/tool/{0}/{0}", "x".repeat(150)));
+    let example = format!(".{}", "x".repeat(480));
+    fixture.analysis.json = Json::Document {
+        shape: "[int]".to_owned(),
+        example: Some(example.clone()),
+        pretty_lines: 4004,
+    };
     let print = print(&fixture);
     assert!(fact(&print, "read:").unwrap().ends_with(".pretty (4,004 lines)"), "{print}");
-    assert!(fact(&print, "query:").unwrap().ends_with(".jq/-m1 ."), "{print}");
+    assert!(fact(&print, "query:").unwrap().ends_with(&example), "{print}");
 }
 
 #[test]

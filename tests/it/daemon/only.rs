@@ -51,10 +51,13 @@ fn what_views_print_leads_there() {
     let dir = mount.path().join("artifacts/tool");
     let summary = fs::read_to_string(dir.join("mine.txt.summary")).unwrap();
     assert!(summary.contains("ref: ctx://c7/artifacts/tool/mine.txt"), "{summary}");
-    let end = summary.lines().find_map(|line| line.strip_prefix("end:    ")).unwrap();
-    let tail = end.split(' ').next().unwrap();
-    assert_eq!(tail, format!("{at}/artifacts/tool/mine.txt.tail"));
-    assert_eq!(fs::read(tail).unwrap(), fs::read(dir.join("mine.txt.tail")).unwrap());
+    let file = summary.lines().find_map(|line| line.strip_prefix("file:   ")).unwrap();
+    let file = file.split("    ").next().unwrap();
+    assert_eq!(file, format!("{at}/artifacts/tool/mine.txt"));
+    assert_eq!(
+        fs::read(format!("{file}.tail")).unwrap(),
+        fs::read(dir.join("mine.txt.tail")).unwrap()
+    );
     let readme = fs::read_to_string(mount.path().join("README.md")).unwrap();
     assert!(readme.contains(&format!("{at}/artifacts/tool/")), "{readme}");
     assert!(!readme.contains("<conversation>") && !readme.contains("/c7/"), "{readme}");
@@ -70,12 +73,12 @@ fn what_views_print_leads_there() {
     assert_eq!(view("c7/artifacts/tool/mine.txt.summary").stdout, summary.as_bytes());
     let put = ["--conversation", "c7", "--call", "more", "--always"];
     let said = mount.store().ctxfs("put", &put).stdin(log(10)).text();
-    assert!(said.contains(&format!("all:    {at}/artifacts/tool/more.txt")), "{said}");
+    assert!(said.contains(&format!("file:   {at}/artifacts/tool/more.txt")), "{said}");
     let advertised = ["--only", "c7", "--advertise", "/outputs"];
     let other = TestMount::of(mount.store(), Mode::Cached, &advertised);
     let summary = other.path().join("artifacts/tool/mine.txt.summary");
     let summary = fs::read_to_string(summary).unwrap();
-    assert!(summary.contains("end:    /outputs/artifacts/tool/mine.txt.tail"), "{summary}");
+    assert!(summary.contains("file:   /outputs/artifacts/tool/mine.txt  "), "{summary}");
 }
 
 #[test]

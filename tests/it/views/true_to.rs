@@ -1,6 +1,7 @@
 //! Views compared with the programs they replace, with and without a mount.
 
 use std::fs;
+use std::path::Path;
 
 use crate::support::Command;
 use crate::support::Mode;
@@ -97,14 +98,19 @@ fn a_summary_points_to_paths_that_exist() {
     let summary = fs::read_to_string(path.with_file_name("x.txt.summary")).unwrap();
     assert!(summary.starts_with("[ctxfs] The complete output is stored"), "{summary}");
     assert!(summary.len() <= 6144 && summary.lines().count() <= 200);
-    let prefix = format!("{}/", mount.path().display());
+    let file = summary.lines().find_map(|line| line.strip_prefix("file:   ")).unwrap();
+    let file = file.split("    ").next().unwrap();
+    assert_eq!(Path::new(file), path);
+    let names = summary.lines().take_while(|line| !line.starts_with("--- "));
+    let names = names.filter_map(|line| line.get(8..)?.strip_prefix('.'));
     let mut seen = 0;
-    for word in summary.split_whitespace().filter(|word| word.starts_with(&prefix)) {
-        let word = word.trim_end_matches([',', ';', ')', '.']);
-        assert!(fs::metadata(word).is_ok(), "{word}");
-        seen += 1;
+    for name in names.map(|name| name.split("    ").next().unwrap()) {
+        for name in name.split(" to .") {
+            assert!(fs::metadata(format!("{file}.{name}")).is_ok(), "{name}");
+            seen += 1;
+        }
     }
-    assert!(seen >= 3, "{summary}");
+    assert!(seen >= 6, "{summary}");
 }
 
 #[test]
@@ -156,7 +162,7 @@ fn an_advertised_prefix_stands_in_every_path() {
     let mount = TestMount::of(&store, Mode::Passthrough, &["--advertise", "/ctx"]);
     let path = mount.artifact("c7", "x.txt", &log(5000));
     let summary = fs::read_to_string(path.with_file_name("x.txt.summary")).unwrap();
-    assert!(summary.contains("/ctx/c7/artifacts/tool/x.txt.tail"), "{summary}");
+    assert!(summary.contains("\nfile:   /ctx/c7/artifacts/tool/x.txt  "), "{summary}");
     assert!(!summary.contains(mount.path().to_str().unwrap()), "{summary}");
 }
 
