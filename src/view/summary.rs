@@ -10,6 +10,7 @@ mod parts;
 mod search;
 mod steps;
 mod table;
+mod tried;
 mod trouble;
 mod unlike;
 

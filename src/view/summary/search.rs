@@ -14,8 +14,9 @@ use crate::view::errors::Finding;
 use crate::view::errors::Findings;
 use crate::view::grep;
 use crate::view::number::counted;
-use crate::view::summary::steps;
-use crate::view::summary::steps::STEP_BYTES;
+use crate::view::summary::tried::STEP_BYTES;
+use crate::view::summary::tried::can_be_tried;
+use crate::view::summary::tried::shows;
 
 /// Most lines that a search shows, and those up to which the lines around each are shown too.
 const LINES: usize = 40;
@@ -31,7 +32,7 @@ const PHRASE: std::ops::RangeInclusive<usize> = 8..=40;
 /// shows the most telling error and little else. None if there is no such search, or if the output
 /// is too long to try.
 pub(super) fn step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
-    let Some(first) = found.shown.first().filter(|_| steps::can_be_tried(subject)) else {
+    let Some(first) = found.shown.first().filter(|_| can_be_tried(subject)) else {
         return Ok(None);
     };
     for query in queries(subject, found)? {
@@ -94,7 +95,7 @@ fn phrase(line: &[u8]) -> Option<String> {
 fn hits(subject: &Subject<'_>, query: &Query, first: &Finding) -> io::Result<Option<usize>> {
     let Some(text) = results(subject, query)? else { return Ok(None) };
     let lines = text.lines().count();
-    Ok((lines <= LINES && steps::shows(&text, first.at.line)).then_some(lines))
+    Ok((lines <= LINES && shows(&text, first.at.line)).then_some(lines))
 }
 
 /// Returns what a search prints, if that is short.

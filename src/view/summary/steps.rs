@@ -5,8 +5,6 @@
 
 use std::io;
 
-use bstr::ByteSlice as _;
-
 use crate::model::ErrorLine;
 use crate::model::ErrorRank;
 use crate::model::Subject;
@@ -17,13 +15,12 @@ use crate::view::errors::Findings;
 use crate::view::find;
 use crate::view::number::counted;
 use crate::view::summary::search;
+use crate::view::summary::tried::STEP_BYTES;
+use crate::view::summary::tried::can_be_tried;
+use crate::view::summary::tried::shows;
 
-/// Most bytes that a step shows.
-pub(super) const STEP_BYTES: usize = 8 << 10;
 /// Lines to show on either side of the line that a part is shown around.
 const PART_LINES: u64 = 10;
-/// The longest output in which steps are tried: some milliseconds of work.
-const TRIED: u64 = 16 << 20;
 /// Letters of a word to look for, at least, and words, at most.
 const WORD_LETTERS: usize = 4;
 const WORDS: usize = 3;
@@ -62,21 +59,6 @@ pub(super) fn to_the_rest(subject: &Subject<'_>) -> Vec<String> {
 
 /// Stands where no words of the output are known that may be of interest.
 const ANY_WORDS: &str = "find:   .find/WORDS    (the passages that fit some words best)";
-
-/// Returns true if an output is short enough for searches to be tried.
-pub(super) fn can_be_tried(subject: &Subject<'_>) -> bool {
-    subject.content.len() <= TRIED
-}
-
-/// Returns true if `text` shows a line, as searches print it.
-pub(super) fn shows(text: &[u8], line: u64) -> bool {
-    let number = line.to_string();
-    text.lines().any(|line| {
-        line.strip_prefix(number.as_bytes())
-            .and_then(<[u8]>::first)
-            .is_some_and(|mark| b":-@".contains(mark))
-    })
-}
 
 /// Returns the view that finds an error by its name and those of others, or by some of its words.
 fn words(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
