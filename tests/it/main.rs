@@ -26,6 +26,7 @@ mod security;
 mod semantics;
 mod settings;
 mod support;
+mod tokens;
 mod tools;
 mod views;
 
