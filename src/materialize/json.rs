@@ -28,6 +28,7 @@ pub use events::Scalar;
 pub use reader::JsonReader;
 pub use render::KEY_CHARS;
 pub use render::KEY_CUT;
+pub use roles::CERTAIN;
 pub use roles::FieldRole;
 pub use roles::role;
 pub use scan::ScanOutcome;

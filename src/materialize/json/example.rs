@@ -18,6 +18,8 @@ const WORD: u64 = 24;
 /// Keys that are listed, and the length from which on one is cut.
 const KEYS: usize = 20;
 const KEY_BYTES: u64 = Shape::KEY_BYTES as u64;
+/// Items up to which those inside of them tell more.
+const FEW: u64 = 10;
 /// Characters of a string in a list.
 const TEXT_CHARS: u64 = 80;
 
@@ -120,13 +122,14 @@ impl<'s> Collection<'s> {
         if item.objects == item.seen && !made.is_empty() {
             return printed(&format!("{}|", self.path.each().filter(1)), &made);
         }
-        if item.objects + item.arrays == 0 { list(&path, item) } else { keys(&first, item) }
+        let is_object = item.objects == item.seen && item.seen > 0;
+        if is_object { keys(&first, item) } else { list(&path, item) }
     }
 
     /// Returns the collection inside of each item that has nearly all of this one.
     fn inner(&self, shape: &'s Shape) -> Option<Self> {
         let mut found = Vec::new();
-        if self.item.objects == 0 {
+        if self.item.objects == 0 || self.count > FEW {
             return None;
         }
         collections(shape, self.item, &self.path.each(), LEVELS, &mut found);
@@ -150,10 +153,10 @@ fn keys(path: &str, object: &ShapeNode) -> String {
     format!("-c {path}keys[:{KEYS}]{cut}")
 }
 
-/// Returns a filter for the first items of an array of strings and numbers.
+/// Returns a filter for the first items of an array that are no records.
 fn list(path: &str, item: &ShapeNode) -> String {
     let dot = if path == "." { "." } else { path };
-    if item.longest <= TEXT_CHARS {
+    if item.longest <= TEXT_CHARS && item.objects + item.arrays == 0 {
         return format!("-c {dot}[:{KEYS}]");
     }
     format!("-c {dot}[:{KEYS}]|map(tostring[:{TEXT_CHARS}])")

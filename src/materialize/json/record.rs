@@ -1,6 +1,7 @@
 //! The fields of a record that are worth printing, as a filter of jq.
 
 use crate::materialize::json::events::Scalar;
+use crate::materialize::json::roles::CERTAIN;
 use crate::materialize::json::roles::FieldRole;
 use crate::materialize::json::roles::role;
 use crate::materialize::json::shape::Shape;
@@ -31,8 +32,8 @@ pub(super) struct RecordField {
     role: Option<(FieldRole, usize)>,
     depth: usize,
     longest: u64,
-    /// True if all values are strings, or null.
-    texts: bool,
+    /// True if it is certain to be a string.
+    always: bool,
 }
 
 /// An object of jq's syntax, and the most bytes of the value that it makes.
@@ -49,6 +50,19 @@ pub(super) fn fields(shape: &Shape, record: &ShapeNode) -> Vec<RecordField> {
     fields
 }
 
+/// Adds what is known of the fields by other records of the same kind.
+pub(super) fn add(fields: &mut [RecordField], others: &[RecordField]) {
+    for field in fields {
+        match others.iter().find(|other| other.path == field.path) {
+            Some(other) => {
+                field.longest = field.longest.max(other.longest);
+                field.always &= other.always;
+            }
+            None => field.always = false,
+        }
+    }
+}
+
 fn gather(
     shape: &Shape,
     object: &ShapeNode,
@@ -60,14 +74,15 @@ fn gather(
         let node = shape.node(field.node);
         let path = format!("{path}{step}");
         let inside = depth + 1 < LEVELS;
+        let is_plain = node.texts == 0 && node.scalars[1..].iter().all(|seen| !seen);
         if has_scalars(node) {
-            let texts = node.texts > 0 && node.scalars[1..].iter().all(|seen| !seen);
+            let always = depth == 0 && node.texts == object.objects && node.texts == node.seen;
             let longest = node.longest.max(NUMBER);
             let (key, role) = (field.key.clone(), role(&field.key));
-            fields.push(RecordField { path, key, role, depth, longest, texts });
-        } else if inside && node.objects > 0 && node.arrays == 0 && !is_map(shape, node) {
+            fields.push(RecordField { path, key, role, depth, longest, always });
+        } else if inside && is_plain && node.arrays == 0 && !is_map(shape, node) {
             gather(shape, node, (&path, depth + 1), fields);
-        } else if let Some(item) = node.item.filter(|_| inside && node.objects == 0) {
+        } else if let Some(item) = node.item.filter(|_| inside && is_plain && node.objects == 0) {
             let item = shape.node(item);
             if item.objects == item.seen {
                 gather(shape, item, (&format!("{path}[0]"), depth + 1), fields);
@@ -92,7 +107,8 @@ pub(super) fn best(fields: &[RecordField], wanted: FieldRole) -> Option<&RecordF
         && best(fields, FieldRole::Place).is_some_and(RecordField::is_of_item);
     told.filter(|field| of_item || has_place(field)).min_by_key(|field| {
         let is_end = field.path.to_ascii_lowercase().contains("end");
-        (is_end, field.depth, field.role.map_or(0, |(_, order)| order))
+        let order = field.role.map_or(0, |(_, order)| order);
+        (is_end, order >= CERTAIN, field.depth, order)
     })
 }
 
@@ -188,7 +204,7 @@ impl RecordField {
     fn part(&self) -> String {
         let (name, path, most) = (self.name(), &self.path, self.most_chars());
         if self.longest > most {
-            let cut = if self.texts { path.clone() } else { format!("({path}|tostring)") };
+            let cut = if self.always { path.clone() } else { format!("({path}|tostring)") };
             return format!("{name}:{cut}[:{most}]");
         }
         let is_own = self.depth == 0 && is_bare(&self.key);

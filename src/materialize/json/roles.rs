@@ -16,7 +16,8 @@ pub enum FieldRole {
     Message,
 }
 
-/// Returns the role of the field `key`, and a number that is smaller for what tells more.
+/// Returns the role of the field `key`, and a number that is smaller for what tells more. Below
+/// [`CERTAIN`], it tells that alone.
 pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
     let name = name(key)?;
     let roles = [
@@ -25,31 +26,41 @@ pub fn role(key: &[u8]) -> Option<(FieldRole, usize)> {
         (FieldRole::Kind, KINDS),
         (FieldRole::Message, MESSAGES),
     ];
-    roles.iter().find_map(|(role, keys)| {
-        let at = keys.iter().position(|key| *key == name)?;
+    roles.iter().find_map(|(role, [certain, likely])| {
+        let at = |keys: &[&str]| keys.iter().position(|key| *key == name);
+        let at = at(certain).or_else(|| Some(CERTAIN + at(likely)?))?;
         Some((*role, at))
     })
 }
 
-const PLACES: &[&str] = &[
-    "nodeid", "filepath", "filename", "file", "path", "uri", "fullname", "target", "address",
-    "test", "name", "package", "module", "resource", "workflow", "job", "host", "url", "id",
+/// The numbers of roles that are certain.
+pub const CERTAIN: usize = 10;
+
+/// The keys of a role: those that have no other meaning, and those that may.
+type RoleKeys = [&'static [&'static str]; 2];
+
+const PLACES: RoleKeys = [
+    &["nodeid", "filepath", "filename", "file", "path", "uri"],
+    &[
+        "fullname", "target", "address", "test", "name", "package", "module", "resource",
+        "workflow", "job", "host", "url", "id",
+    ],
 ];
-const LINES: &[&str] = &["line", "row", "lineno", "linenumber", "startline"];
-const KINDS: &[&str] =
-    &["ruleid", "code", "checkid", "vulnerabilityid", "rule", "testid", "symbol", "errorcode"];
-const MESSAGES: &[&str] = &[
-    "message",
-    "msg",
-    "text",
-    "error",
-    "errormessage",
-    "shortmessage",
-    "description",
-    "detail",
-    "reason",
-    "title",
-    "summary",
+const LINES: RoleKeys = [&["line", "row", "lineno", "linenumber", "startline", "linestart"], &[]];
+const KINDS: RoleKeys =
+    [&["ruleid", "code", "checkid", "vulnerabilityid"], &["rule", "testid", "symbol", "errorcode"]];
+const MESSAGES: RoleKeys = [
+    &["message", "msg", "text"],
+    &[
+        "error",
+        "errormessage",
+        "shortmessage",
+        "title",
+        "detail",
+        "summary",
+        "description",
+        "reason",
+    ],
 ];
 
 /// The kinds of values by which a field tells of trouble.
@@ -110,6 +121,7 @@ const WORDS: &[&str] = &[
     "phase",
     "health",
     "priority",
+    "reason",
 ];
 const STATUSES: &[&str] = &["status", "statuscode", "httpstatus", "httpstatuscode", "responsecode"];
 const COUNTS: &[&str] = &[

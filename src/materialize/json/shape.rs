@@ -11,7 +11,7 @@ use crate::materialize::json::tally::Tally;
 use crate::materialize::json::words::WORD_BYTES;
 
 /// Levels that have nodes. Deeper values are shown as `...`.
-const LEVELS: usize = 8;
+const LEVELS: usize = 10;
 /// Keys of an object that have nodes of their own. An object with more is a map, whose further
 /// values are merged into one node.
 const KEYS: usize = 64;

@@ -12,11 +12,13 @@ const MANY: usize = 4;
 pub(super) struct ShapePath {
     /// Keys as `.a.b`, before, between and after the steps to each item.
     segments: Vec<String>,
+    /// True if it leads through the values of a map, of which not all are known to be alike.
+    through_map: bool,
 }
 
 impl ShapePath {
     pub(super) fn root() -> Self {
-        Self { segments: vec![String::new()] }
+        Self { segments: vec![String::new()], through_map: false }
     }
 
     /// Returns the path to a key of the object.
@@ -33,6 +35,16 @@ impl ShapePath {
         let mut path = self.clone();
         path.segments.push(String::new());
         path
+    }
+
+    /// Returns the path to each value of a map.
+    pub(super) fn each_value(&self) -> Self {
+        Self { through_map: true, ..self.each() }
+    }
+
+    /// Returns true if some of the items may be of other kinds.
+    pub(super) fn is_vague(&self) -> bool {
+        self.through_map && self.depth() > 1
     }
 
     /// Returns the number of steps to each item.
@@ -54,7 +66,8 @@ impl ShapePath {
         let mut outer = self.segments[..at].to_vec();
         outer.push(String::new());
         let inner = vec![self.segments[at].clone(), String::new()];
-        Some((Self { segments: outer }, Self { segments: inner }))
+        let part = |segments| Self { segments, through_map: self.through_map };
+        Some((part(outer), part(inner)))
     }
 
     /// Returns the keys after the last step to each item.
@@ -76,6 +89,18 @@ impl ShapePath {
             text.push_str(segment);
         }
         rooted(text)
+    }
+}
+
+impl ShapePath {
+    /// Returns the path as a filter that passes over what it does not lead through.
+    pub(super) fn vague_filter(&self) -> String {
+        let step = |segment: &String| match segment.as_str() {
+            "" => "[]?".to_owned(),
+            keys => format!("{keys}?[]?"),
+        };
+        let (_, before) = self.segments.split_last().expect("a path has a segment");
+        rooted(before.iter().map(step).collect())
     }
 }
 

@@ -30,7 +30,7 @@ fn shapes() {
         ("[{\"a\": 1, \"b\": 2}, {\"b\": 3}]", "[2 of {a?: int, b: int}]"),
         ("{\"a\": [{\"t\": [{\"x\": 1}]}, {\"t\": []}]}", "{a: [2 of {t: [{x: int}]}]}"),
         ("{\"a\":1}\n\n{\"a\":\"x\"}\n", "2 lines of {a: int|str}"),
-        ("[[[[[[[[[[1]]]]]]]]]]", "[[[[[[[[[...]]]]]]]]]"),
+        ("[[[[[[[[[[[[1]]]]]]]]]]]]", "[[[[[[[[[[[...]]]]]]]]]]]"),
     ];
     for (text, expected) in cases {
         assert_eq!(shape(text), expected, "{text}");
@@ -125,6 +125,16 @@ fn fields_that_tell_of_trouble_are_counted() {
             r#"{"by":{"a/b":{"errors":0,"id":1},"c/d":{"errors":2,"id":3}}}"#,
             ".by[].errors 1 over 0 of 2 at 39",
             "-c -m10 .by[]|select((.errors|numbers)>0)|{id,errors}",
+        ),
+        (
+            r#"{"by":{"a":{"via":["x"]},"b/c":{"via":[{"level":"high","title":"t"}]}}}"#,
+            ".by[].via[].level 1 high of 1 at 39",
+            r#"-c -m10 .by?[]?.via?[]?|objects|select(.level=="high")|{level,title}"#,
+        ),
+        (
+            r#"[{"message":{"level":"error","message":"m","spans":[{"file_name":"f"}]},"reason":"r"}]"#,
+            ".[].message.level 1 error of 1 at 1",
+            r#"-c -m10 .[]|select(.message.level?=="error")|{file_name:.message.spans[0].file_name,message:.message.message,reason}"#,
         ),
         (
             r#"[{"name":"x","ok":true},{"name":"y","ok":false}]"#,
@@ -306,7 +316,7 @@ fn the_lines_of_indented_json_are_counted() {
 fn nesting_is_bounded() {
     let deep = 200_000;
     let text = format!("{}{}", "[".repeat(deep), "]".repeat(deep));
-    assert_eq!(shape(&text), "[[[[[[[[[...]]]]]]]]]");
+    assert_eq!(shape(&text), "[[[[[[[[[[[...]]]]]]]]]]]");
     let too_deep = "[".repeat(3 << 20);
     assert!(matches!(detect(too_deep.as_bytes()), Json::No | Json::Broken { .. }));
 }

@@ -29,8 +29,12 @@ struct TroubleGroup<'s> {
     path: ShapePath,
     /// The record that has the field, and the one outside of it.
     records: [Option<&'s ShapeNode>; 2],
+    /// Records at other nodes.
+    others: Vec<&'s ShapeNode>,
     tally: Tally,
     of: u64,
+    /// True if some of the records are no objects.
+    mixed: bool,
     worst: u8,
     has_message: bool,
 }
@@ -82,13 +86,13 @@ impl<'s> Search<'s> {
         for field in &node.fields {
             let value = self.shape.node(field.node);
             if is_map {
-                self.visit(value, &path.each(), each(value), levels - 1);
+                self.visit(value, &path.each_value(), each(value), levels - 1);
             } else if let Some(step) = key(&field.key) {
                 self.visit(value, &path.key(&step), records, levels - 1);
             }
         }
         if let Some(rest) = node.rest.map(|rest| self.shape.node(rest)) {
-            self.visit(rest, &path.each(), each(rest), levels - 1);
+            self.visit(rest, &path.each_value(), each(rest), levels - 1);
         }
     }
 
@@ -99,17 +103,32 @@ impl<'s> Search<'s> {
         tally: &Tally,
         of: u64,
     ) {
+        let mixed = records[0].is_some_and(|record| record.objects < record.seen);
         let Some(known) = self.groups.iter_mut().find(|group| group.path == *path) else {
             let (path, tally) = (path.clone(), tally.clone());
             let (worst, has_message) = (HARMLESS, false);
-            self.groups.push(TroubleGroup { path, records, tally, of, worst, has_message });
+            let others = Vec::new();
+            self.groups.push(TroubleGroup {
+                path,
+                records,
+                others,
+                tally,
+                of,
+                mixed,
+                worst,
+                has_message,
+            });
             return;
         };
         known.tally.add(tally);
         known.of += of;
+        known.mixed |= mixed;
         let keys = |record: Option<&ShapeNode>| record.map_or(0, |record| record.fields.len());
         if keys(records[0]) > keys(known.records[0]) {
+            known.others.extend(known.records[0]);
             known.records = records;
+        } else {
+            known.others.extend(records[0]);
         }
     }
 }
@@ -137,17 +156,21 @@ impl TroubleGroup<'_> {
 
     /// Returns `-c -m10 .[]|select(.errorCount>0)|{filePath,errorCount}`.
     fn filter(&self, shape: &Shape, lines: bool) -> String {
-        let [inner, outer] = self
+        let [mut inner, outer] = self
             .records
             .map(|node| node.map(|node| record::fields(shape, node)).unwrap_or_default());
+        for other in &self.others {
+            record::add(&mut inner, &record::fields(shape, other));
+        }
         let told = (!self.selects_one()).then(|| self.path.field());
         let made = Projection::of_trouble(&inner, told);
         let certain = usize::from(!lines);
-        let steps = self.path.split().filter(|_| !made.has(&inner, FieldRole::Place));
+        let vague = self.is_vague();
+        let steps = self.path.split().filter(|_| !vague && !made.has(&inner, FieldRole::Place));
         let place = Projection::of_place(&outer).zip(steps);
-        let records = self.records[0].is_some_and(|node| node.objects < node.seen);
-        let chosen = format!("{}{}", if records { "objects|" } else { "" }, self.condition());
-        let printed = if made.is_empty() { String::new() } else { format!("|{}", made.text()) };
+        let chosen = format!("{}{}", if vague { "objects|" } else { "" }, self.condition());
+        let printed =
+            if made.is_empty() { "|keys[:20]".to_owned() } else { format!("|{}", made.text()) };
         let bytes = made.bytes + place.as_ref().map_or(0, |(place, _)| place.bytes);
         let program = match place {
             Some((place, (to_outer, to_inner))) => {
@@ -155,10 +178,17 @@ impl TroubleGroup<'_> {
                 format!("{to_outer}|{}+({to_inner}|{chosen}{printed})", place.text())
             }
             None if self.path.depth() == 0 => format!("{chosen}{printed}"),
+            None if vague => format!("{}|{chosen}{printed}", self.path.record().vague_filter()),
             None => format!("{}|{chosen}{printed}", self.path.record().filter(certain)),
         };
         let most = (RESULT_BYTES / (bytes + 4)).clamp(1, RESULTS);
         format!("-c -m{most} {program}")
+    }
+
+    /// Returns true if some values on the path may be of other kinds.
+    fn is_vague(&self) -> bool {
+        let is_mixed = |node: &ShapeNode| node.objects < node.seen;
+        self.mixed || self.path.is_vague() || self.records[1].is_some_and(is_mixed)
     }
 
     /// Returns the values that the filter selects.
@@ -177,8 +207,14 @@ impl TroubleGroup<'_> {
     fn condition(&self) -> String {
         let value = self.path.field();
         let value = if value.is_empty() { "." } else { value };
+        // The first key is that of an object.
+        let value = match value.matches('.').count() {
+            0 | 1 => value.to_owned(),
+            2 => format!("{value}?"),
+            _ => format!("({value})?"),
+        };
         let selected = self.selected();
-        let is = selected.iter().map(|word| word.condition(value)).collect::<Vec<String>>();
+        let is = selected.iter().map(|word| word.condition(&value)).collect::<Vec<String>>();
         format!("select({})", is.join(" or "))
     }
 }

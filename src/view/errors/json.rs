@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::materialize::json::CERTAIN;
 use crate::materialize::json::Events;
 use crate::materialize::json::FieldRole;
 use crate::materialize::json::Scalar;
@@ -75,9 +76,9 @@ fn read(content: &dyn Content, at: &TroubleRecord) -> io::Result<Option<ErrorRec
 /// A field of a record that has a role.
 struct Told {
     role: FieldRole,
-    /// Smaller for what tells more: true for an item of an array, for the end of a range; levels,
-    /// order.
-    weight: (bool, bool, usize, usize),
+    /// Smaller for what tells more: true for a message of an item, for the end of a range, for what
+    /// may tell something else; levels, order.
+    weight: (bool, bool, bool, usize, usize),
     text: String,
 }
 
@@ -141,8 +142,9 @@ impl FieldReader {
             return;
         }
         let is_end = above.is_end || self.is_end();
-        let is_of_item = self.open.iter().any(|open| open.is_array);
-        let weight = (is_of_item, is_end, self.open.len(), order);
+        let is_item = self.open.iter().any(|open| open.is_array);
+        let is_of_item = role == FieldRole::Message && is_item;
+        let weight = (is_of_item, is_end, order >= CERTAIN, self.open.len(), order);
         let text = text();
         if !text.trim().is_empty() {
             self.fields.push(Told { role, weight, text });

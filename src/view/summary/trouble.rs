@@ -25,14 +25,15 @@ fn told(trouble: &Trouble) -> String {
     let sum: u64 = trouble.counts.iter().map(|(_, count)| count).sum();
     let of = if sum < trouble.of { format!(" of {}", grouped(trouble.of)) } else { String::new() };
     if let [(word, count)] = trouble.counts.as_slice() {
-        return format!("{path}: {least}{}{of} {word}", grouped(*count));
+        return format!("{path}: {least}{}{of} {}", grouped(*count), named(word));
     }
-    let words = trouble.counts.iter().map(|(word, count)| counted(word, *count));
+    let words =
+        trouble.counts.iter().map(|(word, count)| format!("{} {}", grouped(*count), named(word)));
     format!("{path}: {least}{}{of}", words.collect::<Vec<String>>().join(", "))
 }
 
-/// Returns `3 CRITICAL`, `5 with 2`.
-fn counted(word: &str, count: u64) -> String {
+/// Returns `CRITICAL`, `with 2`.
+fn named(word: &str) -> String {
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
-    format!("{} {}{word}", grouped(count), if is_number { "with " } else { "" })
+    format!("{}{word}", if is_number { "with " } else { "" })
 }
