@@ -64,6 +64,8 @@ pub(super) struct ShapeField {
     hash: u64,
     pub(super) key: Box<[u8]>,
     pub(super) node: usize,
+    /// True if use is made of its values.
+    is_used: bool,
 }
 
 /// The tree of nodes.
@@ -95,8 +97,8 @@ struct OpenContainer {
     next: usize,
     /// The node of the value of the last key.
     value: Option<usize>,
-    /// Items, or keys.
-    count: u64,
+    /// Items, or keys, that the node had before.
+    before: u64,
     /// Its first byte, and the line of that.
     offset: u64,
     line: u64,
@@ -117,13 +119,14 @@ impl Shape {
         match node {
             Some(node) if self.open.len() < LEVELS => {
                 let (offset, line) = (self.base + self.at, self.line);
-                let (next, value, count, kind) = (0, None, 0, (0, false));
+                let (next, value, kind) = (0, None, (0, false));
+                let before = self.count(node, array);
                 self.open.push(OpenContainer {
                     node,
                     array,
                     next,
                     value,
-                    count,
+                    before,
                     offset,
                     line,
                     kind,
@@ -137,20 +140,22 @@ impl Shape {
         }
     }
 
+    /// Returns the items of the arrays at a node, or the keys of its objects.
+    fn count(&self, node: usize, array: bool) -> u64 {
+        let node = &self.nodes[node];
+        if array { node.items } else { node.keys }
+    }
+
     /// Returns the node of the value that begins here.
     #[inline]
     fn place(&mut self) -> Option<usize> {
         if self.below > 0 {
             return None;
         }
-        let node = match self.open.last_mut() {
+        let node = match self.open.last() {
             None if self.nodes.is_empty() => self.new_node(),
             None => Some(0),
-            Some(open) if open.array => {
-                open.count += 1;
-                let array = open.node;
-                self.item_of(array)
-            }
+            Some(open) if open.array => self.item_of(open.node),
             Some(open) => open.value,
         }?;
         self.nodes[node].seen += 1;
@@ -170,8 +175,10 @@ impl Shape {
     fn new_field(&mut self, object: usize, hash: u64, key: &[u8]) -> Option<usize> {
         if self.nodes[object].fields.len() < KEYS {
             let node = self.new_node()?;
-            self.nodes[node].use_of = self.use_of(key);
-            self.nodes[object].fields.push(ShapeField { hash, key: key.into(), node });
+            let use_of = self.use_of(key);
+            self.nodes[node].use_of = use_of;
+            let is_used = use_of != FieldUse::None;
+            self.nodes[object].fields.push(ShapeField { hash, key: key.into(), node, is_used });
             return Some(node);
         }
         if self.nodes[object].rest.is_none() {
@@ -261,7 +268,8 @@ impl Events for Shape {
         if !self.pending.is_empty() {
             self.keep_pending();
         }
-        if let Some(OpenContainer { node, count, .. }) = self.open.pop() {
+        if let Some(OpenContainer { node, array, before, .. }) = self.open.pop() {
+            let count = self.count(node, array) - before;
             let most = &mut self.nodes[node].most;
             *most = count.max(*most);
         }
@@ -284,15 +292,17 @@ impl Events for Shape {
         } else {
             fields.iter().position(is_it)
         };
-        let value = match found {
-            Some(index) => Some(self.nodes[node].fields[index].node),
-            None => self.new_field(node, hash, key),
+        let (value, is_used) = if let Some(index) = found {
+            let field = &self.nodes[node].fields[index];
+            (Some(field.node), field.is_used)
+        } else {
+            let value = self.new_field(node, hash, key);
+            (value, value.is_some_and(|node| self.nodes[node].use_of != FieldUse::None))
         };
-        self.is_used = value.is_some_and(|node| self.nodes[node].use_of != FieldUse::None);
+        self.is_used = is_used;
         if let Some(open) = self.open.last_mut() {
             open.value = value;
             open.next = found.unwrap_or(next) + 1;
-            open.count += 1;
         }
     }
 
@@ -305,9 +315,13 @@ impl Events for Shape {
 /// Returns a hash of a key, so that most comparisons are of numbers.
 #[inline]
 fn hash(key: &[u8]) -> u64 {
-    let eight = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-    let (head, tail) = (&key[..key.len().min(8)], &key[key.len().saturating_sub(8)..]);
-    eight(head).rotate_left(20) ^ eight(tail) ^ key.len() as u64
+    let (head, tail) = if let (Some(head), Some(tail)) = (key.first_chunk(), key.last_chunk()) {
+        (u64::from_be_bytes(*head), u64::from_be_bytes(*tail))
+    } else {
+        let all = key.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+        (all, all)
+    };
+    head.rotate_left(20) ^ tail ^ key.len() as u64
 }
 
 #[cfg(test)]
