@@ -102,7 +102,8 @@ pub(super) fn with_all(subject: &Subject<'_>, redacted: Option<String>) -> Vec<S
 /// Returns the facts on an output that is shown in part.
 pub(super) fn with_excerpt(subject: &Subject<'_>, found: &Findings) -> io::Result<Facts> {
     let trouble = trouble::line(subject);
-    let [read, query] = read(subject, trouble.is_some() && found.shown.is_empty());
+    let is_first = found.shown.is_empty() || steps::is_document(subject);
+    let [read, query] = read(subject, trouble.is_some() && is_first);
     let before = [
         Some(opening(subject)),
         Some(identity(subject)),
@@ -210,7 +211,7 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
 
 /// Returns the path of the readable form of JSON, with its lines if they were counted, and a filter
 /// that has results, which is the step to take if it `is_next`. They are on one line if both fit.
-/// What has lines enough is readable as it is.
+/// No readable form is named for what has lines enough.
 fn read(subject: &Subject<'_>, is_next: bool) -> [Option<String>; 2] {
     let (lines, example) = match &subject.analysis.json {
         Json::Document { pretty_lines, example, .. } => (*pretty_lines, example.as_deref()),

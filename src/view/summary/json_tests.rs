@@ -61,6 +61,7 @@ fn a_report_shows_its_errors_with_their_files() {
     let (name, results) = query(&fixture).unwrap();
     let filter = ".[]|{filePath}+(.messages[]?|select(.severity==2)|{line,ruleId,message})";
     assert_eq!(name, format!("-c -m10 {filter}"));
+    assert_eq!(facts(&summary, "next:"), [format!("next:   .jq/{name}    (the worst)")]);
     let first = r#"{"filePath":"/src/0.js","line":0,"ruleId":"rule-0","message":"'x0' is not \"defined\""}"#;
     assert_eq!(results.lines().next(), Some(first));
     assert_eq!(results.lines().count(), 4);

@@ -7,6 +7,7 @@ use std::io;
 
 use crate::model::ErrorLine;
 use crate::model::ErrorRank;
+use crate::model::Json;
 use crate::model::Subject;
 use crate::view::PageNumber;
 use crate::view::RenderError;
@@ -40,10 +41,16 @@ pub(super) fn to_errors(subject: &Subject<'_>, found: &Findings) -> io::Result<V
         return Ok(vec![ANY_WORDS.to_owned()]);
     }
     let kinds = counted(found.shown.len() as u64, "kind");
-    let next = format!("next:   .errors    ({kinds} of error, with the lines around each)");
+    let next = || format!("next:   .errors    ({kinds} of error, with the lines around each)");
+    let next = (!is_document(subject)).then(next);
     let steps =
-        [Some(next), words(subject, found)?, search::step(subject, found)?, part(subject, found)?];
+        [next, words(subject, found)?, search::step(subject, found)?, part(subject, found)?];
     Ok(steps.into_iter().flatten().collect())
+}
+
+/// Returns true for one JSON value: a filter tells more of its errors than lines do.
+pub(super) fn is_document(subject: &Subject<'_>) -> bool {
+    matches!(subject.analysis.json, Json::Document { .. })
 }
 
 /// Returns the steps that show the rest of the output.
