@@ -3,6 +3,7 @@
 //! Lines are printed as `rg -n` prints them. Above an error stands what it belongs to, and how many
 //! are like it. What does not fit has a line of its own for each kind, as in a summary.
 
+mod around;
 mod finding;
 mod handled;
 mod json;

@@ -1,14 +1,12 @@
-//! The lines around an error, read from the content.
+//! The lines to show with an error.
 
 use std::io;
 
 use crate::model::Content;
 use crate::model::ErrorLine;
+use crate::view::errors::around::Around;
 use crate::view::errors::trace;
 
-/// Bytes read on either side of an error line. A line that does not end within them ends what is
-/// shown.
-const AROUND: usize = 32 << 10;
 /// Lines shown before an error, and after it if no more belong to it.
 const CONTEXT: usize = 3;
 /// Most lines that are shown after an error.
@@ -30,22 +28,24 @@ pub(super) struct Nearby {
     pub(super) continues: bool,
 }
 
-/// Reads the lines around the error line `at`.
+/// Reads the lines around the error line `at`. A line that does not end within what is read ends
+/// what is shown.
 pub(super) fn around(content: &dyn Content, at: &ErrorLine) -> io::Result<Nearby> {
-    let mut lines = before(content, at)?;
-    let bytes = content.bytes(at.offset, AROUND)?;
-    let complete = at.offset + bytes.len() as u64 == content.len();
-    let (own, mut after) = split(&bytes, complete);
-    let long = own.len() == bytes.len() && !complete;
-    lines.push(NearbyLine { number: at.line, text: own.to_vec(), ends: !long });
-    after.truncate(if long { 0 } else { after.len() });
+    let Around { above, below, ends } = Around::read(content, at.offset)?;
+    let mut above: Vec<&[u8]> = above.iter().flat_map(|above| lines(above)).collect();
+    let above = above.split_off(above.len().saturating_sub(CONTEXT));
+    let mut below = lines(&below);
+    let own = below.next().unwrap_or_default();
+    let after: Vec<&[u8]> = below.collect();
     let belong = trace::length(after.iter().copied());
     let shown = belong.clamp(paragraph(&after), LONGEST);
-    let numbers = at.line + 1..;
-    let line =
-        |(number, text): (u64, &[u8])| NearbyLine { number, text: text.to_vec(), ends: true };
-    lines.extend(numbers.zip(after.into_iter().take(shown)).map(line));
-    Ok(Nearby { lines, continues: belong > LONGEST })
+    let first = at.line - above.len() as u64;
+    let all = above.into_iter().chain([own]).chain(after.into_iter().take(shown));
+    let line = |(number, text): (u64, &[u8])| {
+        let ends = ends || number != at.line;
+        NearbyLine { number, text: text.to_vec(), ends }
+    };
+    Ok(Nearby { lines: (first..).zip(all).map(line).collect(), continues: belong > LONGEST })
 }
 
 /// Returns the number of lines that are shown after an error if none belongs to it: a few, over at
@@ -63,29 +63,6 @@ fn paragraph(after: &[&[u8]]) -> usize {
     length
 }
 
-fn before(content: &dyn Content, at: &ErrorLine) -> io::Result<Vec<NearbyLine>> {
-    let start = at.offset.saturating_sub(AROUND as u64);
-    let length = usize::try_from(at.offset - start).unwrap_or(AROUND);
-    let bytes = content.bytes(start, length)?;
-    let Some(bytes) = bytes.strip_suffix(b"\n") else { return Ok(Vec::new()) };
-    let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    if start > 0 {
-        lines.remove(0);
-    }
-    let from = lines.len().saturating_sub(CONTEXT);
-    let first = at.line - (lines.len() - from) as u64;
-    let line =
-        |(number, text): (u64, &&[u8])| NearbyLine { number, text: text.to_vec(), ends: true };
-    Ok((first..).zip(&lines[from..]).map(line).collect())
-}
-
-/// Returns the first line of `bytes`, and the complete lines after it. If `complete`, the last one
-/// is complete too.
-fn split(bytes: &[u8], complete: bool) -> (&[u8], Vec<&[u8]>) {
-    let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    let first = lines.remove(0);
-    if lines.last().is_some_and(|last| !complete || last.is_empty()) {
-        lines.pop();
-    }
-    (first, lines)
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n')
 }

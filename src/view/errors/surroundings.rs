@@ -5,9 +5,8 @@ use std::io;
 use crate::materialize::bare;
 use crate::model::Content;
 use crate::model::ErrorLine;
+use crate::view::errors::around::Around;
 
-/// Bytes read on either side of the line.
-const AROUND: u64 = 16 << 10;
 /// Most bytes of a line that are judged.
 const LINE_BYTES: usize = 4096;
 
@@ -23,11 +22,9 @@ pub(in crate::view) struct Surroundings {
 impl Surroundings {
     /// Reads the lines around `at`.
     pub(in crate::view) fn read(content: &dyn Content, at: &ErrorLine) -> io::Result<Self> {
-        let start = at.offset.saturating_sub(AROUND);
-        let above = content.bytes(start, (at.offset - start) as usize)?;
-        let below = content.bytes(at.offset, AROUND as usize)?;
-        let complete = at.offset + below.len() as u64 == content.len();
-        Ok(Self { above: whole_above(&above, start > 0), below: whole_below(&below, complete) })
+        let Around { above, below, .. } = Around::read(content, at.offset)?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Self { above: above.map(text), below: text(below) })
     }
 
     /// Returns the first line of `text` with `own` in it, and its neighbours.
@@ -61,21 +58,6 @@ impl Surroundings {
     }
 }
 
-/// Returns the whole lines of `bytes`, of which the first one is `cut`.
-fn whole_above(bytes: &[u8], cut: bool) -> Option<String> {
-    let bytes = bytes.strip_suffix(b"\n")?;
-    let from = if cut { memchr::memchr(b'\n', bytes)? + 1 } else { 0 };
-    Some(String::from_utf8_lossy(&bytes[from..]).into_owned())
-}
-
-/// Returns the first line of `bytes`, and the whole lines after it. If `complete`, the last one is
-/// whole, too.
-fn whole_below(bytes: &[u8], complete: bool) -> String {
-    let last = memchr::memrchr(b'\n', bytes);
-    let end = if complete && !bytes.ends_with(b"\n") { None } else { last };
-    String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
-}
-
 /// Returns the part of a line by which it is judged.
 fn judged(line: &str) -> &str {
     let line = cut(line);
@@ -103,7 +85,7 @@ mod tests {
 
     #[test]
     fn lines_of_which_only_a_part_was_read_are_left_out() {
-        let long = format!("{}\nb\nc\n{}", "x".repeat(20_000), "y".repeat(20_000));
+        let long = format!("{}\nb\nc\n{}", "x".repeat(40_000), "y".repeat(40_000));
         let lines = Surroundings::of(&long, "c");
         assert_eq!(lines.above().collect::<Vec<_>>(), ["b"]);
         assert_eq!(lines.below().count(), 0);
