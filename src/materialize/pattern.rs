@@ -29,6 +29,12 @@ impl Pattern {
         Self { text, literal, compiled: OnceLock::new() }
     }
 
+    /// Returns false for a line that lacks the literal.
+    pub(crate) fn may_match(&self, line: impl AsRef<[u8]>) -> bool {
+        let line = line.as_ref();
+        self.literal.is_empty() || memmem::find(line, self.literal.as_bytes()).is_some()
+    }
+
     /// Returns true if the pattern occurs in `line`.
     pub(crate) fn is_match(&self, line: impl AsRef<[u8]>) -> bool {
         let line = line.as_ref();
@@ -51,10 +57,6 @@ impl Pattern {
 
     fn groups<'l>(&self, line: &'l [u8]) -> Option<Captures<'l>> {
         if self.may_match(line) { self.regex().captures(line) } else { None }
-    }
-
-    fn may_match(&self, line: &[u8]) -> bool {
-        self.literal.is_empty() || memmem::find(line, self.literal.as_bytes()).is_some()
     }
 
     fn regex(&self) -> &Regex {

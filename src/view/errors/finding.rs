@@ -181,8 +181,9 @@ fn goes_on(lines: &Surroundings) -> bool {
 }
 
 /// The failure of a command that another one ran.
-static WRAPPER: Pattern =
-    Pattern::new(r"(?i)exit(ed)?( with)?( non-zero)? (code|status)|exited with|command failed");
+static WRAPPER: Pattern = Pattern::new(
+    r"[Ee]xit(ed)?( with)?( non-zero)? (code|status)|[Ee]xited with|[Cc]ommand failed",
+);
 static CALL: Pattern = Pattern::with(" = -1 E", r"^(\[pid +\d+\] )?\w+\(.* = -1 E\w+ ");
 static EXCEPTION: Pattern =
     Pattern::with("E ", r"^E\s+([a-zA-Z_]\w*\.)*[A-Z]\w*(Error|Exception|Failed)\b");

@@ -101,7 +101,7 @@ static ENTRY: Pattern = Pattern::new(
     r"^\W{0,3}(\d{4}[-/]\d\d[-/]\d\d[ T]|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:|\d+:[A-Z] \d\d )",
 );
 /// The level of an entry without a time.
-static LEVEL: Pattern = Pattern::new(r"^(.{0,160} )?\[?(ERROR|CRITICAL|SEVERE)[:\] ]");
+static LEVEL: Pattern = Pattern::with("R", r"^(.* )?\[?(ERROR|CRITICAL|SEVERE)[:\] ]");
 /// A line of a stack trace: a heading, a frame, a cause.
 static TRACE: Pattern = Pattern::new(
     r"^\s+at |^\s+\.\.\. \d+ more|^\s*Caused by: |^\s+File |^\s{4}|^\s*\+ Exception Group |^\s*\+-|^Traceback |^\s*\[cause\]: |^\s+[\w']+: \S|^([a-zA-Z_]\w*\.)*([A-Z]\w*)?(Error|Exception|ExceptionGroup)\b",
@@ -109,14 +109,15 @@ static TRACE: Pattern = Pattern::new(
 static FRAME: Pattern = Pattern::new(r"^\s+(at|File) ");
 static REMARK: Pattern = Pattern::new(r"^.{0,60}?\b(WARN|WARNING|DEBUG|TRACE)\b|^W\d{4} \d\d:");
 /// Words for an error that does no harm.
-static HANDLED: Pattern =
-    Pattern::new(r"(?i)\b(retrying|reconnecting|ignored|ignoring|skipped|skipping|is optional)\b");
+static HANDLED: Pattern = Pattern::new(
+    r"\b([Rr]etrying|[Rr]econnecting|[Ii]gnored|[Ii]gnoring|[Ss]kipped|[Ss]kipping|is optional)\b",
+);
 static TASK: Pattern = Pattern::with("]: ", r"^(?:fatal|failed): \[([^\] ]+).*?\]: ");
 static TASKS: Pattern = Pattern::with(" [", r"^(TASK|RUNNING HANDLER) \[");
 static RESULT: Pattern =
     Pattern::with(": [", r"^(?:ok|changed|skipping|fatal|failed): \[([^\] ]+)");
 static RETRY: Pattern =
-    Pattern::new(r"(?i)\bretrying\b|\bwill retry\b|\btrying again\b|\bfalling back\b|\(ok\b");
+    Pattern::new(r"\b([Rr]etrying|[Ww]ill retry|[Tt]rying again|[Ff]alling back)\b|\(ok\b");
 static CONSOLE: Pattern = Pattern::with("console.", r"^\s*console\.(error|warn|log|info|debug)$");
 static PANICKED: Pattern = Pattern::with("panicked", r"^thread '(.+?)' (?:\(\d+\) )?panicked at ");
 static STDOUT: Pattern = Pattern::with(" stdout ---", r"^---- (.+) stdout ----$");

@@ -129,11 +129,12 @@ fn near(lines: &Surroundings) -> impl Iterator<Item = &str> {
 }
 
 /// Lines that are quotations whatever stands around them.
-static ALWAYS: [Pattern; 4] = [
+static ALWAYS: [Pattern; 5] = [
     // git blame.
     Pattern::with(") ", r"^\^?[0-9a-f]{7,40} .*\(.+ \d{4}-\d\d-\d\d .*\d+\) "),
     // A frame around code: `> 12 | code`, `12 | code`, `12: code` of listings.
-    Pattern::new(r"^\s*(?:>|\u{276f})? *\d+ *(?:\||\u{2502})"),
+    Pattern::with("|", r"^\s*>? *\d+ *\|"),
+    Pattern::with("\u{2502}", r"^\s*(\u{276f})? *\d+ *\u{2502}"),
     // Rows of a database.
     Pattern::new(r"^\s*(INSERT INTO|VALUES|REPLACE INTO) "),
     // A string of a program.

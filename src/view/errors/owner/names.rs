@@ -15,7 +15,8 @@ pub(super) static NAMES: OwnerRules = LazyLock::new(|| {
         rule(Above, 400, "___ ", r"^_{3,} (.+?) _{3,}$").of(r"^E  ").until(r"^=+ .* =+$"),
         rule(Above, 80, ": ", r"^((?:FAIL|ERROR): \S+ \(.+)$").until(r"^={20,}$|^Ran \d+ tests"),
         rule(Above, 40, "\u{25cf}", r"^\s*\u{25cf} (.+)$"),
-        rule(Above, 4, "", r"^\s*(?:\u{2716}|\u{2718}) (.+?)(?: [(\[][\d.]+ ?m?s[)\]])?$"),
+        rule(Above, 4, "\u{2716}", r"^\s*\u{2716} (.+?)(?: [(\[][\d.]+ ?m?s[)\]])?$"),
+        rule(Above, 4, "\u{2718}", r"^\s*\u{2718} (.+?)(?: [(\[][\d.]+ ?m?s[)\]])?$"),
         rule(Above, 3, ":", r"^ {6,}(\S.*):$").of(r"^ {4,}\S"),
         rule(Above, 30, "--- FAIL", r"^\s*--- FAIL: (\S+)"),
         rule(Above, 400, "", r"^(\S.*)$").of(r"^\s+\d+:\d+\s+(error|warning)\s"),
@@ -35,7 +36,7 @@ pub(super) static NAMES: OwnerRules = LazyLock::new(|| {
         rule(Above, 2, "depth=", r"^depth=\d+ (.+)$").of(r"^verify error"),
         rule(Below, 4, "STATEMENT:", r"STATEMENT:\s+(.+)$").of(r"\b(ERROR|FATAL):"),
         // The error that has this cause, in Node.
-        rule(Above, 60, "", r"^\s*(?:\[cause\]: )?(\[?[\w.]*(?:Error|Exception)\b.*)$")
+        rule(Above, 60, ": ", r"^\s*(?:\[cause\]: )?(\[?[\w.]*(?:Error|Exception)\b.*)$")
             .of(r"^\s*\[cause\]: "),
         // AVA.
         rule(Above, 12, " in ", r"^\s*(?:Unhandled rejection|Uncaught exception) in (\S+)$"),
@@ -54,7 +55,7 @@ pub(super) static NAMES: OwnerRules = LazyLock::new(|| {
 pub(super) static STEPS: OwnerRules = LazyLock::new(|| {
     let heading = r"^(?:# )?(?:={2,3}|-{3}|>{2,3}|\*{3}) ([\w./].{0,80}?)(?: [=*<-]{2,3})?$";
     vec![
-        rule(Above, 200, "", heading)
+        rule(Above, 200, " ", heading)
             .not(r"^=== (RUN|CONT|PAUSE|NAME) |^--- (PASS|FAIL|SKIP): |^--- (a/|before|after|SIG)"),
     ]
 });

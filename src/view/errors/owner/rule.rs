@@ -58,16 +58,23 @@ impl OwnerRule {
 
     /// Returns the owner that the nearest line of this form tells.
     pub(super) fn apply<'l>(&self, lines: &'l Surroundings) -> Option<&'l str> {
-        if self.of.as_ref().is_some_and(|of| !of.is_match(lines.own())) {
-            return None;
-        }
         match self.side {
-            Side::Above => self.find(lines.above()),
-            Side::Below => self.find(lines.below()),
+            Side::Above => self.find(lines.own(), || lines.above()),
+            Side::Below => self.find(lines.own(), || lines.below()),
         }
     }
 
-    fn find<'l>(&self, lines: impl Iterator<Item = &'l str>) -> Option<&'l str> {
+    /// Looks for the form in `lines`, if one of them may have it: no other pattern is needed then.
+    fn find<'l, L>(&self, own: &str, lines: impl Fn() -> L) -> Option<&'l str>
+    where
+        L: Iterator<Item = &'l str>,
+    {
+        let may_match = lines().take(self.within).any(|line| self.form.may_match(line));
+        let is_for = || self.of.as_ref().is_none_or(|of| of.is_match(own));
+        if may_match && is_for() { self.nearest(lines()) } else { None }
+    }
+
+    fn nearest<'l>(&self, lines: impl Iterator<Item = &'l str>) -> Option<&'l str> {
         let matches = |pattern: &Option<Pattern>, line: &str| {
             pattern.as_ref().is_some_and(|pattern| pattern.is_match(line))
         };
