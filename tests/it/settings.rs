@@ -30,7 +30,9 @@ fn told(output: &Output) -> String {
 
 /// Returns a text of so many lines that it is not shown whole.
 fn log() -> Vec<u8> {
-    (1..=400).flat_map(|line| format!("line {line} of a log\n").into_bytes()).collect()
+    // No two lines are alike.
+    let word = |line: usize| char::from(b'a' + (line % 26) as u8).to_string().repeat(line / 26 + 1);
+    (1..=400).flat_map(|line| format!("line {} of a log\n", word(line)).into_bytes()).collect()
 }
 
 /// Returns the lines of the head in a summary.

@@ -40,7 +40,7 @@ fn two_megabytes_of_json_on_one_line() {
         assert!(summary.contains("JSON, valid"), "{summary}");
         assert!(summary.contains("shape: {total: int, items: [20"), "{summary}");
         assert!(summary.contains("1 line"), "{summary}");
-        assert!(summary.contains("x.txt.jq/.items[0]\n"), "{summary}");
+        assert!(summary.contains("query: .jq/.items[0]\n"), "{summary}");
         assert!(read(dir, "x.txt.jq/.items[0]").starts_with("{\n  \"id\": 0,\n"));
         assert!(
             read(dir, "x.txt.shape")
