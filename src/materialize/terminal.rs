@@ -17,11 +17,9 @@ const ALIKE: usize = 4;
 ///
 /// A carriage return alone does not tell: it may stand in data, or be white space of a document.
 pub(super) fn is_for_terminal(start: &[u8]) -> bool {
-    if memchr2(ESCAPE, b'\r', start).is_none() {
-        return false;
-    }
+    let Some(first) = memchr2(ESCAPE, b'\r', start) else { return false };
     let text = &start[..memchr(0, start).unwrap_or(start.len())];
-    (memchr(ESCAPE, text).is_some() || has_frames(text)) && !magic::begins_binary(start)
+    (memchr(ESCAPE, text).is_some() || has_frames(text)) && !magic::begins_binary(&start[..first])
 }
 
 /// Returns true if a line has two frames alike, one after the other.
@@ -69,7 +67,7 @@ mod tests {
             b"Ann,12\rJoe,15\rBea,99\r",
             b"a\rb\rc\n",
             b"[\r\"same 1\",\r\"same 2\",\r\"same 3\"]",
-            b"\x89PNG\r\n\x1a\n\x1b[0m",
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\x1b[0m",
             b"\x7fELF\0\x1b[0m",
         ] {
             assert!(!is_for_terminal(text), "{}", text.escape_ascii());
