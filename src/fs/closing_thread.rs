@@ -4,8 +4,9 @@
 //! The kernel sends FLUSH for a process that is being killed, too, without giving the reason. The
 //! handler of FLUSH must not look it up: a process in the middle of execve(2) waits for the answer
 //! with its `exec_update_lock` held, and reading its `/proc/<pid>/stat` waits for that lock. So
-//! FLUSH only opens a pidfd of the thread, and the sealing thread, which nobody waits for, looks up
-//! how it ended.
+//! FLUSH only looks if the thread has given up its memory, as one does that exits before it closes
+//! its files, and opens a pidfd of such a thread. The sealing thread, which nobody waits for, looks
+//! up how it ended. A process that closes a file and is killed later has left it complete.
 
 use std::fmt::Debug;
 use std::fs;
@@ -49,16 +50,21 @@ pub(crate) struct ClosingThreads(Cache<u32, Weak<HeldThread>>);
 
 /// The thread that closed a file.
 #[derive(Debug)]
-pub(crate) struct ClosingThread {
-    pid: u32,
-    /// `None` before Linux 6.9, or if the client has no descriptors left for it.
-    held: Option<Arc<HeldThread>>,
+pub(crate) enum ClosingThread {
+    /// It went on after that.
+    Lives,
+    /// It was exiting.
+    Exits {
+        pid: u32,
+        /// `None` before Linux 6.9, or if the client has no descriptors left for it.
+        held: Option<Arc<HeldThread>>,
+    },
 }
 
 /// A thread by its pidfd, which tells how it ended even after it was reaped. One that closes many
 /// files has one for all.
 #[derive(Debug)]
-struct HeldThread {
+pub(crate) struct HeldThread {
     pidfd: OwnedFd,
     _share: Share,
 }
@@ -70,16 +76,20 @@ impl Default for ClosingThreads {
 }
 
 impl ClosingThreads {
-    /// Returns the thread `pid`, which is closing a file, held by a pidfd that counts as the
-    /// descriptor of `share`. Looks up nothing yet.
+    /// Returns the thread `pid`, which waits for the answer to its FLUSH. One that exits is held by a
+    /// pidfd that counts as the descriptor of `share`. Does not look up yet how it ends.
     pub(crate) fn of(&self, pid: u32, share: impl FnOnce() -> Option<Share>) -> ClosingThread {
+        if is_exiting(pid) { self.exiting(pid, share) } else { ClosingThread::Lives }
+    }
+
+    fn exiting(&self, pid: u32, share: impl FnOnce() -> Option<Share>) -> ClosingThread {
         let known = self.0.get(&pid).and_then(|known| known.upgrade());
         let held = known.filter(|known| known.lives()).or_else(|| {
             let held = Arc::new(HeldThread { pidfd: pidfd(pid)?, _share: share()? });
             self.0.insert(pid, Arc::downgrade(&held));
             Some(held)
         });
-        ClosingThread { pid, held }
+        ClosingThread::Exits { pid, held }
     }
 }
 
@@ -91,6 +101,13 @@ impl HeldThread {
     }
 }
 
+/// Returns false for a thread that has memory: it does not exit. See `proc_pid_statm(5)`; unlike
+/// `stat`, that takes no lock.
+fn is_exiting(pid: u32) -> bool {
+    let memory = fs::read(format!("/proc/{pid}/statm"));
+    memory.map_or(true, |memory| memory.starts_with(b"0 "))
+}
+
 /// Opens a pidfd of a thread. `None` before Linux 6.9.
 fn pidfd(pid: u32) -> Option<OwnedFd> {
     /// `PIDFD_THREAD`, which is `O_EXCL`: any thread, not only the first of a process.
@@ -100,19 +117,19 @@ fn pidfd(pid: u32) -> Option<OwnedFd> {
 }
 
 impl ClosingThread {
-    /// Returns the signal that has killed or is killing the thread. Returns `None` if it lives, or
-    /// ended by itself.
+    /// Returns the signal that was killing the thread. Returns `None` if it lived, or ended by itself.
     ///
     /// Asks `processes` only about threads that a signal may have ended.
     pub(crate) fn killed_by(&self, processes: &dyn Processes) -> Option<i32> {
-        let seen = match ProcFs.stat(self.pid) {
+        let Self::Exits { pid, held } = self else { return None };
+        let seen = match ProcFs.stat(*pid) {
             Ok(stat) if !may_be_killed(&stat)? => return None,
-            Ok(_) => processes.stat(self.pid),
+            Ok(_) => processes.stat(*pid),
             Err(gone) => Err(gone),
         };
         let code = match seen {
             Ok(stat) => exit_code_when_exiting(&stat)?,
-            Err(_) => exit_code_when_reaped(&self.held.as_ref()?.pidfd)?,
+            Err(_) => exit_code_when_reaped(&held.as_ref()?.pidfd)?,
         };
         // As wait(2) gives it: the low seven bits are the signal.
         Some(code & 0x7f).filter(|signal| *signal != 0)
@@ -178,7 +195,19 @@ mod tests {
     use crate::engine::Shares;
 
     fn of(pid: u32) -> ClosingThread {
-        ClosingThreads::default().of(pid, || Shares::new(2).claim(Client::default(), 1))
+        ClosingThreads::default().exiting(pid, || Shares::new(2).claim(Client::default(), 1))
+    }
+
+    #[test]
+    fn a_process_that_runs_does_not_exit() {
+        assert!(!is_exiting(std::process::id()));
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let options =
+            rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).unwrap();
+        assert!(is_exiting(child.id()));
+        child.wait().unwrap();
     }
 
     #[test]

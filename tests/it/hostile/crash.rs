@@ -5,6 +5,9 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::thread;
 
 use rustix::process::Signal;
 
@@ -25,6 +28,9 @@ for number in range(500):
 print('written', flush=True)
 time.sleep(100)
 ";
+
+/// Files that are written beside children that begin and end.
+const FILES: usize = 1000;
 
 #[test]
 fn a_killed_writer_leaves_an_incomplete_artifact() {
@@ -47,6 +53,30 @@ fn a_writer_that_fails_in_the_ordinary_way_is_complete() {
     let output = Command::shell("echo text > \"$1\"; exit 3", &[&path]).run();
     assert_eq!(output.code, 3);
     assert!(!is_incomplete(&path.with_file_name("x.txt.summary")));
+}
+
+/// Between fork and exec, a child has the descriptors of its parent.
+#[test]
+fn children_that_are_killed_at_their_start_leave_what_their_parent_writes_complete() {
+    let mount = TestMount::new(Mode::Passthrough);
+    let dir = mount.tool("c7");
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                let mut child = Command::new("sleep").arg("100").spawn();
+                child.kill().unwrap();
+                child.wait().unwrap();
+            }
+        });
+        for number in 0..FILES {
+            fs::write(dir.join(format!("{number}.txt")), "text\n").unwrap();
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    for number in 0..FILES {
+        assert!(!is_incomplete(&dir.join(format!("{number}.txt.summary"))), "{number}");
+    }
 }
 
 /// Kills a `put` of the call `cut` in `c7` once 13,000 bytes of text have come.
