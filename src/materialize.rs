@@ -57,9 +57,9 @@ use crate::model::Sections;
 use crate::model::Unlike;
 
 pub use crate::materialize::escapes::escape_length;
-pub use crate::materialize::failure::ErrorLines;
 pub use crate::materialize::failure::ErrorMatch;
 pub use crate::materialize::failure::bare;
+pub use crate::materialize::failure::error_lines;
 pub(crate) use crate::materialize::failure::is_comparison;
 pub(crate) use crate::materialize::failure::is_side;
 pub(crate) use crate::materialize::likeness::LikenessHasher;

@@ -17,8 +17,8 @@ use crate::store::Stat;
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Returns 0 if each change of the file from now on changes its times, of which the disk says
-/// `stat`. Otherwise returns a number of its bytes, which are read through `open`; for a large file,
-/// one that no other state of it has had.
+/// `stat`. Otherwise returns a number of its bytes, which are read through `open`; for a large
+/// file, one that no other state of it has had.
 pub(crate) fn number(
     engine: &Engine,
     stat: &Stat,

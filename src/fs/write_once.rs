@@ -24,8 +24,8 @@ use crate::model::Component;
 use crate::store::Artifacts;
 
 /// The longest time that an open for writing waits for the release of the file after the close of a
-/// descriptor. Another descriptor may have been left, so that there is no release. On a busy machine
-/// the thread that serves the release may get no processor for a good part of it.
+/// descriptor. Another descriptor may have been left, so that there is no release. On a busy
+/// machine the thread that serves the release may get no processor for a good part of it.
 const CLOSING: Duration = Duration::from_secs(1);
 /// The steps in which one waits for a close or a record.
 const STEP: Duration = Duration::from_millis(1);

@@ -29,8 +29,8 @@ use crate::model::Errors;
 
 pub(crate) use crate::materialize::failure::comparison::is_comparison;
 pub(crate) use crate::materialize::failure::comparison::is_side;
-pub use crate::materialize::failure::error_lines::ErrorLines;
 pub use crate::materialize::failure::error_lines::ErrorMatch;
+pub use crate::materialize::failure::error_lines::error_lines;
 pub use crate::materialize::failure::prefix::bare;
 
 /// Bytes of a line that are examined, and the most of `ErrorLine::length`.
@@ -51,7 +51,7 @@ struct ErrorCollector {
     best: BestLines,
     search_terms: SearchTerms,
     likeness: LikenessHasher,
-    /// The lines that have not yet been taken, if all of them are wanted.
+    /// All of the lines, if they are wanted.
     each: Option<Vec<ErrorMatch>>,
 }
 
@@ -144,7 +144,8 @@ impl ErrorCollector {
         let likeness = self.likeness.of(line.trim_ascii());
         self.best.add(likeness, rank, at);
         if let Some(each) = &mut self.each {
-            each.push(ErrorMatch { at, place: prefilter::find(line, 0).unwrap_or(0), likeness });
+            let place = prefilter::find(line, 0).unwrap_or(0);
+            each.push(ErrorMatch { index: number as usize - 1, rank: rank_kept, place });
         }
     }
 

@@ -1,5 +1,5 @@
-//! What was made for a terminal, such as its log, as a reader sees it: without escape sequences, and
-//! without text that was overwritten or erased.
+//! Text that was made for a terminal, as a reader sees it: without escape sequences, and without
+//! what was overwritten or erased.
 //!
 //! Lines stay lines: no sequence continues past the end of its line, so line numbers are those of
 //! the bytes. Bytes are only removed, never changed: a text as long as the log is equal to it.
@@ -15,8 +15,8 @@ use std::mem;
 pub use checkpoints::Checkpoints;
 pub(super) use checkpoints::TextExtractor;
 pub use content::PlainText;
+use printer::PlainPrinter;
 use printer::Print;
-use printer::Printer;
 pub use ranges::text_ranges;
 
 /// Bytes of a line that are held back because a carriage return may follow. In a longer line
@@ -26,7 +26,7 @@ const HELD: usize = 64 * 1024;
 /// Removes the sequences from a stream. The result does not depend on where the stream was cut.
 #[derive(Debug, Clone, Default)]
 struct EscapeStripper {
-    printer: Printer,
+    printer: PlainPrinter,
     /// True if this line has a control character.
     controlled: bool,
     /// True at the start of the line or after it was erased, until text follows.

@@ -87,9 +87,9 @@ impl ViewDir {
     /// Returns the meaning of `name` in the directory, or none if it has none there.
     ///
     /// A view that has views in turn has its directories here, too: `<filter>.grep` holds the
-    /// searches in the output of the filter, `.find` its passages, `.lines` and `.pages` its parts. At
-    /// the end of a filter, other names are keys; these four are written as `["lines"]` if a key is meant,
-    /// because a look-up does not tell whether it wants a file or a directory.
+    /// searches in the output of the filter, `.find` its passages, `.lines` and `.pages` its parts.
+    /// At the end of a filter, other names are keys; these four are written as `["lines"]` if a key
+    /// is meant, because a look-up does not tell whether it wants a file or a directory.
     pub fn child(self, name: &OsStr) -> Option<Reading> {
         let of_view = suffixed(name).and_then(|(stem, derived)| match derived {
             Derived::Dir(_) if !stem.is_empty() => {

@@ -6,7 +6,8 @@ use std::fmt;
 /// A range of lines, which count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LineRange {
-    /// `A-B`, `A+N` (N lines from A on, fewer at the end) and `A` (one line). Both ends are included.
+    /// `A-B`, `A+N` (N lines from A on, fewer at the end) and `A` (one line). Both ends are
+    /// included.
     Between {
         /// At least 1.
         first: u64,

@@ -87,7 +87,7 @@ impl Expectation {
 }
 
 static PANICKED: Pattern = Pattern::with("panicked at", r"panicked at \S+:\d+:\d+:$");
-/// What Cargo does next, on the line after a cause.
+/// A step of Cargo, on the line after a cause.
 static STATUS: Pattern =
     Pattern::new(r"^ {2,}(Running `|(Compiling|Checking|Dirty|Fresh) \S+ v\d)");
 static PYTHON: Pattern = Pattern::new(r"^[A-Za-z_][\w.]*(:|$)");

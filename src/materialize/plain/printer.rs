@@ -14,12 +14,12 @@ pub(super) enum Print<'a> {
 
 /// Reads a line that may be cut anywhere.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Printer {
+pub(super) struct PlainPrinter {
     escapes: StripBytes,
     starts: LineStarts,
 }
 
-impl Printer {
+impl PlainPrinter {
     /// Passes to `each` what a terminal prints of `bytes`, which are part of a line.
     pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Print<'_>)) {
         let Self { escapes, starts } = self;

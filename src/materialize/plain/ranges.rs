@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::materialize::plain::HELD;
+use crate::materialize::plain::PlainPrinter;
 use crate::materialize::plain::Print;
-use crate::materialize::plain::Printer;
 use crate::materialize::plain::is_control;
 
 /// Returns the parts of `log` that its text keeps, in order. No two of them touch.
@@ -39,7 +39,7 @@ fn ranges_of_line(log: &[u8], line: Range<usize>) -> Vec<Range<usize>> {
         keep(&mut kept, part);
     };
     text(line.start..clean, false);
-    Printer::default().push(&log[clean..line.end], |print| match print {
+    PlainPrinter::default().push(&log[clean..line.end], |print| match print {
         Print::Return => returned = true,
         Print::Text([]) => {}
         Print::Text(bytes) => {

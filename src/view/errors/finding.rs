@@ -95,8 +95,8 @@ impl Findings {
         }
     }
 
-    /// Parts with remarks on the way to a reason that is known, and, in the output of a tracer, calls
-    /// that fail in a usual way if anything else is known.
+    /// Parts with remarks on the way to a reason that is known, and, in the output of a tracer,
+    /// calls that fail in a usual way if anything else is known.
     fn part_with_lesser(&mut self) {
         let has = |ranks: &[ErrorRank]| {
             self.shown.iter().any(|finding| ranks.contains(&finding.weight().0))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::io::Write;
 
-use crate::materialize::ErrorLines;
+use crate::materialize::error_lines;
 use crate::model::Content;
 use crate::view::errors::Finding;
 use crate::view::errors::Findings;
@@ -176,9 +176,7 @@ fn print(line: &NearbyLine, found: &Findings) -> PrintedLine {
 
 /// Returns the place in a long line around which it is shown: that of the error, if it is one.
 fn place(line: &NearbyLine, is_error: bool) -> TextPosition {
-    let mut lines = ErrorLines::new();
-    let mut seen = lines.push(&line.text);
-    seen.extend(lines.end());
-    let place = seen.first().filter(|_| is_error).map_or(0, |seen| seen.place);
+    let seen = if is_error { error_lines([line.text.as_slice()]) } else { Vec::new() };
+    let place = seen.first().map_or(0, |seen| seen.place);
     TextPosition { line: line.number, column: place as u64 + 1 }
 }

@@ -74,8 +74,8 @@ impl Census {
         Self { units: 0, tallies: vec![Tally::default(); terms], is_whole: true }
     }
 
-    /// Counts the words of `matcher` in the first `most` bytes of `content`. Words that occur in the
-    /// first part of these are taken to be as frequent in the rest.
+    /// Counts the words of `matcher` in the first `most` bytes of `content`. Words that occur in
+    /// the first part of these are taken to be as frequent in the rest.
     pub(super) fn take(
         content: &dyn Content,
         matcher: &Matcher,

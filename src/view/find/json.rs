@@ -30,9 +30,7 @@ pub(super) use record::of_value;
 
 /// Most bytes of an object that is a passage.
 pub(super) const RECORD: u64 = 64 << 10;
-/// Bytes of a string from which on it is looked at in windows.
-const LONG: usize = scan::PIECE;
-/// Bytes of a string that are looked into together.
+/// Bytes of a string that are looked into together. A longer one is read in windows.
 const PIECE: usize = scan::PIECE;
 const MARGIN: usize = 64;
 
@@ -238,7 +236,7 @@ impl<'a> Scan<'a> {
         };
         let here = offset + at as u64;
         let is_key = self.frames.top().is_some_and(|frame| frame.is_object && !frame.has_key);
-        if length > LONG {
+        if length > PIECE {
             let start = if is_key { (here, self.line) } else { self.begin_value(here)? };
             if is_key {
                 self.member = Some(start);

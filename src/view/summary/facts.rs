@@ -44,8 +44,8 @@ impl Facts {
         self.before.len() + self.after.len() + self.steps.len()
     }
 
-    /// Sets the lines on what is shown, and on what is redacted in it. If it is `all`, no step leads
-    /// further.
+    /// Sets the lines on what is shown, and on what is redacted in it. If it is `all`, no step
+    /// leads further.
     pub(super) fn set_shown(&mut self, shown: String, redacted: Option<String>, all: bool) {
         self.shown = [shown].into_iter().chain(redacted).collect();
         if all {
@@ -57,7 +57,8 @@ impl Facts {
         self.before.into_iter().chain(self.shown).chain(self.after).chain(self.steps).collect()
     }
 
-    /// Leaves out lines on the contents of the output, and then the last steps, until the rest fits.
+    /// Leaves out lines on the contents of the output, and then the last steps, until the rest
+    /// fits.
     fn fitted(mut self) -> Self {
         while self.size() > MOST_BYTES && !self.after.is_empty() {
             self.after.remove(0);
@@ -211,7 +212,7 @@ fn shape(subject: &Subject<'_>) -> Option<String> {
 
 /// Returns the path of the readable form of JSON, with its lines if they were counted, and a filter
 /// that has results, which is the step to take if it `is_next`. They are on one line if both fit.
-/// No readable form is named for what has lines enough.
+/// A document of many lines needs no readable form.
 fn read(subject: &Subject<'_>, is_next: bool) -> [Option<String>; 2] {
     let (lines, example) = match &subject.analysis.json {
         Json::Document { pretty_lines, example, .. } => (*pretty_lines, example.as_deref()),

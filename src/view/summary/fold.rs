@@ -22,8 +22,8 @@ pub(super) struct Fold {
 }
 
 impl Fold {
-    /// Returns the number of lines in a row, from the first of `lines` on, of whose forms enough are
-    /// shown. Returns 0 if there are too few to fold.
+    /// Returns the number of lines in a row, from the first of `lines` on, of whose forms enough
+    /// are shown. Returns 0 if there are too few to fold.
     pub(super) fn run<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> usize {
         let count = lines.take_while(|line| self.is_known(line)).count();
         if count < FEWEST { 0 } else { count }

@@ -90,8 +90,8 @@ fn phrase(line: &[u8]) -> Option<String> {
     (piece.len() >= *PHRASE.start()).then(|| regex::escape(piece))
 }
 
-/// Returns the number of lines that a search shows, if the error `first` is one of them and they are
-/// few and short.
+/// Returns the number of lines that a search shows, if the error `first` is one of them and they
+/// are few and short.
 fn hits(subject: &Subject<'_>, query: &Query, first: &Finding) -> io::Result<Option<usize>> {
     let Some(text) = results(subject, query)? else { return Ok(None) };
     let lines = text.lines().count();

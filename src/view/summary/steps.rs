@@ -1,5 +1,5 @@
-//! The ways to read on that a summary names. Where one leads to an error, it was tried: it shows the
-//! error in few bytes, or it is not named.
+//! The ways to read on that a summary names. Where one leads to an error, it was tried: it shows
+//! the error in few bytes, or it is not named.
 //!
 //! A name ends at four spaces: searches and filters have single ones.
 

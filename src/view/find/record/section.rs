@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::materialize::ErrorLines;
+use crate::materialize::error_lines;
 use crate::view::find::record::around::Around;
 
 /// Most lines of a section that are looked at.
@@ -46,15 +46,9 @@ impl<'a> Section<'a> {
     }
 
     fn errors(&self) -> Vec<usize> {
-        let mut reader = ErrorLines::new();
-        let mut found = Vec::new();
-        for at in self.lines() {
-            found.extend(reader.push(self.around.lines[at].text));
-            found.extend(reader.push(b"\n"));
-        }
-        found.sort_by_key(|found| (found.at.rank, found.at.line));
-        let first = self.around.anchor;
-        found.iter().take(ERRORS).map(|found| first + found.at.line as usize - 1).collect()
+        let mut found = error_lines(self.lines().map(|at| self.around.lines[at].text));
+        found.sort_by_key(|found| found.rank);
+        found.iter().take(ERRORS).map(|found| self.around.anchor + found.index).collect()
     }
 }
 
