@@ -76,8 +76,8 @@ impl Default for ClosingThreads {
 }
 
 impl ClosingThreads {
-    /// Returns the thread `pid`, which waits for the answer to its FLUSH. One that exits is held by a
-    /// pidfd that counts as the descriptor of `share`. Does not look up yet how it ends.
+    /// Returns the thread `pid`, which waits for the answer to its FLUSH. One that exits is held by
+    /// a pidfd that counts as the descriptor of `share`. Does not look up yet how it ends.
     pub(crate) fn of(&self, pid: u32, share: impl FnOnce() -> Option<Share>) -> ClosingThread {
         if is_exiting(pid) { self.exiting(pid, share) } else { ClosingThread::Lives }
     }
@@ -117,7 +117,8 @@ fn pidfd(pid: u32) -> Option<OwnedFd> {
 }
 
 impl ClosingThread {
-    /// Returns the signal that was killing the thread. Returns `None` if it lived, or ended by itself.
+    /// Returns the signal that was killing the thread. Returns `None` if it lived, or ended by
+    /// itself.
     ///
     /// Asks `processes` only about threads that a signal may have ended.
     pub(crate) fn killed_by(&self, processes: &dyn Processes) -> Option<i32> {

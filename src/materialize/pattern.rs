@@ -1,6 +1,7 @@
 //! Patterns of lines, compiled when they are first needed.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use memchr::memmem;
@@ -43,9 +44,17 @@ impl Pattern {
 
     /// Returns the offset of the first occurrence.
     pub(crate) fn start(&self, line: impl AsRef<[u8]>) -> Option<usize> {
-        let line = line.as_ref();
+        self.range(line.as_ref()).map(|found| found.start)
+    }
+
+    /// Returns the offset of the end of the first occurrence.
+    pub(crate) fn end(&self, line: impl AsRef<[u8]>) -> Option<usize> {
+        self.range(line.as_ref()).map(|found| found.end)
+    }
+
+    fn range(&self, line: &[u8]) -> Option<Range<usize>> {
         let found = self.may_match(line).then(|| self.regex().find(line)).flatten();
-        found.map(|found| found.start())
+        found.map(|found| found.range())
     }
 
     /// Returns the text of a group of the first occurrence.

@@ -90,7 +90,7 @@ fn missing_source_files_are_seen() {
 }
 
 /// Returns the source files of the library, its tests and its examples.
-fn sources() -> Vec<PathBuf> {
+pub(crate) fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open: Vec<PathBuf> = ["src", "tests", "examples"].map(|name| top().join(name)).into();
     while let Some(directory) = open.pop() {
@@ -120,7 +120,7 @@ fn top() -> &'static Path {
 }
 
 /// Returns every Markdown file at the top and below `docs`.
-fn documents() -> Vec<PathBuf> {
+pub(crate) fn documents() -> Vec<PathBuf> {
     let directories = [top().to_owned(), top().join("docs"), top().join("docs/semantics")];
     let paths = directories.iter().flat_map(|dir| fs::read_dir(dir).unwrap());
     let paths = paths.map(|entry| entry.unwrap().path());

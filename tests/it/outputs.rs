@@ -7,6 +7,8 @@ use std::thread;
 
 use serde::Deserialize;
 
+use crate::documents::documents;
+use crate::documents::sources;
 use crate::support::TestStore;
 
 /// The least part of the outputs with a cause whose summary shows one with its place, in percent.
@@ -15,6 +17,8 @@ const RIGHT: usize = 99;
 const STEPS: usize = 95;
 /// Most bytes that a step shows.
 const STEP_BYTES: usize = 8 << 10;
+/// Bytes from which on an output is replaced by its summary.
+const LONG: u64 = 8 << 10;
 /// Threads that ask for summaries.
 const THREADS: usize = 4;
 
@@ -126,6 +130,23 @@ fn causes_stand_with_their_places_and_little_else() {
         "{}{right} of {all} right, {wrong} lines wrong",
         verdicts.iter().map(Verdict::faults).collect::<String>()
     );
+}
+
+/// Documents and source code quote many errors. One in fifty may pass for a log.
+#[test]
+fn what_is_written_about_errors_is_none() {
+    let store = TestStore::new();
+    let texts = sources().into_iter().chain(documents());
+    let long: Vec<_> = texts.filter(|path| fs::metadata(path).unwrap().len() >= LONG).collect();
+    let wrong = long.iter().filter_map(|path| {
+        let text = fs::read(path).unwrap();
+        let summary = store.ctxfs("put", &["--conversation", "c2"]).stdin(text).text();
+        let errors = errors(&summary);
+        (!errors.is_empty()).then(|| format!("{}: {errors:#?}\n", path.display()))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    let (all, wrong_count) = (long.len(), wrong.len());
+    assert!(all >= 50 && 50 * wrong_count <= all, "{wrong_count} of {all}: {}", wrong.concat());
 }
 
 /// Returns the steps that a summary offers to what is most telling: what their paths end with.

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::materialize::Pattern;
+use crate::model::Content;
 use crate::model::ErrorLine;
 use crate::model::ErrorRank;
 use crate::model::Json;
@@ -21,6 +22,8 @@ use crate::view::errors::surroundings::Surroundings;
 
 /// Lines alike from which on they did not end the program.
 const OFTEN: u64 = 3;
+/// The end of the output of a tracer.
+const SUCCESS: &[u8] = b"+++ exited with 0 +++\n";
 /// Lines between two errors, of which one says what the other does.
 const NEAR: u64 = 8;
 
@@ -71,6 +74,9 @@ pub(in crate::view) fn findings(subject: &Subject<'_>) -> io::Result<Findings> {
             None => found.mentions += at.times,
         }
     }
+    if found.shown.iter().all(Finding::is_usual_call) && has_traced_success(subject.content)? {
+        found.shown.clear();
+    }
     if found.shown.is_empty() {
         found.mentions = errors.count;
     }
@@ -106,7 +112,7 @@ impl Findings {
         let tells = |finding: &Finding| match finding.weight() {
             (ErrorRank::Report, _) | (ErrorRank::Logged | ErrorRank::Tally, true) => !has_reason,
             (ErrorRank::Tally, _) => !has_reason || !finding.message.starts_with("Traceback "),
-            (ErrorRank::Outer, _) => !has_other || !CALL.is_match(&finding.message),
+            (ErrorRank::Outer, _) => !has_other || !finding.is_usual_call(),
             _ => true,
         };
         let shown = std::mem::take(&mut self.shown);
@@ -140,6 +146,11 @@ impl Finding {
         Self { at, message: message(lines), owner, is_logged: is_logged(lines) }
     }
 
+    /// Returns true for a traced call that fails in a usual way: a program looks for a file.
+    fn is_usual_call(&self) -> bool {
+        self.at.rank == ErrorRank::Outer && CALL.is_match(&self.message)
+    }
+
     /// Returns true if it tells why and where the call failed, and not only that a command did.
     fn is_reason(&self) -> bool {
         let has_place = || self.owner.is_some() || has_place(&self.message);
@@ -167,10 +178,21 @@ fn judged(subject: &Subject<'_>, at: &ErrorLine, lines: &Surroundings) -> bool {
     let succeeded = subject.record.provenance.exit_code == Some(0);
     let is_marked = matches!(at.rank, ErrorRank::Error | ErrorRank::Logged);
     (!succeeded || is_marked || is_entry(lines.own()))
-        && !is_quoted(lines)
+        && !is_quoted(lines, is_marked_strongly(at, lines))
         && !is_handled(lines)
         && !is_of_passing_test(lines)
         && !goes_on(lines)
+}
+
+/// Returns true for the output of a tracer whose program succeeded.
+fn has_traced_success(content: &dyn Content) -> io::Result<bool> {
+    let start = content.len().saturating_sub(SUCCESS.len() as u64);
+    Ok(content.bytes(start, SUCCESS.len())? == SUCCESS)
+}
+
+/// Returns true for what only errors look like, at the beginning of a line.
+fn is_marked_strongly(at: &ErrorLine, lines: &Surroundings) -> bool {
+    matches!(at.rank, ErrorRank::Cause | ErrorRank::Error) && !lines.own().starts_with([' ', '\t'])
 }
 
 /// Returns true for a further line of pytest's explanation that names no exception.

@@ -1,6 +1,8 @@
 //! Lines that only quote words of errors: source code, differences, search results, rows of data,
 //! running text.
 
+mod text;
+
 use std::collections::BTreeSet;
 
 use crate::materialize::Pattern;
@@ -15,8 +17,9 @@ const ROWS: usize = 8;
 /// Lines between a line of a difference and the heading of its hunk.
 const HUNK_LINES: usize = 200;
 
-/// Returns true if a line stands in a text that is about something else than this call.
-pub(in crate::view) fn is_quoted(lines: &Surroundings) -> bool {
+/// Returns true if a line stands in a text that is about something else than this call. One that
+/// `is_marked` as an error has to have more of it around.
+pub(in crate::view) fn is_quoted(lines: &Surroundings, is_marked: bool) -> bool {
     let own = lines.own();
     ALWAYS.iter().any(|pattern| pattern.is_match(own))
         || is_search_result(lines)
@@ -24,6 +27,7 @@ pub(in crate::view) fn is_quoted(lines: &Surroundings) -> bool {
         || is_commit_message(lines)
         || is_code(lines)
         || is_prose(lines)
+        || text::is_in_text(lines, is_marked)
         || is_setting(lines)
         || is_name(lines)
 }
@@ -33,7 +37,16 @@ fn is_search_result(lines: &Surroundings) -> bool {
     let is_row = |line: &&str| ROW.is_match(line) && !COMPILER.is_match(line);
     let own = lines.own();
     let rows = near(lines).filter(is_row).count();
-    is_row(&own) && rows >= ALIKE - 1 || number(own).is_some() && ascends(lines)
+    is_row(&own) && rows >= ALIKE - 1
+        || ROW.is_match(own) && rows > NEAR
+        || number(own).is_some() && (ascends(lines) || is_below_path(lines))
+}
+
+/// Returns true for a row below the path of its file.
+fn is_below_path(lines: &Surroundings) -> bool {
+    let is_row = |line: &&str| NUMBERED.is_match(line) || *line == "--";
+    let heading = lines.above().take(HUNK_LINES).find(|line| !is_row(line));
+    heading.is_some_and(|line| PATH.is_match(line))
 }
 
 /// Returns the number of a row `12:text`.
@@ -57,8 +70,15 @@ fn is_in_hunk(lines: &Surroundings) -> bool {
     if !of_hunk(&lines.own()) {
         return false;
     }
-    let above = lines.above().take(HUNK_LINES).find(|line| !of_hunk(line));
-    above.is_some_and(|line| line.starts_with("@@ "))
+    let above = lines.above().find(|line| !of_hunk(line));
+    above.map_or_else(|| is_in_long_hunk(lines), |line| line.starts_with("@@ "))
+}
+
+/// A hunk of which the heading is far above: most lines are added or removed.
+fn is_in_long_hunk(lines: &Surroundings) -> bool {
+    let changed = lines.above().filter(|line| line.starts_with(['+', '-'])).count();
+    let all = lines.above().count();
+    all >= HUNK_LINES && 2 * changed >= all
 }
 
 /// The message of a commit, as `git log` prints it.
@@ -129,7 +149,14 @@ fn near(lines: &Surroundings) -> impl Iterator<Item = &str> {
 }
 
 /// Lines that are quotations whatever stands around them.
-static ALWAYS: [Pattern; 5] = [
+static ALWAYS: [Pattern; 9] = [
+    // A row of a table.
+    Pattern::with("|", r"^\s*\|.*\|.*\|$"),
+    Pattern::with("\u{2502}", r"^\s*\xe2\x94\x82.*\xe2\x94\x82.*\xe2\x94\x82$"),
+    // The heading of a hunk, which quotes a line.
+    Pattern::with("@@ -", r"^@@ -\d+(,\d+)? \+\d+"),
+    // The name of a class.
+    Pattern::new(r"^\s+(\w+\.)+\w*(Error|Exception)(\([\w., ]*\))?$"),
     // git blame.
     Pattern::with(") ", r"^\^?[0-9a-f]{7,40} .*\(.+ \d{4}-\d\d-\d\d .*\d+\) "),
     // A frame around code: `> 12 | code`, `12 | code`, `12: code` of listings.
@@ -142,10 +169,12 @@ static ALWAYS: [Pattern; 5] = [
 ];
 /// A row of a search: a path, a line number, perhaps a column, the text.
 static ROW: Pattern = Pattern::new(r"^[\w./@+-]*\.\w+[:-]\d+[:-]");
+static NUMBERED: Pattern = Pattern::new(r"^\d+[:-]");
+static PATH: Pattern = Pattern::new(r"^[\w.@+-]*/[\w./@+-]*\.\w+$");
 /// A message of a compiler or linter, which begins likewise.
 static COMPILER: Pattern = Pattern::with(
     ": ",
-    r"^\S+:\d+(:\d+)?: (fatal )?(error|warning|note|Error|Warning)\b|^\S+:\d+:\d+: [A-Z]+\d+ ",
+    r"^[^\s:]+:\d+(:\d+)?: (fatal )?(error|warning|note|Error|Warning)\b|^[^\s:]+:\d+:\d+: \S",
 );
 static CODE: Pattern = Pattern::new(
     r"^\s*(\d+[:|-]?\s+)?(.*[;{}]|.*\)\s*\{?|.*,|//.*|#( .*)?|\* .*|(return|if|else|for|while|def|class|try|except|raise|throw|import|from|let|const|pub|fn|use|match|case|assert)\b.*)\s*(//.*|#.*)?$",
@@ -172,7 +201,7 @@ mod tests {
     use super::*;
 
     fn quoted(text: &str, own: &str) -> bool {
-        is_quoted(&Surroundings::of(text, own))
+        is_quoted(&Surroundings::of(text, own), false)
     }
 
     const PUSH: &str = " * [new branch]      a -> a\n * [new branch]      b -> b\n * [new branch]      c -> c\n ! [rejected]        d -> d (fetch first)\n";

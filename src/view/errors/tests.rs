@@ -281,3 +281,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn calls_that_fail_in_a_usual_way_are_errors_if_the_traced_program_fails() {
+    let look =
+        "openat(AT_FDCWD, \"/etc/a.conf\", O_RDONLY) = -1 ENOENT (No such file or directory)\n";
+    let ended = |code| {
+        format!(
+            "{look}exit_group({code})                           = ?\n+++ exited with {code} +++\n"
+        )
+    };
+    assert_eq!(errors(ended(0)), "");
+    assert!(errors(ended(1)).contains("a.conf"));
+}
