@@ -116,10 +116,11 @@ impl Form {
     }
 }
 
-/// Returns the first word of a line. The items of a list begin with their mark.
+/// Returns the first word of a line that is no number. The items of a list are unlike each other.
 fn first_word(line: &str) -> &str {
-    let word = line.split_whitespace().next().unwrap_or_default();
-    if word.starts_with(char::is_alphanumeric) { word } else { line }
+    let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    let word = line.split_whitespace().find(|word| !is_number(word)).unwrap_or_default();
+    if word.starts_with(char::is_alphabetic) { word } else { line }
 }
 
 fn is_code(text: &str) -> bool {
@@ -211,7 +212,7 @@ mod tests {
         let (code, prose) = (CODE.repeat(10), PROSE);
         let build = BUILD.repeat(10);
         let orders = |from: usize| -> Vec<String> {
-            (from..from + 40).map(|n| format!("order {n} is stored in its place")).collect()
+            (from..from + 40).map(|n| format!("{n} order {n} is stored in its place")).collect()
         };
         let (above, below) = (orders(1).join("\n"), orders(41).join("\n"));
         for (text, own) in [
