@@ -31,14 +31,6 @@ fn outputs(mount: &TestMount, count: usize, bytes: usize) -> Vec<std::path::Path
     (0..count).map(write).collect()
 }
 
-/// Waits until closed outputs are sealed. Until then they are live, and are not removed.
-fn settle(mount: &TestMount) {
-    eventually("everything is sealed", || {
-        let status = fs::read(mount.path().join(".ctxfs/status.json")).unwrap();
-        serde_json::from_slice::<Value>(&status).unwrap()["waitingToSeal"] == 0
-    });
-}
-
 fn summary(path: &Path) -> String {
     fs::read_to_string(format!("{}.summary", path.display())).unwrap()
 }
@@ -63,7 +55,7 @@ fn a_summary_is_left_of_what_goes() {
     for mode in Mode::ALL {
         let mount = TestMount::new(mode);
         let paths = outputs(&mount, 3, 8000);
-        settle(&mount);
+        mount.settle();
         assert_eq!(fs::read(&paths[0]).unwrap().len(), 8000, "read, it is used last");
         let dry = gc(mount.store(), &["--dry-run", "c", "--keep-conversation", "20000"]);
         assert_eq!(dry["removed"][0]["path"], "artifacts/tool/1.txt");
@@ -97,7 +89,7 @@ fn a_summary_is_left_of_what_goes() {
 fn a_person_removes_what_is_left_too() {
     let mount = TestMount::new(Mode::Passthrough);
     let path = mount.artifact("c", "a.txt", b"some text\n");
-    settle(&mount);
+    mount.settle();
     gc(mount.store(), &["--keep-conversation", "0"]);
     eventually("it has gone", || !path.exists());
     let left = format!("{}.summary", path.display());
@@ -154,7 +146,7 @@ fn readers_and_writers_lose_nothing() {
     let read = mount.artifact("c", "read.txt", &vec![b'r'; 300_000]);
     let written = mount.artifact("c", "written.txt", &vec![b'w'; 300_000]);
     let mut reader = File::open(&read).unwrap();
-    settle(&mount);
+    mount.settle();
     let mut writer = OpenOptions::new().append(true).open(&written).unwrap();
     let done = gc(mount.store(), &["--keep-conversation", "0"]);
     assert_eq!(done["outputs"], 1, "{done}");
@@ -244,7 +236,7 @@ fn a_full_disk_is_made_room_on() {
     let artifact = |number| {
         let path = mount.artifact("c", &format!("{number}.txt"), &block);
         // Only what is sealed can go.
-        settle(&mount);
+        mount.settle();
         path
     };
     let paths: Vec<_> = (0..12).map(artifact).collect();
@@ -264,7 +256,7 @@ fn room_that_a_reader_holds_is_made_elsewhere() {
     let mount = TestMount::of(&store, Mode::Passthrough, &options);
     let artifact = |number: usize| {
         let path = mount.artifact("c", &format!("{number}.txt"), &vec![b'x'; 1024 * 1024]);
-        settle(&mount);
+        mount.settle();
         path
     };
     let oldest = artifact(0);

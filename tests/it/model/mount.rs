@@ -16,7 +16,6 @@ use rustix::fs::Timespec;
 use rustix::fs::Timestamps;
 use rustix::fs::XattrFlags;
 use rustix::process::Signal;
-use serde_json::Value;
 
 use super::core::flags;
 use super::harness;
@@ -29,7 +28,6 @@ use super::operations::Op;
 use super::reference::Answer;
 use crate::support::Mode as Kind;
 use crate::support::TestMount;
-use crate::support::eventually;
 
 #[test]
 fn a_mount_with_passthrough_agrees_with_the_model() {
@@ -61,18 +59,13 @@ pub(crate) struct Mounted {
 impl Mounted {
     fn new(kind: Kind) -> Self {
         let mounted = Self { mount: TestMount::new(kind) };
-        let passthrough = mounted.status()["passthrough"] == true;
+        let passthrough = mounted.mount.status()["passthrough"] == true;
         assert_eq!(passthrough, kind == Kind::Passthrough, "this kernel, or this user");
         mounted
     }
 
     fn at(&self, path: &str) -> PathBuf {
         self.mount.path().join(path)
-    }
-
-    fn status(&self) -> Value {
-        let text = std::fs::read(self.at(".ctxfs/status.json")).unwrap();
-        serde_json::from_slice(&text).unwrap()
     }
 }
 
@@ -193,12 +186,7 @@ impl Subject for Mounted {
     fn forget(&mut self) {}
 
     fn settle(&mut self) {
-        // Releases come when they come: a while of quiet is taken for the end.
-        let mut quiet = 0;
-        eventually("all is sealed", || {
-            quiet = if self.status()["waitingToSeal"] == 0 { quiet + 1 } else { 0 };
-            quiet == 3
-        });
+        self.mount.settle();
     }
 
     fn tick(&mut self) {}

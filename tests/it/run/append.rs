@@ -5,21 +5,15 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-use serde_json::Value;
 
 use crate::support::Mode;
 use crate::support::TestMount;
-use crate::support::eventually;
 
 /// Appends a line, as `>>` does, and returns its length.
 fn append(log: &Path, number: usize) -> u64 {
     let line = format!("{number}: some line of a log, and nothing else\n");
     File::options().append(true).open(log).unwrap().write_all(line.as_bytes()).unwrap();
     line.len() as u64
-}
-
-fn status(mount: &TestMount) -> Value {
-    serde_json::from_slice(&fs::read(mount.path().join(".ctxfs/status.json")).unwrap()).unwrap()
 }
 
 /// Work is counted, not timed: each byte is analysed once, however often the log is sealed, and the
@@ -37,11 +31,11 @@ fn ten_thousand_appends_cost_the_same_each() {
             if number % 1000 == 0 {
                 let tail = fs::read_to_string(log.with_file_name("x.log.tail")).unwrap();
                 assert!(tail.contains(&format!("{number}: some line")), "{tail}");
-                eventually("all is sealed", || status(&mount)["waitingToSeal"] == 0);
+                mount.settle();
             }
         }
-        eventually("all is sealed", || status(&mount)["waitingToSeal"] == 0);
-        let counters = &status(&mount)["counters"];
+        mount.settle();
+        let counters = &mount.status()["counters"];
         assert_eq!(counters["bytesAnalysed"], written, "{counters}, {mode:?}");
         assert_eq!(counters["bytesWritten"], written);
         assert!(counters["sealed"].as_u64().unwrap() >= 10, "{counters}");

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::support::Command;
 use crate::support::TestStore;
@@ -26,6 +27,9 @@ use crate::support::signal;
 
 /// The longest life of a mount. After it, a hung call of a test gets an error.
 const LIFETIME: Duration = Duration::from_mins(5);
+
+/// Looks, some 60 ms in all, after which nothing more is expected to come.
+const QUIET: u32 = 6;
 
 /// The modes of reading artifacts: by the kernel from the store's file, or through the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +162,22 @@ impl TestMount {
                 panic!("the daemon ended ({status}):\n{}", self.said());
             }
             fs::metadata(&dir).is_ok_and(|found| found.dev() != outside)
+        });
+    }
+
+    /// Returns the status page.
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.dir.join(".ctxfs/status.json")).unwrap()).unwrap()
+    }
+
+    /// Waits until closed files are sealed. The kernel releases a file some time after its close:
+    /// later, if a child that another test has just forked still has the descriptor. So some time
+    /// without anything to seal is taken for the end.
+    pub(crate) fn settle(&self) {
+        let mut quiet = 0;
+        eventually("all is sealed", || {
+            quiet = if self.status()["waitingToSeal"] == 0 { quiet + 1 } else { 0 };
+            quiet == QUIET
         });
     }
 
