@@ -16,6 +16,7 @@ pub(crate) use client::Client;
 pub(crate) use command::Command;
 pub(crate) use command::Output;
 pub(crate) use command::need;
+pub(crate) use command::while_none_starts;
 pub(crate) use faulty::Call;
 pub(crate) use faulty::Fault;
 pub(crate) use faulty::FaultyDisk;

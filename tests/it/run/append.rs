@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-
 use crate::support::Mode;
 use crate::support::TestMount;
 

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
+use parking_lot::RwLock;
 use rustix::process::Pid;
 use rustix::process::Signal;
 
@@ -116,7 +117,7 @@ impl Command {
     pub(crate) fn finish(mut self) -> Option<Output> {
         self.inner.process_group(0);
         self.inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.inner.spawn().unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        let mut child = self.start();
         let mut pipe = child.stdin.take().unwrap();
         let input = std::mem::take(&mut self.input);
         // A program may leave its input unread.
@@ -153,7 +154,15 @@ impl Command {
     /// Starts it. The caller has to end it.
     pub(crate) fn spawn(mut self) -> process::Child {
         self.inner.process_group(0);
-        self.inner.spawn().unwrap_or_else(|error| panic!("{self:?}: {error}"))
+        self.start()
+    }
+
+    fn start(&mut self) -> process::Child {
+        let started = {
+            let _alone = STARTS.write();
+            self.inner.spawn()
+        };
+        started.unwrap_or_else(|error| panic!("{self:?}: {error}"))
     }
 
     /// Changes the inner command, for options that only one test needs.
@@ -176,6 +185,15 @@ impl fmt::Display for Output {
         };
         write!(f, "code {}\n{}\n{}", self.code, shown(&self.stdout), shown(&self.stderr))
     }
+}
+
+/// Held while a program is started: until it runs, it has the descriptors of all threads.
+static STARTS: RwLock<()> = RwLock::new(());
+
+/// Does `work` while no program is started. What that closes has no other descriptor.
+pub(crate) fn while_none_starts<T>(work: impl FnOnce() -> T) -> T {
+    let _none = STARTS.read();
+    work()
 }
 
 /// Panics unless `program` is on the PATH. `package` is its package in Debian.

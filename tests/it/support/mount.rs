@@ -24,6 +24,7 @@ use crate::support::is_mounted;
 use crate::support::is_trying;
 use crate::support::processes_of;
 use crate::support::signal;
+use crate::support::while_none_starts;
 
 /// The longest life of a mount. After it, a hung call of a test gets an error.
 const LIFETIME: Duration = Duration::from_mins(5);
@@ -117,7 +118,7 @@ impl TestMount {
     /// Writes an artifact and closes it.
     pub(crate) fn artifact(&self, conversation: &str, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.tool(conversation).join(name);
-        fs::write(&path, bytes).unwrap();
+        while_none_starts(|| fs::write(&path, bytes)).unwrap();
         path
     }
 
