@@ -2,8 +2,9 @@
 //!
 //! A line is a candidate if one of a few dozen fragments occurs in it ([`prefilter`]), or if a line
 //! before it announced it ([`expectation`]: the message below `panicked at`, the exception below a
-//! Python traceback). The names of files in it are blanked ([`names`]), [`rules`] rank it by the
-//! first pattern that matches ([`rule_set`]), and [`best`] keeps the best lines.
+//! Python traceback). It is judged by its [`shape`], in which the names of files are blanked
+//! ([`names`]): [`rules`] rank it by the first pattern that matches ([`rule_set`]), and
+//! [`verdicts`] remember that. [`best`] keeps the best lines.
 //!
 //! Only the first [`LINE_BYTES`] bytes of a line are examined.
 
@@ -18,10 +19,14 @@ mod prefix;
 mod rule_set;
 mod rules;
 mod search_terms;
+mod shape;
+mod verdicts;
+mod vocabulary;
 
 use crate::materialize::failure::best::BestLines;
 use crate::materialize::failure::expectation::Expectation;
 use crate::materialize::failure::search_terms::SearchTerms;
+use crate::materialize::failure::verdicts::Verdicts;
 use crate::materialize::likeness::LikenessHasher;
 use crate::materialize::open_line::OpenLine;
 use crate::model::ErrorLine;
@@ -48,6 +53,7 @@ pub(super) struct FailureDetector {
 struct ErrorCollector {
     count: u64,
     expectation: Expectation,
+    verdicts: Verdicts,
     best: BestLines,
     search_terms: SearchTerms,
     likeness: LikenessHasher,
@@ -131,13 +137,13 @@ impl ErrorCollector {
         if cut && !was_waiting && prefilter::find(line, 0).is_none() {
             return;
         }
-        let telling = names::blanked(bare);
-        let Some(rank) = announced.or_else(|| rules::rank(&telling)) else {
+        let verdict = self.verdicts.on(bare);
+        let Some(rank) = announced.or(verdict.rank) else {
             return;
         };
-        self.expectation.follow(bare, number);
+        self.expectation.expect(verdict.announces, number);
         self.count += 1;
-        self.search_terms.add(&telling, rank);
+        self.search_terms.add(verdict.terms, rank);
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
         let rank_kept = rank.kept();
         let at = ErrorLine { line: number, offset, length, rank: rank_kept, times: 1, last: None };

@@ -16,6 +16,22 @@ const DIGIT: u8 = 1;
 const HEX: u8 = 2;
 const LETTER: u8 = 4;
 
+/// The classes of the bytes of a word.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Class(u8);
+
+impl Class {
+    /// Returns true for digits alone.
+    pub(super) fn is_decimal(self) -> bool {
+        self.0 == DIGIT
+    }
+
+    /// Returns true for digits and letters up to `f`.
+    pub(super) fn is_hex(self) -> bool {
+        self.0 == DIGIT | HEX
+    }
+}
+
 static CLASS: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
@@ -80,7 +96,7 @@ fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
             joined &= first == b'-' && text.ends_with(b"0-");
             continue;
         }
-        let (length, classes) = word(rest);
+        let (length, Class(classes)) = word(rest);
         let (word, after) = rest.split_at(length);
         rest = after;
         joined = is_number(word, classes) || (joined && classes == HEX && length == GROUP);
@@ -95,19 +111,19 @@ fn without_numbers(line: &[u8], text: &mut Vec<u8>) {
 }
 
 /// Returns the length of the run of letters and digits that `bytes` begins with, and their classes.
-fn word(bytes: &[u8]) -> (usize, u8) {
+pub(super) fn word(bytes: &[u8]) -> (usize, Class) {
     let mut classes = 0;
     for (at, byte) in bytes.iter().enumerate() {
         match CLASS[usize::from(*byte)] {
-            0 => return (at, classes),
+            0 => return (at, Class(classes)),
             class => classes |= class,
         }
     }
-    (bytes.len(), classes)
+    (bytes.len(), Class(classes))
 }
 
 fn is_number(word: &[u8], classes: u8) -> bool {
-    let is_hex = |(length, classes)| length > 0 && classes & LETTER == 0;
+    let is_hex = |(length, Class(classes))| length > 0 && classes & LETTER == 0;
     match classes {
         DIGIT => true,
         classes if classes == DIGIT | HEX => word.len() >= HEX_DIGITS,

@@ -12,11 +12,14 @@ pub(crate) fn is_side(line: impl AsRef<[u8]>) -> bool {
     SIDE.is_match(line)
 }
 
-static COMPARISON: Pattern = Pattern::new(
+/// The patterns of such lines.
+pub(super) const PATTERNS: [&str; 2] = [
     r"assertion `.*` failed|assertion failed: `\(|^\s*(Error:\s+)?(expect\(.*\)\.|Not equal)|AssertionError|Error Trace|^\s*Failure/Error: ",
-);
-static SIDE: Pattern =
-    Pattern::new(r"^\s*(left|right|(?i:expected|received|actual|got|want)( .{0,20})?)\s?: ?\S");
+    r"^\s*(left|right|(?i:expected|received|actual|got|want)( .{0,20})?)\s?: ?\S",
+];
+
+static COMPARISON: Pattern = Pattern::new(PATTERNS[0]);
+static SIDE: Pattern = Pattern::new(PATTERNS[1]);
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ pub(super) struct Expectation {
 
 /// A kind of line that was announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expected {
+pub(super) enum Expected {
     /// The message of a panic, on the next line.
     Message,
     /// The exception that ends a Python traceback, on the first line that is not indented.
@@ -64,20 +64,16 @@ impl Expectation {
         }
     }
 
-    /// Notes what the error line `line` announces.
-    pub(super) fn follow(&mut self, line: &[u8], number: u64) {
-        let announced = if line.starts_with(b"Traceback (most recent call last)") {
-            (Expected::Exception, TRACEBACK_LINES)
-        } else if line == b"Caused by:" {
-            (Expected::Causes, CAUSES_LINES)
-        } else if PANICKED.is_match(line) {
-            (Expected::Message, 1)
-        } else if is_comparison(line) {
-            (Expected::Sides, SIDES_LINES)
-        } else {
-            return;
+    /// Notes what the error line `number` announces.
+    pub(super) fn expect(&mut self, announced: Option<Expected>, number: u64) {
+        let Some(expected) = announced else { return };
+        let lines = match expected {
+            Expected::Message => 1,
+            Expected::Exception => TRACEBACK_LINES,
+            Expected::Sides => SIDES_LINES,
+            Expected::Causes => CAUSES_LINES,
         };
-        self.expected = Some((announced.0, number + announced.1));
+        self.expected = Some((expected, number + lines));
     }
 
     fn end(&mut self, rank: Option<Rank>) -> Option<Rank> {
@@ -85,6 +81,24 @@ impl Expectation {
         rank
     }
 }
+
+/// Returns what an error line announces.
+pub(super) fn announced_by(line: &[u8]) -> Option<Expected> {
+    if line.starts_with(TRACEBACK.as_bytes()) {
+        Some(Expected::Exception)
+    } else if line == CAUSED_BY.as_bytes() {
+        Some(Expected::Causes)
+    } else if PANICKED.is_match(line) {
+        Some(Expected::Message)
+    } else {
+        is_comparison(line).then_some(Expected::Sides)
+    }
+}
+
+/// The texts of lines that announce others.
+pub(super) const TEXTS: [&str; 3] = [TRACEBACK, CAUSED_BY, "panicked at"];
+const TRACEBACK: &str = "Traceback (most recent call last)";
+const CAUSED_BY: &str = "Caused by:";
 
 static PANICKED: Pattern = Pattern::with("panicked at", r"panicked at \S+:\d+:\d+:$");
 /// A step of Cargo, on the line after a cause.

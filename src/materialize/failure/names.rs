@@ -23,6 +23,12 @@ const LEVELS: [&[u8]; 5] = [b"DEBUG/", b"INFO/", b"WARNING/", b"ERROR/", b"CRITI
 /// Levels that `ImageMagick` puts before a place in its source.
 const MAGICK: [&[u8]; 2] = [b"error/", b"fatal/"];
 
+/// Returns the words by which names of files are told from others.
+pub(super) fn known_words() -> impl Iterator<Item = &'static str> {
+    let levels = LEVELS.iter().chain(&MAGICK).filter_map(|level| str::from_utf8(level).ok());
+    EXTENSIONS.into_iter().chain(levels)
+}
+
 /// Returns `line` with an `x` for every letter of a path or a file's name. Digits and punctuation
 /// stay, and so do positions in files.
 pub(super) fn blanked(line: &[u8]) -> Cow<'_, [u8]> {

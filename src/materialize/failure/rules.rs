@@ -43,7 +43,12 @@ pub(super) fn rank(line: &[u8]) -> Option<Rank> {
     RULES[SET.first(line)?].0
 }
 
-static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(RULES.map(|(_, pattern)| pattern)));
+/// Returns the patterns of the rules.
+pub(super) fn patterns() -> impl Iterator<Item = &'static str> {
+    RULES.iter().map(|(_, pattern)| *pattern)
+}
+
+static SET: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::new(patterns()));
 
 /// The rules: the first pattern that matches decides. `None` means that the line is no error.
 ///
@@ -151,7 +156,10 @@ const RULES: [(Option<Rank>, &str); 93] = [
     (EXIT, r"(?i)\bexit(ed)?( with)?( error)?( code| status)+[:=]? ?-?[1-9]\d*"),
     (EXIT, r"^g?make(\[\d+\])?: \*\*\* |returned (a )?non-zero|\bexited with -?[1-9]"),
     // Counts of failures.
-    (TALLY, r"(?i)\b[1-9]\d*( \w+)? (failed|failures?|failing|errors?)\b([^-=:]|$)"),
+    (
+        TALLY,
+        r"\b[1-9]\d*( \w+)? ([Ff]ailed|[Ff]ailures?|[Ff]ailing|[Ee]rrors?|FAILED|FAILURES?|ERRORS)\b([^-=:]|$)",
+    ),
     (TALLY, r"(?i)\b(failures?|failed|errors?)[:=] ?[1-9]\d*\b"),
     // Not errors.
     (

@@ -10,7 +10,7 @@ use crate::model::ErrorRank;
 /// The most terms that are offered.
 const WORDS: usize = 6;
 /// The terms that may be offered, better ones first. As regular expressions they match themselves.
-const CANDIDATES: [&str; 26] = [
+pub(super) const CANDIDATES: [&str; 26] = [
     "Caused by",
     "panicked",
     "Traceback",
@@ -39,6 +39,12 @@ const CANDIDATES: [&str; 26] = [
     "exit code",
 ];
 
+/// Returns the candidates that occur on a line, a bit each.
+pub(super) fn in_line(line: &[u8]) -> u32 {
+    let found = SEARCHER.find_overlapping_iter(line);
+    found.fold(0, |terms, found| terms | 1 << found.pattern().as_u32())
+}
+
 /// The candidates that occurred on the lines of each rank, a bit each.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SearchTerms {
@@ -46,10 +52,9 @@ pub(super) struct SearchTerms {
 }
 
 impl SearchTerms {
-    pub(super) fn add(&mut self, line: &[u8], rank: Rank) {
-        for found in SEARCHER.find_overlapping_iter(line) {
-            self.occurred[rank.kept() as usize] |= 1 << found.pattern().as_u32();
-        }
+    /// Adds the terms of a line, a bit each.
+    pub(super) fn add(&mut self, terms: u32, rank: Rank) {
+        self.occurred[rank.kept() as usize] |= terms;
     }
 
     /// Returns the terms, those on the most telling lines first. If one term contains another, only
