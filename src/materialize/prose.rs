@@ -21,10 +21,12 @@ const KEPT: u64 = 400;
 /// Finds the prose in a stream.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProseFinder {
-    /// Bytes and newlines so far, and the offset of the last line.
+    /// Bytes before the block that is examined.
     seen: u64,
+    /// Newlines, and the offset of the line after the last of them, up to a place in the block.
     lines: u64,
     start: u64,
+    counted: usize,
     /// Bytes of prose, and spaces between words that are none.
     prose: u64,
     spaces: u64,
@@ -61,7 +63,10 @@ impl ProseFinder {
                 None => self.begin(bytes, at),
             };
         }
-        self.count_lines(bytes);
+        if !self.is_off {
+            self.count_lines(bytes, bytes.len());
+        }
+        self.counted = 0;
         self.seen += bytes.len() as u64;
         self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(WORD + 1)..]);
         self.tail.drain(..self.tail.len().saturating_sub(WORD + 1));
@@ -83,12 +88,12 @@ impl ProseFinder {
         let space = at + space;
         let offset = self.seen + space as u64;
         let word = self.word_before(&bytes[..space]);
-        let (line, start) = self.line_of(bytes, space);
+        let line = self.count_lines(bytes, space);
         let first = offset - word as u64;
         self.run = Some(WordRun {
             offset: first,
             line,
-            column: first.saturating_sub(start) + 1,
+            column: first.saturating_sub(self.start) + 1,
             end: first,
             words: 0,
             plain: 0,
@@ -109,19 +114,15 @@ impl ProseFinder {
         if is_part { 0 } else { length }
     }
 
-    /// Returns the number and the offset of the line that has `bytes[at]`.
-    fn line_of(&self, bytes: &[u8], at: usize) -> (u64, u64) {
-        let before = &bytes[..at];
-        let newlines = memchr::memchr_iter(b'\n', before).count() as u64;
-        let start = memchr::memrchr(b'\n', before);
-        (self.lines + newlines + 1, start.map_or(self.start, |start| self.seen + start as u64 + 1))
-    }
-
-    fn count_lines(&mut self, bytes: &[u8]) {
-        if !self.is_off {
-            let (line, start) = self.line_of(bytes, bytes.len());
-            (self.lines, self.start) = (line - 1, start);
+    /// Counts the lines of `bytes` before `at`. Returns the number of the line that has `bytes[at]`.
+    fn count_lines(&mut self, bytes: &[u8], at: usize) -> u64 {
+        let more = &bytes[self.counted..at];
+        if let Some(last) = memchr::memrchr(b'\n', more) {
+            self.lines += memchr::memchr_iter(b'\n', &more[..=last]).count() as u64;
+            self.start = self.seen + (self.counted + last) as u64 + 1;
         }
+        self.counted = at;
+        self.lines + 1
     }
 
     /// Continues a run as far as it goes.
