@@ -9,6 +9,7 @@
 
 mod bare;
 mod json;
+mod kinds;
 mod logs;
 mod measures;
 mod outputs;
@@ -38,7 +39,8 @@ struct Options {
 }
 
 /// The parts that can be run alone.
-const PARTS: [&str; 8] = ["outputs", "files", "logs", "json", "listing", "search", "scale", "huge"];
+const PARTS: [&str; 9] =
+    ["outputs", "files", "logs", "json", "listing", "search", "scale", "kinds", "huge"];
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -48,13 +50,20 @@ fn main() {
         return bare::serve(dir.as_ref(), mountpoint.as_ref(), passthrough == "auto").unwrap();
     }
     let options = options().expect(USAGE);
+    let is_wanted = |part: &&&str| options.only.as_ref().is_none_or(|only| only == **part);
+    if is_wanted(&&"kinds") {
+        println!("{}", kinds::table(&options.program, &options.dir));
+    }
+    if options.only.as_deref() == Some("kinds") {
+        return;
+    }
     let mut table = Table::default();
     let places = Place::all(&options.program, &options.dir);
-    for part in PARTS.iter().filter(|part| options.only.as_ref().is_none_or(|only| only == *part)) {
+    for part in PARTS.iter().filter(is_wanted) {
         match *part {
             "scale" => scale(&options, &mut table),
             "huge" if options.large => logs::huge(&options.program, &options.dir, &mut table),
-            "huge" => {}
+            "kinds" | "huge" => {}
             part => measure(part, &places, options.rounds, &mut table),
         }
     }
