@@ -18,9 +18,15 @@
 //! | `sections` | the sections of the output |
 //! | `terminal` | if the output was made for a terminal |
 //! | `plain` | the text of a terminal, which the others then analyse |
+//!
+//! A `Block` has the places of its newlines, which are looked for once. `side_by_side` runs parts
+//! of the analysis on several threads.
 
+mod block;
 mod escapes;
+mod facts;
 mod failure;
+mod forms;
 mod fragments;
 pub(crate) mod frequent;
 pub mod json;
@@ -32,29 +38,29 @@ mod pattern;
 mod plain;
 mod prose;
 mod repeated;
+mod scanned_piece;
 mod sections;
+mod side_by_side;
 mod terminal;
 mod text;
 pub mod tokens;
 
 use std::io;
 
+use parking_lot::Mutex;
+
+use crate::materialize::block::Block;
+use crate::materialize::facts::TextFacts;
 use crate::materialize::failure::FailureDetector;
-use crate::materialize::json::JsonDetector;
-use crate::materialize::lines::LineCounter;
-use crate::materialize::magic::Magic;
+use crate::materialize::forms::LineForms;
 use crate::materialize::plain::TextExtractor;
-use crate::materialize::prose::ProseFinder;
-use crate::materialize::repeated::RepeatedLines;
-use crate::materialize::sections::SectionDetector;
-use crate::materialize::text::EncodingDetector;
-use crate::materialize::tokens::TokenCounter;
+use crate::materialize::scanned_piece::ScannedPiece;
+use crate::materialize::side_by_side::Part;
 use crate::model::Analysis;
 use crate::model::Content;
 use crate::model::Encoding;
 use crate::model::Errors;
 use crate::model::Sections;
-use crate::model::Unlike;
 
 pub use crate::materialize::escapes::escape_length;
 pub use crate::materialize::failure::ErrorMatch;
@@ -76,6 +82,12 @@ pub const MEMORY_BYTES: usize = 2 << 20;
 /// Bytes that [`analyze`] reads at a time: so many that a read costs little compared with the
 /// analysis, so few that they stay in the second-level cache.
 const BLOCK_BYTES: usize = 256 << 10;
+/// Bytes that are searched for error lines on one thread at a time: so few that all threads end
+/// together.
+const SCANNED_BYTES: usize = 128 << 10;
+/// Bytes that are pushed to the analysers at a time. The places of their newlines take at most four
+/// times as many.
+const PUSHED_BYTES: usize = 64 << 10;
 
 /// Bytes at the start of content by which [`is_binary`] tells text from other content.
 pub const SNIFFED: usize = 64 << 10;
@@ -92,17 +104,11 @@ pub struct Analyzer {
     start: Option<Vec<u8>>,
     /// Present for what was made for a terminal.
     extractor: Option<Box<TextExtractor>>,
-    /// Bytes that the analysers below have seen: those of the extractor's text, if there is one.
-    read: u64,
-    text: EncodingDetector,
-    lines: LineCounter,
-    magic: Magic,
-    tokens: TokenCounter,
-    json: JsonDetector,
+    facts: TextFacts,
     failures: FailureDetector,
-    repeated: RepeatedLines,
-    prose: ProseFinder,
-    sections: SectionDetector,
+    forms: LineForms,
+    /// Room for the places of the newlines of a block.
+    newlines: Vec<u32>,
 }
 
 impl Analyzer {
@@ -115,16 +121,10 @@ impl Analyzer {
             is_of_log: false,
             start: Some(Vec::new()),
             extractor: None,
-            read: 0,
-            text: EncodingDetector::default(),
-            lines: LineCounter::default(),
-            magic: Magic::default(),
-            tokens: TokenCounter::default(),
-            json: JsonDetector::default(),
+            facts: TextFacts::default(),
             failures: FailureDetector::default(),
-            repeated: RepeatedLines::new(),
-            prose: ProseFinder::default(),
-            sections: SectionDetector::new(),
+            forms: LineForms::default(),
+            newlines: Vec::new(),
         }
     }
 
@@ -146,9 +146,7 @@ impl Analyzer {
 
     /// Takes the next bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
-        for block in bytes.chunks(BLOCK_BYTES) {
-            self.push_block(block);
-        }
+        blocks(bytes).for_each(|block| self.push_block(block));
     }
 
     /// Returns the number of bytes pushed so far.
@@ -169,34 +167,30 @@ impl Analyzer {
     }
 
     fn report(&self) -> Analysis {
-        let encoding = self.encoding();
-        let lines = self.lines.count();
-        let (json, trouble) = self.json.finish(self.read, lines);
+        let Self { facts, failures, forms, .. } = self;
+        let encoding = facts.encoding();
+        let lines = facts.lines.count();
+        let (json, trouble) = facts.json.finish(facts.read, lines);
         let is_text = encoding != Encoding::Binary;
         Analysis {
             bytes: self.seen,
-            chars: self.text.chars(),
+            chars: facts.text.chars(),
             lines,
-            longest_line: self.lines.longest(),
+            longest_line: facts.lines.longest(),
             encoding,
-            tokens: self.tokens.count(),
-            mime: self.magic.mime(encoding, &json).to_owned(),
+            tokens: facts.tokens.count(),
+            mime: facts.magic.mime(encoding, &json).to_owned(),
             json,
             trouble,
-            errors: if is_text { self.failures.finish() } else { Errors::default() },
+            errors: if is_text { failures.finish() } else { Errors::default() },
             digest: self.digest.finalize().to_hex().to_string(),
-            repeated: if is_text { self.repeated.finish(lines) } else { Vec::new() },
-            unlike: if is_text { self.unlike() } else { Vec::new() },
-            statuses: if is_text { self.sections.statuses(lines) } else { Vec::new() },
-            sections: if is_text { self.sections.finish(lines) } else { Sections::default() },
+            repeated: if is_text { forms.repeated.finish(lines) } else { Vec::new() },
+            unlike: if is_text { forms.unlike() } else { Vec::new() },
+            statuses: if is_text { forms.sections.statuses(lines) } else { Vec::new() },
+            sections: if is_text { forms.sections.finish(lines) } else { Sections::default() },
             plain: self.extractor.as_ref().map(|extractor| extractor.length()),
             version: Analysis::VERSION,
         }
-    }
-
-    fn unlike(&self) -> Vec<Unlike> {
-        let prose = self.prose.finish();
-        if prose.is_empty() { self.repeated.unlike() } else { prose }
     }
 
     fn push_block(&mut self, block: &[u8]) {
@@ -231,32 +225,57 @@ impl Analyzer {
         self.push_text(&text);
     }
 
-    /// Pushes a block to every analyser while the block is in the cache.
-    fn push_text(&mut self, block: &[u8]) {
-        let newlines = self.lines.newlines();
-        self.text.push(block);
-        self.magic.push(block);
-        self.tokens.push(block);
-        self.json.push(block, self.read, newlines, self.text.first_invalid());
+    /// Pushes bytes to every analyser while they are in the cache.
+    fn push_text(&mut self, bytes: &[u8]) {
+        let block = Block::new(bytes, &mut self.newlines);
+        self.facts.push(block);
         self.failures.push(block);
-        self.repeated.push(block);
-        self.prose.push(block);
-        self.sections.push(block);
-        self.lines.push(block, self.text.first_invalid().is_none());
-        self.read += block.len() as u64;
+        self.forms.push(block);
+        self.newlines.clear();
     }
 
-    fn encoding(&self) -> Encoding {
-        if self.text.has_nul() || self.magic.is_binary() {
-            Encoding::Binary
-        } else if self.text.is_broken() {
-            Encoding::Broken
-        } else if self.text.is_ascii() {
-            Encoding::Ascii
-        } else {
-            Encoding::Utf8
+    /// Takes the next bytes of the stream, as [`push`](Self::push) does, on several threads. This
+    /// is worth while for a megabyte or more.
+    pub fn push_side_by_side(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while self.start.is_some() && !rest.is_empty() {
+            let (block, after) = rest.split_at(rest.len().min(PUSHED_BYTES));
+            self.push_block(block);
+            rest = after;
+        }
+        self.seen += rest.len() as u64;
+        let mut shown = Vec::new();
+        let text = match &mut self.extractor {
+            None => rest,
+            Some(extractor) => {
+                blocks(rest).for_each(|block| extractor.push(block, &mut shown));
+                &shown
+            }
+        };
+        let Self { digest, facts, failures, forms, .. } = self;
+        let mut pieces: Vec<ScannedPiece<'_>> =
+            text.chunks(SCANNED_BYTES).map(ScannedPiece::new).collect();
+        let scanners = Mutex::new(Vec::new());
+        let scans = pieces.iter_mut().map(|piece| Box::new(|| piece.scan(&scanners)) as Part<'_>);
+        let others: [Part<'_>; 3] = [
+            Box::new(|| blocks(rest).for_each(|block| _ = digest.update(block))),
+            Box::new(|| each_block(text, |block| forms.push(block))),
+            Box::new(|| each_block(text, |block| facts.push(block))),
+        ];
+        side_by_side::run(scans.chain(others).collect());
+        for piece in &pieces {
+            failures.push_scanned(piece.block(), &piece.candidates);
         }
     }
+}
+
+fn blocks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.chunks(PUSHED_BYTES)
+}
+
+fn each_block(bytes: &[u8], mut push: impl FnMut(Block<'_>)) {
+    let mut newlines = Vec::new();
+    blocks(bytes).for_each(|bytes| push(Block::new(bytes, &mut newlines)));
 }
 
 impl Default for Analyzer {

@@ -14,17 +14,22 @@ mod error_lines;
 mod expectation;
 mod literals;
 mod names;
+mod neighbourhood;
 mod prefilter;
 mod prefix;
 mod rule_set;
 mod rules;
+mod scanner;
 mod search_terms;
 mod shape;
+mod starts;
 mod verdicts;
 mod vocabulary;
 
+use crate::materialize::block::Block;
 use crate::materialize::failure::best::BestLines;
 use crate::materialize::failure::expectation::Expectation;
+use crate::materialize::failure::prefilter::CONTEXT_BYTES;
 use crate::materialize::failure::search_terms::SearchTerms;
 use crate::materialize::failure::verdicts::Verdicts;
 use crate::materialize::likeness::LikenessHasher;
@@ -37,6 +42,8 @@ pub(crate) use crate::materialize::failure::comparison::is_side;
 pub use crate::materialize::failure::error_lines::ErrorMatch;
 pub use crate::materialize::failure::error_lines::error_lines;
 pub use crate::materialize::failure::prefix::bare;
+pub(super) use crate::materialize::failure::scanner::SuspectLine;
+pub(super) use crate::materialize::failure::scanner::SuspectScanner;
 
 /// Bytes of a line that are examined, and the most of `ErrorLine::length`.
 const LINE_BYTES: usize = 4096;
@@ -44,7 +51,10 @@ const LINE_BYTES: usize = 4096;
 /// Finds the error lines of a stream.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailureDetector {
-    open: OpenLine<LINE_BYTES>,
+    open: OpenLine<{ LINE_BYTES + CONTEXT_BYTES }>,
+    scanner: SuspectScanner,
+    /// Room for the candidates of a block.
+    candidates: Vec<SuspectLine>,
     found: ErrorCollector,
 }
 
@@ -62,19 +72,28 @@ struct ErrorCollector {
 }
 
 impl FailureDetector {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
+    pub(super) fn push(&mut self, block: Block<'_>) {
+        let mut candidates = std::mem::take(&mut self.candidates);
+        self.scanner.scan(block, &mut candidates);
+        self.push_scanned(block, &candidates);
+        candidates.clear();
+        self.candidates = candidates;
+    }
+
+    /// Takes the next bytes with what a [`SuspectScanner`] found in them.
+    pub(super) fn push_scanned(&mut self, block: Block<'_>, candidates: &[SuspectLine]) {
+        let Block { bytes, newlines } = block;
+        let [first, ..] = newlines else {
+            return self.open.push(bytes);
+        };
+        let mut line = 0;
         if !self.open.is_empty() {
-            let Some(end) = memchr::memchr(b'\n', rest) else {
-                return self.open.push(rest);
-            };
-            self.open.push(&rest[..end]);
+            self.open.push(&bytes[..*first as usize]);
             self.end_open();
-            rest = &rest[end + 1..];
+            line = 1;
         }
-        let whole = memchr::memrchr(b'\n', rest).map_or(0, |end| end + 1);
-        self.whole_lines(&rest[..whole]);
-        self.open.push(&rest[whole..]);
+        self.whole_lines(block, line, candidates);
+        self.open.push(&bytes[block.last_line()..]);
     }
 
     /// Returns the error lines so far, including the line that has not ended.
@@ -90,64 +109,56 @@ impl FailureDetector {
     fn end_open(&mut self) {
         let found = &mut self.found;
         self.open.end(|line, number, offset| {
-            if found.expectation.is_waiting() || prefilter::find(line, 0).is_some() {
-                found.look(line, number, offset);
+            if found.expectation.is_waiting() || prefilter::is_in(line, LINE_BYTES) {
+                found.look(line, number, offset, None);
             }
         });
     }
 
-    /// Takes whole lines: `bytes` begins with a line and ends with a newline.
-    fn whole_lines(&mut self, bytes: &[u8]) {
-        let mut counted = 0;
-        let mut at = 0;
-        while at < bytes.len() {
-            let hit = if self.found.expectation.is_waiting() {
-                at
-            } else if let Some(hit) = prefilter::find(bytes, at) {
-                hit
-            } else {
-                break;
-            };
-            let start =
-                memchr::memrchr(b'\n', &bytes[at..hit]).map_or(at, |newline| at + newline + 1);
-            let end =
-                memchr::memchr(b'\n', &bytes[hit..]).map_or(bytes.len(), |length| hit + length);
-            self.open.lines += memchr::memchr_iter(b'\n', &bytes[counted..start]).count() as u64;
-            counted = start;
-            self.found.look(
-                &bytes[start..end],
-                self.open.lines + 1,
-                self.open.offset + start as u64,
-            );
-            at = end + 1;
+    /// Takes the whole lines of a block from that of index `first` on.
+    fn whole_lines(&mut self, block: Block<'_>, first: usize, candidates: &[SuspectLine]) {
+        let start = first.checked_sub(1).map_or(0, |before| block.newlines[before] as usize + 1);
+        let mut candidates = candidates.iter().copied().peekable();
+        let mut index = first;
+        while index < block.newlines.len() {
+            while candidates.next_if(|candidate| candidate.line < index).is_some() {}
+            if !self.found.expectation.is_waiting() {
+                let Some(next) = candidates.peek() else { break };
+                index = next.line;
+            }
+            let shape = candidates.next_if(|candidate| candidate.line == index);
+            let line = block.line(index);
+            let number = self.open.lines + (index - first) as u64 + 1;
+            let offset = self.open.offset + (line.start - start) as u64;
+            let shape = shape.map(|candidate| candidate.shape);
+            self.found.look(&block.bytes[line], number, offset, shape);
+            index += 1;
         }
-        self.open.lines += memchr::memchr_iter(b'\n', &bytes[counted..]).count() as u64;
-        self.open.offset += bytes.len() as u64;
+        self.open.lines += (block.newlines.len() - first) as u64;
+        self.open.offset += (block.last_line() - start) as u64;
     }
 }
 
 impl ErrorCollector {
-    fn look(&mut self, line: &[u8], number: u64, offset: u64) {
-        let head = &line[..line.len().min(LINE_BYTES)];
-        let cut = head.len() < line.len();
-        let line = head.strip_suffix(b"\r").unwrap_or(head);
+    /// Judges a line, of whose shape `shape` is a hash if it is known.
+    fn look(&mut self, line: &[u8], number: u64, offset: u64, shape: Option<u64>) {
+        let is_telling = line.len() <= LINE_BYTES || prefilter::is_in(line, LINE_BYTES);
         let was_waiting = self.expectation.is_waiting();
-        let bare = bare(line);
+        let (bare, line) = examined(line);
         let announced = self.expectation.expects(bare, number);
-        if cut && !was_waiting && prefilter::find(line, 0).is_none() {
+        if !was_waiting && !is_telling {
             return;
         }
-        let verdict = self.verdicts.on(bare);
-        let Some(rank) = announced.or(verdict.rank) else {
+        let Some((rank, told)) = self.verdicts.on(bare, shape, announced) else {
             return;
         };
-        self.expectation.expect(verdict.announces, number);
+        self.expectation.expect(told.announces, number);
         self.count += 1;
-        self.search_terms.add(verdict.terms, rank);
+        self.search_terms.add(told.terms, rank);
         let length = u32::try_from(line.len()).unwrap_or(u32::MAX);
         let rank_kept = rank.kept();
         let at = ErrorLine { line: number, offset, length, rank: rank_kept, times: 1, last: None };
-        let likeness = self.likeness.of(line.trim_ascii());
+        let likeness = self.likeness.quick(line.trim_ascii());
         self.best.add(likeness, rank, at);
         if let Some(each) = &mut self.each {
             let place = prefilter::find(line, 0).unwrap_or(0);
@@ -158,6 +169,13 @@ impl ErrorCollector {
     fn errors(&self) -> Errors {
         Errors { count: self.count, shown: self.best.best(), words: self.search_terms.best() }
     }
+}
+
+/// Returns the line of the program itself, and all that is examined of `line`.
+fn examined(line: &[u8]) -> (&[u8], &[u8]) {
+    let head = &line[..line.len().min(LINE_BYTES)];
+    let line = head.strip_suffix(b"\r").unwrap_or(head);
+    (bare(line), line)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A search for any of a few dozen short fragments, at several gigabytes a second.
 
+use std::ops::Range;
+
 use aho_corasick::AhoCorasick;
 use aho_corasick::Input;
 use aho_corasick::MatchKind;
@@ -26,13 +28,13 @@ impl Fragments {
         Self::Automaton(automaton.expect("the fragments are few and short"))
     }
 
-    /// Returns the offset of the first fragment from `at` on.
-    pub(super) fn find(&self, bytes: &[u8], at: usize) -> Option<usize> {
+    /// Returns the range of the first fragment from `at` on.
+    pub(super) fn find(&self, bytes: &[u8], at: usize) -> Option<Range<usize>> {
         let span = Span::from(at..bytes.len());
         let found = match self {
             Self::Packed(packed) => packed.find_in(bytes, span),
             Self::Automaton(automaton) => automaton.find(Input::new(bytes).span(span)),
         };
-        found.map(|found| found.start())
+        found.map(|found| found.start()..found.end())
     }
 }

@@ -1,5 +1,6 @@
 //! The number of lines, and the length of the longest.
 
+use crate::materialize::block::Block;
 use crate::materialize::text::CharCounter;
 use crate::materialize::text::count_valid;
 
@@ -17,9 +18,10 @@ pub(super) struct LineCounter {
 
 impl LineCounter {
     /// Takes the next bytes. `valid` is true if the whole lines in them are known to be UTF-8.
-    pub(super) fn push(&mut self, bytes: &[u8], valid: bool) {
+    pub(super) fn push(&mut self, block: Block<'_>, valid: bool) {
+        let Block { bytes, newlines } = block;
         let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', bytes) {
+        for end in newlines.iter().map(|end| *end as usize) {
             self.end_line(&bytes[start..end], valid);
             start = end + 1;
         }
@@ -42,6 +44,7 @@ impl LineCounter {
         self.longest.max(self.open.count())
     }
 
+    #[inline]
     fn end_line(&mut self, rest: &[u8], valid: bool) {
         self.newlines += 1;
         if self.open_bytes == 0 && valid {
@@ -80,7 +83,9 @@ mod tests {
         for (text, lines, longest) in cases {
             for step in 1..=text.len().max(1) {
                 let mut found = LineCounter::default();
-                text.as_bytes().chunks(step).for_each(|part| found.push(part, step % 2 == 0));
+                for part in text.as_bytes().chunks(step) {
+                    found.push(Block::new(part, &mut Vec::new()), step % 2 == 0);
+                }
                 assert_eq!(
                     (found.count(), found.longest()),
                     (lines, longest),

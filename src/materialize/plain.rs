@@ -9,6 +9,7 @@ mod content;
 mod line_starts;
 mod printer;
 mod ranges;
+mod simple_line;
 
 use std::mem;
 
@@ -48,10 +49,12 @@ impl EscapeStripper {
             rest = &rest[lines..];
         }
         while let Some(at) = memchr::memchr(b'\n', rest) {
-            self.inside(&rest[..at], out);
-            out.append(&mut self.held);
+            if !self.is_fresh() || !simple_line::print(&rest[..at], out) {
+                self.inside(&rest[..at], out);
+                out.append(&mut self.held);
+                *self = Self { held: mem::take(&mut self.held), ..Self::default() };
+            }
             out.push(b'\n');
-            *self = Self { held: mem::take(&mut self.held), ..Self::default() };
             rest = &rest[at + 1..];
         }
         self.inside(rest, out);

@@ -12,7 +12,7 @@ mod statuses;
 
 use std::sync::LazyLock;
 
-use crate::materialize::fragments::Fragments;
+use crate::materialize::block::Block;
 use crate::materialize::open_line::OpenLine;
 use crate::materialize::sections::group::SectionGroup;
 use crate::materialize::sections::kinds::Heading;
@@ -39,16 +39,16 @@ impl SectionDetector {
         Self { open: OpenLine::default(), apart: true, found: <_>::default(), outline }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, block: Block<'_>) {
+        let Block { bytes, newlines } = block;
         self.outline.push(bytes);
-        let Some(end) = memchr::memchr(b'\n', bytes) else {
+        let [first, ..] = newlines else {
             return self.open.push(bytes);
         };
-        self.open.push(&bytes[..end]);
+        self.open.push(&bytes[..*first as usize]);
         self.end_open();
-        let last = memchr::memrchr(b'\n', bytes).unwrap_or(end);
-        self.whole_lines(&bytes[end..=last]);
-        self.open.push(&bytes[last + 1..]);
+        self.whole_lines(block);
+        self.open.push(&bytes[block.last_line()..]);
     }
 
     /// Returns the sections so far, including the line that has not ended. There are `lines` lines
@@ -80,27 +80,27 @@ impl SectionDetector {
         });
     }
 
-    /// Takes whole lines: `bytes` begins and ends with a newline, and the line that the first
-    /// newline ends has been examined.
-    fn whole_lines(&mut self, bytes: &[u8]) {
+    /// Takes the whole lines of a block after its first newline. The line that this ends has been
+    /// examined.
+    fn whole_lines(&mut self, block: Block<'_>) {
+        let Block { bytes, newlines } = block;
         let before = self.apart;
-        let mut counted = 1;
-        let mut at = 0;
-        while let Some(hit) = FRAGMENTS.find(bytes, at) {
-            let newlines = bytes[hit..].iter().take_while(|byte| **byte == b'\n').count();
-            let start = hit + newlines;
-            let Some(length) = memchr::memchr(b'\n', &bytes[start..]) else { break };
-            self.open.lines += memchr::memchr_iter(b'\n', &bytes[counted..start]).count() as u64;
-            counted = start;
-            let apart = if start == 1 { before } else { ends_blank(&bytes[..start]) };
-            let line = &bytes[start..start + length.min(LINE_BYTES)];
-            let offset = self.open.offset + start as u64 - 1;
-            look(&mut self.found, line, self.open.lines + 1, offset, apart);
-            at = start + length;
+        let first = newlines[0] as usize;
+        for (index, pair) in newlines.windows(2).enumerate() {
+            let (start, end) = (pair[0] as usize + 1, pair[1] as usize);
+            let line = &bytes[start..end];
+            if !FRAGMENTS.begin(line) {
+                continue;
+            }
+            let apart = if index == 0 { before } else { ends_blank(&bytes[first..start]) };
+            let offset = self.open.offset + (start - first) as u64 - 1;
+            let number = self.open.lines + index as u64 + 1;
+            look(&mut self.found, &line[..line.len().min(LINE_BYTES)], number, offset, apart);
         }
-        self.open.lines += memchr::memchr_iter(b'\n', &bytes[counted..]).count() as u64;
-        self.open.offset += bytes.len() as u64 - 1;
-        self.apart = if bytes.len() == 1 { before } else { ends_blank(bytes) };
+        self.open.lines += newlines.len() as u64 - 1;
+        self.open.offset += (block.last_line() - first) as u64 - 1;
+        let rest = &bytes[first..block.last_line()];
+        self.apart = if rest.len() == 1 { before } else { ends_blank(rest) };
     }
 }
 
@@ -127,7 +127,25 @@ fn best(kinds: &[SectionGroup], lines: u64) -> Sections {
     ended.find(|kind| kind.divides(lines)).map(SectionGroup::into_sections).unwrap_or_default()
 }
 
-static FRAGMENTS: LazyLock<Fragments> = LazyLock::new(|| Fragments::new(&kinds::FRAGMENTS));
+/// Beginnings of lines, by their first bytes.
+struct LineStarts([Vec<&'static [u8]>; 256]);
+
+impl LineStarts {
+    /// Returns true if `line` begins with one of them.
+    #[inline]
+    fn begin(&self, line: &[u8]) -> bool {
+        let Some(first) = line.first() else { return false };
+        self.0[usize::from(*first)].iter().any(|start| line.starts_with(start))
+    }
+}
+
+static FRAGMENTS: LazyLock<LineStarts> = LazyLock::new(|| {
+    let starting = |first| {
+        let all = kinds::FRAGMENTS.iter().map(|fragment| fragment.as_bytes());
+        all.filter(|fragment| usize::from(fragment[0]) == first).collect()
+    };
+    LineStarts(std::array::from_fn(starting))
+});
 
 #[cfg(test)]
 mod tests;

@@ -15,11 +15,20 @@ fn whole(bytes: &[u8]) -> Analysis {
 
 /// Returns the bytes in pieces of the lengths `cuts`, in turn.
 fn cut(bytes: &[u8], cuts: &[usize]) -> Analysis {
+    cut_by(bytes, cuts, Analyzer::push)
+}
+
+/// As [`cut`], with several threads for each piece.
+fn cut_side_by_side(bytes: &[u8], cuts: &[usize]) -> Analysis {
+    cut_by(bytes, cuts, Analyzer::push_side_by_side)
+}
+
+fn cut_by(bytes: &[u8], cuts: &[usize], push: fn(&mut Analyzer, &[u8])) -> Analysis {
     let mut analyzer = Analyzer::new();
     let mut rest = bytes;
     for length in cuts.iter().cycle().map(|length| (*length).max(1)) {
         let (now, later) = rest.split_at(length.min(rest.len()));
-        analyzer.push(now);
+        push(&mut analyzer, now);
         rest = later;
         if rest.is_empty() {
             return analyzer.finish();
@@ -91,6 +100,20 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
 
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(fragment(), 0..24).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn several_threads_find_the_same(
+        bytes in stream(),
+        times in 1usize..9000,
+        cuts in prop::collection::vec(1usize..200_000, 1..4),
+    ) {
+        let bytes = bytes.repeat(times.min(300_000 / bytes.len().max(1) + 1));
+        prop_assert_eq!(cut_side_by_side(&bytes, &cuts), whole(&bytes));
+    }
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! All error lines of a few lines, in order.
 
+use crate::materialize::block::Block;
 use crate::materialize::failure::FailureDetector;
 use crate::model::ErrorRank;
 
@@ -19,8 +20,8 @@ pub fn error_lines<'l>(lines: impl IntoIterator<Item = &'l [u8]>) -> Vec<ErrorMa
     let mut failures = FailureDetector::default();
     failures.found.each = Some(Vec::new());
     for line in lines {
-        failures.push(line);
-        failures.push(b"\n");
+        failures.push(Block { bytes: line, newlines: &[] });
+        failures.push(Block { bytes: b"\n", newlines: &[0] });
     }
     failures.found.each.unwrap_or_default()
 }

@@ -74,7 +74,7 @@ fn is_name(word: &[u8], next: Option<&u8>) -> bool {
     }
     let mut parts = word.split(|byte| *byte == b'/');
     if word.contains(&b'/') {
-        return parts.any(|part| prefilter::find(part, 0).is_none());
+        return parts.any(|part| !prefilter::has_fragment(part));
     }
     has_extension(word)
 }
@@ -87,6 +87,9 @@ fn is_magick(word: &[u8]) -> bool {
 
 /// Returns true if `word` ends with a file extension, or with a library's version (`.so.1.2`).
 fn has_extension(word: &[u8]) -> bool {
+    if !word.contains(&b'.') {
+        return false;
+    }
     let is_number = |part: &&[u8]| part.iter().all(u8::is_ascii_digit);
     let mut parts = word.rsplit(|byte| *byte == b'.').skip_while(is_number);
     let is_known = parts.next().and_then(|last| str::from_utf8(last).ok()).is_some_and(|last| {

@@ -1,12 +1,18 @@
-//! A prefilter for error lines: every line that a rule accepts contains one of its fragments.
+//! A prefilter for error lines: every line that a rule accepts contains one of its fragments, where
+//! its [`neighbourhood`] does not say that all is well.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
+use crate::materialize::failure::neighbourhood;
 use crate::materialize::fragments::Fragments;
 
-/// At most 64 fragments of at least three bytes, so that they are searched for with vector
-/// instructions. The first letter is left out where it may be a capital.
-pub(super) const FRAGMENTS: [&str; 64] = [
+pub(super) use crate::materialize::failure::neighbourhood::CONTEXT_BYTES;
+
+/// At most 64 fragments, so that they are searched for with vector instructions, and of at least
+/// four bytes: a shorter one halves the speed. The first letter is left out where it may be a
+/// capital.
+pub(super) const FRAGMENTS: [&str; 63] = [
     "rror",
     "RROR",
     "ERR!",
@@ -47,7 +53,6 @@ pub(super) const FRAGMENTS: [&str; 64] = [
     "ermissions",
     "onnection re",
     "Killed",
-    "OOM",
     "BackOff",
     "ut of memory",
     "timeout",
@@ -73,9 +78,42 @@ pub(super) const FRAGMENTS: [&str; 64] = [
     "ould not",
 ];
 
-/// Returns the offset of the first fragment from `at` on.
+/// Returns the offset of the first fragment from `at` on that tells something where it stands.
+/// `bytes` are whole lines, or one line with [`CONTEXT_BYTES`] after what is examined of it.
 pub(super) fn find(bytes: &[u8], at: usize) -> Option<usize> {
-    SEARCHER.find(bytes, at)
+    telling(bytes, at).map(|found| found.start)
+}
+
+/// Returns true if a fragment that tells something is in the first `length` bytes of a line, which
+/// has [`CONTEXT_BYTES`] after them or ends.
+pub(super) fn is_in(line: &[u8], length: usize) -> bool {
+    let seen = &line[..line.len().min(length + CONTEXT_BYTES)];
+    telling(seen, 0).is_some_and(|found| found.end <= length)
+}
+
+/// Returns true if a fragment is in `word`.
+pub(super) fn has_fragment(word: &[u8]) -> bool {
+    SEARCHER.find(word, 0).is_some()
+}
+
+fn telling(bytes: &[u8], mut at: usize) -> Option<Range<usize>> {
+    loop {
+        let found = SEARCHER.find(bytes, at)?;
+        if neighbourhood::tells(bytes, &found) {
+            return Some(found);
+        }
+        at = found.start + 1;
+    }
 }
 
 static SEARCHER: LazyLock<Fragments> = LazyLock::new(|| Fragments::new(&FRAGMENTS));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_fragment_is_so_short_that_it_slows_the_search() {
+        assert!(FRAGMENTS.iter().all(|fragment| fragment.len() >= 4));
+    }
+}

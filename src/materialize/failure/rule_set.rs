@@ -1,16 +1,20 @@
 //! Finds the first of many patterns that matches a line.
 //!
-//! One automaton finds which of the patterns' literals a line has. Only patterns with one of them
-//! are tried, and compiled when they are first tried. A single automaton for all patterns would
-//! have more states than any cache can hold: each combination of words is another state.
+//! One automaton has the patterns of lines that begin in a certain way ([`starts`]). For the others
+//! an automaton finds which of the patterns' literals a line has: only patterns with one of them
+//! are tried, and compiled when they are first tried. A single automaton for these, too, would have
+//! more states than any cache can hold: each combination of words is another state.
 
 use std::sync::OnceLock;
 
 use aho_corasick::AhoCorasick;
+use aho_corasick::AhoCorasickKind;
 use regex::bytes::Regex;
 use regex::bytes::RegexBuilder;
 
 use crate::materialize::failure::literals;
+use crate::materialize::failure::starts;
+use crate::materialize::failure::starts::LinePatterns;
 
 /// Bytes of the states of a pattern's automaton that a thread keeps.
 const AUTOMATON_BYTES: usize = 256 << 10;
@@ -20,7 +24,10 @@ const WORDS: usize = 2;
 /// Patterns in their order.
 pub(super) struct RuleSet {
     patterns: Vec<RulePattern>,
-    /// Finds the literals, whatever their case.
+    /// The patterns that match only at the start of a line, and their indexes.
+    starts: LinePatterns,
+    of_start: Vec<usize>,
+    /// Finds the literals of the others, whatever their case.
     literals: AhoCorasick,
     /// The patterns that each literal calls for.
     called: Vec<RuleBits>,
@@ -45,7 +52,10 @@ impl RuleSet {
         assert!(patterns.len() <= u64::BITS as usize * WORDS, "patterns without a bit");
         let (mut texts, mut called): (Vec<Vec<u8>>, Vec<RuleBits>) = Default::default();
         let mut always = RuleBits::default();
-        for (index, pattern) in patterns.iter().enumerate() {
+        let is_start = |index: &usize| starts::is_of_start(patterns[*index].text);
+        let (of_start, others): (Vec<usize>, Vec<usize>) = (0..patterns.len()).partition(is_start);
+        for index in others {
+            let pattern = &patterns[index];
             let Some(literals) = literals::of(pattern.text) else {
                 always.add(index);
                 continue;
@@ -59,9 +69,14 @@ impl RuleSet {
                 called[at].add(index);
             }
         }
-        let literals = AhoCorasick::builder().ascii_case_insensitive(true).build(texts);
-        let literals = literals.expect("the literals are few and short");
-        Self { patterns, literals, called, always }
+        let literals = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .ascii_case_insensitive(true)
+            .build(texts)
+            .expect("the literals are few and short");
+        let texts: Vec<&str> = of_start.iter().map(|index| patterns[*index].text).collect();
+        let starts = LinePatterns::new(&texts);
+        Self { patterns, starts, of_start, literals, called, always }
     }
 
     /// Returns the index of the first pattern that matches.
@@ -70,7 +85,11 @@ impl RuleSet {
         for found in self.literals.find_overlapping_iter(line) {
             called.add_all(self.called[found.pattern().as_usize()]);
         }
-        called.iter().find(|index| self.patterns[*index].regex().is_match(line))
+        let mut begun = RuleBits::default();
+        self.starts.matching(line, |found| begun.add(self.of_start[found]));
+        let begun = begun.iter().next();
+        let called = called.iter().take_while(|index| begun.is_none_or(|begun| *index < begun));
+        { called }.find(|index| self.patterns[*index].regex().is_match(line)).or(begun)
     }
 }
 

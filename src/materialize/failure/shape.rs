@@ -5,113 +5,180 @@
 
 use crate::materialize::failure::vocabulary;
 use crate::materialize::failure::vocabulary::SHORT;
-use crate::materialize::likeness::Class;
 use crate::materialize::likeness::exact;
+use crate::materialize::likeness::mixed;
 use crate::materialize::likeness::word;
 
 /// The fewest digits of a hexadecimal number.
 const HEX_DIGITS: usize = 4;
 /// The most letters or digits in a row that are kept: as many as a rule counts.
 const RUN: usize = 20;
-/// Words of which is remembered if a rule knows them; a power of two.
+/// Words whose shapes are remembered; a power of two.
 const WORDS: usize = 2048;
 
 /// Makes the shapes of lines. Keeps its buffers from one line to the next.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ShapeBuilder {
     shape: Vec<u8>,
-    /// Hashes of words, each with its last bit set if a rule knows the word.
-    words: Vec<u64>,
+    /// The shapes of words. The last word of each place, by its hash.
+    words: Vec<KnownWord>,
+}
+
+/// A word by its hash, and a hash of its shape.
+#[derive(Debug, Clone, Copy, Default)]
+struct KnownWord {
+    word: u64,
+    shape: u64,
+}
+
+/// A part of a line.
+enum LinePart<'l> {
+    /// A byte that is no letter and no digit.
+    Other(u8),
+    /// A part that has this shape.
+    Is(&'static [u8]),
+    /// A word that is its own shape.
+    Itself(&'l [u8]),
+    /// A number with its unit, such as `240ms`.
+    Quantity(&'l [u8]),
+    /// A word that a rule may know, and true if the line begins with it.
+    Word(&'l [u8], bool),
 }
 
 impl ShapeBuilder {
     /// Returns the shape of `line`.
     pub(super) fn of(&mut self, line: &[u8]) -> &[u8] {
-        self.shape.clear();
+        let shape = &mut self.shape;
+        shape.clear();
         let mut at = 0;
-        while let Some(&first) = line.get(at) {
-            let (length, class) = word(&line[at..]);
-            if length == 0 {
-                self.shape.push(first);
-                at += 1;
-                continue;
+        while let Some(part) = next_part(line, &mut at) {
+            match part {
+                LinePart::Other(byte) => shape.push(byte),
+                LinePart::Is(text) | LinePart::Itself(text) => shape.extend_from_slice(text),
+                LinePart::Quantity(unit) => {
+                    shape.push(b'1');
+                    shape.extend_from_slice(unit);
+                }
+                LinePart::Word(word, at_start) => add_word(word, at_start, shape),
             }
-            let before = at.checked_sub(1).map(|before| line[before]);
-            self.add(&line[at..at + length], class, before, line.get(at + length).copied());
-            at += length;
         }
-        &self.shape
+        shape
     }
 
-    /// Adds a word that stands between two bytes.
-    fn add(&mut self, word: &[u8], class: Class, before: Option<u8>, after: Option<u8>) {
-        if class.is_decimal() {
-            self.add_number(word, before, after);
-        } else if word.len() <= SHORT {
-            self.shape.extend_from_slice(word);
-        } else if let Some(unit) = unit(word) {
-            self.add_quantity(unit);
-        } else if class.is_hex() && word.len() >= HEX_DIGITS && !word[0].is_ascii_uppercase() {
-            self.shape.extend_from_slice(b"1x");
-        } else if self.is_known(word) {
-            self.shape.extend_from_slice(word);
-        } else {
-            self.add_unknown(word);
-        }
-    }
-
-    /// Adds a number. Rules tell 0, 500 to 599, and the two digits of a time from other numbers.
-    fn add_number(&mut self, digits: &[u8], before: Option<u8>, after: Option<u8>) {
-        let is_of_time = before == Some(b':') || after == Some(b':');
-        let shape: &[u8] = match digits {
-            b"0" if before != Some(b'.') => b"0",
-            [b'5', _, _] => b"511",
-            [_, _] if is_of_time => b"11",
-            _ => b"1",
-        };
-        self.shape.extend_from_slice(shape);
-    }
-
-    /// Adds a number with its unit, such as `240ms`.
-    fn add_quantity(&mut self, unit: &[u8]) {
-        self.shape.push(b'1');
-        self.shape.extend_from_slice(unit);
-    }
-
-    /// Adds a word by its capitals and its digits. A row of small letters is one letter. A word
-    /// without small letters, such as `E0382` or `EISDIR`, keeps its first letter.
-    fn add_unknown(&mut self, word: &[u8]) {
-        let mut last = 0;
-        let is_small = |byte: &u8| byte.is_ascii_lowercase();
-        let mut run = 0;
-        for byte in word {
-            let kind = match byte {
-                b'0'..=b'9' => b'1',
-                b'A'..=b'Z' => b'X',
-                _ => b'x',
-            };
-            run = if kind == last { run + 1 } else { 0 };
-            if last == 0 && !word.iter().any(is_small) {
-                self.shape.push(*byte);
-            } else if run == 0 || (kind != b'x' && run < RUN) {
-                self.shape.push(kind);
-            }
-            last = kind;
-        }
-    }
-
-    /// Returns true if a rule may know `word`.
-    fn is_known(&mut self, word: &[u8]) -> bool {
+    /// Returns a hash of the shape of `line`, at a small part of the cost.
+    pub(super) fn hash(&mut self, line: &[u8]) -> u64 {
         if self.words.is_empty() {
-            self.words.resize(WORDS, 0);
+            self.words.resize(WORDS, KnownWord::default());
         }
-        let hash = exact(word);
-        let entry = &mut self.words[hash as usize / 2 % WORDS];
-        if *entry | 1 != hash | 1 {
-            *entry = hash & !1 | u64::from(vocabulary::has(word));
+        let Self { shape, words } = self;
+        let (mut hash, mut at) = (0, 0);
+        while let Some(part) = next_part(line, &mut at) {
+            hash = match part {
+                LinePart::Other(byte) => mixed(hash, u64::from(byte)),
+                LinePart::Is(text) | LinePart::Itself(text) => mixed(hash, packed(text)),
+                LinePart::Quantity(unit) => mixed(hash, 1 << 32 | packed(unit)),
+                LinePart::Word(word, at_start) => {
+                    mixed(hash, shape_of_word(word, at_start, words, shape))
+                }
+            };
         }
-        *entry & 1 == 1
+        hash
     }
+}
+
+/// Returns the part of `line` at `at`, and moves that behind it.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "the kind of the part is known where it is returned")]
+fn next_part<'l>(line: &'l [u8], at: &mut usize) -> Option<LinePart<'l>> {
+    let start = *at;
+    let first = *line.get(start)?;
+    let (length, class) = word(&line[start..]);
+    if length == 0 {
+        *at += 1;
+        return Some(LinePart::Other(first));
+    }
+    let end = start + length;
+    *at = end;
+    let word = &line[start..end];
+    Some(if class.is_decimal() {
+        let before = start.checked_sub(1).map(|before| line[before]);
+        LinePart::Is(number(word, before, line.get(end)))
+    } else if length <= SHORT {
+        LinePart::Itself(word)
+    } else if let Some(unit) = unit(word) {
+        LinePart::Quantity(unit)
+    } else if class.is_hex() && length >= HEX_DIGITS && !first.is_ascii_uppercase() {
+        LinePart::Is(b"1x")
+    } else {
+        LinePart::Word(word, line[..start].iter().all(u8::is_ascii_whitespace))
+    })
+}
+
+/// Returns the shape of a number that stands between two bytes. Rules tell 0, 500 to 599, and the
+/// two digits of a time from other numbers.
+fn number(digits: &[u8], before: Option<u8>, after: Option<&u8>) -> &'static [u8] {
+    let is_of_time = before == Some(b':') || after == Some(&b':');
+    match digits {
+        b"0" if before != Some(b'.') => b"0",
+        [b'5', _, _] => b"511",
+        [_, _] if is_of_time => b"11",
+        _ => b"1",
+    }
+}
+
+/// Adds the shape of a word, with which the line begins or not.
+fn add_word(word: &[u8], at_start: bool, shape: &mut Vec<u8>) {
+    if vocabulary::has(word, at_start) {
+        shape.extend_from_slice(word);
+    } else {
+        add_unknown(word, shape);
+    }
+}
+
+/// Adds a word by its capitals and its digits. A row of small letters is one letter. A word
+/// without small letters, such as `E0382` or `EISDIR`, keeps its first letter.
+fn add_unknown(word: &[u8], shape: &mut Vec<u8>) {
+    let mut last = 0;
+    let has_small = word.iter().any(u8::is_ascii_lowercase);
+    let mut run = 0;
+    for byte in word {
+        let kind = match byte {
+            b'0'..=b'9' => b'1',
+            b'A'..=b'Z' => b'X',
+            _ => b'x',
+        };
+        run = if kind == last { run + 1 } else { 0 };
+        if last == 0 && !has_small {
+            shape.push(*byte);
+        } else if run == 0 || (kind != b'x' && run < RUN) {
+            shape.push(kind);
+        }
+        last = kind;
+    }
+}
+
+/// Returns a hash of the shape of a word, which `words` may have.
+#[inline]
+fn shape_of_word(
+    word: &[u8],
+    at_start: bool,
+    words: &mut [KnownWord],
+    buffer: &mut Vec<u8>,
+) -> u64 {
+    let hash = (exact(word) ^ u64::from(at_start) << 40) | 1;
+    let known = &mut words[hash as usize / 2 % WORDS];
+    if known.word != hash {
+        buffer.clear();
+        add_word(word, at_start, buffer);
+        *known = KnownWord { word: hash, shape: exact(buffer) };
+    }
+    known.shape
+}
+
+/// Returns at most four bytes as a number.
+#[inline]
+fn packed(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(1, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
 /// Returns the letters after the digits of `word`, if those are short enough for a unit.
@@ -147,6 +214,25 @@ mod tests {
                 let found = String::from_utf8(shapes.of(line.as_bytes()).to_vec()).unwrap();
                 assert_eq!(found, shape, "{line}");
             }
+        }
+    }
+
+    #[test]
+    fn lines_of_one_shape_have_one_hash() {
+        let mut shapes = ShapeBuilder::default();
+        let lines = [
+            "ERROR batch 17 failed in 240ms",
+            "ERROR customer 9 failed in 100ms",
+            "ERROR customer 0 failed in 100ms",
+            "ERROR Customer 9 failed in 100ms",
+            "ERROR customer 9: failed in 100ms",
+            "ERROR customer failed in 100ms",
+            "",
+        ];
+        let hashes = lines.map(|line| shapes.hash(line.as_bytes()));
+        assert_eq!(hashes[0], hashes[1]);
+        for (at, hash) in hashes.iter().enumerate().skip(1) {
+            assert!(!hashes[..at].contains(hash) || at == 1, "{}", lines[at]);
         }
     }
 }

@@ -3,7 +3,7 @@ use crate::model::ErrorRank;
 
 fn found(bytes: &[u8]) -> Errors {
     let mut failures = FailureDetector::default();
-    failures.push(bytes);
+    failures.push(Block::new(bytes, &mut Vec::new()));
     failures.finish()
 }
 

@@ -7,17 +7,23 @@ use crate::materialize::failure::rules;
 use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::search_terms;
 use crate::materialize::failure::shape::ShapeBuilder;
-use crate::materialize::likeness::exact;
 
 /// Shapes that are remembered; a power of two.
-const SHAPES: usize = 2048;
+const SHAPES: usize = 8192;
 
 /// The verdict of the rules on a line.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Verdict {
+struct Verdict {
     /// The rank, if the line looks like an error.
-    pub(super) rank: Option<Rank>,
-    /// The lines that it announces, if it is an error.
+    rank: Option<Rank>,
+    /// The rest of the verdict. Nothing if the line does not look like an error.
+    told: Told,
+}
+
+/// The meaning of an error line besides its rank.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Told {
+    /// The lines that it announces.
     pub(super) announces: Option<Expected>,
     /// The search terms in it, a bit each.
     pub(super) terms: u32,
@@ -32,16 +38,29 @@ pub(super) struct Verdicts {
 }
 
 impl Verdicts {
-    /// Returns the verdict on `line`.
-    pub(super) fn on(&mut self, line: &[u8]) -> Verdict {
+    /// Returns the rank of `line`, which is `announced` if it was announced, and what it tells.
+    /// `shape` is a hash of its shape, if that is known.
+    pub(super) fn on(
+        &mut self,
+        line: &[u8],
+        shape: Option<u64>,
+        announced: Option<Rank>,
+    ) -> Option<(Rank, Told)> {
+        let Verdict { rank, told } = self.verdict(line, shape);
+        match rank {
+            Some(rank) => Some((announced.unwrap_or(rank), told)),
+            None => announced.map(|rank| (rank, told_by(self.shapes.of(line)))),
+        }
+    }
+
+    fn verdict(&mut self, line: &[u8], shape: Option<u64>) -> Verdict {
         if self.known.is_empty() {
             self.known.resize(SHAPES, (0, Verdict::default()));
         }
-        let shape = self.shapes.of(line);
-        let hash = exact(shape) | 1;
+        let hash = shape.unwrap_or_else(|| self.shapes.hash(line)) | 1;
         let known = &mut self.known[hash as usize / 2 % SHAPES];
         if known.0 != hash {
-            *known = (hash, judge(shape));
+            *known = (hash, judge(self.shapes.of(line)));
         }
         known.1
     }
@@ -49,9 +68,14 @@ impl Verdicts {
 
 /// Asks the rules about a shape.
 fn judge(shape: &[u8]) -> Verdict {
-    let telling = names::blanked(shape);
-    let rank = rules::rank(&telling);
-    Verdict { rank, announces: announced_by(shape), terms: search_terms::in_line(&telling) }
+    let rank = rules::rank(&names::blanked(shape));
+    let told = if rank.is_some() { told_by(shape) } else { Told::default() };
+    Verdict { rank, told }
+}
+
+fn told_by(shape: &[u8]) -> Told {
+    let terms = search_terms::in_line(&names::blanked(shape));
+    Told { announces: announced_by(shape), terms }
 }
 
 #[cfg(test)]
@@ -73,11 +97,11 @@ mod tests {
             let text = fs::read(output.unwrap().path().join("output")).unwrap();
             for line in text.split(|byte| *byte == b'\n') {
                 let line = bare(line.strip_suffix(b"\r").unwrap_or(line));
-                if prefilter::find(line, 0).is_none() {
+                if !prefilter::is_in(line, line.len()) {
                     continue;
                 }
                 lines += 1;
-                if verdicts.on(line).rank != rules::rank(&names::blanked(line)) {
+                if verdicts.verdict(line, None).rank != rules::rank(&names::blanked(line)) {
                     other.push(String::from_utf8_lossy(line).into_owned());
                 }
             }

@@ -33,6 +33,12 @@ impl NumberState {
         })
     }
 
+    /// Returns true if any digits may follow, which change nothing.
+    #[inline]
+    pub(super) fn takes_digits(self) -> bool {
+        matches!(self, Self::Integer | Self::Fraction | Self::ExponentDigits)
+    }
+
     /// Returns the kind of number, if it may end here.
     pub(super) fn ended(self) -> Option<Scalar> {
         match self {

@@ -113,7 +113,7 @@ impl Scanner {
                 ScannerState::Hex(left) => self.hex(bytes[at], left, events).then_some(1),
                 ScannerState::Number(number) => self.number(bytes, at, number, events),
                 ScannerState::Word(word, read, scalar) => {
-                    self.word(bytes[at], (word, read, scalar), at, events).then_some(1)
+                    self.word(bytes, (word, read, scalar), at, events)
                 }
                 _ => self.structure(bytes, at, events),
             };
@@ -327,24 +327,28 @@ impl Scanner {
         true
     }
 
+    /// Takes as much of a word as there is.
+    #[inline]
     fn word<E: Events>(
         &mut self,
-        byte: u8,
+        bytes: &[u8],
         (word, read, scalar): (&'static [u8], usize, Scalar),
         at: usize,
         events: &mut E,
-    ) -> bool {
-        if byte != word[read] {
-            return false;
-        }
-        events.piece(&[byte]);
-        if read + 1 == word.len() {
+    ) -> Option<usize> {
+        let left = &word[read..];
+        if bytes[at..].starts_with(left) {
+            events.piece(left);
             events.scalar(scalar, word);
-            self.end_scalar(at + 1, events);
-        } else {
-            self.state = ScannerState::Word(word, read + 1, scalar);
+            self.end_scalar(at + left.len(), events);
+            return Some(left.len());
         }
-        true
+        if bytes[at] != left[0] {
+            return None;
+        }
+        events.piece(&left[..1]);
+        self.state = ScannerState::Word(word, read + 1, scalar);
+        Some(1)
     }
 
     /// Takes as much of a number as there is. It ends before a byte that does not belong to it; if
@@ -361,6 +365,9 @@ impl Scanner {
         while let Some(next) = bytes.get(at + read).and_then(|byte| number.next(*byte)) {
             number = next;
             read += 1;
+            if number.takes_digits() {
+                read += bytes[at + read..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            }
         }
         let written = &bytes[at..at + read];
         if read > 0 {

@@ -48,6 +48,10 @@ impl Word {
 
     /// Returns the word that `text` is, if it is in the list.
     pub(super) fn of(text: &[u8]) -> Option<Self> {
+        let (first, length) = (text.first()?, text.len());
+        if length > WORD_BYTES || LETTERS[length] & letter(*first) == 0 {
+            return None;
+        }
         let words = &WORDS[NUMBERS..];
         let at = words.iter().position(|(word, _)| word.as_bytes().eq_ignore_ascii_case(text))?;
         let index = NUMBERS + at;
@@ -92,6 +96,25 @@ impl Word {
 
 /// Values at the start of the list that are no text.
 const NUMBERS: usize = 11;
+
+/// The letters with which words of each length begin, a bit each.
+static LETTERS: [u32; WORD_BYTES + 1] = letters();
+
+const fn letters() -> [u32; WORD_BYTES + 1] {
+    let mut letters = [0; WORD_BYTES + 1];
+    let mut index = NUMBERS;
+    while index < WORDS.len() {
+        let word = WORDS[index].0.as_bytes();
+        letters[word.len()] |= letter(word[0]);
+        index += 1;
+    }
+    letters
+}
+
+/// Returns the bit of a letter, whatever its case.
+const fn letter(byte: u8) -> u32 {
+    1 << (byte & 0x1f)
+}
 
 /// The words, each with its rank: fatal, error, warning, harmless.
 const WORDS: [(&str, u8); 72] = [
