@@ -24,6 +24,7 @@ mod record;
 mod reply;
 mod scan;
 mod stream;
+mod stretches;
 mod table;
 mod term;
 mod words;

@@ -5,6 +5,7 @@
 //! `window`); a result that is too large for a reader is cut where a later search can go on
 //! (`page`); and first lines tell the reader so (`notice`).
 
+mod caseless;
 mod chunk;
 pub(super) mod corpus;
 mod fold;
@@ -74,7 +75,7 @@ fn search(
     };
     let page = Page::new(out, query.options().max == Some(0)).at_most(subject.view_bytes());
     let mut report = MatchReport::new(&pattern.matcher, query.options(), &line_map, page);
-    let spec = SearchSpec { matcher: &pattern.matcher, options: query.options(), sizes };
+    let spec = pattern.spec(query.options(), sizes);
     let out_of_memory = report_on(subject.content, spec, expired, &mut report)?;
     let outcome = SearchOutcome {
         fallback: pattern.fallback,

@@ -37,8 +37,7 @@ const RESERVED_LINES: usize = 6;
 
 /// Returns true if an output passes the limits up to which a conversation takes one in as it is.
 pub(super) fn is_over(subject: &Subject<'_>) -> bool {
-    let (limits, analysis) = (subject.limits, subject.analysis);
-    analysis.chars > limits.max_inline_chars || subject.size() > limits.max_inline_bytes
+    !subject.limits.are_kept_by(subject.size(), subject.analysis.chars)
 }
 
 /// Writes the summary.

@@ -10,6 +10,9 @@ use crate::view::find::scan;
 use crate::view::find::scan::Extent;
 use crate::view::find::scan::Segment;
 use crate::view::find::stream;
+use crate::view::find::stretches;
+use crate::view::find::stretches::Slice;
+use crate::view::find::stretches::Stretches;
 use crate::view::find::term::Fit;
 
 /// Most bytes that are read: a second or so. What comes after them is taken to be the same.
@@ -46,26 +49,6 @@ pub(super) struct Census {
     pub(super) tallies: Vec<Tally>,
     /// True if all of the content was read.
     pub(super) is_whole: bool,
-}
-
-/// Some bytes of a content.
-#[derive(Clone, Copy)]
-struct Slice<'a> {
-    content: &'a dyn Content,
-    start: u64,
-    end: u64,
-}
-
-impl Content for Slice<'_> {
-    fn len(&self) -> u64 {
-        self.end - self.start
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX);
-        let most = buffer.len().min(left);
-        self.content.read_at(self.start + offset, &mut buffer[..most])
-    }
 }
 
 impl Census {
@@ -140,12 +123,18 @@ impl Census {
         escaped: bool,
         expired: &dyn Fn() -> bool,
     ) -> io::Result<Extent> {
-        let mut finder = Finder::default();
-        scan::scan(content, Some(matcher), expired, stream::BLOCK, |segment| {
-            for hit in matcher.find(&mut finder, segment.text, escaped) {
-                self.tallies[hit.term].add(segment, hit);
-            }
-        })
+        let terms = matcher.terms.len();
+        let count = |finder: &mut Finder, slice: &Slice<'_>, stop: &dyn Fn() -> bool| {
+            let mut census = Self::new(terms);
+            let extent = scan::scan(slice, Some(matcher), stop, stream::BLOCK, |segment| {
+                for hit in matcher.find(finder, segment.text, escaped) {
+                    census.tallies[hit.term].add(segment, hit);
+                }
+            })?;
+            Ok((census, extent))
+        };
+        let stretches = Stretches::of(content, stretches::STRETCH);
+        stretches.each(expired, Finder::default, count, |_, census| self.add(&census))
     }
 
     /// Adds the counts of another content.

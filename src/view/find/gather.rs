@@ -14,6 +14,10 @@ use crate::view::find::matcher::Hit;
 use crate::view::find::question::Chosen;
 use crate::view::find::scan;
 use crate::view::find::scan::Segment;
+use crate::view::find::stream;
+use crate::view::find::stretches::Slice;
+use crate::view::find::stretches::StretchStart;
+use crate::view::find::stretches::Stretches;
 
 /// Bytes of a line that is shown whole, or in a window around all its words.
 const SHORT: usize = 1000;
@@ -37,13 +41,25 @@ pub(super) struct Gathered {
 pub(super) struct LineGatherer<'a> {
     chosen: &'a Chosen,
     is_table: bool,
-    finder: Finder,
-    likeness: LikenessHasher,
     /// The last lines with words, the first of which are judged.
     recent: VecDeque<FoundLine>,
     judged: usize,
     pool: Pool,
     passages: u64,
+}
+
+/// The memory of a thread that looks at stretches of a text.
+#[derive(Default)]
+struct LineFinder {
+    finder: Finder,
+    likeness: LikenessHasher,
+}
+
+/// A place with words in a stretch of a text.
+#[derive(Clone, Copy)]
+enum FoundPlace {
+    Line(FoundLine),
+    Window(FoundWindow),
 }
 
 #[derive(Clone, Copy)]
@@ -53,19 +69,81 @@ struct FoundLine {
     likeness: u64,
 }
 
-/// Gathers the lines in `content` with the words of `chosen`. In a table, each is a record.
+/// A part of a long line.
+#[derive(Clone, Copy)]
+struct FoundWindow {
+    of: LineStart,
+    start: u64,
+    end: u64,
+    found: Found,
+    likeness: u64,
+}
+
+/// Gathers the lines in `content` with the words of `chosen`. In a table, each is a record. Looks
+/// at stretches of about `stretch` bytes side by side.
 pub(super) fn lines(
     content: &dyn Content,
     chosen: &Chosen,
     is_table: bool,
     expired: &dyn Fn() -> bool,
-    block: usize,
+    stretch: u64,
 ) -> io::Result<Gathered> {
     let mut gatherer = LineGatherer::new(chosen, is_table);
-    let extent = scan::scan(content, Some(&chosen.matcher), expired, block, |segment| {
-        gatherer.add(segment);
+    let look = |finder: &mut LineFinder, slice: &Slice<'_>, stop: &dyn Fn() -> bool| {
+        let mut places = Vec::new();
+        let extent = scan::scan(slice, Some(&chosen.matcher), stop, stream::BLOCK, |segment| {
+            finder.find(chosen, segment, &mut places);
+        })?;
+        Ok((places, extent))
+    };
+    let stretches = Stretches::of(content, stretch);
+    let extent = stretches.each(expired, LineFinder::default, look, |start, places| {
+        for place in places {
+            gatherer.add(place.after(start));
+        }
     })?;
     Ok(gatherer.finish(extent.out_of_time.then_some(extent.bytes)))
+}
+
+impl LineFinder {
+    /// Adds the places with words in `segment` to `places`.
+    fn find(&mut self, chosen: &Chosen, segment: &Segment<'_>, places: &mut Vec<FoundPlace>) {
+        let Self { finder, likeness } = self;
+        let hits = chosen.matcher.find(finder, segment.text, false);
+        if hits.is_empty() {
+            return;
+        }
+        if segment.is_line && segment.text.len() <= SHORT {
+            let start = LineStart { line: segment.line, offset: segment.offset };
+            let (found, likeness) = (Found::of(hits), likeness.of(segment.text));
+            places.push(FoundPlace::Line(FoundLine { start, found, likeness }));
+            return;
+        }
+        let of = LineStart { line: segment.line, offset: segment.offset - segment.column };
+        for ((start, end), found) in windows(hits) {
+            let likeness = likeness.of(&segment.text[start..end]);
+            let (start, end) = (segment.offset + start as u64, segment.offset + end as u64);
+            places.push(FoundPlace::Window(FoundWindow { of, start, end, found, likeness }));
+        }
+    }
+}
+
+impl FoundPlace {
+    /// Returns the same place in a content where its stretch begins at `start`.
+    fn after(self, start: StretchStart) -> Self {
+        let StretchStart { newlines, offset } = start;
+        let moved =
+            |of: LineStart| LineStart { line: of.line + newlines, offset: of.offset + offset };
+        match self {
+            Self::Line(line) => Self::Line(FoundLine { start: moved(line.start), ..line }),
+            Self::Window(window) => Self::Window(FoundWindow {
+                of: moved(window.of),
+                start: window.start + offset,
+                end: window.end + offset,
+                ..window
+            }),
+        }
+    }
 }
 
 impl<'a> LineGatherer<'a> {
@@ -73,8 +151,6 @@ impl<'a> LineGatherer<'a> {
         Self {
             chosen,
             is_table,
-            finder: Finder::default(),
-            likeness: LikenessHasher::default(),
             recent: VecDeque::new(),
             judged: 0,
             pool: Pool::new(),
@@ -82,39 +158,22 @@ impl<'a> LineGatherer<'a> {
         }
     }
 
-    fn add(&mut self, segment: &Segment<'_>) {
-        let Self { chosen, finder, .. } = self;
-        let hits = chosen.matcher.find(finder, segment.text, false);
-        if hits.is_empty() {
-            return;
-        }
-        let found = Found::of(hits);
-        if !segment.is_line || segment.text.len() > SHORT {
-            let hits = std::mem::take(&mut self.finder.hits);
-            self.add_windows(segment, &hits);
-            self.finder.hits = hits;
-            return;
-        }
+    fn add(&mut self, place: FoundPlace) {
         self.passages += 1;
-        let start = LineStart { line: segment.line, offset: segment.offset };
-        let likeness = self.likeness.of(segment.text);
-        self.recent.push_back(FoundLine { start, found, likeness });
-        self.judge(segment.line.saturating_sub(NEAR));
-    }
-
-    fn add_windows(&mut self, segment: &Segment<'_>, hits: &[Hit]) {
-        let of = LineStart { line: segment.line, offset: segment.offset - segment.column };
-        for (window, found) in windows(hits) {
-            self.passages += 1;
-            let score = (found.value(&self.chosen.weights) * UNIT) as u64;
-            let likeness = self.likeness.of(&segment.text[window.0..window.1]);
-            let (start, end) = (segment.offset + window.0 as u64, segment.offset + window.1 as u64);
-            self.pool.add(score, likeness, || CandidateSpan::Window {
-                of,
-                start,
-                end,
-                path: String::new(),
-            });
+        match place {
+            FoundPlace::Line(line) => {
+                self.recent.push_back(line);
+                self.judge(line.start.line.saturating_sub(NEAR));
+            }
+            FoundPlace::Window(FoundWindow { of, start, end, found, likeness }) => {
+                let score = (found.value(&self.chosen.weights) * UNIT) as u64;
+                self.pool.add(score, likeness, || CandidateSpan::Window {
+                    of,
+                    start,
+                    end,
+                    path: String::new(),
+                });
+            }
         }
     }
 

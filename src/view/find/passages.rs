@@ -17,6 +17,7 @@ use crate::view::find::passage::ShownLine;
 use crate::view::find::question::Chosen;
 use crate::view::find::record;
 use crate::view::find::stream;
+use crate::view::find::stretches;
 use crate::view::find::table;
 
 /// Most passages of an artifact that are compared.
@@ -63,7 +64,8 @@ impl Passages {
         };
         let table = if as_json.is_none() { table::of(content)? } else { None };
         let is_table = table.is_some();
-        let lines = || gather::lines(content, chosen, is_table, expired, block);
+        let stretch = stretches::STRETCH.min(block as u64);
+        let lines = || gather::lines(content, chosen, is_table, expired, stretch);
         let gathered = as_json.map_or_else(lines, Ok)?;
         let header = table.and_then(|table| table.header);
         let Gathered { pool, passages: count, stopped } = gathered;

@@ -1,21 +1,13 @@
 //! A chunk of a content as the searcher gets it: without the lines that it need not see.
 
-use std::io;
-
-use crate::model::Content;
-
 /// Consecutive bytes of a content. Of lines that are left out, only the place and the number are
 /// known.
 #[derive(Default)]
 pub(super) struct Chunk {
     start: u64,
     regions: Vec<Region>,
-    /// In this order: bytes that are kept, free space up to `pending`, bytes that were read and not
-    /// judged yet, and free space from `filled` on.
-    bytes: Vec<u8>,
-    kept: usize,
-    pending: usize,
-    filled: usize,
+    /// The bytes that are kept.
+    kept: Vec<u8>,
 }
 
 struct Region {
@@ -26,7 +18,7 @@ struct Region {
 
 #[derive(Clone, Copy)]
 enum Verdict {
-    /// Kept, at this offset in `Chunk::bytes`.
+    /// Kept, at this offset in `Chunk::kept`.
     Kept(usize),
     /// Left out: this many whole lines.
     LeftOut(u64),
@@ -46,10 +38,11 @@ impl Region {
 }
 
 impl Chunk {
-    /// Returns an empty chunk that begins at `start`. It reuses the memory of `bytes`, whose
-    /// content is ignored.
-    pub(super) fn new(start: u64, bytes: Vec<u8>) -> Self {
-        Self { start, bytes, ..Self::default() }
+    /// Returns an empty chunk that begins at `start`. It reuses the memory of `kept`, whose content
+    /// is ignored.
+    pub(super) fn new(start: u64, mut kept: Vec<u8>) -> Self {
+        kept.clear();
+        Self { start, kept, ..Self::default() }
     }
 
     /// Returns the offset at which the judged bytes end.
@@ -57,39 +50,23 @@ impl Chunk {
         self.regions.last().map_or(self.start, Region::end)
     }
 
+    /// Returns the number of bytes that are kept.
+    pub(super) fn held(&self) -> usize {
+        self.kept.len()
+    }
+
     /// Returns the memory, for another chunk to reuse.
     pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+        self.kept
     }
 
-    /// Reads up to `most` more bytes of a chunk of `length` bytes. Returns their number.
-    pub(super) fn read(
-        &mut self,
-        content: &dyn Content,
-        length: usize,
-        most: usize,
-    ) -> io::Result<usize> {
-        self.filled = self.compact(self.filled);
-        self.pending = self.kept;
-        let next = self.end() + self.pending().len() as u64;
-        let left = length - (next - self.start) as usize;
-        let end = self.filled + left.min(most);
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
-        }
-        let room = &mut self.bytes[self.filled..end];
-        let count = if room.is_empty() { 0 } else { content.read_at(next, room)? };
-        self.filled += count;
-        Ok(count)
-    }
-
-    /// Moves the pending bytes up to `end` next to the kept ones. Returns their new end.
-    fn compact(&mut self, end: usize) -> usize {
-        let room = self.pending - self.kept;
-        if room > 0 {
-            self.bytes.copy_within(self.pending..end, self.kept);
-        }
-        end - room
+    /// Exchanges memory of which most is free for as much as is needed, and returns it.
+    pub(super) fn spare(&mut self) -> Option<Vec<u8>> {
+        let wasted = self.kept.len() < self.kept.capacity() / 2;
+        wasted.then(|| {
+            let needed = self.kept.as_slice().to_vec();
+            std::mem::replace(&mut self.kept, needed)
+        })
     }
 
     /// Returns true if no byte has been judged yet.
@@ -97,24 +74,18 @@ impl Chunk {
         self.regions.is_empty()
     }
 
-    /// Returns the bytes that are still to be judged.
-    pub(super) fn pending(&self) -> &[u8] {
-        &self.bytes[self.pending..self.filled]
-    }
-
-    /// Keeps the next `length` pending bytes.
-    pub(super) fn keep(&mut self, length: usize) {
-        let (start, at) = (self.end(), self.kept);
-        self.kept = self.compact(self.pending + length);
+    /// Keeps `bytes`, which are the next ones.
+    pub(super) fn keep(&mut self, bytes: &[u8]) {
+        let (start, at, length) = (self.end(), self.kept.len(), bytes.len());
         match self.regions.last_mut() {
             _ if length == 0 => {}
             Some(Region { length: before, verdict: Verdict::Kept(_), .. }) => *before += length,
             _ => self.regions.push(Region { start, length, verdict: Verdict::Kept(at) }),
         }
-        self.pending += length;
+        self.kept.extend_from_slice(bytes);
     }
 
-    /// Leaves out the lines of `gap`, which are the next pending ones.
+    /// Leaves out the lines of `gap`, which are the next ones.
     pub(super) fn leave_out(&mut self, gap: Gap) {
         let Gap { length, lines } = gap;
         let start = self.end();
@@ -125,7 +96,6 @@ impl Chunk {
             }
             _ => self.regions.push(Region { start, length, verdict: Verdict::LeftOut(lines) }),
         }
-        self.pending += length;
     }
 
     fn region(&self, offset: u64) -> Option<&Region> {
@@ -148,7 +118,7 @@ impl Chunk {
         };
         let skipped = (offset - start) as usize;
         let count = buffer.len().min(length - skipped);
-        buffer[..count].copy_from_slice(&self.bytes[at + skipped..][..count]);
+        buffer[..count].copy_from_slice(&self.kept[at + skipped..][..count]);
         count
     }
 }

@@ -8,7 +8,10 @@ use grep_regex::RegexMatcher;
 use grep_regex::RegexMatcherBuilder;
 
 use crate::view::Query;
+use crate::view::grep::caseless::CaselessFinder;
 use crate::view::grep::read_ahead;
+use crate::view::grep::read_ahead::ReadAheadSizes;
+use crate::view::grep::read_ahead::SearchSpec;
 use crate::view::query::Case;
 use crate::view::query::Options;
 
@@ -20,8 +23,21 @@ const AUTOMATON_BYTES: usize = (64 << 20) / read_ahead::MOST_THREADS;
 /// A pattern that is ready to be searched.
 pub(super) struct CompiledPattern {
     pub(super) matcher: RegexMatcher,
+    /// A faster way to find the lines that match, if there is one.
+    caseless: Option<CaselessFinder>,
     /// The reason why the pattern is searched as text, if it is not a regular expression.
     pub(super) fallback: Option<String>,
+}
+
+impl CompiledPattern {
+    /// Returns a search for the pattern.
+    pub(super) fn spec<'a>(
+        &'a self,
+        options: &'a Options,
+        sizes: ReadAheadSizes,
+    ) -> SearchSpec<'a> {
+        SearchSpec { matcher: &self.matcher, caseless: self.caseless.as_ref(), options, sizes }
+    }
 }
 
 /// Compiles the pattern of `query`. One that is not a regular expression is searched as text.
@@ -35,7 +51,8 @@ pub(super) fn build(query: &Query) -> io::Result<CompiledPattern> {
         },
         Err(_) => (builder.build(&escaped(query.pattern())), Some("not UTF-8".to_owned())),
     };
-    built.map(|matcher| CompiledPattern { matcher, fallback }).map_err(io::Error::other)
+    let caseless = CaselessFinder::new(query.pattern(), query.options());
+    built.map(|matcher| CompiledPattern { matcher, caseless, fallback }).map_err(io::Error::other)
 }
 
 /// Returns a builder with the settings that ripgrep uses.

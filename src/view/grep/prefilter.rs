@@ -6,6 +6,7 @@
 //! keep, so that all rules on what is shown stay in one place.
 
 use std::io;
+use std::ops::Range;
 
 use grep_regex::RegexMatcher;
 use grep_searcher::BinaryDetection;
@@ -15,12 +16,14 @@ use grep_searcher::Sink;
 use grep_searcher::SinkMatch;
 
 use crate::model::Content;
+use crate::view::grep::caseless::CaselessFinder;
 use crate::view::grep::chunk::Chunk;
 use crate::view::grep::chunk::Gap;
 use crate::view::query::Options;
 
-/// Bytes that are searched at once.
-const BLOCK: usize = 64 << 10;
+/// Bytes that are read and searched at once: so many that reading them costs more than the call,
+/// and so few that they stay in the cache of one processor.
+const BLOCK: usize = 128 << 10;
 /// Shorter runs of lines are not worth leaving out.
 const SMALLEST_GAP: usize = 4 << 10;
 /// With more lines of context than this, nothing is left out. This many lines fit into the
@@ -32,6 +35,8 @@ pub(super) struct Prefilter<'a> {
     content: &'a dyn Content,
     sizes: PrefilterSizes,
     finder: Option<MatchFinder<'a>>,
+    /// The bytes that are read and not judged yet, and room for more.
+    block: Vec<u8>,
     gaps: Vec<(usize, Gap)>,
 }
 
@@ -51,6 +56,8 @@ impl Default for PrefilterSizes {
 /// The searcher that finds matching lines.
 struct MatchFinder<'a> {
     matcher: &'a RegexMatcher,
+    /// A faster way to find the same lines, if there is one.
+    caseless: Option<&'a CaselessFinder>,
     searcher: Searcher,
     /// Lines to keep on both sides of a gap: the possible context, and one more to show that the
     /// lines around the gap are not adjacent.
@@ -58,7 +65,11 @@ struct MatchFinder<'a> {
 }
 
 impl<'a> MatchFinder<'a> {
-    fn new(matcher: &'a RegexMatcher, options: &Options) -> Option<Self> {
+    fn new(
+        matcher: &'a RegexMatcher,
+        caseless: Option<&'a CaselessFinder>,
+        options: &Options,
+    ) -> Option<Self> {
         let context = if options.count { 0 } else { options.before.max(options.after) };
         let searcher = SearcherBuilder::new()
             .line_number(false)
@@ -67,11 +78,17 @@ impl<'a> MatchFinder<'a> {
             .bom_sniffing(false)
             .build();
         let margin = if context == 0 { 0 } else { context as usize + 1 };
-        (context <= MOST_CONTEXT).then_some(Self { matcher, searcher, margin })
+        (context <= MOST_CONTEXT).then_some(Self { matcher, caseless, searcher, margin })
     }
 
     fn find(&mut self, lines: &[u8], gap_finder: &mut GapFinder<'_>) -> io::Result<()> {
-        self.searcher.search_slice(self.matcher, lines, gap_finder)
+        let Some(caseless) = self.caseless else {
+            return self.searcher.search_slice(self.matcher, lines, gap_finder);
+        };
+        if !caseless.each_line(lines, |line| gap_finder.take(line)) {
+            self.caseless = None;
+        }
+        Ok(())
     }
 }
 
@@ -79,10 +96,12 @@ impl<'a> Prefilter<'a> {
     pub(super) fn new(
         content: &'a dyn Content,
         matcher: &'a RegexMatcher,
+        caseless: Option<&'a CaselessFinder>,
         options: &Options,
         sizes: PrefilterSizes,
     ) -> Self {
-        Self { content, sizes, finder: MatchFinder::new(matcher, options), gaps: Vec::new() }
+        let finder = MatchFinder::new(matcher, caseless, options);
+        Self { content, sizes, finder, block: Vec::new(), gaps: Vec::new() }
     }
 
     /// Returns true if lines may be left out.
@@ -92,35 +111,57 @@ impl<'a> Prefilter<'a> {
 
     /// Reads the `length` bytes of `chunk`, or fewer if reading fails or `stop` returns true.
     pub(super) fn fill(&mut self, chunk: &mut Chunk, length: usize, stop: &dyn Fn() -> bool) {
+        let (start, mut read, mut pending) = (chunk.end(), 0, 0);
         let mut sparse = true;
-        while !stop()
-            && let Ok(count @ 1..) = chunk.read(self.content, length, self.sizes.block)
-        {
-            sparse = sparse && self.judge(chunk, count);
+        while read < length && !stop() {
+            let Ok(count @ 1..) = self.read(start + read as u64, pending, length - read) else {
+                break;
+            };
+            read += count;
+            let filled = pending + count;
+            let lines = if sparse { self.whole_lines(pending, filled) } else { 0 };
+            if lines > 0 {
+                sparse = self.judge(chunk, lines);
+            }
+            let judged = if sparse { lines } else { filled };
+            chunk.keep(&self.block[lines..judged.max(lines)]);
+            self.block.copy_within(judged..filled, 0);
+            pending = filled - judged;
         }
-        chunk.keep(chunk.pending().len());
+        chunk.keep(&self.block[..pending]);
     }
 
-    /// Judges the whole lines that are pending, the last of which ends in the last `count` bytes.
-    /// Returns true if that was worth it.
-    fn judge(&mut self, chunk: &mut Chunk, count: usize) -> bool {
-        let pending = chunk.pending();
-        let old = pending.len() - count;
-        let Some(last) = memchr::memrchr(b'\n', &pending[old..]) else { return true };
-        let mut length = old + last + 1;
+    /// Reads a block, or at most `most` bytes, from `offset` on behind the `pending` bytes. Returns
+    /// the number of bytes.
+    fn read(&mut self, offset: u64, pending: usize, most: usize) -> io::Result<usize> {
+        let end = pending + self.sizes.block.min(most);
+        if self.block.len() < end {
+            self.block.resize(end, 0);
+        }
+        self.content.read_at(offset, &mut self.block[pending..end])
+    }
+
+    /// Returns the length of the whole lines in the first `filled` bytes of the block. None ends in
+    /// the first `pending` ones.
+    fn whole_lines(&self, pending: usize, filled: usize) -> usize {
+        let last = memchr::memrchr(b'\n', &self.block[pending..filled]);
+        last.map_or(0, |last| pending + last + 1)
+    }
+
+    /// Judges the first `length` bytes of the block, which are whole lines. Returns true if few of
+    /// them match.
+    fn judge(&mut self, chunk: &mut Chunk, length: usize) -> bool {
+        let Some(finder) = &mut self.finder else {
+            chunk.keep(&self.block[..length]);
+            return false;
+        };
+        let mut lines = &self.block[..length];
         if chunk.is_new() {
             // The chunk may begin inside a line.
-            let first = memchr::memchr(b'\n', pending).map_or(length, |at| at + 1);
-            chunk.keep(first);
-            length -= first;
+            let first = memchr::memchr(b'\n', lines).map_or(length, |at| at + 1);
+            chunk.keep(&lines[..first]);
+            lines = &lines[first..];
         }
-        self.leave_out_gaps(chunk, length)
-    }
-
-    /// Judges the next `length` bytes, which are whole lines. Returns true if few of them match.
-    fn leave_out_gaps(&mut self, chunk: &mut Chunk, length: usize) -> bool {
-        let Some(finder) = &mut self.finder else { return false };
-        let lines = &chunk.pending()[..length];
         self.gaps.clear();
         let mut gap_finder = GapFinder {
             lines,
@@ -128,19 +169,19 @@ impl<'a> Prefilter<'a> {
             smallest: self.sizes.smallest_gap,
             gaps: &mut self.gaps,
             end: 0,
-            left: length / self.sizes.smallest_gap + 1,
+            left: lines.len() / self.sizes.smallest_gap + 1,
         };
         let sparse = finder.find(lines, &mut gap_finder).is_ok() && gap_finder.left > 0;
         if sparse {
-            gap_finder.note(length);
+            gap_finder.note(lines.len());
         }
         let mut at = 0;
         for (start, gap) in &self.gaps {
-            chunk.keep(start - at);
+            chunk.keep(&lines[at..*start]);
             chunk.leave_out(*gap);
             at = start + gap.length;
         }
-        chunk.keep(length - at);
+        chunk.keep(&lines[at..]);
         sparse
     }
 }
@@ -159,6 +200,14 @@ struct GapFinder<'a> {
 }
 
 impl GapFinder<'_> {
+    /// Takes a line that matches. Returns true if leaving out lines may still be worth it.
+    fn take(&mut self, line: Range<usize>) -> bool {
+        self.note(line.start);
+        self.end = line.end;
+        self.left = self.left.saturating_sub(1);
+        self.left > 0
+    }
+
     /// Notes the gap between the last match and `start`.
     fn note(&mut self, start: usize) {
         let between = &self.lines[self.end..start];
@@ -183,9 +232,6 @@ impl Sink for GapFinder<'_> {
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let start = found.absolute_byte_offset() as usize;
-        self.note(start);
-        self.end = start + found.bytes().len();
-        self.left = self.left.saturating_sub(1);
-        Ok(self.left > 0)
+        Ok(self.take(start..start + found.bytes().len()))
     }
 }

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use parking_lot::MutexGuard;
 
 use crate::model::Content;
+use crate::view::grep::caseless::CaselessFinder;
 use crate::view::grep::chunk::Chunk;
 use crate::view::grep::chunk::Gap;
 use crate::view::grep::prefilter;
@@ -25,8 +26,11 @@ use crate::view::query::Options;
 
 /// Bytes of a chunk.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Chunks that are being read, or read and not taken yet.
-const WAITING: u64 = 4;
+/// Chunks that are being read, or read and not taken yet. Hardly anything is kept of most, so that
+/// a thread that has to wait for a processor keeps no other one from going on.
+const WAITING: u64 = 128;
+/// The number of chunks whose bytes these may hold together, all kept.
+const HELD_CHUNKS: usize = 4;
 /// Smaller contents are not worth a thread.
 const SMALLEST: u64 = 8 << 20;
 /// Threads that work on one search. Each has an automaton of its own.
@@ -59,6 +63,8 @@ impl Default for ReadAheadSizes {
 #[derive(Clone, Copy)]
 pub(super) struct SearchSpec<'a> {
     pub(super) matcher: &'a RegexMatcher,
+    /// A faster way to find the lines that match, if there is one.
+    pub(super) caseless: Option<&'a CaselessFinder>,
     pub(super) options: &'a Options,
     pub(super) sizes: ReadAheadSizes,
 }
@@ -74,7 +80,7 @@ pub(super) struct ReadAhead<'a> {
 
 impl<'a> SearchSpec<'a> {
     fn prefilter(&self, content: &'a dyn Content) -> Prefilter<'a> {
-        Prefilter::new(content, self.matcher, self.options, self.sizes.prefilter)
+        Prefilter::new(content, self.matcher, self.caseless, self.options, self.sizes.prefilter)
     }
 }
 
@@ -168,9 +174,20 @@ struct ChunkSchedule {
     /// The offset of the chunk that is searched next.
     wanted: u64,
     ready: BTreeMap<u64, Chunk>,
+    /// Bytes that the chunks in `ready` keep, and all of those that are being read.
+    held: usize,
     /// Memory to reuse.
     spare: Vec<Vec<u8>>,
     closed: bool,
+}
+
+impl ChunkSchedule {
+    /// Keeps memory for the next chunks, as much as these may need.
+    fn reuse(&mut self, bytes: Vec<u8>) {
+        if self.spare.len() < HELD_CHUNKS {
+            self.spare.push(bytes);
+        }
+    }
 }
 
 /// A chunk that is being read. When it is dropped, even by a panic, the bytes that were read are
@@ -190,8 +207,15 @@ impl ChunkClaim<'_> {
 
 impl Drop for ChunkClaim<'_> {
     fn drop(&mut self) {
-        let chunk = std::mem::take(&mut self.chunk);
-        self.queue.state.lock().ready.insert(self.start, chunk);
+        let mut chunk = std::mem::take(&mut self.chunk);
+        let spare = chunk.spare();
+        let mut state = self.queue.state.lock();
+        state.held = state.held - self.length + chunk.held();
+        state.ready.insert(self.start, chunk);
+        if let Some(bytes) = spare {
+            state.reuse(bytes);
+        }
+        drop(state);
         self.queue.changed.notify_all();
     }
 }
@@ -202,6 +226,7 @@ impl ChunkQueue {
             next: offset,
             wanted: offset,
             ready: BTreeMap::new(),
+            held: 0,
             spare: Vec::new(),
             closed: false,
         };
@@ -234,12 +259,13 @@ impl ChunkQueue {
     fn claim(&self, state: &mut ChunkSchedule) -> Option<ChunkClaim<'_>> {
         let start = state.next;
         let far = state.wanted + WAITING * self.length as u64;
-        if start >= self.end.min(far) {
+        if start >= self.end.min(far) || state.held >= HELD_CHUNKS * self.length {
             return None;
         }
         state.next = self.after(start);
         let bytes = state.spare.pop().unwrap_or_default();
         let length = (state.next - start) as usize;
+        state.held += length;
         Some(ChunkClaim { queue: self, start, length, chunk: Chunk::new(start, bytes) })
     }
 
@@ -255,6 +281,7 @@ impl ChunkQueue {
             let wanted = state.wanted;
             if let Some(chunk) = state.ready.remove(&wanted) {
                 state.wanted = self.after(wanted);
+                state.held -= chunk.held();
                 self.changed.notify_all();
                 return Some(chunk);
             }
@@ -266,7 +293,7 @@ impl ChunkQueue {
     }
 
     fn reuse(&self, chunk: Chunk) {
-        self.state.lock().spare.push(chunk.into_bytes());
+        self.state.lock().reuse(chunk.into_bytes());
     }
 }
 
@@ -325,7 +352,7 @@ mod tests {
     ) -> T {
         let matcher = RegexMatcher::new_line_matcher("x").unwrap();
         thread::scope(|scope| {
-            let spec = SearchSpec { matcher: &matcher, options, sizes };
+            let spec = SearchSpec { matcher: &matcher, caseless: None, options, sizes };
             test(&mut ReadAhead::start(scope, content, START, spec, &|| false))
         })
     }
@@ -378,8 +405,16 @@ mod tests {
         while let Some(claim) = queue.claim(&mut queue.state.lock()) {
             claims.push(claim);
         }
-        assert_eq!(claims.len() as u64, WAITING);
-        assert_eq!(queue.state.lock().next, 5 + WAITING * 1000);
+        assert_eq!(claims.len(), HELD_CHUNKS);
+        assert_eq!(queue.state.lock().next, 5 + 1000 * HELD_CHUNKS as u64);
+        // Nothing of these is kept.
+        drop(claims);
+        let mut read = HELD_CHUNKS as u64;
+        while let Some(claim) = { queue.claim(&mut queue.state.lock()) } {
+            drop(claim);
+            read += 1;
+        }
+        assert_eq!(read, WAITING);
     }
 
     /// Fails from some place on, on other threads or on all.
@@ -468,7 +503,7 @@ mod tests {
         let (matcher, asked) = (RegexMatcher::new_line_matcher("x").unwrap(), Cell::new(0));
         let expired = || asked.replace(asked.get() + 1) > 200;
         let (options, sizes) = (Options::default(), sizes(0, 10_000));
-        let spec = SearchSpec { matcher: &matcher, options: &options, sizes };
+        let spec = SearchSpec { matcher: &matcher, caseless: None, options: &options, sizes };
         thread::scope(|scope| {
             let mut ahead = ReadAhead::start(scope, &content, START, spec, &expired);
             let (read, _) = read(&mut ahead, START, usize::MAX).unwrap();

@@ -1,5 +1,7 @@
 //! The words of a text as ripgrep delimits them, and names that are made of several.
 
+mod ascii;
+
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
@@ -20,20 +22,26 @@ const JOINTS: &[u8] = b"-./:@";
 /// with their offsets. If `escaped`, a backslash and the character that it escapes are not part of
 /// a word, as in JSON.
 pub(super) fn each<'l>(line: &'l [u8], escaped: bool, mut each: impl FnMut(usize, &'l [u8])) {
+    if line.is_ascii() {
+        return ascii::each(line, escaped, |at, found| each_in(at, found, &mut each));
+    }
     let pattern = if escaped { &*ESCAPED } else { &*PLAIN };
     for found in pattern.find_iter(line) {
-        let (at, found) = (found.start(), found.as_bytes());
-        if matches!(found.first(), Some(b'\\' | b'\x1b')) {
-            continue;
+        if !matches!(found.as_bytes().first(), Some(b'\\' | b'\x1b')) {
+            each_in(found.start(), found.as_bytes(), &mut each);
         }
-        if is_name(found) && found.len() <= NAME_BYTES {
-            let name = without_number(found);
-            if is_name(name) && (of_name(name).next().is_some() || is_address(name)) {
-                each(at, name);
-            }
-        }
-        of_name(found).for_each(|word| each(at, word));
     }
+}
+
+/// Calls `each` with the name `found` at `at`, and its words.
+fn each_in<'l>(at: usize, found: &'l [u8], each: &mut impl FnMut(usize, &'l [u8])) {
+    if is_name(found) && found.len() <= NAME_BYTES {
+        let name = without_number(found);
+        if is_name(name) && (of_name(name).next().is_some() || is_address(name)) {
+            each(at, name);
+        }
+    }
+    of_name(found).for_each(|word| each(at, word));
 }
 
 /// Returns a name up to a number in it that differs from one to the next: `api/items` of
@@ -106,7 +114,8 @@ const COMMON: [&str; 96] = [
     "with", "would", "you", "your",
 ];
 
-/// A word or a name. Colours of a terminal are matched so that they are skipped.
+/// A word or a name. Colours of a terminal are matched so that they are skipped. In ASCII, `ascii`
+/// finds the same.
 const NAME: &str = r"\x1b\[[0-9;?]*[A-Za-z]|\w+(?:(?:::|://|[-./:@])\w+)*";
 
 static PLAIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(NAME).expect("a pattern of this file"));

@@ -142,8 +142,7 @@ impl<'a> Worker<'a> {
         report.gap = gap;
         let spec = SearchSpec {
             matcher: &self.matcher,
-            options: &options,
-            sizes: ReadAheadSizes::default(),
+            ..self.search.pattern.spec(&options, ReadAheadSizes::default())
         };
         let _alone = (content.len() >= spec.sizes.content).then(|| self.search.alone());
         let out_of_memory = grep::report_on(content, spec, expired, &mut report)?;

@@ -1,0 +1,335 @@
+//! A pass over a content on several threads: each looks at stretches of whole lines, whose results
+//! are taken in order.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Condvar;
+use parking_lot::Mutex;
+use parking_lot::MutexGuard;
+
+use crate::model::Content;
+use crate::view::find::scan::Extent;
+
+/// Bytes of a stretch, about.
+pub(super) const STRETCH: u64 = 128 << 10;
+/// Stretches that are looked at, or wait for an earlier one.
+const WAITING: u64 = 8;
+/// Smaller contents are not worth a thread.
+const SMALLEST: u64 = 4 << 20;
+/// Threads that look at one content.
+const MOST_THREADS: usize = 4;
+/// The name of the threads.
+const NAME: &str = "ctxfs-finder";
+/// The interval at which a pass that waits checks for its deadline.
+const MOMENT: Duration = Duration::from_millis(10);
+/// Bytes in which the end of a line is looked for at once.
+const BLOCK: u64 = 4 << 10;
+const LARGEST_BLOCK: u64 = 256 << 10;
+
+/// Some bytes of a content.
+#[derive(Clone, Copy)]
+pub(super) struct Slice<'a> {
+    pub(super) content: &'a dyn Content,
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+impl Content for Slice<'_> {
+    fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let most = buffer.len().min(left);
+        self.content.read_at(self.start + offset, &mut buffer[..most])
+    }
+}
+
+/// A content in stretches.
+#[derive(Clone, Copy)]
+pub(super) struct Stretches<'a> {
+    content: &'a dyn Content,
+    length: u64,
+    threads: usize,
+}
+
+/// The place of a stretch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StretchStart {
+    /// The newlines before it.
+    pub(super) newlines: u64,
+    pub(super) offset: u64,
+}
+
+/// The result of looking at a stretch that begins at an offset; none if it has no line.
+type Outcome<T> = io::Result<Option<(u64, T, Extent)>>;
+
+impl<'a> Stretches<'a> {
+    /// Divides `content` into stretches of about `length` bytes.
+    pub(super) fn of(content: &'a dyn Content, length: u64) -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let threads = if content.len() < SMALLEST { 1 } else { processors.min(MOST_THREADS) };
+        Self { content, length, threads }
+    }
+
+    /// Calls `look` for each stretch, on several threads with a state of its own from `start` for
+    /// each, and hands the results to `take` in order. `look` ends early once its last argument
+    /// returns true.
+    pub(super) fn each<S, T: Send>(
+        self,
+        expired: &dyn Fn() -> bool,
+        start: impl Fn() -> S + Sync,
+        look: impl Fn(&mut S, &Slice<'_>, &dyn Fn() -> bool) -> io::Result<(T, Extent)> + Sync,
+        take: impl FnMut(StretchStart, T),
+    ) -> io::Result<Extent> {
+        let queue = StretchQueue::new(self.content.len().div_ceil(self.length));
+        let look = |state: &mut S, number: u64, stop: &dyn Fn() -> bool| -> Outcome<T> {
+            let Some(slice) = self.stretch(number)? else { return Ok(None) };
+            look(state, &slice, stop).map(|(seen, extent)| Some((slice.start, seen, extent)))
+        };
+        thread::scope(|scope| {
+            let _close = CloseOnDrop(&queue);
+            for _ in 1..self.threads {
+                let work = || queue.work(&mut start(), &look);
+                // The pass works without a thread that cannot be started.
+                drop(thread::Builder::new().name(NAME.to_owned()).spawn_scoped(scope, work));
+            }
+            queue.take_all(self.content.len(), &mut start(), expired, &look, take)
+        })
+    }
+
+    /// Returns the lines that begin in the stretch `number`, or none if none does.
+    fn stretch(&self, number: u64) -> io::Result<Option<Slice<'a>>> {
+        let (from, length) = (number * self.length, self.content.len());
+        let to = length.min(from + self.length);
+        let start = if number == 0 { Some(0) } else { self.line_after(from - 1, to - 1)? };
+        let Some(start) = start else { return Ok(None) };
+        let end = if to == length { None } else { self.line_after(to - 1, length)? };
+        Ok(Some(Slice { content: self.content, start, end: end.unwrap_or(length) }))
+    }
+
+    /// Returns the offset after the first newline from `from` on and before `to`.
+    fn line_after(&self, mut from: u64, to: u64) -> io::Result<Option<u64>> {
+        let mut most = BLOCK;
+        while from < to {
+            let block = self.content.bytes(from, most.min(to - from) as usize)?;
+            if let Some(at) = memchr::memchr(b'\n', &block) {
+                return Ok(Some(from + at as u64 + 1));
+            }
+            if block.is_empty() {
+                break;
+            }
+            from += block.len() as u64;
+            most = LARGEST_BLOCK.min(2 * most);
+        }
+        Ok(None)
+    }
+}
+
+/// The stretches of a content: those to look at, and those that wait to be taken.
+struct StretchQueue<T> {
+    count: u64,
+    state: Mutex<StretchSchedule<T>>,
+    changed: Condvar,
+}
+
+struct StretchSchedule<T> {
+    /// The first stretch that no thread looks at yet.
+    next: u64,
+    /// The first that is not taken yet.
+    wanted: u64,
+    ready: BTreeMap<u64, Outcome<T>>,
+    closed: bool,
+}
+
+impl<T> StretchQueue<T> {
+    fn new(count: u64) -> Self {
+        let state = StretchSchedule { next: 0, wanted: 0, ready: BTreeMap::new(), closed: false };
+        Self { count, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Returns the next stretch to look at, or none if enough wait.
+    fn claim(&self, state: &mut StretchSchedule<T>) -> Option<u64> {
+        let number = state.next;
+        let free = number < self.count.min(state.wanted + WAITING);
+        state.next += u64::from(free);
+        free.then_some(number)
+    }
+
+    /// Looks at the stretch `number`, with the lock released.
+    fn look<S>(
+        &self,
+        guard: &mut MutexGuard<'_, StretchSchedule<T>>,
+        number: u64,
+        (state, stop): (&mut S, &dyn Fn() -> bool),
+        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>,
+    ) {
+        let outcome = MutexGuard::unlocked(guard, || look(state, number, stop));
+        guard.ready.insert(number, outcome);
+        self.changed.notify_all();
+    }
+
+    /// Looks at stretches until there are no more, or the queue is closed.
+    fn work<S>(&self, state: &mut S, look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>) {
+        let _close = CloseOnPanic(self);
+        let mut guard = self.state.lock();
+        while !guard.closed && guard.next < self.count {
+            match self.claim(&mut guard) {
+                Some(number) => {
+                    let stop = || self.state.lock().closed;
+                    self.look(&mut guard, number, (&mut *state, &stop), look);
+                }
+                None => self.changed.wait(&mut guard),
+            }
+        }
+    }
+
+    /// Takes all outcomes in order, and looks at stretches itself while it waits for the next one.
+    fn take_all<S>(
+        &self,
+        length: u64,
+        state: &mut S,
+        expired: &dyn Fn() -> bool,
+        look: &impl Fn(&mut S, u64, &dyn Fn() -> bool) -> Outcome<T>,
+        mut take: impl FnMut(StretchStart, T),
+    ) -> io::Result<Extent> {
+        let mut all = Extent::default();
+        let mut guard = self.state.lock();
+        while guard.wanted < self.count && !guard.closed {
+            let wanted = guard.wanted;
+            if let Some(outcome) = guard.ready.remove(&wanted) {
+                guard.wanted += 1;
+                self.changed.notify_all();
+                let Some((offset, seen, extent)) = outcome? else { continue };
+                let start = StretchStart { newlines: all.newlines, offset };
+                MutexGuard::unlocked(&mut guard, || take(start, seen));
+                all.newlines += extent.newlines;
+                all.bytes = offset + extent.bytes;
+                all.out_of_time = extent.out_of_time;
+            } else if MutexGuard::unlocked(&mut guard, expired) {
+                all.out_of_time = true;
+            } else if let Some(number) = self.claim(&mut guard) {
+                self.look(&mut guard, number, (&mut *state, expired), look);
+            } else {
+                self.changed.wait_for(&mut guard, MOMENT);
+            }
+            if all.out_of_time {
+                return Ok(all);
+            }
+        }
+        all.bytes = length;
+        Ok(all)
+    }
+}
+
+/// Lets the other threads end, whatever happens to this one.
+struct CloseOnDrop<'a, T>(&'a StretchQueue<T>);
+
+impl<T> Drop for CloseOnDrop<'_, T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Ends the pass if a thread panics, since its outcome would never come.
+struct CloseOnPanic<'a, T>(&'a StretchQueue<T>);
+
+impl<T> Drop for CloseOnPanic<'_, T> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::AssertUnwindSafe;
+    use std::panic::catch_unwind;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn extent(slice: &Slice<'_>) -> Extent {
+        let bytes = slice.bytes(0, slice.len() as usize).unwrap();
+        let newlines = memchr::memchr_iter(b'\n', &bytes).count() as u64;
+        Extent { newlines, bytes: slice.len(), out_of_time: false }
+    }
+
+    /// Returns the stretches with their starts, and the extent of all.
+    fn stretches(
+        text: &[u8],
+        length: u64,
+        threads: usize,
+        expired: &dyn Fn() -> bool,
+    ) -> (Vec<(StretchStart, Vec<u8>)>, Extent) {
+        let content = text.to_vec();
+        let mut taken = Vec::new();
+        let look = |(): &mut (), slice: &Slice<'_>, _: &dyn Fn() -> bool| {
+            Ok((slice.bytes(0, slice.len() as usize)?, extent(slice)))
+        };
+        let all = Stretches { content: &content, length, threads };
+        let extent = all.each(expired, || (), look, |start, bytes| taken.push((start, bytes)));
+        (taken, extent.unwrap())
+    }
+
+    #[test]
+    fn time_can_run_out() {
+        for threads in [1, 3] {
+            let (taken, extent) = stretches(&b"line\n".repeat(1000), 100, threads, &|| true);
+            assert!(extent.out_of_time);
+            assert_eq!(
+                extent.bytes,
+                taken.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>()
+            );
+        }
+    }
+
+    #[test]
+    fn errors_and_panics_end_it() {
+        let content = b"line\n".repeat(1000);
+        let each = |panics: bool| {
+            let look = |(): &mut (), slice: &Slice<'_>, _: &dyn Fn() -> bool| {
+                if slice.start < 2000 {
+                    return Ok(((), extent(slice)));
+                }
+                assert!(!panics, "as it should");
+                Err(io::Error::other("a bad disk"))
+            };
+            let all = Stretches { content: &content, length: 100, threads: 3 };
+            all.each(&|| false, || (), look, |_, ()| ())
+        };
+        assert_eq!(each(false).unwrap_err().to_string(), "a bad disk");
+        assert!(catch_unwind(AssertUnwindSafe(|| each(true))).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn stretches_are_whole_lines_in_order(
+            text in "([a-c]{0,30}\n){0,40}[a-c]{0,9}",
+            length in 1u64..50,
+            threads in 1usize..4,
+        ) {
+            let (taken, extent) = stretches(text.as_bytes(), length, threads, &|| false);
+            let (mut offset, mut newlines) = (0, 0);
+            for (start, bytes) in &taken {
+                prop_assert_eq!((start.offset, start.newlines), (offset, newlines));
+                offset += bytes.len() as u64;
+                newlines += memchr::memchr_iter(b'\n', bytes).count() as u64;
+                prop_assert!(bytes.ends_with(b"\n") || offset == text.len() as u64);
+            }
+            prop_assert_eq!((extent.bytes, extent.newlines), (text.len() as u64, newlines));
+            prop_assert_eq!(offset, text.len() as u64);
+        }
+    }
+}
