@@ -23,6 +23,7 @@ mod lease;
 mod locked_lines;
 mod manifest;
 mod messages;
+mod name_watch;
 mod naming;
 mod output_lock;
 mod owner;
@@ -97,6 +98,9 @@ pub use manifest::Manifest;
 pub use manifest::ManifestLock;
 pub use manifest::RecordPosition;
 pub use manifest::StoredRecords;
+pub use name_watch::NameChange;
+pub use name_watch::NameWatch;
+pub use name_watch::WatchId;
 pub use naming::call_stem;
 pub use output_lock::OutputLock;
 pub use owner::this_process;
@@ -118,6 +122,7 @@ pub use usage::room_of;
 pub use usage::whole_blocks;
 pub use watch::Watch;
 pub use writer::ArtifactWriter;
+pub use writer::Completed;
 
 /// An open store. Cheap to clone: all clones are the same store.
 #[derive(Debug, Clone)]

@@ -18,7 +18,6 @@ use crate::message::layout::MessageMember;
 use crate::message::offload::comparing::ComparingWriter;
 use crate::message::span::Span;
 use crate::message::span::SpanReader;
-use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Content;
 use crate::model::Folder;
@@ -184,9 +183,8 @@ impl<'a> MessageOutput<'a> {
     /// Returns the artifact of the call that has exactly these bytes, and stores it if there is
     /// none.
     ///
-    /// Never replaces an artifact: it may hold more than the message of the call does, and an
-    /// earlier message may refer to it. A different output is stored beside it as `<call>-2` and so
-    /// on.
+    /// Whoever wrote that artifact, and whatever else it may hold, it is not changed: an earlier
+    /// message may refer to it.
     fn keep(
         &self,
         call: &str,
@@ -196,23 +194,14 @@ impl<'a> MessageOutput<'a> {
     ) -> Result<RelPath, MessageError> {
         // With the lock, the second of two messages of one call finds the output of the first.
         let _lock = OutputLock::wait(context.conversation)?;
-        let dir = context.conversation.folder(Folder::Tool)?;
-        for number in 1.. {
-            let name = if number == 1 { call.to_owned() } else { format!("{call}-{number}") };
-            let left = left_by(&name, &dir)?;
-            for path in &left {
-                if self.is_at(path, length, context)? {
-                    return Ok(path.clone());
-                }
-            }
-            if left.iter().all(|path| may_go(path, context)) {
-                let call = Some(call.to_owned());
-                let provenance = Provenance { call, tool, ..Provenance::default() };
-                let content = self.reader()?;
-                return context.host.take_in(LongOutput { name, provenance, length, content });
+        for path in outputs_of(call, &context.conversation.folder(Folder::Tool)?)? {
+            if self.is_at(&path, length, context)? {
+                return Ok(path);
             }
         }
-        Err(io::Error::from(io::ErrorKind::AlreadyExists).into())
+        let call = call.to_owned();
+        let provenance = Provenance { call: Some(call.clone()), tool, ..Provenance::default() };
+        context.host.take_in(LongOutput { call, provenance, length, content: self.reader()? })
     }
 
     /// Returns true if the file at `path` has the bytes that storing this output there would write.
@@ -228,27 +217,28 @@ impl<'a> MessageOutput<'a> {
     }
 }
 
-/// Returns the files that are named after a call, with any extension.
-fn left_by(call: &str, dir: &Dir) -> io::Result<Vec<RelPath>> {
+/// Returns the files that are named after a call, with any number and extension, in the order of
+/// their names.
+fn outputs_of(call: &str, dir: &Dir) -> io::Result<Vec<RelPath>> {
     let stem = call_stem(call);
-    let stem = stem.as_os_str().as_bytes();
     let is_named = |name: &OsStr| {
-        let rest = name.as_bytes().strip_prefix(stem);
-        rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'.' && !rest[1..].contains(&b'.'))
+        let rest = name.as_bytes().strip_prefix(stem.as_os_str().as_bytes());
+        rest.is_some_and(is_number_and_extension)
     };
     let found = dir.entries()?.into_iter().filter(|entry| {
         entry.kind == FileType::File && !is_scratch(&entry.name) && is_named(&entry.name)
     });
-    let path = |name| Component::new(name).ok().map(|name| RelPath::artifact(Folder::Tool, &name));
-    Ok(found.filter_map(|entry| path(entry.name)).collect())
+    let mut names: Vec<_> = found.filter_map(|entry| Component::new(entry.name).ok()).collect();
+    names.sort_unstable_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
+    Ok(names.iter().map(|name| RelPath::artifact(Folder::Tool, name)).collect())
 }
 
-/// Returns true if the file may be replaced: it is empty or incomplete, as a writer left it that
-/// died.
-fn may_go(path: &RelPath, context: &AppendContext<'_>) -> bool {
-    let conversation = context.conversation;
-    let recovered = conversation.recover(path).ok().flatten();
-    let record = recovered.or_else(|| conversation.record(path).ok().flatten());
-    let is_empty = || conversation.dir().stat_at(path).is_ok_and(|stat| stat.size == 0);
-    record.map_or_else(is_empty, |record| matches!(record.state, ArtifactState::Incomplete(_)))
+/// Returns true for `.txt`, `-2.txt` and the like.
+fn is_number_and_extension(rest: &[u8]) -> bool {
+    let mut parts = rest.splitn(2, |byte| *byte == b'.');
+    let number = parts.next().unwrap_or_default();
+    let digits = number.strip_prefix(b"-").unwrap_or(number);
+    let is_numbered = number.is_empty() || !digits.is_empty() && number[0] == b'-';
+    let extension = parts.next().unwrap_or_default();
+    is_numbered && digits.iter().all(u8::is_ascii_digit) && !extension.contains(&b'.')
 }

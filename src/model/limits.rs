@@ -66,6 +66,13 @@ impl Limits {
     pub const TAIL_LINES: u64 = 200;
 }
 
+impl Limits {
+    /// Returns true if a model is given an output of `bytes` and `chars` as it is.
+    pub fn are_kept_by(&self, bytes: u64, chars: u64) -> bool {
+        chars <= self.max_inline_chars && bytes <= self.max_inline_bytes
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

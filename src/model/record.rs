@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::model::Analysis;
+use crate::model::ViewSizes;
 
 /// One line of the manifest. The last line for a path wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct Record {
     /// The result of analysis; absent while it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analysis: Option<Analysis>,
+    /// The sizes of the views that directories list beside it, if it is small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view_sizes: Option<ViewSizes>,
     /// True if its content is never to change: it was sealed where that was asked for.
     #[serde(default, skip_serializing_if = "is_false")]
     pub once: bool,

@@ -21,6 +21,7 @@ mod content;
 mod digests;
 mod error;
 mod export;
+mod exported_file;
 mod extract;
 mod import;
 mod member;

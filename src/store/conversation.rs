@@ -164,6 +164,7 @@ impl Conversation {
             owner: None,
             provenance: Provenance::default(),
             analysis: None,
+            view_sizes: None,
             once: false,
             removed: None,
         }

@@ -41,28 +41,11 @@ pub enum StoreError {
         /// The path of the VERSION file.
         path: PathBuf,
     },
-    /// The artifact is sealed, and its content never changes.
-    #[error("`{path}` is complete and write-once, and cannot be replaced: use another call id")]
-    WriteOnce {
-        /// The path of the artifact.
+    /// There is a file of this name.
+    #[error("`{path}` is there already: use another id")]
+    Exists {
+        /// The path of the file.
         path: PathBuf,
-    },
-    /// Another writer has the artifact open.
-    #[error("`{path}` is being written now: wait until its writer is done, or use another call id")]
-    Busy {
-        /// The path of the artifact.
-        path: PathBuf,
-    },
-    /// Somebody else has written the artifact since its new content began.
-    #[error(
-        "`{path}` was written by somebody else meanwhile and stays; the new output is in `{kept}`: \
-         rename that, or use another call id"
-    )]
-    Taken {
-        /// The path of the artifact.
-        path: PathBuf,
-        /// The path of the new content.
-        kept: PathBuf,
     },
 }
 
@@ -78,9 +61,7 @@ impl StoreError {
             Self::Io { path, .. }
             | Self::Newer { path, .. }
             | Self::NotAStore { path }
-            | Self::WriteOnce { path }
-            | Self::Taken { path, .. }
-            | Self::Busy { path } => path,
+            | Self::Exists { path } => path,
         }
     }
 
@@ -89,7 +70,7 @@ impl StoreError {
     pub fn is_of_place(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_of_place(source),
-            Self::Busy { .. } | Self::Taken { .. } | Self::WriteOnce { .. } => true,
+            Self::Exists { .. } => true,
             Self::Newer { .. } | Self::NotAStore { .. } => false,
         }
     }
@@ -98,8 +79,7 @@ impl StoreError {
     pub fn raw_os_error(&self) -> Option<i32> {
         match self {
             Self::Io { source, .. } => source.raw_os_error(),
-            Self::Busy { .. } | Self::Taken { .. } => Some(Errno::BUSY.raw_os_error()),
-            Self::WriteOnce { .. } => Some(Errno::PERM.raw_os_error()),
+            Self::Exists { .. } => Some(Errno::EXIST.raw_os_error()),
             Self::Newer { .. } | Self::NotAStore { .. } => None,
         }
     }

@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::ops::Deref;
 
 use rustix::fs::FlockOperation;
 use rustix::fs::OFlags;
@@ -23,6 +24,40 @@ pub(super) enum LockKind {
     Exclusive,
     /// Any number, while nobody has an exclusive lock.
     Shared,
+}
+
+/// A file with its lock, which ends when this is dropped.
+///
+/// It is given back rather than left to the closing of the file: a process that another thread has
+/// just started has a copy of each descriptor until it runs its program.
+#[derive(Debug)]
+pub(super) struct LockedFile(File);
+
+impl LockedFile {
+    /// Waits for an exclusive lock of `file`, which must be open for writing.
+    pub(super) fn wait(file: File) -> io::Result<Self> {
+        lock(&file)?;
+        Ok(Self(file))
+    }
+
+    /// Takes the lock as [`Self::wait`] does, or returns `None` if another process has it.
+    pub(super) fn at_once(file: File) -> io::Result<Option<Self>> {
+        Ok(try_lock(&file)?.then_some(Self(file)))
+    }
+}
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        unlock(&self.0);
+    }
 }
 
 /// Waits for an exclusive lock of `file`, which must be open for writing. The lock lasts until
@@ -49,7 +84,7 @@ pub fn unlock(file: &File) {
 
 /// Waits for the lock of the file `name` in `dir`, which holds nothing but the lock. Creates the
 /// file if it is missing.
-pub(super) fn lock_by_name(dir: &Dir, name: &str, kind: LockKind) -> io::Result<File> {
+pub(super) fn lock_by_name(dir: &Dir, name: &str, kind: LockKind) -> io::Result<LockedFile> {
     open_locked(dir, name, OFlags::RDWR, &|file| wait(file, kind))
 }
 
@@ -60,12 +95,13 @@ pub(super) fn open_locked(
     name: &str,
     flags: OFlags,
     lock: &dyn Fn(&File) -> io::Result<()>,
-) -> io::Result<File> {
+) -> io::Result<LockedFile> {
     loop {
         let file = dir.create_file(name.as_ref(), flags, layout::FILE_MODE)?;
         lock(&file)?;
-        if has_name(dir, name, &file)? {
-            return Ok(file);
+        let locked = LockedFile(file);
+        if has_name(dir, name, &locked)? {
+            return Ok(locked);
         }
     }
 }
@@ -137,6 +173,18 @@ mod tests {
         unlock(&other);
         assert!(try_lock(&third).unwrap());
         assert!(!try_lock(&other).unwrap());
+    }
+
+    #[test]
+    fn a_lock_ends_though_a_child_has_its_descriptor() {
+        let (_temporary, dir) = open();
+        let held = lock_by_name(&dir, NAME, LockKind::Exclusive).unwrap();
+        let of_child = held.try_clone().unwrap();
+        let other = file(&dir, OFlags::RDWR);
+        assert!(!try_lock(&other).unwrap());
+        drop(held);
+        assert!(try_lock(&other).unwrap());
+        drop(of_child);
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //!     <conversation>/
 //!       artifacts/tool/<name>       plain bytes, as the writer wrote them
 //!       artifacts/terminal/<name>
-//!       artifacts/*/.<name>.*.tmp   will replace <name> once complete
 //!       history/messages.jsonl      one message a line, appended under an exclusive flock
 //!       history/messages.torn       lines that a crash cut off and that are not messages
 //!       history/archive/  history/summary/
@@ -48,9 +47,8 @@
 //!   are used.
 //! - `ArtifactWriter` syncs an artifact before it records it as sealed, and syncs its name before
 //!   `seal` returns.
-//! - An artifact that replaces another has a scratch name until it is complete. Then it is renamed,
-//!   then recorded, and then the file that the same call left under its other extension is removed.
-//!   In between both are complete, and the bare id means the newer one.
+//! - An artifact that is JSON is renamed when it is complete, and then recorded under its new name.
+//!   In between it has its bytes and no record.
 //! - A writer or daemon that died leaves a record that says `live` and a file that nobody writes.
 //!   The next process that meets the two marks the artifact incomplete (`Conversation::recover`).
 //!   Opening a store scans nothing.

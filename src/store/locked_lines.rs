@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 use crate::store::artifact::read_full_at;
 use crate::store::dir::Dir;
 use crate::store::file_lock;
+use crate::store::file_lock::LockedFile;
 use crate::store::stat;
 
 /// Blanks that are written at a time.
@@ -20,7 +21,7 @@ const FLAGS: OFlags = OFlags::RDWR.union(OFlags::APPEND);
 
 /// A file of lines with its exclusive lock: nobody else appends to it until this is dropped.
 #[derive(Debug)]
-pub(super) struct LockedLines(File);
+pub(super) struct LockedLines(LockedFile);
 
 impl LockedLines {
     /// Waits for the lock of the file `name` in `dir`. Creates the file if it is missing.
@@ -43,9 +44,9 @@ impl LockedLines {
     pub(super) fn append(&self, lines: &[u8]) -> io::Result<u64> {
         let start = stat::stat_file(&self.0)?.size;
         let written = if self.ends_with_newline()? {
-            (&self.0).write_all(lines)
+            self.file().write_all(lines)
         } else {
-            (&self.0).write_all(&[b"\n", lines].concat())
+            self.file().write_all(&[b"\n", lines].concat())
         };
         match written {
             Ok(()) => Ok(start),
@@ -62,10 +63,10 @@ impl LockedLines {
     pub(super) fn take_back(&self, start: u64) -> io::Result<()> {
         let end = stat::stat_file(&self.0)?.size;
         // With this flag every write goes to the end, whatever its offset.
-        let flags = rustix::fs::fcntl_getfl(&self.0)?;
-        rustix::fs::fcntl_setfl(&self.0, flags - OFlags::APPEND)?;
+        let flags = rustix::fs::fcntl_getfl(self.file())?;
+        rustix::fs::fcntl_setfl(self.file(), flags - OFlags::APPEND)?;
         let blanked = self.blank(start, end);
-        rustix::fs::fcntl_setfl(&self.0, flags)?;
+        rustix::fs::fcntl_setfl(self.file(), flags)?;
         blanked
     }
 

@@ -4,47 +4,104 @@ use std::ffi::OsString;
 
 use crate::materialize::Analyzer;
 use crate::model::Component;
+use crate::model::Folder;
 use crate::model::Json;
 use crate::model::is_scratch;
 
-/// The longest call id that is used as it is, in bytes. With an extension and the suffix of a view
-/// the name stays below the limit of 255.
+/// The longest call id that is used as it is, in bytes. With a number, an extension and the suffix
+/// of a view the name stays below the limit of 255.
 const MOST_BYTES: usize = 200;
 /// The hexadecimal digits of a digest that replace a call id.
 const DIGITS: usize = 32;
 
-/// Returns the name for the artifact of a call, without an extension.
+/// Returns the name for the first artifact of a call, without an extension.
 ///
 /// It is the id itself if that can be a name: one component, not reserved, not scratch and not too
 /// long. Otherwise it is `call-` and a digest of the id, and the writer keeps the id in
-/// `Said::call`.
+/// `Provenance::call`.
 pub fn call_stem(call: &str) -> Component {
     Component::new(call).ok().filter(is_usable).unwrap_or_else(|| hashed(call))
 }
 
-/// The choice of a name for the artifact of a writer.
-#[derive(Debug)]
-pub(super) enum Naming {
-    /// The name itself.
-    Given(Component),
-    /// The stem for a call. The extension depends on the content.
-    Call(Component),
+/// Returns the name for the artifact `number` of the call with the `stem`, without an extension:
+/// `<stem>`, `<stem>-2` and so on.
+fn numbered_stem(stem: &Component, number: u32) -> Component {
+    if number == 1 { stem.clone() } else { joined(stem, &format!("-{number}")) }
 }
 
-impl Naming {
-    /// Returns the name for content that is JSON, or that is not.
-    pub(super) fn name(&self, json: bool) -> Component {
-        match self {
-            Self::Given(name) => name.clone(),
-            Self::Call(stem) => with_extension(stem, json),
+/// The names that the artifact `number` of a call may have.
+#[derive(Debug, Clone)]
+pub(super) struct CallNaming {
+    stem: Component,
+    folder: Folder,
+    pub(super) number: u32,
+}
+
+impl CallNaming {
+    /// Returns the names of the first artifact of `call` in `folder`.
+    pub(super) fn first(call: &str, folder: Folder) -> Self {
+        Self { stem: call_stem(call), folder, number: 1 }
+    }
+
+    /// Returns the names of the artifact `number` of the same call.
+    pub(super) fn at(&self, number: u32) -> Self {
+        Self { number, ..self.clone() }
+    }
+
+    /// Returns names that are free: the first ones, unless artifacts were removed from between.
+    /// Calls `is_taken` some 2 log2(number) times.
+    pub(super) fn free<E>(self, is_taken: impl Fn(&Self) -> Result<bool, E>) -> Result<Self, E> {
+        let (mut taken, mut free) = (0, 1);
+        while is_taken(&self.at(free))? {
+            (taken, free) = (free, free.saturating_mul(2));
         }
+        while free - taken > 1 {
+            let middle = taken + (free - taken) / 2;
+            let half = if is_taken(&self.at(middle))? { &mut taken } else { &mut free };
+            *half = middle;
+        }
+        Ok(self.at(free))
+    }
+
+    /// Returns the folder of the artifact.
+    pub(super) fn folder(&self) -> Folder {
+        self.folder
+    }
+
+    /// Returns the name while it is written. It is also the final one, unless that is
+    /// [`Self::json`].
+    pub(super) fn name(&self) -> Component {
+        let extension = match self.folder {
+            Folder::Tool => ".txt",
+            Folder::Terminal => ".log",
+        };
+        self.with(extension)
+    }
+
+    /// Returns the name for content that is one JSON value or JSON Lines, unless it is a log.
+    pub(super) fn json(&self) -> Option<Component> {
+        (self.folder == Folder::Tool).then(|| self.with(".json"))
+    }
+
+    /// Returns all names that belong to it. Logs have one of each stream.
+    pub(super) fn all(&self) -> Vec<Component> {
+        let others: &[&str] = match self.folder {
+            Folder::Tool => &[".json"],
+            Folder::Terminal => &[".stdout.log", ".stderr.log"],
+        };
+        let mut names = vec![self.name()];
+        names.extend(others.iter().map(|extension| self.with(extension)));
+        names
+    }
+
+    fn with(&self, extension: &str) -> Component {
+        joined(&numbered_stem(&self.stem, self.number), extension)
     }
 }
 
-/// Returns `<stem>.json` if the content is one JSON value or JSON Lines, else `<stem>.txt`.
-fn with_extension(stem: &Component, json: bool) -> Component {
+fn joined(stem: &Component, end: &str) -> Component {
     let mut name = OsString::from(stem);
-    name.push(if json { ".json" } else { ".txt" });
+    name.push(end);
     Component::new(name).unwrap_or_else(|_| stem.clone())
 }
 
@@ -55,7 +112,7 @@ pub(super) fn is_json(json: &Json) -> bool {
 
 fn is_usable(stem: &Component) -> bool {
     let short = stem.as_os_str().len() <= MOST_BYTES;
-    short && !is_scratch(with_extension(stem, false).as_os_str())
+    short && !is_scratch(joined(stem, ".txt").as_os_str())
 }
 
 fn hashed(call: &str) -> Component {
@@ -68,6 +125,8 @@ fn hashed(call: &str) -> Component {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -90,5 +149,33 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), ids.len());
+    }
+
+    #[test]
+    fn the_first_free_number_is_found_with_few_questions() {
+        for taken in [0, 1, 2, 3, 7, 8, 9, 1000, 1023, 1024] {
+            let asked = Cell::new(0);
+            let is_taken = |naming: &CallNaming| {
+                asked.set(asked.get() + 1);
+                Ok(naming.number <= taken)
+            };
+            let found = CallNaming::first("x", Folder::Tool).free(is_taken);
+            let found: Result<_, ()> = found;
+            let found = found.unwrap();
+            assert_eq!(found.number, taken + 1);
+            assert!(asked.get() <= 22, "{taken}: {}", asked.get());
+        }
+    }
+
+    #[test]
+    fn the_names_of_a_call() {
+        let texts =
+            |naming: CallNaming| naming.all().iter().map(Component::to_text).collect::<Vec<_>>();
+        let tool = CallNaming::first("x", Folder::Tool);
+        assert_eq!(texts(tool.at(1)), ["x.txt", "x.json"]);
+        assert_eq!(texts(tool.at(3)), ["x-3.txt", "x-3.json"]);
+        let log = CallNaming::first("x", Folder::Terminal);
+        assert_eq!(texts(log.at(2)), ["x-2.log", "x-2.stdout.log", "x-2.stderr.log"]);
+        assert_eq!(log.json(), None);
     }
 }

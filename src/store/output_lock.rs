@@ -1,18 +1,17 @@
 //! The lock under which the outputs of messages are stored.
 
-use std::fs::File;
-
 use crate::store::conversation::Conversation;
 use crate::store::error::StoreError;
 use crate::store::file_lock;
 use crate::store::file_lock::LockKind;
+use crate::store::file_lock::LockedFile;
 use crate::store::layout;
 
 /// The lock of a conversation that keeps other processes from storing the output of a message until
 /// it is dropped. Thus an output that arrives twice is stored once.
 #[derive(Debug)]
 pub struct OutputLock {
-    _locked: File,
+    _locked: LockedFile,
 }
 
 impl OutputLock {

@@ -23,6 +23,7 @@ use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::file_lock;
 use crate::store::file_lock::LockKind;
+use crate::store::file_lock::LockedFile;
 use crate::store::layout;
 use crate::store::lease;
 use crate::store::lease::Lease;
@@ -64,7 +65,7 @@ pub enum RemovalOutcome {
 /// The lock that keeps other processes from sweeping the store until it is dropped.
 #[derive(Debug)]
 pub struct SweepLock {
-    _locked: File,
+    _locked: LockedFile,
 }
 
 impl SweepLock {

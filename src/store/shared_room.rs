@@ -1,7 +1,6 @@
 //! The room below its quota that a conversation has left, as far as it was measured: all processes
 //! that write to it take from the same.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
@@ -9,7 +8,7 @@ use rustix::fs::OFlags;
 
 use crate::store::artifact::read_full_at;
 use crate::store::conversation::Conversation;
-use crate::store::file_lock;
+use crate::store::file_lock::LockedFile;
 use crate::store::layout;
 
 /// The bytes that may be written to a conversation before its room is measured again, with the lock
@@ -18,7 +17,7 @@ use crate::store::layout;
 /// The file holds two numbers: the quota, and what is left of the last measurement. It may be
 /// removed at any time: then the room is measured again.
 #[derive(Debug)]
-pub struct SharedRoom(File);
+pub struct SharedRoom(LockedFile);
 
 impl SharedRoom {
     /// Locks a conversation's room. If another process has the lock, waits for it if the caller
@@ -30,11 +29,10 @@ impl SharedRoom {
             made => made?,
         };
         if may_wait {
-            file_lock::lock(&file)?;
-        } else if !file_lock::try_lock(&file)? {
-            return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+            return Ok(Some(Self(LockedFile::wait(file)?)));
         }
-        Ok(Some(Self(file)))
+        let locked = LockedFile::at_once(file)?;
+        locked.map(Self).map(Some).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN))
     }
 
     /// Returns what is left below `quota`: 0 if that was never measured.

@@ -16,6 +16,7 @@ use crate::engine::Intake;
 use crate::engine::NewOutput;
 use crate::engine::OutputName;
 use crate::engine::StoredOutput;
+use crate::model::Component;
 use crate::model::Provenance;
 use crate::store::Conversation;
 use crate::store::Store;
@@ -28,7 +29,7 @@ pub(in crate::cli) fn new_call() -> String {
 /// The conversation that an output goes to, and the engine over its store.
 pub(in crate::cli) struct TargetConversation {
     pub(in crate::cli) engine: Arc<Engine>,
-    conversation: Arc<Conversation>,
+    pub(in crate::cli) conversation: Arc<Conversation>,
 }
 
 impl TargetConversation {
@@ -38,15 +39,21 @@ impl TargetConversation {
         settings: &Arc<Settings>,
         context: &Context,
     ) -> anyhow::Result<Self> {
-        let place = settings.store(&context.environment)?;
         let id = named.map_or_else(|| format!("session-{}", Uuid::now_v7()), str::to_owned);
-        let id = places::conversation_id(&id)?;
-        let prefix = settings.text(Key::Advertise);
-        let root = places::reader_root(prefix, &place, Some(&id), &context.environment);
-        let options = engine::options(settings, &root, Some(&id))?;
-        let store = Store::open(&place)?;
-        let conversation = store.create_conversation(&id)?;
-        Ok(Self { engine: Engine::new(store, options), conversation })
+        let (engine, id) = engine_for(&id, settings, context)?;
+        let conversation = engine.store().create_conversation(&id)?;
+        Ok(Self { engine, conversation })
+    }
+
+    /// Opens the conversation `id`, if it is there.
+    pub(in crate::cli) fn find(
+        id: &str,
+        settings: &Arc<Settings>,
+        context: &Context,
+    ) -> anyhow::Result<Option<Self>> {
+        let (engine, id) = engine_for(id, settings, context)?;
+        let found = engine.store().conversation(&id)?;
+        Ok(found.map(|conversation| Self { engine, conversation }))
     }
 
     /// Begins to take in an output of this conversation.
@@ -74,4 +81,18 @@ impl TargetConversation {
             }
         }
     }
+}
+
+/// Returns an engine over the store, whose readers see the conversation `id` where it is mounted.
+fn engine_for(
+    id: &str,
+    settings: &Arc<Settings>,
+    context: &Context,
+) -> anyhow::Result<(Arc<Engine>, Component)> {
+    let place = settings.store(&context.environment)?;
+    let id = places::conversation_id(id)?;
+    let prefix = settings.text(Key::Advertise);
+    let root = places::reader_root(prefix, &place, Some(&id), &context.environment);
+    let options = engine::options(settings, &root, Some(&id))?;
+    Ok((Engine::new(Store::open(&place)?, options), id))
 }

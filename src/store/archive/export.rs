@@ -1,7 +1,5 @@
 //! Writing a conversation to an archive.
 
-use std::ffi::OsStr;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::io::BufWriter;
@@ -10,7 +8,6 @@ use std::io::Seek as _;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::OFlags;
 use tar::Builder;
 use zstd::Encoder;
 
@@ -28,15 +25,14 @@ use crate::store::archive::content::HashingReader;
 use crate::store::archive::content::MemberContent;
 use crate::store::archive::content::ReadFailure;
 use crate::store::archive::digests::Digests;
+use crate::store::archive::exported_file::ExportedFile;
+use crate::store::archive::exported_file::FileState;
+use crate::store::archive::exported_file::Patience;
 use crate::store::archive::member::Member;
-use crate::store::artifact::read_full_at;
-use crate::store::attributes;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
-use crate::store::lease;
-use crate::store::lease::Lease;
 use crate::store::stat;
 use crate::store::stat::FileType;
 use crate::store::stat::Stat;
@@ -103,8 +99,13 @@ pub fn export(
         match found.kind {
             FileType::Directory => export.directory(Some(found.path), walk.stat_dir())?,
             FileType::File | FileType::Other => {
-                if let Some(file) = walk.with(&found, ExportedFile::open).map_err(fault)? {
-                    export.file(&found.path, file)?;
+                while let Some(file) = walk.with(&found, ExportedFile::open).map_err(fault)? {
+                    let state = FileState::of(conversation, &found.path, &file);
+                    let waits = state.as_ref().is_ok_and(|state| state.is_live);
+                    if !waits || !export.patience.pause() {
+                        export.file(&found.path, file, state)?;
+                        break;
+                    }
                 }
             }
         }
@@ -119,20 +120,6 @@ fn walk(conversation: &Conversation) -> io::Result<Walk<impl FnMut(&Dir) -> io::
     Ok(walk.without(layout::is_bookkeeping))
 }
 
-/// Returns the record of a file, and true if the file has a writer. Recovers an artifact that its
-/// writer left unsealed.
-fn record(
-    conversation: &Conversation,
-    path: &RelPath,
-    stat: &Stat,
-    file: &File,
-) -> Result<(Record, bool), StoreError> {
-    conversation.recover(path)?;
-    let record = conversation.record_for(path, stat)?;
-    let live = record.state == ArtifactState::Live || lease::settled(file) == Lease::Held;
-    Ok((record, live))
-}
-
 /// An export in progress.
 struct Export<'a, W: Write> {
     conversation: &'a Conversation,
@@ -140,6 +127,7 @@ struct Export<'a, W: Write> {
     digests: Digests,
     records: BufWriter<File>,
     progress: &'a mut dyn FnMut(u64),
+    patience: Patience,
     done: Exported,
 }
 
@@ -155,6 +143,7 @@ impl<'a, W: Write> Export<'a, W> {
             digests: Digests::new(tempfile::tempfile()?),
             records: BufWriter::new(tempfile::tempfile()?),
             progress,
+            patience: Patience::default(),
             done: Exported::default(),
         })
     }
@@ -176,22 +165,23 @@ impl<'a, W: Write> Export<'a, W> {
         self.members.write(&Member::of(path, &stat), io::empty()).map_err(ArchiveError::Write)
     }
 
-    fn file(&mut self, path: &RelPath, opened: ExportedFile) -> Result<(), ArchiveError> {
+    fn file(
+        &mut self,
+        path: &RelPath,
+        file: ExportedFile,
+        state: Result<FileState, StoreError>,
+    ) -> Result<(), ArchiveError> {
         let conversation = self.conversation;
-        let ExportedFile { file, stat, attributes } = opened;
-        let (record, live) = match record(conversation, path, &stat, &file) {
-            Ok(found) => found,
-            Err(error) => {
-                conversation.pass_over(error, &mut self.done.unread)?;
-                let live = lease::settled(&file) == Lease::Held;
-                (Conversation::fresh_record(path, &stat), live)
-            }
-        };
+        let state = state.or_else(|error| -> Result<_, StoreError> {
+            conversation.pass_over(error, &mut self.done.unread)?;
+            Ok(FileState::unrecorded(path, &file))
+        })?;
+        let ExportedFile { file, stat, attributes } = file;
         let member = Member { attributes, ..Member::of(Some(path.clone()), &stat) };
         let digest = self.content(&member, path, &file)?;
         let fault = |error| conversation.error_at("read", path, error);
-        let live = live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
-        let record = self.as_read(record, &stat, live && path.is_artifact(), &digest);
+        let live = state.is_live || !stat::stat_file(&file).map_err(fault)?.is_unchanged(&stat);
+        let record = self.as_read(state.record, &stat, live && path.is_artifact(), &digest);
         if is_scratch(path.file_name()) {
             return Ok(());
         }
@@ -284,25 +274,6 @@ impl<'a, W: Write> Export<'a, W> {
     }
 }
 
-/// A file that was opened to be exported.
-struct ExportedFile {
-    file: File,
-    stat: Stat,
-    /// Its attributes `user.*`.
-    attributes: Vec<(OsString, Vec<u8>)>,
-}
-
-impl ExportedFile {
-    /// Opens a file, and reads a little of it: a file that cannot be read is to be known before its
-    /// member begins.
-    fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
-        let file = dir.open_file(name, OFlags::RDONLY)?;
-        read_full_at(&file, 0, &mut [0])?;
-        let (stat, attributes) = (stat::stat_file(&file)?, user_attributes(&file)?);
-        Ok(Self { file, stat, attributes })
-    }
-}
-
 /// A writer of the members of an archive.
 struct MemberWriter<W: Write> {
     /// The id of the conversation, which begins the name of each member.
@@ -344,18 +315,4 @@ impl<W: Write> MemberWriter<W> {
     fn finish(self) -> io::Result<()> {
         self.tar.into_inner()?.finish()?.flush()
     }
-}
-
-/// Returns the attributes `user.*`, which belong to the file and not to its disk.
-fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
-    let mut found = Vec::new();
-    for name in attributes::attributes(file)? {
-        if name.as_bytes().starts_with(b"user.")
-            && let Some(value) = attributes::attribute(file, &name)?
-        {
-            found.push((name, value));
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
 }

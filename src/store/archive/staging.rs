@@ -19,6 +19,7 @@ use crate::model::Component;
 use crate::store::dir::Dir;
 use crate::store::file_lock;
 use crate::store::file_lock::LockKind;
+use crate::store::file_lock::LockedFile;
 use crate::store::layout;
 
 /// The directory of the conversation.
@@ -35,7 +36,7 @@ pub(super) struct Staging {
     /// The staging area.
     all: Dir,
     /// Holds the lock.
-    lock: File,
+    lock: LockedFile,
 }
 
 impl Staging {
@@ -98,9 +99,7 @@ pub(in crate::store) fn clean(store: &Dir) -> io::Result<()> {
     };
     let lock = layout::STAGING_LOCK.as_ref();
     let lock = store.create_file(lock, OFlags::RDWR, layout::FILE_MODE)?;
-    if !file_lock::try_lock(&lock)? {
-        return Ok(());
-    }
+    let Some(_locked) = LockedFile::at_once(lock)? else { return Ok(()) };
     for entry in all.entries()? {
         all.remove_all(&entry.name)?;
     }

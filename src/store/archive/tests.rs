@@ -103,7 +103,7 @@ fn put(conversation: &Arc<Conversation>, call: &str, provenance: Provenance) -> 
     let mut writer =
         ArtifactWriter::create_for_call(conversation, Folder::Tool, call, provenance).unwrap();
     writer.write_all(b"line of text\n").unwrap();
-    writer.seal().unwrap()
+    writer.seal().unwrap().record
 }
 
 /// Path, mode, time, content and attributes.
@@ -216,6 +216,20 @@ fn an_artifact_that_is_written_is_taken_as_far_as_it_is() {
     let path = RelPath::new("artifacts/tool/live.txt").unwrap();
     let record = conversation.record(&path).unwrap().unwrap();
     assert!(matches!(record.state, ArtifactState::Incomplete(_)), "{record:?}");
+}
+
+#[test]
+fn an_export_waits_for_who_is_about_to_close() {
+    let place = Place::filled();
+    let path = place.path("c7").join("artifacts/tool/closing.txt");
+    fs::write(&path, "all of it").unwrap();
+    let writer = File::options().append(true).open(path).unwrap();
+    let closes = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        drop(writer);
+    });
+    assert_eq!(exported(&place).1.incomplete, 0);
+    closes.join().unwrap();
 }
 
 #[test]

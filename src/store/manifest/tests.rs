@@ -137,6 +137,7 @@ fn full() -> Record {
             ..Provenance::default()
         },
         analysis: Some(analysis),
+        view_sizes: None,
         once: false,
         removed: None,
     }

@@ -7,7 +7,7 @@ use std::thread;
 use tempfile::TempDir;
 
 use super::*;
-use crate::model::is_scratch;
+use crate::model::Removal;
 use crate::store::Store;
 
 struct Scene {
@@ -40,7 +40,7 @@ impl Scene {
     fn put(&self, call: &str, content: &str) -> Record {
         let mut writer = self.writer(call);
         writer.write_all(content.as_bytes()).unwrap();
-        writer.seal().unwrap()
+        writer.seal().unwrap().record
     }
 
     fn folder(&self) -> PathBuf {
@@ -95,7 +95,7 @@ fn bytes_and_record_are_there_while_it_is_written() {
     writer.say(&Provenance { exit_code: Some(2), ..Provenance::default() });
     assert_eq!(writer.written(), 8);
     let path = writer.path().clone();
-    let sealed = writer.seal().unwrap();
+    let sealed = writer.seal().unwrap().record;
     assert_eq!(scene.elsewhere(&path), Some(sealed.clone()));
     assert_eq!((sealed.state, sealed.size), (ArtifactState::Sealed, 8));
     assert_eq!(sealed.provenance.exit_code, Some(2));
@@ -175,52 +175,13 @@ fn a_live_record_without_a_file_is_left_alone() {
 }
 
 #[test]
-fn the_same_call_again_is_the_next_generation() {
-    let scene = Scene::new();
-    scene.put("x", "first");
-    let reader = fs::read(scene.folder().join("x.txt")).unwrap();
-    let open = fs::File::open(scene.folder().join("x.txt")).unwrap();
-    let second = scene.put("x", "second");
-    assert_eq!((second.generation, reader), (2, b"first".to_vec()));
-    assert_eq!(stat::stat_file(&open).unwrap().size, 5);
-    assert_eq!(fs::read(scene.folder().join("x.txt")).unwrap(), b"second");
-    scene.put("j", "[1]");
-    assert_eq!(scene.put("j", "[2]").generation, 2);
-    fs::write(scene.folder().join("plain.txt"), "not of ours").unwrap();
-    assert_eq!(scene.put("plain", "ours").generation, 2);
-}
-
-#[test]
-fn one_artifact_has_one_writer() {
-    let scene = Scene::new();
-    let first = scene.writer("x");
-    let error = scene.try_writer("x").unwrap_err();
-    assert!(matches!(error, StoreError::Busy { .. }));
-    assert!(error.path().ends_with("c7/artifacts/tool/x.txt"));
-    first.seal().unwrap();
-    scene.writer("x").seal().unwrap();
-}
-
-#[test]
-fn what_is_in_the_way_stays() {
-    let scene = Scene::new();
-    fs::create_dir(scene.folder().join("d.txt")).unwrap();
-    rustix::fs::mkfifoat(rustix::fs::CWD, scene.folder().join("f.txt"), 0o600.into()).unwrap();
-    for call in ["d", "f"] {
-        assert_eq!(scene.try_writer(call).unwrap_err().raw_os_error(), Some(libc::EEXIST));
-    }
-    assert_eq!(fs::read_dir(scene.folder()).unwrap().count(), 2);
-    assert_eq!(scene.records(), []);
-}
-
-#[test]
 fn an_analysis_that_does_not_speak_of_the_whole_is_left_out() {
     let scene = Scene::new();
     let mut writer = scene.writer("x");
     writer.write_all(b"mine").unwrap();
     let file = scene.folder().join("x.txt");
     fs::OpenOptions::new().append(true).open(file).unwrap().write_all(b" and theirs").unwrap();
-    let record = writer.seal().unwrap();
+    let record = writer.seal().unwrap().record;
     assert_eq!((record.size, record.analysis), (15, None));
 }
 
@@ -277,93 +238,6 @@ fn names(scene: &Scene) -> Vec<String> {
     names
 }
 
-#[test]
-fn the_same_call_with_another_kind_of_content_replaces_the_first() {
-    let scene = Scene::new();
-    for (call, [first, second, third]) in
-        [("a", ["[1]", "text", "[3]"]), ("b", ["text", "[2]", "more text"])]
-    {
-        scene.put(call, first);
-        let second = scene.put(call, second);
-        assert_eq!(second.generation, 2);
-        let third = scene.put(call, third);
-        assert_eq!(third.generation, 3);
-        assert_eq!(scene.elsewhere(&path_of(&third)), Some(third));
-        assert_eq!(scene.elsewhere(&path_of(&second)), None);
-    }
-    assert_eq!(names(&scene), ["a.json", "b.txt"]);
-    assert_eq!(fs::read(scene.folder().join("b.txt")).unwrap(), b"more text");
-    assert_eq!(scene.records().len(), 2);
-}
-
-#[test]
-fn the_first_stays_until_the_second_is_complete() {
-    let scene = Scene::new();
-    for (first, name) in [("[1]", "x.json"), ("text", "x.txt")] {
-        let record = scene.put("x", first);
-        let kept = fs::read(scene.folder().join(name)).unwrap();
-        let is_kept = || {
-            assert_eq!(fs::read(scene.folder().join(name)).unwrap(), kept);
-            assert_eq!(scene.elsewhere(&path_of(&record)), Some(record.clone()));
-            assert_eq!(scene.records(), slice::from_ref(&record));
-        };
-        let begin = || {
-            let mut writer = scene.writer("x");
-            writer.write_all(b"half of the second").unwrap();
-            is_kept();
-            writer
-        };
-        drop(begin());
-        is_kept();
-        let ended = begin().seal_incomplete("no room").unwrap();
-        assert_eq!(ended.incomplete(), Some("no room"));
-        is_kept();
-        // As if the process were killed.
-        begin().closed = true;
-        is_kept();
-
-        let aside: Vec<String> = names(&scene).into_iter().filter(|other| other != name).collect();
-        assert_eq!(aside.len(), 3);
-        for left in &aside {
-            assert!(left.starts_with(".x.txt.") && is_scratch(left.as_ref()), "{left}");
-            let left = scene.folder().join(left);
-            assert_eq!(fs::read(&left).unwrap(), b"half of the second");
-            fs::remove_file(left).unwrap();
-        }
-    }
-}
-
-#[test]
-fn what_a_crash_left_under_the_other_name_gives_way_to_the_next() {
-    let scene = Scene::new();
-    let first = scene.put("x", "[1]");
-    let provenance = Provenance { call: Some("x".into()), ..Provenance::default() };
-    // Renamed, and neither recorded nor the other removed.
-    let file = fs::File::create(scene.folder().join("x.txt")).unwrap();
-    attributes::set_provenance(&file, &provenance).unwrap();
-    drop(file);
-    assert_eq!(scene.put("x", "third").generation, 2);
-    assert_eq!(names(&scene), ["x.txt"]);
-    // Recorded, and the other not removed.
-    let file = fs::File::create(scene.folder().join("x.json")).unwrap();
-    attributes::set_provenance(&file, &provenance).unwrap();
-    drop(file);
-    assert_eq!(scene.put("x", "fourth").generation, 3);
-    assert_eq!(names(&scene), ["x.txt"]);
-    assert_eq!(scene.elsewhere(&path_of(&first)), None);
-}
-
-#[test]
-fn a_file_that_is_no_output_of_the_call_stays() {
-    let scene = Scene::new();
-    fs::write(scene.folder().join("x.json"), "somebody's").unwrap();
-    assert_eq!(scene.put("x", "text").generation, 1);
-    assert_eq!(names(&scene), ["x.json", "x.txt"]);
-    assert_eq!(fs::read(scene.folder().join("x.json")).unwrap(), b"somebody's");
-    assert_eq!(scene.put("x", "[1]").generation, 2);
-    assert_eq!(names(&scene), ["x.json"]);
-}
-
 /// Begins an output of `call` with half of its content.
 fn half(scene: &Scene, call: &str) -> ArtifactWriter {
     let mut writer = scene.writer(call);
@@ -378,7 +252,7 @@ fn what_came_to_exist_meanwhile_stays() {
     let mut writer = half(&scene, "x");
     fs::write(&other, "somebody's").unwrap();
     writer.write_all(b"2]").unwrap();
-    let record = writer.seal().unwrap();
+    let record = writer.seal().unwrap().record;
     // It keeps the name that it had.
     assert_eq!(record.path, "artifacts/tool/x.txt");
     assert_eq!(scene.elsewhere(&path_of(&record)), Some(record));
@@ -388,55 +262,113 @@ fn what_came_to_exist_meanwhile_stays() {
 }
 
 #[test]
-fn what_is_written_meanwhile_stays() {
-    let scene = Scene::new();
-    scene.put("x", "[0]");
-    let path = scene.folder().join("x.json");
-    for replaced in [false, true] {
-        let mut writer = half(&scene, "x");
-        // Somebody opens the earlier one, or puts another file in its place.
-        let open = if replaced {
-            let other = scene.folder().join(".other.tmp");
-            fs::write(&other, "somebody's").unwrap();
-            fs::rename(&other, &path).unwrap();
-            None
-        } else {
-            Some(fs::OpenOptions::new().append(true).open(&path).unwrap())
-        };
-        let before = fs::read(&path).unwrap();
-        writer.write_all(b"2]").unwrap();
-        let Err(StoreError::Taken { path: taken, kept }) = writer.seal() else {
-            panic!("it was replaced: {replaced}");
-        };
-        drop(open);
-        assert_eq!((taken, fs::read(&path).unwrap()), (path.clone(), before));
-        assert_eq!(fs::read(&kept).unwrap(), b"[1,2]");
-        fs::remove_file(kept).unwrap();
+fn other_bytes_of_a_call_are_another_artifact_and_the_same_bytes_are_the_same() {
+    for (call, [first, second, third]) in
+        [("a", ["one", "two", "three"]), ("b", ["[1]", "two", "[3]"]), ("../c", ["1", "{}", ""])]
+    {
+        let scene = Scene::new();
+        let records = [first, second, third].map(|content| scene.put(call, content));
+        let before = names(&scene);
+        for (content, record) in [first, second, third].iter().zip(&records) {
+            let mut writer = scene.writer(call);
+            writer.write_all(content.as_bytes()).unwrap();
+            let completed = writer.seal().unwrap();
+            assert_eq!(completed, Completed { record: record.clone(), is_new: false });
+            assert_eq!((record.generation, record.call()), (1, call));
+            let bytes = fs::read(scene.folder().join(path_of(record).file_name())).unwrap();
+            assert_eq!(bytes, content.as_bytes());
+        }
+        assert_eq!(names(&scene), before);
+        assert_eq!(scene.records(), records);
     }
 }
 
 #[test]
-fn of_two_outputs_of_a_call_at_once_the_last_to_be_complete_stays() {
+fn outputs_of_a_call_are_numbered() {
     let scene = Scene::new();
-    scene.put("x", "[0]");
-    let (mut first, mut second) = (half(&scene, "x"), half(&scene, "x"));
-    first.write_all(b"1]").unwrap();
-    second.write_all(b"2]").unwrap();
-    assert_eq!(first.seal().unwrap().generation, 2);
-    assert_eq!(second.seal().unwrap().generation, 3);
-    assert_eq!(fs::read(scene.folder().join("x.json")).unwrap(), b"[1,2]");
-    assert_eq!(names(&scene), ["x.json"]);
+    let paths = ["one", "[2]", "[3]"].map(|content| scene.put("x", content).path);
+    let expected = ["x.txt", "x-2.json", "x-3.json"].map(|name| format!("artifacts/tool/{name}"));
+    assert_eq!(paths, expected);
+    let log = |content: &[u8]| {
+        let conversation = &scene.conversation;
+        let provenance = Provenance::default();
+        let writer =
+            ArtifactWriter::create_for_call(conversation, Folder::Terminal, "x", provenance);
+        let mut writer = writer.unwrap();
+        writer.write_all(content).unwrap();
+        writer.seal().unwrap().record.path
+    };
+    assert_eq!(log(b"{}"), "artifacts/terminal/x.log");
+    assert_eq!(log(b"{}"), "artifacts/terminal/x-2.log");
 }
 
 #[test]
-fn what_is_written_under_the_other_name_meanwhile_stays() {
+fn only_complete_outputs_of_the_same_call_are_the_same() {
     let scene = Scene::new();
-    scene.put("x", "text");
-    let mut writer = half(&scene, "x");
-    let path = scene.folder().join("x.txt");
-    let mut open = fs::OpenOptions::new().append(true).open(&path).unwrap();
-    writer.write_all(b"2]").unwrap();
-    assert_eq!(writer.seal().unwrap().path, "artifacts/tool/x.json");
-    open.write_all(b" and more").unwrap();
-    assert_eq!(fs::read(&path).unwrap(), b"text and more");
+    scene.writer("x").seal_incomplete("no room").unwrap();
+    assert_eq!(scene.put("x", "").path, "artifacts/tool/x-2.txt");
+    // An output of the call x-3, and a file of which nothing is known.
+    scene.put("x-3", "bytes");
+    fs::write(scene.folder().join("x-4.txt"), "bytes").unwrap();
+    assert_eq!(scene.put("x", "bytes").path, "artifacts/tool/x-5.txt");
+    // What was written since is not what was recorded.
+    let path = scene.folder().join("x-5.txt");
+    fs::OpenOptions::new().append(true).open(path).unwrap().write_all(b"more").unwrap();
+    assert_eq!(scene.put("x", "bytes").path, "artifacts/tool/x-6.txt");
+}
+
+#[test]
+fn two_outputs_of_a_call_at_once() {
+    let scene = Scene::new();
+    let [mut first, mut second, mut third] = [(); 3].map(|()| scene.writer("x"));
+    for (writer, bytes) in [(&mut first, "same"), (&mut second, "same"), (&mut third, "[3]")] {
+        writer.write_all(bytes.as_bytes()).unwrap();
+    }
+    let second = second.seal().unwrap();
+    assert_eq!((&*second.record.path, second.is_new), ("artifacts/tool/x-2.txt", true));
+    assert_eq!(first.seal().unwrap(), Completed { is_new: false, ..second });
+    assert_eq!(third.seal().unwrap().record.path, "artifacts/tool/x-3.json");
+    assert_eq!(names(&scene), ["x-2.txt", "x-3.json"]);
+}
+
+#[test]
+fn equal_outputs_of_a_call_at_once_are_one_in_whatever_order_they_end() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let scene = Scene::new();
+        let mut writers: Vec<_> = (0..3).map(|_| Some(scene.writer("x"))).collect();
+        for writer in writers.iter_mut().flatten() {
+            writer.write_all(b"same").unwrap();
+        }
+        let mut paths: Vec<String> =
+            order.map(|index| writers[index].take().unwrap().seal().unwrap().record.path).to_vec();
+        paths.dedup();
+        assert_eq!((paths.len(), names(&scene).len()), (1, 1), "{order:?}: {paths:?}");
+    }
+}
+
+#[test]
+fn what_is_in_the_way_stays() {
+    let scene = Scene::new();
+    fs::create_dir(scene.folder().join("d.txt")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, scene.folder().join("d-2.json"), 0o600.into()).unwrap();
+    fs::write(scene.folder().join("d-3.json"), "somebody's").unwrap();
+    assert_eq!(scene.put("d", "{}").path, "artifacts/tool/d-4.json");
+    assert_eq!(names(&scene), ["d-2.json", "d-3.json", "d-4.json", "d.txt"]);
+    let (conversation, provenance) = (&scene.conversation, Provenance::default());
+    let name = name("d-4.json");
+    let made = ArtifactWriter::create(conversation, Folder::Tool, &name, provenance);
+    let error = made.unwrap_err();
+    assert!(matches!(error, StoreError::Exists { .. }), "{error}");
+    assert!(error.path().ends_with("c7/artifacts/tool/d-4.json"));
+}
+
+#[test]
+fn an_output_that_was_removed_keeps_its_name() {
+    let scene = Scene::new();
+    let record = scene.put("x", "old");
+    let removal = Removal { at: 1, rule: "keep_age".into(), why: "old".into(), stays: false };
+    let removed = Record { removed: Some(removal), ..record };
+    scene.conversation.manifest().append(&[removed]).unwrap();
+    fs::remove_file(scene.folder().join("x.txt")).unwrap();
+    assert_eq!(scene.put("x", "old").path, "artifacts/tool/x-2.txt");
 }

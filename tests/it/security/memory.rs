@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
+use std::thread;
 
 use rustix::fs::XattrFlags;
 use serde_json::Value;
@@ -166,4 +167,26 @@ fn records_of_any_length_are_held_one_at_a_time() {
     let moved = peak(&mount);
     assert!(moved < before + 20, "{before} MiB, then {moved} MiB");
     assert_eq!(found(), named("b"));
+}
+
+#[test]
+fn large_outputs_that_were_analysed() {
+    const OUTPUTS: usize = 5;
+    const MOST_AFTER: u64 = 72;
+    let line = |n: usize| format!("10:00:{n} ERROR request {n} failed: connection refused\n");
+    let text: String = (0..40_000).map(line).collect();
+    let mount = TestMount::new(Mode::Cached);
+    let paths = (0..OUTPUTS).map(|n| mount.artifact("c7", &format!("{n}.txt"), text.as_bytes()));
+    let paths: Vec<_> = paths.collect();
+    thread::scope(|scope| {
+        for path in &paths {
+            scope.spawn(move || {
+                for view in ["summary", "errors", "terms"] {
+                    let name = path.file_name().unwrap().to_str().unwrap();
+                    fs::read(path.with_file_name(format!("{name}.{view}"))).unwrap();
+                }
+            });
+        }
+    });
+    assert!(memory(&mount) < MOST_AFTER, "{} MiB", memory(&mount));
 }

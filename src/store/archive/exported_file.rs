@@ -1,0 +1,114 @@
+//! A file as an export finds it.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+use crate::model::ArtifactState;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::store::artifact::read_full_at;
+use crate::store::attributes;
+use crate::store::conversation::Conversation;
+use crate::store::dir::Dir;
+use crate::store::error::StoreError;
+use crate::store::lease;
+use crate::store::lease::Lease;
+use crate::store::stat;
+use crate::store::stat::Stat;
+
+/// The longest time for which an export waits for writers, and its parts.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A file that was opened to be exported.
+pub(super) struct ExportedFile {
+    pub(super) file: File,
+    pub(super) stat: Stat,
+    /// Its attributes `user.*`.
+    pub(super) attributes: Vec<(OsString, Vec<u8>)>,
+}
+
+impl ExportedFile {
+    /// Opens a file, and reads a little of it: a file that cannot be read is to be known before its
+    /// member begins.
+    pub(super) fn open(dir: &Dir, name: &OsStr) -> io::Result<Self> {
+        let file = dir.open_file(name, OFlags::RDONLY)?;
+        read_full_at(&file, 0, &mut [0])?;
+        let (stat, attributes) = (stat::stat_file(&file)?, user_attributes(&file)?);
+        Ok(Self { file, stat, attributes })
+    }
+
+    fn has_writer(&self) -> bool {
+        lease::settled(&self.file) == Lease::Held
+    }
+}
+
+/// The state in which a file is found.
+pub(super) struct FileState {
+    pub(super) record: Record,
+    /// True if it has a writer, or is not recorded as complete.
+    pub(super) is_live: bool,
+}
+
+impl FileState {
+    /// Returns the state of a file. Recovers an artifact that its writer left unsealed.
+    pub(super) fn of(
+        conversation: &Conversation,
+        path: &RelPath,
+        file: &ExportedFile,
+    ) -> Result<Self, StoreError> {
+        conversation.recover(path)?;
+        let record = conversation.record_for(path, &file.stat)?;
+        let is_live = record.state == ArtifactState::Live || file.has_writer();
+        Ok(Self { record, is_live })
+    }
+
+    /// Returns the state of a file whose record cannot be read.
+    pub(super) fn unrecorded(path: &RelPath, file: &ExportedFile) -> Self {
+        let record = Conversation::fresh_record(path, &file.stat);
+        Self { record, is_live: file.has_writer() }
+    }
+}
+
+/// The time that an export waits for files that were closed a moment ago: a server needs a while to
+/// hear of it, and to record that they are complete.
+pub(super) struct Patience {
+    left: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { left: PATIENCE }
+    }
+}
+
+impl Patience {
+    /// Waits a little. Returns false if no time is left.
+    pub(super) fn pause(&mut self) -> bool {
+        let Some(left) = self.left.checked_sub(PAUSE) else { return false };
+        self.left = left;
+        thread::sleep(PAUSE);
+        true
+    }
+}
+
+/// Returns the attributes `user.*`, which belong to the file and not to its disk.
+fn user_attributes(file: &File) -> io::Result<Vec<(OsString, Vec<u8>)>> {
+    let mut found = Vec::new();
+    for name in attributes::attributes(file)? {
+        if name.as_bytes().starts_with(b"user.")
+            && let Some(value) = attributes::attribute(file, &name)?
+        {
+            found.push((name, value));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}

@@ -1,0 +1,159 @@
+//! Changes in watched directories, name by name, by any process.
+
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd as _;
+use std::os::fd::BorrowedFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::inotify;
+use rustix::fs::inotify::CreateFlags;
+use rustix::fs::inotify::ReadFlags;
+use rustix::fs::inotify::WatchFlags;
+use rustix::io::Errno;
+
+use crate::store::dir::Dir;
+
+/// The events that change a name, or the bytes or attributes of the file that has it.
+const CHANGES: WatchFlags = WatchFlags::ATTRIB
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::MOVE_SELF);
+
+/// A watched directory. No number is used twice by one [`NameWatch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WatchId(i32);
+
+/// A change in a watched directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NameChange {
+    /// This name of the directory was created, moved or removed, or its file was changed.
+    Name(WatchId, OsString),
+    /// The directory itself has another name, or other attributes.
+    Dir(WatchId),
+    /// The directory is not watched any more.
+    Ended(WatchId),
+    /// Anything may have changed: there were more changes than the kernel keeps.
+    Lost,
+}
+
+/// A set of watched directories (inotify) that tells which names change.
+///
+/// The kernel reports changes by any process of this machine, before the call that makes the change
+/// returns. It reports neither writes through a mapping nor changes by other machines on a network
+/// disk.
+#[derive(Debug)]
+pub struct NameWatch(OwnedFd);
+
+impl NameWatch {
+    /// Creates an empty set. Fails if the user has too many (`max_user_instances` of inotify(7)),
+    /// or if a sandbox forbids it.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
+    }
+
+    /// Watches `dir` from now on, but not the directories in it.
+    pub fn add(&self, dir: &Dir) -> io::Result<WatchId> {
+        // The name under /proc leads to the open directory itself.
+        let link = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
+        Ok(WatchId(inotify::add_watch(&self.0, link, CHANGES | WatchFlags::ONLYDIR)?))
+    }
+
+    /// Ends the watch of a directory.
+    pub fn remove(&self, id: WatchId) {
+        // The directory may be gone.
+        inotify::remove_watch(&self.0, id.0).ok();
+    }
+
+    /// Hands all changes up to now to `each`. Does not wait for any.
+    pub fn take(&self, mut each: impl FnMut(NameChange)) {
+        let mut buffer = [MaybeUninit::uninit(); 8192];
+        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        loop {
+            match events.next() {
+                Ok(event) => each(change(&event)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => return each(NameChange::Lost),
+            }
+        }
+    }
+}
+
+impl AsFd for NameWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn change(event: &inotify::Event<'_>) -> NameChange {
+    let (flags, id) = (event.events(), WatchId(event.wd()));
+    if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+        return NameChange::Lost;
+    }
+    if flags.contains(ReadFlags::IGNORED) {
+        return NameChange::Ended(id);
+    }
+    match event.file_name() {
+        Some(name) => NameChange::Name(id, OsStr::from_bytes(name.to_bytes()).to_owned()),
+        None => NameChange::Dir(id),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn each_change_names_its_file() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = |name: &str| temporary.path().join(name);
+        fs::write(path("a"), "text").unwrap();
+        let watch = NameWatch::new().unwrap();
+        let id = watch.add(&Dir::open(temporary.path()).unwrap()).unwrap();
+        let names = || {
+            let mut names = Vec::new();
+            watch.take(|change| match change {
+                NameChange::Name(of, name) if of == id => {
+                    names.push(name.into_string().unwrap());
+                }
+                other => panic!("{other:?}"),
+            });
+            names.dedup();
+            names
+        };
+        assert!(names().is_empty());
+        fs::write(path("a"), "more").unwrap();
+        assert_eq!(names(), ["a"]);
+        fs::set_permissions(path("a"), fs::metadata(path("a")).unwrap().permissions()).unwrap();
+        assert_eq!(names(), ["a"]);
+        fs::rename(path("a"), path("b")).unwrap();
+        assert_eq!(names(), ["a", "b"]);
+        fs::remove_file(path("b")).unwrap();
+        assert_eq!(names(), ["b"]);
+        fs::read_dir(temporary.path()).unwrap().count();
+        assert!(names().is_empty());
+    }
+
+    #[test]
+    fn the_end_of_a_directory_ends_its_watch() {
+        let temporary = tempfile::tempdir().unwrap();
+        let below = temporary.path().join("below");
+        fs::create_dir(&below).unwrap();
+        let watch = NameWatch::new().unwrap();
+        let id = watch.add(&Dir::open(&below).unwrap()).unwrap();
+        fs::remove_dir(&below).unwrap();
+        let mut seen = Vec::new();
+        watch.take(|change| seen.push(change));
+        assert_eq!(seen.last(), Some(&NameChange::Ended(id)), "{seen:?}");
+    }
+}
