@@ -59,6 +59,7 @@ mod tree;
 pub(crate) mod unsettled;
 mod verbs;
 mod version;
+pub(crate) mod view_sizes;
 mod watches;
 pub(crate) mod worker;
 pub(crate) mod workers;

@@ -29,17 +29,23 @@ mod interrupted;
 mod io;
 mod key;
 mod known_facts;
+mod known_sizes;
 mod life;
 mod listing;
+mod listing_plus;
 mod lookup;
 mod mask_stored;
+mod measured;
 mod message_log;
 mod move_records;
 mod moved;
 mod node;
+mod notices;
 mod open;
 mod open_dirs;
+mod options;
 mod patient;
+mod promises;
 mod recording;
 mod remove;
 mod rename;
@@ -73,23 +79,25 @@ pub use error::FsError;
 pub use error::Result;
 pub use life::Pages;
 pub use listing::Listed;
+pub use listing_plus::ListedEntry;
 pub use open::Flush;
 pub use open::OpenMode;
 pub use open::Opened;
+pub use options::Coherence;
+pub use options::FsOptions;
 pub use patient::About;
 pub use patient::RequestOrigin;
 pub use rename::RenameMode;
 
 use closing_thread::ClosingThreads;
-use closing_thread::ProcFs;
 use handle::HandleTable;
 use inode::InodeTable;
 use node::Node;
+use promises::Promises;
 use seal_queue::Sealer;
 use waiting::WaitingRoom;
 
 use crate::engine::Client;
-use crate::engine::Confinement;
 use crate::engine::Counters;
 use crate::engine::Engine;
 use crate::engine::Share;
@@ -102,34 +110,6 @@ use crate::engine::workers::WorkerPool;
 use crate::store::Conversation;
 use crate::store::ManifestLock;
 use crate::store::Stat;
-
-/// The options of a mount, beside those of the engine.
-#[derive(Debug, Clone)]
-pub struct FsOptions {
-    /// True if sealed artifacts cannot be changed.
-    pub write_once: bool,
-    /// True if directories list `X.summary`, `X.tail` and `X.grep`. Otherwise these are only found
-    /// by name.
-    pub list_views: bool,
-    /// The permission bits of the root directory.
-    pub root_mode: u16,
-    /// Access to other processes, to learn how a writer ended.
-    pub processes: Arc<dyn Processes>,
-    /// The confinement of this process, for `.ctxfs/status.json`.
-    pub confinement: Confinement,
-}
-
-impl Default for FsOptions {
-    fn default() -> Self {
-        Self {
-            write_once: false,
-            list_views: true,
-            root_mode: 0o755,
-            processes: Arc::new(ProcFs),
-            confinement: Confinement::default(),
-        }
-    }
-}
 
 /// Threads that flush to the disk and do other slow work, of which one conversation gets all but
 /// one.
@@ -162,6 +142,7 @@ pub(crate) struct Shared {
     /// the names of all directories above. Locked for writing while a name moves and its records
     /// follow.
     places: RwLock<()>,
+    promises: Promises,
     waiting: Arc<WaitingRoom>,
     slow_workers: WorkerPool,
     /// See `is_ending`.
@@ -184,6 +165,7 @@ impl ContextFs {
             closing: ClosingThreads::default(),
             sealer: Sealer::default(),
             places: RwLock::default(),
+            promises: Promises::default(),
             waiting: Arc::default(),
             slow_workers: WorkerPool::new("ctxfs-slow", SLOW_WORKERS),
             ending: AtomicBool::default(),
@@ -207,11 +189,29 @@ impl ContextFs {
     pub fn shut_down(&self) {
         self.0.engine.stop_background_work();
         self.0.ending.store(true, Relaxed);
+        self.0.promises.finish();
         self.0.waiting.finish();
         self.0.slow_workers.finish();
         open::release_closed(&self.0);
         self.0.sealer.finish();
         self.0.engine.finish();
+    }
+
+    /// Begins to let the kernel answer for files at rest, unless the options forbid that. `tell`
+    /// makes it forget the attributes of a node, and may be called from any thread.
+    pub fn promise(&self, tell: impl Fn(Ino) + Send + Sync + 'static) {
+        if !self.may_promise() {
+            return;
+        }
+        if let Err(error) = self.0.promises.begin(tell) {
+            tracing::warn!(%error, "changes in the store cannot be watched: every look asks it");
+        }
+    }
+
+    /// Returns true if the options let the kernel answer for files at rest. Not where several users
+    /// may ask: their rights are checked here.
+    pub fn may_promise(&self) -> bool {
+        self.0.options.coherence == Coherence::Relaxed && !self.0.engine.options.allow_other
     }
 
     /// Returns the engine.
@@ -427,6 +427,19 @@ impl ContextFs {
         take: impl FnMut(Listed<'_>) -> bool,
     ) -> Result<()> {
         listing::readdir(&self.0, ino, fh, offset, take)
+    }
+
+    /// Hands the names from `offset` on to `take`, with what a look-up by `caller` finds, until
+    /// that returns true for being full.
+    pub fn readdirplus(
+        &self,
+        ino: Ino,
+        fh: Fh,
+        offset: u64,
+        caller: Caller,
+        take: impl FnMut(ListedEntry<'_>) -> bool,
+    ) -> Result<()> {
+        listing_plus::readdirplus(&self.0, ino, fh, offset, caller, take)
     }
 
     /// Closes a directory.

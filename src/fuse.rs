@@ -8,6 +8,7 @@ mod buffer;
 mod convert;
 mod dentries;
 mod init;
+mod listing;
 pub mod mount;
 mod operation;
 mod passthrough;
@@ -24,6 +25,7 @@ use std::thread;
 
 use fuser::BackingId;
 use fuser::Config;
+use fuser::INodeNo;
 use fuser::SessionACL;
 
 use crate::fs::ContextFs;
@@ -31,6 +33,9 @@ use crate::fuse::adaptor::Adaptor;
 use crate::fuse::dentries::ViewDentries;
 use crate::fuse::passthrough::PassthroughFiles;
 use crate::fuse::workers::Workers;
+
+/// The offset that makes the kernel forget the attributes of a node, and none of its pages.
+const ATTRIBUTES: i64 = -1;
 
 /// The options of a session.
 #[derive(Debug, Clone)]
@@ -94,6 +99,11 @@ impl Session {
             }
         }
         fs.counters().passthrough.store(passthrough.is_enabled().into(), Relaxed);
+        let kernel = session.notifier();
+        fs.promise(move |node| {
+            // The kernel may have forgotten it.
+            kernel.inval_inode(INodeNo(node.0), ATTRIBUTES, 0).ok();
+        });
         let files = fs.clone();
         let is_there = move |dir, name: &OsStr| files.has_on_disk(convert::ino(dir), name);
         dentries.start(session.notifier(), is_there)?;
@@ -106,9 +116,11 @@ impl Session {
         self.passthrough.is_enabled()
     }
 
-    /// Waits for the end of the mount, then seals the artifacts that are not yet sealed.
-    pub fn wait(self) -> io::Result<()> {
+    /// Waits for the end of the mount and calls `left`, then seals the artifacts that are not yet
+    /// sealed.
+    pub fn wait(self, left: impl FnOnce()) -> io::Result<()> {
         let ended = self.workers.join();
+        left();
         self.dentries.close();
         self.fs.shut_down();
         match ended {

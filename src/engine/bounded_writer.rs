@@ -47,28 +47,25 @@ impl BoundedWriter<'_> {
         }
     }
 
-    /// Returns how many of `length` more bytes stay below the quota. What replaces other artifacts
-    /// counts as far as it is larger: they go when it is complete.
+    /// Returns how many of `length` more bytes stay below the quota.
     fn below_quota(&self, length: u64) -> Result<(u64, Reservation)> {
         if self.engine.options.quota.is_none() {
             return Ok((length, Reservation::default()));
         }
         let size = self.artifact.written();
-        let (taken, replaced) = (whole_blocks(size), self.artifact.replaced_room().unwrap_or(0));
-        let paid = taken.max(replaced);
+        let taken = whole_blocks(size);
         let request = RoomRequest {
             id: self.conversation.id(),
             conversation: Some(&self.conversation),
-            growth: whole_blocks(size + length).saturating_sub(paid),
+            growth: whole_blocks(size + length).saturating_sub(taken),
             partly: true,
-            exempt: taken.min(replaced),
         };
         let growth = request.growth;
         let reserved = self.engine.space.reserve_part(self.engine, &request)?;
         if reserved.bytes() >= growth {
             return Ok((length, reserved));
         }
-        match ((paid + reserved.bytes()) / BLOCK * BLOCK).saturating_sub(size).min(length) {
+        match ((taken + reserved.bytes()) / BLOCK * BLOCK).saturating_sub(size).min(length) {
             0 => Err(RoomRequest::refusal(self.engine)),
             fits => Ok((fits, reserved)),
         }

@@ -110,7 +110,12 @@ fn compute_again(engine: &Engine, of: &Computed, text: Option<&BaseText>) -> Res
     let before = of.size();
     let text = compute_text(engine, of, text, before.is_some())?;
     match before {
-        Some(size) if size != text.len() => Err(EngineError::Stale),
+        Some(size) if size != text.len() => {
+            if let Base::File(file) = &of.base {
+                file.note_change();
+            }
+            Err(EngineError::Stale)
+        }
         _ => Ok(text),
     }
 }

@@ -211,6 +211,11 @@ impl Computed {
         self.progress.lock().size
     }
 
+    /// Notes its length as somebody recorded it. What is computed must have this length.
+    pub(crate) fn know_size(&self, size: u64) {
+        self.progress.lock().size.get_or_insert(size);
+    }
+
     /// Returns the version of a view of its text.
     pub fn version_of_view(&self) -> Version {
         Version { changes: self.progress.lock().late, ..Version::default() }

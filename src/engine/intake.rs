@@ -16,7 +16,9 @@ use crate::engine::stand_in::StoredOutput;
 use crate::model::Component;
 use crate::model::Folder;
 use crate::model::Provenance;
+use crate::model::RelPath;
 use crate::store::ArtifactWriter;
+use crate::store::Completed;
 use crate::store::Conversation;
 
 /// An output that is about to come in.
@@ -35,8 +37,10 @@ pub struct NewOutput {
 pub enum OutputName {
     /// `<call>.json` or `<call>.txt` in `artifacts/tool`; see [`ArtifactWriter::create_for_call`].
     Call(String),
-    /// This name in `artifacts/terminal`.
-    Log(Component),
+    /// `<call>.log` in `artifacts/terminal`.
+    Log(String),
+    /// This name in `artifacts/terminal`, of which there must be none.
+    Stream(Component),
 }
 
 /// A writer that takes an output in.
@@ -73,12 +77,15 @@ impl<'a> Intake<'a> {
             OutputName::Call(call) => {
                 ArtifactWriter::create_for_call(conversation, Folder::Tool, call, provenance)
             }
-            OutputName::Log(name) => {
+            OutputName::Log(call) => {
+                ArtifactWriter::create_for_call(conversation, Folder::Terminal, call, provenance)
+            }
+            OutputName::Stream(name) => {
                 ArtifactWriter::create(conversation, Folder::Terminal, name, provenance)
             }
         }?;
         if engine.options.write_once {
-            artifact = artifact.write_once()?;
+            artifact = artifact.write_once();
         }
         let conversation = Arc::clone(conversation);
         let sink = engine.secrets.stored_form(BoundedWriter {
@@ -95,6 +102,11 @@ impl<'a> Intake<'a> {
     #[must_use]
     pub fn as_copy(self) -> Self {
         Self { is_counted: false, ..self }
+    }
+
+    /// Returns the path of the artifact, which may change when it is sealed.
+    pub fn path(&mut self) -> &RelPath {
+        self.sink.get_mut().artifact.path()
     }
 
     /// Adds what is known only now, such as an exit code.
@@ -120,7 +132,7 @@ impl<'a> Intake<'a> {
     }
 
     /// Completes the artifact: it is synced, recorded and counted. If not all bytes were kept, it
-    /// is incomplete.
+    /// is incomplete. If the call has an output of the same bytes, that is returned.
     pub fn seal(self) -> Result<StoredOutput> {
         self.close(None)
     }
@@ -140,17 +152,17 @@ impl<'a> Intake<'a> {
             0 => failed,
             lost => format!("{failed}; {lost} bytes more were not kept"),
         });
-        let replaces = artifact.replaced_room().is_some();
-        let record = match failed.or(why) {
-            Some(why) => artifact.seal_incomplete(&why),
-            None => artifact.seal(),
-        }?;
+        let Completed { record, is_new } = match failed.or(why) {
+            Some(why) => Completed { record: artifact.seal_incomplete(&why)?, is_new: true },
+            None => artifact.seal()?,
+        };
         let id = conversation.id();
-        if is_counted {
+        if is_counted && is_new {
             engine.counting.stored(id, &record);
         }
-        engine.retention.note_sealed(&engine.options.keep, id, record.size);
-        if replaces {
+        if is_new {
+            engine.retention.note_sealed(&engine.options.keep, id, record.size);
+        } else {
             engine.space.freed(id);
         }
         StoredOutput::open(engine, &conversation, record, true)

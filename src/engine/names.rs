@@ -103,8 +103,7 @@ pub(crate) fn printed_as(text: &OsStr) -> Option<Component> {
 }
 
 /// Returns `call_1.json` or `call_1.txt` for `call_1`, where ctxfs gave the file that name, and its
-/// attributes: the newer of the two, which are both there when an output is replaced by one of
-/// another kind.
+/// attributes: the newer of the two, where both are there.
 pub(super) fn output_of_call(
     engine: &Engine,
     dir: &dyn SourceDir,

@@ -7,25 +7,19 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::EngineError;
-use crate::engine::analysis::sniff;
 use crate::engine::intake::NewOutput;
 use crate::engine::intake::OutputName;
 use crate::engine::patience::allow_slow;
 use crate::engine::patience::to_the_end;
+use crate::engine::stand_in;
 use crate::engine::stand_in::StoredOutput;
 use crate::message::Host;
 use crate::message::LongOutput;
 use crate::message::MessageError;
 use crate::message::Preview;
 use crate::model::Limits;
-use crate::model::NoFilters;
-use crate::model::Place;
-use crate::model::Record;
 use crate::model::RelPath;
-use crate::model::Subject;
 use crate::store::Conversation;
-use crate::view;
-use crate::view::Audience;
 use crate::view::View;
 
 /// The engine for the message log of one conversation.
@@ -49,21 +43,11 @@ impl Host for MessageHost<'_> {
     }
 
     fn is_stored(&self, reference: &str) -> bool {
-        self.engine.store.resolve(reference).is_ok_and(|found| found.is_some())
+        stand_in::is_stored(self.engine, reference)
     }
 
     fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool> {
-        let subject = Subject {
-            content: &output,
-            analysis: &sniff(&output)?.analysis,
-            record: &Record::default(),
-            place: &Place::alone(""),
-            limits,
-            redacts: None,
-            filters: &NoFilters,
-        };
-        let is_stored = |reference: &str| self.is_stored(reference);
-        view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored })
+        stand_in::is_stand_in(self.engine, output, limits)
     }
 
     fn masks_stored(&self) -> bool {
@@ -81,8 +65,8 @@ impl Host for MessageHost<'_> {
     }
 
     fn take_in(&self, output: LongOutput<'_>) -> Result<RelPath, MessageError> {
-        let LongOutput { name, provenance, length, mut content } = output;
-        let (name, length) = (OutputName::Call(name), Some(length));
+        let LongOutput { call, provenance, length, mut content } = output;
+        let (name, length) = (OutputName::Call(call), Some(length));
         let output = NewOutput { name, provenance, length };
         // Others of the message may be stored already.
         to_the_end(|| {

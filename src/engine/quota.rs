@@ -105,8 +105,6 @@ pub(super) struct RoomRequest<'a> {
     pub(super) growth: u64,
     /// True if fewer bytes help, too.
     pub(super) partly: bool,
-    /// The bytes on the disk that do not count.
-    pub(super) exempt: u64,
 }
 
 /// The outcome of a measurement.
@@ -349,7 +347,6 @@ impl Quota {
         // What cannot be read, such as a directory that its owner has closed, is still there.
         let used = if is_whole { bytes } else { bytes.max(at_least) };
         self.at_least.store(used, Relaxed);
-        let used = used.saturating_sub(request.exempt);
         Ok(Measured { free: quota.saturating_sub(used), between: between(entries), artifacts })
     }
 

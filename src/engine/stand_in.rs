@@ -213,6 +213,26 @@ pub(super) fn view_in_place(
     Ok(text)
 }
 
+/// Returns true if `output` is a stand-in for a stored output.
+pub(super) fn is_stand_in(engine: &Engine, output: &[u8], limits: &Limits) -> io::Result<bool> {
+    let subject = Subject {
+        content: &output,
+        analysis: &sniff(&output)?.analysis,
+        record: &Record::default(),
+        place: &Place::alone(""),
+        limits,
+        redacts: None,
+        filters: &NoFilters,
+    };
+    let is_stored = |reference: &str| is_stored(engine, reference);
+    view::is_stand_in(&subject, &Audience { tools: &[], is_stored: &is_stored })
+}
+
+/// Returns true if `reference` leads to an output of the store.
+pub(super) fn is_stored(engine: &Engine, reference: &str) -> bool {
+    engine.store.resolve(reference).is_ok_and(|found| found.is_some())
+}
+
 /// Returns true if `reference` leads to another output than `output`. One that cannot be resolved
 /// does not.
 fn is_another(engine: &Engine, output: &StoredOutput, reference: &str) -> bool {

@@ -19,6 +19,9 @@ use crate::model::Component;
 pub(crate) const STEP: u64 = 4 * 1024 * 1024;
 /// The bytes that one read takes.
 const BLOCK: usize = 256 * 1024;
+/// The bytes that one read takes where the analysis is so far behind: they are analysed on several
+/// threads.
+const BEHIND: usize = 2 * 1024 * 1024;
 
 /// The number of times that existing bytes may have changed. While it is the same, so are the
 /// bytes.
@@ -113,7 +116,9 @@ impl Tracker {
         let mut tracked = self.0.lock();
         let analyzer = tracked.resume(is_log, own, others);
         let stop = goal.min(analyzer.seen() + STEP);
-        let mut buffer = vec![0; BLOCK.min(usize::try_from(goal).unwrap_or(BLOCK))];
+        let is_behind = stop.saturating_sub(analyzer.seen()) >= BEHIND as u64;
+        let most = if is_behind { BEHIND } else { BLOCK };
+        let mut buffer = vec![0; most.min(usize::try_from(goal).unwrap_or(most))];
         while analyzer.seen() < stop {
             let most = buffer.len().min((stop - analyzer.seen()) as usize);
             let count = file.read_at(&mut buffer[..most], analyzer.seen())?;
@@ -121,7 +126,11 @@ impl Tracker {
                 let analysis = Some(analyzer.finish());
                 return Ok(Step { seen: analyzer.seen(), ended: true, analysis });
             }
-            analyzer.push(&buffer[..count]);
+            if count >= BEHIND {
+                analyzer.push_side_by_side(&buffer[..count]);
+            } else {
+                analyzer.push(&buffer[..count]);
+            }
             Counters::add(&engine.counters.bytes_analysed, count as u64);
         }
         let seen = analyzer.seen();

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -47,6 +48,8 @@ use crate::engine::status;
 use crate::message::Batch;
 use crate::message::MessageError;
 use crate::model::Component;
+use crate::model::Limits;
+use crate::model::Place;
 use crate::model::Record;
 use crate::model::RelPath;
 use crate::model::Sums;
@@ -72,6 +75,12 @@ impl Engine {
     /// Returns what goes to a model in place of `output`, and counts it.
     pub fn stand_in(&self, output: &StoredOutput, request: &StandInRequest<'_>) -> Result<StandIn> {
         stand_in::stand_in(self, output, request)
+    }
+
+    /// Returns true if `output` is a stand-in for an output of the store. Its reference decides,
+    /// not its wording.
+    pub fn is_stand_in(&self, output: &[u8], limits: &Limits) -> io::Result<bool> {
+        stand_in::is_stand_in(self, output, limits)
     }
 
     /// Returns the text of `view`, for a model that gets it in place of `output`, and counts it.
@@ -140,7 +149,7 @@ impl Engine {
             found => Some(found?),
         };
         let conversation = conversation.as_deref();
-        let request = RoomRequest { id, conversation, growth, partly: false, exempt: 0 };
+        let request = RoomRequest { id, conversation, growth, partly: false };
         self.space.reserve(self, &request)
     }
 
@@ -246,6 +255,11 @@ impl Engine {
     /// Lists the conversations that this door shows, in the order of their ids.
     pub fn list_conversations(&self) -> Result<Listing<ListedConversation>> {
         listing::conversations(self)
+    }
+
+    /// Returns the place of the file at `path` in the conversation `id`, as its readers name it.
+    pub fn place(&self, id: &Component, path: &RelPath) -> Place {
+        self.options.place(id, path)
     }
 
     /// Lists what `row` makes of each artifact of the conversation `id`, in no order. Holds the

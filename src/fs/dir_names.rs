@@ -35,12 +35,14 @@ pub(crate) struct EntryName<'a> {
     pub(crate) name: &'a OsStr,
     pub(crate) kind: FileKind,
     pub(crate) ino: u64,
+    /// The file that it is a view of, and the view.
+    pub(crate) view: Option<(&'a OsStr, &'static Derived)>,
 }
 
 impl<'a> EntryName<'a> {
     /// Creates the name of something computed.
     pub(crate) fn computed(name: &'a str, kind: FileKind) -> Self {
-        Self { name: OsStr::new(name), kind, ino: COMPUTED }
+        Self { name: OsStr::new(name), kind, ino: COMPUTED, view: None }
     }
 }
 
@@ -148,7 +150,8 @@ fn with_views(
         };
         let mut view = name.name.to_owned();
         view.push(suffix);
-        if take(slot, EntryName { name: &view, kind, ino: COMPUTED }) {
+        let of = Some((name.name, derived));
+        if take(slot, EntryName { name: &view, kind, ino: COMPUTED, view: of }) {
             return true;
         }
     }
@@ -181,7 +184,7 @@ impl Records<'_> {
         let kind = if head[0] == 1 { FileKind::Directory } else { FileKind::File };
         let ino = u64::from_le_bytes(head[4..].try_into().map_err(io::Error::other)?);
         let name = OsStr::from_bytes(&rest[..length]);
-        Ok(Some((EntryName { name, kind, ino }, ListedViews(head[1]))))
+        Ok(Some((EntryName { name, kind, ino, view: None }, ListedViews(head[1]))))
     }
 
     /// Reads on until the block has `length` bytes. Returns false at the end.

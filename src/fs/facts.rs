@@ -8,6 +8,7 @@ use crate::engine::KnownRecord;
 use crate::engine::Version;
 use crate::engine::facts_number;
 use crate::engine::unsettled;
+use crate::engine::view_sizes;
 use crate::fs::FsError;
 use crate::fs::Result;
 use crate::fs::known_facts::FactsBasis;
@@ -42,6 +43,17 @@ pub(crate) fn version(
     Ok(Version::of_file(stat, changes, (facts_version(engine, file, stat)?, bytes)))
 }
 
+/// Returns the version at which `file` is now: between two writes.
+pub(crate) fn present_version(engine: &Engine, file: &FileNode) -> Result<(Version, Stat)> {
+    let (changes, stat) = {
+        let link = file.link.get().ok_or(FsError::NotFound)?;
+        let dir = link.dir()?;
+        let life = file.life();
+        (life.changes(), dir.stat(&link.name)?)
+    };
+    Ok((version(engine, file, &stat, changes, || file.reader())?, stat))
+}
+
 /// Returns a number that changes with every fact beside the bytes that a view shows, and with
 /// nothing else. Sealing does not change it.
 ///
@@ -57,6 +69,7 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     }
     // Asked before the facts are read: they may change right after.
     let lasts = !engine.store.clock().is_recent(stat);
+    let changes = file.life().changes();
     let mut record = record_at(&file.life(), &conversation, &basis.place.1, stat, None)?;
     let is_sealed = record.state != ArtifactState::Live && file.life().is_at_rest();
     // Sealing copies the provenance in the extended attributes to the record.
@@ -67,6 +80,11 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     record.provenance.update(&provenance);
     let version = facts_number(&basis.place, &record);
     if lasts && is_sealed {
+        let place = &basis.place;
+        let sizes = record.view_sizes.as_ref().filter(|sizes| {
+            sizes.basis == view_sizes::basis(engine, place, (&record, version), stat)
+        });
+        file.sizes.keep(Version::of_file(stat, changes, (version, 0)), sizes);
         file.facts.keep(basis, version);
     }
     Ok(version)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use std::time::SystemTime;
 
 use crate::fs::Attr;
 use crate::fs::Caller;
@@ -15,10 +16,12 @@ use crate::fs::TimedAttr;
 use crate::fs::asker::Asker;
 use crate::fs::attr::Inherited;
 use crate::fs::computed_node;
+use crate::fs::key::Key;
 use crate::fs::message_log;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::node::file::FileNode;
+use crate::fs::promises::Mark;
 use crate::store::Stat;
 
 /// The time for which the kernel may cache a directory. It sees a change through the mount at once,
@@ -26,7 +29,9 @@ use crate::store::Stat;
 const DIR_TTL: Duration = Duration::from_secs(1);
 /// The time for which the kernel may cache the attributes of a file. Each look-up of its name
 /// brings fresh ones; this only covers operations that follow at once, such as opening it.
-const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
+pub(super) const FILE_ATTR_TTL: Duration = Duration::from_millis(100);
+/// The time after a change before anything is promised about a file: it may change again.
+const MOMENT: Duration = Duration::from_millis(50);
 
 pub(super) fn getattr(
     fs: &Arc<Shared>,
@@ -42,7 +47,14 @@ pub(super) fn getattr(
         let entry = entry(fs, &node);
         return done(entry.map(|entry| TimedAttr { attr: entry.attr, ttl: entry.attr_ttl }));
     };
-    let known = computed_node::attr(&node, of);
+    let mut known = computed_node::attr(&node, of);
+    if !computed_node::is_current(fs, of) {
+        if !of.is_held() {
+            return done(Err(FsError::Stale));
+        }
+        // Whoever holds it sees what it was opened as.
+        known.ttl = known.ttl.min(FILE_ATTR_TTL);
+    }
     // Whoever holds it found it when it could be read, and a known size is that of then.
     if of.closed || !known.ttl.is_zero() {
         return done(Ok(known));
@@ -65,10 +77,38 @@ pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
     let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl, is_computed };
     Ok(match &node.kind {
         NodeKind::Computed(of) => computed_node::entry(node, of),
-        NodeKind::File(_) => timed(attr(fs, node)?, FILE_ATTR_TTL, Duration::ZERO),
+        NodeKind::File(file) => {
+            let (attr, lasts) = promised(fs, node, file)?;
+            // The kernel may believe the name for longer, and not look it up again.
+            let attr_ttl = if fs.promises.are_given() { lasts } else { FILE_ATTR_TTL };
+            timed(attr, attr_ttl, lasts)
+        }
         NodeKind::Dir(_) | NodeKind::Control => timed(attr(fs, node)?, DIR_TTL, DIR_TTL),
         NodeKind::ViewDir { .. } => timed(attr(fs, node)?, DIR_TTL, Duration::ZERO),
     })
+}
+
+/// Returns the attributes of a file, and the time for which they and its name are promised.
+fn promised(fs: &Shared, node: &Node, file: &FileNode) -> Result<(Attr, Duration)> {
+    let link = file.link.get();
+    let mark = link.as_ref().and_then(|link| Mark::of(fs, &link.parent));
+    let attr = attr(fs, node)?;
+    let lasts = match (link, mark) {
+        (Some(link), Some(mark)) if is_at_rest(file, attr.ctime) && !node.is_message_log() => {
+            mark.give(&link.name, node.ino)
+        }
+        _ => Duration::ZERO,
+    };
+    Ok((attr, lasts))
+}
+
+/// Returns true if nobody writes `file` here, and nobody has `changed` it for a moment.
+pub(super) fn is_at_rest(file: &FileNode, changed: SystemTime) -> bool {
+    let is_settled = changed.elapsed().is_ok_and(|age| age >= MOMENT);
+    is_settled && {
+        let life = file.life();
+        !life.has_writers() && !life.is_unsealed()
+    }
 }
 
 /// Returns the attributes of a node. Those of a computed file may lack its size.
@@ -83,6 +123,7 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
             attr
         }
         NodeKind::ViewDir { of, .. } => {
+            check_name(fs, node, of)?;
             let stat = match &of.kind {
                 NodeKind::Dir(dir) => dir.stat()?,
                 _ => of.as_file()?.stat()?,
@@ -95,6 +136,17 @@ fn attr(fs: &Shared, node: &Node) -> Result<Attr> {
         }
         NodeKind::Computed(of) => computed_node::attr(node, of).attr,
     })
+}
+
+/// Fails with [`FsError::Stale`] if `node`, a directory of views, was found beside a name that its
+/// file has no more, and the kernel may not have looked it up since.
+pub(super) fn check_name(fs: &Shared, node: &Node, of: &Node) -> Result<()> {
+    match node.key {
+        Key::ViewDir(_, _, _, name) if fs.promises.are_given() && name != of.number_of_name() => {
+            Err(FsError::Stale)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn shown(fs: &Shared, file: &FileNode) -> Result<Stat> {

@@ -26,7 +26,13 @@ pub(crate) struct InodeTable {
     nodes: DashMap<Ino, Arc<Node>>,
     keys: Mutex<HashSet<Interned>>,
     next: AtomicU64,
+    /// The next number of something on disk.
+    next_on_disk: AtomicU64,
 }
+
+/// The first number of something on disk. Those of computed files are below, so that programs which
+/// remove files in the order of their numbers meet views before their artifact.
+pub(crate) const FIRST_ON_DISK: u64 = 1 << 40;
 
 /// References to a node by the table, and by the function that looks at it.
 const HELD_HERE: usize = 3;
@@ -59,7 +65,8 @@ impl InodeTable {
     pub(crate) fn new(top: Node) -> Self {
         let nodes = DashMap::new();
         nodes.insert(Ino::ROOT, Arc::new(top));
-        Self { nodes, keys: Mutex::default(), next: AtomicU64::new(Ino::ROOT.0 + 1) }
+        let (next, next_on_disk) = (Ino::ROOT.0 + 1, AtomicU64::new(FIRST_ON_DISK));
+        Self { nodes, keys: Mutex::default(), next: AtomicU64::new(next), next_on_disk }
     }
 
     pub(crate) fn get(&self, ino: Ino) -> Result<Arc<Node>> {
@@ -85,7 +92,8 @@ impl InodeTable {
             node.lookups.fetch_add(1, Relaxed);
             return Ok(Arc::clone(node));
         }
-        let ino = Ino(self.next.fetch_add(1, Relaxed));
+        let next = if matches!(key, Key::Disk(_)) { &self.next_on_disk } else { &self.next };
+        let ino = Ino(next.fetch_add(1, Relaxed));
         let node = Arc::new(Node::new(ino, key, make(ino)?));
         if let Some(of) = node.computed_from() {
             of.lookups.fetch_add(1, Relaxed);
@@ -93,6 +101,11 @@ impl InodeTable {
         keys.insert(Interned(Arc::clone(&node)));
         self.nodes.insert(ino, Arc::clone(&node));
         Ok(node)
+    }
+
+    /// Returns a number that no node has.
+    pub(crate) fn unused(&self) -> Ino {
+        Ino(self.next_on_disk.fetch_add(1, Relaxed))
     }
 
     /// Subtracts `count` from the look-ups of `ino`, as the kernel has forgotten so many.

@@ -19,8 +19,9 @@ pub(crate) enum Key {
     Disk(FileId),
     /// A computed file.
     Computed(ComputedKey),
-    /// A directory of views, of a file or of one of its views.
-    ViewDir(Ino, Option<Box<View>>, ViewDir),
+    /// A directory of views, of a file or of one of its views, beside the name that has this
+    /// number: a file that is renamed gets another one.
+    ViewDir(Ino, Option<Box<View>>, ViewDir, u64),
     /// `.ctxfs`.
     Control,
     /// The directory of all conversations.

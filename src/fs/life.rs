@@ -204,6 +204,10 @@ impl Life {
             self.begin();
         }
         self.kept = self.kept.min(stat.size);
+        if stat.size == 0 {
+            // Nothing is left of what may lack its end.
+            self.trouble = None;
+        }
         self.writers == 0
     }
 

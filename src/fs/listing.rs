@@ -19,6 +19,7 @@ use crate::fs::Shared;
 use crate::fs::asker::Asker;
 use crate::fs::attr::Rights;
 use crate::fs::control;
+use crate::fs::dir_names::COMPUTED;
 use crate::fs::dir_names::DirNames;
 use crate::fs::dir_names::EntryName;
 use crate::fs::dir_names::ListedViews;
@@ -26,6 +27,7 @@ use crate::fs::dir_names::NewDirNames;
 use crate::fs::handle::Claimed;
 use crate::fs::handle::Handle;
 use crate::fs::handle::Listing;
+use crate::fs::inode::FIRST_ON_DISK;
 use crate::fs::lookup;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
@@ -60,6 +62,10 @@ pub struct Listed<'a> {
     pub ino: u64,
     /// The offset at which to continue after it.
     pub next: u64,
+    /// True if it is that of a file or directory on disk.
+    pub(super) is_on_disk: bool,
+    /// The file that it is a view of, and the view.
+    pub(super) view: Option<(&'a OsStr, &'static Derived)>,
 }
 
 pub(super) fn opendir(
@@ -108,12 +114,16 @@ pub(super) fn readdir(
     // Before any other name.
     for (at, name) in [".", ".."].into_iter().enumerate().skip(offset.min(DOTS) as usize) {
         let name = OsStr::new(name);
-        if take(Listed { name, kind: FileKind::Directory, ino: ino.0, next: at as u64 + 1 }) {
+        let (kind, next) = (FileKind::Directory, at as u64 + 1);
+        if take(Listed { name, kind, ino: ino.0, next, is_on_disk: true, view: None }) {
             return Ok(());
         }
     }
-    let take = |at, EntryName { name, kind, ino }: EntryName<'_>| {
-        take(Listed { name, kind, ino, next: DOTS + at + 1 })
+    let take = |at, EntryName { name, kind, ino, view }: EntryName<'_>| {
+        let is_on_disk = ino != COMPUTED;
+        // As the numbers of nodes are, so that any part of a listing has the same order.
+        let ino = if is_on_disk { ino.saturating_add(FIRST_ON_DISK) } else { ino };
+        take(Listed { name, kind, ino, next: DOTS + at + 1, is_on_disk, view })
     };
     let from = offset.saturating_sub(DOTS);
     match &**listing {
@@ -251,7 +261,7 @@ impl Pass<'_> {
             }
             let has_views = with_views && kind == FileType::File && !is_scratch(name);
             let views = if has_views { listed_views(name, taken) } else { ListedViews::default() };
-            names.add(&EntryName { name, kind: FileKind::of(kind), ino }, views)
+            names.add(&EntryName { name, kind: FileKind::of(kind), ino, view: None }, views)
         })?;
         Ok((names.finish()?, found))
     }

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::engine::Base;
 use crate::engine::DiskEntry;
@@ -10,9 +12,11 @@ use crate::engine::FileId;
 use crate::engine::Recipe;
 use crate::engine::RemovedContent;
 use crate::engine::Resolved;
+use crate::engine::SourceFile as _;
 use crate::engine::Version;
 use crate::engine::messages_version;
 use crate::engine::resolve;
+use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::Caller;
 use crate::fs::Entry;
 use crate::fs::FsError;
@@ -27,11 +31,13 @@ use crate::fs::facts;
 use crate::fs::getattr;
 use crate::fs::key::Key;
 use crate::fs::message_log;
+use crate::fs::node::ComputedNode;
 use crate::fs::node::Link;
 use crate::fs::node::Node;
 use crate::fs::node::NodeKind;
 use crate::fs::node::dir::DirNode;
 use crate::fs::node::file::FileNode;
+use crate::fs::promises::Mark;
 use crate::fs::seal_queue::SealJob;
 use crate::store::FileType;
 use crate::store::MESSAGES;
@@ -40,15 +46,73 @@ use crate::view::Derived;
 use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
+use crate::view::listed;
 
 pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
     let parent = fs.nodes.get(parent)?;
-    let node = find(fs, &parent, name, Asker::new(fs, caller))?;
-    getattr::entry(fs, &node).inspect_err(|_| fs.nodes.forget(node.ino, 1))
+    lookup_in(fs, &parent, name, Asker::new(fs, caller))
+}
+
+/// Finds `name` in the directory `parent`.
+pub(super) fn lookup_in(
+    fs: &Arc<Shared>,
+    parent: &Arc<Node>,
+    name: &OsStr,
+    asker: Asker<'_>,
+) -> Result<Entry> {
+    let mark = Mark::of(fs, parent);
+    let node = find(fs, parent, name, asker)?;
+    entry_of(fs, mark.as_ref(), name, &node)
+}
+
+/// Returns the entry of `node`, which is counted as found under `name` after the directory was
+/// marked. Promises the name of a view that directories list.
+pub(super) fn entry_of(
+    fs: &Shared,
+    mark: Option<&Mark>,
+    name: &OsStr,
+    node: &Arc<Node>,
+) -> Result<Entry> {
+    let mut entry = getattr::entry(fs, node).inspect_err(|_| fs.nodes.forget(node.ino, 1))?;
+    let of = match &node.kind {
+        NodeKind::File(file) => {
+            // Another name for it may lead elsewhere without any change of the file.
+            let is_its_name = file.link.lock().as_ref().is_some_and(|link| link.name == name);
+            entry.entry_ttl = if is_its_name { entry.entry_ttl } else { Duration::ZERO };
+            entry.attr_ttl = entry.attr_ttl.max(getattr::FILE_ATTR_TTL);
+            return Ok(entry);
+        }
+        NodeKind::Computed(computed) if is_listed(computed) => computed.of.as_ref(),
+        NodeKind::ViewDir { of, base: None, .. } => Some(of),
+        _ => None,
+    };
+    if let (Some(mark), Some(NodeKind::File(file))) = (mark, of.map(|of| &of.kind))
+        && getattr::is_at_rest(file, entry.attr.ctime)
+        && !file.is_message_log()
+        && computed_node::may_be_promised(fs, file)
+        && let Some(link) = file.link.get()
+        && name.as_bytes().starts_with(link.name.as_bytes())
+    {
+        entry.entry_ttl = mark.give(&link.name, node.ino);
+    }
+    if let NodeKind::Computed(computed) = &node.kind {
+        computed.promised.store(!entry.entry_ttl.is_zero(), Relaxed);
+    }
+    Ok(entry)
+}
+
+/// Returns true for a view that directories list.
+fn is_listed(of: &ComputedNode) -> bool {
+    let Recipe::View(view) = of.computed.recipe() else { return false };
+    let is_it = |derived: &Derived| matches!(derived, Derived::File(listed) if *listed == **view);
+    listed().any(|(_, derived)| is_it(derived))
 }
 
 /// Returns the node that `name` leads to, counted as looked up.
 fn find(fs: &Arc<Shared>, parent: &Arc<Node>, name: &OsStr, asker: Asker<'_>) -> Result<Arc<Node>> {
+    if let NodeKind::ViewDir { of, .. } = &parent.kind {
+        getattr::check_name(fs, parent, of)?;
+    }
     match &parent.kind {
         NodeKind::Dir(dir) => {
             let found = fs.engine.resolve(&**dir, parent.is_top(), name)?;
@@ -154,14 +218,34 @@ pub(super) fn view_node(
 ) -> Result<Arc<Node>> {
     let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
     let Reading { base, derived } = reading;
-    let view = match derived {
-        Derived::File(view) => view,
-        Derived::Dir(dir) => return view_dir_node(fs, of, base, dir),
-    };
-    let (version, stat) = version(fs, file)?;
-    let of_file = |view| {
+    match derived {
+        Derived::File(view) => {
+            let version = facts::present_version(&fs.engine, file)?;
+            view_node_at(fs, (of, version), (base, view), asker)
+        }
+        Derived::Dir(dir) => view_dir_node(fs, of, base, dir),
+    }
+}
+
+/// Returns the node of a view of the file `of` at a version, or of a view of the text of `base`.
+pub(super) fn view_node_at(
+    fs: &Shared,
+    (of, (version, stat)): (&Arc<Node>, (Version, Stat)),
+    (base, view): (Option<View>, View),
+    asker: Asker<'_>,
+) -> Result<Arc<Node>> {
+    let NodeKind::File(file) = &of.kind else { return Err(FsError::NotFound) };
+    let of_file = |view: View| {
+        let size = file.sizes.of(&view, &version);
         let origin = Origin { base: Base::File(Arc::clone(file) as _), stat };
-        computed_node::intern(fs, Recipe::View(Arc::new(view)), version, Some(of), origin, asker)
+        let recipe = Recipe::View(Arc::new(view));
+        let node = computed_node::intern(fs, recipe, version, Some(of), origin, asker)?;
+        if let (Some(size), NodeKind::Computed(of)) = (size, &node.kind)
+            && !of.closed
+        {
+            of.computed.know_size(size);
+        }
+        Ok(node)
     };
     let Some(base) = base else { return of_file(view) };
     let base = of_file(base)?;
@@ -174,26 +258,15 @@ pub(super) fn view_node(
     node
 }
 
-fn view_dir_node(
+pub(super) fn view_dir_node(
     fs: &Shared,
     of: &Arc<Node>,
     base: Option<View>,
     dir: ViewDir,
 ) -> Result<Arc<Node>> {
     let base = base.map(Box::new);
-    let key = Key::ViewDir(of.ino, base.clone(), dir);
+    let key = Key::ViewDir(of.ino, base.clone(), dir, of.number_of_name());
     fs.nodes.intern(key, |_| Ok(NodeKind::ViewDir { of: Arc::clone(of), base, dir }))
-}
-
-/// Returns the version at which `file` is now: between two writes.
-fn version(fs: &Shared, file: &FileNode) -> Result<(Version, Stat)> {
-    let (changes, stat) = {
-        let link = file.link.get().ok_or(FsError::NotFound)?;
-        let dir = link.dir()?;
-        let life = file.life();
-        (life.changes(), dir.stat(&link.name)?)
-    };
-    Ok((facts::version(&fs.engine, file, &stat, changes, || file.reader())?, stat))
 }
 
 /// Returns the node of the computed file that `recipe` makes of the directory `of`.

@@ -5,6 +5,9 @@ pub(crate) mod file;
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
+use std::hash::DefaultHasher;
+use std::hash::Hash as _;
+use std::hash::Hasher as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 
@@ -15,6 +18,7 @@ use crate::engine::SourceDir as _;
 use crate::engine::SourceFile as _;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::MutexGuard;
+use crate::engine::sync::atomic::AtomicBool;
 use crate::engine::sync::atomic::AtomicU64;
 use crate::fs::FsError;
 use crate::fs::Ino;
@@ -70,6 +74,9 @@ pub(crate) struct ComputedNode {
     /// True if it is the file as those find it who may not read it: without size, never to be
     /// opened.
     pub(crate) closed: bool,
+    /// True once its name was promised to the kernel, which then may not look it up again before it
+    /// uses it.
+    pub(crate) promised: AtomicBool,
 }
 
 /// The name of a node on disk. Empty for the root, and after removal.
@@ -84,6 +91,13 @@ pub(crate) struct Link {
 }
 
 impl ComputedNode {
+    /// Returns true if somebody has it open, or something is computed from it.
+    pub(crate) fn is_held(&self) -> bool {
+        /// By the node, and by its key.
+        const OWN: usize = 2;
+        Arc::strong_count(&self.computed) > OWN
+    }
+
     /// Returns the rights to it that its origin gives now. Fails if that is gone.
     pub(crate) fn origin_rights(&self) -> Result<Rights> {
         let Some(of) = &self.of else { return Ok(self.inherited.rights) };
@@ -225,6 +239,17 @@ impl Node {
             NodeKind::ViewDir { of, .. } => Some(of),
             NodeKind::Dir(_) | NodeKind::File(_) | NodeKind::Control => None,
         }
+    }
+
+    /// Returns a number of its name on disk, and of the directory that has it. Equal numbers mean
+    /// that it has not been renamed.
+    pub(crate) fn number_of_name(&self) -> u64 {
+        let Some(linked) = self.link() else { return 0 };
+        let mut hasher = DefaultHasher::new();
+        if let Some(link) = linked.lock().as_ref() {
+            (link.parent.ino, &link.name).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Returns its name on disk. `None` for something computed.

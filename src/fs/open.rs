@@ -27,6 +27,7 @@ use crate::fs::Pages;
 use crate::fs::Result;
 use crate::fs::Shared;
 use crate::fs::asker::Asker;
+use crate::fs::computed_node;
 use crate::fs::dir;
 use crate::fs::getattr;
 use crate::fs::handle::Claimed;
@@ -130,9 +131,13 @@ pub(super) fn open(
         Ok(node) => node,
         Err(error) => return done(Err(error)),
     };
+    fs.promises.settle();
     match &node.kind {
         NodeKind::Computed(_) if mode.writes() => done(Err(FsError::Computed)),
         NodeKind::Computed(of) => {
+            if !computed_node::is_current(fs, of) {
+                return done(Err(FsError::Stale));
+            }
             let checked = Asker::new(fs, caller).check(of);
             match checked.and_then(|()| fs.claim(&node, caller, 1)) {
                 Ok(share) => open_computed(fs, &of.computed, share, done),
@@ -316,6 +321,7 @@ fn opened(
     }
     drop(life);
     if first {
+        fs.promises.end_about(&file.link);
         fs.sealer.submit(SealJob::NoteLive(Arc::clone(node)));
     }
     let handle = FileHandle {

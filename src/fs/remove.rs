@@ -37,6 +37,7 @@ pub(super) fn rmdir(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
     } else {
         dir.open().and_then(|dir| Ok(dir.rmdir(name)?))
     };
+    fs.promises.end_all();
     match removed {
         Err(FsError::Io(error)) if names::is_absent(&error) => {
             remove_computed(fs, &parent, dir, name, FileKind::Directory)
@@ -60,6 +61,7 @@ pub(super) fn unlink(fs: &Shared, parent: Ino, name: &OsStr) -> Result<()> {
         Err(error) => return Err(error),
     };
     let removed = unlink_node(fs, &node, dir, name);
+    fs.promises.end(dir.id(), name);
     fs.nodes.forget(node.ino, 1);
     removed
 }

@@ -98,6 +98,12 @@ pub(super) fn rename(
     let to = End { parent: &new_parent, dir: new_parent.as_dir()?, name: new_name };
     let node = source(fs, &from)?;
     let done = rename_node(fs, &node, &from, &to, mode);
+    if node.as_dir().is_ok() || mode == RenameMode::Exchange {
+        fs.promises.end_all();
+    } else {
+        fs.promises.end(from.dir.id(), name);
+        fs.promises.end(to.dir.id(), new_name);
+    }
     fs.nodes.forget(node.ino, 1);
     done
 }

@@ -27,6 +27,7 @@ use crate::fs::Shared;
 use crate::fs::life::Life;
 use crate::fs::mask_stored::is_to_be_masked;
 use crate::fs::mask_stored::mask_stored;
+use crate::fs::measured::measured;
 use crate::fs::moved;
 use crate::fs::node::Node;
 use crate::fs::node::file::FileNode;
@@ -244,7 +245,7 @@ fn needs_seal(life: &Life) -> Option<bool> {
 fn analyse_and_record(
     fs: &Shared,
     node: &Arc<Node>,
-    open: &File,
+    open: &Arc<File>,
     ending: bool,
 ) -> Result<JobResult> {
     let file = node.as_file()?;
@@ -281,9 +282,15 @@ enum Recorded {
     Changed,
 }
 
-fn record_sealed(fs: &Shared, node: &Arc<Node>, open: &File, sealing: Sealing) -> Result<Recorded> {
+fn record_sealed(
+    fs: &Shared,
+    node: &Arc<Node>,
+    open: &Arc<File>,
+    sealing: Sealing,
+) -> Result<Recorded> {
     let Sealing { rewrites, analysis, ending } = sealing;
     let provenance = provenance_of(open)?;
+    let measured = analysis.as_ref().and_then(|_| measured(&fs.engine, node.as_file().ok()?, open));
     let tokens = analysis.as_ref().map(|found| (found.tokens, found.bytes));
     let (mut tool, mut changed) = (None, false);
     let change = |life: &mut Life, mut record: Record| {
@@ -301,7 +308,8 @@ fn record_sealed(fs: &Shared, node: &Arc<Node>, open: &File, sealing: Sealing) -
         record.provenance.update(&provenance);
         tool = record.provenance.tool_name();
         let once = record.once || fs.options.write_once;
-        Some(Record { owner: None, analysis: analysis.filter(|_| !changed), once, ..record })
+        let (analysis, view_sizes) = (analysis.filter(|_| !changed), measured);
+        Some(Record { owner: None, analysis, view_sizes, once, ..record })
     };
     recording::record_as(fs, node, change, Life::sealed)?;
     if changed && !ending {

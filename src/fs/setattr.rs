@@ -45,6 +45,9 @@ pub(super) fn setattr(
             return Err(FsError::Computed);
         }
     }
+    if let Some(linked) = node.link() {
+        fs.promises.end_about(linked);
+    }
     let entry = getattr::entry(fs, &node)?;
     Ok(TimedAttr { attr: entry.attr, ttl: entry.attr_ttl })
 }

@@ -27,9 +27,9 @@ use crate::store::MESSAGES;
 use crate::store::Stat;
 use crate::store::stat_file;
 
-impl SourceFile for FileNode {
-    fn snapshot(&self, engine: &Engine) -> engine::Result<Snapshot> {
-        let file = self.reader()?;
+impl FileNode {
+    /// Takes a snapshot of it, which is open as `file`.
+    fn snapshot_of(&self, engine: &Engine, file: Arc<File>) -> engine::Result<Snapshot> {
         let life = self.life();
         let (stat, changes, is_written) = (stat_file(&file)?, life.changes(), life.has_writers());
         drop(life);
@@ -38,6 +38,69 @@ impl SourceFile for FileNode {
         let record = facts::record(engine, self, &stat)?;
         let place = engine.options.place(&id, &path);
         Ok(Snapshot { file, stat, length, changes, is_written, record, place })
+    }
+}
+
+/// A file that is read through a descriptor of its own, which leaves the time of access as it is:
+/// nobody uses it who only seals it.
+pub(crate) struct QuietFile {
+    pub(crate) node: Arc<FileNode>,
+    pub(crate) open: Arc<File>,
+}
+
+impl SourceFile for QuietFile {
+    fn snapshot(&self, engine: &Engine) -> engine::Result<Snapshot> {
+        self.node.snapshot_of(engine, Arc::clone(&self.open))
+    }
+
+    fn version(&self, engine: &Engine, snapshot: &Snapshot) -> engine::Result<Version> {
+        self.node.version(engine, snapshot)
+    }
+
+    fn conversation(&self) -> Option<Component> {
+        self.node.conversation()
+    }
+
+    fn is_log(&self) -> bool {
+        self.node.is_log()
+    }
+
+    fn is_message_log(&self) -> bool {
+        self.node.is_message_log()
+    }
+
+    fn open_by_name(&self, flags: OFlags) -> engine::Result<File> {
+        self.node.open_by_name(flags | OFlags::NOATIME)
+    }
+
+    fn changes(&self) -> u64 {
+        SourceFile::changes(&*self.node)
+    }
+
+    fn note_change(&self) {
+        self.node.note_change();
+    }
+
+    fn note_repair(&self, stat: &Stat) {
+        self.node.note_repair(stat);
+    }
+
+    fn rewrites(&self, engine: &Engine, file: &File) -> engine::Result<(RewriteCount, Stat)> {
+        self.node.rewrites(engine, file)
+    }
+
+    fn own_rewrites(&self) -> u64 {
+        self.node.own_rewrites()
+    }
+
+    fn tracker(&self) -> &Tracker {
+        &self.node.tracker
+    }
+}
+
+impl SourceFile for FileNode {
+    fn snapshot(&self, engine: &Engine) -> engine::Result<Snapshot> {
+        self.snapshot_of(engine, self.reader()?)
     }
 
     fn version(&self, engine: &Engine, snapshot: &Snapshot) -> engine::Result<Version> {

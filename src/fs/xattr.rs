@@ -59,7 +59,15 @@ pub(super) fn setxattr(
     // Before anything is changed, as this may have to be tried again.
     let held = if ours && node.as_file().is_ok() { hold_record(fs, &node)? } else { None };
     set_attribute(&file, name, &fs.engine.secrets.attribute_to_store(value), flags)?;
-    held.map_or(Ok(()), |held| note_said(fs, held, &node, &file))
+    let said = held.map_or(Ok(()), |held| note_said(fs, held, &node, &file));
+    end_promises(fs, &node);
+    said
+}
+
+fn end_promises(fs: &Shared, node: &Node) {
+    if let Some(linked) = node.link() {
+        fs.promises.end_about(linked);
+    }
 }
 
 /// Returns the value of an attribute.
@@ -88,11 +96,13 @@ pub(super) fn listxattr(fs: &Arc<Shared>, ino: Ino) -> Result<Vec<u8>> {
 
 /// Removes an attribute.
 pub(super) fn removexattr(fs: &Arc<Shared>, ino: Ino, name: &OsStr) -> Result<()> {
-    let (_, file) = attribute_file(fs, ino)?;
+    let (node, file) = attribute_file(fs, ino)?;
     if !is_user(name) {
         return Err(FsError::NoAttribute);
     }
-    Ok(remove_attribute(&file, name)?)
+    remove_attribute(&file, name)?;
+    end_promises(fs, &node);
+    Ok(())
 }
 
 fn attribute_file(fs: &Shared, ino: Ino) -> Result<(Arc<Node>, File)> {

@@ -24,6 +24,7 @@ use fuser::ReplyAttr;
 use fuser::ReplyCreate;
 use fuser::ReplyData;
 use fuser::ReplyDirectory;
+use fuser::ReplyDirectoryPlus;
 use fuser::ReplyEmpty;
 use fuser::ReplyEntry;
 use fuser::ReplyIoctl;
@@ -37,7 +38,6 @@ use fuser::Request;
 use fuser::TimeOrNow;
 use fuser::WriteFlags;
 
-use crate::fs::About;
 use crate::fs::ContextFs;
 use crate::fs::Entry;
 use crate::fs::Fh;
@@ -45,14 +45,16 @@ use crate::fs::FilePosition;
 use crate::fs::Flush;
 use crate::fs::FsError;
 use crate::fs::OpenMode;
-use crate::fs::RequestOrigin;
 use crate::fs::Result;
 use crate::fs::SetAttr;
 use crate::fuse::SessionOptions;
 use crate::fuse::buffer::with_buffer;
 use crate::fuse::convert;
 use crate::fuse::convert::caller;
+use crate::fuse::convert::handle;
 use crate::fuse::convert::ino;
+use crate::fuse::convert::node;
+use crate::fuse::convert::released;
 use crate::fuse::dentries::ViewDentries;
 use crate::fuse::init::MAX_WRITE;
 use crate::fuse::init::configure;
@@ -69,19 +71,9 @@ pub(super) struct Adaptor {
     pub(super) options: SessionOptions,
 }
 
-/// Returns the origin of a request about a node.
-fn node(request: &Request, node: INodeNo) -> RequestOrigin {
-    RequestOrigin { about: About::Node(ino(node)), tid: request.pid() }
-}
-
-/// Returns the origin of a request about an open file.
-fn handle(request: &Request, fh: FileHandle) -> RequestOrigin {
-    RequestOrigin { about: About::Handle(Fh(fh.0)), tid: request.pid() }
-}
-
 impl Filesystem for Adaptor {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        configure(config, &self.options, &self.passthrough);
+        configure(config, &self.options, &self.passthrough, self.fs.may_promise());
         Ok(())
     }
 
@@ -314,16 +306,12 @@ impl Filesystem for Adaptor {
         // before it is done.
         self.passthrough.release(Fh(fh.0));
         reply.ok();
-        self.wait(
-            "release",
-            RequestOrigin { about: About::Handle(Fh(fh.0)), tid: 0 },
-            move |fs| fs.release(Fh(fh.0)),
-            |operation, released| {
-                if let Err(error) = released {
-                    operation.error(&error);
-                }
-            },
-        );
+        let attempt = move |fs: &ContextFs| fs.release(Fh(fh.0));
+        self.wait("release", released(fh), attempt, |operation, released| {
+            if let Err(error) = released {
+                operation.error(&error);
+            }
+        });
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, data: bool, reply: ReplyEmpty) {
@@ -354,6 +342,17 @@ impl Filesystem for Adaptor {
             });
             operation.directory(reply, read);
         });
+    }
+
+    fn readdirplus(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        fh: FileHandle,
+        offset: u64,
+        reply: ReplyDirectoryPlus,
+    ) {
+        self.list_with_attributes((node, fh), offset, caller(request), reply);
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {

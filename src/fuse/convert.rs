@@ -1,19 +1,23 @@
 //! Conversions between our types and fuser's.
 
 use fuser::FileAttr;
+use fuser::FileHandle;
 use fuser::FileType;
 use fuser::INodeNo;
 use fuser::RenameFlags;
 use fuser::Request;
 use fuser::TimeOrNow;
 
+use crate::fs::About;
 use crate::fs::Attr;
 use crate::fs::Caller;
+use crate::fs::Fh;
 use crate::fs::FileKind;
 use crate::fs::FsError;
 use crate::fs::Ino;
 use crate::fs::NewTime;
 use crate::fs::RenameMode;
+use crate::fs::RequestOrigin;
 use crate::fs::Result;
 
 pub(super) fn ino(ino: INodeNo) -> Ino {
@@ -22,6 +26,21 @@ pub(super) fn ino(ino: INodeNo) -> Ino {
 
 pub(super) fn caller(request: &Request) -> Caller {
     Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
+}
+
+/// Returns the origin of a request about a node.
+pub(super) fn node(request: &Request, node: INodeNo) -> RequestOrigin {
+    RequestOrigin { about: About::Node(ino(node)), tid: request.pid() }
+}
+
+/// Returns the origin of a request about an open file that nobody waits for.
+pub(super) fn released(fh: FileHandle) -> RequestOrigin {
+    RequestOrigin { about: About::Handle(Fh(fh.0)), tid: 0 }
+}
+
+/// Returns the origin of a request about an open file.
+pub(super) fn handle(request: &Request, fh: FileHandle) -> RequestOrigin {
+    RequestOrigin { about: About::Handle(Fh(fh.0)), tid: request.pid() }
 }
 
 pub(super) fn kind(kind: FileKind) -> FileType {

@@ -19,7 +19,13 @@ pub(super) fn configure(
     config: &mut KernelConfig,
     options: &SessionOptions,
     passthrough: &PassthroughFiles,
+    lists_attributes: bool,
 ) {
+    // With AUTO, the kernel asks for attributes where it has seen look-ups of the names before.
+    let listing = InitFlags::FUSE_DO_READDIRPLUS | InitFlags::FUSE_READDIRPLUS_AUTO;
+    if lists_attributes && config.add_capabilities(listing).is_err() {
+        tracing::info!("this kernel lists no attributes");
+    }
     for wanted in [
         InitFlags::FUSE_PARALLEL_DIROPS,
         InitFlags::FUSE_AUTO_INVAL_DATA,

@@ -13,6 +13,7 @@ use fuser::INodeNo;
 use fuser::ReplyAttr;
 use fuser::ReplyCreate;
 use fuser::ReplyDirectory;
+use fuser::ReplyDirectoryPlus;
 use fuser::ReplyEmpty;
 use fuser::ReplyEntry;
 use fuser::ReplyLseek;
@@ -72,6 +73,14 @@ impl Operation {
 
     /// Replies with the entries that were added to `reply`.
     pub(super) fn directory(self, reply: ReplyDirectory, read: Result<()>) {
+        match read {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(self.error(&error)),
+        }
+    }
+
+    /// Replies with the entries that were added to `reply`.
+    pub(super) fn directory_plus(self, reply: ReplyDirectoryPlus, read: Result<()>) {
         match read {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(self.error(&error)),

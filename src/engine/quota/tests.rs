@@ -32,7 +32,7 @@ impl Processes {
 
     fn request(&self, growth: u64, partly: bool) -> RoomRequest<'_> {
         let conversation = Some(&*self.conversation);
-        RoomRequest { id: self.conversation.id(), conversation, growth, partly, exempt: 0 }
+        RoomRequest { id: self.conversation.id(), conversation, growth, partly }
     }
 
     /// Asks for room, as if something had just been removed.
@@ -53,7 +53,7 @@ pub(crate) fn of_new_conversation(room: u64) -> u64 {
 }
 
 fn request(id: &Component, growth: u64) -> RoomRequest<'_> {
-    RoomRequest { id, conversation: None, growth, partly: false, exempt: 0 }
+    RoomRequest { id, conversation: None, growth, partly: false }
 }
 
 #[test]

@@ -11,7 +11,8 @@ fn names(engine: &Engine, count: u64) -> DirNames {
     let mut names = NewDirNames::new(Spool::begin(engine, None));
     for number in 0..count {
         let name = format!("{number}-{}", "x".repeat(number as usize % 250));
-        let name = EntryName { name: OsStr::new(&name), kind: kind(number), ino: number };
+        let name =
+            EntryName { name: OsStr::new(&name), kind: kind(number), ino: number, view: None };
         names.add(&name, ListedViews(number as u8 % 8)).unwrap();
     }
     names.finish().unwrap()

@@ -107,6 +107,21 @@ fn trouble_makes_a_record_incomplete_until_the_next_life() {
 }
 
 #[test]
+fn trouble_ends_when_nothing_is_left_of_the_artifact() {
+    let mut life = Life::at_rest(&stat(0, 1));
+    life.opened(false, None);
+    life.written(0, &stat(10, 2));
+    life.failed("the disk failed".to_owned());
+    life.resized(&stat(5, 3));
+    assert!(matches!(
+        life.bring_up(record(1, ArtifactState::Live), true).state,
+        ArtifactState::Incomplete(_)
+    ));
+    life.resized(&stat(0, 4));
+    assert_eq!(life.bring_up(record(1, ArtifactState::Live), true).state, ArtifactState::Live);
+}
+
+#[test]
 fn what_a_rename_asks_for_depends_on_writers_and_record() {
     let mut sealed = Life::at_rest(&stat(0, 1));
     assert_eq!(sealed.renamed(Some(&record(1, ArtifactState::Sealed))), AfterRename::Nothing);

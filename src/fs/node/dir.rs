@@ -43,6 +43,11 @@ impl DirNode {
         Self { link: Linked::new(link), id: FileId::of(stat), is_root: false, open_dirs }
     }
 
+    /// Returns its identity on disk.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
     /// Returns true if it is the directory of all conversations.
     pub(crate) fn is_root(&self) -> bool {
         self.is_root

@@ -255,7 +255,7 @@ fn write_call(conversation: &Arc<Conversation>, call: &str, bytes: &[u8]) -> Rec
     };
     let mut writer = writer.unwrap();
     writer.write_all(bytes).unwrap();
-    writer.seal().unwrap()
+    writer.seal().unwrap().record
 }
 
 /// A conversation with files of many kinds.

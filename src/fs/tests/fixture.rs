@@ -157,9 +157,15 @@ impl Fixture {
         self.fs.engine().drop_text(&of.computed);
     }
 
-    /// Returns all bytes of a file or view in `c1/artifacts/tool`.
+    /// Returns all bytes of a file or view in `c1/artifacts/tool`. As the kernel does, looks the
+    /// name up once more if what it led to is stale.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>> {
-        self.read_ino(self.lookup(name)?.attr.ino)
+        match self.read_ino(self.lookup(name)?.attr.ino) {
+            Err(error) if error.errno().0 == libc::ESTALE => {
+                self.read_ino(self.lookup(name)?.attr.ino)
+            }
+            read => read,
+        }
     }
 
     pub(super) fn text(&self, name: &str) -> String {

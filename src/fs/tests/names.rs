@@ -284,11 +284,12 @@ fn the_bare_id_of_a_call_opens_its_newest_output() {
     let conversation = store.conversation(&Component::new("c1").unwrap()).unwrap().unwrap();
     let provenance = Provenance { tool: Some("exec".into()), ..Provenance::default() };
     for (old, new) in [("x.json", "x.txt"), ("x.txt", "x.json")] {
+        std::fs::remove_file(fixture.plain(new)).ok();
         let writer =
             ArtifactWriter::create_for_call(&conversation, Folder::Tool, "x", provenance.clone());
         let mut writer = writer.unwrap();
         writer.write_all(if old == "x.json" { b"[1]" } else { b"old" }).unwrap();
-        assert!(writer.seal().unwrap().path.ends_with(old));
+        assert!(writer.seal().unwrap().record.path.ends_with(old));
         assert_eq!(fixture.read("x").unwrap(), fixture.read(old).unwrap());
         disk_clock::moves_on();
         call(new, "new");

@@ -62,7 +62,7 @@ fn a_view_of_a_view_waits_for_its_text() {
 fn nobody_waits_for_a_computation_that_failed() {
     under_schedules(|| {
         let fixture = with_artifact();
-        let view = fixture.ino("a.txt.tail");
+        let view = fixture.ino("a.txt.head");
         std::fs::remove_file(fixture.plain("a.txt")).unwrap();
         let fails = || -> Work {
             Box::new(move |fixture| {
@@ -73,7 +73,7 @@ fn nobody_waits_for_a_computation_that_failed() {
         together(&fixture, vec![fails(), fails(), fails()]);
         // The next file of that name has views again.
         fixture.put("a.txt", b"three\n");
-        assert_eq!(fixture.read("a.txt.tail").unwrap(), b"three\n");
+        assert_eq!(fixture.read("a.txt.head").unwrap(), b"three\n");
     });
 }
 

@@ -1,0 +1,65 @@
+//! The sizes of the views that directories list, recorded when an artifact is sealed, so that a
+//! listing computes none of them.
+
+use std::hash::DefaultHasher;
+use std::hash::Hash as _;
+use std::hash::Hasher as _;
+use std::sync::Arc;
+
+use crate::engine::Base;
+use crate::engine::Computed;
+use crate::engine::Engine;
+use crate::engine::Recipe;
+use crate::engine::SourceFile;
+use crate::engine::Version;
+use crate::engine::show;
+use crate::engine::workers::QUICK_INPUT;
+use crate::model::Analysis;
+use crate::model::Component;
+use crate::model::Record;
+use crate::model::RelPath;
+use crate::model::ViewSizes;
+use crate::store::Stat;
+use crate::view::View;
+
+/// Returns the sizes of the views of `file` at `place`, of which the disk says `stat` and the store
+/// `record`, with the number `facts` of what that says. `None` if they are not to be recorded: for
+/// a large file, for one that may change without a trace, and where secrets are masked.
+pub(crate) fn measure(
+    engine: &Engine,
+    file: &Arc<dyn SourceFile>,
+    place: &(Component, RelPath),
+    (record, facts): (&Record, u64),
+    stat: &Stat,
+) -> Option<ViewSizes> {
+    let is_told = !engine.secrets.are_masked() && !engine.store.clock().is_recent(stat);
+    if stat.size > QUICK_INPUT || !is_told {
+        return None;
+    }
+    let summary = size(engine, file, &View::Summary)?;
+    let tail = size(engine, file, &View::Tail)?;
+    Some(ViewSizes { basis: basis(engine, place, (record, facts), stat), summary, tail })
+}
+
+fn size(engine: &Engine, file: &Arc<dyn SourceFile>, view: &View) -> Option<u64> {
+    let recipe = Recipe::View(Arc::new(view.clone()));
+    let computed = Computed::new(recipe, Base::File(Arc::clone(file)), Version::default());
+    let text = show::show_view(engine, &computed, &**file, view, false).ok()?;
+    text.is_whole().then(|| text.len())
+}
+
+/// Returns the number of everything that the views depend on, as far as this program has one.
+pub(crate) fn basis(
+    engine: &Engine,
+    (id, path): &(Component, RelPath),
+    (record, facts): (&Record, u64),
+    stat: &Stat,
+) -> String {
+    let mut hasher = DefaultHasher::new();
+    (env!("CARGO_PKG_VERSION"), Analysis::VERSION).hash(&mut hasher);
+    engine.options.place(id, path).file().hash(&mut hasher);
+    let limits = engine.options.limits.limits(record.provenance.tool_name().as_deref());
+    format!("{limits:?}").hash(&mut hasher);
+    (facts, stat.size, stat.mtime.as_nanos()).hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
