@@ -20,8 +20,8 @@ use rustix::termios::OptionalActions;
 use crate::cli::run::user_terminal::UserTerminal;
 
 /// The exit codes of shells for a command that is not found, and for one that cannot be run.
-const NOT_FOUND: i32 = 127;
-const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
 /// The number that shells add to the signal that ended a command.
 const BY_SIGNAL: i32 = 128;
 
@@ -120,7 +120,8 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| BY_SIGNAL + status.signal().unwrap_or_default())
 }
 
-fn start_of(command: &[OsString]) -> Command {
+/// Returns the command, ready to be started.
+pub(super) fn start_of(command: &[OsString]) -> Command {
     let mut start = Command::new(&command[0]);
     start.args(&command[1..]);
     start
@@ -128,11 +129,17 @@ fn start_of(command: &[OsString]) -> Command {
 
 fn spawn(mut start: Command, command: &[OsString]) -> Result<process::Child, SpawnError> {
     start.spawn().map_err(|error| {
-        let found = error.kind() != io::ErrorKind::NotFound;
-        let name = command[0].to_string_lossy();
-        let text = format!("ctxfs: cannot run `{name}`: {error}\n");
-        SpawnError::Command { text, code: if found { NOT_EXECUTABLE } else { NOT_FOUND } }
+        let (text, code) = not_run(command, &error);
+        SpawnError::Command { text, code: code.into() }
     })
+}
+
+/// Returns a message about a command that cannot be run, and the exit code.
+pub(super) fn not_run(command: &[OsString], error: &io::Error) -> (String, u8) {
+    let found = error.kind() != io::ErrorKind::NotFound;
+    let name = command[0].to_string_lossy();
+    let text = format!("ctxfs: cannot run `{name}`: {error}\n");
+    (text, if found { NOT_EXECUTABLE } else { NOT_FOUND })
 }
 
 /// Opens a new terminal, and returns our end and the command's.

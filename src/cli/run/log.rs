@@ -2,6 +2,7 @@
 
 use std::io;
 use std::io::Write as _;
+use std::path::Path;
 
 use crate::cli::put::TargetConversation;
 use crate::cli::run::child::OutputStream;
@@ -11,7 +12,6 @@ use crate::engine::OutputName;
 use crate::engine::StoredOutput;
 use crate::model::Component;
 use crate::model::Provenance;
-use crate::store::call_stem;
 
 /// The logs of a running command. What does not fit into them is dropped, so that the command does
 /// not fail because of too much output.
@@ -24,24 +24,22 @@ pub(super) struct CommandLogs<'a> {
 }
 
 impl<'a> CommandLogs<'a> {
-    /// Creates `<id>.log`, and if `split` is set, `<id>.stdout.log` and `<id>.stderr.log`.
+    /// Creates `<id>.log`, and if `split` is set, `<id>.stdout.log` and `<id>.stderr.log`. If there
+    /// are logs of the id, the next are those of `<id>-2`, and so on.
     pub(super) fn create(
         target: &'a TargetConversation,
         id: &str,
         split: bool,
         provenance: &Provenance,
     ) -> anyhow::Result<Self> {
-        let stem = call_stem(id).to_text();
-        let log = |extension| -> anyhow::Result<Intake<'a>> {
-            let name = Component::new(format!("{stem}.{extension}"))?;
-            target.intake(OutputName::Log(name), provenance.clone())
+        let mut both = target.intake(OutputName::Log(id.to_owned()), provenance.clone())?;
+        let stem = Path::new(both.path().file_name()).to_owned();
+        let stream = |extension| -> anyhow::Result<Intake<'a>> {
+            let name = OutputName::Stream(Component::new(stem.with_extension(extension))?);
+            Ok(target.intake(name, provenance.clone())?.as_copy())
         };
-        let apart = if split {
-            Some((log("stdout.log")?.as_copy(), log("stderr.log")?.as_copy()))
-        } else {
-            None
-        };
-        Ok(Self { both: log("log")?, apart, shown: true })
+        let apart = if split { Some((stream("stdout.log")?, stream("stderr.log")?)) } else { None };
+        Ok(Self { both, apart, shown: true })
     }
 
     /// Stores bytes of one stream, and prints them if `live` is set.
