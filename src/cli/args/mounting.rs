@@ -91,6 +91,11 @@ pub(in crate::cli) struct MountArgs {
     #[arg(long, value_enum)]
     pub(in crate::cli) passthrough: Option<PassthroughMode>,
 
+    /// Let the kernel answer for outputs at rest, or ask the store at each look. Default:
+    /// `relaxed`.
+    #[arg(long, value_enum)]
+    pub(in crate::cli) coherence: Option<CoherenceMode>,
+
     /// Give up what serving does not need: other files, the network, privileges. Default: `auto`.
     #[arg(long, value_enum)]
     pub(in crate::cli) confine: Option<ConfineMode>,
@@ -107,6 +112,10 @@ impl MountArgs {
         let passthrough = self.passthrough.map(|passthrough| match passthrough {
             PassthroughMode::Auto => text("auto"),
             PassthroughMode::Off => text("off"),
+        });
+        let coherence = self.coherence.map(|coherence| match coherence {
+            CoherenceMode::Relaxed => text("relaxed"),
+            CoherenceMode::Strict => text("strict"),
         });
         let confine = self.confine.map(|confine| match confine {
             ConfineMode::Auto => text("auto"),
@@ -127,6 +136,7 @@ impl MountArgs {
             (Key::Quota, self.quota.clone()),
             (Key::MinFree, self.min_free.clone()),
             (Key::Passthrough, passthrough),
+            (Key::Coherence, coherence),
             (Key::Confine, confine),
             (Key::Views, views),
         ];
@@ -141,6 +151,14 @@ pub(in crate::cli) enum PassthroughMode {
     Auto,
     /// Never.
     Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum CoherenceMode {
+    /// A change by another process may show a moment later.
+    Relaxed,
+    /// Each look asks the store.
+    Strict,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -17,13 +17,14 @@ use crate::cli::settings::Value;
 /// command.
 ///
 /// If the disk or a limit of the settings (`max_artifact`, `max_terminal`, `quota`, `min_free`)
-/// leaves too little room, the command goes on, and the stand-in says how much was not kept.
+/// leaves too little room, the command goes on, and the stand-in says how much was not kept. If
+/// nothing can be stored, as the store cannot be written or the settings cannot be read, the
+/// command runs all the same, as if by itself, and one line on standard error says why.
 ///
 /// `ctxfs run -c c7 -- make test`
 ///
 /// Exit status: that of the command; 128 plus the signal number if a signal ended it; 127 if there
-/// is no such command; 126 if it cannot be run; also 1 or 2 if ctxfs itself failed, with a message
-/// on standard error.
+/// is no such command; 126 if it cannot be run.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RunArgs {
     /// Conversation to store the log in; created if missing. Default: a new one named `session-`

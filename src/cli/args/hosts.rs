@@ -1,0 +1,64 @@
+//! `hook`.
+
+use clap::Args;
+
+use crate::hook::Host;
+
+/// Keep the long outputs of an agent's tools; for the hooks of its host.
+///
+/// Reads an event in the host's JSON on standard input and prints the answer in the host's JSON. An
+/// output over the limits (`max_inline_chars`, `max_inline_bytes`) is stored in the conversation of
+/// the host's session, and the model gets the stand-in. When a session goes on after a resume or a
+/// compaction, the model is told which outputs are stored.
+///
+/// Never harms a call: whatever fails, and after 10 seconds, prints nothing, so that the host keeps
+/// its own result, and exits with 0. One line in `ctxfs/hook.log` below `$XDG_STATE_HOME` (or else
+/// `~/.local/state`) says why, and `ctxfs doctor` counts the calls of each host.
+///
+/// docs/HOSTS.md says what each host hands over.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct HookArgs {
+    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot` or `pi`.
+    // Wrong usage is no failure: hosts take exit status 2 as an order to block the call.
+    #[arg(value_name = "HOST")]
+    pub(in crate::cli) host: String,
+}
+
+/// Have an agent's host call `ctxfs hook`, or list the hosts.
+///
+/// Edits the settings of the host: the hook, the permission to read the mount, and, for Codex, the
+/// store as a directory that its sandbox may write. Where systemd is the user's manager, writes a
+/// unit that mounts the store at login. Prints what it changes, and what is left to do. Never asks.
+///
+/// Comments, order, indentation and everything else in the files stay. Before the first change, a
+/// file is copied to `FILE.ctxfs.bak` beside it. If anything cannot be edited, nothing is changed.
+/// A second run changes nothing.
+///
+/// Without HOST, lists the hosts: which are found on this machine, and where the hook is installed.
+///
+/// Example: `ctxfs install claude-code --print`
+#[derive(Debug, Args)]
+pub(in crate::cli) struct InstallArgs {
+    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot` or `pi`.
+    #[arg(value_name = "HOST", value_parser = parse_host)]
+    pub(in crate::cli) host: Option<Host>,
+
+    /// Edit the settings of the project in the current directory, not those of the user.
+    #[arg(long, requires = "host")]
+    pub(in crate::cli) project: bool,
+
+    /// Print the changes, and make none.
+    #[arg(long, requires = "host")]
+    pub(in crate::cli) print: bool,
+
+    /// Take out what was installed: the files become what they were, except for changes by others.
+    #[arg(long, requires = "host")]
+    pub(in crate::cli) remove: bool,
+}
+
+fn parse_host(name: &str) -> Result<Host, String> {
+    Host::named(name).ok_or_else(|| {
+        let names: Vec<&str> = Host::ALL.iter().map(|host| host.name()).collect();
+        format!("the hosts are {}", names.join(", "))
+    })
+}

@@ -1,0 +1,137 @@
+//! Gemini CLI. Contracts: version 0.61.0.
+//!
+//! The host hands over all of an output. Another result reaches the model as an error, so it is the
+//! stand-in that says whether the call succeeded.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::hook::HookError;
+use crate::hook::event_text::Text;
+use crate::hook::keeper::Keeper;
+use crate::hook::short_list::ShortList;
+use crate::hook::tool_result::Output;
+use crate::hook::tool_result::ToolResult;
+use crate::hook::tool_result::call_at;
+
+/// The frame around the output of a tool.
+const OPENING: &str = "<untrusted_context>\n";
+const CLOSING: &str = "\n</untrusted_context>";
+/// The beginnings of the lines that follow the output of a command.
+const FACTS: [&str; 5] =
+    ["Error: ", "Exit Code: ", "Signal: ", "Background PIDs: ", "Process Group PGID: "];
+
+/// An event.
+#[derive(Deserialize)]
+pub(super) struct GeminiEvent<'a> {
+    #[serde(borrow)]
+    hook_event_name: Cow<'a, str>,
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    #[serde(borrow)]
+    timestamp: Option<Text<'a>>,
+    /// Why a session begins.
+    #[serde(borrow)]
+    source: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tool_name: Cow<'a, str>,
+    #[serde(borrow)]
+    tool_input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_response: Option<ToolResponse<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolResponse<'a> {
+    /// The result for the model: a text, a part, or parts.
+    #[serde(borrow)]
+    llm_content: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct GeminiPart<'a> {
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+}
+
+/// Returns the answer to an event.
+pub(super) fn answer(
+    event: &GeminiEvent<'_>,
+    keeper: &Keeper<'_>,
+) -> Result<Option<Value>, HookError> {
+    match (&*event.hook_event_name, &event.tool_response) {
+        ("SessionStart", _) => {
+            let text = keeper.pointers(&event.session_id, event.source.as_ref())?;
+            Ok(text.map(|text| {
+                let name = &event.hook_event_name;
+                json!({ "hookSpecificOutput": { "hookEventName": name, "additionalContext": text } })
+            }))
+        }
+        ("AfterTool", Some(response)) => of_tool(event, response, keeper),
+        _ => Ok(None),
+    }
+}
+
+fn of_tool(
+    event: &GeminiEvent<'_>,
+    response: &ToolResponse<'_>,
+    keeper: &Keeper<'_>,
+) -> Result<Option<Value>, HookError> {
+    let Some(text) = text_of(response.llm_content)? else { return Ok(None) };
+    let is_shell = event.tool_name == "run_shell_command";
+    let text = without_frame(&text);
+    let (output, exit_code) = if is_shell { output_and_code(text) } else { (text, None) };
+    let text = keeper.stand_in(ToolResult {
+        conversation: &event.session_id,
+        call: Cow::Owned(call_at(&event.tool_name, event.timestamp.as_ref().map(|at| &*at.0))),
+        server: None,
+        tool: &event.tool_name,
+        args: event.tool_input,
+        exit_code,
+        duration_ms: None,
+        output: Output::Text(Cow::Borrowed(output)),
+    })?;
+    Ok(text.map(|text| json!({ "decision": "deny", "reason": text })))
+}
+
+/// Returns the text of what the model would get. `None` if there is something else too, which an
+/// answer would remove.
+fn text_of(content: &RawValue) -> Result<Option<Cow<'_, str>>, HookError> {
+    let json = content.get();
+    let parts: Vec<GeminiPart<'_>> = match json.as_bytes().first() {
+        Some(b'"') => return Ok(Some(serde_json::from_str::<Text<'_>>(json)?.0)),
+        Some(b'[') => serde_json::from_str::<ShortList<_>>(json)?.0,
+        _ => vec![serde_json::from_str(json)?],
+    };
+    let texts: Option<Vec<&str>> = parts.iter().map(|part| Some(&*part.text.as_ref()?.0)).collect();
+    Ok(texts.map(|texts| Cow::Owned(texts.join("\n"))))
+}
+
+fn without_frame(text: &str) -> &str {
+    let inner = text.strip_prefix(OPENING).and_then(|inner| inner.strip_suffix(CLOSING));
+    inner.unwrap_or(text)
+}
+
+/// Returns the output of a command and its exit code. Without one the command succeeded, if nothing
+/// else is said.
+fn output_and_code(text: &str) -> (&str, Option<i32>) {
+    let Some(mut output) = text.strip_prefix("Output: ") else { return (text, None) };
+    let mut code = Some(0);
+    while let Some((before, line)) = output.rsplit_once('\n') {
+        if !FACTS.iter().any(|fact| line.starts_with(fact)) {
+            break;
+        }
+        if let Some(said) = line.strip_prefix("Exit Code: ") {
+            code = said.trim().parse().ok();
+        } else if line.starts_with("Signal: ") || line.starts_with("Error: ") {
+            code = code.filter(|code| *code != 0);
+        }
+        output = before;
+    }
+    (output, code)
+}

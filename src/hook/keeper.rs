@@ -1,0 +1,244 @@
+//! The core of the adapters: which outputs are long, taking them in, and the stand-in.
+
+use std::cell::Cell;
+use std::io;
+use std::io::Read as _;
+use std::io::Seek as _;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use crate::engine::Engine;
+use crate::engine::EngineError;
+use crate::engine::NewOutput;
+use crate::engine::OutputName;
+use crate::engine::StandInRequest;
+use crate::engine::StoredOutput;
+use crate::hook::HookError;
+use crate::hook::event_text::Text;
+use crate::hook::host::Host;
+use crate::hook::pointers;
+use crate::hook::tool_result::Output;
+use crate::hook::tool_result::Spill;
+use crate::hook::tool_result::ToolResult;
+use crate::model::Limits;
+use crate::model::Provenance;
+use crate::store::Conversation;
+use crate::view::Audience;
+use crate::view::Form;
+use crate::view::StandIn;
+
+/// The most bytes of a view, with its notice. What is longer is no view that was read.
+const VIEW: u64 = Limits::VIEW_BYTES as u64 + 4096;
+/// The most bytes of an output that may be a stand-in.
+const STAND_IN: u64 = 64 * 1024;
+/// Bytes that are read at once.
+const BLOCK: usize = 64 * 1024;
+
+/// The sources of sessions that have outputs of earlier calls.
+const SOURCES: [&str; 3] = ["resume", "compact", "fork"];
+
+/// The treatment of an event. Programs may rely on the names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// Nothing: it is no event with an output, or none that can be kept.
+    #[default]
+    Passed,
+    /// The output is within the limits.
+    Short,
+    /// The output was read from the mount, or is a stand-in.
+    Own,
+    /// The output was stored, and the model gets the stand-in.
+    Kept,
+    /// The command was replaced by one that stores its output.
+    Rewritten,
+    /// The model was told what is stored.
+    Told,
+}
+
+/// The settings and the store, opened only when they are needed.
+pub trait Shelf {
+    /// Returns the limits for the outputs of a tool.
+    fn limits(&self, tool: &str) -> Limits;
+
+    /// Opens a conversation, which is created if it is missing.
+    fn open(&self, id: &str) -> Result<OpenConversation, HookError>;
+
+    /// Opens a conversation, if it is there.
+    fn find(&self, id: &str) -> Result<Option<OpenConversation>, HookError>;
+}
+
+/// A conversation, and the engine over its store.
+#[derive(Debug)]
+pub struct OpenConversation {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// The conversation.
+    pub conversation: Arc<Conversation>,
+}
+
+/// The core of all adapters.
+pub(super) struct Keeper<'a> {
+    host: Host,
+    shelf: &'a dyn Shelf,
+    action: Cell<Action>,
+}
+
+impl<'a> Keeper<'a> {
+    pub(super) fn new(host: Host, shelf: &'a dyn Shelf) -> Self {
+        Self { host, shelf, action: Cell::default() }
+    }
+
+    /// Returns what was done last.
+    pub(super) fn action(&self) -> Action {
+        self.action.get()
+    }
+
+    /// Notes what was done, where the adapter does it.
+    pub(super) fn note(&self, action: Action) {
+        self.action.set(action);
+    }
+
+    /// Takes a result in if it is long, and returns what goes to the model in its place.
+    pub(super) fn stand_in(&self, result: ToolResult<'_>) -> Result<Option<String>, HookError> {
+        let (action, text) = self.treat(result)?;
+        self.note(action);
+        Ok(text)
+    }
+
+    fn treat(&self, result: ToolResult<'_>) -> Result<(Action, Option<String>), HookError> {
+        let provenance = self.provenance(&result);
+        let limits = self.shelf.limits(&provenance.tool_name().unwrap_or_default());
+        let mut output = result.output;
+        if !limits.mirror && output.is_within(&limits)? {
+            return Ok((Action::Short, None));
+        }
+        if output.length() <= VIEW && provenance.args.as_deref().is_some_and(names_artifact) {
+            return Ok((Action::Own, None));
+        }
+        let open = self.shelf.open(result.conversation)?;
+        if let Output::Text(text) = &output
+            && output.length() <= STAND_IN
+            && open.engine.is_stand_in(text.as_bytes(), &limits).map_err(EngineError::from)?
+        {
+            return Ok((Action::Own, None));
+        }
+        let stored = take_in(&open, result.call.into_owned(), provenance, &mut output)?;
+        let request = StandInRequest {
+            form: Form::Summary,
+            always: false,
+            seen: false,
+            audience: Audience { tools: &[], is_stored: &|_| false },
+        };
+        let answer = open.engine.stand_in(&stored, &request)?;
+        open.engine.finish();
+        Ok(match answer {
+            StandIn::Unchanged => (Action::Short, None),
+            StandIn::Replaced(text) => (Action::Kept, Some(text)),
+        })
+    }
+
+    /// Returns what a model is told when the conversation `id` goes on. A host names the `source`
+    /// of each session; one that is new has nothing to be told of.
+    pub(super) fn pointers(
+        &self,
+        id: &str,
+        source: Option<&Text<'_>>,
+    ) -> Result<Option<String>, HookError> {
+        let goes_on = source.is_some_and(|source| SOURCES.contains(&&*source.0));
+        let Some(open) = goes_on.then(|| self.shelf.find(id)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let text = pointers::of(&open.engine, open.conversation.id())?;
+        if text.is_some() {
+            self.note(Action::Told);
+        }
+        Ok(text)
+    }
+
+    fn provenance(&self, result: &ToolResult<'_>) -> Provenance {
+        Provenance {
+            call: Some(result.call.clone().into_owned()),
+            tool: Some(result.tool.to_owned()),
+            server: Some(result.server.unwrap_or(self.host.name()).to_owned()),
+            args: result.args.map(|args| args.get().to_owned()),
+            exit_code: result.exit_code,
+            duration_ms: result.duration_ms,
+            mime: None,
+        }
+    }
+}
+
+impl Output<'_> {
+    /// Returns the length in bytes.
+    fn length(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.len() as u64,
+            Self::Spill(spill) => spill.length,
+        }
+    }
+
+    /// Returns true if the model may have it as it is.
+    fn is_within(&mut self, limits: &Limits) -> Result<bool, EngineError> {
+        let bytes = self.length();
+        if bytes > limits.max_inline_bytes {
+            return Ok(false);
+        }
+        let chars = match self {
+            _ if bytes <= limits.max_inline_chars => bytes,
+            Self::Text(text) => text.chars().count() as u64,
+            Self::Spill(spill) => spill.chars()?,
+        };
+        Ok(limits.are_kept_by(bytes, chars))
+    }
+}
+
+impl Spill {
+    /// Counts the characters, as bytes that begin one.
+    fn chars(&mut self) -> io::Result<u64> {
+        let (mut block, mut chars) = (vec![0; BLOCK], 0);
+        loop {
+            match self.file.read(&mut block)? {
+                0 => break,
+                count => chars += block[..count].iter().filter(|byte| begins(**byte)).count(),
+            }
+        }
+        self.file.rewind()?;
+        Ok(chars as u64)
+    }
+}
+
+fn begins(byte: u8) -> bool {
+    byte & 0xC0 != 0x80
+}
+
+/// Returns true if arguments name a file of the tree, as those of a call that reads one.
+fn names_artifact(args: &str) -> bool {
+    ["/artifacts/tool/", "/artifacts/terminal/"].iter().any(|part| args.contains(part))
+}
+
+/// Stores an output. Fails unless all of it is stored: then the host's own result is worth more.
+fn take_in(
+    open: &OpenConversation,
+    call: String,
+    provenance: Provenance,
+    output: &mut Output<'_>,
+) -> Result<StoredOutput, EngineError> {
+    let length = Some(output.length());
+    let new = NewOutput { name: OutputName::Call(call), provenance, length };
+    let mut intake = open.engine.intake(&open.conversation, new)?;
+    let incomplete = match output {
+        Output::Text(text) => {
+            intake.write_all(text.as_bytes())?;
+            None
+        }
+        Output::Spill(spill) => {
+            io::copy(&mut spill.file, &mut intake)?;
+            spill.incomplete.as_deref()
+        }
+    };
+    intake.finish()?;
+    match incomplete {
+        Some(why) => intake.seal_incomplete(why),
+        None => intake.seal(),
+    }
+}

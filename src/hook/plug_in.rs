@@ -1,0 +1,67 @@
+//! The messages of the plug-ins for opencode and pi, and their answers.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::hook::HookError;
+use crate::hook::event_text::Text;
+use crate::hook::keeper::Keeper;
+use crate::hook::tool_result::Output;
+use crate::hook::tool_result::Spill;
+use crate::hook::tool_result::ToolResult;
+
+/// A message of a plug-in: the result of a call, or that a conversation goes on.
+#[derive(Deserialize)]
+pub(super) struct Message<'a> {
+    /// The conversation.
+    #[serde(borrow)]
+    conv: Cow<'a, str>,
+    /// Why the conversation goes on, such as `compact`; absent for the result of a call.
+    #[serde(borrow)]
+    event: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tool: Cow<'a, str>,
+    #[serde(borrow, default)]
+    call: Cow<'a, str>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    /// The texts of the result.
+    #[serde(borrow, default)]
+    text: Text<'a>,
+    /// The file in which the host kept all of it.
+    #[serde(borrow)]
+    path: Option<Cow<'a, str>>,
+    exit: Option<i32>,
+}
+
+/// Returns the answer `{text}`. `check` says what is wrong with a file of the host.
+pub(super) fn answer(
+    message: &Message<'_>,
+    keeper: &Keeper<'_>,
+    check: impl Fn(Spill) -> Spill,
+) -> Result<Option<Value>, HookError> {
+    if message.event.is_some() {
+        let text = keeper.pointers(&message.conv, message.event.as_ref())?;
+        return Ok(text.map(|text| json!({ "text": text })));
+    }
+    let output = match &message.path {
+        Some(path) => Output::Spill(check(Spill::open(Path::new(&**path))?)),
+        None => Output::Text(Cow::Borrowed(&message.text.0)),
+    };
+    let text = keeper.stand_in(ToolResult {
+        conversation: &message.conv,
+        call: Cow::Borrowed(&message.call),
+        server: None,
+        tool: &message.tool,
+        args: message.input,
+        exit_code: message.exit,
+        duration_ms: None,
+        output,
+    })?;
+    Ok(text.map(|text| json!({ "text": text })))
+}

@@ -1,0 +1,103 @@
+//! opencode, Gemini CLI, Copilot and pi.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::Machine;
+use super::SESSION;
+use super::long;
+
+#[test]
+fn gemini_cli() {
+    let machine = Machine::new();
+    let output = long();
+    let content = format!(
+        "<untrusted_context>\nOutput: {output}\nExit Code: 3\nProcess Group PGID: 77\n</untrusted_context>"
+    );
+    let mut event = json!({
+        "session_id": SESSION, "hook_event_name": "AfterTool", "cwd": "/p",
+        "timestamp": "2026-11-22T10:00:00.123Z", "tool_name": "run_shell_command",
+        "tool_input": { "command": "make" },
+        "tool_response": { "llmContent": content, "returnDisplay": output },
+    });
+    let answer = machine.answer("gemini-cli", &event).unwrap();
+    assert_eq!(answer["decision"], "deny");
+    assert!(answer["reason"].as_str().unwrap().contains("exit code 3"), "{answer}");
+    assert_eq!(machine.outputs(), ["run_shell_command-20261122100000123.txt"]);
+    assert_eq!(machine.output(&machine.outputs()[0]), output.as_bytes());
+
+    event["tool_name"] = "mcp_probe_big".into();
+    let framed = format!("<untrusted_context>\n{output}\n</untrusted_context>");
+    event["tool_response"]["llmContent"] = json!([{ "text": framed }]);
+    machine.answer("gemini-cli", &event).unwrap();
+    assert_eq!(machine.output("mcp_probe_big-20261122100000123.txt"), output.as_bytes());
+    let image = json!({ "inlineData": { "mimeType": "image/png", "data": "aGk=" } });
+    event["tool_response"]["llmContent"] = json!([{ "text": output }, image]);
+    machine.leaves("gemini-cli", &event, "passed");
+    event["tool_response"]["llmContent"] = "done".into();
+    machine.leaves("gemini-cli", &event, "short");
+}
+
+#[test]
+fn copilot() {
+    let machine = Machine::new();
+    let file = machine.home.join("copilot-tool-output.txt");
+    fs::write(&file, long()).unwrap();
+    let ending = "<shellId: 0 completed with exit code 3>";
+    let text = format!(
+        "Output too large to read at once (488.9 KB). Saved to: {}\nline 1\n{ending}",
+        file.display()
+    );
+    let result = json!({ "resultType": "success", "textResultForLlm": text, "toolTelemetry": {} });
+    let mut event = json!({
+        "sessionId": SESSION, "timestamp": 1_763_755_200_123_u64, "cwd": "/p",
+        "toolName": "bash", "toolArgs": "{\"command\": \"make\"}", "toolResult": result,
+    });
+    let answer = machine.answer("copilot", &event).unwrap();
+    let result = &answer["modifiedResult"];
+    assert_eq!(result["resultType"], "success");
+    assert_eq!(result["toolTelemetry"], json!({}));
+    let text = result["textResultForLlm"].as_str().unwrap();
+    assert!(text.contains("exit code 3") && text.ends_with(ending), "{text}");
+    assert_eq!(machine.outputs(), ["bash-1763755200123.txt"]);
+    assert_eq!(machine.output("bash-1763755200123.txt"), long().as_bytes());
+
+    event["toolResult"]["textResultForLlm"] = format!("done\n{ending}").into();
+    machine.leaves("copilot", &event, "short");
+    // The end of the line is no part of the output.
+    event["toolResult"]["textResultForLlm"] = format!("{}{ending}", long()).into();
+    event["timestamp"] = 2.into();
+    machine.answer("copilot", &event).unwrap();
+    assert_eq!(machine.output("bash-2.txt"), long().as_bytes());
+}
+
+#[test]
+fn plug_ins() {
+    for host in ["opencode", "pi"] {
+        let machine = Machine::new();
+        let mut event = json!({
+            "conv": SESSION, "tool": "bash", "call": "call_0", "exit": 3,
+            "input": { "command": "make" }, "text": long(),
+        });
+        let answer = machine.answer(host, &event).unwrap();
+        assert!(answer["text"].as_str().unwrap().contains("exit code 3"), "{answer}");
+        assert_eq!(machine.output("call_0.txt"), long().as_bytes());
+
+        // The next turn has a call of the same id.
+        event["text"] = "x\n".repeat(9000).into();
+        machine.answer(host, &event).unwrap();
+        assert_eq!(machine.outputs(), ["call_0-2.txt", "call_0.txt"]);
+
+        let file = machine.home.join("spill");
+        fs::write(&file, "y".repeat(196_608)).unwrap();
+        event["path"] = file.to_str().into();
+        let answer = machine.answer(host, &event).unwrap();
+        let is_incomplete = answer["text"].as_str().unwrap().contains("INCOMPLETE");
+        assert_eq!(is_incomplete, host == "opencode", "{answer}");
+        assert_eq!(machine.output("call_0-3.txt").len(), 196_608);
+
+        let short = json!({ "conv": SESSION, "tool": "bash", "call": "call_1", "text": "done" });
+        machine.leaves(host, &short, "short");
+    }
+}

@@ -1,0 +1,53 @@
+//! What a model is told when its conversation goes on.
+
+use serde_json::Value;
+use serde_json::json;
+
+use super::Machine;
+use super::SESSION;
+
+fn begun(source: &str) -> Value {
+    json!({ "session_id": SESSION, "cwd": "/p", "hook_event_name": "SessionStart", "source": source })
+}
+
+#[test]
+fn the_outputs_are_named_when_a_conversation_goes_on() {
+    let machine = Machine::new();
+    for host in ["claude-code", "codex", "gemini-cli"] {
+        machine.leaves(host, &begun("resume"), "passed");
+    }
+    assert!(!machine.outputs().iter().any(|_| true));
+    for number in 0..100 {
+        machine.store.put(SESSION, &format!("call_{number}"), format!("{number}\n").as_bytes());
+    }
+    let sources = [
+        ("claude-code", &["resume", "compact", "fork"][..]),
+        ("codex", &["resume", "compact"]),
+        ("gemini-cli", &["resume"]),
+    ];
+    for (host, sources) in sources {
+        for source in sources {
+            let answer = machine.answer(host, &begun(source)).unwrap();
+            check(answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap());
+            assert_eq!(machine.last(), format!("{host} told"));
+        }
+        for source in ["startup", "clear"] {
+            machine.leaves(host, &begun(source), "passed");
+        }
+    }
+    for host in ["opencode", "pi"] {
+        let event = json!({ "conv": SESSION, "event": "compact" });
+        check(machine.answer(host, &event).unwrap()["text"].as_str().unwrap());
+    }
+}
+
+fn check(text: &str) {
+    assert!(text.len() <= 1536, "{} bytes", text.len());
+    let lines: Vec<_> = text.lines().collect();
+    assert!(lines[0].starts_with("[ctxfs] "), "{text}");
+    let newest = format!("{SESSION}/artifacts/tool/call_99.txt  3 bytes");
+    assert!(lines[1].contains(&newest), "{text}");
+    let told = lines.len() - 2;
+    assert_eq!(lines[lines.len() - 1], format!("and {} more beside them", 100 - told));
+    assert!(told >= 10, "{text}");
+}
