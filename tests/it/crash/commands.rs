@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::crash::case::Case;
 use crate::crash::case::Ground;
 use crate::support::Output;
@@ -25,32 +27,26 @@ fn put_of_a_new_output() {
         }
     };
     let again = |ground: &Ground, output: &Output| {
-        assert_eq!(output.code, 0, "{output}");
         others_are_there(&ground.store);
-        assert_eq!(read(&ground.store, "new").unwrap(), log(LINES));
-        assert!(!is_incomplete(&ground.store, "new"));
+        is_put(&ground.store, output, "new");
     };
-    let command = &["put", "--conversation", "c7", "--call", "new", "--tool", "exec"];
+    let command = &["put", "--conversation", "c7", "--call", "new", "--format", "ref"];
     Case { prepare, command, input: || log(LINES), check, again }.run();
 }
 
 #[test]
-fn put_of_an_output_that_replaces_one() {
+fn put_of_another_output_of_a_call() {
     let prepare = |ground: &Ground| {
         prepare(ground);
         ground.store.put("c7", "again", b"{\"before\": true}\n");
     };
     let check = |ground: &Ground| {
         others_are_there(&ground.store);
-        let bytes = read(&ground.store, "again").expect("one of the two is there");
-        assert!(bytes == b"{\"before\": true}\n" || bytes == log(LINES));
+        assert_eq!(read(&ground.store, "again").unwrap(), b"{\"before\": true}\n");
         assert!(!is_incomplete(&ground.store, "again"));
     };
-    let again = |ground: &Ground, output: &Output| {
-        assert_eq!(output.code, 0, "{output}");
-        assert_eq!(read(&ground.store, "again").unwrap(), log(LINES));
-    };
-    let command = &["put", "--conversation", "c7", "--call", "again"];
+    let again = |ground: &Ground, output: &Output| is_put(&ground.store, output, "again-");
+    let command = &["put", "--conversation", "c7", "--call", "again", "--format", "ref"];
     Case { prepare, command, input: || log(LINES), check, again }.run();
 }
 
@@ -133,6 +129,17 @@ fn archive_is_whole(ground: &Ground) {
 fn read(store: &TestStore, call: &str) -> Option<Vec<u8>> {
     let output = store.ctxfs("view", &[&format!("c7/artifacts/tool/{call}")]).run();
     (output.code == 0).then_some(output.stdout)
+}
+
+/// Checks that the output is whole in the artifact that `ctxfs put` has printed, whose name begins
+/// with `stem`. What an earlier one left behind when it was killed stays.
+fn is_put(store: &TestStore, output: &Output, stem: &str) {
+    assert_eq!(output.code, 0, "{output}");
+    let reference: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let name = reference["id"].as_str().unwrap().rsplit('/').next().unwrap();
+    assert!(name.starts_with(stem), "{name}");
+    assert_eq!(read(store, name).unwrap(), log(LINES));
+    assert!(!is_incomplete(store, name));
 }
 
 fn is_incomplete(store: &TestStore, call: &str) -> bool {

@@ -1,0 +1,213 @@
+//! `ctxfs install`: has the host of an agent call `ctxfs hook`, or lists the hosts.
+//!
+//! A host is a table of files and of what goes into each (`hosts`). All changes are found before
+//! the first one is made, so that a file that cannot be edited leaves everything as it was.
+
+mod change;
+mod command_line;
+mod content;
+mod diff;
+mod entry;
+mod hosts;
+mod json;
+mod listing;
+mod place;
+mod replace;
+mod service;
+mod shape;
+mod toml_text;
+mod transplant;
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::cli::args::Cli;
+use crate::cli::args::InstallArgs;
+use crate::cli::context::Context;
+use crate::cli::env::Environment;
+use crate::cli::install::change::ChangeKind;
+use crate::cli::install::change::EditedFile;
+use crate::cli::install::change::SettingsChange;
+use crate::cli::install::hosts::NamedPaths;
+use crate::cli::install::listing::ListedHost;
+use crate::cli::install::listing::State;
+use crate::cli::install::place::Scope;
+use crate::cli::install::place::SettingsDir;
+use crate::cli::outcome::Failure;
+use crate::cli::places;
+use crate::cli::settings::Key;
+use crate::hook::Host;
+
+pub(super) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+    let ground = Ground::new(cli, context)?;
+    let Some(host) = args.host else { return list(&ground, context) };
+    let scope = if args.project { Scope::Project } else { Scope::User };
+    let targets = ground.targets(host, scope)?;
+    let edit = Edit { host, scope, args, ground: &ground, targets };
+    edit.run(context)
+}
+
+/// The machine, as the settings of hosts name it.
+struct Ground {
+    paths: NamedPaths,
+    mountpoint: PathBuf,
+    environment: Environment,
+}
+
+impl Ground {
+    fn new(cli: &Cli, context: &Context) -> anyhow::Result<Self> {
+        let environment = context.environment.clone();
+        let settings = context.settings(cli, Vec::new())?;
+        let store = settings.store(&environment)?;
+        let given = settings.path(Key::Mountpoint);
+        let mountpoint = places::expected_mountpoint(given, &store, &environment);
+        let shown = mountpoint.display().to_string();
+        let mount = settings.text(Key::Advertise).map_or(shown, str::to_owned);
+        let program = command_line::program(&environment)?;
+        let paths = NamedPaths { program, mount, store: text_of(store)? };
+        Ok(Self { paths, mountpoint, environment })
+    }
+
+    fn targets(&self, host: Host, scope: Scope) -> Result<Vec<EditedFile>, Failure> {
+        let place = SettingsDir::of(host, scope, &self.environment)?;
+        Ok(hosts::targets(host, &place, &self.paths))
+    }
+
+    fn state(&self, host: Host, scope: Scope) -> State {
+        self.targets(host, scope).map_or(State::No, |targets| State::of(&targets))
+    }
+
+    fn unit(&self) -> Option<EditedFile> {
+        let unit = service::unit(&self.paths.program, &self.mountpoint, &self.environment)?;
+        (!service::is_foreign(&unit)).then_some(unit)
+    }
+}
+
+fn text_of(path: PathBuf) -> Result<String, Failure> {
+    path.into_os_string().into_string().map_err(|path| {
+        let text = format!("the path of the store is not text: `{}`", path.display());
+        Failure::usage(text, "choose another store, with a path in UTF-8")
+    })
+}
+
+fn list(ground: &Ground, context: &mut Context) -> anyhow::Result<()> {
+    let listed = |host: Host| {
+        let program = listing::program(host, &ground.environment);
+        let place = SettingsDir::of(host, Scope::User, &ground.environment);
+        let found = program.is_some() || place.is_ok_and(|place| place.dir.is_dir());
+        let (user, project) = (ground.state(host, Scope::User), ground.state(host, Scope::Project));
+        ListedHost { host: host.name(), found, program, user, project }
+    };
+    let hosts: Vec<ListedHost> = Host::ALL.into_iter().map(listed).collect();
+    context.printer.line(&listing::table(&hosts).trim_end(), &hosts)?;
+    if hosts.iter().any(|host| [host.user, host.project].contains(&State::Differs)) {
+        context.printer.say(&"`ctxfs install HOST` renews what differs");
+    }
+    Ok(())
+}
+
+/// An installation, or its removal.
+struct Edit<'a> {
+    host: Host,
+    scope: Scope,
+    args: &'a InstallArgs,
+    ground: &'a Ground,
+    targets: Vec<EditedFile>,
+}
+
+impl Edit<'_> {
+    fn run(&self, context: &mut Context) -> anyhow::Result<()> {
+        let changes = self.changes()?;
+        for change in &changes {
+            change.check()?;
+        }
+        if !self.args.print {
+            for change in &changes {
+                change.make()?;
+            }
+        }
+        self.report(&changes, context)
+    }
+
+    /// Finds all changes. The file with the hook comes last: until then, what was interrupted is
+    /// done again by the same command.
+    fn changes(&self) -> Result<Vec<SettingsChange>, Failure> {
+        let is_installed = match self.targets.last() {
+            Some(main) => main.calls_hook()?,
+            None => false,
+        };
+        let change = |target: &EditedFile| {
+            if self.args.remove {
+                target.remove(is_installed)
+            } else {
+                target.install(is_installed)
+            }
+        };
+        self.unit().iter().chain(&self.targets).map(change).collect()
+    }
+
+    /// Returns the unit, which all hosts of the user share, if it is to be written or removed.
+    fn unit(&self) -> Option<EditedFile> {
+        let is_used =
+            |host: &Host| *host != self.host && self.ground.state(*host, Scope::User) != State::No;
+        let is_user = self.scope == Scope::User;
+        let is_kept = self.args.remove && Host::ALL.iter().any(is_used);
+        if is_user && !is_kept { self.ground.unit() } else { None }
+    }
+
+    fn report(&self, changes: &[SettingsChange], context: &mut Context) -> anyhow::Result<()> {
+        let diffs: String = changes.iter().map(SettingsChange::diff).collect();
+        let left: Vec<String> = if diffs.is_empty() { Vec::new() } else { self.left(changes) };
+        let files: Vec<_> = changes.iter().map(SettingsChange::value).collect();
+        let value = json!({ "host": self.host.name(), "scope": self.scope,
+            "made": !self.args.print, "files": files, "left": left });
+        let text = if diffs.is_empty() { self.nothing() } else { diffs };
+        context.printer.line(&text.trim_end(), &value)?;
+        for left in left {
+            context.printer.say(&left);
+        }
+        Ok(())
+    }
+
+    fn nothing(&self) -> String {
+        let host = self.host;
+        if self.args.remove {
+            format!("nothing to change: ctxfs is not installed in {host}")
+        } else {
+            format!("nothing to change: ctxfs is installed in {host}")
+        }
+    }
+
+    /// Returns what is left for a person to do.
+    fn left(&self, changes: &[SettingsChange]) -> Vec<String> {
+        if self.args.print {
+            return vec!["nothing was changed: --print".to_owned()];
+        }
+        let unit = self.ground.unit().map(|unit| unit.path);
+        let is_unit = |change: &&SettingsChange| unit.as_deref() == Some(change.path());
+        let unit = changes.iter().find(is_unit).map(SettingsChange::kind);
+        if self.args.remove {
+            let stop = (unit == Some(ChangeKind::Remove)).then(|| service::STOP.to_owned());
+            return stop.into_iter().collect();
+        }
+        let mount = match unit {
+            Some(ChangeKind::Create | ChangeKind::Change) => Some(service::START.to_owned()),
+            Some(_) => None,
+            None => self.ground.mount_by_hand(),
+        };
+        [Some(hosts::left_to_do(self.host, &self.ground.paths)), mount]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}
+
+impl Ground {
+    fn mount_by_hand(&self) -> Option<String> {
+        let is_mounted = places::is_mounted(&self.mountpoint);
+        let shown = self.mountpoint.display();
+        (!is_mounted)
+            .then(|| format!("mount the store, now and at each login: `ctxfs mount {shown}`"))
+    }
+}

@@ -1,0 +1,87 @@
+//! The command line that hosts call, and how it is recognised.
+
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::cli::env::Environment;
+use crate::cli::outcome::Failure;
+use crate::hook::Host;
+
+/// The file name of the program.
+const NAME: &str = "ctxfs";
+
+/// Returns the absolute path of this program: as it is found on the PATH, which outlives an update
+/// of what the name leads to, or else its own.
+pub(super) fn program(environment: &Environment) -> Result<String, Failure> {
+    let own = std::env::current_exe().map_err(|error| {
+        Failure::usage(format!("cannot find the program itself: {error}"), "run it by its path")
+    })?;
+    let named = |dir: &PathBuf| Some(dir.join(NAME)).filter(|path| is_same(path, &own));
+    let path = environment.search.iter().find_map(named).unwrap_or(own);
+    if path.file_name().is_none_or(|name| name != NAME) {
+        let text = format!("the program is `{}`", path.display());
+        return Err(Failure::usage(text, "name its file `ctxfs`, by which its hooks are known"));
+    }
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let text = format!("the path of the program is not text: `{}`", path.display());
+        Failure::usage(text, "move it to a path in UTF-8")
+    })
+}
+
+fn is_same(path: &Path, own: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(path).is_some_and(|path| Some(path) == real(own))
+}
+
+/// Returns the command line that calls the hook of `host`. It never has options: hosts ask again
+/// whether a line that has changed is to be trusted.
+pub(super) fn hook(program: &str, host: Host) -> String {
+    let quoted = shlex::try_quote(program).unwrap_or(program.into());
+    format!("{quoted} hook {host}")
+}
+
+/// Returns true if these words call the hook of `host`, by whatever path.
+pub(super) fn is_hook<S: AsRef<str>>(words: &[S], host: Host) -> bool {
+    let [program, command, name, ..] = words else { return false };
+    Path::new(program.as_ref()).file_name().is_some_and(|name| name == NAME)
+        && command.as_ref() == "hook"
+        && name.as_ref() == host.name()
+}
+
+/// Returns the words of a command line of the shell, or none if it is no simple one.
+pub(super) fn words(line: &str) -> Vec<String> {
+    shlex::split(line).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_is_known_by_its_words() {
+        let of = |line: &str| is_hook(&words(line), Host::Codex);
+        assert!(of("ctxfs hook codex"));
+        assert!(of("/opt/a/ctxfs hook codex"));
+        assert!(of("'/opt/a b/ctxfs' hook codex --later-option"));
+        for other in [
+            "",
+            "ctxfs",
+            "ctxfs hook",
+            "ctxfs hook claude-code",
+            "/opt/ctxfs/other hook codex",
+            "myctxfs hook codex",
+            "ctxfs run hook codex",
+            "echo ctxfs hook codex",
+            "'ctxfs hook codex",
+        ] {
+            assert!(!of(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_quoted_where_the_shell_needs_it() {
+        assert_eq!(hook("/usr/bin/ctxfs", Host::Pi), "/usr/bin/ctxfs hook pi");
+        let odd = "/a b/$x/it's/ctxfs";
+        assert_eq!(words(&hook(odd, Host::Pi)), [odd, "hook", "pi"]);
+    }
+}

@@ -1,0 +1,84 @@
+//! A settings file with and without what ctxfs puts into it.
+
+use crate::cli::install::entry::JsonEntry;
+use crate::cli::install::entry::TextEntry;
+use crate::cli::install::json;
+use crate::cli::install::shape::WrongShape;
+use crate::cli::install::toml_text;
+
+/// The part of a file that is for ctxfs to write.
+#[derive(Debug, Clone)]
+pub(super) enum SettingsContent {
+    /// Entries among others, in JSON.
+    Json(Vec<JsonEntry>),
+    /// A text in a list, in TOML.
+    Toml(TextEntry),
+    /// The whole file, which has [`OWNED`] in its first line.
+    Whole(String),
+}
+
+/// The words in the first line of a file by which ctxfs knows that it is its own.
+pub(super) const OWNED: &str = "written by `ctxfs install`";
+
+impl SettingsContent {
+    /// Returns the file with it, from what the file has now. `None` stands for no file.
+    pub(super) fn with(&self, now: Option<&str>) -> Result<String, WrongShape> {
+        match self {
+            Self::Json(entries) => json::with(now.unwrap_or(EMPTY_JSON), entries),
+            Self::Toml(entry) => toml_text::with(now.unwrap_or_default(), entry),
+            Self::Whole(_) if now.is_some_and(|now| !is_owned(now)) => {
+                Err(WrongShape::new(&[], "it is there, and not of ctxfs"))
+            }
+            Self::Whole(text) => Ok(text.clone()),
+        }
+    }
+
+    /// Returns the file without it, or `None` if nothing is left that another put there.
+    ///
+    /// `before` is the file as it was before. If nobody else has changed anything since, the result
+    /// is just that.
+    pub(super) fn without(
+        &self,
+        now: &str,
+        before: Option<&str>,
+    ) -> Result<Option<String>, WrongShape> {
+        let bare = self.bare(now, before)?;
+        if let (Some(before), true) = (before, bare != now)
+            && let Ok(installed) = self.with(Some(before))
+            && self.bare(&installed, Some(before)) == Ok(bare.clone())
+        {
+            return Ok(Some(before.to_owned()));
+        }
+        let is_nothing = match self {
+            Self::Json(_) => json::is_nothing(&bare),
+            Self::Toml(_) => toml_text::is_nothing(&bare),
+            Self::Whole(_) => is_owned(now),
+        };
+        let is_created = before.is_none() && is_nothing;
+        Ok((!is_created).then_some(bare))
+    }
+
+    /// Returns true if the file calls the hook, or is the plug-in that does. One that can only
+    /// accompany that has nothing to tell it by.
+    pub(super) fn calls_hook(&self, now: &str) -> Result<bool, WrongShape> {
+        match self {
+            Self::Json(entries) => json::has_hook(now, entries),
+            Self::Toml(_) => Ok(false),
+            Self::Whole(_) => Ok(is_owned(now)),
+        }
+    }
+
+    fn bare(&self, now: &str, before: Option<&str>) -> Result<String, WrongShape> {
+        match self {
+            Self::Json(entries) => json::without(now, entries, before),
+            Self::Toml(entry) => toml_text::without(now, entry, before),
+            Self::Whole(_) => Ok(now.to_owned()),
+        }
+    }
+}
+
+const EMPTY_JSON: &str = "{}\n";
+
+fn is_owned(text: &str) -> bool {
+    text.lines().next().is_some_and(|line| line.contains(OWNED))
+}

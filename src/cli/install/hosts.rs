@@ -1,0 +1,149 @@
+//! The files that each host gets, as a table, and the rest, which is for a person to do.
+
+use std::path::PathBuf;
+
+use crate::cli::install::change::EditedFile;
+use crate::cli::install::command_line;
+use crate::cli::install::content::SettingsContent;
+use crate::cli::install::entry::HookDialect;
+use crate::cli::install::entry::HookEntry;
+use crate::cli::install::entry::JsonEntry;
+use crate::cli::install::entry::MemberEntry;
+use crate::cli::install::entry::TextEntry;
+use crate::cli::install::place::SettingsDir;
+use crate::hook::Host;
+
+/// The paths that settings name.
+#[derive(Debug, Clone)]
+pub(super) struct NamedPaths {
+    /// This program.
+    pub(super) program: String,
+    /// The mount, as readers see it.
+    pub(super) mount: String,
+    /// The store.
+    pub(super) store: String,
+}
+
+const CLAUDE_DIALECT: HookDialect =
+    HookDialect { command: "command", timeout: "timeout", minute: 60, grouped: true };
+const GEMINI_DIALECT: HookDialect = HookDialect { minute: 60_000, ..CLAUDE_DIALECT };
+const COPILOT_DIALECT: HookDialect =
+    HookDialect { command: "bash", timeout: "timeoutSec", minute: 60, grouped: false };
+
+/// `(event, tools)`.
+type HookEvents = &'static [(&'static str, Option<&'static str>)];
+
+const CLAUDE_CODE: HookEvents = &[
+    ("PostToolUse", Some("Bash|mcp__.*")),
+    ("PostToolUseFailure", Some("Bash")),
+    ("SessionStart", None),
+];
+const CODEX: HookEvents =
+    &[("PreToolUse", Some("Bash")), ("PostToolUse", Some("mcp__.*")), ("SessionStart", None)];
+const GEMINI_CLI: HookEvents =
+    &[("AfterTool", Some("run_shell_command|mcp_.*")), ("SessionStart", None)];
+const COPILOT: HookEvents = &[("postToolUse", None)];
+
+const OPENCODE_PLUGIN: &str = include_str!("opencode.js");
+const PI_PLUGIN: &str = include_str!("pi.ts");
+/// The place of the program in a plug-in.
+const PROGRAM: &str = "\"/usr/bin/ctxfs\"";
+
+/// Returns the files of `host`. The last one has the hook.
+pub(super) fn targets(host: Host, place: &SettingsDir, paths: &NamedPaths) -> Vec<EditedFile> {
+    let target = |path: PathBuf, content| EditedFile { path, base: place.base.clone(), content };
+    let file = |name: &str| place.dir.join(name);
+    let hooks = |events, dialect| hooks(host, events, dialect, paths);
+    match host {
+        Host::ClaudeCode => {
+            let read = format!("Read(/{}/**)", paths.mount);
+            let mut entries = hooks(CLAUDE_CODE, &CLAUDE_DIALECT);
+            entries.push(text(&["permissions", "allow"], read));
+            vec![target(file("settings.json"), SettingsContent::Json(entries))]
+        }
+        Host::Codex => {
+            let roots = &["sandbox_workspace_write", "writable_roots"];
+            let root = SettingsContent::Toml(TextEntry { path: roots, text: paths.store.clone() });
+            let hooks = SettingsContent::Json(hooks(CODEX, &CLAUDE_DIALECT));
+            vec![target(file("config.toml"), root), target(file("hooks.json"), hooks)]
+        }
+        Host::Opencode => {
+            let path = place.first_of(&["opencode.jsonc", "opencode.json"]);
+            let plugin = SettingsContent::Whole(plugin(OPENCODE_PLUGIN, paths));
+            vec![target(path, may_read(paths)), target(file("plugins/ctxfs.js"), plugin)]
+        }
+        Host::GeminiCli => {
+            let entries = hooks(GEMINI_CLI, &GEMINI_DIALECT);
+            vec![target(file("settings.json"), SettingsContent::Json(entries))]
+        }
+        Host::Copilot => {
+            let mut entries = hooks(COPILOT, &COPILOT_DIALECT);
+            entries.push(JsonEntry::Demanded("version", 1));
+            vec![target(file("hooks/ctxfs.json"), SettingsContent::Json(entries))]
+        }
+        Host::Pi => {
+            let plugin = SettingsContent::Whole(plugin(PI_PLUGIN, paths));
+            vec![target(file("extensions/ctxfs.ts"), plugin)]
+        }
+    }
+}
+
+/// Returns what a person has to do after the hook of `host` is installed.
+pub(super) fn left_to_do(host: Host, paths: &NamedPaths) -> String {
+    match host {
+        Host::ClaudeCode | Host::Opencode | Host::Pi => {
+            format!("start {host} again: it reads its settings when it starts")
+        }
+        Host::Codex => format!(
+            "open codex, enter `/hooks`, and trust the {} hooks of ctxfs: until then, codex skips \
+             them without a word",
+            CODEX.len()
+        ),
+        // Not in its settings: it does not start where a directory of these is missing.
+        Host::GeminiCli => format!(
+            "start gemini with `--include-directories {}` while the store is mounted, so that it \
+             may read the mount",
+            paths.mount
+        ),
+        Host::Copilot => {
+            format!("start copilot with `--add-dir {}`, so that it may read the mount", paths.mount)
+        }
+    }
+}
+
+/// Returns the programs by which a host is found on the PATH.
+pub(super) fn program_of(host: Host) -> &'static str {
+    match host {
+        Host::ClaudeCode => "claude",
+        Host::GeminiCli => "gemini",
+        Host::Codex | Host::Opencode | Host::Copilot | Host::Pi => host.name(),
+    }
+}
+
+fn hooks(
+    host: Host,
+    events: HookEvents,
+    dialect: &'static HookDialect,
+    paths: &NamedPaths,
+) -> Vec<JsonEntry> {
+    let command = command_line::hook(&paths.program, host);
+    let hook = |&(event, matcher): &(_, _)| {
+        JsonEntry::Hook(HookEntry { host, event, matcher, command: command.clone(), dialect })
+    };
+    events.iter().map(hook).collect()
+}
+
+fn text(path: &'static [&'static str], text: String) -> JsonEntry {
+    JsonEntry::Text(TextEntry { path, text })
+}
+
+fn may_read(paths: &NamedPaths) -> SettingsContent {
+    let path = &["permission", "external_directory"];
+    let name = format!("{}/**", paths.mount);
+    SettingsContent::Json(vec![JsonEntry::Member(MemberEntry { path, name, value: "allow" })])
+}
+
+fn plugin(text: &str, paths: &NamedPaths) -> String {
+    let program = serde_json::Value::from(&*paths.program).to_string();
+    text.replacen(PROGRAM, &program, 1)
+}
