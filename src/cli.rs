@@ -18,11 +18,14 @@ mod export;
 mod filter;
 mod gc;
 mod help;
+mod hook;
 mod import;
+mod install;
 mod log;
 mod logging;
 mod ls;
 mod man;
+mod memory;
 mod mount;
 mod outcome;
 mod output;
@@ -89,6 +92,8 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Gc(args) => gc::run(args, cli, context),
         Command::Log(args) => log::run(args, cli, context),
         Command::Stats(args) => stats::run(args, cli, context),
+        Command::Hook(args) => hook::run(args, cli, context),
+        Command::Install(args) => install::run(args, cli, context),
         Command::Config(args) => config::run(args, cli, context),
         Command::Doctor => doctor::run(cli, context),
         Command::Demo(args) => demo::run(args, context),

@@ -19,6 +19,7 @@
 //! | [`engine`] | what every door does alike: take in, show, search, list, count, remove |
 //! | [`fs`] | what only a kernel needs: inodes, handles, directories, sealing |
 //! | [`fuse`] | the adaptor to the kernel; mounting |
+//! | [`hook`] | the hooks of agent hosts: their JSON in, their JSON out |
 //! | [`cli`] | the program: arguments, environment, printing |
 
 pub mod cli;
@@ -27,6 +28,7 @@ pub mod fs;
 pub mod fuse;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+pub mod hook;
 pub mod keep;
 pub mod materialize;
 pub mod message;

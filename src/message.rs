@@ -100,8 +100,8 @@ pub trait Host {
 
 /// An output that is too long for the log.
 pub struct LongOutput<'a> {
-    /// The name of its artifact: the id of its call, with a number if there are several outputs.
-    pub name: String,
+    /// The id of its call, which names its artifact.
+    pub call: String,
     /// The description of the call.
     pub provenance: Provenance,
     /// The number of bytes.
@@ -112,7 +112,7 @@ pub struct LongOutput<'a> {
 
 impl std::fmt::Debug for LongOutput<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LongOutput").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("LongOutput").field("call", &self.call).finish_non_exhaustive()
     }
 }
 

@@ -13,6 +13,7 @@ mod record;
 mod redactor;
 mod reference;
 mod text;
+mod view_sizes;
 
 pub use analysis::Analysis;
 pub use analysis::Encoding;
@@ -65,3 +66,4 @@ pub use record::Removal;
 pub use redactor::RedactingWriter;
 pub use redactor::Redactor;
 pub use reference::ContextRef;
+pub use view_sizes::ViewSizes;

@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("engine", &["model", "materialize", "redact", "view", "store", "message", "keep"]),
     ("fs", &["model", "materialize", "redact", "view", "store", "message", "engine"]),
     ("fuse", &["model", "engine", "fs"]),
+    ("hook", &["model", "view", "store", "engine"]),
     (
         "cli",
         &[
@@ -35,6 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "engine",
             "fs",
             "fuse",
+            "hook",
         ],
     ),
     ("fuzz", &["model", "materialize", "view", "store", "message", "cli"]),
@@ -59,8 +61,12 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("jaq_json", &["view"]),
     ("jaq_std", &["view"]),
     ("blake3", &["materialize", "store", "fuzz"]),
-    ("regex_automata", &["redact"]),
+    ("regex_automata", &["materialize", "redact"]),
     ("toml", &["cli"]),
+    ("toml_edit", &["cli"]),
+    ("jsonc_parser", &["cli"]),
+    ("similar", &["cli"]),
+    ("shlex", &["cli"]),
     ("unicode_normalization", &["view"]),
     ("indicatif", &["cli"]),
     // Not `fs`, which takes its locks from `engine/sync.rs`.
@@ -125,6 +131,10 @@ const MAY_BY_PATH: &[(&str, &[&str])] = &[
     ("fs/closing_thread.rs", &["fs::read"]),
     ("fs/caller_groups.rs", &["fs::read"]),
     ("fs/interrupted.rs", &["fs::read"]),
+    // What the hosts of agents keep in files, and the rules of their users.
+    ("hook/tool_result.rs", &["OpenOptions"]),
+    ("hook/codex.rs", &["fs::read"]),
+    ("hook/claude_code/failed_command.rs", &["fs::read"]),
     // Temporary files without a name, outside the store.
     ("store/archive/export.rs", &["tempfile::"]),
 ];

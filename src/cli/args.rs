@@ -2,6 +2,7 @@
 //! `docs/CLI.md`. Nothing else in the program uses clap's derive.
 
 mod data;
+mod hosts;
 mod keeping;
 mod log;
 mod mounting;
@@ -20,6 +21,8 @@ pub(super) use data::LsArgs;
 pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
+pub(super) use hosts::HookArgs;
+pub(super) use hosts::InstallArgs;
 pub(super) use keeping::GcArgs;
 pub(super) use keeping::StatsArgs;
 pub(super) use log::AppendArgs;
@@ -92,6 +95,8 @@ pub(super) enum Command {
     Gc(GcArgs),
     Log(LogArgs),
     Stats(StatsArgs),
+    Hook(HookArgs),
+    Install(InstallArgs),
     Config(ConfigArgs),
     /// Check what this machine supports, and print how to fix what is wrong.
     ///

@@ -5,6 +5,7 @@
 mod check;
 mod confined;
 mod disk;
+mod hooks;
 mod machine;
 mod mounts;
 
@@ -40,6 +41,7 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     checks.push(check);
     checks.extend(store.iter().flat_map(|store| disk::checks(store)));
     checks.extend(mounts::checks());
+    checks.extend(hooks::checks(&context.environment));
     let can_mount = checks.iter().all(|check| check.level != Level::Failure);
     let report = DoctorReport { can_mount, checks };
     context.printer.line(&render(&report.checks), &report)?;

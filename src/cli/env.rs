@@ -27,6 +27,7 @@ pub(super) const ALLOW_OTHER: &str = "CTXFS_ALLOW_OTHER";
 pub(super) const NOEXEC: &str = "CTXFS_NOEXEC";
 pub(super) const VIEWS: &str = "CTXFS_VIEWS";
 pub(super) const PASSTHROUGH: &str = "CTXFS_PASSTHROUGH";
+pub(super) const COHERENCE: &str = "CTXFS_COHERENCE";
 pub(super) const CONFINE: &str = "CTXFS_CONFINE";
 pub(super) const MAX_ARTIFACT: &str = "CTXFS_MAX_ARTIFACT";
 pub(super) const MAX_TERMINAL: &str = "CTXFS_MAX_TERMINAL";
@@ -80,12 +81,40 @@ pub(super) struct Environment {
     pub(super) state_home: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME`.
     pub(super) config_home: Option<PathBuf>,
+    /// The directories of `$PATH` that are absolute.
+    pub(super) search: Vec<PathBuf>,
     /// `$PAGER`, which may be empty.
     pub(super) pager: Option<OsString>,
     /// True if `$LESS` is set.
     pub(super) less: bool,
+    /// The places of agent hosts.
+    pub(super) hosts: HostPlaces,
     /// The variables of settings that are set and not empty, by name.
     pub(super) settings: BTreeMap<&'static str, OsString>,
+}
+
+/// The places that the hosts of agents name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HostPlaces {
+    /// `$CLAUDE_CODE_TMPDIR`.
+    pub(super) claude_code_tmp: Option<PathBuf>,
+    /// `$CLAUDE_CONFIG_DIR`.
+    pub(super) claude_config: Option<PathBuf>,
+    /// `$CODEX_HOME`.
+    pub(super) codex_home: Option<PathBuf>,
+    /// True if `$CURSOR_VERSION` is set.
+    pub(super) is_cursor: bool,
+}
+
+impl HostPlaces {
+    fn read() -> Self {
+        Self {
+            claude_code_tmp: directory("CLAUDE_CODE_TMPDIR"),
+            claude_config: directory("CLAUDE_CONFIG_DIR"),
+            codex_home: directory("CODEX_HOME"),
+            is_cursor: std::env::var_os("CURSOR_VERSION").is_some(),
+        }
+    }
 }
 
 impl Environment {
@@ -98,8 +127,10 @@ impl Environment {
             runtime_dir: directory(XDG_RUNTIME_DIR),
             state_home: directory(XDG_STATE_HOME),
             config_home: directory(XDG_CONFIG_HOME),
+            search: search(),
             pager: std::env::var_os(PAGER),
             less: std::env::var_os(LESS).is_some(),
+            hosts: HostPlaces::read(),
             settings: variables.chain([REDACT]).filter_map(set).collect(),
         }
     }
@@ -108,6 +139,11 @@ impl Environment {
 /// Returns true if systemd waits on an abstract socket, as its older versions do.
 pub(super) fn is_notified_abstractly() -> bool {
     std::env::var_os(NOTIFY_SOCKET).is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
+}
+
+fn search() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect()
 }
 
 fn set(name: &'static str) -> Option<(&'static str, OsString)> {

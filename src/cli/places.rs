@@ -39,6 +39,20 @@ pub(super) fn mountpoint(
     Ok(usable.ok_or_else(|| no_default("the mountpoint", "it: `ctxfs mount DIR`"))?)
 }
 
+/// Returns the mountpoint of the store for settings that name it: as given, or else where the store
+/// is mounted, or else the first default. Creates nothing.
+pub(super) fn expected_mountpoint(
+    given: Option<&Path>,
+    store: &Path,
+    environment: &Environment,
+) -> PathBuf {
+    let mounted = || mounts_of(store).into_iter().find(|mount| mount.only.is_none());
+    let mounted = || mounted().map(|mount| mount.target);
+    let default = || default_mountpoints(environment).into_iter().next();
+    let place = given.map(resolve).or_else(mounted).or_else(default);
+    place.unwrap_or_else(|| PathBuf::from(ROOT_MOUNTPOINT))
+}
+
 /// Returns the mountpoint for `umount`: as given, or else the first default with a mount, or else
 /// the first default.
 pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow::Result<PathBuf> {
@@ -50,14 +64,19 @@ pub(super) fn mounted(given: Option<&Path>, environment: &Environment) -> anyhow
     Ok(found.cloned().ok_or_else(|| no_default("the mountpoint", "it: `ctxfs umount DIR`"))?)
 }
 
-/// Returns the log of the background server: `$XDG_STATE_HOME/ctxfs/<mountpoint>.log`, or else the
-/// same under `~/.local/state`. The mountpoint is written with `-` for `/`.
+/// Returns the log of the background server, in [`state_dir`]: `<mountpoint>.log`, where the
+/// mountpoint is written with `-` for `/`.
 pub(super) fn log_file(mountpoint: &Path, environment: &Environment) -> anyhow::Result<PathBuf> {
+    let state = state_dir(environment).ok_or_else(|| no_default("the log", "--foreground"))?;
+    let name = mountpoint.to_string_lossy().trim_matches('/').replace('/', "-");
+    Ok(state.join(name + ".log"))
+}
+
+/// Returns the directory of logs: `$XDG_STATE_HOME/ctxfs`, or else `~/.local/state/ctxfs`.
+pub(super) fn state_dir(environment: &Environment) -> Option<PathBuf> {
     let state = environment.state_home.clone();
     let state = state.or_else(|| Some(environment.home.as_ref()?.join(".local/state")));
-    let state = state.ok_or_else(|| no_default("the log", "--foreground"))?;
-    let name = mountpoint.to_string_lossy().trim_matches('/').replace('/', "-");
-    Ok(state.join("ctxfs").join(name + ".log"))
+    Some(state?.join("ctxfs"))
 }
 
 /// Fails if the store or the mountpoint contains the other: the server would wait for itself.
@@ -170,7 +189,7 @@ pub(super) fn create(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// Returns true if a ctxfs is mounted on `dir`, alive or dead.
-fn is_mounted(dir: &Path) -> bool {
+pub(super) fn is_mounted(dir: &Path) -> bool {
     let dir = resolve(dir);
     mount::mounts().is_ok_and(|mounts| mounts.iter().any(|entry| entry.target == dir))
 }

@@ -2,6 +2,7 @@
 //!
 //! One thread does everything: `event_loop` waits for output, input and signals at once.
 
+mod bare;
 mod child;
 mod event_loop;
 mod log;
@@ -22,6 +23,7 @@ use crate::cli::put;
 use crate::cli::put::PrintOptions;
 use crate::cli::put::PutOutput;
 use crate::cli::put::TargetConversation;
+use crate::cli::run::bare::Preparation;
 use crate::cli::run::child::Child;
 use crate::cli::run::child::OutputStream;
 use crate::cli::run::child::SpawnError;
@@ -34,9 +36,17 @@ use crate::model::Provenance;
 
 pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
     let id = args.id.clone().unwrap_or_else(put::new_call);
-    let settings = Arc::new(context.settings(cli, args.settings())?);
-    let target = TargetConversation::open(args.conversation.as_deref(), &settings, context)?;
-    let mut logs = CommandLogs::create(&target, &id, args.split, &provenance(args, &id))?;
+    let preparation = Preparation::begin(&args.command);
+    let prepared = target(args, cli, context);
+    let prepared = prepared.as_ref().map_err(ToString::to_string).and_then(|target| {
+        let logs = CommandLogs::create(target, &id, args.split, &provenance(args, &id));
+        Ok((target, logs.map_err(|error| error.to_string())?))
+    });
+    preparation.end();
+    let (target, mut logs) = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => return Ok(bare::run(&args.command, &why, &mut context.printer).into()),
+    };
     let seen = io::stdout().is_terminal();
     let started = Instant::now();
     let ending = execute(args, seen, &mut logs)?;
@@ -45,16 +55,24 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         duration_ms: u64::try_from(started.elapsed().as_millis()).ok(),
         ..Provenance::default()
     };
-    let output = logs.close(&newer, ending.cut)?;
-    let output = PutOutput::Stored { engine: target.engine, output, file: None };
     let options =
         PrintOptions { format: args.format, always: args.always, tools: &args.has_tool, seen };
-    match put::print(&output, &options, context) {
-        // The reader of the stand-in is gone; the exit code of the command still counts.
-        Err(error) if output::is_closed(&error) => {}
-        printed => printed?,
+    let printed = logs.close(&newer, ending.cut).map_err(anyhow::Error::from).and_then(|output| {
+        let engine = Arc::clone(&target.engine);
+        put::print(&PutOutput::Stored { engine, output, file: None }, &options, context)
+    });
+    // Whatever becomes of the stand-in, the exit code of the command counts.
+    if let Err(error) = printed
+        && !output::is_closed(&error)
+    {
+        context.printer.failure(&error.into());
     }
     Ok(ExitCode::from(u8::try_from(ending.code).unwrap_or(u8::MAX)))
+}
+
+fn target(args: &RunArgs, cli: &Cli, context: &Context) -> anyhow::Result<TargetConversation> {
+    let settings = Arc::new(context.settings(cli, args.settings())?);
+    TargetConversation::open(args.conversation.as_deref(), &settings, context)
 }
 
 fn provenance(args: &RunArgs, id: &str) -> Provenance {

@@ -11,6 +11,7 @@ use crate::cli::settings::Key;
 use crate::engine::Confinement;
 use crate::engine::Engine;
 use crate::engine::EngineOptions;
+use crate::fs::Coherence;
 use crate::fs::ContextFs;
 use crate::fs::FsOptions;
 use crate::fs::Processes;
@@ -49,6 +50,10 @@ fn fs_options(plan: &MountPlan) -> FsOptions {
     let (defaults, settings) = (FsOptions::default(), &plan.settings);
     FsOptions {
         write_once: settings.is_on(Key::WriteOnce),
+        coherence: match settings.text(Key::Coherence) {
+            Some("strict") => Coherence::Strict,
+            _ => Coherence::Relaxed,
+        },
         list_views: settings.text(Key::Views) == Some("listed"),
         // Other users may create conversations, and remove only their own. Only root can give a new
         // conversation to its creator.

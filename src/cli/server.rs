@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! mount -> watchdogs -> store -> confined -> session -> ready -> ... -> stop: unmount lazily
-//!                                                                 |     -> session ends, or 5 s pass
-//!                                                                 +-> unmounted: session ends
+//!                                                                 |     -> closed, or 5 s pass
+//!                                                                 |     -> sealed, or 20 s pass
+//!                                                                 +-> unmounted: sealed
 //! ```
 
 use std::os::fd::AsFd as _;
@@ -25,6 +26,7 @@ use signal_hook::iterator::Signals;
 use crate::cli::confine;
 use crate::cli::confine::Needs;
 use crate::cli::env;
+use crate::cli::memory;
 use crate::cli::plan::MountPlan;
 use crate::cli::serve;
 use crate::cli::settings::Key;
@@ -42,6 +44,9 @@ use crate::store::Store;
 
 /// The time for which open files are served after an unmount.
 const AFTER_UNMOUNT: Duration = Duration::from_secs(5);
+/// The longest time for sealing after a request to stop: it may have to read terabytes, and a lock
+/// or a disk may hold it up.
+const SEALING: Duration = Duration::from_secs(20);
 
 /// Mounts and serves until the mount is gone. Calls `ready` once the mount answers; if that fails,
 /// unmounts.
@@ -51,6 +56,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     // Otherwise a process started through /proc/self/exe is named `exe`.
     let _ = rustix::thread::set_name(c"ctxfs");
+    memory::share();
     let (events, received) = mpsc::channel();
     let signals = Stop::signals()?;
     raise_open_files();
@@ -83,12 +89,15 @@ fn begin(
     watched.watchdogs.listen(&stop)?;
     let processes: Arc<dyn Processes> = Arc::clone(&watched.watchdogs) as _;
     let session = serve::start(plan, store, fd, processes, confinement)?;
-    let over = move || {
-        if let Err(error) = session.wait() {
+    let wait = move || {
+        let left = || _ = events.send(ServerEvent::Left);
+        if let Err(error) = session.wait(left) {
             tracing::error!(%error, "the connection to the kernel broke");
         }
+        let _ = events.send(ServerEvent::Ended);
     };
-    send_when_ended(over, events)
+    thread::Builder::new().name("session".to_owned()).spawn(wait)?;
+    Ok(())
 }
 
 fn wait(events: &Receiver<ServerEvent>, watched: &WatchedMount) -> anyhow::Result<()> {
@@ -96,27 +105,27 @@ fn wait(events: &Receiver<ServerEvent>, watched: &WatchedMount) -> anyhow::Resul
         Ok(ServerEvent::Stop) => {
             tracing::info!("asked to stop: unmounting");
             watched.leave()?;
-            let unmounted = watched.target.is_some();
-            if unmounted && events.recv_timeout(AFTER_UNMOUNT) == Err(RecvTimeoutError::Timeout) {
-                tracing::warn!("files are still open; they end here");
+            if watched.target.is_some() {
+                end(events);
             }
         }
-        Ok(ServerEvent::Ended) | Err(_) => watched.clear(),
+        Ok(ServerEvent::Left | ServerEvent::Ended) | Err(_) => {
+            watched.clear();
+            let _ended = events.recv();
+        }
     }
     tracing::info!("done");
     Ok(())
 }
 
-fn send_when_ended(
-    over: impl FnOnce() + Send + 'static,
-    events: Sender<ServerEvent>,
-) -> anyhow::Result<()> {
-    let wait = move || {
-        over();
-        let _ = events.send(ServerEvent::Ended);
-    };
-    thread::Builder::new().name("session".to_owned()).spawn(wait)?;
-    Ok(())
+/// Serves open files for a while after an unmount, and then waits until what was written last is
+/// sealed.
+fn end(events: &Receiver<ServerEvent>) {
+    if events.recv_timeout(AFTER_UNMOUNT) == Err(RecvTimeoutError::Timeout) {
+        tracing::warn!("files are still open; they end here");
+    } else if events.recv_timeout(SEALING) == Err(RecvTimeoutError::Timeout) {
+        tracing::warn!("the last outputs could not be sealed in time");
+    }
 }
 
 /// Gives up what serving does not need, unless the settings forbid that.

@@ -20,6 +20,8 @@ pub(super) enum ServerEvent {
     /// A request to stop.
     Stop,
     /// The end of the connection to the kernel: the mount is gone.
+    Left,
+    /// The end of all work: what was written last is sealed.
     Ended,
 }
 

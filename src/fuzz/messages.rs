@@ -175,12 +175,12 @@ impl Host for Bench {
     }
 
     fn take_in(&self, mut output: LongOutput<'_>) -> Result<RelPath, MessageError> {
-        let LongOutput { name, provenance, .. } = &output;
+        let LongOutput { call, provenance, .. } = &output;
         let (folder, provenance) = (Folder::Tool, provenance.clone());
         let mut writer =
-            ArtifactWriter::create_for_call(&self.conversation, folder, name, provenance)?;
+            ArtifactWriter::create_for_call(&self.conversation, folder, call, provenance)?;
         io::copy(&mut output.content, &mut writer)?;
-        Ok(RelPath::from_text(&writer.seal()?.path).expect("a path"))
+        Ok(RelPath::from_text(&writer.seal()?.record.path).expect("a path"))
     }
 
     fn preview(&self, path: &RelPath) -> Result<Preview, MessageError> {

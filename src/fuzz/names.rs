@@ -90,7 +90,8 @@ fn inside(dir: ViewDir, Reading { base, derived }: &Reading, artifact: &Artifact
     }
 }
 
-/// Returns the lines in `range`, if there are any.
+/// Returns the lines in `range`: none, if the first of them is beyond the end. The last lines of
+/// nothing are empty, as `tail` has it.
 fn lines(range: LineRange, content: &[u8]) -> Option<&[u8]> {
     let ends = memchr::memchr_iter(b'\n', content).map(|at| at + 1);
     let mut starts: Vec<usize> = std::iter::once(0).chain(ends).collect();
@@ -98,6 +99,7 @@ fn lines(range: LineRange, content: &[u8]) -> Option<&[u8]> {
     let count = starts.len() as u64;
     let (first, last) = match range {
         LineRange::Between { first, last } => (first, last.min(count)),
+        LineRange::Last(_) if content.is_empty() => return Some(content),
         LineRange::Last(wanted) => (count.saturating_sub(wanted) + 1, count),
     };
     let start = *starts.get(first as usize - 1)?;

@@ -4,13 +4,17 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::print_stdout, reason = "what a daemon said belongs to the test that failed")]
 
+mod coherence;
 mod counts;
 mod crash;
 mod daemon;
 mod documents;
 mod doors;
 mod faults;
+mod hammered;
+mod hook;
 mod hostile;
+mod install;
 mod keep;
 mod log;
 mod model;

@@ -1,6 +1,7 @@
 //! `ctxfs run`: a command, its log, and the stand-in that is printed.
 
 mod append;
+mod bare;
 mod cap;
 mod escapes;
 mod live;

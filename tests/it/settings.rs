@@ -248,11 +248,13 @@ fn never_and_mirror_let_outputs_through() {
     let text = "a line\n".repeat(20_000);
     for format in ["summary", "envelope", "preview", "handle"] {
         let put = |tool: &str, text: &str| {
-            let put = ["-c", "c7", "--call", format, "--format", format, "--tool", tool];
+            let call = format!("{tool}-{format}");
+            let put = ["-c", "c7", "--call", &call, "--format", format, "--tool", tool];
             store.ctxfs("put", &put).stdin(text).text()
         };
         assert_eq!(put("mirrored", &text), text, "{format}");
-        assert_eq!(fs::read_to_string(store.plain("c7", &format!("{format}.txt"))).unwrap(), text);
+        let name = format!("mirrored-{format}.txt");
+        assert_eq!(fs::read_to_string(store.plain("c7", &name)).unwrap(), text);
         assert_ne!(put("other", &text), text, "{format}: the other limit triggers");
     }
     let put = |format: &str, text: &str| {

@@ -1,4 +1,5 @@
-//! A rate limiter for the log: limits on lines a second, bytes a line and bytes of the file.
+//! A rate limiter for the log: limits on lines a second, bytes a line and bytes of the file, and a
+//! line that says nothing.
 
 use std::fs::File;
 use std::io;
@@ -20,6 +21,11 @@ const EACH: Duration = Duration::from_secs(1);
 const LONGEST: usize = 4096;
 /// Bytes of the log file of a background server. Beyond them, the older half is dropped.
 const MOST_BYTES: u64 = 8 << 20;
+
+/// The line of the FUSE library about an answer that the kernel takes no more. It answers every
+/// notice that a client was interrupted, also where the client has got its answer meanwhile. Nobody
+/// misses that answer.
+const TAKEN_NO_MORE: &[u8] = b"Failed to send FUSE reply: No such file or directory (os error 2)";
 
 /// Standard error, with limits. Each call of `write` is one line.
 #[derive(Debug, Clone)]
@@ -48,8 +54,10 @@ impl RateLimitedStderr {
 
 impl Write for RateLimitedStderr {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut limited = self.0.lock();
-        limited.write(line).map(|()| line.len())
+        if is_worth_saying(line) {
+            self.0.lock().write(line)?;
+        }
+        Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -75,6 +83,10 @@ impl LimitedStderr {
         }
         self.file.as_mut().map_or(Ok(()), |file| shorten(file, MOST_BYTES))
     }
+}
+
+fn is_worth_saying(line: &[u8]) -> bool {
+    memchr::memmem::find(line, TAKEN_NO_MORE).is_none()
 }
 
 /// The lines that may be written now: a token bucket.
@@ -138,6 +150,16 @@ mod tests {
         assert_eq!(lines.take(second(2)), None);
         let later = second(10_000_000);
         assert_eq!((0..5000).filter(|_| lines.take(later).is_some()).count(), AT_ONCE as usize);
+    }
+
+    #[test]
+    fn an_answer_that_nobody_waits_for_is_no_error() {
+        let line = |error| {
+            let error = io::Error::from_raw_os_error(error);
+            format!("12:00:00Z ERROR fuser::reply: Failed to send FUSE reply: {error}\n")
+        };
+        assert!(!is_worth_saying(line(libc::ENOENT).as_bytes()));
+        assert!(is_worth_saying(line(libc::EINVAL).as_bytes()));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(in crate::cli) enum Key {
     NoExec,
     Views,
     Passthrough,
+    Coherence,
     Confine,
     MaxArtifact,
     MaxTerminal,

@@ -109,6 +109,17 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         about: "Let reads go directly to the store's file, past the server.",
     },
     Row {
+        key: Key::Coherence,
+        group: Group::Mount,
+        name: "coherence",
+        kind: ValueKind::Choice(&["relaxed", "strict"]),
+        default: "relaxed",
+        variable: env::COHERENCE,
+        flag: Some("--coherence"),
+        about: "Let the kernel answer for a moment for outputs at rest, which are watched for \
+                changes by other processes, or ask the store at each look.",
+    },
+    Row {
         key: Key::Confine,
         group: Group::Mount,
         name: "confine",

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::fs::File;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::waiting::lock;
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::eventually;
@@ -35,6 +38,25 @@ fn a_signal_unmounts_while_files_are_open() {
     let _view = File::open(path.with_file_name("x.txt.tail")).unwrap();
     assert_eq!(mount.end(Signal::TERM), Some(0));
     assert!(!is_mounted(mount.path()));
+}
+
+/// Sealing may take long: it waits for a lock here, longer than open files are served.
+#[test]
+fn a_signal_ends_the_daemon_when_all_is_sealed() {
+    let mut mount = TestMount::new(Mode::Passthrough);
+    let path = mount.artifact("c7", "x.txt", b"text\n");
+    let manifest = mount.store().path().join("context/c7/manifest.jsonl");
+    let says = |text: &str| fs::read_to_string(&manifest).is_ok_and(|lines| lines.contains(text));
+    eventually("it is sealed", || says("\"digest\""));
+    let held = lock(&manifest);
+    fs::write(path.with_file_name("y.txt"), b"more text\n").unwrap();
+    let unlocks = thread::spawn(move || {
+        thread::sleep(Duration::from_secs(7));
+        drop(held);
+    });
+    assert_eq!(mount.end(Signal::TERM), Some(0));
+    unlocks.join().unwrap();
+    assert!(says("\"size\":10"));
 }
 
 #[test]

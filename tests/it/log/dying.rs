@@ -67,7 +67,10 @@ fn a_host_that_dies_at_any_moment_leaves_a_log_that_can_be_gone_on_with() {
         // The host comes back and tells it again.
         store.ctxfs("log", &["append", "c7", "--advertise", "/ctx"]).stdin(&*input).stdout();
         assert_eq!(refers_to_whole(&store, &output), left + 2, "at {n}");
-        assert_eq!(listing(&store.plain("c7", "")), ["call_1.txt"], "at {n}");
+        // A part that was stored stays beside the whole.
+        let mut names = listing(&store.plain("c7", ""));
+        names.sort();
+        assert!(names == ["call_1.txt"] || names == ["call_1-2.txt", "call_1.txt"], "{names:?}");
         if !killed {
             break;
         }

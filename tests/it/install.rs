@@ -1,0 +1,9 @@
+//! `ctxfs install`: the settings of hosts, in a home of the test's own.
+
+mod files;
+mod home;
+mod hosts;
+mod refused;
+mod rights;
+
+pub(crate) use home::Home;
