@@ -11,10 +11,12 @@ mod bare;
 mod json;
 mod kinds;
 mod logs;
+mod looks;
 mod measures;
 mod outputs;
 mod place;
 mod scale;
+mod searches;
 mod table;
 
 use std::env;
@@ -39,8 +41,10 @@ struct Options {
 }
 
 /// The parts that can be run alone.
-const PARTS: [&str; 9] =
-    ["outputs", "files", "logs", "json", "listing", "search", "scale", "kinds", "huge"];
+const PARTS: [&str; 11] = [
+    "outputs", "files", "logs", "json", "listing", "looks", "search", "scale", "kinds", "searches",
+    "huge",
+];
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -54,7 +58,10 @@ fn main() {
     if is_wanted(&&"kinds") {
         println!("{}", kinds::table(&options.program, &options.dir));
     }
-    if options.only.as_deref() == Some("kinds") {
+    if is_wanted(&&"searches") {
+        println!("{}", searches::table(&options.program, &options.dir, options.rounds));
+    }
+    if matches!(options.only.as_deref(), Some("kinds" | "searches")) {
         return;
     }
     let mut table = Table::default();
@@ -63,7 +70,7 @@ fn main() {
         match *part {
             "scale" => scale(&options, &mut table),
             "huge" if options.large => logs::huge(&options.program, &options.dir, &mut table),
-            "kinds" | "huge" => {}
+            "kinds" | "searches" | "huge" => {}
             part => measure(part, &places, options.rounds, &mut table),
         }
     }
@@ -94,6 +101,7 @@ fn measure(part: &str, places: &[Place], rounds: usize, table: &mut Table) {
                 "logs" => logs::logs(place, round, table),
                 "json" => json::document(place, table),
                 "listing" => measures::listing(place, table),
+                "looks" => looks::looks(place, round, table),
                 _ => measures::conversation(place, table),
             }
         }

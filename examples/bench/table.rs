@@ -65,17 +65,22 @@ fn ratio(figure: Option<f64>, yardstick: Option<f64>) -> String {
         .map_or(String::new(), |(figure, yardstick)| format!("{:.2}", figure / yardstick))
 }
 
+/// Returns the median of `figures`.
+pub(crate) fn median(figures: &[f64]) -> Option<f64> {
+    let mut figures = figures.to_vec();
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    match figures.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(figures[middle]),
+        _ => Some(f64::midpoint(figures[middle - 1], figures[middle])),
+    }
+}
+
 impl Row {
     fn median(&self, kind: Kind) -> Option<f64> {
         let mine = self.figures.iter().filter(|(of, _)| *of == kind);
-        let mut figures: Vec<f64> = mine.map(|(_, figure)| *figure).collect();
-        figures.sort_by(f64::total_cmp);
-        let middle = figures.len() / 2;
-        match figures.len() {
-            0 => None,
-            count if count % 2 == 1 => Some(figures[middle]),
-            _ => Some(f64::midpoint(figures[middle - 1], figures[middle])),
-        }
+        median(&mine.map(|(_, figure)| *figure).collect::<Vec<_>>())
     }
 
     /// Formats a figure with three significant digits.
