@@ -16,6 +16,7 @@ use crate::support::FaultyDisk;
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
+use crate::support::disk_clock_moves_on;
 use crate::support::errno;
 use crate::support::eventually;
 use crate::support::log;
@@ -272,6 +273,9 @@ fn a_mount_keeps_to_its_limits_beside_a_directory_that_cannot_be_read() {
     let options = ["--quota", "1000000", "--keep-conversation", "200000"];
     let mount = TestMount::of(disk.store(), Mode::Cached, &options);
     let first = mount.artifact("c7", "first.txt", &b"x".repeat(90_000));
+    // Only what is sealed can go, and only what is dated earlier goes first.
+    mount.settle();
+    disk_clock_moves_on();
     fs::create_dir(mount.tool("c7").join("shut")).unwrap();
     disk.fail(Fault::error(Call::List, libc::EIO).of("tool/shut"));
     let second = mount.artifact("c7", "second.txt", &b"y".repeat(90_000));
