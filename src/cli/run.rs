@@ -6,6 +6,7 @@ mod bare;
 mod child;
 mod event_loop;
 mod log;
+mod short_output;
 mod signals;
 mod user_terminal;
 
@@ -29,7 +30,9 @@ use crate::cli::run::child::OutputStream;
 use crate::cli::run::child::SpawnError;
 use crate::cli::run::event_loop::CommandEnd;
 use crate::cli::run::event_loop::EventLoop;
+use crate::cli::run::log::ClosedLogs;
 use crate::cli::run::log::CommandLogs;
+use crate::cli::run::short_output::ShortOutput;
 use crate::cli::run::signals::Signals;
 use crate::cli::run::user_terminal::UserTerminal;
 use crate::model::Provenance;
@@ -39,7 +42,10 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     let preparation = Preparation::begin(&args.command);
     let prepared = target(args, cli, context);
     let prepared = prepared.as_ref().map_err(ToString::to_string).and_then(|target| {
-        let logs = CommandLogs::create(target, &id, args.split, &provenance(args, &id));
+        let provenance = provenance(args, &id);
+        let limits = target.engine.limits(provenance.tool_name().as_deref());
+        let short = ShortOutput::new(args.discard_short, limits);
+        let logs = CommandLogs::create(target, &id, args.split, &provenance, short);
         Ok((target, logs.map_err(|error| error.to_string())?))
     });
     preparation.end();
@@ -57,10 +63,8 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     };
     let options =
         PrintOptions { format: args.format, always: args.always, tools: &args.has_tool, seen };
-    let printed = logs.close(&newer, ending.cut).map_err(anyhow::Error::from).and_then(|output| {
-        let engine = Arc::clone(&target.engine);
-        put::print(&PutOutput::Stored { engine, output, file: None }, &options, context)
-    });
+    let closed = logs.close(&newer, ending.cut).map_err(anyhow::Error::from);
+    let printed = closed.and_then(|closed| print(closed, target, &options, context));
     // Whatever becomes of the stand-in, the exit code of the command counts.
     if let Err(error) = printed
         && !output::is_closed(&error)
@@ -68,6 +72,24 @@ pub(super) fn run(args: &RunArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         context.printer.failure(&error.into());
     }
     Ok(ExitCode::from(u8::try_from(ending.code).unwrap_or(u8::MAX)))
+}
+
+fn print(
+    closed: ClosedLogs,
+    target: &TargetConversation,
+    options: &PrintOptions<'_>,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let engine = &target.engine;
+    match closed {
+        ClosedLogs::Stored(output) => {
+            let engine = Arc::clone(engine);
+            let output = PutOutput::Stored { engine, output: *output, file: None };
+            put::print(&output, options, context)
+        }
+        ClosedLogs::Short(_) if options.seen => Ok(()),
+        ClosedLogs::Short(bytes) => context.printer.bytes(&engine.shown(&bytes)?),
+    }
 }
 
 fn target(args: &RunArgs, cli: &Cli, context: &Context) -> anyhow::Result<TargetConversation> {

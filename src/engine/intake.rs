@@ -142,6 +142,14 @@ impl<'a> Intake<'a> {
         self.close(Some(why.to_owned()))
     }
 
+    /// Removes the artifact, as if the output had never come in.
+    pub fn discard(self) -> Result<()> {
+        let Self { engine, conversation, sink, .. } = self;
+        sink.into_inner().artifact.discard()?;
+        engine.space.freed(conversation.id());
+        Ok(())
+    }
+
     fn close(mut self, why: Option<String>) -> Result<StoredOutput> {
         // What fails is noted.
         let _finished = self.finish();

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::io::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -70,6 +71,19 @@ impl Engine {
         output: NewOutput,
     ) -> Result<Intake<'_>> {
         Intake::begin(self, conversation, output)
+    }
+
+    /// Returns the limits for the outputs of a tool, or of one that is not known.
+    pub fn limits(&self, tool: Option<&str>) -> Limits {
+        self.options.limits.limits(tool)
+    }
+
+    /// Returns an output that is not stored as a model may see it: unchanged except for masks.
+    pub fn shown(&self, output: &[u8]) -> io::Result<Vec<u8>> {
+        let mut shown = self.secrets.shown_form(Vec::with_capacity(output.len()));
+        shown.write_all(output)?;
+        shown.finish()?;
+        Ok(shown.into_inner())
     }
 
     /// Returns what goes to a model in place of `output`, and counts it.

@@ -1,7 +1,7 @@
 //! Codex. Contracts: version 0.169.0.
 //!
 //! The host shows its hook 10 KB of a command's output, so the command is replaced by `ctxfs run`,
-//! which stores all of it. That answer must say `allow`; the host's own rules still decide, but on
+//! which stores all of a long one. That answer must say `allow`; the host's own rules still decide, but on
 //! the new command. So a command that any rule might mean is left alone.
 
 use std::borrow::Cow;
@@ -102,8 +102,8 @@ fn rewritten(
     let (program, quoted_command) = (quoted(&program), quoted(&command));
     // The shell in which the host runs commands, whatever the user's own is.
     let command = format!(
-        "{program} run --conversation {id} --id {call} --server codex --tool Bash \
-         -- \"${{BASH:-${{SHELL:-/bin/sh}}}}\" -c {quoted_command}"
+        "{program} run --discard-short --conversation {id} --id {call} --server codex \
+         --tool Bash -- \"${{BASH:-${{SHELL:-/bin/sh}}}}\" -c {quoted_command}"
     );
     keeper.note(Action::Rewritten);
     let input = json!({ "command": command });

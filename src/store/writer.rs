@@ -24,6 +24,7 @@ use crate::store::attributes;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
+use crate::store::manifest::ManifestLock;
 use crate::store::naming;
 use crate::store::naming::CallNaming;
 use crate::store::owner::this_process;
@@ -161,6 +162,12 @@ impl ArtifactWriter {
         Ok(self.close(ArtifactState::Incomplete(why.to_owned()))?.record)
     }
 
+    /// Removes the artifact, as if it had never been begun.
+    pub fn discard(mut self) -> Result<(), StoreError> {
+        let conversation = Arc::clone(&self.conversation);
+        self.remove(&conversation.manifest().lock()?)
+    }
+
     fn close(&mut self, state: ArtifactState) -> Result<Completed, StoreError> {
         let (analysis, file) = (self.content.analysis(), self.content.file());
         let synced = attributes::set_provenance(file, &self.record.provenance)
@@ -180,19 +187,27 @@ impl ArtifactWriter {
         let is_json = naming::is_json(&analysis.json);
         let lock = self.conversation.manifest().lock()?;
         let record = self.measure(analysis)?;
-        let gone = Record { state: ArtifactState::Gone, ..self.record.clone() };
         if let Some(same) = self.same_output(&record)? {
-            lock.append(slice::from_ref(&gone))?;
-            self.closed = true;
-            self.dir.unlink(self.path.file_name()).map_err(|error| self.fault(error))?;
+            self.remove(&lock)?;
             return Ok(Completed { record: same, is_new: false });
         }
+        let gone = self.gone();
         self.record = record;
         let renamed = is_json && self.rename_to_json()?;
         let records = [gone, self.record.clone()];
         lock.append(if renamed { &records } else { &records[1..] })?;
         self.closed = true;
         Ok(Completed { record: self.record.clone(), is_new: true })
+    }
+
+    fn remove(&mut self, lock: &ManifestLock) -> Result<(), StoreError> {
+        lock.append(slice::from_ref(&self.gone()))?;
+        self.closed = true;
+        self.dir.unlink(self.path.file_name()).map_err(|error| self.fault(error))
+    }
+
+    fn gone(&self) -> Record {
+        Record { state: ArtifactState::Gone, ..self.record.clone() }
     }
 
     /// Gives the file its name for JSON. Returns false, and leaves it as it is, if it has no such

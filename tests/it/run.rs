@@ -6,6 +6,7 @@ mod cap;
 mod escapes;
 mod live;
 mod pty;
+mod short;
 mod signals;
 mod status;
 

@@ -26,6 +26,7 @@ use crate::cli::settings::Value;
 /// Exit status: that of the command; 128 plus the signal number if a signal ended it; 127 if there
 /// is no such command; 126 if it cannot be run.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(in crate::cli) struct RunArgs {
     /// Conversation to store the log in; created if missing. Default: a new one named `session-`
     /// and a UUID.
@@ -61,6 +62,12 @@ pub(in crate::cli) struct RunArgs {
     /// Print the stand-in even if the output is within the limits.
     #[arg(long)]
     pub(in crate::cli) always: bool,
+
+    /// Remove the log at the end if the output is within the limits. It is printed unchanged.
+    ///
+    /// While the command runs, its output is stored and can be read all the same.
+    #[arg(long, conflicts_with = "always")]
+    pub(in crate::cli) discard_short: bool,
 
     /// A tool that the model has, such as `Task`, `Read` or `Grep`; may be repeated.
     ///

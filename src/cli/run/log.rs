@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::cli::put::TargetConversation;
 use crate::cli::run::child::OutputStream;
+use crate::cli::run::short_output::ShortOutput;
 use crate::engine::EngineError;
 use crate::engine::Intake;
 use crate::engine::OutputName;
@@ -21,6 +22,15 @@ pub(super) struct CommandLogs<'a> {
     apart: Option<(Intake<'a>, Intake<'a>)>,
     /// True while the user's terminal accepts output.
     shown: bool,
+    short: ShortOutput,
+}
+
+/// The end of the logs of a command.
+pub(super) enum ClosedLogs {
+    /// The output is stored.
+    Stored(Box<StoredOutput>),
+    /// The output was short, and is not stored.
+    Short(Vec<u8>),
 }
 
 impl<'a> CommandLogs<'a> {
@@ -31,6 +41,7 @@ impl<'a> CommandLogs<'a> {
         id: &str,
         split: bool,
         provenance: &Provenance,
+        short: ShortOutput,
     ) -> anyhow::Result<Self> {
         let mut both = target.intake(OutputName::Log(id.to_owned()), provenance.clone())?;
         let stem = Path::new(both.path().file_name()).to_owned();
@@ -39,12 +50,13 @@ impl<'a> CommandLogs<'a> {
             Ok(target.intake(name, provenance.clone())?.as_copy())
         };
         let apart = if split { Some((stream("stdout.log")?, stream("stderr.log")?)) } else { None };
-        Ok(Self { both, apart, shown: true })
+        Ok(Self { both, apart, shown: true, short })
     }
 
     /// Stores bytes of one stream, and prints them if `live` is set.
     pub(super) fn write(&mut self, stream: OutputStream, bytes: &[u8], live: bool) {
         self.both.keep(bytes);
+        self.short.add(bytes);
         match (&mut self.apart, stream) {
             (Some((out, _)), OutputStream::Stdout) => out.keep(bytes),
             (Some((_, err)), OutputStream::Stderr) => err.keep(bytes),
@@ -57,18 +69,23 @@ impl<'a> CommandLogs<'a> {
         }
     }
 
-    /// Closes all logs, and returns that of both streams. `cut` is the reason if they lack their
-    /// ends.
+    /// Closes all logs, and returns that of both streams, or discards them. `cut` is the reason if
+    /// they lack their ends: then they stay.
     pub(super) fn close(
         self,
         newer: &Provenance,
         cut: Option<&str>,
-    ) -> Result<StoredOutput, EngineError> {
-        if let Some((out, err)) = self.apart {
-            close(out, newer, cut)?;
-            close(err, newer, cut)?;
+    ) -> Result<ClosedLogs, EngineError> {
+        let Self { both, apart, short, shown: _ } = self;
+        let apart = apart.into_iter().flat_map(|(out, err)| [out, err]);
+        if let Some(bytes) = short.finish().filter(|_| cut.is_none()) {
+            apart.chain([both]).try_for_each(Intake::discard)?;
+            return Ok(ClosedLogs::Short(bytes));
         }
-        close(self.both, newer, cut)
+        for log in apart {
+            close(log, newer, cut)?;
+        }
+        Ok(ClosedLogs::Stored(Box::new(close(both, newer, cut)?)))
     }
 }
 

@@ -45,6 +45,20 @@ fn a_command_is_replaced_by_one_that_stores_its_output() {
 }
 
 #[test]
+fn a_short_output_is_left_alone() {
+    let machine = Machine::new();
+    let command = rewritten(machine.answer("codex", &shell("echo short; exit 3")));
+    let store = machine.store.path();
+    let run = Command::new("sh").with(|inner| {
+        inner.args(["-c", &command]).env("CTXFS_STORE", store).env("SHELL", "/bin/sh");
+    });
+    let output = run.run();
+    assert_eq!((output.code, &*output.stdout), (3, &b"short\n"[..]), "{output}");
+    let logs = machine.store.path().join(format!("context/{SESSION}/artifacts/terminal"));
+    assert_eq!(fs::read_dir(logs).unwrap().count(), 0);
+}
+
+#[test]
 fn commands_that_a_rule_may_mean_are_left_alone() {
     let machine = Machine::new();
     let rules = machine.home.join(".codex/rules");
