@@ -121,7 +121,7 @@ fn top() -> &'static Path {
 
 /// Returns every Markdown file at the top and below `docs`.
 pub(crate) fn documents() -> Vec<PathBuf> {
-    let directories = [top().to_owned(), top().join("docs"), top().join("docs/semantics")];
+    let directories = ["", "docs", "docs/semantics", "examples"].map(|name| top().join(name));
     let paths = directories.iter().flat_map(|dir| fs::read_dir(dir).unwrap());
     let paths = paths.map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension() == Some(OsStr::new("md"))).collect()
