@@ -60,9 +60,13 @@ struct ShellInput<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ServerResult<'a> {
     #[serde(borrow)]
     content: &'a RawValue,
+    /// The JSON that the model gets in the place of the content, if the server sent it.
+    #[serde(borrow)]
+    structured_content: Option<&'a RawValue>,
 }
 
 /// Returns the answer to an event.
@@ -144,18 +148,18 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// Replaces the texts of a server's result. The host takes nothing but a text.
+/// Replaces a server's result. The host takes nothing but a text, so the stand-in of one with images
+/// is added to it.
 fn of_server(
     event: &CodexEvent<'_>,
     (server, tool): (&str, &str),
     response: &RawValue,
     keeper: &Keeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    let ServerResult { content } = serde_json::from_str(response.get())?;
+    let ServerResult { content, structured_content } = serde_json::from_str(response.get())?;
     let blocks = ContentBlocks::of(content)?;
-    if !blocks.are_text() {
-        return Ok(None);
-    }
+    let structure = structured_content.map(|content| Cow::Borrowed(content.get()));
+    let is_text = structure.is_some() || blocks.are_text();
     let text = keeper.stand_in(ToolResult {
         conversation: &event.session_id,
         call: Cow::Borrowed(&event.tool_use_id),
@@ -164,9 +168,12 @@ fn of_server(
         args: event.tool_input,
         exit_code: None,
         duration_ms: None,
-        output: Output::Text(blocks.text()),
+        output: Output::Text(structure.unwrap_or_else(|| blocks.text())),
     })?;
-    Ok(text.map(|text| json!({ "decision": "block", "reason": text })))
+    Ok(text.map(|text| match is_text {
+        true => json!({ "decision": "block", "reason": text }),
+        false => specific(event, json!({ "additionalContext": text })),
+    }))
 }
 
 /// Returns a word of the shell.

@@ -2,7 +2,7 @@
 //!
 //! The host hands over 500 characters of a long output and the name of a file with all of it, which
 //! it removes when the session ends. A command that failed is a success whose text says so at its
-//! end.
+//! end. Of the error of a server, its hook sees no more than a part.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::hook::tool_result::ToolResult;
 use crate::hook::tool_result::call_at;
 use crate::hook::tool_result::other_fields;
 
-/// An event after a tool call.
+/// An event, which has no name: after a call it has a result, and where a session begins a source.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CopilotEvent<'a> {
@@ -30,6 +30,9 @@ pub(super) struct CopilotEvent<'a> {
     /// Milliseconds since the epoch, or a text.
     #[serde(borrow)]
     timestamp: Option<&'a RawValue>,
+    /// Why a session begins.
+    #[serde(borrow)]
+    source: Option<Text<'a>>,
     #[serde(borrow, default)]
     tool_name: Cow<'a, str>,
     #[serde(borrow)]
@@ -50,7 +53,18 @@ pub(super) fn answer(
     event: &CopilotEvent<'_>,
     keeper: &Keeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    let Some(result) = event.tool_result else { return Ok(None) };
+    if let Some(result) = event.tool_result {
+        return of_tool(event, result, keeper);
+    }
+    let text = keeper.pointers(&event.session_id, event.source.as_ref())?;
+    Ok(text.map(|text| json!({ "additionalContext": text })))
+}
+
+fn of_tool(
+    event: &CopilotEvent<'_>,
+    result: &RawValue,
+    keeper: &Keeper<'_>,
+) -> Result<Option<Value>, HookError> {
     let ResultText { text_result_for_llm: Text(text) } = serde_json::from_str(result.get())?;
     let (body, ending) = split_ending(&text);
     let output = match spill_path(&text) {

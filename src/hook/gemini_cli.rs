@@ -67,10 +67,7 @@ pub(super) fn answer(
     match (&*event.hook_event_name, &event.tool_response) {
         ("SessionStart", _) => {
             let text = keeper.pointers(&event.session_id, event.source.as_ref())?;
-            Ok(text.map(|text| {
-                let name = &event.hook_event_name;
-                json!({ "hookSpecificOutput": { "hookEventName": name, "additionalContext": text } })
-            }))
+            Ok(text.map(|text| added(event, &text)))
         }
         ("AfterTool", Some(response)) => of_tool(event, response, keeper),
         _ => Ok(None),
@@ -82,10 +79,9 @@ fn of_tool(
     response: &ToolResponse<'_>,
     keeper: &Keeper<'_>,
 ) -> Result<Option<Value>, HookError> {
-    let Some(text) = text_of(response.llm_content)? else { return Ok(None) };
+    let (text, is_all) = text_of(response.llm_content)?;
     let is_shell = event.tool_name == "run_shell_command";
-    let text = without_frame(&text);
-    let (output, exit_code) = if is_shell { output_and_code(text) } else { (text, None) };
+    let (output, exit_code) = if is_shell { output_and_code(&text) } else { (&*text, None) };
     let text = keeper.stand_in(ToolResult {
         conversation: &event.session_id,
         call: Cow::Owned(call_at(&event.tool_name, event.timestamp.as_ref().map(|at| &*at.0))),
@@ -96,20 +92,30 @@ fn of_tool(
         duration_ms: None,
         output: Output::Text(Cow::Borrowed(output)),
     })?;
-    Ok(text.map(|text| json!({ "decision": "deny", "reason": text })))
+    Ok(text.map(|text| match is_all {
+        true => json!({ "decision": "deny", "reason": text }),
+        false => added(event, &text),
+    }))
 }
 
-/// Returns the text of what the model would get. `None` if there is something else too, which an
-/// answer would remove.
-fn text_of(content: &RawValue) -> Result<Option<Cow<'_, str>>, HookError> {
+/// Returns the answer that adds a text to what the model gets.
+fn added(event: &GeminiEvent<'_>, text: &str) -> Value {
+    let name = &event.hook_event_name;
+    json!({ "hookSpecificOutput": { "hookEventName": name, "additionalContext": text } })
+}
+
+/// Returns the text of what the model would get, and whether that is all: images are lost where the
+/// result is replaced.
+fn text_of(content: &RawValue) -> Result<(String, bool), HookError> {
     let json = content.get();
     let parts: Vec<GeminiPart<'_>> = match json.as_bytes().first() {
-        Some(b'"') => return Ok(Some(serde_json::from_str::<Text<'_>>(json)?.0)),
+        Some(b'"') => vec![GeminiPart { text: Some(serde_json::from_str(json)?) }],
         Some(b'[') => serde_json::from_str::<ShortList<_>>(json)?.0,
         _ => vec![serde_json::from_str(json)?],
     };
-    let texts: Option<Vec<&str>> = parts.iter().map(|part| Some(&*part.text.as_ref()?.0)).collect();
-    Ok(texts.map(|texts| Cow::Owned(texts.join("\n"))))
+    let texts = parts.iter().filter_map(|part| part.text.as_ref());
+    let texts: Vec<&str> = texts.map(|text| without_frame(&text.0)).collect();
+    Ok((texts.join("\n"), texts.len() == parts.len()))
 }
 
 fn without_frame(text: &str) -> &str {

@@ -42,7 +42,7 @@ const CODEX: HookEvents =
     &[("PreToolUse", Some("Bash")), ("PostToolUse", Some("mcp__.*")), ("SessionStart", None)];
 const GEMINI_CLI: HookEvents =
     &[("AfterTool", Some("run_shell_command|mcp_.*")), ("SessionStart", None)];
-const COPILOT: HookEvents = &[("postToolUse", None)];
+const COPILOT: HookEvents = &[("postToolUse", None), ("sessionStart", None)];
 
 const OPENCODE_PLUGIN: &str = include_str!("opencode.js");
 const PI_PLUGIN: &str = include_str!("pi.ts");

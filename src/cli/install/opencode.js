@@ -40,6 +40,14 @@ function keep(call, result) {
   }
 }
 
+// What was stored of a session when this process first saw it; null of a new one.
+const stored = new Map()
+
+function pointers(conv) {
+  if (!stored.has(conv)) stored.set(conv, ask({ conv, event: "resume" }))
+  return stored.get(conv)
+}
+
 export const Ctxfs = async () => ({
   "shell.env": async (shell, result) => {
     if (shell?.sessionID && result?.env) result.env.CTXFS_CONVERSATION = shell.sessionID
@@ -48,6 +56,10 @@ export const Ctxfs = async () => ({
     try {
       if (!OWN_FILES.includes(call.tool)) keep(call, result)
     } catch {}
+  },
+  "experimental.chat.system.transform": async (chat, result) => {
+    const text = chat?.sessionID && pointers(chat.sessionID)
+    if (text && Array.isArray(result?.system)) result.system.push(text)
   },
   "experimental.session.compacting": async (session, result) => {
     const text = ask({ conv: session?.sessionID, event: "compact" })

@@ -37,7 +37,7 @@ function keep(result: any, conv: string) {
 }
 
 export default function (pi: any) {
-  // What the session goes on after, until the model was told what is stored.
+  // Why the session goes on, until the model was told what is stored.
   let event: string | undefined;
   const on = (name: string, handle: (event: any, context: any) => any) => {
     try {
@@ -48,20 +48,27 @@ export default function (pi: any) {
       });
     } catch {}
   };
+  const pointers = (event: string, context: any) => {
+    const content = ask({ conv: context.sessionManager.getSessionId(), event });
+    return content && { customType: "ctxfs", content, display: false };
+  };
   on("tool_result", (result, context) => {
     if (OWN_FILES.includes(result.toolName)) return;
     return keep(result, context.sessionManager.getSessionId());
   });
   on("session_start", (start) => {
-    if (["resume", "fork"].includes(start?.reason)) event = start.reason;
-  });
-  on("session_compact", () => {
-    event = "compact";
+    // `pi --continue` says `startup`, too; a session that is new has nothing stored.
+    if (start?.reason === "fork") event = "fork";
+    else if (start?.reason !== "new") event = "resume";
   });
   on("before_agent_start", (_start, context) => {
-    if (!event) return;
-    const text = ask({ conv: context.sessionManager.getSessionId(), event });
+    const message = event && pointers(event, context);
     event = undefined;
-    if (text) return { message: { customType: "ctxfs", content: text, display: false } };
+    if (message) return { message };
+  });
+  // The next prompt may have begun before the compaction ends.
+  on("session_compact", (_compaction, context) => {
+    const message = pointers("compact", context);
+    if (message) pi.sendMessage(message);
   });
 }

@@ -108,8 +108,21 @@ fn results_of_servers_are_replaced() {
     assert!(answer["reason"].as_str().unwrap().contains("tool: probe/big"));
     assert_eq!(machine.output("call_1.txt"), long().as_bytes());
 
-    // The answer would take the image away.
+    // The model gets the structure and none of the text.
+    let structure = json!({ "rows": (0..5000).collect::<Vec<_>>() });
+    event["tool_response"] = json!({ "content": [text], "structuredContent": structure });
+    event["tool_use_id"] = "call_2".into();
+    assert_eq!(machine.answer("codex", &event).unwrap()["decision"], "block");
+    assert_eq!(machine.output("call_2.json"), structure.to_string().as_bytes());
+
+    // Replaced, the image would be lost.
     let image = json!({ "type": "image", "data": "aGk=", "mimeType": "image/png" });
-    event["tool_response"] = json!({ "content": [text, image] });
-    machine.leaves("codex", &event, "passed");
+    event["tool_response"] = json!({ "content": [text, image], "structuredContent": null });
+    event["tool_use_id"] = "call_3".into();
+    let answer = machine.answer("codex", &event).unwrap();
+    assert_eq!(answer.get("decision"), None, "{answer}");
+    let specific = &answer["hookSpecificOutput"];
+    assert_eq!(specific["hookEventName"], "PostToolUse");
+    assert!(specific["additionalContext"].as_str().unwrap().starts_with("[ctxfs] "), "{answer}");
+    assert_eq!(machine.output("call_3.txt"), long().as_bytes());
 }

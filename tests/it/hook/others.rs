@@ -33,8 +33,15 @@ fn gemini_cli() {
     machine.answer("gemini-cli", &event).unwrap();
     assert_eq!(machine.output("mcp_probe_big-20261122100000123.txt"), output.as_bytes());
     let image = json!({ "inlineData": { "mimeType": "image/png", "data": "aGk=" } });
-    event["tool_response"]["llmContent"] = json!([{ "text": output }, image]);
-    machine.leaves("gemini-cli", &event, "passed");
+    event["tool_response"]["llmContent"] =
+        json!([{ "text": framed }, image, { "text": "1 image" }]);
+    event["timestamp"] = "2026-11-22T10:00:01.000Z".into();
+    let answer = machine.answer("gemini-cli", &event).unwrap();
+    assert_eq!(answer.get("decision"), None, "{answer}");
+    let added = &answer["hookSpecificOutput"]["additionalContext"];
+    assert!(added.as_str().unwrap().starts_with("[ctxfs] "), "{answer}");
+    let kept = machine.output("mcp_probe_big-20261122100001000.txt");
+    assert_eq!(kept, format!("{output}\n1 image").as_bytes());
     event["tool_response"]["llmContent"] = "done".into();
     machine.leaves("gemini-cli", &event, "short");
 }

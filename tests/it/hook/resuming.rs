@@ -35,6 +35,10 @@ fn the_outputs_are_named_when_a_conversation_goes_on() {
             machine.leaves(host, &begun(source), "passed");
         }
     }
+    let begun = |source: &str| json!({ "sessionId": SESSION, "timestamp": 1, "source": source });
+    let told = machine.answer("copilot", &begun("resume")).unwrap();
+    check(told["additionalContext"].as_str().unwrap());
+    machine.leaves("copilot", &begun("new"), "passed");
     for host in ["opencode", "pi"] {
         let event = json!({ "conv": SESSION, "event": "compact" });
         check(machine.answer(host, &event).unwrap()["text"].as_str().unwrap());

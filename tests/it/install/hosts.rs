@@ -93,10 +93,8 @@ fn copilot() {
         let output = home.install(arguments).run();
         assert!(output.to_string().contains("--add-dir /ctx"), "{output}");
         let call = json!({ "type": "command", "bash": line("copilot"), "timeoutSec": 60 });
-        assert_eq!(
-            parsed(&home, file),
-            json!({ "version": 1, "hooks": { "postToolUse": [call] } })
-        );
+        let hooks = json!({ "postToolUse": [call], "sessionStart": [call] });
+        assert_eq!(parsed(&home, file), json!({ "version": 1, "hooks": hooks }));
     }
 }
 
