@@ -1,0 +1,1 @@
+"""The end-to-end checks with real agent hosts: `scripts/hosts`."""

@@ -1,0 +1,198 @@
+"""The checks of one host."""
+
+from hosts import children, expected, outputs
+from hosts.machine import Machine
+from hosts.packages import NoPackage
+from hosts.profiles.profile import FORK, NEW, RESUME
+from hosts.report import Cannot, Failed
+from hosts.scripted_model import Said
+
+POINTERS = "[ctxfs] Outputs of earlier calls of this conversation are stored whole."
+MOST_POINTERS = 1_536
+# Words on one line of the log alone.
+WANTED = "request 4321 took"
+
+
+class HostChecks:
+    """Plays scenes with a host, and reports what became of each."""
+
+    def __init__(self, kind, program, model, report):
+        self.kind, self.program, self.model, self.report = kind, program, model, report
+        self.machine = self.profile = self.scene = None
+
+    def run(self):
+        if not self.check("package", self.fetch):
+            return
+        with Machine(self.program) as machine:
+            self.begin(machine)
+            self.with_store()
+        with Machine(self.program) as machine:
+            self.begin(machine)
+            self.check("a store that cannot be written", self.without_store)
+
+    def check(self, what, made):
+        """Makes a check, and returns whether it passed."""
+        try:
+            found = made()
+        except Cannot as why:
+            self.report.cannot(self.kind.name, what, why)
+            return True
+        except (Failed, NoPackage, children.TooLong) as error:
+            self.report.not_ok(self.kind.name, what, error)
+            return False
+        except Exception as error:  # Another host may still be checked.
+            self.report.not_ok(self.kind.name, what, repr(error))
+            return False
+        self.report.ok(self.kind.name, what, found)
+        return True
+
+    def fetch(self):
+        self.kind.fetch()
+        return f"{self.kind.package} {self.kind.version}"
+
+    def begin(self, machine):
+        self.machine, self.profile = machine, self.kind(machine, self.model)
+        self.profile.configure()
+        self.before = machine.settings()
+
+    def with_store(self):
+        self.check("settings after install and remove", self.install_and_remove)
+        if not self.check("mount and install", self.mount_and_install):
+            return
+        if self.check("a turn", self.play_turn):
+            self.check("short output", self.short_output)
+            for output, turn in zip(self.outputs, self.scene.turns[1:]):
+                self.check(output.name, lambda output=output, turn=turn: self.became(output, turn))
+            if not self.profile.probe(0, "text"):
+                self.check("MCP results", self.no_server)
+            self.check("reading on in the mount", self.read_on)
+        if self.check("a resumed turn with a compaction", self.play_resumed):
+            self.check("told at resume", lambda: self.told("resume", self.scene.bodies[:1]))
+            self.check("told at compaction", lambda: self.told("compaction", self.scene.since_summary))
+        self.check("told at fork", self.fork)
+        self.check("a new start is told nothing", self.new_start)
+        self.check("settings after use and remove", self.removed)
+
+    def mount_and_install(self):
+        self.machine.mount_store()
+        self.machine.ctxfs("install", self.kind.name)
+        return f"at {self.machine.mount}"
+
+    def install_and_remove(self):
+        self.machine.ctxfs("install", self.kind.name)
+        self.installed = self.machine.settings()
+        if self.installed == self.before:
+            raise Failed("`ctxfs install` changed no file")
+        self.machine.ctxfs("install", self.kind.name)
+        if self.machine.settings() != self.installed:
+            raise Failed("a second `ctxfs install` changed something")
+        self.machine.ctxfs("install", self.kind.name, "--remove")
+        return self.as_before(self.machine.settings())
+
+    def removed(self):
+        self.machine.ctxfs("install", self.kind.name, "--remove")
+        names = [name for name, content in self.installed.items() if self.before.get(name) != content]
+        now = self.machine.settings()
+        return self.as_before({**self.before, **{name: now[name] for name in names if name in now}})
+
+    def as_before(self, now):
+        names = sorted(name for name in {*now, *self.before} if now.get(name) != self.before.get(name))
+        if names:
+            raise Failed(f"other bytes than before: {', '.join(names)}")
+        return f"{len(self.before)} files as before"
+
+    def play_turn(self):
+        self.outputs = expected.of(self.profile)
+        calls = [self.profile.shell("cat short.txt"), *(output.call for output in self.outputs)]
+        self.scene = self.profile.play(*[Said([call]) for call in calls], self.search)
+        return f"{len(calls)} calls"
+
+    def search(self, _):
+        """Searches the log for some words, through the mount."""
+        stored = self.machine.stored().items()
+        paths = [path for path, file in stored if expected.is_of(self.outputs[0], file.read_bytes())]
+        path = self.machine.mount / (paths or ["nothing"])[0]
+        return Said([self.profile.shell(f"cat '{path}.grep/{WANTED}'")])
+
+    def short_output(self):
+        turn = self.scene.turns[0]
+        expected.check_left(turn)
+        if outputs.SHORT.strip() not in str(turn.result):
+            raise Failed(f"it is not in {expected.shown(turn.result)}")
+        if any(file.read_text() == outputs.SHORT for file in self.machine.stored().values()):
+            raise Failed("it is stored")
+        return "left alone, not stored"
+
+    def no_server(self):
+        raise Cannot(self.profile.cannot["MCP results"])
+
+    def became(self, output, turn):
+        why = self.profile.cannot.get(output.name)
+        if why:
+            expected.check_left(turn)
+            raise Cannot(why)
+        why = self.profile.may_miss.get(output.name)
+        if why and not expected.is_stored(output, self.machine):
+            expected.check_left(turn)
+            raise Cannot(why)
+        how = self.profile.how.get(output.name, expected.REPLACED)
+        return expected.check(output, how, turn, self.machine)
+
+    def read_on(self):
+        found = expected.strings(self.scene.turns[-1].result)
+        line = next(line for line in outputs.log(outputs.LOG_BYTES).splitlines() if WANTED in line)
+        if not any(f"4321:{line}" in text for text in found):
+            raise Failed(f"the search in the mount found {expected.shown(found)}")
+        return "the line that was searched for"
+
+    def new_start(self):
+        return self.not_told(self.profile.play(self.profile.short_step()), "a new start")
+
+    def not_told(self, scene, where):
+        if POINTERS in scene.sent():
+            raise Failed(f"the model was told of outputs at {where}")
+        return f"{len(scene.bodies)} requests"
+
+    def play_resumed(self):
+        self.scene = self.profile.play(*self.profile.compacting_steps(), begins=RESUME)
+        if not self.scene.summaries:
+            raise Failed("the host compacted nothing")
+        return f"{len(self.scene.bodies)} requests, {len(self.scene.summaries)} of them for a summary"
+
+    def told(self, where, bodies):
+        why = self.profile.cannot.get(where)
+        if why:
+            raise Cannot(why)
+        texts = [text for body in bodies for text in expected.strings(body) if POINTERS in text]
+        if not texts:
+            raise Failed(f"no request of {len(bodies)} names the stored outputs")
+        # A host may put it into a longer text.
+        pointers = texts[-1][texts[-1].index(POINTERS):][:MOST_POINTERS]
+        if not any(path in pointers for path in self.machine.stored()):
+            raise Failed(f"this names no output that is stored: {pointers}")
+        return f"in {len(texts)} texts"
+
+    def fork(self):
+        why = self.profile.cannot.get(FORK)
+        if why:
+            raise Cannot(why)
+        first = self.profile.play(self.profile.short_step(), begins=FORK).bodies[0]
+        texts = [text for text in expected.strings(first) if expected.NOTICE in text]
+        if not any(path in text for text in texts for path in self.machine.stored()):
+            raise Failed("the first request names no output that is stored")
+        return "a stand-in, or all that is stored"
+
+    def without_store(self):
+        self.machine.ctxfs("install", self.kind.name)
+        self.machine.break_store()
+        calls = [self.profile.shell("cat build.log"), self.profile.shell("cat short.txt")]
+        calls += [call for call in [self.profile.probe(outputs.SERVER_BYTES, "text")] if call]
+        scene = self.profile.play(*[Said([call]) for call in calls], begins=NEW)
+        for turn, begins in zip(scene.turns, ["INFO request", outputs.SHORT.strip(), "row 0000001"]):
+            expected.check_left(turn)
+            if begins not in str(turn.result):
+                raise Failed(f"the model did not get the output: {expected.shown(turn.result)}")
+        failures = [outcome for outcome in self.machine.outcomes() if outcome.startswith("failed")]
+        if not failures:
+            raise Failed(f"no call of the hook has failed: {self.machine.outcomes()}")
+        return f"{len(scene.turns)} results of the host itself, {len(failures)} failures in hook.log"

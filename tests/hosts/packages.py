@@ -1,0 +1,61 @@
+"""The published packages of the hosts, in exact versions, in a directory that stays between runs."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import platform
+import shutil
+
+from hosts import children
+
+# Seconds for one package: the largest has 400 MB.
+SECONDS = 240
+CPU = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+class NoPackage(Exception):
+    """A package cannot be had."""
+
+
+def cache():
+    given = os.environ.get("CTXFS_HOSTS_CACHE")
+    if given:
+        return pathlib.Path(given).absolute()
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(home) / "ctxfs-hosts"
+
+
+def fetched(package, version):
+    """Returns the `node_modules` with a package, which is fetched if it is not there."""
+    place = cache() / f"{package.strip('@').replace('/', '-')}-{version}"
+    with locked(cache() / "lock"):
+        if not place.exists():
+            fetch(f"{package}@{version}", place)
+    return place / "node_modules"
+
+
+def fetch(wanted, place):
+    # Under another name until it is whole.
+    part = place.with_name(f"{place.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    argv = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
+    # Not in the cache of the user: tarballs of this size would only take room there.
+    argv += [f"--cache={part / 'npm'}", f"--prefix={part}", "--save-exact", wanted]
+    try:
+        ended = children.run(argv, SECONDS, cwd=part)
+    except (OSError, children.TooLong) as error:
+        raise NoPackage(f"npm cannot install {wanted}: {error}") from None
+    if ended.code != 0:
+        raise NoPackage(f"npm cannot install {wanted}: {ended}")
+    shutil.rmtree(part / "npm", ignore_errors=True)
+    part.rename(place)
+
+
+@contextlib.contextmanager
+def locked(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

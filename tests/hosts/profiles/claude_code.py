@@ -1,0 +1,41 @@
+"""Claude Code."""
+
+import json
+
+from hosts import packages
+from hosts.expected import ADDED
+from hosts.profiles.profile import FORK, RESUME, Profile
+from hosts.scripted_model import Call
+
+
+class ClaudeCode(Profile):
+    name, package, version = "claude-code", "@anthropic-ai/claude-code", "2.1.330"
+    how = {"failing command": ADDED}
+    shows_structure = True
+    cannot = {"MCP error": "the host shows the hook and the model 10,040 characters of it, and takes no other result"}
+    may_miss = {"failing command": "the host had removed the file with the output when the hook looked for it"}
+
+    def configure(self):
+        settings = {"permissions": {"allow": ["Bash", "mcp__probe__big"]}, "cleanupPeriodDays": 30}
+        self.machine.write(".claude/settings.json", settings)
+
+    def argv(self, prompt, begins):
+        program = self.modules / f"@anthropic-ai/claude-code-linux-{packages.CPU}/claude"
+        server, *arguments = self.probe_server()
+        servers = {"mcpServers": {"probe": {"command": server, "args": arguments}}}
+        going_on = {RESUME: ["--continue"], FORK: ["--continue", "--fork-session"]}.get(begins, [])
+        return [program, *going_on, "-p", prompt, "--mcp-config", json.dumps(servers)]
+
+    def environment(self):
+        return {
+            "ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "none", "DISABLE_AUTOUPDATER": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_CODE_TMPDIR": str(self.machine.tmp),
+        }
+
+    @staticmethod
+    def shell(command):
+        return Call("Bash", {"command": command, "description": "a step"})
+
+    @staticmethod
+    def probe(size, form):
+        return Call("mcp__probe__big", {"bytes": size, "form": form})

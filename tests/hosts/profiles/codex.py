@@ -1,0 +1,52 @@
+"""Codex."""
+
+from hosts import packages
+from hosts.expected import ADDED
+from hosts.profiles.profile import RESUME, Profile
+from hosts.scripted_model import Call
+
+TRIPLES = {"x64": "x86_64-unknown-linux-musl", "arm64": "aarch64-unknown-linux-musl"}
+
+
+class Codex(Profile):
+    name, package, version = "codex", "@openai/codex", "0.169.0"
+    how = {"MCP result with an image": ADDED}
+    shows_structure = True
+    cannot = {
+        "MCP error": "the host calls no hook for it",
+        "fork": "the host forks only where a person asks it to, in its own window",
+    }
+
+    def configure(self):
+        server, *arguments = self.probe_server()
+        self.machine.write(".codex/config.toml", f"""# The model of the tests.
+model = "gpt-5-codex"
+model_provider = "scripted"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{self.model.url}/v1"
+wire_api = "responses"
+
+[mcp_servers.probe]
+command = "{server}"
+args = {arguments}
+""".replace("'", '"'))
+
+    def argv(self, prompt, begins):
+        program = self.modules / f"@openai/codex-linux-{packages.CPU}/vendor/{TRIPLES[packages.CPU]}/bin/codex"
+        going_on = ["resume", "--last"] if begins == RESUME else []
+        # A person trusts the hooks with `/hooks`.
+        trust = ["--skip-git-repo-check", "--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox"]
+        return [program, "exec", *trust, *going_on, prompt]
+
+    def environment(self):
+        return {}
+
+    @staticmethod
+    def shell(command):
+        return Call("exec_command", {"cmd": command})
+
+    @staticmethod
+    def probe(size, form):
+        return Call("big", {"bytes": size, "form": form}, namespace="mcp__probe")
