@@ -65,6 +65,7 @@ class HostChecks:
                 self.check(output.name, lambda output=output, turn=turn: self.became(output, turn))
             if not self.profile.probe(0, "text"):
                 self.check("MCP results", self.no_server)
+            self.check("image", self.picture)
             self.check("reading on in the mount", self.read_on)
         if self.check("a resumed turn with a compaction", self.play_resumed):
             self.check("told at resume", lambda: self.told("resume", self.scene.bodies[:1]))
@@ -104,6 +105,7 @@ class HostChecks:
     def play_turn(self):
         self.outputs = expected.of(self.profile)
         calls = [self.profile.shell("cat short.txt"), *(output.call for output in self.outputs)]
+        calls += [call for call in [self.profile.show_picture] if call]
         self.scene = self.profile.play(*[Said([call]) for call in calls], self.search)
         return f"{len(calls)} calls"
 
@@ -123,6 +125,14 @@ class HostChecks:
             raise Failed("it is stored")
         return "left alone, not stored"
 
+    def picture(self):
+        """An image reaches the model, whatever tool shows it."""
+        if not self.profile.sends_pictures:
+            raise Cannot("the host sends this kind of model none")
+        if outputs.picture() not in self.scene.sent():
+            raise Failed("the model was not sent the image")
+        return "as it was"
+
     def no_server(self):
         raise Cannot(self.profile.cannot["MCP results"])
 
@@ -133,7 +143,7 @@ class HostChecks:
             raise Cannot(why)
         why = self.profile.may_miss.get(output.name)
         if why and not expected.is_stored(output, self.machine):
-            expected.check_left(turn)
+            expected.check_missed(turn)
             raise Cannot(why)
         how = self.profile.how.get(output.name, expected.REPLACED)
         return expected.check(output, how, turn, self.machine)

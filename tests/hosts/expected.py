@@ -83,6 +83,12 @@ def check_left(turn):
         raise Failed(f"the host takes a stand-in here: {shown(turn.result)}")
 
 
+def check_missed(turn):
+    """Checks that the model got the host's own result, or was told that not all is stored."""
+    if NOTICE in json.dumps(turn.result) and "INCOMPLETE" not in json.dumps(turn.result):
+        raise Failed(f"the output is not stored, and the stand-in does not say so: {shown(turn.result)}")
+
+
 def stored(output, machine):
     """Returns the path of the only artifact with the bytes of an output."""
     found = {path: file.read_bytes() for path, file in machine.stored().items()}

@@ -1,5 +1,6 @@
 """A machine for one host: a home, a project, a store and its mount, apart from those of the user."""
 
+import base64
 import json
 import os
 import pathlib
@@ -31,6 +32,7 @@ class Machine:
         (self.project / "build.log").write_text(outputs.log(outputs.LOG_BYTES))
         (self.project / "failing.log").write_text(outputs.failing())
         (self.project / "short.txt").write_text(outputs.SHORT)
+        (self.project / "pixel.png").write_bytes(base64.b64decode(outputs.picture()))
         self.environment = {
             "PATH": os.environ["PATH"], "HOME": str(self.home), "TERM": "xterm", "LANG": "C.UTF-8",
             "SHELL": "/bin/bash", "TMPDIR": str(self.tmp),

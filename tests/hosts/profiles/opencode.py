@@ -7,6 +7,7 @@ from hosts.scripted_model import Call
 
 class Opencode(Profile):
     name, package, version = "opencode", "opencode-ai", "1.18.33"
+    may_miss = dict.fromkeys(["command", "failing command"], "the host had not written all of its file")
     cannot = {
         "MCP error": "the host calls no plug-in for it",
         "fork": "a copy is a new conversation, and the host does not tell of which",

@@ -6,6 +6,7 @@ from hosts.scripted_model import MANY, Call, Said
 
 class Pi(Profile):
     name, package, version = "pi", "@earendil-works/pi-coding-agent", "0.74.2"
+    show_picture = Call("read", {"path": "pixel.png"})
     cannot = {"MCP results": "the host has no MCP"}
 
     def configure(self):

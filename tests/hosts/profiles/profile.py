@@ -23,7 +23,7 @@ class Profile:
     name = package = version = ""
     # What the host does not do: reasons by the name of an output, or of what a model is told at.
     cannot = {}
-    # Outputs that the hook may not see, depending on who is first: the reasons.
+    # Outputs of which the hook may not see all, depending on who is first: the reasons.
     may_miss = {}
     # Outputs that reach the model in another way than by the stand-in in their place.
     how = {}
@@ -31,6 +31,8 @@ class Profile:
     joint = "\n"
     # Whether it sends images to a model of this kind.
     sends_pictures = True
+    # The call that shows an image, where no server does.
+    show_picture = None
     # Whether the output of a command has its last newline.
     keeps_last_newline = True
     # Whether a result with structure reaches the model as its structure; else as its text.
