@@ -170,9 +170,12 @@ fn of_server(
         duration_ms: None,
         output: Output::Text(structure.unwrap_or_else(|| blocks.text())),
     })?;
-    Ok(text.map(|text| match is_text {
-        true => json!({ "decision": "block", "reason": text }),
-        false => specific(event, json!({ "additionalContext": text })),
+    Ok(text.map(|text| {
+        if is_text {
+            json!({ "decision": "block", "reason": text })
+        } else {
+            specific(event, json!({ "additionalContext": text }))
+        }
     }))
 }
 

@@ -92,9 +92,8 @@ fn of_tool(
         duration_ms: None,
         output: Output::Text(Cow::Borrowed(output)),
     })?;
-    Ok(text.map(|text| match is_all {
-        true => json!({ "decision": "deny", "reason": text }),
-        false => added(event, &text),
+    Ok(text.map(|text| {
+        if is_all { json!({ "decision": "deny", "reason": text }) } else { added(event, &text) }
     }))
 }
 
