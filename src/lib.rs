@@ -19,6 +19,7 @@
 //! | [`engine`] | what every door does alike: take in, show, search, list, count, remove |
 //! | [`fs`] | what only a kernel needs: inodes, handles, directories, sealing |
 //! | [`fuse`] | the adaptor to the kernel; mounting |
+//! | [`mcp`] | the gateway between MCP clients and servers |
 //! | [`hook`] | the hooks of agent hosts: their JSON in, their JSON out |
 //! | [`cli`] | the program: arguments, environment, printing |
 
@@ -31,6 +32,7 @@ pub mod fuzz;
 pub mod hook;
 pub mod keep;
 pub mod materialize;
+pub mod mcp;
 pub mod message;
 pub mod model;
 pub mod redact;

@@ -1,0 +1,6 @@
+//! The MCP gateway: what it decides, in values alone. No sockets, no processes, no clock.
+
+pub mod batch_plan;
+pub mod budget;
+pub mod tool_name;
+pub mod visible;
