@@ -2,5 +2,6 @@
 
 pub mod batch_plan;
 pub mod budget;
+pub mod config;
 pub mod tool_name;
 pub mod visible;

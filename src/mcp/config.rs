@@ -1,0 +1,166 @@
+//! The servers behind the gateway, from a file with an `mcpServers` object as clients have it.
+//!
+//! A server that is wrong is left out and named; the others are kept. Values of `env` and `headers`
+//! and what variables hold are secrets: no error and no `Debug` shows them.
+
+mod expand;
+mod flaw;
+mod reader;
+mod secret;
+mod server;
+mod tool_filter;
+
+use std::time::Duration;
+
+use jsonc_parser::CollectOptions;
+use jsonc_parser::ParseOptions;
+use jsonc_parser::ast;
+use jsonc_parser::parse_to_ast;
+
+use reader::Reader;
+
+pub use flaw::Flaw;
+pub use flaw::Severity;
+pub use secret::Secret;
+pub use tool_filter::ToolFilter;
+
+/// The object of all servers.
+const SERVERS: &str = "mcpServers";
+/// The timeout of a call whose server has none.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// JSON with comments and trailing commas.
+const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: true,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub struct Servers {
+    /// The servers that can be started, in the order of the file.
+    pub servers: Vec<Server>,
+    /// What is wrong or not known, in the order of the file.
+    pub flaws: Vec<Flaw>,
+}
+
+/// A server behind the gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Its name, which holds no `/`.
+    pub name: String,
+    /// How it is reached.
+    pub transport: Transport,
+    /// Whether what it says of its tools is believed.
+    pub trust: bool,
+    /// How long a call may take without progress.
+    pub timeout: Duration,
+    /// Which of its tools are offered.
+    pub tools: ToolFilter,
+    /// What stands before its tools' names instead of its own; empty for nothing.
+    pub prefix: Option<String>,
+    /// Whether all sessions share it.
+    pub shared: bool,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// A process that is started.
+    Stdio {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<Secret>,
+        /// Variables of its environment.
+        env: Vec<(String, Secret)>,
+        /// Its working directory.
+        cwd: Option<String>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// The address, which begins with `http://` or `https://`.
+        url: Secret,
+        /// Headers of each request.
+        headers: Vec<(String, Secret)>,
+    },
+}
+
+impl Server {
+    /// Returns a server with a name and transport, as one behind `--` is.
+    pub fn new(name: String, transport: Transport) -> Self {
+        let (trust, shared, timeout) = (false, false, DEFAULT_TIMEOUT);
+        Self { name, transport, trust, timeout, tools: ToolFilter::default(), prefix: None, shared }
+    }
+
+    /// Returns what stands before its tools' names.
+    pub fn prefix(&self) -> &str {
+        self.prefix.as_deref().unwrap_or(&self.name)
+    }
+}
+
+impl Servers {
+    /// Reads `text`, the content of the file that messages call `file`. `variable` looks up a
+    /// variable of the environment.
+    pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Self {
+        let mut reader = Reader::new(file, text, variable);
+        let servers = read(&mut reader, text);
+        Self { servers, flaws: reader.into_flaws() }
+    }
+}
+
+fn read(reader: &mut Reader<'_>, text: &str) -> Vec<Server> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let parsed = match parse_to_ast(text, &CollectOptions::default(), &AS_CLIENTS_HAVE_IT) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            reader.error(error.range().start, &[], &format!("is not JSON: {}", error.kind()));
+            return Vec::new();
+        }
+    };
+    let root = parsed.value.as_ref().and_then(ast::Value::as_object);
+    let all = root.and_then(|root| root.properties.iter().find(|p| p.name.as_str() == SERVERS));
+    match all.map(|property| (&property.value, property.range.start)) {
+        Some((ast::Value::Object(all), _)) => read_all(reader, all),
+        Some((_, at)) => {
+            reader.error(at, &[SERVERS], "must be an object");
+            Vec::new()
+        }
+        None => {
+            reader.error(
+                0,
+                &[SERVERS],
+                "is missing: the file must be {\"mcpServers\": {NAME: {...}}}",
+            );
+            Vec::new()
+        }
+    }
+}
+
+fn read_all(reader: &mut Reader<'_>, all: &ast::Object<'_>) -> Vec<Server> {
+    let mut servers: Vec<Server> = Vec::new();
+    for property in &all.properties {
+        let name = property.name.as_str();
+        if servers.iter().any(|server| server.name == name) {
+            reader.error(
+                property.range.start,
+                &[SERVERS, name],
+                "is there twice: this one is not used",
+            );
+            continue;
+        }
+        servers.extend(server::read(reader, name, property));
+    }
+    servers
+}
+
+#[cfg(test)]
+mod tests;
