@@ -3,5 +3,6 @@
 pub mod batch_plan;
 pub mod budget;
 pub mod config;
+pub mod permission;
 pub mod tool_name;
 pub mod visible;

@@ -4,12 +4,14 @@
 //! <store>/                          0700, as are context and the conversations
 //!   VERSION                         the format, a number and a newline; a newer format is refused
 //!   ctxfs.toml                      settings of the user, if any; ctxfs never writes it
+//!   permissions.toml                rules of which tools may be called, if any; replaced by rename
 //!   context/
 //!     <conversation>/
 //!       artifacts/tool/<name>       plain bytes, as the writer wrote them
 //!       artifacts/terminal/<name>
 //!       history/messages.jsonl      one message a line, appended under an exclusive flock
 //!       history/messages.torn       lines that a crash cut off and that are not messages
+//!       history/permissions.jsonl   one decision about a call a line, appended under a flock
 //!       history/archive/  history/summary/
 //!       catalog/index.json  catalog/tools/<name>.json
 //!       manifest.jsonl              one record a line, appended; the last one for a path wins
@@ -23,6 +25,7 @@
 //!     <64 hexadecimal digits>       one of them
 //!     .ctxfs-*                      being written, under an exclusive flock
 //!   .ctxfs-sweep                    locked while old outputs are removed
+//!   .ctxfs-permissions              locked while permissions.toml is changed
 //!   .ctxfs-staging                  under a shared lock while something is imported
 //!   staging/                        running imports
 //!     <16 hexadecimal digits>/      one of them; opening the store removes leftovers of a crash
@@ -87,6 +90,12 @@ pub const HISTORY: &str = "history";
 pub const MESSAGES: &str = "messages.jsonl";
 /// Lines of the log that are not messages, in the same directory.
 pub(super) const SET_ASIDE: &str = "messages.torn";
+/// The rules of which tools may be called; see `permissions`.
+pub(super) const PERMISSIONS: &str = "permissions.toml";
+/// In the store: locked while they are changed.
+pub(super) const PERMISSIONS_LOCK: &str = ".ctxfs-permissions";
+/// The decisions by them, in the directory of the messages.
+pub(super) const PERMISSIONS_LOG: &str = "permissions.jsonl";
 /// The cache of views; see `cache`.
 pub(super) const CACHE: &str = "cache";
 /// Running imports; see `archive`.
