@@ -3,6 +3,7 @@
 pub mod batch_plan;
 pub mod budget;
 pub mod config;
+pub mod index;
 pub mod permission;
 pub mod tool_name;
 pub mod visible;

@@ -90,7 +90,7 @@ impl BatchPlan {
     }
 
     /// Returns the calls to start now, in their order. They run from here on.
-    pub fn next(&mut self) -> Vec<usize> {
+    pub fn start_next(&mut self) -> Vec<usize> {
         let mut started = Vec::new();
         let mut running = self.running();
         let mut all_before_settled = true;

@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn small_ones_are_whole_and_the_rest_is_shared_equally() {
-        let table: &[(&[(usize, usize)], usize, &[usize])] = &[
+        type Row<'a> = (&'a [(usize, usize)], usize, &'a [usize]);
+        let table: &[Row<'_>] = &[
             (&[], 100, &[]),
             (&[(10, 5)], 100, &[10]),
             (&[(10, 5), (1000, 5), (1000, 5)], 100, &[10, 45, 45]),

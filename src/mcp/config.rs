@@ -27,7 +27,7 @@ pub use tool_filter::ToolFilter;
 /// The object of all servers.
 const SERVERS: &str = "mcpServers";
 /// The timeout of a call whose server has none.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// JSON with comments and trailing commas.
 const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {

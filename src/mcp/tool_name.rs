@@ -116,8 +116,9 @@ impl ToolNames {
             tools.iter().map(|(tool, naming)| offer(tool, naming, round)).collect();
         let mut wanted: BTreeMap<String, usize> = BTreeMap::new();
         for ((_, naming), offer) in tools.iter().zip(&offers) {
-            let key = offer.as_ref().map(|name| naming.key(name));
-            key.into_iter().for_each(|key| *wanted.entry(key).or_default() += 1);
+            if let Some(name) = offer {
+                *wanted.entry(naming.key(name)).or_default() += 1;
+            }
         }
         let mut left = Vec::new();
         for ((tool, naming), offer) in tools.into_iter().zip(offers) {

@@ -11,10 +11,10 @@ const INVALID: PlannedCall = PlannedCall { reads: true, gate: Gate::Invalid };
 #[test]
 fn reads_run_side_by_side_up_to_the_limit() {
     let mut plan = BatchPlan::new(&[READ, READ, READ], 2, false);
-    assert_eq!(plan.next(), [0, 1]);
-    assert!(plan.next().is_empty());
+    assert_eq!(plan.start_next(), [0, 1]);
+    assert!(plan.start_next().is_empty());
     plan.finished(1, Outcome::Ok);
-    assert_eq!(plan.next(), [2]);
+    assert_eq!(plan.start_next(), [2]);
     plan.finished(0, Outcome::Error);
     plan.finished(2, Outcome::Ok);
     assert!(plan.is_done());
@@ -23,31 +23,31 @@ fn reads_run_side_by_side_up_to_the_limit() {
 #[test]
 fn any_other_call_runs_alone() {
     let mut plan = BatchPlan::new(&[READ, WRITE, READ, READ, WRITE], 16, false);
-    assert_eq!(plan.next(), [0]);
+    assert_eq!(plan.start_next(), [0]);
     plan.finished(0, Outcome::Ok);
-    assert_eq!(plan.next(), [1]);
-    assert!(plan.next().is_empty());
+    assert_eq!(plan.start_next(), [1]);
+    assert!(plan.start_next().is_empty());
     plan.finished(1, Outcome::Ok);
-    assert_eq!(plan.next(), [2, 3]);
+    assert_eq!(plan.start_next(), [2, 3]);
     plan.finished(3, Outcome::Ok);
-    assert!(plan.next().is_empty());
+    assert!(plan.start_next().is_empty());
     plan.finished(2, Outcome::Ok);
-    assert_eq!(plan.next(), [4]);
+    assert_eq!(plan.start_next(), [4]);
 }
 
 #[test]
 fn what_comes_before_the_first_unanswered_barrier_goes_on() {
     let mut plan = BatchPlan::new(&[READ, WRITE, ASKED, READ, ASKED], 4, false);
     assert_eq!(plan.asked(), [2, 4]);
-    assert_eq!(plan.next(), [0]);
+    assert_eq!(plan.start_next(), [0]);
     plan.finished(0, Outcome::Ok);
-    assert_eq!(plan.next(), [1]);
+    assert_eq!(plan.start_next(), [1]);
     plan.finished(1, Outcome::Ok);
-    assert!(plan.next().is_empty() && !plan.is_done());
+    assert!(plan.start_next().is_empty() && !plan.is_done());
     plan.answered(2, true);
-    assert_eq!(plan.next(), [2]);
+    assert_eq!(plan.start_next(), [2]);
     plan.finished(2, Outcome::Ok);
-    assert_eq!(plan.next(), [3]);
+    assert_eq!(plan.start_next(), [3]);
     plan.finished(3, Outcome::Ok);
     plan.answered(4, false);
     assert!(plan.is_done());
@@ -58,9 +58,9 @@ fn what_comes_before_the_first_unanswered_barrier_goes_on() {
 fn a_read_that_waits_for_an_answer_holds_up_no_other_read() {
     let asked_read = PlannedCall { reads: true, gate: Gate::Asked };
     let mut plan = BatchPlan::new(&[asked_read, READ, WRITE], 4, false);
-    assert_eq!(plan.next(), [1]);
+    assert_eq!(plan.start_next(), [1]);
     plan.finished(1, Outcome::Ok);
-    assert!(plan.next().is_empty());
+    assert!(plan.start_next().is_empty());
     plan.answered(0, false);
     assert_eq!(plan.not_made(2), Some(NotMade::AfterRefusal(0)));
     assert!(plan.is_done());
@@ -69,9 +69,9 @@ fn a_read_that_waits_for_an_answer_holds_up_no_other_read() {
 #[test]
 fn after_a_refusal_only_reads_are_made() {
     let mut plan = BatchPlan::new(&[WRITE, REFUSED, READ, WRITE, ASKED], 4, false);
-    assert_eq!(plan.next(), [0]);
+    assert_eq!(plan.start_next(), [0]);
     plan.finished(0, Outcome::Ok);
-    assert_eq!(plan.next(), [2]);
+    assert_eq!(plan.start_next(), [2]);
     plan.finished(2, Outcome::Ok);
     assert!(plan.is_done() && plan.asked().is_empty());
     assert_eq!(plan.not_made(1), Some(NotMade::Refused));
@@ -82,15 +82,15 @@ fn after_a_refusal_only_reads_are_made() {
 #[test]
 fn an_error_stops_later_calls_where_it_is_to() {
     let mut plan = BatchPlan::new(&[READ, INVALID, READ, WRITE], 1, true);
-    assert_eq!(plan.next(), [0]);
+    assert_eq!(plan.start_next(), [0]);
     plan.finished(0, Outcome::Ok);
     assert!(plan.is_done());
     assert_eq!(plan.not_made(3), Some(NotMade::AfterError(1)));
 
     let mut plan = BatchPlan::new(&[READ, READ, READ], 2, true);
-    assert_eq!(plan.next(), [0, 1]);
+    assert_eq!(plan.start_next(), [0, 1]);
     plan.finished(0, Outcome::Error);
-    assert!(plan.next().is_empty() && !plan.is_done());
+    assert!(plan.start_next().is_empty() && !plan.is_done());
     plan.finished(1, Outcome::Ok);
     assert!(plan.is_done());
     assert_eq!(plan.not_made(2), Some(NotMade::AfterError(0)));
@@ -99,17 +99,17 @@ fn an_error_stops_later_calls_where_it_is_to() {
 #[test]
 fn an_error_stops_nothing_otherwise() {
     let mut plan = BatchPlan::new(&[INVALID, WRITE, READ], 4, false);
-    assert_eq!(plan.next(), [1]);
+    assert_eq!(plan.start_next(), [1]);
     plan.finished(1, Outcome::Error);
-    assert_eq!(plan.next(), [2]);
+    assert_eq!(plan.start_next(), [2]);
 }
 
 #[test]
 fn a_cancelled_batch_waits_for_what_runs_alone() {
     let mut plan = BatchPlan::new(&[READ, WRITE, ASKED], 4, false);
-    assert_eq!(plan.next(), [0]);
+    assert_eq!(plan.start_next(), [0]);
     plan.cancel();
-    assert!(plan.next().is_empty() && plan.asked().is_empty() && !plan.is_done());
+    assert!(plan.start_next().is_empty() && plan.asked().is_empty() && !plan.is_done());
     plan.finished(0, Outcome::Error);
     assert!(plan.is_done());
     assert_eq!(plan.not_made(2), Some(NotMade::Cancelled));
@@ -122,7 +122,7 @@ fn what_does_not_fit_the_state_changes_nothing() {
     plan.finished(9, Outcome::Error);
     plan.answered(0, false);
     plan.answered(9, false);
-    assert_eq!(plan.next(), [0]);
+    assert_eq!(plan.start_next(), [0]);
     plan.answered(0, false);
     assert_eq!(plan.running(), 1);
     assert!(BatchPlan::new(&[], 0, false).is_done());
@@ -193,7 +193,7 @@ fn run(cases: &[Case], limit: usize, stop: bool, turns: &[usize]) -> Vec<Result<
     let mut ended: Vec<Option<Outcome>> = vec![None; cases.len()];
     let mut turns = turns.iter().cycle();
     loop {
-        for place in plan.next() {
+        for place in plan.start_next() {
             let others_before = |other: &usize| *other < place && ended[*other].is_none();
             let settled = |other: &usize| plan.not_made(*other).is_some();
             if !cases[place].call.reads {
@@ -237,7 +237,7 @@ fn without_place(end: Result<Outcome, NotMade>) -> Result<Outcome, NotMade> {
 
 /// Returns true if both calls are made, or neither. One that reads may be made although the model
 /// stops it: it ran side by side with the one that failed.
-fn agree(case: &Case, end: Result<Outcome, NotMade>, model: Result<Outcome, NotMade>) -> bool {
+fn agree(case: Case, end: Result<Outcome, NotMade>, model: Result<Outcome, NotMade>) -> bool {
     match (end, model) {
         (Ok(_), Err(NotMade::AfterError(_))) => case.call.reads,
         (Ok(end), Ok(model)) => end == model,
@@ -269,7 +269,7 @@ proptest! {
     ) {
         let model = one_by_one(&cases, true);
         for (place, end) in run(&cases, limit, true, &turns).into_iter().enumerate() {
-            prop_assert!(agree(&cases[place], end, model[place]), "{place}: {end:?} {:?}", model[place]);
+            prop_assert!(agree(cases[place], end, model[place]), "{place}: {end:?} {:?}", model[place]);
         }
     }
 }

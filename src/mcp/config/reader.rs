@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
 
     fn flaw(&mut self, severity: Severity, at: usize, keys: &[&str], what: &str) {
         let before = &self.text.as_bytes()[..at.min(self.text.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let line = 1 + memchr::memchr_iter(b'\n', before).count();
         let (file, key, what) = (self.file.to_owned(), keys.join("."), what.to_owned());
         self.flaws.push(Flaw { severity, file, line, key, what });
     }

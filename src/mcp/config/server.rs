@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use jsonc_parser::ast::ObjectProp;
 use jsonc_parser::ast::Value;
-use jsonc_parser::common::Ranged as _;
 
 use crate::mcp::config::SERVERS;
 use crate::mcp::config::Server;
@@ -19,7 +18,7 @@ use crate::mcp::visible;
 const KNOWN: &str = "command, args, env, cwd, type, url, headers, trust, timeout, tools, prefix, \
                      shared, disabled";
 /// The longest timeout, a week. Longer ones are slips, such as milliseconds.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+const LONGEST: Duration = Duration::from_hours(7 * 24);
 
 /// The keys of a server as they were read.
 #[derive(Default)]

@@ -38,7 +38,9 @@ fn add(hasher: &mut blake3::Hasher, value: &Value) {
         Value::String(text) => add_part(hasher, b's', text),
         Value::Array(items) => {
             add_part(hasher, b'[', &items.len().to_string());
-            items.iter().for_each(|item| add(hasher, item));
+            for item in items {
+                add(hasher, item);
+            }
         }
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();

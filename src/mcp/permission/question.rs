@@ -87,7 +87,7 @@ impl Question<'_> {
             }
             other => {
                 let shown = visible::escaped(&other.to_string(), ARGUMENTS_BYTES);
-                text += &format!("arguments: {shown}\n");
+                text.extend(["arguments: ", &shown, "\n"]);
             }
         }
         text
@@ -123,10 +123,11 @@ fn push_members(text: &mut String, members: &[(&str, &Value)]) {
     let shares = budget::shares(&wanted, ARGUMENTS_BYTES);
     for (((name, _), value), share) in shown.iter().zip(&values).zip(shares) {
         let (name, value) = (visible::escaped(name, NAME_BYTES), visible::escaped(value, share));
-        *text += &format!("  {name}: {value}\n");
+        text.extend(["  ", &name, ": ", &value, "\n"]);
     }
     if members.len() > shown.len() {
-        *text += &format!("  ... ({} more arguments)\n", members.len() - shown.len());
+        let more = (members.len() - shown.len()).to_string();
+        text.extend(["  ... (", &more, " more arguments)\n"]);
     }
 }
 

@@ -73,7 +73,7 @@ impl FileRules {
     }
 
     fn read(&mut self, text: &str, root: &toml_edit::Table) {
-        for (key, item) in root.iter() {
+        for (key, item) in root {
             let at = item.span().map_or(0, |span| span.start);
             match item.as_table_like() {
                 Some(table) if key == TABLE => self.read_rules(text, table),

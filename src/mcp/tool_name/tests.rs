@@ -120,8 +120,7 @@ proptest! {
 
     #[test]
     fn the_order_does_not_matter(tools in any_tools()) {
-        let mut unique: BTreeMap<TrueName, Naming> = BTreeMap::new();
-        tools.into_iter().for_each(|(tool, naming)| drop(unique.insert(tool, naming)));
+        let unique: BTreeMap<TrueName, Naming> = tools.into_iter().collect();
         let forward: Vec<_> = unique.into_iter().collect();
         let mut backward = forward.clone();
         backward.reverse();

@@ -71,7 +71,11 @@ proptest! {
         }
         let read: Vec<String> = rules(&text).into_iter().map(|(key, _)| key).collect();
         let mut expected: Vec<&String> = Vec::new();
-        keys.iter().for_each(|key| if !expected.contains(&key) { expected.push(key) });
+        for key in &keys {
+            if !expected.contains(&key) {
+                expected.push(key);
+            }
+        }
         prop_assert_eq!(read.iter().collect::<Vec<_>>(), expected);
     }
 

@@ -1,0 +1,244 @@
+//! The index as a text of few bytes, for `instructions` and the description of `get_tool_details`.
+//!
+//! Names come before descriptions, and every server gets its fair share of the room. What is left
+//! out is counted in the last line.
+
+use crate::mcp::budget;
+use crate::mcp::budget::Wanted;
+use crate::mcp::index::Index;
+use crate::mcp::index::tool::Tool;
+use crate::mcp::visible;
+
+/// The bytes that clients keep of a text.
+pub const OVERVIEW_BYTES: usize = 2048;
+/// Bytes that are kept for the last line.
+const LAST_LINE_BYTES: usize = 100;
+
+/// Returns the tools of `index` in at most `bytes` bytes, as lines. Some 100 bytes are needed for
+/// any answer.
+pub fn overview(index: &Index, bytes: usize) -> String {
+    let servers: Vec<Listed<'_>> =
+        index.by_server().into_values().map(|tools| Listed::new(&tools)).collect();
+    with_descriptions(&servers, bytes).unwrap_or_else(|| names_alone(&servers, bytes))
+}
+
+/// A server with its tools.
+struct Listed<'i> {
+    /// What all names begin with, up to and with `__`; else empty.
+    prefix: &'i str,
+    tools: Vec<&'i Tool>,
+}
+
+impl<'i> Listed<'i> {
+    fn new(tools: &[&'i Tool]) -> Self {
+        let prefix = tools.first().and_then(|tool| {
+            let (prefix, _) = tool.name.split_once("__")?;
+            tool.name.get(..prefix.len() + 2)
+        });
+        let prefix = prefix.filter(|prefix| tools.iter().all(|tool| tool.name.starts_with(prefix)));
+        Self { prefix: prefix.unwrap_or_default(), tools: tools.to_vec() }
+    }
+
+    /// Returns how the line of the server begins.
+    fn heading(&self) -> String {
+        let server = self.tools.first().map_or("", |tool| &tool.true_name.server);
+        if self.prefix.is_empty() {
+            visible::escaped(server, 100)
+        } else {
+            format!("{}*", self.prefix)
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'i str> {
+        self.tools.iter().map(|tool| &tool.name[self.prefix.len()..])
+    }
+
+    /// Returns the line with its names, as far as they fit, and the number of those that are there.
+    fn line(&self, bytes: usize) -> (String, usize) {
+        let mut line = format!("{}: ", self.heading());
+        let all: Vec<&str> = self.names().collect();
+        let whole = all.join(", ");
+        if line.len() + whole.len() < bytes {
+            return (format!("{line}{whole}\n"), all.len());
+        }
+        let room = bytes.saturating_sub(more(all.len()).len());
+        let mut shown = 0;
+        for name in &all {
+            if line.len() + name.len() + 2 > room {
+                break;
+            }
+            line += name;
+            line += ", ";
+            shown += 1;
+        }
+        (line + &more(all.len() - shown), shown)
+    }
+}
+
+fn more(count: usize) -> String {
+    format!("... {count} more\n")
+}
+
+/// Returns a line for each tool, with its risk, and with descriptions while there is room: the
+/// first of each server, then the second, and so on. Returns `None` if the names alone do not fit.
+fn with_descriptions(servers: &[Listed<'_>], bytes: usize) -> Option<String> {
+    let mut described: Vec<Vec<bool>> =
+        servers.iter().map(|server| vec![false; server.tools.len()]).collect();
+    let mut used = in_lines(servers, &described).len();
+    if used > bytes {
+        return None;
+    }
+    let longest = servers.iter().map(|server| server.tools.len()).max().unwrap_or(0);
+    for at in 0..longest {
+        for (server, described) in servers.iter().zip(&mut described) {
+            let Some(tool) = server.tools.get(at) else { continue };
+            let cost = description(tool).len();
+            if used + cost <= bytes {
+                described[at] = true;
+                used += cost;
+            }
+        }
+    }
+    Some(in_lines(servers, &described))
+}
+
+fn in_lines(servers: &[Listed<'_>], described: &[Vec<bool>]) -> String {
+    let mut text = String::new();
+    for (server, described) in servers.iter().zip(described) {
+        text.extend([&server.heading(), ":\n"]);
+        for ((tool, name), described) in server.tools.iter().zip(server.names()).zip(described) {
+            text.extend(["- ", name, " (", tool.risk.as_str(), ")"]);
+            if *described {
+                text += &description(tool);
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn description(tool: &Tool) -> String {
+    let short = tool.short_description();
+    if short.is_empty() { short } else { format!(": {short}") }
+}
+
+/// Returns a line for each server. Servers that do not fit at all are counted in the last line.
+fn names_alone(servers: &[Listed<'_>], bytes: usize) -> String {
+    let total: usize = servers.iter().map(|server| server.tools.len()).sum();
+    let room = bytes.saturating_sub(LAST_LINE_BYTES);
+    let wanted = |server: &Listed<'_>| Wanted {
+        size: server.line(usize::MAX).0.len() + 1,
+        least: server.line(0).0.len(),
+    };
+    let wanted: Vec<Wanted> = servers.iter().map(wanted).collect();
+    let mut fitting = 0;
+    let mut least = 0;
+    while fitting < wanted.len() && least + wanted[fitting].least <= room {
+        least += wanted[fitting].least;
+        fitting += 1;
+    }
+    let (mut text, mut named) = (String::new(), 0);
+    for (server, share) in servers.iter().zip(budget::shares(&wanted[..fitting], room)) {
+        let (line, shown) = server.line(share);
+        text += &line;
+        named += shown;
+    }
+    if named < total {
+        let left_out = format!("{} of {total}", total - named);
+        text += &left_out;
+        text += " tools are not named here: get_tool_details without names lists all\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::mcp::index::fixture;
+    use crate::mcp::permission::Risk;
+
+    fn many(servers: usize, tools: usize) -> Index {
+        let tool = |n: usize| {
+            let (server, tool) =
+                (format!("server{:02}", n / tools), format!("tool_{:03}", n % tools));
+            let listed = json!({"description": "Does what its name says, and returns it"});
+            fixture::tool(&server, &tool, Risk::Unknown, listed)
+        };
+        Index::new((0..servers * tools).map(tool))
+    }
+
+    #[test]
+    fn few_tools_have_names_risks_and_descriptions() {
+        assert_eq!(
+            overview(&fixture::index(), OVERVIEW_BYTES),
+            "fs__*:\n- list_all (unknown): Everything\n- read_file (read): Read a file\n\
+             github__*:\n- create_issue (write): Create a new issue in a GitHub repository\n\
+             - list_all (read): List\n- search_issues (read): Search for issues\n"
+        );
+        assert_eq!(overview(&Index::default(), OVERVIEW_BYTES), "");
+    }
+
+    #[test]
+    fn names_come_before_descriptions() {
+        let text = overview(&fixture::index(), 190);
+        assert!(
+            text.contains("search_issues (read)\n")
+                && text.contains("list_all (unknown): Everything")
+        );
+        let text = overview(&many(3, 60), OVERVIEW_BYTES);
+        assert_eq!(text.lines().count(), 3);
+        assert!(text.starts_with("server00__*: tool_000, tool_001, ") && !text.contains("more"));
+    }
+
+    #[test]
+    fn every_server_gets_its_share_and_the_rest_is_counted() {
+        let text = overview(&many(30, 50), OVERVIEW_BYTES);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 31);
+        assert!(lines[..30].iter().all(|line| line.contains("__*: tool_000, ")), "{text}");
+        assert!(lines[..30].iter().all(|line| line.ends_with(" more")));
+        assert!(lines[30].ends_with(
+            " of 1500 tools are not named here: get_tool_details without names lists all"
+        ));
+    }
+
+    #[test]
+    fn a_small_server_is_named_whole_beside_a_large_one() {
+        let mut tools: Vec<Tool> = many(1, 500).tools().cloned().collect();
+        tools.push(fixture::tool("zz", "only", Risk::Read, json!({})));
+        let text = overview(&Index::new(tools), OVERVIEW_BYTES);
+        assert!(text.contains("\nzz__*: only\n"), "{text}");
+    }
+
+    #[test]
+    fn servers_that_do_not_fit_are_counted() {
+        let text = overview(&many(500, 3), OVERVIEW_BYTES);
+        assert!(text.len() <= OVERVIEW_BYTES && text.contains(" of 1500 tools are not named here"));
+    }
+
+    proptest! {
+        #[test]
+        fn it_keeps_to_its_bytes_and_counts_every_tool(
+            names in prop::collection::btree_set("[a-c]{1,3}__[a-z_]{1,30}", 0..80),
+            bytes in 120..3000_usize,
+        ) {
+            let tool = |name: &String| {
+                let (server, tool) = name.split_once("__").unwrap();
+                fixture::tool(server, tool, Risk::Write, json!({"description": "It does. More."}))
+            };
+            let text = overview(&Index::new(names.iter().map(tool)), bytes);
+            prop_assert!(text.len() <= bytes, "{} of {}\n{}", text.len(), bytes, text);
+            let last = text.lines().last().unwrap_or_default();
+            let left_out: usize = last.split_once(" of ").filter(|_| last.contains("not named"))
+                .map_or(0, |(count, _)| count.parse().unwrap());
+            let named: usize = text.lines().map(|line| match line.split_once("__*: ") {
+                Some((_, names)) => names.split(", ").filter(|name| !name.contains(" more")).count(),
+                None => usize::from(line.starts_with("- ")),
+            }).sum();
+            prop_assert_eq!(named + left_out, names.len(), "{}", text);
+        }
+    }
+}
