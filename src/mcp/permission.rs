@@ -9,6 +9,7 @@ mod risk;
 mod rule_file;
 mod rules;
 mod state_token;
+mod stored;
 
 pub use arguments_digest::ArgumentsDigest;
 pub use decision::Decider;
@@ -35,3 +36,6 @@ pub use rules::Verdict;
 pub use state_token::BoundCall;
 pub use state_token::StateError;
 pub use state_token::StateKey;
+pub use stored::NotKept;
+pub use stored::add_stored;
+pub use stored::keep;

@@ -137,9 +137,11 @@ fn names_alone(servers: &[Listed<'_>], bytes: usize) -> String {
         least += wanted[fitting].least;
         fitting += 1;
     }
-    let (mut text, mut named) = (String::new(), 0);
+    let (mut text, mut named, mut unused) = (String::new(), 0, 0);
     for (server, share) in servers.iter().zip(budget::shares(&wanted[..fitting], room)) {
-        let (line, shown) = server.line(share);
+        // What the names of one leave of its share, the next one may use.
+        let (line, shown) = server.line(share + unused);
+        unused = (share + unused).saturating_sub(line.len());
         text += &line;
         named += shown;
     }

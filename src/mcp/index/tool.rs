@@ -32,8 +32,8 @@ impl Tool {
     /// characters.
     pub fn short_description(&self) -> String {
         let said = |key: &str| self.listed.get(key).and_then(Value::as_str).map(short);
-        let said = ["description", "title"].into_iter().filter_map(said);
-        said.filter(|text| !text.is_empty()).next().unwrap_or_default()
+        let mut said = ["description", "title"].into_iter().filter_map(said);
+        said.find(|text| !text.is_empty()).unwrap_or_default()
     }
 
     /// Returns what the light index says of it.

@@ -18,7 +18,6 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-#[expect(clippy::float_cmp, reason = "numbers that are written differently may be one")]
 fn equal_numbers(a: &Number, b: &Number) -> bool {
     let both_integers = (a.is_i64() || a.is_u64()) && (b.is_i64() || b.is_u64());
     a == b || !both_integers && a.as_f64().is_some() && a.as_f64() == b.as_f64()
