@@ -6,8 +6,9 @@ pub(super) struct Expanded {
     pub(super) text: String,
     /// Variables without a value and without a default.
     pub(super) missing: Vec<String>,
-    /// What looks like a variable and is none, such as `${input:key}`. It stays as it is.
-    pub(super) unknown: Vec<String>,
+    /// Whether something looks like a variable and is none, such as `${input:key}`. It stays as it
+    /// is.
+    pub(super) has_others: bool,
 }
 
 /// Puts the value of `VAR` in place of `${VAR}`, and that or the default in place of
@@ -40,7 +41,7 @@ impl Expanded {
         };
         if !is_name(name) {
             self.text += reference;
-            self.unknown.push(reference.to_owned());
+            self.has_others = true;
             return;
         }
         match (variable(name), default) {
@@ -99,7 +100,7 @@ mod tests {
     fn what_has_no_value_is_named() {
         let expanded = expand("${NONE}${input:key}${HOME}${1A}${}", &variable);
         assert_eq!(expanded.missing, ["NONE"]);
-        assert_eq!(expanded.unknown, ["${input:key}", "${1A}", "${}"]);
+        assert!(expanded.has_others);
         assert_eq!(expanded.text, "${input:key}/home/u${1A}${}");
     }
 

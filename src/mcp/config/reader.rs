@@ -62,9 +62,10 @@ impl<'a> Reader<'a> {
             return Err(self.wrong(value, keys, "must be a text"));
         };
         let expanded = expand(&literal.value, self.variable);
-        for unknown in &expanded.unknown {
-            let what = format!("has `{unknown}`, which stays as it is: variables are `${{VAR}}`");
-            self.warning(value.start(), keys, &what);
+        if expanded.has_others {
+            // It may be a part of a secret, so it is not shown.
+            let what = "has a `${...}` that is no variable, and stays as it is";
+            self.warning(value.start(), keys, what);
         }
         if let Some(missing) = expanded.missing.first() {
             let what = format!(

@@ -142,7 +142,7 @@ fn what_is_not_known_is_a_warning() {
     assert!(parsed.flaws.iter().all(|flaw| flaw.severity == Severity::Warning));
     let found = errors(text);
     assert!(found[0].starts_with("mcp.json:1: `mcpServers.s.alwaysAllow` is not known"));
-    assert!(found[1].contains("has `${input:k}`, which stays as it is"));
+    assert!(found[1].contains("has a `${...}` that is no variable"));
     assert!(found[2].starts_with("mcp.json:2: `mcpServers.off` is disabled"));
 }
 
@@ -164,11 +164,11 @@ fn secrets_are_shown_nowhere() {
     let text = r#"{"mcpServers": {
         "a": {"command": "x", "args": ["--key", "${GITHUB_TOKEN}"], "env": {"K": "hunter2"}},
         "b": {"url": "https://h/?key=hunter2", "headers": {"K": "hunter2", "X": "${NONE}"}},
-        "c": {"url": "hunter2"}, "d": {"command": "x", "env": {"K": ["hunter2"]}},
+        "c": {"url": "hunter2"}, "i": {"command": "x", "env": {"K": "${hunter2:x}"}}, "d": {"command": "x", "env": {"K": ["hunter2"]}},
         "e": {"url": "http://h", "headers": {"K": "hunter2\n"}},
         "f": {"type": "hunter2", "command": "x"}, "g": {"url": "https://h/?key=hunter2"}}}"#;
     let parsed = parse(text);
-    assert_eq!((parsed.servers.len(), parsed.flaws.len()), (2, 5));
+    assert_eq!((parsed.servers.len(), parsed.flaws.len()), (3, 6));
     assert!(!format!("{parsed:?}").contains("hunter2"));
     assert!(!errors(text).concat().contains("hunter2"));
 }
