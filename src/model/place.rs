@@ -12,10 +12,13 @@ pub enum Root {
 }
 
 impl Root {
+    /// The root for readers who see no files: below it, a path is a reference.
+    pub const REFERENCES: &str = "ctx://";
+
     /// Returns the directory without a trailing `/`.
     pub fn path(&self) -> &str {
         let (Self::All(path) | Self::One(path)) = self;
-        path.trim_end_matches('/')
+        if path == Self::REFERENCES { "ctx:/" } else { path.trim_end_matches('/') }
     }
 
     /// Returns the directory of a conversation.
@@ -88,5 +91,18 @@ impl Place {
     /// Returns the reference, which is valid anywhere: `ctx://c7/artifacts/tool/9f3k.txt`.
     pub fn reference(&self) -> String {
         format!("ctx://{}/{}", self.conversation, self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_files_a_path_is_the_reference() {
+        let path = RelPath::new("artifacts/tool/x.txt").unwrap();
+        let place = Place::new(Root::REFERENCES, "c7", &path);
+        assert_eq!(place.file(), place.reference());
+        assert_eq!(Place::new("/ctx/", "c7", &path).file(), "/ctx/c7/artifacts/tool/x.txt");
     }
 }
