@@ -25,6 +25,7 @@ mod log;
 mod logging;
 mod ls;
 mod man;
+mod mcp;
 mod memory;
 mod mount;
 mod outcome;
@@ -93,6 +94,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Log(args) => log::run(args, cli, context),
         Command::Stats(args) => stats::run(args, cli, context),
         Command::Hook(args) => hook::run(args, cli, context),
+        Command::Mcp(args) => mcp::run(args, cli, context),
         Command::Install(args) => install::run(args, cli, context),
         Command::Config(args) => config::run(args, cli, context),
         Command::Doctor => doctor::run(cli, context),
@@ -102,6 +104,10 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::HelpMarkdown => context.printer.data(&help::markdown()),
         Command::WatchMount(args) => watchdog::run(args),
         Command::ProbeMount(args) => doctor::probe(args, context),
+        Command::EndServers => {
+            mcp::end_servers();
+            Ok(())
+        }
         Command::RunFilter => filter::run(),
     };
     done.map(|()| ExitCode::SUCCESS)

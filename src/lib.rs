@@ -21,6 +21,7 @@
 //! | [`fuse`] | the adaptor to the kernel; mounting |
 //! | [`mcp`] | the gateway between MCP clients and servers |
 //! | [`hook`] | the hooks of agent hosts: their JSON in, their JSON out |
+//! | [`mcp`] | the MCP gateway: between a client and its servers |
 //! | [`cli`] | the program: arguments, environment, printing |
 
 pub mod cli;

@@ -23,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fs", &["model", "materialize", "redact", "view", "store", "message", "engine"]),
     ("fuse", &["model", "engine", "fs"]),
     ("hook", &["model", "view", "store", "engine"]),
-    ("mcp", &["model", "view", "store", "engine"]),
+    ("mcp", &["model", "materialize", "view", "store", "engine"]),
     (
         "cli",
         &[
@@ -72,7 +72,10 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("unicode_normalization", &["view"]),
     ("indicatif", &["cli"]),
     // Not `fs`, which takes its locks from `engine/sync.rs`.
-    ("parking_lot", &["materialize", "redact", "view", "store", "engine", "fuse", "cli"]),
+    ("parking_lot", &["materialize", "redact", "view", "store", "engine", "fuse", "mcp", "cli"]),
+    ("tokio", &["mcp"]),
+    ("rmcp", &["mcp"]),
+    ("base64", &["mcp"]),
     ("prometheus", &["engine"]),
     ("dashmap", &["engine", "fuse"]),
     ("shuttle", &["engine", "fs"]),

@@ -2,6 +2,7 @@
 //! `docs/CLI.md`. Nothing else in the program uses clap's derive.
 
 mod data;
+mod gateway;
 mod hosts;
 mod keeping;
 mod log;
@@ -21,6 +22,7 @@ pub(super) use data::LsArgs;
 pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
+pub(super) use gateway::McpArgs;
 pub(super) use hosts::HookArgs;
 pub(super) use hosts::InstallArgs;
 pub(super) use keeping::GcArgs;
@@ -96,6 +98,7 @@ pub(super) enum Command {
     Log(LogArgs),
     Stats(StatsArgs),
     Hook(HookArgs),
+    Mcp(McpArgs),
     Install(InstallArgs),
     Config(ConfigArgs),
     /// Check what this machine supports, and print how to fix what is wrong.
@@ -115,6 +118,9 @@ pub(super) enum Command {
     /// Check that a mount answers.
     #[command(hide = true)]
     ProbeMount(TargetArgs),
+    /// End the processes that standard input tells of.
+    #[command(hide = true)]
+    EndServers,
     /// Run the jq filter on standard input, for the parent process.
     #[command(hide = true)]
     RunFilter,

@@ -141,6 +141,13 @@ pub(super) fn is_notified_abstractly() -> bool {
     std::env::var_os(NOTIFY_SOCKET).is_some_and(|name| name.as_encoded_bytes().starts_with(b"@"))
 }
 
+/// Returns the environment for the server that a client named: what the client gave this process
+/// for it, without the settings of ctxfs.
+pub(super) fn of_servers() -> Vec<(OsString, OsString)> {
+    let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(b"CTXFS_");
+    std::env::vars_os().filter(|(name, _)| !is_own(name) && name != NOTIFY_SOCKET).collect()
+}
+
 fn search() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect()

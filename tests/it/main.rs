@@ -17,6 +17,7 @@ mod hostile;
 mod install;
 mod keep;
 mod log;
+mod mcp;
 mod model;
 mod moving;
 mod outputs;

@@ -1,0 +1,308 @@
+//! What the client sends, and where it goes.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::value::RawValue;
+use tokio::task::spawn_blocking;
+
+use crate::mcp::envelope::Envelope;
+use crate::mcp::envelope::EnvelopeError;
+use crate::mcp::envelope::Kind;
+use crate::mcp::envelope::answer;
+use crate::mcp::line_reader::BrokenLine;
+use crate::mcp::line_reader::Line;
+use crate::mcp::line_reader::broken;
+use crate::mcp::message::Edit;
+use crate::mcp::message::Message;
+use crate::mcp::own;
+use crate::mcp::pending::Call;
+use crate::mcp::pending::ListKind;
+use crate::mcp::pending::PendingKind;
+use crate::mcp::queue::Refused;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::raw_object::elements;
+use crate::mcp::references;
+use crate::mcp::relay::INTERNAL_ERROR;
+use crate::mcp::relay::INVALID_REQUEST;
+use crate::mcp::relay::METHOD_NOT_FOUND;
+use crate::mcp::relay::PARSE_ERROR;
+use crate::mcp::relay::Relay;
+use crate::mcp::relay::Route;
+use crate::mcp::relay::failure;
+use crate::mcp::relay::pending;
+use crate::mcp::upstream::Upstream;
+use crate::mcp::upstream::with_id;
+
+/// The most bytes of the arguments of a call that are recorded.
+const MOST_ARGUMENTS: usize = 64 * 1024;
+/// The endings of the keys in `_meta` under which clients tell the id of a call.
+const CALL_KEYS: [&str; 2] = ["tooluseid", "toolcallid"];
+
+/// Takes a line of the client.
+pub(super) async fn line(relay: &Arc<Relay>, line: Line) {
+    match line {
+        Line::Message(message) => take(relay, message).await,
+        Line::Broken(line) => refuse(relay, &line).await,
+    }
+}
+
+async fn take(relay: &Arc<Relay>, message: Message) {
+    let envelope = match Envelope::of(&message) {
+        Ok(envelope) => envelope,
+        Err(_) if message.text().trim_start().starts_with('[') => {
+            return batch(relay, &message).await;
+        }
+        Err(EnvelopeError::Json(why)) => return relay.error("null", PARSE_ERROR, &why).await,
+        Err(EnvelopeError::Shape(why)) => {
+            let id = broken(message.text(), String::new()).id.filter(|id| is_id(id));
+            return relay.error(id.as_deref().unwrap_or("null"), INVALID_REQUEST, why).await;
+        }
+    };
+    match &envelope.kind {
+        Kind::Request { method } => request(relay, method.clone(), envelope, message).await,
+        Kind::Notification { method } => {
+            let method = method.clone();
+            notification(relay, &method, &envelope, message);
+        }
+        Kind::Response { .. } => response(relay, &envelope, message),
+    }
+}
+
+/// Takes the messages of a batch, as the revision 2025-03-26 has them, one by one.
+async fn batch(relay: &Arc<Relay>, message: &Message) {
+    let raw: Result<&RawValue, _> = serde_json::from_str(message.text());
+    let messages = match raw.map(elements) {
+        Ok(Some(messages)) if !messages.is_empty() => messages,
+        Ok(_) => return relay.error("null", INVALID_REQUEST, "a batch has messages").await,
+        Err(error) => return relay.error("null", PARSE_ERROR, &error.to_string()).await,
+    };
+    for message in messages {
+        if message.get().starts_with('[') {
+            relay.error("null", INVALID_REQUEST, "a batch has no batches").await;
+        } else {
+            Box::pin(take(relay, Message::whole(message.get().to_owned()))).await;
+        }
+    }
+}
+
+async fn refuse(relay: &Relay, line: &BrokenLine) {
+    let id = line.id.as_deref().filter(|id| is_id(id)).unwrap_or("null");
+    relay.error(id, INVALID_REQUEST, &format!("the message cannot be taken: {}", line.why)).await;
+}
+
+fn is_id(id: &str) -> bool {
+    id.starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
+}
+
+async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message: Message) {
+    let Some(id) = envelope.id(&message).map(str::to_owned) else { return };
+    if method == "ping" {
+        return relay.tell(answer(&id, "{}")).await;
+    }
+    if !relay.begin(&id, Route::Own) {
+        let text = format!("a request with the id {id} waits for its answer");
+        return relay.error(&id, INVALID_REQUEST, &text).await;
+    }
+    if own::answers(relay, &method, envelope.params(&message)) {
+        return own::answer(Arc::clone(relay), id, method, &envelope, &message);
+    }
+    if method == "tools/call" && has_references(&envelope, &message) {
+        return by_reference(Arc::clone(relay), id, envelope, message);
+    }
+    let Some(upstream) = relay.upstreams.first() else {
+        relay.end(&id);
+        let text = format!("there is no `{method}` here");
+        return relay.error(&id, METHOD_NOT_FOUND, &text).await;
+    };
+    send(relay, (0, upstream), &method, &envelope, message, None).await;
+}
+
+fn has_references(envelope: &Envelope, message: &Message) -> bool {
+    let params = envelope.params(message);
+    params.is_some_and(|params| params.get().contains(references::MEMBER)) && !message.has_holes()
+}
+
+/// Sends a call to its server with what the references in its arguments stand for, while others go
+/// on.
+fn by_reference(relay: Arc<Relay>, id: String, envelope: Envelope, message: Message) {
+    tokio::spawn(async move {
+        let turn = Arc::clone(&relay.work).acquire_owned().await;
+        let shared = Arc::clone(&relay);
+        let resolved = spawn_blocking(move || resolved(&shared, &envelope, &message)).await;
+        drop(turn);
+        let why = match resolved {
+            Ok(Ok((message, arguments))) => match (Envelope::of(&message), relay.upstreams.first())
+            {
+                (Ok(envelope), Some(upstream)) => {
+                    let to = (0, &**upstream);
+                    return send(&relay, to, "tools/call", &envelope, message, arguments).await;
+                }
+                _ => "the arguments cannot be read".to_owned(),
+            },
+            Ok(Err(why)) => why,
+            Err(_) => "a fault of the gateway".to_owned(),
+        };
+        if relay.end(&id).is_some() {
+            relay.tell(answer(&id, &failure(&why))).await;
+        }
+    });
+}
+
+/// Returns a call without references, and its arguments as they were.
+fn resolved(
+    relay: &Relay,
+    envelope: &Envelope,
+    message: &Message,
+) -> Result<(Message, Option<String>), String> {
+    let arguments = member(envelope.params(message), "arguments").ok_or("no arguments")?;
+    let resolved = references::resolved(&relay.shelf.open()?, arguments)?;
+    let mut text = message.text().to_owned();
+    text.replace_range(message.range_of(arguments), &resolved);
+    Ok((Message::whole(text), Some(arguments.get().to_owned())))
+}
+
+/// Sends a request to a server. The `arguments` of a call are what is recorded of it, if they are
+/// not its own.
+async fn send(
+    relay: &Arc<Relay>,
+    (index, upstream): (usize, &Upstream),
+    method: &str,
+    envelope: &Envelope,
+    message: Message,
+    arguments: Option<String>,
+) {
+    let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
+    let id = id.to_owned();
+    let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
+    let mut waiting = pending(&id, kind(relay, upstream, method, &params), upstream);
+    if let PendingKind::Call(call) = &mut waiting.kind
+        && message.has_holes()
+    {
+        // They are longer than what is recorded.
+        call.arguments = None;
+    }
+    if let (Some(arguments), PendingKind::Call(call)) = (arguments, &mut waiting.kind) {
+        call.arguments = Some(arguments);
+    }
+    waiting.token =
+        member(params.get("_meta"), "progressToken").map(|token| token.get().to_owned());
+    note(relay, upstream, method, envelope, &message);
+    if method == "subscriptions/listen" {
+        waiting.deadline = None;
+    }
+    match upstream.request(waiting, |number| with_id(message, range, &number.to_string())) {
+        Ok(number) => relay.sent(&id, Route::Upstream(index, number)),
+        Err(refused) => {
+            relay.end(&id);
+            let why = match refused {
+                Refused::Full => "does not read its input, and too much waits for it",
+                Refused::Closed => "is being stopped",
+            };
+            relay
+                .error(&id, INTERNAL_ERROR, &format!("the server `{}` {why}", upstream.name))
+                .await;
+        }
+    }
+}
+
+/// Notes what a request says of the session.
+fn note(relay: &Relay, upstream: &Upstream, method: &str, envelope: &Envelope, message: &Message) {
+    let Some(params) = envelope.params(message) else { return };
+    match method {
+        "initialize" => {
+            let parameters = (!message.has_holes()).then(|| params.get().to_owned());
+            upstream.set_handshake(|handshake| {
+                handshake.initialize = parameters;
+                handshake.is_done = false;
+            });
+            if let Some(revision) =
+                RawObject::parse(params).and_then(|params| params.text("protocolVersion"))
+            {
+                relay.set_revision(&revision);
+            }
+        }
+        "logging/setLevel" => {
+            upstream.set_handshake(|handshake| handshake.level = Some(params.get().to_owned()));
+        }
+        _ => {}
+    }
+}
+
+fn kind(relay: &Relay, upstream: &Upstream, method: &str, params: &RawObject<'_>) -> PendingKind {
+    match method {
+        "initialize" | "server/discover" => PendingKind::Handshake,
+        "tools/list" => PendingKind::Listing(ListKind::Tools),
+        "resources/list" => PendingKind::Listing(ListKind::Resources),
+        "resources/templates/list" => PendingKind::Listing(ListKind::Templates),
+        "tools/call" => PendingKind::Call(Box::new(call(relay, upstream, params))),
+        _ => PendingKind::Relay,
+    }
+}
+
+fn call(relay: &Relay, upstream: &Upstream, params: &RawObject<'_>) -> Call {
+    let arguments = params.get("arguments").map(RawValue::get);
+    let arguments = arguments.filter(|arguments| arguments.len() <= MOST_ARGUMENTS);
+    Call {
+        id: call_id(params.get("_meta")).unwrap_or_else(|| own::new_call(relay.next_call())),
+        server: upstream.name.clone(),
+        tool: params.text("name").unwrap_or_default().into_owned(),
+        arguments: arguments.map(str::to_owned),
+        started: Instant::now(),
+        links: relay.knows_links(),
+    }
+}
+
+/// Returns the client's own id of a call.
+fn call_id(meta: Option<&RawValue>) -> Option<String> {
+    let meta = RawObject::parse(meta?)?;
+    let is_call = |key: &str| {
+        let key = key.to_ascii_lowercase();
+        CALL_KEYS.iter().any(|end| key.ends_with(end))
+    };
+    let found = meta.0.iter().find(|(key, _)| is_call(key))?;
+    let id = crate::mcp::raw_object::text(found.1)?;
+    (!id.is_empty()).then(|| id.into_owned())
+}
+
+/// Returns a member of an object.
+fn member<'a>(object: Option<&'a RawValue>, name: &str) -> Option<&'a RawValue> {
+    RawObject::parse(object?)?.get(name)
+}
+
+fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Message) {
+    if method == "notifications/cancelled" {
+        return cancelled(relay, envelope, message);
+    }
+    for upstream in relay.upstreams.iter().skip(1) {
+        upstream.notify(message.text().as_bytes().to_vec());
+    }
+    if let Some(upstream) = relay.upstreams.first() {
+        upstream.notify(message.edited(Vec::new()));
+    }
+}
+
+fn cancelled(relay: &Relay, envelope: &Envelope, message: Message) {
+    let Some((id, range)) = request_id(envelope, &message) else { return };
+    if let Some(Route::Upstream(index, number)) = relay.end(&id) {
+        let upstream = &relay.upstreams[index];
+        if upstream.take(number).is_some() {
+            let edit = Edit { range, with: number.to_string().into_bytes() };
+            upstream.notify(message.edited(vec![edit]));
+        }
+    }
+}
+
+/// Returns the `requestId` that a cancellation names, as written.
+pub(super) fn request_id(envelope: &Envelope, message: &Message) -> Option<(String, Range<usize>)> {
+    let id = member(envelope.params(message), "requestId")?;
+    Some((id.get().to_owned(), message.range_of(id)))
+}
+
+fn response(relay: &Relay, envelope: &Envelope, message: Message) {
+    let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
+    if let Some(question) = relay.answered(id) {
+        relay.upstreams[question.upstream].notify(with_id(message, range, &question.id));
+    }
+}

@@ -1,0 +1,271 @@
+//! What servers send, and what the client gets of it.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::mcp::envelope::Envelope;
+use crate::mcp::envelope::EnvelopeError;
+use crate::mcp::envelope::Kind;
+use crate::mcp::from_client::request_id;
+use crate::mcp::line_reader::BrokenLine;
+use crate::mcp::line_reader::Line;
+use crate::mcp::line_reader::broken;
+use crate::mcp::listing;
+use crate::mcp::manager::Inbox;
+use crate::mcp::message::Edit;
+use crate::mcp::message::Message;
+use crate::mcp::own;
+use crate::mcp::pending::Pending;
+use crate::mcp::pending::PendingKind;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::raw_object::elements;
+use crate::mcp::relay::INTERNAL_ERROR;
+use crate::mcp::relay::Question;
+use crate::mcp::relay::Relay;
+use crate::mcp::relay::TIMED_OUT;
+use crate::mcp::results;
+use crate::mcp::upstream::Upstream;
+use crate::mcp::upstream::with_id;
+
+/// The key of `_meta` that names the request of a subscription.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// The receiver of what servers send.
+pub(super) struct FromUpstreams(pub(super) Arc<Relay>);
+
+impl Inbox for FromUpstreams {
+    async fn line(&self, from: &Arc<Upstream>, line: Line) -> bool {
+        match line {
+            Line::Message(message) => self.take(from, message).await,
+            Line::Broken(line) => self.broken(from, line).await,
+        }
+    }
+
+    fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, Pending)>) {
+        let seconds = of.timeout.unwrap_or_default().as_secs();
+        let text = format!("the server `{}` did not answer within {seconds} s", of.name);
+        for (number, pending) in late {
+            let params = json!({"requestId": number, "reason": "the time is over"});
+            let cancel = json!({
+                "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
+            });
+            of.notify(cancel.to_string().into_bytes());
+            // The client may not be reading, and the server's time goes on.
+            let (relay, text) = (Arc::clone(&self.0), text.clone());
+            tokio::spawn(async move { relay.fail(pending, TIMED_OUT, &text).await });
+        }
+    }
+
+    async fn failed(&self, of: &Arc<Upstream>, pending: Vec<Pending>, why: &str) {
+        let relay = &self.0;
+        for id in relay.drop_questions(relay.index_of(of)) {
+            let params = json!({"requestId": id, "reason": "the server ended"});
+            let cancel = json!({
+                "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
+            });
+            relay.tell(cancel.to_string().into_bytes()).await;
+        }
+        let text = format!("the server `{}` {why}; it is started again at the next call", of.name);
+        for pending in pending {
+            relay.fail(pending, INTERNAL_ERROR, &text).await;
+        }
+    }
+}
+
+impl FromUpstreams {
+    async fn take(&self, from: &Arc<Upstream>, message: Message) -> bool {
+        let envelope = match Envelope::of(&message) {
+            Ok(envelope) => envelope,
+            Err(_) if message.text().starts_with('[') && !message.has_holes() => {
+                return self.batch(from, &message).await;
+            }
+            Err(EnvelopeError::Json(why)) => {
+                return self.broken(from, broken(message.text(), why)).await;
+            }
+            Err(EnvelopeError::Shape(why)) => {
+                return self.broken(from, broken(message.text(), why.to_owned())).await;
+            }
+        };
+        match &envelope.kind {
+            Kind::Response { .. } => self.response(from, envelope, message).await,
+            Kind::Request { .. } => self.request(from, &envelope, message).await,
+            Kind::Notification { method } => {
+                let method = method.clone();
+                self.notification(from, &method, &envelope, message).await;
+            }
+        }
+        true
+    }
+
+    async fn batch(&self, from: &Arc<Upstream>, message: &Message) -> bool {
+        let raw: Result<&RawValue, _> = serde_json::from_str(message.text());
+        let Some(messages) = raw.ok().and_then(elements) else {
+            return self.broken(from, broken(message.text(), "it is no JSON".to_owned())).await;
+        };
+        let mut goes_on = true;
+        for message in messages {
+            if goes_on && !message.get().starts_with('[') {
+                let message = Message::whole(message.get().to_owned());
+                goes_on = Box::pin(self.take(from, message)).await;
+            }
+        }
+        goes_on
+    }
+
+    async fn response(&self, from: &Arc<Upstream>, envelope: Envelope, message: Message) {
+        let pending = envelope.id(&message).and_then(|id| from.take_answered(id));
+        let Some(pending) = pending else {
+            tracing::debug!("{}: an answer that nobody waits for", from.name);
+            return;
+        };
+        let Some(client_id) = pending.client_id else {
+            if let PendingKind::Own(waiting) = pending.kind {
+                drop(waiting.send(message));
+            }
+            return;
+        };
+        let Some(id) = envelope.id.clone() else { return };
+        let Kind::Response { result } = envelope.kind else { return };
+        let relay = &self.0;
+        match (pending.kind, result) {
+            (PendingKind::Call(call), Some(result)) => {
+                self.result(results::Answered { call: *call, client_id, id, result, message })
+                    .await;
+            }
+            (kind @ (PendingKind::Handshake | PendingKind::Listing(_)), Some(result)) => {
+                let rows = own_rows(relay, &kind).await;
+                relay.end(&client_id);
+                let edits = listing::edits(relay, from, &kind, rows, &message, result);
+                let id = Edit { range: id, with: client_id.into_bytes() };
+                let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
+                edits.sort_by_key(|edit| edit.range.start);
+                relay.tell(message.edited(edits)).await;
+            }
+            _ => {
+                relay.end(&client_id);
+                relay.tell(with_id(message, id, &client_id)).await;
+            }
+        }
+    }
+
+    /// Hands the result of a tool to the client: at once if it is short.
+    async fn result(&self, answered: results::Answered) {
+        let relay = Arc::clone(&self.0);
+        if !results::may_be_long(&relay.shelf, &answered) {
+            relay.end(&answered.client_id);
+            let results::Answered { client_id, id, message, .. } = answered;
+            return relay.tell(with_id(message, id, &client_id)).await;
+        }
+        let Ok(turn) = Arc::clone(&relay.work).acquire_owned().await else { return };
+        tokio::spawn(async move {
+            let shelf = Arc::clone(&relay.shelf);
+            let client_id = answered.client_id.clone();
+            let treated = tokio::task::spawn_blocking(move || results::treat(&shelf, answered));
+            let treated = treated.await;
+            drop(turn);
+            // A call that was cancelled meanwhile has no answer.
+            if relay.end(&client_id).is_none() {
+                return;
+            }
+            match treated {
+                Ok(message) => relay.tell(message).await,
+                Err(_) => relay.error(&client_id, INTERNAL_ERROR, "a fault of the gateway").await,
+            }
+        });
+    }
+
+    /// Hands a request of a server to the client.
+    async fn request(&self, from: &Arc<Upstream>, envelope: &Envelope, message: Message) {
+        let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
+        let relay = &self.0;
+        let question = Question { upstream: relay.index_of(from), id: id.to_owned() };
+        let number = relay.ask(question);
+        relay.tell(with_id(message, range, &number.to_string())).await;
+    }
+
+    async fn notification(
+        &self,
+        from: &Arc<Upstream>,
+        method: &str,
+        envelope: &Envelope,
+        message: Message,
+    ) {
+        let relay = &self.0;
+        let mut edits = Vec::new();
+        match method {
+            "notifications/progress" => {
+                let params = envelope.params(&message).and_then(RawObject::parse);
+                if let Some(token) = params.as_ref().and_then(|params| params.get("progressToken"))
+                {
+                    from.progressed(token.get());
+                }
+            }
+            "notifications/cancelled" => {
+                let Some((id, range)) = request_id(envelope, &message) else { return };
+                let number = relay.question(relay.index_of(from), &id);
+                let Some(number) = number else { return };
+                relay.answered(&number.to_string());
+                edits.push(Edit { range, with: number.to_string().into_bytes() });
+            }
+            _ => edits.extend(subscription(from, envelope, &message)),
+        }
+        relay.tell(message.edited(edits)).await;
+    }
+
+    /// Ends the request that a broken line was to answer, if that can be told. Returns false if
+    /// there were too many such lines.
+    async fn broken(&self, from: &Arc<Upstream>, line: BrokenLine) -> bool {
+        let is_json = line.shown.trim_start().starts_with(['{', '[']);
+        from.log_broken(&line.shown, &line.why);
+        let mut pending = line.id.as_deref().and_then(|id| from.take_broken(id));
+        if pending.is_none() && line.is_response {
+            pending = from.take_only_call().map(|(_, pending)| pending);
+        }
+        if let Some(pending) = pending {
+            self.end_broken(from, pending, line).await;
+        }
+        // What is no JSON at all was meant for a person.
+        !is_json || !from.count_bad_line()
+    }
+
+    async fn end_broken(&self, from: &Upstream, pending: Pending, line: BrokenLine) {
+        let relay = &self.0;
+        let text = format!("the answer of the server `{}` cannot be read: {}", from.name, line.why);
+        let PendingKind::Call(call) = &pending.kind else {
+            return relay.fail(pending, INTERNAL_ERROR, &text).await;
+        };
+        let (shelf, call) = (Arc::clone(&relay.shelf), call.clone());
+        let stored = match line.kept {
+            Some(kept) => {
+                let why = line.why;
+                let store = move || results::keep_broken(&shelf, &call, &kept, &why);
+                tokio::task::spawn_blocking(store).await.ok().flatten()
+            }
+            None => None,
+        };
+        let stored = stored.map(|name| format!("; what came is in {name}")).unwrap_or_default();
+        relay.fail(pending, INTERNAL_ERROR, &(text + &stored)).await;
+    }
+}
+
+/// Returns what the gateway adds to a listing.
+async fn own_rows(relay: &Arc<Relay>, kind: &PendingKind) -> Vec<String> {
+    let PendingKind::Listing(kind) = *kind else { return Vec::new() };
+    if !relay.context_tools {
+        return Vec::new();
+    }
+    let relay = Arc::clone(relay);
+    tokio::task::spawn_blocking(move || own::rows(&relay.shelf, kind)).await.unwrap_or_default()
+}
+
+/// Returns the edit of a notification that names the request of its subscription.
+fn subscription(from: &Upstream, envelope: &Envelope, message: &Message) -> Option<Edit> {
+    let params = envelope.params(message).filter(|params| params.get().contains(SUBSCRIPTION))?;
+    let meta = RawObject::parse(params)?.get("_meta")?;
+    let id = RawObject::parse(meta)?.get(SUBSCRIPTION)?;
+    let number = id.get().trim_matches('"').parse().ok()?;
+    let with = from.client_id(number)?.into_bytes();
+    Some(Edit { range: message.range_of(id), with })
+}

@@ -1,0 +1,165 @@
+//! What the gateway adds to, and takes out of, the listings and the capabilities of a server.
+
+use std::ops::Range;
+
+use crate::mcp::envelope::raw;
+use crate::mcp::message::Edit;
+use crate::mcp::message::Message;
+use crate::mcp::own;
+use crate::mcp::pending::ListKind;
+use crate::mcp::pending::PendingKind;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::raw_object::elements;
+use crate::mcp::raw_object::quoted;
+use crate::mcp::relay::Declared;
+use crate::mcp::relay::Relay;
+use crate::mcp::upstream::Upstream;
+use crate::model::Limits;
+
+/// Returns the edits of a `result` of a server.
+pub(super) fn edits(
+    relay: &Relay,
+    from: &Upstream,
+    kind: &PendingKind,
+    own_rows: Vec<String>,
+    message: &Message,
+    result: Range<usize>,
+) -> Vec<Edit> {
+    let Some(object) = raw(message, result.clone()).and_then(RawObject::parse) else {
+        return Vec::new();
+    };
+    if raw(message, result.clone()).is_some_and(|result| message.hole(result).is_some()) {
+        return Vec::new();
+    }
+    let place = Placed { message, result };
+    match kind {
+        PendingKind::Handshake => handshake(relay, from, &object, &place),
+        PendingKind::Listing(kind) => {
+            let own = own_rows.into_iter();
+            listed(relay, from, *kind, &object, &place, own)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// A result, and the message that it is part of.
+struct Placed<'a> {
+    message: &'a Message,
+    result: Range<usize>,
+}
+
+impl Placed<'_> {
+    /// Returns the edit that replaces a member.
+    fn replace(&self, object: &RawObject<'_>, name: &str, with: String) -> Option<Edit> {
+        let range = self.range(object.get(name)?);
+        Some(Edit { range, with: with.into_bytes() })
+    }
+
+    /// Returns the edit that adds members at the end. They begin with a comma.
+    fn add(&self, object: &RawObject<'_>, members: String) -> Edit {
+        let members = if object.0.is_empty() { members[1..].to_owned() } else { members };
+        let at = self.result.end - 1;
+        Edit { range: at..at, with: members.into_bytes() }
+    }
+
+    /// Returns where a part of the result stands. It was borrowed from the message.
+    fn range(&self, part: &serde_json::value::RawValue) -> Range<usize> {
+        self.message.range_of(part)
+    }
+}
+
+fn handshake(
+    relay: &Relay,
+    from: &Upstream,
+    object: &RawObject<'_>,
+    place: &Placed<'_>,
+) -> Vec<Edit> {
+    from.set_handshake(|handshake| handshake.is_done = handshake.initialize.is_some());
+    if let Some(revision) = object.text("protocolVersion") {
+        relay.set_revision(&revision);
+    }
+    let capabilities = object.get("capabilities").and_then(RawObject::parse).unwrap_or_default();
+    let has = |name: &str| capabilities.get(name).is_some();
+    relay.set_declared(Declared { tools: has("tools"), resources: has("resources") });
+    if !relay.context_tools {
+        return Vec::new();
+    }
+    let mut more = Vec::new();
+    let mut edits = Vec::new();
+    let missing = ["tools", "resources"].into_iter().filter(|name| !has(name));
+    let members = capabilities.0.iter().map(|(name, value)| format!("{}:{value}", quoted(name)));
+    let all: Vec<String> =
+        members.chain(missing.map(|name| format!("{}:{{}}", quoted(name)))).collect();
+    let all = format!("{{{}}}", all.join(","));
+    match place.replace(object, "capabilities", all.clone()) {
+        Some(edit) => edits.push(edit),
+        None => more.push(format!(",\"capabilities\":{all}")),
+    }
+    let said = object.text("instructions").unwrap_or_default();
+    let separator = if said.is_empty() { "" } else { "\n\n" };
+    let told = quoted(&format!("{said}{separator}{}", own::INSTRUCTIONS));
+    match place.replace(object, "instructions", told.clone()) {
+        Some(edit) => edits.push(edit),
+        None => more.push(format!(",\"instructions\":{told}")),
+    }
+    if !more.is_empty() {
+        edits.push(place.add(object, more.concat()));
+    }
+    edits
+}
+
+fn listed(
+    relay: &Relay,
+    from: &Upstream,
+    kind: ListKind,
+    object: &RawObject<'_>,
+    place: &Placed<'_>,
+    own: impl Iterator<Item = String>,
+) -> Vec<Edit> {
+    let name = kind.member();
+    let Some(rows) = object.get(name) else { return Vec::new() };
+    if place.message.has_holes_in(&place.range(rows)) {
+        return Vec::new();
+    }
+    let Some(listed) = elements(rows) else { return Vec::new() };
+    let row = |row: &&serde_json::value::RawValue| match kind {
+        ListKind::Tools => tool(relay, from, row).unwrap_or_else(|| row.get().to_owned()),
+        _ => row.get().to_owned(),
+    };
+    let mut all: Vec<String> = listed.iter().map(row).collect();
+    if object.get("nextCursor").is_none() {
+        all.extend(own);
+    }
+    let all = format!("[{}]", all.join(","));
+    place.replace(object, name, all).into_iter().collect()
+}
+
+/// Returns a tool without its `outputSchema`, if its results may be replaced by stand-ins, which
+/// would not fit. `None` if it is listed as it is.
+fn tool(relay: &Relay, from: &Upstream, row: &serde_json::value::RawValue) -> Option<String> {
+    let tool = RawObject::parse(row)?;
+    tool.get("outputSchema")?;
+    let limits = relay.shelf.limits(&format!("{}/{}", from.name, tool.text("name")?));
+    if !may_be_replaced(&limits) {
+        return None;
+    }
+    let kept = tool.0.iter().filter(|(name, _)| name != "outputSchema");
+    let kept: Vec<String> = kept.map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
+    Some(format!("{{{}}}", kept.join(",")))
+}
+
+/// Returns true if there is a result that these limits do not let through.
+pub(super) fn may_be_replaced(limits: &Limits) -> bool {
+    limits.max_inline_bytes < Limits::NEVER || limits.max_inline_chars < Limits::NEVER
+}
+
+impl ListKind {
+    /// Returns the member of the result that has the rows.
+    pub(super) fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+}

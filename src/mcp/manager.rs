@@ -1,0 +1,313 @@
+//! The life of a server: started at the first message for it, ended with the gateway, started again
+//! at the next message after it died.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::ChildStdin;
+use tokio::sync::oneshot;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::mcp::guard::Guard;
+use crate::mcp::line_reader::Line;
+use crate::mcp::line_reader::LineReader;
+use crate::mcp::message::Outgoing;
+use crate::mcp::pending::Pending;
+use crate::mcp::pending::PendingKind;
+use crate::mcp::process::ServerPipes;
+use crate::mcp::process::ServerProcess;
+use crate::mcp::queue::Queued;
+use crate::mcp::queue::Receiver;
+use crate::mcp::server_log::ServerLog;
+use crate::mcp::shelf::LazyShelf;
+use crate::mcp::upstream::Handshake;
+use crate::mcp::upstream::Upstream;
+
+/// The time between looks for requests whose time is over.
+const TICK: Duration = Duration::from_millis(200);
+/// The pause after a start that failed. It doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// The time for the answer to `initialize` when a server is started again.
+const HANDSHAKE: Duration = Duration::from_secs(30);
+/// The time in which a server is told that its calls are cancelled.
+const FAREWELL: Duration = Duration::from_millis(200);
+/// The time for what a server has said last.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The receiver of what servers say.
+pub(super) trait Inbox: Send + Sync + 'static {
+    /// Takes a line. Returns false if the server should be started again.
+    fn line(&self, from: &Arc<Upstream>, line: Line) -> impl Future<Output = bool> + Send;
+
+    /// Ends requests whose time is over.
+    fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, Pending)>);
+
+    /// Ends requests that nobody answers any more.
+    fn failed(
+        &self,
+        of: &Arc<Upstream>,
+        pending: Vec<Pending>,
+        why: &str,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// The parts that all managers share.
+pub(super) struct Surroundings<I> {
+    pub(super) inbox: Arc<I>,
+    pub(super) shelf: Arc<LazyShelf>,
+    pub(super) guard: Arc<Guard>,
+    pub(super) log: ServerLog,
+    pub(super) stop: watch::Receiver<bool>,
+    /// The most bytes of a message.
+    pub(super) most: u64,
+}
+
+/// The manager of a server.
+pub(super) struct Manager<I> {
+    upstream: Arc<Upstream>,
+    queue: Receiver,
+    around: Surroundings<I>,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+/// The reason why a server is no longer talked to.
+enum Ending {
+    Stop,
+    /// Its output ended, or it said too much that is no message.
+    Output(&'static str),
+    Input,
+}
+
+impl<I: Inbox> Manager<I> {
+    pub(super) fn new(upstream: Arc<Upstream>, queue: Receiver, around: Surroundings<I>) -> Self {
+        Self { upstream, queue, around, failures: 0, not_before: None }
+    }
+
+    /// Manages the server until the gateway stops.
+    pub(super) async fn run(mut self) {
+        while let Some(first) = self.first().await {
+            if let Some(pause) = self.pause() {
+                let why = format!("failed to start; the next try is in {} s", pause.as_secs() + 1);
+                self.fail(&why).await;
+                continue;
+            }
+            let started = ServerProcess::start(&self.upstream.command, &self.around.guard);
+            match started {
+                Ok((process, pipes)) => {
+                    self.not_before = None;
+                    self.serve(process, pipes, first).await;
+                }
+                Err(error) => {
+                    let program = self.upstream.command.program.to_string_lossy();
+                    let why = format!("cannot be started: `{program}`: {error}");
+                    self.failed_to_start();
+                    self.fail(&why).await;
+                }
+            }
+        }
+    }
+
+    /// Waits for a message for the server; `None` if the gateway stops.
+    async fn first(&mut self) -> Option<Queued> {
+        tokio::select! {
+            biased;
+            () = stopped(&mut self.around.stop) => None,
+            first = self.queue.next() => first,
+        }
+    }
+
+    fn pause(&self) -> Option<Duration> {
+        let pause = self.not_before?.saturating_duration_since(Instant::now());
+        Some(pause).filter(|pause| !pause.is_zero())
+    }
+
+    fn failed_to_start(&mut self) {
+        let pause = FIRST_PAUSE * 2u32.saturating_pow(self.failures.min(10));
+        self.failures += 1;
+        self.not_before = Some(Instant::now() + pause.min(LONGEST_PAUSE));
+    }
+
+    async fn fail(&mut self, why: &str) {
+        self.around.log.say(&self.upstream.name, why);
+        let pending = self.upstream.ended(&mut self.queue);
+        if *self.around.stop.borrow() {
+            return;
+        }
+        self.around.inbox.failed(&self.upstream, pending, why).await;
+    }
+
+    async fn serve(&mut self, process: ServerProcess, pipes: ServerPipes, first: Queued) {
+        let ServerPipes { mut input, output, errors } = pipes;
+        self.upstream.began();
+        let log = self.around.log.clone();
+        tokio::spawn(log.copy(self.upstream.name.clone(), errors));
+        let shelf = Arc::clone(&self.around.shelf);
+        let lines = LineReader::new(output, shelf, self.around.most);
+        let inbox = Arc::clone(&self.around.inbox);
+        let said = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let mut reader =
+            tokio::spawn(read(Arc::clone(&self.upstream), lines, inbox, Arc::clone(&said)));
+        let ending = self.talk(&mut input, &mut reader, first).await;
+        let stop = matches!(ending, Ending::Stop);
+        if stop {
+            timeout(FAREWELL, cancel_all(&self.upstream, &mut input)).await.ok();
+        }
+        drop(input);
+        let output_ended = matches!(ending, Ending::Output(_));
+        if !stop && !output_ended {
+            timeout(LAST_WORDS, &mut reader).await.ok();
+        }
+        let status = process.end().await;
+        reader.abort();
+        if said.load(std::sync::atomic::Ordering::Relaxed) {
+            self.failures = 0;
+        } else if !stop {
+            self.failed_to_start();
+        }
+        let how = match (ending, status) {
+            (Ending::Output(why), _) if !why.is_empty() => why.to_owned(),
+            (_, Ok(status)) => format!("ended ({status})"),
+            (_, Err(error)) => format!("ended ({error})"),
+        };
+        self.fail(&how).await;
+    }
+
+    /// Sends what is queued until the server or the gateway ends.
+    async fn talk(
+        &mut self,
+        input: &mut ChildStdin,
+        reader: &mut JoinHandle<&'static str>,
+        first: Queued,
+    ) -> Ending {
+        let handshake = self.upstream.handshake();
+        let writing = write(&self.upstream, handshake, &mut self.queue, input, first);
+        let mut writing = pin!(writing);
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                () = stopped(&mut self.around.stop) => return Ending::Stop,
+                why = &mut *reader => return Ending::Output(why.unwrap_or("failed")),
+                _ = &mut writing => return Ending::Input,
+                () = look_due(&self.upstream, &mut tick) => {
+                    let late = self.upstream.take_late();
+                    if !late.is_empty() {
+                        self.around.inbox.late(&self.upstream, late);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Tells a server that nobody waits for it any more.
+async fn cancel_all(upstream: &Upstream, input: &mut ChildStdin) -> io::Result<()> {
+    for id in upstream.waiting() {
+        let text = format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+        );
+        line(text.into_bytes().into(), input).await?;
+    }
+    Ok(())
+}
+
+/// Waits until the gateway is to stop.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A sender that is gone stops too.
+    stop.wait_for(|stop| *stop).await.ok();
+}
+
+/// Waits until it is time to look for requests whose time is over, if there are any requests.
+async fn look_due(upstream: &Upstream, tick: &mut tokio::time::Interval) {
+    upstream.is_busy().await;
+    tick.tick().await;
+}
+
+/// Hands over the lines of a server. Returns why it stopped before their end, if it did.
+async fn read<I: Inbox>(
+    upstream: Arc<Upstream>,
+    mut lines: LineReader<tokio::process::ChildStdout>,
+    inbox: Arc<I>,
+    said: Arc<std::sync::atomic::AtomicBool>,
+) -> &'static str {
+    while let Ok(Some(line)) = lines.next(&*upstream).await {
+        if matches!(line, Line::Message(_)) {
+            said.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        if !inbox.line(&upstream, line).await {
+            return "sent too many lines that are no messages";
+        }
+    }
+    ""
+}
+
+/// Writes to a server what is queued, for as long as it takes it.
+async fn write(
+    upstream: &Upstream,
+    handshake: Handshake,
+    queue: &mut Receiver,
+    input: &mut ChildStdin,
+    first: Queued,
+) -> io::Result<()> {
+    if handshake.is_done
+        && let Some(parameters) = &handshake.initialize
+    {
+        initialize_again(upstream, parameters, input).await?;
+        if let Some(level) = &handshake.level {
+            let (id, _answer) = own_request(upstream);
+            let text = request(id, "logging/setLevel", level);
+            line(text.into(), input).await?;
+        }
+    }
+    line(first.message, input).await?;
+    while let Some(next) = queue.next().await {
+        line(next.message, input).await?;
+    }
+    Ok(())
+}
+
+async fn initialize_again(
+    upstream: &Upstream,
+    parameters: &str,
+    input: &mut ChildStdin,
+) -> io::Result<()> {
+    let (id, answer) = own_request(upstream);
+    line(request(id, "initialize", parameters).into(), input).await?;
+    let answered = timeout(HANDSHAKE, answer).await;
+    if !matches!(answered, Ok(Ok(_))) {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let initialized = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    line(initialized.to_vec().into(), input).await
+}
+
+fn own_request(upstream: &Upstream) -> (u64, oneshot::Receiver<crate::mcp::message::Message>) {
+    let (sender, answer) = oneshot::channel();
+    let pending =
+        Pending { client_id: None, kind: PendingKind::Own(sender), token: None, deadline: None };
+    (upstream.expect(pending), answer)
+}
+
+/// Returns a request of the gateway's own.
+pub(super) fn request(id: u64, method: &str, parameters: &str) -> Vec<u8> {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{parameters}}}"#).into()
+}
+
+async fn line(mut message: Outgoing, input: &mut ChildStdin) -> io::Result<()> {
+    while let Some(mut bytes) = message.next()? {
+        if message.is_empty() {
+            bytes.push(b'\n');
+        }
+        input.write_all(&bytes).await?;
+    }
+    input.flush().await
+}

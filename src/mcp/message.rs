@@ -1,0 +1,197 @@
+//! A JSON-RPC message as it came, and the bytes that leave in its place.
+//!
+//! Nothing that passes is parsed into values: numbers keep their digits, members their order, and
+//! unknown members stay. What has to be another, such as an id, is an [`Edit`].
+
+use std::io;
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::mcp::scratch::Scratch;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 64 * 1024;
+/// The text that stands for a hole: `""` for a string, `{}` for another value.
+pub(super) const HOLE_BYTES: usize = 2;
+
+/// A message. The long values of one that is longer than memory should hold are in a file, and its
+/// text has holes there.
+pub(super) struct Message {
+    text: String,
+    holes: Vec<Hole>,
+    scratch: Option<Arc<Scratch>>,
+}
+
+/// A value that is not in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hole {
+    /// The position in the text, where [`HOLE_BYTES`] bytes stand for it.
+    pub(super) at: usize,
+    /// The value as written, in the file.
+    pub(super) span: Range<u64>,
+}
+
+/// A replacement of a part of the text.
+pub(super) struct Edit {
+    pub(super) range: Range<usize>,
+    pub(super) with: Vec<u8>,
+}
+
+/// Bytes that are about to be sent, without the newline.
+pub(super) struct Outgoing {
+    pieces: Vec<Piece>,
+    scratch: Option<Arc<Scratch>>,
+}
+
+enum Piece {
+    Bytes(Vec<u8>),
+    Span(Range<u64>),
+}
+
+impl Message {
+    pub(super) fn whole(text: String) -> Self {
+        Self { text, holes: Vec::new(), scratch: None }
+    }
+
+    pub(super) fn with_holes(text: String, holes: Vec<Hole>, scratch: Scratch) -> Self {
+        Self { text, holes, scratch: Some(Arc::new(scratch)) }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn has_holes(&self) -> bool {
+        !self.holes.is_empty()
+    }
+
+    pub(super) fn scratch(&self) -> Option<&Scratch> {
+        self.scratch.as_deref()
+    }
+
+    /// Returns where `part`, which was borrowed from the text, stands in it.
+    pub(super) fn range_of(&self, part: &RawValue) -> Range<usize> {
+        let start = part.get().as_ptr().addr() - self.text.as_ptr().addr();
+        start..start + part.get().len()
+    }
+
+    /// Returns the span of `part`, which was borrowed from the text, if it is a hole.
+    pub(super) fn hole(&self, part: &RawValue) -> Option<Range<u64>> {
+        if self.holes.is_empty() {
+            return None;
+        }
+        let at = self.range_of(part).start;
+        self.holes.iter().find(|hole| hole.at == at).map(|hole| hole.span.clone())
+    }
+
+    /// Returns true if a value in `range` is a hole.
+    pub(super) fn has_holes_in(&self, range: &Range<usize>) -> bool {
+        self.holes.iter().any(|hole| range.contains(&hole.at))
+    }
+
+    /// Returns the message with `edits`, which are in the order of their ranges and apart.
+    pub(super) fn edited(self, edits: Vec<Edit>) -> Outgoing {
+        if self.holes.is_empty() {
+            return Outgoing::from(spliced(&self.text, edits));
+        }
+        let range = 0..self.text.len();
+        self.part(range, edits)
+    }
+
+    /// Returns a part of the message, with `edits` in it.
+    pub(super) fn part(&self, range: Range<usize>, edits: Vec<Edit>) -> Outgoing {
+        let mut outgoing = Outgoing { pieces: Vec::new(), scratch: self.scratch.clone() };
+        let holes = self
+            .holes
+            .iter()
+            .map(|hole| (hole.at..hole.at + HOLE_BYTES, Piece::Span(hole.span.clone())));
+        let edits = edits.into_iter().map(|edit| (edit.range, Piece::Bytes(edit.with)));
+        let mut changes: Vec<_> = edits.chain(holes).collect();
+        // Of an edit that replaces a hole, the edit wins.
+        changes.sort_by_key(|(range, piece)| (range.start, matches!(piece, Piece::Span(_))));
+        let mut at = range.start;
+        for (place, piece) in changes {
+            if place.start < at || place.end > range.end {
+                continue;
+            }
+            outgoing.add(Piece::Bytes(self.text.as_bytes()[at..place.start].to_vec()));
+            outgoing.add(piece);
+            at = place.end;
+        }
+        outgoing.add(Piece::Bytes(self.text.as_bytes()[at..range.end].to_vec()));
+        outgoing
+    }
+}
+
+fn spliced(text: &str, edits: Vec<Edit>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 64);
+    let mut at = 0;
+    for edit in edits {
+        out.extend_from_slice(&text.as_bytes()[at..edit.range.start]);
+        out.extend_from_slice(&edit.with);
+        at = edit.range.end;
+    }
+    out.extend_from_slice(&text.as_bytes()[at..]);
+    out
+}
+
+impl Outgoing {
+    /// Returns the bytes that it holds in memory.
+    pub(super) fn held(&self) -> usize {
+        let held = |piece: &Piece| match piece {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::Span(_) => BLOCK,
+        };
+        self.pieces.iter().map(held).sum()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Takes the next bytes, at most a block of those on disk. `None` at the end.
+    pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let Some(piece) = self.pieces.first_mut() else { return Ok(None) };
+        match piece {
+            Piece::Bytes(bytes) => {
+                let bytes = std::mem::take(bytes);
+                self.pieces.remove(0);
+                Ok(Some(bytes))
+            }
+            Piece::Span(span) => {
+                let scratch = self.scratch.as_ref().ok_or(io::ErrorKind::UnexpectedEof)?;
+                let mut block = vec![0; BLOCK];
+                let count = scratch.read(span, &mut block)?;
+                block.truncate(count);
+                if span.is_empty() {
+                    self.pieces.remove(0);
+                }
+                Ok(Some(block))
+            }
+        }
+    }
+
+    /// Writes all of it.
+    pub(super) fn write_to(mut self, out: &mut dyn Write) -> io::Result<()> {
+        while let Some(bytes) = self.next()? {
+            out.write_all(&bytes)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, piece: Piece) {
+        match (self.pieces.last_mut(), piece) {
+            (Some(Piece::Bytes(last)), Piece::Bytes(more)) => last.extend_from_slice(&more),
+            (_, piece) => self.pieces.push(piece),
+        }
+    }
+}
+
+impl From<Vec<u8>> for Outgoing {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { pieces: vec![Piece::Bytes(bytes)], scratch: None }
+    }
+}

@@ -1,0 +1,223 @@
+//! What the gateway answers itself: its tools and resources, and everything if there is no server.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+use rmcp::model::Implementation;
+use rmcp::model::InitializeResult;
+use rmcp::model::ProtocolVersion;
+use rmcp::model::ResourceTemplate;
+use rmcp::model::ResourcesCapability;
+use rmcp::model::ServerCapabilities;
+use rmcp::model::ToolsCapability;
+use serde_json::Value;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::mcp::context;
+use crate::mcp::envelope;
+use crate::mcp::envelope::Envelope;
+use crate::mcp::message::Message;
+use crate::mcp::pending::ListKind;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::relay::INTERNAL_ERROR;
+use crate::mcp::relay::INVALID_PARAMS;
+use crate::mcp::relay::Relay;
+use crate::mcp::shelf::LazyShelf;
+
+/// What a model is told about the gateway.
+pub(super) const INSTRUCTIONS: &str = "Long results of tools are stored whole, and a summary with \
+    a reference (ctx://...) stands in for each. Do not call the tool again for the rest: read on \
+    with context_read, context_grep, context_tail and context_view, or list all with context_list.";
+/// The key of `_meta` by which a client names its revision in each request.
+const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// The error of a request.
+struct Refusal {
+    code: i32,
+    text: String,
+}
+
+impl Refusal {
+    fn params(text: impl Into<String>) -> Self {
+        Self { code: INVALID_PARAMS, text: text.into() }
+    }
+}
+
+/// Returns true if the gateway itself answers a request.
+pub(super) fn answers(relay: &Relay, method: &str, params: Option<&RawValue>) -> bool {
+    let alone = relay.upstreams.is_empty();
+    let ours = relay.context_tools;
+    let text = |name: &str| params.and_then(RawObject::parse).and_then(|params| params.text(name));
+    match method {
+        "initialize" | "server/discover" => alone,
+        "tools/list" => alone || (ours && !relay.declared().tools),
+        "resources/list" | "resources/templates/list" => {
+            alone || (ours && !relay.declared().resources)
+        }
+        "tools/call" => alone || (ours && text("name").is_some_and(|name| context::is_tool(&name))),
+        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+            alone || (ours && text("uri").is_some_and(|uri| uri.starts_with("ctx://")))
+        }
+        _ => false,
+    }
+}
+
+/// Answers a request, while others go on.
+pub(super) fn answer(
+    relay: Arc<Relay>,
+    id: String,
+    method: String,
+    envelope: &Envelope,
+    message: &Message,
+) {
+    let params = envelope.params(message).filter(|_| !message.has_holes());
+    let params = params.map(|params| params.get().to_owned()).unwrap_or_default();
+    tokio::spawn(async move {
+        let turn = Arc::clone(&relay.work).acquire_owned().await;
+        let shared = Arc::clone(&relay);
+        let work = move || result(&shared, &method, &params);
+        let done = tokio::task::spawn_blocking(work).await;
+        drop(turn);
+        // A request that was cancelled has no answer.
+        if relay.end(&id).is_none() {
+            return;
+        }
+        match done {
+            Ok(Ok(result)) => relay.tell(envelope::answer(&id, &result)).await,
+            Ok(Err(refusal)) => relay.error(&id, refusal.code, &refusal.text).await,
+            Err(_) => relay.error(&id, INTERNAL_ERROR, "a fault of the gateway").await,
+        }
+    });
+}
+
+fn result(relay: &Relay, method: &str, params: &str) -> Result<String, Refusal> {
+    let params: Value = serde_json::from_str(params).unwrap_or_default();
+    let is_modern = params["_meta"][REVISION].is_string();
+    let shelf = &*relay.shelf;
+    let result = match method {
+        "initialize" => initialize(relay, &params),
+        "server/discover" => discover(),
+        "tools/list" => listing(shelf, ListKind::Tools),
+        "resources/list" => listing(shelf, ListKind::Resources),
+        "resources/templates/list" => listing(shelf, ListKind::Templates),
+        "tools/call" => call(shelf, &params)?,
+        "resources/read" => read(shelf, &params)?,
+        _ => "{}".to_owned(),
+    };
+    let kept = method != "tools/call";
+    Ok(if is_modern { modern(&result, kept) } else { result })
+}
+
+/// Adds what results have since 2026-07-28.
+fn modern(result: &str, is_kept: bool) -> String {
+    let mut members = r#"{"resultType":"complete""#.to_owned();
+    if is_kept {
+        members += r#","ttlMs":0,"cacheScope":"private""#;
+    }
+    let rest = result.strip_prefix('{').unwrap_or_default();
+    let comma = if rest.starts_with('}') { "" } else { "," };
+    format!("{members}{comma}{rest}")
+}
+
+fn initialize(relay: &Relay, params: &Value) -> String {
+    let asked = params["protocolVersion"].as_str().unwrap_or_default();
+    relay.set_revision(asked);
+    let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == asked);
+    let version = known.filter(|version| version.has_initialize());
+    let version = version.unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE).clone();
+    let result = InitializeResult::new(capabilities())
+        .with_protocol_version(version)
+        .with_server_info(info())
+        .with_instructions(INSTRUCTIONS);
+    text_of(&result)
+}
+
+fn discover() -> String {
+    let versions = ProtocolVersion::KNOWN_VERSIONS.to_vec();
+    let info = serde_json::to_value(info()).unwrap_or_default();
+    json!({
+        "supportedVersions": versions,
+        "capabilities": capabilities(),
+        "instructions": INSTRUCTIONS,
+        "_meta": {"io.modelcontextprotocol/serverInfo": info},
+    })
+    .to_string()
+}
+
+fn capabilities() -> ServerCapabilities {
+    let mut capabilities = ServerCapabilities::default();
+    capabilities.tools = Some(ToolsCapability::default());
+    capabilities.resources = Some(ResourcesCapability::default());
+    capabilities
+}
+
+fn info() -> Implementation {
+    Implementation::new("ctxfs", env!("CARGO_PKG_VERSION"))
+}
+
+fn listing(shelf: &LazyShelf, kind: ListKind) -> String {
+    format!("{{\"{}\":[{}]}}", kind.member(), rows(shelf, kind).join(","))
+}
+
+/// Returns the rows of the gateway's own in a listing.
+pub(super) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
+    match kind {
+        ListKind::Tools => context::tools().iter().map(text_of).collect(),
+        ListKind::Resources => {
+            let found = shelf.open().and_then(|open| context::resources(&open));
+            found.map_or_else(
+                |why| {
+                    tracing::warn!("the outputs are not listed: {why}");
+                    Vec::new()
+                },
+                |rows| rows.iter().map(text_of).collect(),
+            )
+        }
+        ListKind::Templates => {
+            let uri = format!("ctx://{}/{{+path}}", shelf.conversation());
+            let about = "An output of this conversation, or a view of one: \
+                         artifacts/tool/ID.txt, artifacts/tool/ID.txt.grep/PATTERN";
+            vec![text_of(&ResourceTemplate::new(uri, "output").with_description(about))]
+        }
+    }
+}
+
+fn call(shelf: &LazyShelf, params: &Value) -> Result<String, Refusal> {
+    let name = params["name"].as_str().unwrap_or_default();
+    if !context::is_tool(name) {
+        return Err(Refusal::params(format!("there is no tool `{name}`")));
+    }
+    let answer = shelf.open().and_then(|open| context::call(&open, name, &params["arguments"]));
+    Ok(match answer {
+        Ok(result) => result.to_string(),
+        Err(why) => crate::mcp::relay::failure(&why),
+    })
+}
+
+fn read(shelf: &LazyShelf, params: &Value) -> Result<String, Refusal> {
+    let uri = params["uri"].as_str().unwrap_or_default();
+    let read = shelf.open().and_then(|open| context::resource(&open, uri));
+    read.map(|result| result.to_string()).map_err(Refusal::params)
+}
+
+fn text_of(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Returns a new id for a call: its time, and its number.
+pub(super) fn new_call(number: u64) -> String {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{number}", base36(time.as_millis()))
+}
+
+fn base36(mut number: u128) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    let mut digits = Vec::new();
+    while number > 0 || digits.is_empty() {
+        digits.push(char::from(DIGITS[(number % 36) as usize]));
+        number /= 36;
+    }
+    digits.iter().rev().collect()
+}

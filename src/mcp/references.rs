@@ -1,0 +1,164 @@
+//! Arguments by reference: `{"$ctx": REF}` in the arguments of a call stands for stored text, so
+//! that a result goes from tool to tool without the model writing it again.
+
+use std::io;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::mcp::context::Location;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::raw_object::elements;
+use crate::mcp::raw_object::quoted;
+use crate::mcp::raw_object::text;
+use crate::mcp::shelf::OpenShelf;
+use crate::model::Content;
+
+/// The member that makes an object a reference.
+pub(super) const MEMBER: &str = "$ctx";
+/// The most bytes that all references of a call stand for.
+const MOST: u64 = 16 << 20;
+/// The deepest arguments in which references are looked for.
+const DEPTH: usize = 100;
+/// Bytes that are read at once.
+const BLOCK: usize = 64 * 1024;
+
+/// Returns arguments with what their references stand for. The error is for the model.
+pub(super) fn resolved(open: &OpenShelf, arguments: &RawValue) -> Result<String, String> {
+    let mut resolver = Resolver { open, left: MOST };
+    let mut out = String::new();
+    resolver.value(arguments, 0, &mut out)?;
+    Ok(out)
+}
+
+struct Resolver<'a> {
+    open: &'a OpenShelf,
+    /// Bytes that references may still stand for.
+    left: u64,
+}
+
+/// A reference.
+struct Reference<'a> {
+    to: std::borrow::Cow<'a, str>,
+    part: Part,
+}
+
+enum Part {
+    Whole,
+    Filter(String),
+    Lines(u64, u64),
+}
+
+impl Resolver<'_> {
+    fn value(&mut self, value: &RawValue, depth: usize, out: &mut String) -> Result<(), String> {
+        let written = value.get();
+        if depth > DEPTH || !written.contains(MEMBER) {
+            out.push_str(written);
+        } else if written.starts_with('[') {
+            out.push('[');
+            for (index, element) in elements(value).unwrap_or_default().into_iter().enumerate() {
+                out.push_str(if index == 0 { "" } else { "," });
+                self.value(element, depth + 1, out)?;
+            }
+            out.push(']');
+        } else if let Some(object) = RawObject::parse(value) {
+            match Reference::of(&object)? {
+                Some(reference) => out.push_str(&self.text(&reference)?),
+                None => self.members(&object, depth, out)?,
+            }
+        } else {
+            out.push_str(written);
+        }
+        Ok(())
+    }
+
+    fn members(
+        &mut self,
+        object: &RawObject<'_>,
+        depth: usize,
+        out: &mut String,
+    ) -> Result<(), String> {
+        out.push('{');
+        for (index, (name, value)) in object.0.iter().enumerate() {
+            out.push_str(if index == 0 { "" } else { "," });
+            out.push_str(&quoted(name));
+            out.push(':');
+            self.value(value, depth + 1, out)?;
+        }
+        out.push('}');
+        Ok(())
+    }
+
+    /// Returns the JSON that a reference stands for.
+    fn text(&mut self, reference: &Reference<'_>) -> Result<String, String> {
+        let place = Location::find(self.open, &reference.to)?;
+        let bytes = match &reference.part {
+            Part::Whole => read(&place.open()?, self.left, &mut |_| true),
+            Part::Lines(first, last) => {
+                read(&place.open()?, self.left, &mut |line| (*first..=*last).contains(&line))
+            }
+            Part::Filter(filter) => {
+                let view =
+                    format!("jq/-c -m0 -- {}", filter.replace('%', "%25").replace('/', "%2F"));
+                read(&place.view(&view).open()?, self.left, &mut |_| true)
+            }
+        };
+        let bytes = bytes.map_err(|error| format!("`{}`: {error}", place.name()))?;
+        self.left -= bytes.len() as u64;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| format!("`{}` is not text, and cannot be an argument", place.name()))?;
+        let is_filter = matches!(reference.part, Part::Filter(_));
+        Ok(match serde_json::from_str::<&RawValue>(text.trim()) {
+            // Outside of strings, a newline is white space; a message is one line.
+            Ok(value) if is_filter => value.get().replace(['\n', '\r'], " "),
+            _ if is_filter && text.starts_with("# ") => return Err(text),
+            _ => Value::from(text).to_string(),
+        })
+    }
+}
+
+impl<'a> Reference<'a> {
+    /// Returns the reference that an object is, if it is one.
+    fn of(object: &RawObject<'a>) -> Result<Option<Self>, String> {
+        let Some(to) = object.get(MEMBER) else { return Ok(None) };
+        if object.0.iter().any(|(name, _)| ![MEMBER, "jq", "lines"].contains(&&**name)) {
+            return Ok(None);
+        }
+        let to = text(to).ok_or("`$ctx` is a string: the reference of a stored output")?;
+        let part = match (object.text("jq"), object.text("lines")) {
+            (None, None) => Part::Whole,
+            (Some(filter), None) => Part::Filter(filter.into_owned()),
+            (None, Some(lines)) => {
+                let range = lines
+                    .split_once('-')
+                    .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+                let (first, last) = range.ok_or_else(|| format!("`{lines}` are no lines `A-B`"))?;
+                Part::Lines(first, last)
+            }
+            (Some(_), Some(_)) => return Err("`jq` and `lines` exclude each other".to_owned()),
+        };
+        Ok(Some(Self { to, part }))
+    }
+}
+
+/// Returns the bytes of the lines that `takes` takes, which are counted from 1.
+fn read(file: &dyn Content, most: u64, takes: &mut dyn FnMut(u64) -> bool) -> io::Result<Vec<u8>> {
+    let (mut kept, mut line, mut offset) = (Vec::new(), 1, 0);
+    loop {
+        let block = file.bytes(offset, BLOCK)?;
+        if block.is_empty() {
+            return Ok(kept);
+        }
+        offset += block.len() as u64;
+        for part in block.split_inclusive(|byte| *byte == b'\n') {
+            if takes(line) {
+                kept.extend_from_slice(part);
+            }
+            line += u64::from(part.ends_with(b"\n"));
+        }
+        if kept.len() as u64 > most {
+            let text = format!("the references of a call stand for more than {MOST} bytes");
+            return Err(io::Error::other(text));
+        }
+    }
+}

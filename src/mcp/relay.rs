@@ -1,0 +1,210 @@
+//! The gateway between its client and the servers: what all its parts share.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::mcp::envelope;
+use crate::mcp::message::Outgoing;
+use crate::mcp::pending::Pending;
+use crate::mcp::pending::PendingKind;
+use crate::mcp::queue::Sender;
+use crate::mcp::shelf::LazyShelf;
+use crate::mcp::upstream::Upstream;
+
+/// Results that are stored, and calls of the gateway's own tools, at a time.
+const AT_A_TIME: usize = 4;
+
+/// The error codes of JSON-RPC.
+pub(super) const PARSE_ERROR: i32 = -32700;
+pub(super) const INVALID_REQUEST: i32 = -32600;
+pub(super) const METHOD_NOT_FOUND: i32 = -32601;
+pub(super) const INVALID_PARAMS: i32 = -32602;
+pub(super) const INTERNAL_ERROR: i32 = -32603;
+/// The code of the reference implementations for a request whose time is over.
+pub(super) const TIMED_OUT: i32 = -32001;
+
+/// The revision that brought the type `resource_link`.
+const LINKS_SINCE: &str = "2025-06-18";
+
+/// The gateway.
+pub(super) struct Relay {
+    pub(super) shelf: Arc<LazyShelf>,
+    pub(super) upstreams: Vec<Arc<Upstream>>,
+    /// True if the gateway has tools and resources of its own.
+    pub(super) context_tools: bool,
+    pub(super) work: Arc<Semaphore>,
+    client: Sender,
+    session: Mutex<Session>,
+}
+
+#[derive(Default)]
+struct Session {
+    /// The requests of the client that wait for an answer, by their ids as written.
+    calls: HashMap<String, Route>,
+    /// The requests of servers to the client, by the ids that the client knows.
+    asked: HashMap<u64, Question>,
+    next_question: u64,
+    next_call: u64,
+    revision: Option<String>,
+    /// What the last answer to `initialize` or `server/discover` declared.
+    declared: Option<Declared>,
+}
+
+/// Where a request of the client went.
+#[derive(Clone, Copy)]
+pub(super) enum Route {
+    /// To a server, with this id.
+    Upstream(usize, u64),
+    /// The gateway answers.
+    Own,
+}
+
+/// A request of a server to the client.
+pub(super) struct Question {
+    pub(super) upstream: usize,
+    /// The id that the server gave it, as written.
+    pub(super) id: String,
+}
+
+/// What a server declared that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Declared {
+    pub(super) tools: bool,
+    pub(super) resources: bool,
+}
+
+impl Relay {
+    pub(super) fn new(
+        shelf: Arc<LazyShelf>,
+        upstreams: Vec<Arc<Upstream>>,
+        context_tools: bool,
+        client: Sender,
+    ) -> Self {
+        let work = Arc::new(Semaphore::new(AT_A_TIME));
+        Self { shelf, upstreams, context_tools, work, client, session: Mutex::default() }
+    }
+
+    /// Sends a message to the client, as soon as it takes it.
+    pub(super) async fn tell(&self, message: impl Into<Outgoing>) {
+        // Without a client, nobody misses it.
+        self.client.send(message).await;
+    }
+
+    pub(super) async fn error(&self, id: &str, code: i32, text: &str) {
+        self.tell(envelope::error(id, code, text)).await;
+    }
+
+    /// Notes a request of the client. False if one with its id waits for an answer.
+    pub(super) fn begin(&self, id: &str, route: Route) -> bool {
+        let mut session = self.session.lock();
+        if session.calls.contains_key(id) {
+            return false;
+        }
+        session.calls.insert(id.to_owned(), route);
+        true
+    }
+
+    /// Notes where a request of the client went.
+    pub(super) fn sent(&self, id: &str, route: Route) {
+        if let Some(call) = self.session.lock().calls.get_mut(id) {
+            *call = route;
+        }
+    }
+
+    /// Forgets a request of the client, which is answered now.
+    pub(super) fn end(&self, id: &str) -> Option<Route> {
+        self.session.lock().calls.remove(id)
+    }
+
+    /// Notes a request of a server. Returns the id for the client.
+    pub(super) fn ask(&self, question: Question) -> u64 {
+        let mut session = self.session.lock();
+        session.next_question += 1;
+        let id = session.next_question;
+        self.upstreams[question.upstream].count_asked(true);
+        session.asked.insert(id, question);
+        id
+    }
+
+    /// Takes the question that the client answers.
+    pub(super) fn answered(&self, id: &str) -> Option<Question> {
+        let question = self.session.lock().asked.remove(&id.parse().ok()?)?;
+        self.upstreams[question.upstream].count_asked(false);
+        Some(question)
+    }
+
+    /// Returns the client's id of a question of a server.
+    pub(super) fn question(&self, upstream: usize, id: &str) -> Option<u64> {
+        let session = self.session.lock();
+        let is_it = |question: &Question| question.upstream == upstream && question.id == id;
+        session.asked.iter().find(|(_, question)| is_it(question)).map(|(id, _)| *id)
+    }
+
+    /// Takes the questions of a server that has ended.
+    pub(super) fn drop_questions(&self, upstream: usize) -> Vec<u64> {
+        let mut session = self.session.lock();
+        let of_it = session.asked.iter().filter(|(_, question)| question.upstream == upstream);
+        let of_it: Vec<u64> = of_it.map(|(id, _)| *id).collect();
+        session.asked.retain(|id, _| !of_it.contains(id));
+        of_it
+    }
+
+    pub(super) fn set_revision(&self, revision: &str) {
+        self.session.lock().revision = Some(revision.to_owned());
+    }
+
+    /// Returns true if the client knows the type `resource_link`.
+    pub(super) fn knows_links(&self) -> bool {
+        let session = self.session.lock();
+        session.revision.as_deref().is_none_or(|revision| revision >= LINKS_SINCE)
+    }
+
+    pub(super) fn set_declared(&self, declared: Declared) {
+        self.session.lock().declared = Some(declared);
+    }
+
+    /// Returns what the server has; anything if it did not say.
+    pub(super) fn declared(&self) -> Declared {
+        let any = Declared { tools: true, resources: true };
+        self.session.lock().declared.unwrap_or(any)
+    }
+
+    /// Returns the number of the next call of a tool.
+    pub(super) fn next_call(&self) -> u64 {
+        let mut session = self.session.lock();
+        session.next_call += 1;
+        session.next_call
+    }
+
+    /// Answers a request that nobody else answers any more: a call of a tool with a result that is
+    /// an error, which the model sees.
+    pub(super) async fn fail(&self, pending: Pending, code: i32, text: &str) {
+        let Some(id) = pending.client_id else { return };
+        self.end(&id);
+        let message = match pending.kind {
+            PendingKind::Call(_) => envelope::answer(&id, &failure(text)),
+            _ => envelope::error(&id, code, text),
+        };
+        self.tell(message).await;
+    }
+
+    /// Returns the index of a server.
+    pub(super) fn index_of(&self, upstream: &Arc<Upstream>) -> usize {
+        let is_it = |other: &Arc<Upstream>| Arc::ptr_eq(other, upstream);
+        self.upstreams.iter().position(is_it).unwrap_or_default()
+    }
+}
+
+/// Returns the result of a tool that failed.
+pub(super) fn failure(text: &str) -> String {
+    json!({"content": [{"type": "text", "text": text}], "isError": true}).to_string()
+}
+
+/// Returns what is noted of a request that passes.
+pub(super) fn pending(id: &str, kind: PendingKind, upstream: &Upstream) -> Pending {
+    Pending { client_id: Some(id.to_owned()), kind, token: None, deadline: upstream.deadline() }
+}

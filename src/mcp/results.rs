@@ -1,0 +1,269 @@
+//! Results of tools: what is long goes to the store, and a stand-in takes its place.
+
+mod parts;
+mod stored;
+
+use std::ops::Range;
+
+use crate::mcp::envelope;
+use crate::mcp::envelope::raw;
+use crate::mcp::listing::may_be_replaced;
+use crate::mcp::message::Edit;
+use crate::mcp::message::Message;
+use crate::mcp::message::Outgoing;
+use crate::mcp::pending::Call;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::raw_object::elements;
+use crate::mcp::raw_object::quoted;
+use crate::mcp::relay::failure;
+use crate::mcp::results::parts::Part;
+use crate::mcp::results::parts::PartKind;
+use crate::mcp::results::parts::parts;
+use crate::mcp::results::stored::Keeper;
+use crate::mcp::results::stored::Kept;
+pub(super) use crate::mcp::results::stored::keep_broken;
+use crate::mcp::shelf::LazyShelf;
+
+/// The longest binary content that passes, in bytes of the content itself.
+const MOST_BINARY: u64 = 1 << 20;
+/// The most stand-ins of a result that show something of what they stand for. Others name it.
+const MOST_SUMMARIES: usize = 2;
+
+/// The result of a call, which has come.
+pub(super) struct Answered {
+    pub(super) call: Call,
+    pub(super) client_id: String,
+    /// Where id and result stand in the message.
+    pub(super) id: Range<usize>,
+    pub(super) result: Range<usize>,
+    pub(super) message: Message,
+}
+
+/// Returns false if a result is surely within the limits. Asks neither the disk nor the store.
+pub(super) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
+    let limits = shelf.limits(&answered.call.tool_name());
+    if limits.mirror {
+        return true;
+    }
+    let most = limits.max_inline_bytes.min(limits.max_inline_chars);
+    may_be_replaced(&limits)
+        && (answered.message.has_holes() || answered.message.text().len() as u64 > most)
+}
+
+/// Returns what the client gets of a result. Waits for the disk.
+pub(super) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
+    let Answered { call, client_id, id, result, message } = answered;
+    let done = edits(shelf, &call, &message, &result);
+    let edits = match done {
+        Ok(edits) => edits,
+        Err(why) if message.has_holes() => {
+            let text = format!("The result is too long, and it cannot be stored: {why}");
+            return envelope::answer(&client_id, &failure(&text)).into();
+        }
+        Err(why) => note(&message, &result, &why).into_iter().collect(),
+    };
+    let id = Edit { range: id, with: client_id.into_bytes() };
+    let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
+    edits.sort_by_key(|edit| edit.range.start);
+    message.edited(edits)
+}
+
+/// Returns the edit that puts a note before a result that passes although it is long.
+fn note(message: &Message, result: &Range<usize>, why: &str) -> Option<Edit> {
+    let content = RawObject::parse(raw(message, result.clone())?)?.get("content")?;
+    let range = message.range_of(content);
+    let text = format!("[ctxfs] The result that follows is not stored: {why}");
+    let comma = if elements(content)?.is_empty() { "" } else { "," };
+    let block = format!("{}{comma}", text_block(&text));
+    Some(Edit { range: range.start + 1..range.start + 1, with: block.into_bytes() })
+}
+
+/// Stores what is long. Returns the edits that replace it.
+fn edits(
+    shelf: &LazyShelf,
+    call: &Call,
+    message: &Message,
+    range: &Range<usize>,
+) -> Result<Vec<Edit>, String> {
+    let Some(result) = raw(message, range.clone()) else { return Ok(Vec::new()) };
+    let limits = shelf.limits(&call.tool_name());
+    if message.hole(result).is_some() {
+        let keeper = Keeper::new(shelf, call, false)?;
+        let kept = keeper.keep(&Part::json(message, result), false)?;
+        let content = format!("{}{}", text_block(&kept.text), link(call, &kept));
+        let with = format!("{{\"content\":[{content}]}}");
+        return Ok(vec![Edit { range: range.clone(), with: with.into_bytes() }]);
+    }
+    let Some(object) = RawObject::parse(result) else { return Ok(Vec::new()) };
+    let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
+    let parts = parts(message, &object).map_err(|error| error.to_string())?;
+    let plan = Plan::new(&parts, &limits);
+    if plan.is_empty() && !limits.mirror {
+        return Ok(Vec::new());
+    }
+    let keeper = Keeper::new(shelf, call, failed)?;
+    if limits.mirror {
+        for part in parts.iter().filter(|part| part.kind == PartKind::Text) {
+            keeper.keep(part, true)?;
+        }
+        return Ok(Vec::new());
+    }
+    let mut edits = Vec::new();
+    for (number, part) in plan.stored.iter().enumerate() {
+        let brief = number >= MOST_SUMMARIES || limits.are_kept_by(part.bytes, part.chars);
+        if let Some(kept) = keeper.keep_unless_stand_in(part, &limits, brief)? {
+            edits.extend(replaced(message, part, call, &kept));
+        }
+    }
+    if let Some(structured) = plan.structured {
+        edits.extend(structured_edits(message, &object, structured, &plan, call, &keeper)?);
+    }
+    Ok(edits)
+}
+
+/// The parts of a result that do not stay in it.
+struct Plan<'a> {
+    stored: Vec<&'a Part<'a>>,
+    structured: Option<&'a Part<'a>>,
+    /// True if the result has no text beside its structured content.
+    is_alone: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// The largest texts go first, until the rest is within the limits.
+    fn new(parts: &'a [Part<'a>], limits: &crate::model::Limits) -> Self {
+        let is = |kind: PartKind| move |part: &&Part<'_>| part.kind == kind;
+        let mut texts: Vec<&Part<'_>> = parts.iter().filter(is(PartKind::Text)).collect();
+        let is_alone = texts.is_empty();
+        texts.sort_by_key(|part| part.bytes);
+        let (mut bytes, mut chars) = (0u64, 0u64);
+        for text in &texts {
+            bytes = bytes.saturating_add(text.bytes);
+            chars = chars.saturating_add(text.chars);
+        }
+        let mut stored = Vec::new();
+        while !limits.are_kept_by(bytes, chars)
+            && let Some(text) = texts.pop()
+        {
+            bytes = bytes.saturating_sub(text.bytes);
+            chars = chars.saturating_sub(text.chars);
+            stored.push(text);
+        }
+        let structured = parts.iter().find(is(PartKind::Structured));
+        let structured = structured
+            .filter(|part| !stored.is_empty() || !limits.are_kept_by(part.bytes, part.chars));
+        let large = |part: &&Part<'_>| part.kind == PartKind::Binary && part.bytes > MOST_BINARY;
+        stored.extend(parts.iter().filter(large));
+        Self { stored, structured, is_alone }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.stored.is_empty() && self.structured.is_none()
+    }
+}
+
+/// Returns the edits that put a stand-in where a part of `content` is.
+fn replaced(message: &Message, part: &Part<'_>, call: &Call, kept: &Kept) -> Vec<Edit> {
+    let link = link(call, kept);
+    let block = message.range_of(part.block);
+    if part.is_plain_text {
+        let text = message.range_of(part.value);
+        let after = Edit { range: block.end..block.end, with: link.into_bytes() };
+        return vec![Edit { range: text, with: quoted(&kept.text).into_bytes() }, after];
+    }
+    let with = format!("{}{link}", text_block(&kept.text));
+    vec![Edit { range: block, with: with.into_bytes() }]
+}
+
+/// Returns the edits that take the structured content out, and link to it.
+fn structured_edits(
+    message: &Message,
+    object: &RawObject<'_>,
+    structured: &Part<'_>,
+    plan: &Plan<'_>,
+    call: &Call,
+    keeper: &Keeper<'_>,
+) -> Result<Vec<Edit>, String> {
+    let Some(member) = Member::of(message, object, "structuredContent") else {
+        return Ok(Vec::new());
+    };
+    if plan.stored.iter().any(|part| part.says_same(structured)) {
+        return Ok(vec![member.removed()]);
+    }
+    let kept = if plan.is_alone {
+        keeper.keep(structured, false)?
+    } else {
+        keeper.keep_beside(structured)?
+    };
+    let blocks = format!("{}{}", text_block(&kept.text), link(call, &kept));
+    let Some(content) = object.get("content") else {
+        return Ok(vec![member.replaced(&format!("\"content\":[{blocks}]"))]);
+    };
+    let range = message.range_of(content);
+    let added = match elements(content) {
+        Some(others) => {
+            let comma = if others.is_empty() { "" } else { "," };
+            let with = format!("{comma}{blocks}");
+            Edit { range: range.end - 1..range.end - 1, with: with.into_bytes() }
+        }
+        None => Edit { range, with: format!("[{blocks}]").into_bytes() },
+    };
+    Ok(vec![member.removed(), added])
+}
+
+/// The last member of some name in an object.
+struct Member {
+    /// From the member before to the end of the value, or from the brace before the first one.
+    range: Range<usize>,
+    is_first: bool,
+    /// The end of the comma after it, if there is one.
+    comma: Option<usize>,
+}
+
+impl Member {
+    fn of(message: &Message, object: &RawObject<'_>, name: &str) -> Option<Self> {
+        let index = object.0.iter().rposition(|(key, _)| key == name)?;
+        let value = message.range_of(object.0[index].1);
+        let text = message.text();
+        let start = match index.checked_sub(1) {
+            Some(before) => message.range_of(object.0[before].1).end,
+            // Between the brace and the value there is only its name.
+            None => text[..value.start].rfind('{')? + 1,
+        };
+        let has_next = index + 1 < object.0.len();
+        let comma =
+            if has_next { Some(value.end + text[value.end..].find(',')? + 1) } else { None };
+        Some(Self { range: start..value.end, is_first: index == 0, comma })
+    }
+
+    fn removed(&self) -> Edit {
+        let end = self.comma.filter(|_| self.is_first).unwrap_or(self.range.end);
+        Edit { range: self.range.start..end, with: Vec::new() }
+    }
+
+    fn replaced(&self, with: &str) -> Edit {
+        let comma = if self.is_first { "" } else { "," };
+        Edit { range: self.range.clone(), with: format!("{comma}{with}").into_bytes() }
+    }
+}
+
+fn text_block(text: &str) -> String {
+    let block = rmcp::model::ContentBlock::text(text);
+    serde_json::to_string(&block).unwrap_or_default()
+}
+
+/// Returns the block that links to an artifact, after a comma.
+fn link(call: &Call, kept: &Kept) -> String {
+    if !call.links {
+        return String::new();
+    }
+    let resource = rmcp::model::Resource::new(kept.uri.clone(), kept.name.clone())
+        .with_size(kept.size)
+        .with_mime_type(kept.mime.clone())
+        .with_description(kept.hint.clone());
+    let block = rmcp::model::ContentBlock::resource_link(resource);
+    serde_json::to_string(&block).map(|block| format!(",{block}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

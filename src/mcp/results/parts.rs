@@ -1,0 +1,262 @@
+//! The parts of a result: its texts, its binary contents and its structured content.
+
+use std::hash::BuildHasher as _;
+use std::hash::DefaultHasher;
+use std::hash::Hasher as _;
+use std::io;
+use std::io::Write;
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::mcp::message::Message;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::raw_object::elements;
+use crate::mcp::raw_object::text;
+use crate::mcp::unescape::UnescapingWriter;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 64 * 1024;
+/// Bytes above which the text of a hole is not counted.
+const COUNTED: u64 = 16 << 20;
+
+/// The kind of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PartKind {
+    Text,
+    /// Base64.
+    Binary,
+    /// Any JSON value.
+    Structured,
+}
+
+/// A part of a result.
+pub(super) struct Part<'a> {
+    pub(super) kind: PartKind,
+    /// The block of `content` that it is in; of structured content, itself.
+    pub(super) block: &'a RawValue,
+    /// The value itself, as written.
+    pub(super) value: &'a RawValue,
+    /// True if it is the text of a text block.
+    pub(super) is_plain_text: bool,
+    pub(super) mime: Option<String>,
+    /// Bytes and characters that it stands for. Those of a long hole are estimated from above.
+    pub(super) bytes: u64,
+    pub(super) chars: u64,
+    message: &'a Message,
+    hole: Option<Range<u64>>,
+}
+
+/// Returns the parts of a result in their order, the structured content last.
+pub(super) fn parts<'a>(message: &'a Message, result: &RawObject<'a>) -> io::Result<Vec<Part<'a>>> {
+    let blocks = result.get("content").and_then(elements).unwrap_or_default();
+    let mut parts = Vec::new();
+    for block in blocks {
+        parts.extend(part(message, block)?);
+    }
+    if let Some(value) = result.get("structuredContent") {
+        parts.push(Part::json(message, value));
+    }
+    Ok(parts)
+}
+
+fn part<'a>(message: &'a Message, block: &'a RawValue) -> io::Result<Option<Part<'a>>> {
+    let Some(object) = RawObject::parse(block) else { return Ok(None) };
+    let mime = |object: &RawObject<'_>| object.text("mimeType").map(String::from);
+    let (kind, value, mime, is_plain_text) = match object.text("type").as_deref() {
+        Some("text") => (PartKind::Text, object.get("text"), None, true),
+        Some("image" | "audio") => (PartKind::Binary, object.get("data"), mime(&object), false),
+        Some("resource") => {
+            let inner = object.get("resource").and_then(RawObject::parse).unwrap_or_default();
+            match inner.get("text") {
+                Some(text) => (PartKind::Text, Some(text), mime(&inner), false),
+                None => (PartKind::Binary, inner.get("blob"), mime(&inner), false),
+            }
+        }
+        _ => return Ok(None),
+    };
+    let Some(value) = value.filter(|value| value.get().starts_with('"')) else { return Ok(None) };
+    let hole = message.hole(value);
+    let mut part =
+        Part { kind, block, value, is_plain_text, mime, bytes: 0, chars: 0, message, hole };
+    part.measure()?;
+    Ok(Some(part))
+}
+
+impl<'a> Part<'a> {
+    /// Returns the part that is the JSON `value` itself.
+    pub(super) fn json(message: &'a Message, value: &'a RawValue) -> Self {
+        let hole = message.hole(value);
+        let bytes = hole.as_ref().map_or(value.get().len() as u64, |span| span.end - span.start);
+        let kind = PartKind::Structured;
+        let mime = Some("application/json".to_owned());
+        let is_plain_text = false;
+        Self { kind, block: value, value, is_plain_text, mime, bytes, chars: bytes, message, hole }
+    }
+
+    fn measure(&mut self) -> io::Result<()> {
+        let written = match &self.hole {
+            Some(span) => span.end - span.start,
+            None => self.value.get().len() as u64,
+        };
+        if self.kind == PartKind::Binary {
+            self.bytes = written / 4 * 3;
+        } else if self.hole.is_some() && written > COUNTED {
+            (self.bytes, self.chars) = (written, written);
+        } else {
+            let mut counter = Counter::default();
+            self.write_to(&mut counter)?;
+            (self.bytes, self.chars) = (counter.bytes, counter.chars);
+        }
+        Ok(())
+    }
+
+    /// Writes what the part stands for: the text, the decoded bytes, the JSON as written.
+    pub(super) fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self.kind {
+            PartKind::Structured => self.write_json(out),
+            PartKind::Text => self.write_json(&mut UnescapingWriter::new(out)),
+            PartKind::Binary => {
+                let mut decoder = DecodingWriter { out, rest: Vec::new() };
+                self.write_json(&mut UnescapingWriter::new(&mut decoder))?;
+                decoder.finish()
+            }
+        }
+    }
+
+    fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(mut span) = self.hole.clone() else {
+            return out.write_all(self.value.get().as_bytes());
+        };
+        let scratch = self.message.scratch().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let mut block = vec![0; BLOCK];
+        loop {
+            match scratch.read(&mut span, &mut block)? {
+                0 => return Ok(()),
+                count => out.write_all(&block[..count])?,
+            }
+        }
+    }
+
+    /// Returns the text of a part that is in memory.
+    pub(super) fn text(&self) -> Option<std::borrow::Cow<'a, str>> {
+        if self.hole.is_some() || self.kind != PartKind::Text {
+            return None;
+        }
+        text(self.value)
+    }
+
+    /// Returns true if this text is the JSON of `structured`, apart from white space.
+    pub(super) fn says_same(&self, structured: &Part<'_>) -> bool {
+        if self.kind != PartKind::Text {
+            return false;
+        }
+        let keys = std::hash::RandomState::new();
+        let (mut one, mut other) = (Digest::new(&keys), Digest::new(&keys));
+        if self.write_to(&mut one).is_err() || structured.write_to(&mut other).is_err() {
+            return false;
+        }
+        if one.finish() == other.finish() {
+            return true;
+        }
+        let parsed = |text: &str| serde_json::from_str::<Value>(text).ok();
+        self.text().is_some_and(|text| {
+            structured.hole.is_none()
+                && parsed(&text).is_some_and(|value| parsed(structured.value.get()) == Some(value))
+        })
+    }
+}
+
+/// Counts the bytes and the characters that are written.
+#[derive(Default)]
+struct Counter {
+    bytes: u64,
+    chars: u64,
+}
+
+impl Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len() as u64;
+        self.chars += bytes.iter().filter(|byte| *byte & 0xC0 != 0x80).count() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Decodes base64 to another writer.
+struct DecodingWriter<'a> {
+    out: &'a mut dyn Write,
+    /// Letters that are no whole group yet.
+    rest: Vec<u8>,
+}
+
+impl DecodingWriter<'_> {
+    fn decode(&mut self, letters: usize) -> io::Result<()> {
+        let group: Vec<u8> = self.rest.drain(..letters).collect();
+        let bytes = STANDARD.decode(group);
+        self.out.write_all(&bytes.map_err(io::Error::other)?)
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.decode(self.rest.len())
+    }
+}
+
+impl Write for DecodingWriter<'_> {
+    fn write(&mut self, base64: &[u8]) -> io::Result<usize> {
+        self.rest.extend(base64.iter().filter(|byte| !byte.is_ascii_whitespace()));
+        // The last group may be padded, which only the end tells.
+        self.decode(self.rest.len().saturating_sub(1) / 4 * 4)?;
+        Ok(base64.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Digests JSON without the white space between its tokens.
+struct Digest {
+    hasher: DefaultHasher,
+    length: u64,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl Digest {
+    fn new(keys: &std::hash::RandomState) -> Self {
+        Self { hasher: keys.build_hasher(), length: 0, in_text: false, escaped: false }
+    }
+
+    fn finish(&self) -> (u64, u64) {
+        (self.length, self.hasher.finish())
+    }
+}
+
+impl Write for Digest {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        for byte in json {
+            if !self.in_text && byte.is_ascii_whitespace() {
+                continue;
+            }
+            self.hasher.write_u8(*byte);
+            self.length += 1;
+            (self.in_text, self.escaped) = match byte {
+                _ if self.escaped => (true, false),
+                b'"' => (!self.in_text, false),
+                byte => (self.in_text, self.in_text && *byte == b'\\'),
+            };
+        }
+        Ok(json.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

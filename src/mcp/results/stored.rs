@@ -1,0 +1,187 @@
+//! Storing a part of a result, and the text that takes its place.
+
+use std::io;
+use std::io::Write as _;
+
+use crate::engine::EngineError;
+use crate::engine::NewOutput;
+use crate::engine::OutputName;
+use crate::engine::StandInRequest;
+use crate::engine::StoredOutput;
+use crate::mcp::pending::Call;
+use crate::mcp::results::parts::Part;
+use crate::mcp::results::parts::PartKind;
+use crate::mcp::scratch::Scratch;
+use crate::mcp::shelf::LazyShelf;
+use crate::mcp::shelf::OpenShelf;
+use crate::model::Content as _;
+use crate::model::Limits;
+use crate::model::Provenance;
+use crate::view::Audience;
+use crate::view::Form;
+use crate::view::StandIn;
+use crate::view::View;
+
+/// The longest text that may be a stand-in already.
+const STAND_IN: u64 = 64 * 1024;
+/// The line that tells a reader without files how to read on.
+const HOW: &str = "tools:  context_read reads these names, context_grep searches them\n";
+
+/// A part that was stored.
+pub(super) struct Kept {
+    /// The text in its place.
+    pub(super) text: String,
+    pub(super) uri: String,
+    pub(super) name: String,
+    pub(super) size: u64,
+    pub(super) mime: String,
+    pub(super) hint: String,
+}
+
+/// Stores the parts of one result.
+pub(super) struct Keeper<'a> {
+    open: OpenShelf,
+    call: &'a Call,
+    failed: bool,
+}
+
+impl<'a> Keeper<'a> {
+    pub(super) fn new(shelf: &LazyShelf, call: &'a Call, failed: bool) -> Result<Self, String> {
+        Ok(Self { open: shelf.open()?, call, failed })
+    }
+
+    /// Stores a part, unless it is the stand-in of one.
+    pub(super) fn keep_unless_stand_in(
+        &self,
+        part: &Part<'_>,
+        limits: &Limits,
+        brief: bool,
+    ) -> Result<Option<Kept>, String> {
+        if part.bytes <= STAND_IN
+            && let Some(text) = part.text()
+        {
+            let is_stand_in = self.open.engine.is_stand_in(text.as_bytes(), limits);
+            if is_stand_in.map_err(|error| error.to_string())? {
+                return Ok(None);
+            }
+        }
+        self.keep(part, brief).map(Some)
+    }
+
+    /// Stores a part as an output of the call. A `brief` text names it and shows nothing of it.
+    pub(super) fn keep(&self, part: &Part<'_>, brief: bool) -> Result<Kept, String> {
+        self.keep_as(part, self.call.id.clone(), brief)
+    }
+
+    /// Stores structured content that another part of the result comes with.
+    pub(super) fn keep_beside(&self, part: &Part<'_>) -> Result<Kept, String> {
+        self.keep_as(part, format!("{}.structured", self.call.id), true)
+    }
+
+    fn keep_as(&self, part: &Part<'_>, name: String, brief: bool) -> Result<Kept, String> {
+        let stored = self.store(part, name).map_err(|error| error.to_string())?;
+        self.kept(&stored, brief).map_err(|error| error.to_string())
+    }
+
+    fn store(&self, part: &Part<'_>, name: String) -> Result<StoredOutput, EngineError> {
+        let mime = part.mime.clone().filter(|_| part.kind != PartKind::Structured);
+        let provenance = provenance(self.call, mime, self.failed);
+        let exact = part.text().map(|text| text.len() as u64);
+        let output = NewOutput { name: OutputName::Call(name), provenance, length: exact };
+        let mut intake = self.open.engine.intake(&self.open.conversation, output)?;
+        let written = part.write_to(&mut intake).and_then(|()| intake.finish());
+        match written {
+            Ok(()) => intake.seal(),
+            Err(error) => {
+                let why = error.to_string();
+                let stored = intake.seal_incomplete(&why)?;
+                let name = stored.place().reference();
+                Err(io::Error::other(format!("{why}; what came before is in {name}")).into())
+            }
+        }
+    }
+
+    fn kept(&self, stored: &StoredOutput, brief: bool) -> Result<Kept, EngineError> {
+        let engine = &self.open.engine;
+        let text = engine.view_in_place(stored, &View::Ref)?;
+        let reference: crate::model::ContextRef =
+            serde_json::from_slice(&text).map_err(io::Error::from)?;
+        let text = if brief { self.brief(stored, &reference.hint) } else { self.summary(stored)? };
+        Ok(Kept {
+            text,
+            uri: reference.id,
+            name: stored.place().name().to_owned(),
+            size: stored.content().len(),
+            mime: reference.mime_type.unwrap_or_default(),
+            hint: reference.hint,
+        })
+    }
+
+    fn brief(&self, stored: &StoredOutput, hint: &str) -> String {
+        let file = stored.place().file();
+        let how = if self.open.mounted { "" } else { " (read it with the tool context_read)" };
+        format!("[ctxfs] Stored whole, not shown here: {file}{how}\n{hint}")
+    }
+
+    fn summary(&self, stored: &StoredOutput) -> Result<String, EngineError> {
+        let request = StandInRequest {
+            form: Form::Summary,
+            always: true,
+            seen: false,
+            audience: Audience { tools: &[], is_stored: &|_| false },
+        };
+        let text = match self.open.engine.stand_in(stored, &request)? {
+            StandIn::Replaced(text) => text,
+            StandIn::Unchanged => String::new(),
+        };
+        Ok(if self.open.mounted { text } else { with_how(&text) })
+    }
+}
+
+/// Adds the line before the excerpt, if there is room.
+fn with_how(text: &str) -> String {
+    if text.len() + HOW.len() > Limits::STAND_IN_BYTES {
+        return text.to_owned();
+    }
+    match text.find("\n--- ") {
+        Some(at) => format!("{}{HOW}{}", &text[..=at], &text[at + 1..]),
+        None => format!("{}\n{HOW}", text.trim_end()),
+    }
+}
+
+fn provenance(call: &Call, mime: Option<String>, failed: bool) -> Provenance {
+    let took = call.started.elapsed();
+    Provenance {
+        call: Some(call.id.clone()),
+        tool: Some(call.tool.clone()),
+        server: Some(call.server.clone()),
+        args: call.arguments.clone(),
+        exit_code: failed.then_some(1),
+        duration_ms: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+        mime,
+    }
+}
+
+/// Stores the bytes of a message that cannot be read. Returns the name of the artifact.
+pub(in crate::mcp) fn keep_broken(
+    shelf: &LazyShelf,
+    call: &Call,
+    kept: &Scratch,
+    why: &str,
+) -> Option<String> {
+    let open = shelf.open().ok()?;
+    let output = NewOutput {
+        name: OutputName::Call(call.id.clone()),
+        provenance: provenance(call, None, true),
+        length: None,
+    };
+    let mut intake = open.engine.intake(&open.conversation, output).ok()?;
+    let (mut span, mut block) = (0..kept.length(), vec![0; STAND_IN as usize]);
+    while let Ok(count @ 1..) = kept.read(&mut span, &mut block) {
+        if intake.write_all(&block[..count]).is_err() {
+            break;
+        }
+    }
+    let stored = intake.seal_incomplete(why).ok()?;
+    Some(stored.place().file())
+}

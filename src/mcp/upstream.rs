@@ -1,0 +1,215 @@
+//! A server behind the gateway: its queue, its requests, and what is known of it.
+
+use std::time::Duration;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::mcp::line_reader::LongLines;
+use crate::mcp::message::Edit;
+use crate::mcp::message::Message;
+use crate::mcp::message::Outgoing;
+use crate::mcp::pending::Pending;
+use crate::mcp::pending::PendingRequests;
+use crate::mcp::process::ServerCommand;
+use crate::mcp::queue::Receiver;
+use crate::mcp::queue::Refused;
+use crate::mcp::queue::Sender;
+
+/// Bad lines in a row after which a server is started again.
+const MOST_BAD_LINES: u32 = 3;
+
+/// A server.
+pub(super) struct Upstream {
+    pub(super) name: String,
+    pub(super) command: ServerCommand,
+    /// The time for an answer; progress restarts it.
+    pub(super) timeout: Option<Duration>,
+    queue: Sender,
+    state: Mutex<State>,
+    /// Hears of each request that waits for its answer.
+    busy: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    requests: PendingRequests,
+    /// Requests to the client that wait for an answer.
+    asked: usize,
+    /// True while a long line is coming in.
+    is_in_long_line: bool,
+    bad_lines: u32,
+    is_running: bool,
+    handshake: Handshake,
+}
+
+/// What a server is told when it is started again.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Handshake {
+    /// The parameters of `initialize`, as the client wrote them.
+    pub(super) initialize: Option<String>,
+    /// True once the server has answered that.
+    pub(super) is_done: bool,
+    /// The last `logging/setLevel`.
+    pub(super) level: Option<String>,
+}
+
+impl Upstream {
+    pub(super) fn new(
+        name: String,
+        command: ServerCommand,
+        timeout: Option<Duration>,
+        queue: Sender,
+    ) -> Self {
+        Self { name, command, timeout, queue, state: Mutex::default(), busy: Notify::new() }
+    }
+
+    /// Sends a request with another id, and notes what waits for the answer.
+    pub(super) fn request(
+        &self,
+        pending: Pending,
+        compose: impl FnOnce(u64) -> Outgoing,
+    ) -> Result<u64, Refused> {
+        let mut state = self.state.lock();
+        let id = state.requests.next_id();
+        self.queue.try_send(compose(id))?;
+        state.requests.insert(id, pending);
+        self.busy.notify_one();
+        Ok(id)
+    }
+
+    /// Notes a request that is sent past the queue. Returns its id.
+    pub(super) fn expect(&self, pending: Pending) -> u64 {
+        let mut state = self.state.lock();
+        let id = state.requests.next_id();
+        state.requests.insert(id, pending);
+        id
+    }
+
+    /// Sends what has no answer. It is dropped if the server does not run and is not about to, or
+    /// if it does not read.
+    pub(super) fn notify(&self, message: impl Into<Outgoing>) {
+        let state = self.state.lock();
+        let is_told = state.is_running || !state.requests.is_empty();
+        if is_told && self.queue.try_send(message) == Err(Refused::Full) {
+            tracing::warn!("{}: does not read its input; a notification is lost", self.name);
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.timeout.map(|time| Instant::now() + time)
+    }
+
+    pub(super) fn take_answered(&self, id: &str) -> Option<Pending> {
+        let mut state = self.state.lock();
+        state.bad_lines = 0;
+        state.requests.take_answered(id)
+    }
+
+    /// As [`Self::take_answered`], for an answer that cannot be read.
+    pub(super) fn take_broken(&self, id: &str) -> Option<Pending> {
+        self.state.lock().requests.take_answered(id)
+    }
+
+    pub(super) fn log_broken(&self, shown: &str, why: &str) {
+        let shown = shown.replace(char::is_control, " ");
+        tracing::warn!("{}: a line that is no message: {why}: {shown}", self.name);
+    }
+
+    pub(super) fn take(&self, id: u64) -> Option<Pending> {
+        self.state.lock().requests.take(id)
+    }
+
+    pub(super) fn take_only_call(&self) -> Option<(u64, Pending)> {
+        self.state.lock().requests.take_only_call()
+    }
+
+    pub(super) fn take_late(&self) -> Vec<(u64, Pending)> {
+        let mut state = self.state.lock();
+        // A person may be thinking about its question, and its answer may be on the way.
+        if (state.asked > 0 || state.is_in_long_line)
+            && let Some(time) = self.timeout
+        {
+            state.requests.restart_all(time);
+        }
+        state.requests.take_late(Instant::now())
+    }
+
+    pub(super) fn client_id(&self, id: u64) -> Option<String> {
+        self.state.lock().requests.client_id(id).map(str::to_owned)
+    }
+
+    pub(super) fn progressed(&self, token: &str) {
+        if let Some(time) = self.timeout {
+            self.state.lock().requests.restart(token, time);
+        }
+    }
+
+    /// Counts a question to the client, or its answer.
+    pub(super) fn count_asked(&self, asks: bool) {
+        let mut state = self.state.lock();
+        state.asked = if asks { state.asked + 1 } else { state.asked.saturating_sub(1) };
+    }
+
+    /// Counts a line that is no message. Returns true if there were too many in a row.
+    pub(super) fn count_bad_line(&self) -> bool {
+        let mut state = self.state.lock();
+        state.bad_lines += 1;
+        state.bad_lines >= MOST_BAD_LINES
+    }
+
+    pub(super) fn began(&self) {
+        self.state.lock().is_running = true;
+    }
+
+    /// Empties the queue of a server that has ended, and returns the requests that nobody answers.
+    pub(super) fn ended(&self, queue: &mut Receiver) -> Vec<Pending> {
+        let mut state = self.state.lock();
+        while queue.at_hand().is_some() {}
+        state.is_running = false;
+        state.is_in_long_line = false;
+        state.bad_lines = 0;
+        state.asked = 0;
+        state.requests.take_all()
+    }
+
+    /// Returns the ids of all requests that wait for an answer.
+    pub(super) fn waiting(&self) -> Vec<u64> {
+        self.state.lock().requests.ids()
+    }
+
+    /// Waits until a request waits for its answer.
+    pub(super) async fn is_busy(&self) {
+        while self.state.lock().requests.is_empty() {
+            self.busy.notified().await;
+        }
+    }
+
+    pub(super) fn handshake(&self) -> Handshake {
+        self.state.lock().handshake.clone()
+    }
+
+    pub(super) fn set_handshake(&self, change: impl FnOnce(&mut Handshake)) {
+        change(&mut self.state.lock().handshake);
+    }
+}
+
+impl LongLines for Upstream {
+    fn begins(&self) {
+        self.state.lock().is_in_long_line = true;
+    }
+
+    fn is_lost(&self) {
+        self.ends();
+    }
+
+    fn ends(&self) {
+        self.state.lock().is_in_long_line = false;
+    }
+}
+
+/// Returns a request of a client with the id `id`.
+pub(super) fn with_id(message: Message, range: std::ops::Range<usize>, id: &str) -> Outgoing {
+    message.edited(vec![Edit { range, with: id.as_bytes().to_vec() }])
+}

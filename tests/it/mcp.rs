@@ -1,0 +1,221 @@
+//! `ctxfs mcp` between a client of these tests and a scripted server: real processes, real pipes.
+
+mod context;
+mod ending;
+mod hostile;
+mod results;
+mod transparent;
+
+use std::io::BufRead as _;
+use std::io::BufReader;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Child;
+use std::process::ChildStdin;
+use std::process::ChildStdout;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::process::Signal;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::support::TestStore;
+use crate::support::need;
+
+/// The time for an answer. It ends tests that hang; a busy machine does not reach it.
+const PATIENCE: Duration = Duration::from_secs(100);
+
+/// A client with a gateway.
+struct Gateway {
+    store: Arc<TestStore>,
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: mpsc::Receiver<String>,
+    next: u64,
+    /// What came while an answer was waited for.
+    other: Vec<Value>,
+}
+
+impl Gateway {
+    /// Starts a gateway before the scripted server, and shakes hands.
+    fn new() -> Self {
+        Self::with(&[], &[])
+    }
+
+    /// The same with more options and environment.
+    fn with(options: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut gateway = Self::start(&Arc::new(TestStore::new()), options, &server(), environment);
+        gateway.shake_hands("2025-11-25");
+        gateway
+    }
+
+    fn start(
+        store: &Arc<TestStore>,
+        options: &[&str],
+        server: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        need("python3", "python3");
+        let mut arguments = vec!["-c", "c7"];
+        arguments.extend(options);
+        if !server.is_empty() {
+            arguments.push("--");
+            arguments.extend(server);
+        }
+        let mut command = store.ctxfs("mcp", &arguments);
+        for (name, value) in environment {
+            command = command.env(name, value);
+        }
+        let mut child = command
+            .with(|inner| {
+                inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            })
+            .spawn();
+        let lines = lines_of(child.stdout.take().unwrap());
+        let mut errors = child.stderr.take().unwrap();
+        thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
+        let input = child.stdin.take();
+        Self { store: Arc::clone(store), child, input, lines, next: 0, other: Vec::new() }
+    }
+
+    fn shake_hands(&mut self, version: &str) -> Value {
+        let told = self.request(
+            "initialize",
+            &json!({
+                "protocolVersion": version, "capabilities": {"sampling": {}, "elicitation": {}},
+                "clientInfo": {"name": "tests", "version": "1"},
+            }),
+        );
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        told["result"].clone()
+    }
+
+    /// Sends a line.
+    fn send(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{line}\n").as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Sends a request, and returns its id.
+    fn ask(&mut self, method: &str, params: &Value) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.send(&request.to_string());
+        id
+    }
+
+    /// Returns the next line.
+    fn line(&mut self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("no line came")
+    }
+
+    /// Returns the next message.
+    fn message(&mut self) -> Value {
+        let line = self.line();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:.500}"))
+    }
+
+    /// Waits for the answer with an id.
+    fn answer(&mut self, id: impl Into<Value>) -> Value {
+        let id = id.into();
+        let is_it = |message: &Value| message.get("method").is_none() && message["id"] == id;
+        if let Some(at) = self.other.iter().position(is_it) {
+            return self.other.remove(at);
+        }
+        loop {
+            let message = self.message();
+            if is_it(&message) {
+                return message;
+            }
+            self.other.push(message);
+        }
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.ask(method, params);
+        self.answer(id)
+    }
+
+    /// Calls a tool, and returns its result.
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let answer = self.request("tools/call", &json!({"name": tool, "arguments": arguments}));
+        assert!(answer["result"].is_object(), "{answer:.2000}");
+        answer["result"].clone()
+    }
+
+    /// Calls a tool with the id of the call, and returns its result.
+    fn call_as(&mut self, id: &str, tool: &str, arguments: &Value) -> Value {
+        let meta = json!({"claudecode/toolUseId": id});
+        let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
+        let answer = self.request("tools/call", &params);
+        assert!(answer["result"].is_object(), "{answer:.2000}");
+        answer["result"].clone()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Closes its input, and waits for its end.
+    fn end(mut self) -> i32 {
+        drop(self.input.take());
+        let status = self.child.wait().unwrap();
+        status.code().unwrap_or(-1)
+    }
+
+    /// Returns the most memory that it had, in KiB.
+    fn peak(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        rustix::process::kill_process(self.pid(), Signal::TERM).ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Returns the command of the scripted server.
+fn server() -> [&'static str; 2] {
+    ["python3", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/server.py")]
+}
+
+fn lines_of(output: ChildStdout) -> mpsc::Receiver<String> {
+    // Bounded, so that a client that does not read is one.
+    let (send, receive) = mpsc::sync_channel(4);
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receive
+}
+
+/// Returns the text of a block of a result.
+fn text(result: &Value, block: usize) -> &str {
+    result["content"][block]["text"].as_str().unwrap_or_else(|| panic!("{result:.2000}"))
+}
+
+/// Returns true if a process is there.
+fn is_there(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    status.is_ok_and(|status| !status.contains(") Z"))
+}
+
+/// Returns the plain bytes of an output of the conversation.
+fn stored(store: &TestStore, name: &str) -> Vec<u8> {
+    let path = store.plain("c7", name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", Path::display(&path)))
+}

@@ -1,0 +1,154 @@
+//! Servers and clients that do their worst.
+
+use base64::Engine as _;
+
+use super::*;
+use crate::support::eventually;
+
+fn raw(gateway: &mut Gateway, line: &str) -> u64 {
+    gateway.ask("tools/call", &json!({"name": "raw", "arguments": {"line": line}}))
+}
+
+#[test]
+fn bad_lines_of_the_client_are_answered() {
+    let mut gateway = Gateway::new();
+    for (line, code) in [
+        ("no json", -32700),
+        ("{\"jsonrpc\":\"2.0\",", -32700),
+        ("1", -32600),
+        ("[]", -32600),
+        ("[[]]", -32600),
+        ("{}", -32600),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":[],"method":"ping"}"#, -32600),
+    ] {
+        gateway.send(line);
+        assert_eq!(gateway.message()["error"]["code"], code, "{line}");
+    }
+    gateway.send("");
+    gateway.send("\r");
+    assert_eq!(gateway.request("ping", &json!({}))["result"], json!({}));
+}
+
+#[test]
+fn an_id_that_is_waited_for_is_refused() {
+    let mut gateway = Gateway::new();
+    gateway.send(r#"{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"silent"}}"#);
+    gateway.send(r#"{"jsonrpc":"2.0","id":"x","method":"tools/list"}"#);
+    let told = gateway.message();
+    assert_eq!((&told["id"], &told["error"]["code"]), (&json!("x"), &json!(-32600)));
+}
+
+#[test]
+fn lines_that_are_no_messages_end_only_their_call() {
+    let mut gateway = Gateway::new();
+    let id = raw(&mut gateway, "Listening on stdio...\n$$$\nwarning: x\nand so on");
+    assert_eq!(gateway.request("ping", &json!({}))["result"], json!({}));
+    gateway.send(&format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+    ));
+    let id = raw(&mut gateway, r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[}]}}"#);
+    let told = gateway.answer(id);
+    assert_eq!(told["result"]["isError"], true, "{told}");
+    assert!(text(&told["result"], 0).contains("cannot be read"), "{told}");
+    for line in [
+        r#"{"jsonrpc":"2.0","id":4711,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":"never","result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}"#,
+        r#"{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"ok"}]}}"#,
+    ] {
+        let id = raw(&mut gateway, line);
+        if line.contains("$ID") {
+            assert_eq!(text(&gateway.answer(id)["result"], 0), "ok");
+        }
+    }
+}
+
+#[test]
+fn three_bad_messages_in_a_row_start_the_server_again() {
+    let mut gateway = Gateway::new();
+    let id = raw(&mut gateway, "{\"a\":1}\n{\"b\":2}\n{\"c\":3}");
+    let told = gateway.answer(id);
+    assert!(text(&told["result"], 0).contains("too many lines"), "{told}");
+    let seen = gateway.call("seen", &json!({}));
+    let seen: Value = serde_json::from_str(text(&seen, 0)).unwrap();
+    assert_eq!(seen, json!(["initialize", "notifications/initialized", "tools/call"]));
+}
+
+#[test]
+fn odd_json_passes_or_ends_its_call() {
+    let mut gateway = Gateway::new();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let line = format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"content":[],"deep":{deep}}}}}"#);
+    let encoded = base64::engine::general_purpose::STANDARD.encode(&line);
+    let arguments = json!({"base64": encoded});
+    let id = gateway.ask("tools/call", &json!({"name": "bytes", "arguments": arguments}));
+    assert!(gateway.line().contains(&deep), "{id}");
+    let bytes = b"{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"a\xff\xfez\"}]}}";
+    let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);
+    let result = gateway.call("bytes", &json!({"base64": encoded}));
+    assert_eq!(text(&result, 0), "a\u{fffd}\u{fffd}z");
+    let twice = r#"{"jsonrpc":"2.0","id":$ID,"id":9,"result":{}}"#;
+    let id = raw(&mut gateway, twice);
+    assert_eq!(gateway.answer(id)["result"]["isError"], true);
+}
+
+#[test]
+fn an_endless_line_ends_its_call_and_its_bytes_are_kept() {
+    // The limit is far beyond what a test writes, so the disk is what ends it.
+    let mut gateway = Gateway::with(&["--timeout", "2"], &[("CTXFS_MIN_FREE", "1000TiB")]);
+    let answer = gateway.call("endless", &json!({}));
+    assert_eq!(answer["isError"], true);
+    assert_eq!(gateway.request("ping", &json!({}))["result"], json!({}));
+}
+
+#[test]
+fn a_long_line_that_is_no_json_keeps_its_bytes() {
+    let mut gateway = Gateway::new();
+    let long = "x".repeat(3 << 20);
+    let line = format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":{{"content":"{long}" oops"#);
+    let encoded = base64::engine::general_purpose::STANDARD.encode(line);
+    let result = gateway.call_as("bad", "bytes", &json!({"base64": encoded}));
+    assert_eq!(result["isError"], true);
+    let why = text(&result, 0);
+    assert!(
+        why.contains("not JSON from byte") && why.contains("ctx://c7/artifacts/tool/bad.txt"),
+        "{why}"
+    );
+    assert!(stored(&gateway.store, "bad.txt").ends_with(b"oops"));
+}
+
+#[test]
+fn floods_are_slowed_and_nothing_is_lost() {
+    let mut gateway = Gateway::new();
+    let id = gateway.ask(
+        "tools/call",
+        &json!({"name": "notify", "arguments": {"count": 10_000, "size": 2000}}),
+    );
+    // The client does not read, for a while.
+    thread::sleep(Duration::from_secs(1));
+    assert!(gateway.peak() < 64 << 10, "{} KiB", gateway.peak());
+    gateway.answer(id);
+    let numbers: Vec<u64> =
+        gateway.other.iter().map(|one| one["params"]["n"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (0..10_000).collect::<Vec<u64>>());
+    let result = gateway.call("stderr", &json!({"count": 20_000}));
+    assert_eq!(text(&result, 0), "done");
+}
+
+#[test]
+fn a_client_that_never_reads_is_stopped_all_the_same() {
+    let mut gateway = Gateway::new();
+    gateway.ask(
+        "tools/call",
+        &json!({"name": "notify", "arguments": {"count": 50_000, "size": 2000}}),
+    );
+    thread::sleep(Duration::from_secs(1));
+    rustix::process::kill_process(gateway.pid(), Signal::TERM).unwrap();
+    let mut ended = None;
+    eventually("it ends", || {
+        ended = gateway.child.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert_eq!(ended.unwrap().code(), Some(0));
+}
