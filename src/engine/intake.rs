@@ -161,7 +161,7 @@ impl<'a> Intake<'a> {
             lost => format!("{failed}; {lost} bytes more were not kept"),
         });
         let Completed { record, is_new } = match failed.or(why) {
-            Some(why) => Completed { record: artifact.seal_incomplete(&why)?, is_new: true },
+            Some(why) => artifact.seal_incomplete(&why)?,
             None => artifact.seal()?,
         };
         let id = conversation.id();

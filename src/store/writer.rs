@@ -157,9 +157,10 @@ impl ArtifactWriter {
         self.close(ArtifactState::Sealed)
     }
 
-    /// Closes the artifact as incomplete for the reason `why`.
-    pub fn seal_incomplete(mut self, why: &str) -> Result<Record, StoreError> {
-        Ok(self.close(ArtifactState::Incomplete(why.to_owned()))?.record)
+    /// Closes the artifact as incomplete for the reason `why`. If the call has an artifact of the
+    /// same bytes that is incomplete for the same reason, that is returned, and this one is removed.
+    pub fn seal_incomplete(mut self, why: &str) -> Result<Completed, StoreError> {
+        self.close(ArtifactState::Incomplete(why.to_owned()))
     }
 
     /// Removes the artifact, as if it had never been begun.

@@ -8,13 +8,13 @@ use crate::store::error::StoreError;
 use crate::store::naming::CallNaming;
 use crate::store::writer::ArtifactWriter;
 
-/// The numbers without a complete output after which no more are looked at. They are those of
+/// The numbers without an output at rest after which no more are looked at. They are those of
 /// writers that work at the same time, and of outputs that were removed.
 const GAP: u32 = 16;
 
 impl ArtifactWriter {
-    /// Returns the record of another complete output of the same call with the same bytes as this
-    /// one, whose record is `own`. Reads records alone: the digests tell.
+    /// Returns the record of another output of the same call with the same bytes as this one, whose
+    /// record is `own`, and as complete. Reads records alone: the digests tell.
     ///
     /// A host with two hooks hands over each output twice. A command that runs twice has two logs.
     pub(super) fn same_output(&self, own: &Record) -> Result<Option<Record>, StoreError> {
@@ -55,12 +55,13 @@ impl ArtifactWriter {
     }
 }
 
-/// Returns true if two complete outputs of one call have the same bytes.
+/// Returns true if two outputs of one call have the same bytes, and both are complete, or both are
+/// incomplete for the same reason.
 fn is_same(one: &Record, other: &Record) -> bool {
     let digest = |record: &Record| record.analysis.as_ref().map(|analysis| analysis.digest.clone());
-    let is_complete = |record: &Record| record.state == ArtifactState::Sealed;
-    is_complete(one)
-        && is_complete(other)
+    let is_closed = matches!(one.state, ArtifactState::Sealed | ArtifactState::Incomplete(_));
+    is_closed
+        && one.state == other.state
         && one.size == other.size
         && one.provenance.call == other.provenance.call
         && digest(one).is_some()

@@ -141,7 +141,7 @@ fn a_dropped_writer_leaves_an_incomplete_artifact() {
     let record = scene.elsewhere(&path).unwrap();
     assert_eq!(record.incomplete(), Some(DROPPED));
     assert_eq!(record.analysis.unwrap().bytes, 4);
-    let record = scene.writer("y").seal_incomplete("no room").unwrap();
+    let record = scene.writer("y").seal_incomplete("no room").unwrap().record;
     assert_eq!(record.incomplete(), Some("no room"));
 }
 
@@ -303,9 +303,14 @@ fn outputs_of_a_call_are_numbered() {
 }
 
 #[test]
-fn only_complete_outputs_of_the_same_call_are_the_same() {
+fn only_outputs_of_the_same_call_that_are_as_complete_are_the_same() {
     let scene = Scene::new();
-    scene.writer("x").seal_incomplete("no room").unwrap();
+    let first = scene.writer("x").seal_incomplete("no room").unwrap();
+    let second = scene.writer("x").seal_incomplete("no room").unwrap();
+    assert_eq!(second, Completed { is_new: false, ..first });
+    let other = scene.writer("y").seal_incomplete("no room").unwrap().record.path;
+    let why = scene.writer("y").seal_incomplete("the disk failed").unwrap().record.path;
+    assert_eq!([&*other, &*why], ["y.txt", "y-2.txt"].map(|name| format!("artifacts/tool/{name}")));
     assert_eq!(scene.put("x", "").path, "artifacts/tool/x-2.txt");
     // An output of the call x-3, and a file of which nothing is known.
     scene.put("x-3", "bytes");

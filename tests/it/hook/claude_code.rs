@@ -121,6 +121,9 @@ fn the_lost_end_of_a_failure_is_added() {
     event["hook_event_name"] = "PostToolUseFailure".into();
     event["error"] = format!("Exit code 3\n{}", &long()[..10_000]).into();
     let answer = machine.answer("claude-code", &event).unwrap();
+    let again = replaced(machine.answer("claude-code", &bash(&response)));
+    assert_eq!(again["stdout"], text);
+    assert_eq!(machine.outputs(), ["toolu_01-2.txt", "toolu_01.txt"]);
     let added = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert!(added.contains("exit code 3"), "{added}");
     assert!(added.contains("ERROR: the real reason"), "{added}");
