@@ -45,8 +45,8 @@ fn provenance(args: &PutArgs) -> Provenance {
         server: args.server.clone(),
         args: args.args.clone(),
         exit_code: args.exit_code,
-        duration_ms: None,
         mime: args.mime.clone(),
+        ..Provenance::default()
     }
 }
 

@@ -28,9 +28,18 @@ pub struct Redaction {
 impl Redaction {
     /// Masks the secrets in what a writer said of a call.
     pub fn mask_provenance(&self, provenance: &mut Provenance) {
-        let Provenance { call, tool, server, args, mime, exit_code: _, duration_ms: _ } =
-            provenance;
-        for said in [call, tool, server, args, mime] {
+        let Provenance {
+            call,
+            agent,
+            agent_type,
+            tool,
+            server,
+            args,
+            mime,
+            exit_code: _,
+            duration_ms: _,
+        } = provenance;
+        for said in [call, agent, agent_type, tool, server, args, mime] {
             *said = said.take().map(|said| self.rules.mask_text(&said));
         }
     }

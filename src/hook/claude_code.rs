@@ -21,6 +21,7 @@ use crate::hook::keeper::Keeper;
 use crate::hook::machine::Machine;
 use crate::hook::tool_result::Output;
 use crate::hook::tool_result::Spill;
+use crate::hook::tool_result::SubAgent;
 use crate::hook::tool_result::ToolResult;
 use crate::hook::tool_result::of_mcp;
 use crate::hook::tool_result::other_fields;
@@ -36,6 +37,11 @@ pub(super) struct ClaudeCodeEvent<'a> {
     session_id: Cow<'a, str>,
     #[serde(borrow)]
     transcript_path: Option<Text<'a>>,
+    /// The sub-agent that called: it shares the session.
+    #[serde(borrow)]
+    agent_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    agent_type: Option<Text<'a>>,
     /// Cursor's own version, where it runs this hook.
     cursor_version: Option<IgnoredAny>,
     /// Why a session begins.
@@ -165,6 +171,11 @@ fn of_failure(
 }
 
 impl<'a> ClaudeCodeEvent<'a> {
+    fn sub_agent(&'a self) -> Option<SubAgent<'a>> {
+        let kind = self.agent_type.as_ref().map(|kind| &*kind.0);
+        self.agent_id.as_ref().map(|id| SubAgent { id: &id.0, kind })
+    }
+
     fn result(&'a self, output: Output<'a>) -> ToolResult<'a> {
         let (server, tool) = match of_mcp(&self.tool_name) {
             Some((server, tool)) => (Some(server), tool),
@@ -173,6 +184,7 @@ impl<'a> ClaudeCodeEvent<'a> {
         ToolResult {
             conversation: &self.session_id,
             call: Cow::Borrowed(&self.tool_use_id),
+            agent: self.sub_agent(),
             server,
             tool,
             args: self.tool_input,

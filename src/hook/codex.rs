@@ -165,6 +165,7 @@ fn of_server(
         call: Cow::Borrowed(&event.tool_use_id),
         server: Some(server),
         tool,
+        agent: None,
         args: event.tool_input,
         exit_code: None,
         duration_ms: None,

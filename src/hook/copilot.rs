@@ -74,6 +74,7 @@ fn of_tool(
     let stand_in = keeper.stand_in(ToolResult {
         conversation: &event.session_id,
         call: Cow::Owned(call_at(&event.tool_name, event.timestamp.map(RawValue::get))),
+        agent: None,
         server: None,
         tool: &event.tool_name,
         args: event.tool_args,

@@ -85,6 +85,7 @@ fn of_tool(
     let text = keeper.stand_in(ToolResult {
         conversation: &event.session_id,
         call: Cow::Owned(call_at(&event.tool_name, event.timestamp.as_ref().map(|at| &*at.0))),
+        agent: None,
         server: None,
         tool: &event.tool_name,
         args: event.tool_input,

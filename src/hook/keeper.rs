@@ -158,6 +158,8 @@ impl<'a> Keeper<'a> {
     fn provenance(&self, result: &ToolResult<'_>) -> Provenance {
         Provenance {
             call: Some(result.call.clone().into_owned()),
+            agent: result.agent.as_ref().map(|agent| agent.id.to_owned()),
+            agent_type: result.agent.as_ref().and_then(|agent| agent.kind.map(str::to_owned)),
             tool: Some(result.tool.to_owned()),
             server: Some(result.server.unwrap_or(self.host.name()).to_owned()),
             args: result.args.map(|args| args.get().to_owned()),

@@ -56,6 +56,7 @@ pub(super) fn answer(
     let text = keeper.stand_in(ToolResult {
         conversation: &message.conv,
         call: Cow::Borrowed(&message.call),
+        agent: None,
         server: None,
         tool: &message.tool,
         args: message.input,

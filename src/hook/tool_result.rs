@@ -21,6 +21,8 @@ pub(super) struct ToolResult<'a> {
     pub(super) conversation: &'a str,
     /// The id of the call, which names the artifact.
     pub(super) call: Cow<'a, str>,
+    /// The sub-agent that called, where the host tells it.
+    pub(super) agent: Option<SubAgent<'a>>,
     /// The server of the tool, if it is not the host's own.
     pub(super) server: Option<&'a str>,
     pub(super) tool: &'a str,
@@ -30,6 +32,12 @@ pub(super) struct ToolResult<'a> {
     pub(super) exit_code: Option<i32>,
     pub(super) duration_ms: Option<u64>,
     pub(super) output: Output<'a>,
+}
+
+/// An agent that works for another, in the same conversation.
+pub(super) struct SubAgent<'a> {
+    pub(super) id: &'a str,
+    pub(super) kind: Option<&'a str>,
 }
 
 /// The bytes of a result.

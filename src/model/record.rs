@@ -115,6 +115,12 @@ pub struct Provenance {
     /// The id of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
+    /// The id of the sub-agent that called, where several share a conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The kind of that sub-agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_type: Option<String>,
     /// The tool that was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
@@ -152,6 +158,8 @@ impl Provenance {
             }
         }
         take(&mut self.call, newer.call.as_ref());
+        take(&mut self.agent, newer.agent.as_ref());
+        take(&mut self.agent_type, newer.agent_type.as_ref());
         take(&mut self.tool, newer.tool.as_ref());
         take(&mut self.server, newer.server.as_ref());
         take(&mut self.args, newer.args.as_ref());

@@ -40,6 +40,8 @@ pub fn set_provenance(file: &File, provenance: &Provenance) -> io::Result<()> {
     let duration_ms = provenance.duration_ms.map(|duration| duration.to_string());
     let pairs = [
         ("call", &provenance.call),
+        ("agent", &provenance.agent),
+        ("agent_type", &provenance.agent_type),
         ("tool", &provenance.tool),
         ("server", &provenance.server),
         ("args", &provenance.args),
@@ -71,6 +73,8 @@ pub fn parse_attribute(name: &str, value: &[u8], provenance: &mut Provenance) ->
     }
     let field = match key {
         "call" => &mut provenance.call,
+        "agent" => &mut provenance.agent,
+        "agent_type" => &mut provenance.agent_type,
         "tool" => &mut provenance.tool,
         "server" => &mut provenance.server,
         "args" => &mut provenance.args,
@@ -156,6 +160,8 @@ mod tests {
     fn said() -> Provenance {
         Provenance {
             call: Some("9f3k".into()),
+            agent: Some("a1b2".into()),
+            agent_type: Some("Explore".into()),
             tool: Some("exec".into()),
             server: Some("shell".into()),
             args: Some("{\n  \"command\": \"make\"\n}".into()),

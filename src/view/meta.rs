@@ -23,6 +23,10 @@ struct Meta<'a> {
     created: i64,
     call: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<&'a str>,
@@ -53,6 +57,8 @@ pub(super) fn render(subject: &Subject<'_>, out: &mut dyn Write) -> Result<Rende
         size: subject.size(),
         created: subject.record.created,
         call: subject.record.call(),
+        agent: provenance.agent.as_deref(),
+        agent_type: provenance.agent_type.as_deref(),
         tool: provenance.tool.as_deref(),
         server: provenance.server.as_deref(),
         args: provenance.args.as_deref(),
@@ -83,6 +89,8 @@ mod tests {
     #[test]
     fn fields_keep_their_order() {
         let mut fixture = Fixture::new("a\n").provenance(Provenance {
+            agent: Some("a1b2".to_owned()),
+            agent_type: Some("Explore".to_owned()),
             tool: Some("exec".to_owned()),
             server: Some("shell".to_owned()),
             args: Some("{\"cmd\": \"ls\"}".to_owned()),
@@ -98,6 +106,8 @@ mod tests {
   "size": 2,
   "created": 1763755200000,
   "call": "9f3k",
+  "agent": "a1b2",
+  "agent_type": "Explore",
   "tool": "exec",
   "server": "shell",
   "args": "{\"cmd\": \"ls\"}",

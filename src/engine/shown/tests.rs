@@ -59,6 +59,8 @@ fn shown(secrets: &Secrets, bytes: Vec<u8>, kind: Kind, said: &Sample) -> ShownF
     let said = said.text().replace(['\n', '\r'], " ");
     let provenance = Provenance {
         call: Some(said.clone()),
+        agent: Some(said.clone()),
+        agent_type: Some(said.clone()),
         tool: Some(said.clone()),
         server: Some(said.clone()),
         args: Some(serde_json::json!({ "said": said }).to_string()),

@@ -159,6 +159,8 @@ fn provenance(call: &Call, mime: Option<String>, failed: bool) -> Provenance {
         exit_code: failed.then_some(1),
         duration_ms: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
         mime,
+        agent: None,
+        agent_type: None,
     }
 }
 

@@ -73,6 +73,27 @@ fn two_hooks_at_once_store_one_output() {
     });
     assert_eq!(machine.outputs().len(), 1);
 }
+#[test]
+fn a_sub_agent_is_named_in_the_record() {
+    let machine = Machine::new();
+    let mut event = bash(&shown(&long()[..30_000]));
+    event["agent_id"] = "a1b2c3".into();
+    event["agent_type"] = "Explore".into();
+    replaced(machine.answer("claude-code", &event));
+    let meta = machine.meta("toolu_01.txt");
+    assert_eq!((&meta["agent"], &meta["agent_type"]), (&"a1b2c3".into(), &"Explore".into()));
+    let file = machine.store.plain(SESSION, "toolu_01.txt");
+    let mut value = [0; 64];
+    let length = rustix::fs::getxattr(&file, "user.ctx.agent", &mut value).unwrap();
+    assert_eq!(&value[..length], b"a1b2c3");
+
+    event["agent_id"] = "token=abc123def456".into();
+    event["tool_use_id"] = "toolu_02".into();
+    let hook = machine.hook("claude-code").env("CTXFS_REDACT", "stored");
+    assert!(!hook.stdin(event.to_string()).stdout().is_empty());
+    assert_eq!(machine.meta("toolu_02.txt")["agent"], "token=[redacted]**");
+}
+
 
 #[test]
 fn a_short_output_is_left_alone() {
