@@ -18,6 +18,7 @@ mod shape;
 mod toml_text;
 mod transplant;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -25,6 +26,7 @@ use serde_json::json;
 use crate::cli::args::Cli;
 use crate::cli::args::InstallArgs;
 use crate::cli::context::Context;
+use crate::cli::env;
 use crate::cli::env::Environment;
 use crate::cli::install::change::ChangeKind;
 use crate::cli::install::change::EditedFile;
@@ -37,49 +39,92 @@ use crate::cli::install::place::SettingsDir;
 use crate::cli::outcome::Failure;
 use crate::cli::places;
 use crate::cli::settings::Key;
+use crate::cli::settings::Settings;
+use crate::cli::settings::Value;
 use crate::hook::Host;
 
 pub(super) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let ground = Ground::new(cli, context)?;
     let Some(host) = args.host else { return list(&ground, context) };
     let scope = if args.project { Scope::Project } else { Scope::User };
-    let targets = ground.targets(host, scope)?;
-    let edit = Edit { host, scope, args, ground: &ground, targets };
+    let files = ground.files(host, scope)?;
+    let edit = Edit { host, scope, args, ground: &ground, files };
     edit.run(context)
 }
 
 /// The machine, as the settings of hosts name it.
 struct Ground {
-    paths: NamedPaths,
-    mountpoint: PathBuf,
+    program: String,
+    /// The file of `--config`.
+    config: Option<PathBuf>,
+    /// The store, if the person names one.
+    given: Option<PathBuf>,
+    /// The store that a hook finds by itself.
+    found: PathBuf,
     environment: Environment,
+}
+
+/// The files of a host, and the paths in them.
+struct HostFiles {
+    paths: NamedPaths,
+    targets: Vec<EditedFile>,
 }
 
 impl Ground {
     fn new(cli: &Cli, context: &Context) -> anyhow::Result<Self> {
         let environment = context.environment.clone();
-        let settings = context.settings(cli, Vec::new())?;
-        let store = settings.store(&environment)?;
-        let given = settings.path(Key::Mountpoint);
-        let mountpoint = places::expected_mountpoint(given, &store, &environment);
-        let shown = mountpoint.display().to_string();
-        let mount = settings.text(Key::Advertise).map_or(shown, str::to_owned);
+        let store = context.settings(cli, Vec::new())?.store(&environment)?;
+        let bare = Environment { settings: BTreeMap::new(), ..environment.clone() };
+        let found = Settings::load(None, Vec::new(), &bare)?.store(&bare)?;
+        let is_given = cli.store.is_some() || environment.settings.contains_key(env::STORE);
+        let given = (is_given || store != found).then_some(store);
         let program = command_line::program(&environment)?;
-        let paths = NamedPaths { program, mount, store: text_of(store)? };
-        Ok(Self { paths, mountpoint, environment })
+        Ok(Self { program, config: cli.config.clone(), given, found, environment })
     }
 
-    fn targets(&self, host: Host, scope: Scope) -> Result<Vec<EditedFile>, Failure> {
+    /// Returns the files of `host`. A store that the person does not name is the one that its hook
+    /// names already.
+    fn files(&self, host: Host, scope: Scope) -> anyhow::Result<HostFiles> {
         let place = SettingsDir::of(host, scope, &self.environment)?;
-        Ok(hosts::targets(host, &place, &self.paths))
+        let paths = self.paths(None)?;
+        let targets = hosts::targets(host, &place, &paths);
+        let hook = targets.last().and_then(|main| main.hook().ok().flatten());
+        let Some(hook) = hook else { return Ok(HostFiles { paths, targets }) };
+        let named = command_line::store_in(&hook).map(PathBuf::from);
+        let former = text_of(named.clone().unwrap_or_else(|| self.found.clone()))?;
+        let paths = self.paths(named)?;
+        let former_store = Some(former).filter(|former| *former != paths.store);
+        let paths = NamedPaths { former_store, ..paths };
+        Ok(HostFiles { targets: hosts::targets(host, &place, &paths), paths })
+    }
+
+    /// Returns the paths, where the hook that is there names the store `installed`.
+    fn paths(&self, installed: Option<PathBuf>) -> anyhow::Result<NamedPaths> {
+        let environment = &self.environment;
+        let named = self.given.clone().or(installed);
+        let flags = named.map(|store| (Key::Store, Value::Path(store))).into_iter().collect();
+        let settings = Settings::load(self.config.as_deref(), flags, environment)?;
+        let store = settings.store(environment)?;
+        let given = settings.path(Key::Mountpoint);
+        let mountpoint = places::expected_mountpoint(given, &store, environment);
+        let shown = mountpoint.display().to_string();
+        let mount = settings.text(Key::Advertise).map_or(shown, str::to_owned);
+        Ok(NamedPaths {
+            program: self.program.clone(),
+            mountpoint,
+            mount,
+            is_store_named: store != self.found,
+            store: text_of(store)?,
+            former_store: None,
+        })
     }
 
     fn state(&self, host: Host, scope: Scope) -> State {
-        self.targets(host, scope).map_or(State::No, |targets| State::of(&targets))
+        self.files(host, scope).map_or(State::No, |files| State::of(&files.targets))
     }
 
-    fn unit(&self) -> Option<EditedFile> {
-        let unit = service::unit(&self.paths.program, &self.mountpoint, &self.environment)?;
+    fn unit(&self, paths: &NamedPaths) -> Option<EditedFile> {
+        let unit = service::unit(paths, &self.environment)?;
         (!service::is_foreign(&unit)).then_some(unit)
     }
 }
@@ -113,7 +158,7 @@ struct Edit<'a> {
     scope: Scope,
     args: &'a InstallArgs,
     ground: &'a Ground,
-    targets: Vec<EditedFile>,
+    files: HostFiles,
 }
 
 impl Edit<'_> {
@@ -133,8 +178,9 @@ impl Edit<'_> {
     /// Finds all changes. The file with the hook comes last: until then, what was interrupted is
     /// done again by the same command.
     fn changes(&self) -> Result<Vec<SettingsChange>, Failure> {
-        let is_installed = match self.targets.last() {
-            Some(main) => main.calls_hook()?,
+        let targets = &self.files.targets;
+        let is_installed = match targets.last() {
+            Some(main) => main.hook()?.is_some(),
             None => false,
         };
         let change = |target: &EditedFile| {
@@ -144,7 +190,7 @@ impl Edit<'_> {
                 target.install(is_installed)
             }
         };
-        self.unit().iter().chain(&self.targets).map(change).collect()
+        self.unit().iter().chain(targets).map(change).collect()
     }
 
     /// Returns the unit, which all hosts of the user share, if it is to be written or removed.
@@ -153,7 +199,7 @@ impl Edit<'_> {
             |host: &Host| *host != self.host && self.ground.state(*host, Scope::User) != State::No;
         let is_user = self.scope == Scope::User;
         let is_kept = self.args.remove && Host::ALL.iter().any(is_used);
-        if is_user && !is_kept { self.ground.unit() } else { None }
+        if is_user && !is_kept { self.ground.unit(&self.files.paths) } else { None }
     }
 
     fn report(&self, changes: &[SettingsChange], context: &mut Context) -> anyhow::Result<()> {
@@ -184,7 +230,7 @@ impl Edit<'_> {
         if self.args.print {
             return vec!["nothing was changed: --print".to_owned()];
         }
-        let unit = self.ground.unit().map(|unit| unit.path);
+        let unit = self.ground.unit(&self.files.paths).map(|unit| unit.path);
         let is_unit = |change: &&SettingsChange| unit.as_deref() == Some(change.path());
         let unit = changes.iter().find(is_unit).map(SettingsChange::kind);
         if self.args.remove {
@@ -194,20 +240,19 @@ impl Edit<'_> {
         let mount = match unit {
             Some(ChangeKind::Create | ChangeKind::Change) => Some(service::START.to_owned()),
             Some(_) => None,
-            None => self.ground.mount_by_hand(),
+            None => mount_by_hand(&self.files.paths),
         };
-        [Some(hosts::left_to_do(self.host, &self.ground.paths)), mount]
+        [Some(hosts::left_to_do(self.host, &self.files.paths)), mount]
             .into_iter()
             .flatten()
             .collect()
     }
 }
 
-impl Ground {
-    fn mount_by_hand(&self) -> Option<String> {
-        let is_mounted = places::is_mounted(&self.mountpoint);
-        let shown = self.mountpoint.display();
-        (!is_mounted)
-            .then(|| format!("mount the store, now and at each login: `ctxfs mount {shown}`"))
-    }
+fn mount_by_hand(paths: &NamedPaths) -> Option<String> {
+    let is_mounted = places::is_mounted(&paths.mountpoint);
+    let store = paths.store_to_name().map(|store| format!("--store {store} ")).unwrap_or_default();
+    let shown = paths.mountpoint.display();
+    (!is_mounted)
+        .then(|| format!("mount the store, now and at each login: `ctxfs mount {store}{shown}`"))
 }

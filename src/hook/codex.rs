@@ -104,9 +104,11 @@ fn rewritten(
     }
     let (id, call) = (quoted(&event.session_id), quoted(&event.tool_use_id));
     let (program, quoted_command) = (quoted(&program), quoted(&command));
+    let store = machine.store.as_ref().map(|store| quoted(&store.to_string_lossy()));
+    let store = store.map(|store| format!(" --store={store}")).unwrap_or_default();
     // The shell in which the host runs commands, whatever the user's own is.
     let command = format!(
-        "{program} run --discard-short --conversation {id} --id {call} --server codex \
+        "{program} run{store} --discard-short --conversation={id} --id={call} --server codex \
          --tool Bash -- \"${{BASH:-${{SHELL:-/bin/sh}}}}\" -c {quoted_command}"
     );
     keeper.note(Action::Rewritten);
@@ -163,9 +165,9 @@ fn of_server(
     let text = keeper.stand_in(ToolResult {
         conversation: &event.session_id,
         call: Cow::Borrowed(&event.tool_use_id),
+        agent: None,
         server: Some(server),
         tool,
-        agent: None,
         args: event.tool_input,
         exit_code: None,
         duration_ms: None,

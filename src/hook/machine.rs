@@ -7,6 +7,8 @@ use std::path::PathBuf;
 pub struct Machine {
     /// This program.
     pub program: PathBuf,
+    /// The store, if the command line of the hook names it.
+    pub store: Option<PathBuf>,
     /// The user.
     pub uid: u32,
     /// The directory of Claude Code's temporary files: `$CLAUDE_CODE_TMPDIR`, or else `/tmp`.

@@ -6,4 +6,5 @@ mod hosts;
 mod refused;
 mod rights;
 
+mod store;
 pub(crate) use home::Home;

@@ -34,6 +34,9 @@ pub(in crate::cli) struct HookArgs {
 /// file is copied to `FILE.ctxfs.bak` beside it. If anything cannot be edited, nothing is changed.
 /// A second run changes nothing.
 ///
+/// A store that `--store`, `CTXFS_STORE` or the file of `--config` gives is named to the hook and in
+/// the unit, if they would not find it by themselves. It stays until another one is given.
+///
 /// Without HOST, lists the hosts: which are found on this machine, and where the hook is installed.
 ///
 /// Example: `ctxfs install claude-code --print`

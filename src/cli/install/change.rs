@@ -58,11 +58,11 @@ pub(super) enum ChangeKind {
 }
 
 impl EditedFile {
-    /// Returns true if the file calls the hook.
-    pub(super) fn calls_hook(&self) -> Result<bool, Failure> {
+    /// Returns the words by which the file calls the hook; `None` if it does not.
+    pub(super) fn hook(&self) -> Result<Option<Vec<String>>, Failure> {
         let now = replace::read(&self.path)?;
-        let calls = now.map(|now| self.content.calls_hook(&now)).transpose();
-        Ok(calls.map_err(|shape| self.failure(&shape))?.unwrap_or_default())
+        let hook = now.map(|now| self.content.hook(&now)).transpose();
+        Ok(hook.map_err(|shape| self.failure(&shape))?.flatten())
     }
 
     /// Returns the change that puts the content in. A copy is made only if the host is not

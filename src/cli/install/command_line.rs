@@ -9,6 +9,8 @@ use crate::hook::Host;
 
 /// The file name of the program.
 const NAME: &str = "ctxfs";
+/// The option that names the store.
+pub(super) const STORE: &str = "--store";
 
 /// Returns the absolute path of this program: as it is found on the PATH, which outlives an update
 /// of what the name leads to, or else its own.
@@ -33,11 +35,24 @@ fn is_same(path: &Path, own: &Path) -> bool {
     real(path).is_some_and(|path| Some(path) == real(own))
 }
 
-/// Returns the command line that calls the hook of `host`. It never has options: hosts ask again
-/// whether a line that has changed is to be trusted.
-pub(super) fn hook(program: &str, host: Host) -> String {
-    let quoted = shlex::try_quote(program).unwrap_or(program.into());
-    format!("{quoted} hook {host}")
+/// Returns the command line that calls the hook of `host`. It has no option but the store that the
+/// hook would not find by itself: hosts ask again whether a line that has changed is to be trusted.
+pub(super) fn hook<'a>(program: &'a str, host: Host, store: Option<&'a str>) -> String {
+    let words = [program].into_iter().chain(hook_arguments(host, store));
+    let quoted = words.map(|word| shlex::try_quote(word).unwrap_or(word.into()));
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the arguments that call the hook of `host`.
+pub(super) fn hook_arguments(host: Host, store: Option<&str>) -> Vec<&str> {
+    let store = store.into_iter().flat_map(|store| [STORE, store]);
+    ["hook", host.name()].into_iter().chain(store).collect()
+}
+
+/// Returns the store that the words of a hook name.
+pub(super) fn store_in<S: AsRef<str>>(words: &[S]) -> Option<&str> {
+    let at = words.iter().position(|word| word.as_ref() == STORE)?;
+    words.get(at + 1).map(AsRef::as_ref)
 }
 
 /// Returns true if these words call the hook of `host`, by whatever path.
@@ -80,8 +95,13 @@ mod tests {
 
     #[test]
     fn a_path_is_quoted_where_the_shell_needs_it() {
-        assert_eq!(hook("/usr/bin/ctxfs", Host::Pi), "/usr/bin/ctxfs hook pi");
+        assert_eq!(hook("/usr/bin/ctxfs", Host::Pi, None), "/usr/bin/ctxfs hook pi");
         let odd = "/a b/$x/it's/ctxfs";
-        assert_eq!(words(&hook(odd, Host::Pi)), [odd, "hook", "pi"]);
+        assert_eq!(words(&hook(odd, Host::Pi, None)), [odd, "hook", "pi"]);
+        let words = words(&hook(odd, Host::Pi, Some("/my data")));
+        assert_eq!(words, [odd, "hook", "pi", "--store", "/my data"]);
+        assert!(is_hook(&words, Host::Pi));
+        assert_eq!(store_in(&words), Some("/my data"));
+        assert_eq!(store_in(&["ctxfs", "hook", "pi", "--store"]), None);
     }
 }

@@ -12,7 +12,11 @@ pub(super) enum SettingsContent {
     /// Entries among others, in JSON.
     Json(Vec<JsonEntry>),
     /// A text in a list, in TOML.
-    Toml(TextEntry),
+    Toml {
+        entry: TextEntry,
+        /// The one that an earlier installation put there.
+        former: Option<TextEntry>,
+    },
     /// The whole file, which has [`OWNED`] in its first line.
     Whole(String),
 }
@@ -25,7 +29,11 @@ impl SettingsContent {
     pub(super) fn with(&self, now: Option<&str>) -> Result<String, WrongShape> {
         match self {
             Self::Json(entries) => json::with(now.unwrap_or(EMPTY_JSON), entries),
-            Self::Toml(entry) => toml_text::with(now.unwrap_or_default(), entry),
+            Self::Toml { entry, former } => {
+                let now = now.unwrap_or_default();
+                let bare = former.as_ref().map(|former| toml_text::without(now, former, None));
+                toml_text::with(bare.transpose()?.as_deref().unwrap_or(now), entry)
+            }
             Self::Whole(_) if now.is_some_and(|now| !is_owned(now)) => {
                 Err(WrongShape::new(&[], "it is there, and not of ctxfs"))
             }
@@ -51,31 +59,45 @@ impl SettingsContent {
         }
         let is_nothing = match self {
             Self::Json(_) => json::is_nothing(&bare),
-            Self::Toml(_) => toml_text::is_nothing(&bare),
+            Self::Toml { .. } => toml_text::is_nothing(&bare),
             Self::Whole(_) => is_owned(now),
         };
         let is_created = before.is_none() && is_nothing;
         Ok((!is_created).then_some(bare))
     }
 
-    /// Returns true if the file calls the hook, or is the plug-in that does. One that can only
-    /// accompany that has nothing to tell it by.
-    pub(super) fn calls_hook(&self, now: &str) -> Result<bool, WrongShape> {
+    /// Returns the words by which the file calls the hook, as far as they are known; `None` if it
+    /// does not, and is no plug-in that does. A file that can only accompany that has nothing to
+    /// tell it by.
+    pub(super) fn hook(&self, now: &str) -> Result<Option<Vec<String>>, WrongShape> {
         match self {
-            Self::Json(entries) => json::has_hook(now, entries),
-            Self::Toml(_) => Ok(false),
-            Self::Whole(_) => Ok(is_owned(now)),
+            Self::Json(entries) => json::hook_words(now, entries),
+            Self::Toml { .. } => Ok(None),
+            Self::Whole(_) => Ok(is_owned(now).then(|| arguments_in(now).unwrap_or_default())),
         }
     }
 
     fn bare(&self, now: &str, before: Option<&str>) -> Result<String, WrongShape> {
         match self {
             Self::Json(entries) => json::without(now, entries, before),
-            Self::Toml(entry) => toml_text::without(now, entry, before),
+            Self::Toml { entry, former } => {
+                let mut entries = [entry].into_iter().chain(former);
+                entries
+                    .try_fold(now.to_owned(), |now, entry| toml_text::without(&now, entry, before))
+            }
             Self::Whole(_) => Ok(now.to_owned()),
         }
     }
 }
+
+/// Returns the arguments of the hook in a plug-in.
+fn arguments_in(plug_in: &str) -> Option<Vec<String>> {
+    let line = plug_in.lines().find_map(|line| line.strip_prefix(ARGUMENTS))?;
+    serde_json::from_str(line.trim_end_matches(';')).ok()
+}
+
+/// The beginning of the line with the arguments of the hook in a plug-in.
+pub(super) const ARGUMENTS: &str = "const ARGUMENTS = ";
 
 const EMPTY_JSON: &str = "{}\n";
 

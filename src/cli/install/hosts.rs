@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::cli::install::change::EditedFile;
 use crate::cli::install::command_line;
+use crate::cli::install::content::ARGUMENTS;
 use crate::cli::install::content::SettingsContent;
 use crate::cli::install::entry::HookDialect;
 use crate::cli::install::entry::HookEntry;
@@ -18,10 +19,23 @@ use crate::hook::Host;
 pub(super) struct NamedPaths {
     /// This program.
     pub(super) program: String,
+    /// The mountpoint.
+    pub(super) mountpoint: PathBuf,
     /// The mount, as readers see it.
     pub(super) mount: String,
     /// The store.
     pub(super) store: String,
+    /// The store of the hook that is there, if it is another one.
+    pub(super) former_store: Option<String>,
+    /// True if hooks and units would not find the store unless it is named to them.
+    pub(super) is_store_named: bool,
+}
+
+impl NamedPaths {
+    /// Returns the store, if it is to be named.
+    pub(super) fn store_to_name(&self) -> Option<&str> {
+        self.is_store_named.then_some(&self.store)
+    }
 }
 
 const CLAUDE_DIALECT: HookDialect =
@@ -62,14 +76,16 @@ pub(super) fn targets(host: Host, place: &SettingsDir, paths: &NamedPaths) -> Ve
             vec![target(file("settings.json"), SettingsContent::Json(entries))]
         }
         Host::Codex => {
-            let roots = &["sandbox_workspace_write", "writable_roots"];
-            let root = SettingsContent::Toml(TextEntry { path: roots, text: paths.store.clone() });
+            let path = &["sandbox_workspace_write", "writable_roots"];
+            let entry = |text: &String| TextEntry { path, text: text.clone() };
+            let former = paths.former_store.as_ref().map(entry);
+            let root = SettingsContent::Toml { entry: entry(&paths.store), former };
             let hooks = SettingsContent::Json(hooks(CODEX, &CLAUDE_DIALECT));
             vec![target(file("config.toml"), root), target(file("hooks.json"), hooks)]
         }
         Host::Opencode => {
             let path = place.first_of(&["opencode.jsonc", "opencode.json"]);
-            let plugin = SettingsContent::Whole(plugin(OPENCODE_PLUGIN, paths));
+            let plugin = SettingsContent::Whole(plugin(OPENCODE_PLUGIN, host, paths));
             vec![target(path, may_read(paths)), target(file("plugins/ctxfs.js"), plugin)]
         }
         Host::GeminiCli => {
@@ -82,7 +98,7 @@ pub(super) fn targets(host: Host, place: &SettingsDir, paths: &NamedPaths) -> Ve
             vec![target(file("hooks/ctxfs.json"), SettingsContent::Json(entries))]
         }
         Host::Pi => {
-            let plugin = SettingsContent::Whole(plugin(PI_PLUGIN, paths));
+            let plugin = SettingsContent::Whole(plugin(PI_PLUGIN, host, paths));
             vec![target(file("extensions/ctxfs.ts"), plugin)]
         }
     }
@@ -126,7 +142,7 @@ fn hooks(
     dialect: &'static HookDialect,
     paths: &NamedPaths,
 ) -> Vec<JsonEntry> {
-    let command = command_line::hook(&paths.program, host);
+    let command = command_line::hook(&paths.program, host, paths.store_to_name());
     let hook = |&(event, matcher): &(_, _)| {
         JsonEntry::Hook(HookEntry { host, event, matcher, command: command.clone(), dialect })
     };
@@ -143,7 +159,13 @@ fn may_read(paths: &NamedPaths) -> SettingsContent {
     SettingsContent::Json(vec![JsonEntry::Member(MemberEntry { path, name, value: "allow" })])
 }
 
-fn plugin(text: &str, paths: &NamedPaths) -> String {
+fn plugin(text: &str, host: Host, paths: &NamedPaths) -> String {
     let program = serde_json::Value::from(&*paths.program).to_string();
-    text.replacen(PROGRAM, &program, 1)
+    let arguments = |store| {
+        let words = command_line::hook_arguments(host, store);
+        let words = words.into_iter().map(|word| serde_json::Value::from(word).to_string());
+        format!("{ARGUMENTS}[{}]", words.collect::<Vec<_>>().join(", "))
+    };
+    let text = text.replacen(PROGRAM, &program, 1);
+    text.replacen(&arguments(None), &arguments(paths.store_to_name()), 1)
 }

@@ -54,10 +54,16 @@ pub(super) fn without(
     Ok(document.text())
 }
 
-/// Returns true if `text` has a hook among `entries`, also with another path or at another event.
-pub(super) fn has_hook(text: &str, entries: &[JsonEntry]) -> Result<bool, WrongShape> {
+/// Returns the words of the first hook in `text` that is among `entries`, also with another path or
+/// at another event.
+pub(super) fn hook_words(
+    text: &str,
+    entries: &[JsonEntry],
+) -> Result<Option<Vec<String>>, WrongShape> {
     let document = Document::parse(text)?;
-    Ok(hooks(entries).first().is_some_and(|hook| !hook_list::found(&document, hook).is_empty()))
+    let hooks = hooks(entries);
+    let found = hooks.first().map(|hook| hook_list::found(&document, hook)).unwrap_or_default();
+    Ok(found.into_iter().next().map(|found| found.words))
 }
 
 /// Returns true if there is nothing in `text` but an empty object.

@@ -40,10 +40,10 @@ impl State {
     /// Returns the state of a host with these files, of which the last one has the hook.
     pub(super) fn of(targets: &[EditedFile]) -> Self {
         let Some(main) = targets.last() else { return Self::No };
-        match main.calls_hook() {
+        match main.hook() {
             Err(_) => Self::Unreadable,
-            Ok(false) => Self::No,
-            Ok(true) => {
+            Ok(None) => Self::No,
+            Ok(Some(_)) => {
                 let is_current = |target: &EditedFile| {
                     target.install(true).is_ok_and(|change| change.kind() == ChangeKind::None)
                 };

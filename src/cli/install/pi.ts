@@ -5,11 +5,12 @@
 import { spawnSync } from "node:child_process";
 
 const PROGRAM = "/usr/bin/ctxfs";
+const ARGUMENTS = ["hook", "pi"];
 const OWN_FILES = ["read", "edit", "write"];
 
 function ask(message: object): string | undefined {
   try {
-    const run = spawnSync(PROGRAM, ["hook", "pi"], {
+    const run = spawnSync(PROGRAM, ARGUMENTS, {
       input: JSON.stringify(message),
       encoding: "utf8",
       timeout: 15000,

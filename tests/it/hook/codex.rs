@@ -31,9 +31,9 @@ fn a_command_is_replaced_by_one_that_stores_its_output() {
     let machine = Machine::new();
     let script = "printf '%s\\n' \"it's $((1 + 1))\"; seq 1 40000; exit 3";
     let command = rewritten(machine.answer("codex", &shell(script)));
-    let store = machine.store.path();
+    // The store of the hook is the one of the command, too.
     let run = Command::new("sh").with(|inner| {
-        inner.args(["-c", &command]).env("CTXFS_STORE", store).env("SHELL", "/bin/sh");
+        inner.args(["-c", &command]).env("SHELL", "/bin/sh").env_remove("CTXFS_STORE");
     });
     let output = run.run();
     assert_eq!(output.code, 3, "{output}");
@@ -42,6 +42,23 @@ fn a_command_is_replaced_by_one_that_stores_its_output() {
     let log = machine.store.path().join(format!("context/{SESSION}/artifacts/terminal/call_1.log"));
     let kept = fs::read_to_string(log).unwrap();
     assert!(kept.starts_with("it's 2\n1\n") && kept.ends_with("\n40000\n"));
+}
+
+/// The ids are no options of `ctxfs run`, whatever a host calls its sessions.
+#[test]
+fn ids_that_look_like_options() {
+    let machine = Machine::new();
+    let mut event = shell("seq 1 40000");
+    event["session_id"] = "--tool".into();
+    event["tool_use_id"] = "-x".into();
+    let command = rewritten(machine.answer("codex", &event));
+    let store = machine.store.path();
+    let run = Command::new("sh").with(|inner| {
+        inner.args(["-c", &command]).env("CTXFS_STORE", &store).env("SHELL", "/bin/sh");
+    });
+    let output = run.run();
+    assert!(output.stdout.starts_with(b"[ctxfs] "), "{output}");
+    assert!(store.join("context/--tool/artifacts/terminal").is_dir());
 }
 
 #[test]

@@ -24,12 +24,14 @@ pub(super) struct FoundHook {
     /// The group that it is in, or the call itself where there are no groups.
     element: CstNode,
     call: CstObject,
+    /// The words of the command.
+    pub(super) words: Vec<String>,
     /// The command line, if it is one for the shell.
     line: Option<CstStringLit>,
 }
 
-/// Puts `hooks` in. Where the same calls are there with another path, replaces the path alone, in
-/// place: a host may have other state about an entry.
+/// Puts `hooks` in. Where the same calls are there with another command line, replaces that alone,
+/// in place: a host may have other state about an entry.
 pub(super) fn put(document: &Document, hooks: &[&HookEntry]) -> Result<(), WrongShape> {
     let Some(first) = hooks.first() else { return Ok(()) };
     for hook in hooks {
@@ -67,13 +69,17 @@ fn found_in(event: &str, list: &CstArray, hook: &HookEntry) -> Vec<FoundHook> {
     let mut found = Vec::new();
     for element in list.elements() {
         let Some(object) = element.as_object() else { continue };
-        for call in calls(&object, hook.dialect).into_iter().filter(|call| is_ours(call, hook)) {
+        for call in calls(&object, hook.dialect) {
+            let words = words(&call, hook);
+            if !command_line::is_hook(&words, hook.host) {
+                continue;
+            }
             let matcher = object.get(MATCHER).and_then(|matcher| text_of(&matcher.value()?));
             let line = call.get(hook.dialect.command).and_then(|line| line.value());
             let line = line.filter(|_| call.get(ARGUMENTS).is_none());
             let line = line.and_then(|line| line.as_string_lit());
             let (event, element) = (event.to_owned(), element.clone());
-            found.push(FoundHook { event, matcher, element, call, line });
+            found.push(FoundHook { event, matcher, element, call, words, line });
         }
     }
     found
@@ -88,20 +94,19 @@ fn calls(element: &CstObject, dialect: &HookDialect) -> Vec<CstObject> {
     calls.iter().filter_map(CstNode::as_object).collect()
 }
 
-fn is_ours(call: &CstObject, hook: &HookEntry) -> bool {
+fn words(call: &CstObject, hook: &HookEntry) -> Vec<String> {
     let line = call.get(hook.dialect.command).and_then(|line| text_of(&line.value()?));
     let line = line.unwrap_or_default();
     // With arguments of their own, the line is the program alone.
-    let words = match call.array_value(ARGUMENTS) {
+    match call.array_value(ARGUMENTS) {
         Some(arguments) => {
             [line].into_iter().chain(arguments.elements().iter().filter_map(text_of)).collect()
         }
         None => command_line::words(&line),
-    };
-    command_line::is_hook(&words, hook.host)
+    }
 }
 
-/// Returns true if the calls that were found are these, apart from the path.
+/// Returns true if the calls that were found are these, apart from the command line.
 fn is_same(found: &[FoundHook], hooks: &[&HookEntry]) -> bool {
     let is_it = |found: &&FoundHook, hook: &HookEntry| {
         found.event == hook.event

@@ -31,7 +31,7 @@ fn entries() -> Vec<JsonEntry> {
 fn round(text: &str) -> String {
     let installed = with(text, &entries()).unwrap();
     assert_eq!(with(&installed, &entries()).unwrap(), installed, "twice");
-    assert!(has_hook(&installed, &entries()).unwrap());
+    assert!(hook_words(&installed, &entries()).unwrap().is_some());
     without(&installed, &entries(), None).unwrap()
 }
 
@@ -115,7 +115,7 @@ fn what_an_older_ctxfs_had_elsewhere_goes() {
 fn arguments_of_their_own_are_known() {
     let text = r#"{"hooks": {"SessionStart": [{"hooks": [
         {"type": "command", "command": "/x/ctxfs", "args": ["hook", "claude-code"]}]}]}}"#;
-    assert!(has_hook(text, &entries()).unwrap());
+    assert!(hook_words(text, &entries()).unwrap().is_some());
     assert_eq!(without(text, &entries(), None).unwrap(), "{}");
 }
 
@@ -133,7 +133,7 @@ fn others_in_a_group_of_ours_stay() {
 fn hooks_of_other_hosts_are_not_ours() {
     let text = with("{}", &entries()).unwrap().replace("claude-code", "codex");
     let text = text.replace("Read(//ctx/**)", "Read(//other/**)");
-    assert!(!has_hook(&text, &entries()).unwrap());
+    assert!(hook_words(&text, &entries()).unwrap().is_none());
     assert_eq!(without(&text, &entries(), None).unwrap(), text);
 }
 
