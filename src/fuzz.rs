@@ -4,6 +4,7 @@
 //! Each function takes any bytes, and panics if a promise does not hold.
 
 mod archive;
+mod hook;
 mod json;
 mod manifest;
 mod messages;
@@ -12,6 +13,7 @@ mod subject;
 
 pub use crate::cli::fuzz_settings as settings;
 pub use archive::archive;
+pub use hook::hook;
 pub use json::json;
 pub use manifest::manifest;
 pub use messages::messages;
@@ -53,6 +55,11 @@ mod tests {
     #[test]
     fn archives() {
         replay("archive", super::archive);
+    }
+
+    #[test]
+    fn hook_events() {
+        replay("hook", super::hook);
     }
 
     #[test]
