@@ -3,8 +3,9 @@
 mod files;
 mod home;
 mod hosts;
+mod marketplace;
 mod refused;
 mod rights;
-
 mod store;
+
 pub(crate) use home::Home;

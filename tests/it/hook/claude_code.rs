@@ -67,12 +67,12 @@ fn two_hooks_at_once_store_one_output() {
     let call = || machine.answer("claude-code", &event);
     std::thread::scope(|scope| {
         let calls: Vec<_> = (0..6).map(|_| scope.spawn(call)).collect();
-        for call in calls {
-            assert!(call.join().unwrap().is_some());
-        }
+        let answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
+        assert!(answers[0].is_some() && answers.iter().all(|answer| *answer == answers[0]));
     });
     assert_eq!(machine.outputs().len(), 1);
 }
+
 #[test]
 fn a_sub_agent_is_named_in_the_record() {
     let machine = Machine::new();
@@ -93,7 +93,6 @@ fn a_sub_agent_is_named_in_the_record() {
     assert!(!hook.stdin(event.to_string()).stdout().is_empty());
     assert_eq!(machine.meta("toolu_02.txt")["agent"], "token=[redacted]**");
 }
-
 
 #[test]
 fn a_short_output_is_left_alone() {
@@ -122,6 +121,9 @@ fn the_file_of_the_host_is_what_counts() {
     let why = format!("the host kept {} of 100999999 bytes", output.len());
     assert!(text.lines().next().unwrap().contains("INCOMPLETE"), "{text}");
     assert!(text.contains(&why), "{text}");
+    let again = replaced(machine.answer("claude-code", &bash(&response)));
+    assert_eq!(again["stdout"], text);
+    assert_eq!(machine.outputs(), ["toolu_01-2.txt", "toolu_01.txt"]);
 
     response["persistedOutputPath"] = "/nowhere/spill.txt".into();
     let why = "failed: cannot read the output of the host in `/nowhere/spill.txt`: \
@@ -142,9 +144,6 @@ fn the_lost_end_of_a_failure_is_added() {
     event["hook_event_name"] = "PostToolUseFailure".into();
     event["error"] = format!("Exit code 3\n{}", &long()[..10_000]).into();
     let answer = machine.answer("claude-code", &event).unwrap();
-    let again = replaced(machine.answer("claude-code", &bash(&response)));
-    assert_eq!(again["stdout"], text);
-    assert_eq!(machine.outputs(), ["toolu_01-2.txt", "toolu_01.txt"]);
     let added = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert!(added.contains("exit code 3"), "{added}");
     assert!(added.contains("ERROR: the real reason"), "{added}");
