@@ -30,7 +30,8 @@ use crate::model::Content as _;
 const MOST_RESOURCES: usize = 100;
 /// The most bytes of a resource that is read at once.
 const MOST_READ: u64 = 4 << 20;
-const NAMES: [&str; 5] =
+/// The names of the tools.
+pub(super) const NAMES: [&str; 5] =
     ["context_list", "context_read", "context_tail", "context_grep", "context_view"];
 const REF: &str = "Reference of a stored output: its ctx:// id, call id, handle or path.";
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
+use crate::mcp::context;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::EnvelopeError;
 use crate::mcp::envelope::Kind;
@@ -23,6 +24,7 @@ use crate::mcp::pending::PendingKind;
 use crate::mcp::queue::Refused;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::elements;
+use crate::mcp::raw_object::quoted;
 use crate::mcp::references;
 use crate::mcp::relay::INTERNAL_ERROR;
 use crate::mcp::relay::INVALID_REQUEST;
@@ -192,7 +194,14 @@ async fn send(
     if method == "subscriptions/listen" {
         waiting.deadline = None;
     }
-    match upstream.request(waiting, |number| with_id(message, range, &number.to_string())) {
+    let renamed = renamed(relay, upstream, method, &params, &message);
+    let compose = |number: u64| {
+        let id = Edit { range, with: number.to_string().into_bytes() };
+        let mut edits: Vec<Edit> = renamed.into_iter().chain([id]).collect();
+        edits.sort_by_key(|edit| edit.range.start);
+        message.edited(edits)
+    };
+    match upstream.request(waiting, compose) {
         Ok(number) => relay.sent(&id, Route::Upstream(index, number)),
         Err(refused) => {
             relay.end(&id);
@@ -205,6 +214,24 @@ async fn send(
                 .await;
         }
     }
+}
+
+/// Returns the edit that gives a tool its own name back, which a tool of the gateway has too.
+fn renamed(
+    relay: &Relay,
+    upstream: &Upstream,
+    method: &str,
+    params: &RawObject<'_>,
+    message: &Message,
+) -> Option<Edit> {
+    let called = params.get("name").filter(|_| relay.context_tools && method == "tools/call")?;
+    let own = own_name(upstream, &crate::mcp::raw_object::text(called)?)?;
+    Some(Edit { range: message.range_of(called), with: quoted(own).into_bytes() })
+}
+
+/// Returns the name that a server gave the tool which is called otherwise.
+fn own_name(upstream: &Upstream, called: &str) -> Option<&'static str> {
+    context::NAMES.into_iter().find(|name| called == upstream.other_name(name))
 }
 
 /// Notes what a request says of the session.
@@ -242,12 +269,13 @@ fn kind(relay: &Relay, upstream: &Upstream, method: &str, params: &RawObject<'_>
 }
 
 fn call(relay: &Relay, upstream: &Upstream, params: &RawObject<'_>) -> Call {
+    let called = params.text("name").unwrap_or_default().into_owned();
     let arguments = params.get("arguments").map(RawValue::get);
     let arguments = arguments.filter(|arguments| arguments.len() <= MOST_ARGUMENTS);
     Call {
         id: call_id(params.get("_meta")).unwrap_or_else(|| own::new_call(relay.next_call())),
         server: upstream.name.clone(),
-        tool: params.text("name").unwrap_or_default().into_owned(),
+        tool: own_name(upstream, &called).map_or(called, str::to_owned),
         arguments: arguments.map(str::to_owned),
         started: Instant::now(),
         links: relay.knows_links(),

@@ -1,7 +1,11 @@
 //! What the gateway adds to, and takes out of, the listings and the capabilities of a server.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use serde_json::value::RawValue;
+
+use crate::mcp::context;
 use crate::mcp::envelope::raw;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
@@ -63,7 +67,7 @@ impl Placed<'_> {
     }
 
     /// Returns where a part of the result stands. It was borrowed from the message.
-    fn range(&self, part: &serde_json::value::RawValue) -> Range<usize> {
+    fn range(&self, part: &RawValue) -> Range<usize> {
         self.message.range_of(part)
     }
 }
@@ -122,7 +126,7 @@ fn listed(
         return Vec::new();
     }
     let Some(listed) = elements(rows) else { return Vec::new() };
-    let row = |row: &&serde_json::value::RawValue| match kind {
+    let row = |row: &&RawValue| match kind {
         ListKind::Tools => tool(relay, from, row).unwrap_or_else(|| row.get().to_owned()),
         _ => row.get().to_owned(),
     };
@@ -135,17 +139,25 @@ fn listed(
 }
 
 /// Returns a tool without its `outputSchema`, if its results may be replaced by stand-ins, which
-/// would not fit. `None` if it is listed as it is.
-fn tool(relay: &Relay, from: &Upstream, row: &serde_json::value::RawValue) -> Option<String> {
+/// would not fit, and with another name if the gateway has a tool of its name. `None` if it is
+/// listed as it is.
+fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     let tool = RawObject::parse(row)?;
-    tool.get("outputSchema")?;
-    let limits = relay.shelf.limits(&format!("{}/{}", from.name, tool.text("name")?));
-    if !may_be_replaced(&limits) {
+    let name = tool.text("name")?;
+    let limits = relay.shelf.limits(&format!("{}/{name}", from.name));
+    let goes = tool.get("outputSchema").is_some() && may_be_replaced(&limits);
+    let is_taken = relay.context_tools && context::is_tool(&name);
+    if !goes && !is_taken {
         return None;
     }
-    let kept = tool.0.iter().filter(|(name, _)| name != "outputSchema");
-    let kept: Vec<String> = kept.map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
-    Some(format!("{{{}}}", kept.join(",")))
+    let other = quoted(&from.other_name(&name));
+    let member = |(key, value): &(Cow<'_, str>, &RawValue)| match &**key {
+        "outputSchema" if goes => None,
+        "name" if is_taken => Some(format!("\"name\":{other}")),
+        key => Some(format!("{}:{value}", quoted(key))),
+    };
+    let members: Vec<String> = tool.0.iter().filter_map(member).collect();
+    Some(format!("{{{}}}", members.join(",")))
 }
 
 /// Returns true if there is a result that these limits do not let through.

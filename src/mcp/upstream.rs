@@ -65,6 +65,11 @@ impl Upstream {
         Self { name, command, timeout, queue, state: Mutex::default(), busy: Notify::new() }
     }
 
+    /// Returns the name of a tool that cannot have its own.
+    pub(super) fn other_name(&self, tool: &str) -> String {
+        format!("{}__{tool}", self.name)
+    }
+
     /// Sends a request with another id, and notes what waits for the answer.
     pub(super) fn request(
         &self,

@@ -48,12 +48,13 @@ TOOLS = [
     {"name": "echo", "inputSchema": {"type": "object"}, "x-unknown": 1.10},
     {"name": "structured", "inputSchema": {"type": "object"},
      "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
+    {"name": "context_tail", "inputSchema": {"type": "object"}, "title": "another"},
 ]
 
 
 def call(id, params):
     name, args = params.get("name"), params.get("arguments") or {}
-    if name == "echo":
+    if name in ("echo", "context_tail"):
         answer(id, {**text(json.dumps(params, ensure_ascii=False)), "_meta": {"x": 1}})
     elif name == "raw":
         write(args["line"].replace("$ID", json.dumps(id)).encode("utf-8", "surrogateescape") + b"\n")

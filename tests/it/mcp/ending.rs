@@ -111,9 +111,10 @@ fn a_silent_server_is_an_error_at_the_timeout() {
 
 #[test]
 fn progress_gives_a_call_more_time() {
-    let mut gateway = Gateway::with(&["--timeout", "2"], &[]);
+    // Long enough for a busy machine.
+    let mut gateway = Gateway::with(&["--timeout", "4"], &[]);
     let params = json!({
-        "name": "progress", "arguments": {"steps": 6, "pause": 0.6},
+        "name": "progress", "arguments": {"steps": 4, "pause": 1.5},
         "_meta": {"progressToken": 7},
     });
     assert_eq!(text(&gateway.request("tools/call", &params)["result"], 0), "done");
@@ -121,11 +122,11 @@ fn progress_gives_a_call_more_time() {
 
 #[test]
 fn a_person_may_think_longer_than_the_timeout() {
-    let mut gateway = Gateway::with(&["--timeout", "1"], &[]);
+    let mut gateway = Gateway::with(&["--timeout", "4"], &[]);
     let arguments = json!({"method": "elicitation/create"});
     let id = gateway.ask("tools/call", &json!({"name": "ask", "arguments": arguments}));
     let question = gateway.message();
-    thread::sleep(Duration::from_millis(2500));
+    thread::sleep(Duration::from_secs(9));
     gateway.send(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, question["id"]));
     assert!(gateway.answer(id)["result"].get("isError").is_none());
 }

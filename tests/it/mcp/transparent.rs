@@ -25,7 +25,8 @@ fn without_context_tools_nothing_is_added() {
     assert_eq!(told["capabilities"], json!({"tools": {"listChanged": true}, "logging": {}}));
     assert_eq!(told["instructions"], "Be kind.");
     let listed = gateway.request("tools/list", &json!({"cursor": "two"}));
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 1);
+    let tools = &listed["result"]["tools"];
+    assert_eq!((tools.as_array().unwrap().len(), &tools[1]["name"]), (2, &json!("context_tail")));
 }
 
 #[test]
@@ -65,12 +66,24 @@ fn listings_have_all_tools_and_no_output_schema() {
     let tools = second["result"]["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names[0], "structured");
-    assert_eq!(names.len(), 6);
+    assert_eq!(names.len(), 7);
     assert!(tools[0].get("outputSchema").is_none());
     assert_eq!(tools[0]["annotations"], json!({"readOnlyHint": true}));
-    for tool in &tools[1..] {
+    for tool in &tools[2..] {
         assert_eq!(tool["annotations"]["readOnlyHint"], true, "{tool}");
     }
+}
+
+#[test]
+fn a_tool_with_a_name_of_ours_has_another() {
+    let mut gateway = Gateway::new();
+    let listed = gateway.request("tools/list", &json!({"cursor": "two"}));
+    let other = &listed["result"]["tools"][1];
+    assert_eq!(other["name"], "server__context_tail");
+    assert_eq!(other["title"], "another");
+    let told = gateway.call("server__context_tail", &json!({"n": 1}));
+    assert_eq!(text(&told, 0), r#"{"arguments": {"n": 1}, "name": "context_tail"}"#);
+    assert_eq!(gateway.call("context_tail", &json!({}))["isError"], true);
 }
 
 #[test]
