@@ -31,8 +31,9 @@ fn option(store: &Path) -> [&str; 2] {
 fn a_store_that_is_given_is_named() {
     let home = Home::new();
     let store = home.path("my data");
-    home.install(&[&["claude-code"][..], &option(&store)].concat()).stdout();
+    let told = home.install(&[&["claude-code"][..], &option(&store)].concat()).run().to_string();
     assert_eq!(line(&home), format!("{} --store '{}'", bare(), store.display()));
+    assert!(told.contains(&format!("`ctxfs mount --store '{}' /ctx`", store.display())), "{told}");
 
     // By the environment alike, and the hook stores there without it.
     let again = home.install(&["claude-code"]).env("CTXFS_STORE", &store).text();
