@@ -179,7 +179,7 @@ struct PidfdInfo {
 #[expect(unsafe_code, reason = "no safe wrapper has PIDFD_GET_INFO")]
 fn exit_code_when_reaped(held: &OwnedFd) -> Option<i32> {
     /// `_IOWR(0xFF, 11, struct pidfd_info)`, with the size of the first version, 64 bytes.
-    const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
+    const PIDFD_GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
     const PIDFD_INFO_EXIT: u64 = 1 << 3;
     let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
     // SAFETY: the request names the size of `info`, and the kernel writes no more than that.
