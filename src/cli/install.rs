@@ -46,6 +46,9 @@ use crate::hook::Host;
 pub(super) fn run(args: &InstallArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let ground = Ground::new(cli, context)?;
     let Some(host) = args.host else { return list(&ground, context) };
+    if !args.remove && !args.print {
+        command_line::check_it_stays(&ground.program)?;
+    }
     let scope = if args.project { Scope::Project } else { Scope::User };
     let files = ground.files(host, scope)?;
     let edit = Edit { host, scope, args, ground: &ground, files };

@@ -11,6 +11,8 @@ use crate::hook::Host;
 const NAME: &str = "ctxfs";
 /// The option that names the store.
 pub(super) const STORE: &str = "--store";
+/// Directories of what is made anew when it is missing: by `npx`; by `pipx run` and `uvx`.
+const PASSING: [&str; 2] = ["_npx", ".cache"];
 
 /// Returns the absolute path of this program: as it is found on the PATH, which outlives an update
 /// of what the name leads to, or else its own.
@@ -28,6 +30,16 @@ pub(super) fn program(environment: &Environment) -> Result<String, Failure> {
         let text = format!("the path of the program is not text: `{}`", path.display());
         Failure::usage(text, "move it to a path in UTF-8")
     })
+}
+
+/// Fails if the program is in a cache: one day it is gone, and the hooks that name it fail.
+pub(super) fn check_it_stays(program: &str) -> Result<(), Failure> {
+    if Path::new(program).iter().all(|part| PASSING.iter().all(|name| part != *name)) {
+        return Ok(());
+    }
+    let text = format!("the program is in a cache, which loses it one day: `{program}`");
+    let hint = "install it first: `npm install --global ctxfs` or `pipx install ctxfs`";
+    Err(Failure::usage(text, hint))
 }
 
 fn is_same(path: &Path, own: &Path) -> bool {
@@ -90,6 +102,25 @@ mod tests {
             "'ctxfs hook codex",
         ] {
             assert!(!of(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_program_in_a_cache_does_not_stay() {
+        for program in [
+            "/root/.npm/_npx/b4/node_modules/ctxfs/x86_64/ctxfs",
+            "/home/ann/.cache/uv/archive-v0/x9/bin/ctxfs",
+            "/home/ann/.local/pipx/.cache/b4/bin/ctxfs",
+        ] {
+            check_it_stays(program).unwrap_err();
+        }
+        for program in [
+            "/usr/bin/ctxfs",
+            "/usr/lib/node_modules/ctxfs/x86_64/ctxfs",
+            "/home/ann/.local/share/pipx/venvs/ctxfs/bin/ctxfs",
+            "/home/ann/cache/ctxfs",
+        ] {
+            check_it_stays(program).unwrap();
         }
     }
 

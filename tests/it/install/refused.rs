@@ -1,6 +1,7 @@
 //! Settings that are not what a host has: nothing is changed, and the text to paste is printed.
 
 use crate::install::Home;
+use crate::support::Command;
 
 const FILE: &str = ".claude/settings.json";
 
@@ -95,5 +96,26 @@ fn usage() {
     let home = Home::new();
     for arguments in [&["cursor"][..], &["--print"], &["--remove"], &["--project"]] {
         assert_eq!(home.install(arguments).run().code, 2, "{arguments:?}");
+    }
+}
+
+/// As `npx` has it.
+#[test]
+fn a_program_in_a_cache() {
+    let home = Home::new();
+    let program = home.write("_npx/b4/ctxfs", "");
+    std::fs::copy(env!("CARGO_BIN_EXE_ctxfs"), &program).unwrap();
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, permissions).unwrap();
+    let before = home.tree();
+    let run = |arguments: &[&str]| {
+        home.in_home(Command::new(&program).without_settings().arg("install").args(arguments)).run()
+    };
+    let told = run(&["claude-code"]);
+    assert_eq!(told.code, 2, "{told}");
+    assert!(told.to_string().contains("npm install --global ctxfs"), "{told}");
+    assert_eq!(home.tree(), before);
+    for harmless in [&["claude-code", "--print"][..], &["claude-code", "--remove"], &[]] {
+        assert_eq!(run(harmless).code, 0);
     }
 }
