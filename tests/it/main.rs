@@ -21,6 +21,7 @@ mod mcp;
 mod model;
 mod moving;
 mod outputs;
+mod packages;
 mod posix;
 mod put;
 mod questions;
