@@ -5,16 +5,16 @@
 //! those that only read; after an error, where the batch is to stop at one, no later call at all.
 //! "Later" is by place in the batch, so the outcome is that of calls made one by one.
 
-/// What is known of a call before the batch begins.
+/// A call, as it is known before the batch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedCall {
-    /// Whether it only reads.
+    /// True if it only reads.
     pub reads: bool,
-    /// Whether it may be made.
+    /// The permission to make it.
     pub gate: Gate,
 }
 
-/// Whether a call may be made.
+/// The permission to make a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     /// Yes.
@@ -27,7 +27,7 @@ pub enum Gate {
     Invalid,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It has a result.

@@ -43,12 +43,12 @@ const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub struct Servers {
     /// The servers that can be started, in the order of the file.
     pub servers: Vec<Server>,
-    /// What is wrong or not known, in the order of the file.
+    /// The faults and unknown keys, in the order of the file.
     pub flaws: Vec<Flaw>,
 }
 
@@ -57,21 +57,21 @@ pub struct Servers {
 pub struct Server {
     /// Its name, which holds no `/`.
     pub name: String,
-    /// How it is reached.
+    /// The way to reach it.
     pub transport: Transport,
-    /// Whether what it says of its tools is believed.
+    /// True if it is believed about its tools.
     pub trust: bool,
-    /// How long a call may take without progress.
+    /// The time that a call may take without progress.
     pub timeout: Duration,
     /// Which of its tools are offered.
     pub tools: ToolFilter,
     /// What stands before its tools' names instead of its own; empty for nothing.
     pub prefix: Option<String>,
-    /// Whether all sessions share it.
+    /// True if all sessions share it.
     pub shared: bool,
 }
 
-/// How a server is reached.
+/// The way to reach a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     /// A process that is started.

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::mcp::message::Message;
 
-/// Where the parts of a message stand in its text.
+/// The places of the parts of a message in its text.
 #[derive(Debug)]
 pub(super) struct Envelope {
     pub(super) kind: Kind,

@@ -26,7 +26,7 @@ use crate::mcp::relay::INVALID_PARAMS;
 use crate::mcp::relay::Relay;
 use crate::mcp::shelf::LazyShelf;
 
-/// What a model is told about the gateway.
+/// The words about the gateway that a model is told.
 pub(super) const INSTRUCTIONS: &str = "Long results of tools are stored whole, and a summary with \
     a reference (ctx://...) stands in for each. Do not call the tool again for the rest: read on \
     with context_read, context_grep, context_tail and context_view, or list all with context_list.";

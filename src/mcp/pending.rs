@@ -18,7 +18,7 @@ pub(super) struct Pending {
     pub(super) deadline: Option<Instant>,
 }
 
-/// What is done with the answer.
+/// The treatment of the answer.
 pub(super) enum PendingKind {
     /// It passes.
     Relay,

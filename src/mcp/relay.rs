@@ -50,11 +50,11 @@ struct Session {
     next_question: u64,
     next_call: u64,
     revision: Option<String>,
-    /// What the last answer to `initialize` or `server/discover` declared.
+    /// The content of the last answer to `initialize` or `server/discover`.
     declared: Option<Declared>,
 }
 
-/// Where a request of the client went.
+/// The receiver of a request of the client.
 #[derive(Clone, Copy)]
 pub(super) enum Route {
     /// To a server, with this id.
@@ -70,7 +70,7 @@ pub(super) struct Question {
     pub(super) id: String,
 }
 
-/// What a server declared that it has.
+/// The capabilities that a server declared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Declared {
     pub(super) tools: bool,

@@ -33,7 +33,7 @@ const MOST_SUMMARIES: usize = 2;
 pub(super) struct Answered {
     pub(super) call: Call,
     pub(super) client_id: String,
-    /// Where id and result stand in the message.
+    /// The places of id and result in the message.
     pub(super) id: Range<usize>,
     pub(super) result: Range<usize>,
     pub(super) message: Message,

@@ -31,7 +31,7 @@ impl fmt::Display for TrueName {
     }
 }
 
-/// How the tools of a server are named.
+/// The names of the tools of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Naming {
     /// As the server has them, whatever they hold: it is the only one.

@@ -44,7 +44,7 @@ struct State {
     handshake: Handshake,
 }
 
-/// What a server is told when it is started again.
+/// The messages for a server that is started again.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Handshake {
     /// The parameters of `initialize`, as the client wrote them.

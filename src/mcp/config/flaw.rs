@@ -5,7 +5,7 @@ use std::fmt;
 /// Something wrong or not known, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flaw {
-    /// Whether a server is left out.
+    /// True if a server is left out.
     pub severity: Severity,
     /// The file, as messages call it.
     pub file: String,
@@ -13,11 +13,11 @@ pub struct Flaw {
     pub line: usize,
     /// The keys that lead there, such as `mcpServers.github.env.TOKEN`.
     pub key: String,
-    /// What is wrong, and what to do.
+    /// The fault, and the remedy.
     pub what: String,
 }
 
-/// What a flaw does.
+/// The effect of a flaw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// A server, or all of them, cannot be served.

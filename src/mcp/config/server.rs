@@ -38,7 +38,7 @@ struct Keys {
     disabled: bool,
 }
 
-/// What `type` says.
+/// The value of `type`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Stdio,

@@ -16,7 +16,7 @@ pub(super) fn most_bytes(open: &OpenShelf) -> u64 {
 /// A part of a file that begins and ends between characters.
 pub(super) struct Slice {
     pub(super) offset: u64,
-    /// Where to go on; `None` at the end.
+    /// The offset to go on at; `None` at the end.
     pub(super) next: Option<u64>,
     pub(super) text: String,
     pub(super) is_binary: bool,

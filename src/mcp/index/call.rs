@@ -53,7 +53,7 @@ pub enum CallError {
     Unfit {
         /// The tool.
         name: String,
-        /// What is wrong.
+        /// The fault.
         problems: Vec<String>,
         /// The arguments that fit.
         takes: String,

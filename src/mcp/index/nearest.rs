@@ -1,6 +1,6 @@
 //! Names that are like another one.
 
-/// How alike two names must be, from 0 to 1.
+/// The least likeness of two names, from 0 to 1.
 const ALIKE: f64 = 0.7;
 /// The most names that are compared, and the most bytes of one.
 const MOST_COMPARED: usize = 10_000;

@@ -7,7 +7,7 @@ use crate::mcp::index::tool::Tool;
 /// The most names that are suggested.
 const MOST_SUGGESTED: usize = 3;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Resolved<'i> {
     /// This tool.

@@ -18,7 +18,7 @@ use check::Check;
 use check::Fit;
 use facts::SchemaFacts;
 
-/// What is known of some arguments.
+/// The findings about some arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fitness {
     /// They fit.

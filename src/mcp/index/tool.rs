@@ -15,7 +15,7 @@ pub struct Tool {
     pub name: String,
     /// Its server, and the name there.
     pub true_name: TrueName,
-    /// What calling it may do.
+    /// The risk of a call.
     pub risk: Risk,
     /// The tool as `tools/list` of its server has it.
     pub listed: Value,

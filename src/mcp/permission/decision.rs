@@ -14,7 +14,7 @@ use crate::mcp::visible;
 /// Bytes of a name in a text.
 const NAME_BYTES: usize = 200;
 
-/// What is to happen to a call.
+/// The treatment of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// It is made.
@@ -25,7 +25,7 @@ pub enum Decision {
     Refused(Decider),
 }
 
-/// Who decided.
+/// The one that decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decider {
     /// A rule or a default.

@@ -19,7 +19,7 @@ const LEAST_BYTES: usize = 40;
 /// The most arguments that are shown.
 const MOST_ARGUMENTS: usize = 30;
 
-/// What a person can answer.
+/// An answer of a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// This call.

@@ -26,7 +26,7 @@ const HEADING: &str = "# Which tools of MCP servers may be called; see `ctxfs mc
 pub struct FileRules {
     /// Keys, verdicts, and the lines that they stand on.
     pub rules: Vec<(String, Verdict, usize)>,
-    /// What is wrong in it.
+    /// The faults in it.
     pub flaws: Vec<RuleFlaw>,
 }
 

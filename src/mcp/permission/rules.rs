@@ -42,16 +42,16 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What the rules say of a call, and which of them.
+/// The verdict on a call, and the rule behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruling {
     /// The verdict.
     pub verdict: Verdict,
-    /// Where it comes from.
+    /// Its source.
     pub source: RuleSource,
 }
 
-/// What decides about a call.
+/// The rule that decides about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleSource {
     /// The rule with this pattern.

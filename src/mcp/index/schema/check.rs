@@ -24,7 +24,7 @@ const SEARCHED_BYTES: usize = 64;
 const MOST_PROBLEMS: usize = 5;
 pub(super) const SHOWN_BYTES: usize = 80;
 
-/// Whether a value fits.
+/// The fit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
     Yes,
@@ -63,7 +63,7 @@ pub(super) struct Check<'s> {
     facts: SchemaFacts,
     steps: u32,
     depth: u32,
-    /// Where in the arguments it is: keys, and indexes in brackets.
+    /// Its place in the arguments: keys, and indexes in brackets.
     place: Vec<String>,
     problems: Vec<String>,
     /// Above 0 while alternatives are tried, whose problems are none of the arguments.

@@ -6,7 +6,7 @@ use serde_json::Value;
 const MOST_VALUES: usize = 20_000;
 const DEEPEST: usize = 64;
 
-/// What is known of a schema of bounded size.
+/// The known facts of a schema of bounded size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SchemaFacts {
     /// A part of it has an address of its own, so references may not mean what they seem to.
