@@ -19,7 +19,6 @@
 //! | [`engine`] | what every door does alike: take in, show, search, list, count, remove |
 //! | [`fs`] | what only a kernel needs: inodes, handles, directories, sealing |
 //! | [`fuse`] | the adaptor to the kernel; mounting |
-//! | [`mcp`] | the gateway between MCP clients and servers |
 //! | [`hook`] | the hooks of agent hosts: their JSON in, their JSON out |
 //! | [`mcp`] | the MCP gateway: between a client and its servers |
 //! | [`cli`] | the program: arguments, environment, printing |

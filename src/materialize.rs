@@ -264,7 +264,7 @@ impl Analyzer {
         ];
         side_by_side::run(scans.chain(others).collect());
         for piece in &pieces {
-            failures.push_scanned(piece.block(), &piece.candidates);
+            failures.push_scanned(piece.block(), &piece.errors);
         }
     }
 }

@@ -30,7 +30,10 @@ use crate::materialize::block::Block;
 use crate::materialize::failure::best::BestLines;
 use crate::materialize::failure::expectation::Expectation;
 use crate::materialize::failure::prefilter::CONTEXT_BYTES;
+use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::search_terms::SearchTerms;
+use crate::materialize::failure::verdicts::RankedLine;
+use crate::materialize::failure::verdicts::Told;
 use crate::materialize::failure::verdicts::Verdicts;
 use crate::materialize::likeness::LikenessHasher;
 use crate::materialize::open_line::OpenLine;
@@ -42,8 +45,8 @@ pub(crate) use crate::materialize::failure::comparison::is_side;
 pub use crate::materialize::failure::error_lines::ErrorMatch;
 pub use crate::materialize::failure::error_lines::error_lines;
 pub use crate::materialize::failure::prefix::bare;
-pub(super) use crate::materialize::failure::scanner::SuspectLine;
-pub(super) use crate::materialize::failure::scanner::SuspectScanner;
+pub(super) use crate::materialize::failure::scanner::ErrorScanner;
+pub(super) use crate::materialize::failure::scanner::FoundError;
 
 /// Bytes of a line that are examined, and the most of `ErrorLine::length`.
 const LINE_BYTES: usize = 4096;
@@ -52,9 +55,9 @@ const LINE_BYTES: usize = 4096;
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailureDetector {
     open: OpenLine<{ LINE_BYTES + CONTEXT_BYTES }>,
-    scanner: SuspectScanner,
-    /// Room for the candidates of a block.
-    candidates: Vec<SuspectLine>,
+    scanner: ErrorScanner,
+    /// Room for what is found in a block.
+    scanned: Vec<FoundError>,
     found: ErrorCollector,
 }
 
@@ -73,15 +76,14 @@ struct ErrorCollector {
 
 impl FailureDetector {
     pub(super) fn push(&mut self, block: Block<'_>) {
-        let mut candidates = std::mem::take(&mut self.candidates);
-        self.scanner.scan(block, &mut candidates);
-        self.push_scanned(block, &candidates);
-        candidates.clear();
-        self.candidates = candidates;
+        let mut scanned = std::mem::take(&mut self.scanned);
+        self.scanner.scan(block, &mut scanned);
+        self.push_scanned(block, &scanned);
+        self.scanned = scanned;
     }
 
-    /// Takes the next bytes with what a [`SuspectScanner`] found in them.
-    pub(super) fn push_scanned(&mut self, block: Block<'_>, candidates: &[SuspectLine]) {
+    /// Takes the next bytes with what an [`ErrorScanner`] found in them.
+    pub(super) fn push_scanned(&mut self, block: Block<'_>, scanned: &[FoundError]) {
         let Block { bytes, newlines } = block;
         let [first, ..] = newlines else {
             return self.open.push(bytes);
@@ -92,7 +94,7 @@ impl FailureDetector {
             self.end_open();
             line = 1;
         }
-        self.whole_lines(block, line, candidates);
+        self.whole_lines(block, line, scanned);
         self.open.push(&bytes[block.last_line()..]);
     }
 
@@ -116,22 +118,22 @@ impl FailureDetector {
     }
 
     /// Takes the whole lines of a block from that of index `first` on.
-    fn whole_lines(&mut self, block: Block<'_>, first: usize, candidates: &[SuspectLine]) {
+    fn whole_lines(&mut self, block: Block<'_>, first: usize, scanned: &[FoundError]) {
         let start = first.checked_sub(1).map_or(0, |before| block.newlines[before] as usize + 1);
-        let mut candidates = candidates.iter().copied().peekable();
+        let mut scanned = scanned.iter().copied().peekable();
         let mut index = first;
         while index < block.newlines.len() {
-            while candidates.next_if(|candidate| candidate.line < index).is_some() {}
+            while scanned.next_if(|found| found.line < index).is_some() {}
             if !self.found.expectation.is_waiting() {
-                let Some(next) = candidates.peek() else { break };
+                let Some(next) = scanned.peek() else { break };
                 index = next.line;
             }
-            let shape = candidates.next_if(|candidate| candidate.line == index);
+            let known = scanned.next_if(|found| found.line == index);
             let line = block.line(index);
             let number = self.open.lines + (index - first) as u64 + 1;
             let offset = self.open.offset + (line.start - start) as u64;
-            let shape = shape.map(|candidate| candidate.shape);
-            self.found.look(&block.bytes[line], number, offset, shape);
+            let known = known.map(|found| found.verdict);
+            self.found.look(&block.bytes[line], number, offset, known);
             index += 1;
         }
         self.open.lines += (block.newlines.len() - first) as u64;
@@ -140,8 +142,8 @@ impl FailureDetector {
 }
 
 impl ErrorCollector {
-    /// Judges a line, of whose shape `shape` is a hash if it is known.
-    fn look(&mut self, line: &[u8], number: u64, offset: u64, shape: Option<u64>) {
+    /// Judges a line, unless `known` is the verdict on it.
+    fn look(&mut self, line: &[u8], number: u64, offset: u64, known: Option<RankedLine>) {
         let is_telling = line.len() <= LINE_BYTES || prefilter::is_in(line, LINE_BYTES);
         let was_waiting = self.expectation.is_waiting();
         let (bare, line) = examined(line);
@@ -149,9 +151,7 @@ impl ErrorCollector {
         if !was_waiting && !is_telling {
             return;
         }
-        let Some((rank, told)) = self.verdicts.on(bare, shape, announced) else {
-            return;
-        };
+        let Some((rank, told)) = self.verdict(bare, known, announced) else { return };
         self.expectation.expect(told.announces, number);
         self.count += 1;
         self.search_terms.add(told.terms, rank);
@@ -163,6 +163,19 @@ impl ErrorCollector {
         if let Some(each) = &mut self.each {
             let place = prefilter::find(line, 0).unwrap_or(0);
             each.push(ErrorMatch { index: number as usize - 1, rank: rank_kept, place });
+        }
+    }
+
+    /// Returns the rank of `line`, which is `announced` if it was announced, and what it tells.
+    fn verdict(
+        &mut self,
+        line: &[u8],
+        known: Option<RankedLine>,
+        announced: Option<Rank>,
+    ) -> Option<(Rank, Told)> {
+        match known.or_else(|| self.verdicts.on(line)) {
+            Some(RankedLine { rank, told }) => Some((announced.unwrap_or(rank), told)),
+            None => announced.map(|rank| (rank, self.verdicts.told_by(line))),
         }
     }
 

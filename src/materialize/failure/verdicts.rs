@@ -11,13 +11,11 @@ use crate::materialize::failure::shape::ShapeBuilder;
 /// Shapes that are remembered; a power of two.
 const SHAPES: usize = 8192;
 
-/// The verdict of the rules on a line.
-#[derive(Debug, Clone, Copy, Default)]
-struct Verdict {
-    /// The rank, if the line looks like an error.
-    rank: Option<Rank>,
-    /// The rest of the verdict. Nothing if the line does not look like an error.
-    told: Told,
+/// The verdict of the rules on a line that looks like an error.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RankedLine {
+    pub(super) rank: Rank,
+    pub(super) told: Told,
 }
 
 /// The meaning of an error line besides its rank.
@@ -34,43 +32,44 @@ pub(super) struct Told {
 pub(super) struct Verdicts {
     shapes: ShapeBuilder,
     /// The last shape of each place by its hash, which is not 0.
-    known: Vec<(u64, Verdict)>,
+    known: Vec<(u64, Option<RankedLine>)>,
 }
 
 impl Verdicts {
-    /// Returns the rank of `line`, which is `announced` if it was announced, and what it tells.
-    /// `shape` is a hash of its shape, if that is known.
-    pub(super) fn on(
-        &mut self,
-        line: &[u8],
-        shape: Option<u64>,
-        announced: Option<Rank>,
-    ) -> Option<(Rank, Told)> {
-        let Verdict { rank, told } = self.verdict(line, shape);
-        match rank {
-            Some(rank) => Some((announced.unwrap_or(rank), told)),
-            None => announced.map(|rank| (rank, told_by(self.shapes.of(line)))),
-        }
-    }
-
-    fn verdict(&mut self, line: &[u8], shape: Option<u64>) -> Verdict {
+    /// Returns the verdict on `line`, if it looks like an error.
+    pub(super) fn on(&mut self, line: &[u8]) -> Option<RankedLine> {
         if self.known.is_empty() {
-            self.known.resize(SHAPES, (0, Verdict::default()));
+            self.known.resize(SHAPES, (0, None));
         }
-        let hash = shape.unwrap_or_else(|| self.shapes.hash(line)) | 1;
-        let known = &mut self.known[hash as usize / 2 % SHAPES];
+        let hash = self.shapes.hash(line) | 1;
+        let known = &mut self.known[place(hash)];
         if known.0 != hash {
             *known = (hash, judge(self.shapes.of(line)));
         }
         known.1
     }
+
+    /// Returns true if a line of the shape of `line` is known not to look like an error.
+    pub(super) fn is_harmless(&mut self, line: &[u8]) -> bool {
+        let hash = self.shapes.hash(line) | 1;
+        self.known.get(place(hash)).is_some_and(|known| known.0 == hash && known.1.is_none())
+    }
+
+    /// Returns what `line` tells, which looks like an error only to those that know the line that
+    /// announced it.
+    pub(super) fn told_by(&mut self, line: &[u8]) -> Told {
+        told_by(self.shapes.of(line))
+    }
+}
+
+fn place(hash: u64) -> usize {
+    hash as usize / 2 % SHAPES
 }
 
 /// Asks the rules about a shape.
-fn judge(shape: &[u8]) -> Verdict {
-    let rank = rules::rank(&names::blanked(shape));
-    let told = if rank.is_some() { told_by(shape) } else { Told::default() };
-    Verdict { rank, told }
+fn judge(shape: &[u8]) -> Option<RankedLine> {
+    let rank = rules::rank(&names::blanked(shape))?;
+    Some(RankedLine { rank, told: told_by(shape) })
 }
 
 fn told_by(shape: &[u8]) -> Told {
@@ -101,7 +100,8 @@ mod tests {
                     continue;
                 }
                 lines += 1;
-                if verdicts.verdict(line, None).rank != rules::rank(&names::blanked(line)) {
+                let found = verdicts.on(line).map(|verdict| verdict.rank);
+                if found != rules::rank(&names::blanked(line)) {
                     other.push(String::from_utf8_lossy(line).into_owned());
                 }
             }
