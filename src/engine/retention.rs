@@ -21,6 +21,7 @@ use crate::engine::patience::allow_slow;
 use crate::engine::sync::Condvar;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::lower_priority;
+use crate::engine::sync::thread;
 use crate::engine::worker::Worker;
 use crate::keep;
 use crate::keep::RetentionRules;
@@ -38,8 +39,12 @@ const GATHER: Duration = Duration::from_millis(200);
 /// The time for which no writer tries to make room after one could make none.
 const FRUITLESS: Duration = Duration::from_millis(100);
 /// The longest time that a writer waits for closed outputs to be sealed, as only sealed ones can be
-/// removed.
-const SEALING: Duration = Duration::from_millis(500);
+/// removed. On a machine with ten times as much to do as it can, a small one takes most of a second.
+const SEALING: Duration = Duration::from_secs(5);
+/// How often, and after which pause, a writer that found nothing to remove looks again: the kernel
+/// tells that a file was closed some time after `close` has returned.
+const RELEASES: u32 = 2;
+const RELEASE: Duration = Duration::from_millis(50);
 
 /// The retention of outputs: decides when to sweep, and sweeps.
 #[derive(Default)]
@@ -131,10 +136,7 @@ impl Retention {
 
     /// Records an attempt to make room for a writer.
     fn note_room_made(&self, outcome: &SweepReport) {
-        let plan = &outcome.plan;
-        let has_room =
-            plan.store_room.into_iter().chain(plan.room.values().copied()).any(|room| room > 0);
-        let fruitless = outcome.removed.is_empty() && !has_room;
+        let fruitless = !made_room(outcome);
         self.schedule.lock().fruitless = fruitless.then(Instant::now);
     }
 
@@ -193,7 +195,15 @@ impl Retention {
         }
         allow_slow()?;
         engine.settle(SEALING);
-        let outcome = self.sweep(engine, rules, scope)?;
+        let mut outcome = self.sweep(engine, rules, scope)?;
+        for _ in 0..RELEASES {
+            if made_room(&outcome) {
+                break;
+            }
+            thread::sleep(RELEASE);
+            engine.settle(SEALING);
+            outcome = self.sweep(engine, rules, scope)?;
+        }
         self.note_room_made(&outcome);
         Ok(!outcome.removed.is_empty())
     }
@@ -213,6 +223,13 @@ impl Retention {
         }
         Ok(outcome)
     }
+}
+
+/// Returns true if outputs were removed, or none had to be.
+fn made_room(outcome: &SweepReport) -> bool {
+    let plan = &outcome.plan;
+    let room = plan.store_room.into_iter().chain(plan.room.values().copied());
+    !outcome.removed.is_empty() || { room }.any(|room| room > 0)
 }
 
 /// Logs that a sweep could not read everything, each time that this changes. Names are not logged.

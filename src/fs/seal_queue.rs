@@ -64,6 +64,10 @@ impl SealJob {
     fn key(&self) -> JobKey {
         (self.node().ino, discriminant(self))
     }
+
+    fn seals(&self) -> bool {
+        matches!(self, Self::Seal(_))
+    }
 }
 
 /// The jobs of the sealing thread, and the thread.
@@ -87,8 +91,11 @@ struct SealQueue {
     later: BTreeMap<(Instant, u64), (Beneficiary, SealJob)>,
     known_later: HashSet<JobKey>,
     number: u64,
-    /// True while a job that was taken is not done.
+    /// The jobs in `jobs` that seal.
+    seals: usize,
+    /// True while a job that was taken is not done; while that is one that seals.
     busy: bool,
+    sealing: bool,
     closed: bool,
 }
 
@@ -160,10 +167,15 @@ impl Sealer {
         }
     }
 
-    /// Waits until nothing is left to do, for at most `most`.
+    /// Waits until no file is left to seal whose writers have gone, for at most `most`. Files that
+    /// are being written, and what is to be analysed, do not matter.
     pub(crate) fn settle(&self, most: Duration) {
         let started = now();
-        while self.waiting() > 0 && now() - started < most {
+        let is_sealing = || {
+            let queue = self.queue.lock();
+            queue.sealing || queue.seals > 0
+        };
+        while is_sealing() && now() - started < most {
             thread::sleep(GATHER);
         }
     }
@@ -184,6 +196,7 @@ impl Sealer {
             queue.wake_due();
             let next = queue.take();
             queue.busy = next.is_some();
+            queue.sealing = next.as_ref().is_some_and(SealJob::seals);
             if let Some(job) = next {
                 return Some((job, queue.closed));
             }
@@ -213,6 +226,7 @@ impl SealQueue {
             self.turns.push_back(whom);
             ConversationJobs::default()
         });
+        self.seals += usize::from(job.seals());
         list(jobs).push_back(job);
         true
     }
@@ -235,6 +249,7 @@ impl SealQueue {
         let jobs = self.jobs.get_mut(&whom)?;
         let job = jobs.take()?;
         self.known.remove(&job.key());
+        self.seals -= usize::from(job.seals());
         jobs.held = None;
         if jobs.is_empty() {
             self.jobs.remove(&whom);
