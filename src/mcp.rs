@@ -25,6 +25,7 @@ mod envelope;
 mod from_client;
 mod from_upstream;
 mod guard;
+mod hub;
 mod line_reader;
 mod listing;
 mod manager;
@@ -60,12 +61,16 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 pub use guard::end_servers;
+pub use hub::IndexOptions;
+pub use hub::Offer;
 pub use process::ServerCommand;
 pub use shelf::OpenShelf;
 pub use shelf::Shelf;
 
 use from_upstream::FromUpstreams;
 use guard::Guard;
+use hub::Hub;
+use hub::IndexMode;
 use line_reader::LineReader;
 use manager::Manager;
 use manager::Surroundings;
@@ -86,14 +91,27 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// The options of a gateway.
 #[derive(Debug, Clone)]
 pub struct GatewayOptions {
-    /// The server, if there is one.
-    pub server: Option<ServerOptions>,
+    /// The servers.
+    pub servers: Vec<ServerOptions>,
+    /// The way in which they are offered.
+    pub offer: OfferMode,
     /// True if the gateway has tools and resources of its own.
     pub context_tools: bool,
     /// The most bytes of a message of a server.
     pub max_result: u64,
     /// The command that runs [`end_servers`] on its standard input.
     pub guard_command: Vec<OsString>,
+}
+
+/// The way in which servers are offered to the client.
+#[derive(Debug, Clone)]
+pub enum OfferMode {
+    /// There is at most one, which the client talks to itself.
+    Through,
+    /// Their tools are listed, under their names.
+    Direct,
+    /// A light index stands for them.
+    Index(Box<IndexOptions>),
 }
 
 /// A server.
@@ -105,6 +123,8 @@ pub struct ServerOptions {
     pub command: ServerCommand,
     /// The time for an answer, which progress restarts. `None` waits for ever.
     pub timeout: Option<Duration>,
+    /// What is offered of it, where the gateway answers for it.
+    pub offer: Offer,
 }
 
 /// Serves the client at standard input and output until that ends, or a signal asks to stop. No
@@ -133,15 +153,25 @@ async fn run(
 ) -> io::Result<()> {
     let guard = Arc::new(Guard::new(options.guard_command));
     let log = ServerLog::start()?;
-    let (mut upstreams, mut queues) = (Vec::new(), Vec::new());
-    if let Some(server) = options.server {
+    let (mut upstreams, mut queues, mut offers) = (Vec::new(), Vec::new(), Vec::new());
+    for server in options.servers {
         let (sender, queue) = queue::queue();
-        let ServerOptions { name, command, timeout } = server;
+        let ServerOptions { name, command, timeout, offer } = server;
         upstreams.push(Arc::new(Upstream::new(name, command, timeout, sender)));
         queues.push(queue);
+        offers.push(offer);
     }
-    let relay =
-        Arc::new(Relay::new(Arc::clone(shelf), upstreams.clone(), options.context_tools, sender));
+    let hub = match options.offer {
+        OfferMode::Direct => Some(Hub::new(offers, None)),
+        OfferMode::Index(index) => {
+            let random = random()?;
+            Some(Hub::new(offers, Some(IndexMode::new(*index, random))))
+        }
+        OfferMode::Through => None,
+    };
+    let shared = Arc::clone(shelf);
+    let relay = Relay::new(shared, upstreams.clone(), options.context_tools, hub, sender);
+    let relay = Arc::new(relay);
     let mut managers = JoinSet::new();
     for (upstream, queue) in upstreams.into_iter().zip(queues) {
         let around = Surroundings {
@@ -159,6 +189,13 @@ async fn run(
     let all = async { while managers.join_next().await.is_some() {} };
     timeout(ENDING, all).await.ok();
     ended
+}
+
+/// Returns random bytes of the kernel.
+fn random() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    if count == bytes.len() { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 /// Takes what the client sends, until it ends or a signal asks to stop.

@@ -11,6 +11,7 @@ mod artifacts;
 mod atomic;
 mod attributes;
 mod cache;
+mod catalog;
 mod clock;
 mod conversation;
 mod counts;

@@ -23,6 +23,7 @@ pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
 pub(super) use gateway::McpArgs;
+pub(super) use gateway::ToolOffer;
 pub(super) use hosts::HookArgs;
 pub(super) use hosts::InstallArgs;
 pub(super) use keeping::GcArgs;

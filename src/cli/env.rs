@@ -148,6 +148,12 @@ pub(super) fn of_servers() -> Vec<(OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| !is_own(name) && name != NOTIFY_SOCKET).collect()
 }
 
+/// Returns what the servers of a file get of the environment; the file says the rest.
+pub(super) fn of_listed_servers() -> Vec<(OsString, OsString)> {
+    const GIVEN: [&str; 7] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"];
+    GIVEN.into_iter().filter_map(set).map(|(name, value)| (name.into(), value)).collect()
+}
+
 fn search() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect()

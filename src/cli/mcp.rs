@@ -1,6 +1,7 @@
 //! `ctxfs mcp`: the gateway at standard input and output.
 
 mod server_name;
+mod servers;
 
 use std::ffi::OsString;
 use std::io;
@@ -14,6 +15,7 @@ use uuid::Uuid;
 
 use crate::cli::args::Cli;
 use crate::cli::args::McpArgs;
+use crate::cli::args::ToolOffer;
 use crate::cli::context::Context;
 use crate::cli::engine;
 use crate::cli::env;
@@ -26,16 +28,23 @@ use crate::cli::settings::Settings;
 use crate::engine::Engine;
 use crate::mcp;
 use crate::mcp::GatewayOptions;
+use crate::mcp::IndexOptions;
+use crate::mcp::Offer;
+use crate::mcp::OfferMode;
 use crate::mcp::OpenShelf;
 use crate::mcp::ServerCommand;
 use crate::mcp::ServerOptions;
 use crate::mcp::Shelf;
+use crate::mcp::config::ToolFilter;
+use crate::mcp::tool_name::Naming;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::model::LimitsByTool as _;
 use crate::model::Root;
 use crate::store::Store;
 
+/// The most bytes of the reply to a batch.
+const BATCH_BUDGET: usize = 16 << 10;
 /// The most bytes of one message of a server.
 const MAX_RESULT: u64 = 1 << 30;
 
@@ -45,9 +54,11 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     let store = settings.store(&context.environment)?;
     let id = conversation(args, context)?;
     let environment = context.environment.clone();
+    let (servers, offer) = (servers(args, context)?, offer(args, &settings));
     let shelf = UserShelf { settings, store, id, environment };
     let options = GatewayOptions {
-        server: server(args)?,
+        servers,
+        offer,
         context_tools: !args.no_context_tools,
         max_result: MAX_RESULT,
         guard_command: ["/proc/self/exe", "end-servers"].map(OsString::from).into(),
@@ -70,7 +81,27 @@ fn conversation(args: &McpArgs, context: &mut Context) -> Result<Component, Fail
     places::conversation_id(&id)
 }
 
-fn server(args: &McpArgs) -> Result<Option<ServerOptions>, Failure> {
+fn offer(args: &McpArgs, settings: &Settings) -> OfferMode {
+    match args.tools {
+        ToolOffer::Index => OfferMode::Index(Box::new(IndexOptions {
+            risks: settings.calls().risks(),
+            rules: settings.calls().permissions(),
+            batch_budget: BATCH_BUDGET,
+        })),
+        ToolOffer::Direct if args.servers.is_some() => OfferMode::Direct,
+        ToolOffer::Direct => OfferMode::Through,
+    }
+}
+
+fn servers(args: &McpArgs, context: &mut Context) -> anyhow::Result<Vec<ServerOptions>> {
+    match &args.servers {
+        Some(path) => servers::of_file(path, &mut context.printer),
+        None => Ok(behind(args)?.into_iter().collect()),
+    }
+}
+
+/// Returns the server behind `--`.
+fn behind(args: &McpArgs) -> Result<Option<ServerOptions>, Failure> {
     let Some((program, arguments)) = args.command.split_first() else { return Ok(None) };
     let program_text = program.to_string_lossy();
     if program_text.starts_with("http://") || program_text.starts_with("https://") {
@@ -87,7 +118,8 @@ fn server(args: &McpArgs) -> Result<Option<ServerOptions>, Failure> {
         directory: None,
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
-    Ok(Some(ServerOptions { name, command, timeout }))
+    let offer = Offer { naming: Naming::AsIs, tools: ToolFilter::default(), trust: false };
+    Ok(Some(ServerOptions { name, command, timeout, offer }))
 }
 
 /// The settings and the store, as flags and environment name them.

@@ -7,11 +7,13 @@
 //! | `origin` | the origin of a value |
 //! | `file` | a settings file, checked key by key |
 //! | `tools` | settings for some tools |
+//! | `calls` | what tools of MCP servers may do |
 //! | `resolve` | the settings in effect |
 //! | `limits` | the limits that follow from them |
 //! | `print` | printing, as a settings file or as JSON |
 //! | `document` | `docs/SETTINGS.md` |
 
+mod calls;
 mod file;
 #[cfg(any(test, fuzzing))]
 mod fuzz;

@@ -41,8 +41,8 @@ const FRUITLESS: Duration = Duration::from_millis(100);
 /// The longest time that a writer waits for closed outputs to be sealed, as only sealed ones can be
 /// removed. On a machine with ten times as much to do as it can, a small one takes most of a second.
 const SEALING: Duration = Duration::from_secs(5);
-/// How often, and after which pause, a writer that found nothing to remove looks again: the kernel
-/// tells that a file was closed some time after `close` has returned.
+/// A writer that found nothing to remove looks again so often, after such pauses: the kernel tells
+/// that a file was closed some time after `close` has returned.
 const RELEASES: u32 = 2;
 const RELEASE: Duration = Duration::from_millis(50);
 

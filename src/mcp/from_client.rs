@@ -12,6 +12,7 @@ use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::EnvelopeError;
 use crate::mcp::envelope::Kind;
 use crate::mcp::envelope::answer;
+use crate::mcp::hub;
 use crate::mcp::line_reader::BrokenLine;
 use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::broken;
@@ -26,10 +27,12 @@ use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::elements;
 use crate::mcp::raw_object::quoted;
 use crate::mcp::references;
+use crate::mcp::relay::Asker;
 use crate::mcp::relay::INTERNAL_ERROR;
 use crate::mcp::relay::INVALID_REQUEST;
 use crate::mcp::relay::METHOD_NOT_FOUND;
 use crate::mcp::relay::PARSE_ERROR;
+use crate::mcp::relay::Refusal;
 use crate::mcp::relay::Relay;
 use crate::mcp::relay::Route;
 use crate::mcp::relay::failure;
@@ -107,18 +110,94 @@ async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message
         let text = format!("a request with the id {id} waits for its answer");
         return relay.error(&id, INVALID_REQUEST, &text).await;
     }
+    if let Some(hub) = &relay.hub {
+        let called = hub::called(&method, &envelope, &message);
+        if hub::answers(hub, &method, called.as_deref()) {
+            return of_hub(Arc::clone(relay), id, method, envelope, message);
+        }
+    }
     if own::answers(relay, &method, envelope.params(&message)) {
         return own::answer(Arc::clone(relay), id, method, &envelope, &message);
     }
     if method == "tools/call" && has_references(&envelope, &message) {
         return by_reference(Arc::clone(relay), id, envelope, message);
     }
-    let Some(upstream) = relay.upstreams.first() else {
-        relay.end(&id);
-        let text = format!("there is no `{method}` here");
-        return relay.error(&id, METHOD_NOT_FOUND, &text).await;
+    if relay.hub.is_none() {
+        return route(relay, id, &method, &envelope, message, None).await;
+    }
+    // To know where it goes, servers may have to be asked.
+    let relay = Arc::clone(relay);
+    tokio::spawn(async move { route(&relay, id, &method, &envelope, message, None).await });
+}
+
+/// Answers for all servers, while other requests go on.
+fn of_hub(relay: Arc<Relay>, id: String, method: String, envelope: Envelope, message: Message) {
+    tokio::spawn(async move {
+        let Some(hub) = &relay.hub else { return };
+        let answered = hub::answer(&relay, hub, (&id, &method), &envelope, &message).await;
+        // A request that was cancelled has no answer.
+        if relay.end(&id).is_none() {
+            return;
+        }
+        match answered {
+            Ok(result) => relay.tell(answer(&id, &result)).await,
+            Err(refusal) => relay.error(&id, refusal.code, &refusal.text).await,
+        }
+    });
+}
+
+/// The server that a request goes to, and its change on the way.
+pub(super) struct Destination {
+    pub(super) index: usize,
+    pub(super) edit: Option<Edit>,
+    /// The name that the server gave the tool that is called.
+    pub(super) tool: Option<String>,
+}
+
+/// Sends a request to its server. The `arguments` of a call are what is recorded of it, if they are
+/// not its own.
+async fn route(
+    relay: &Arc<Relay>,
+    id: String,
+    method: &str,
+    envelope: &Envelope,
+    message: Message,
+    arguments: Option<String>,
+) {
+    let found = match &relay.hub {
+        Some(hub) => hub::destination(relay, hub, method, envelope, &message).await,
+        None => only_server(relay, method, envelope, &message),
     };
-    send(relay, (0, upstream), &method, &envelope, message, None).await;
+    match found {
+        Ok(destination) => send(relay, destination, method, envelope, message, arguments).await,
+        Err(refusal) => {
+            if relay.end(&id).is_some() {
+                relay.error(&id, refusal.code, &refusal.text).await;
+            }
+        }
+    }
+}
+
+/// Returns the only server. Its tool gets its own name back, if the gateway has one of that name.
+fn only_server(
+    relay: &Relay,
+    method: &str,
+    envelope: &Envelope,
+    message: &Message,
+) -> Result<Destination, Refusal> {
+    let Some(upstream) = relay.upstreams.first() else {
+        return Err(Refusal::new(METHOD_NOT_FOUND, format!("there is no `{method}` here")));
+    };
+    let called =
+        (method == "tools/call").then(|| member(envelope.params(message), "name")).flatten();
+    let name = called.and_then(crate::mcp::raw_object::text);
+    let own = name.as_deref().filter(|_| relay.context_tools).and_then(|n| own_name(upstream, n));
+    let edit = called.zip(own).map(|(called, own)| Edit {
+        range: message.range_of(called),
+        with: quoted(own).into_bytes(),
+    });
+    let tool = own.map(str::to_owned).or(name.map(std::borrow::Cow::into_owned));
+    Ok(Destination { index: 0, edit, tool })
 }
 
 fn has_references(envelope: &Envelope, message: &Message) -> bool {
@@ -135,13 +214,11 @@ fn by_reference(relay: Arc<Relay>, id: String, envelope: Envelope, message: Mess
         let resolved = spawn_blocking(move || resolved(&shared, &envelope, &message)).await;
         drop(turn);
         let why = match resolved {
-            Ok(Ok((message, arguments))) => match (Envelope::of(&message), relay.upstreams.first())
-            {
-                (Ok(envelope), Some(upstream)) => {
-                    let to = (0, &**upstream);
-                    return send(&relay, to, "tools/call", &envelope, message, arguments).await;
+            Ok(Ok((message, arguments))) => match Envelope::of(&message) {
+                Ok(envelope) => {
+                    return route(&relay, id, "tools/call", &envelope, message, arguments).await;
                 }
-                _ => "the arguments cannot be read".to_owned(),
+                Err(_) => "the arguments cannot be read".to_owned(),
             },
             Ok(Err(why)) => why,
             Err(_) => "a fault of the gateway".to_owned(),
@@ -165,11 +242,10 @@ fn resolved(
     Ok((Message::whole(text), Some(arguments.get().to_owned())))
 }
 
-/// Sends a request to a server. The `arguments` of a call are what is recorded of it, if they are
-/// not its own.
+/// Sends a request to a server.
 async fn send(
     relay: &Arc<Relay>,
-    (index, upstream): (usize, &Upstream),
+    destination: Destination,
     method: &str,
     envelope: &Envelope,
     message: Message,
@@ -177,8 +253,11 @@ async fn send(
 ) {
     let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
     let id = id.to_owned();
+    let Destination { index, edit, tool } = destination;
+    let upstream = &*relay.upstreams[index];
     let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
-    let mut waiting = pending(&id, kind(relay, upstream, method, &params), upstream);
+    let kind = kind(relay, upstream, method, tool, &params);
+    let mut waiting = pending(&id, kind, upstream);
     if let PendingKind::Call(call) = &mut waiting.kind
         && message.has_holes()
     {
@@ -194,10 +273,9 @@ async fn send(
     if method == "subscriptions/listen" {
         waiting.deadline = None;
     }
-    let renamed = renamed(relay, upstream, method, &params, &message);
     let compose = |number: u64| {
         let id = Edit { range, with: number.to_string().into_bytes() };
-        let mut edits: Vec<Edit> = renamed.into_iter().chain([id]).collect();
+        let mut edits: Vec<Edit> = edit.into_iter().chain([id]).collect();
         edits.sort_by_key(|edit| edit.range.start);
         message.edited(edits)
     };
@@ -214,19 +292,6 @@ async fn send(
                 .await;
         }
     }
-}
-
-/// Returns the edit that gives a tool its own name back, which a tool of the gateway has too.
-fn renamed(
-    relay: &Relay,
-    upstream: &Upstream,
-    method: &str,
-    params: &RawObject<'_>,
-    message: &Message,
-) -> Option<Edit> {
-    let called = params.get("name").filter(|_| relay.context_tools && method == "tools/call")?;
-    let own = own_name(upstream, &crate::mcp::raw_object::text(called)?)?;
-    Some(Edit { range: message.range_of(called), with: quoted(own).into_bytes() })
 }
 
 /// Returns the name that a server gave the tool which is called otherwise.
@@ -257,25 +322,30 @@ fn note(relay: &Relay, upstream: &Upstream, method: &str, envelope: &Envelope, m
     }
 }
 
-fn kind(relay: &Relay, upstream: &Upstream, method: &str, params: &RawObject<'_>) -> PendingKind {
+fn kind(
+    relay: &Relay,
+    upstream: &Upstream,
+    method: &str,
+    tool: Option<String>,
+    params: &RawObject<'_>,
+) -> PendingKind {
     match method {
         "initialize" | "server/discover" => PendingKind::Handshake,
         "tools/list" => PendingKind::Listing(ListKind::Tools),
         "resources/list" => PendingKind::Listing(ListKind::Resources),
         "resources/templates/list" => PendingKind::Listing(ListKind::Templates),
-        "tools/call" => PendingKind::Call(Box::new(call(relay, upstream, params))),
+        "tools/call" => PendingKind::Call(Box::new(call(relay, upstream, tool, params))),
         _ => PendingKind::Relay,
     }
 }
 
-fn call(relay: &Relay, upstream: &Upstream, params: &RawObject<'_>) -> Call {
-    let called = params.text("name").unwrap_or_default().into_owned();
+fn call(relay: &Relay, upstream: &Upstream, tool: Option<String>, params: &RawObject<'_>) -> Call {
     let arguments = params.get("arguments").map(RawValue::get);
     let arguments = arguments.filter(|arguments| arguments.len() <= MOST_ARGUMENTS);
     Call {
         id: call_id(params.get("_meta")).unwrap_or_else(|| own::new_call(relay.next_call())),
         server: upstream.name.clone(),
-        tool: own_name(upstream, &called).map_or(called, str::to_owned),
+        tool: tool.unwrap_or_default(),
         arguments: arguments.map(str::to_owned),
         started: Instant::now(),
         links: relay.knows_links(),
@@ -302,6 +372,12 @@ fn member<'a>(object: Option<&'a RawValue>, name: &str) -> Option<&'a RawValue> 
 fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Message) {
     if method == "notifications/cancelled" {
         return cancelled(relay, envelope, message);
+    }
+    if let Some(hub) = &relay.hub
+        && method == "notifications/initialized"
+    {
+        // Each server has been told when it was ready itself.
+        return hub.is_ready();
     }
     for upstream in relay.upstreams.iter().skip(1) {
         upstream.notify(message.text().as_bytes().to_vec());
@@ -330,7 +406,15 @@ pub(super) fn request_id(envelope: &Envelope, message: &Message) -> Option<(Stri
 
 fn response(relay: &Relay, envelope: &Envelope, message: Message) {
     let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
-    if let Some(question) = relay.answered(id) {
-        relay.upstreams[question.upstream].notify(with_id(message, range, &question.id));
+    match relay.answered(id) {
+        Some(Asker::Server(question)) => {
+            relay.upstreams[question.upstream].notify(with_id(message, range, &question.id));
+        }
+        Some(Asker::Own(waiting)) => {
+            let parsed: serde_json::Value =
+                serde_json::from_str(message.text()).unwrap_or_default();
+            drop(waiting.send(parsed["result"].clone()));
+        }
+        None => {}
     }
 }

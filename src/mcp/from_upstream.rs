@@ -21,6 +21,7 @@ use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::elements;
+use crate::mcp::relay::Asker;
 use crate::mcp::relay::INTERNAL_ERROR;
 use crate::mcp::relay::Question;
 use crate::mcp::relay::Relay;
@@ -45,13 +46,15 @@ impl Inbox for FromUpstreams {
 
     fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, Pending)>) {
         let seconds = of.timeout.unwrap_or_default().as_secs();
-        let text = format!("the server `{}` did not answer within {seconds} s", of.name);
+        let why = format!("did not answer within {seconds} s");
+        let text = format!("the server `{}` {why}", of.name);
         for (number, pending) in late {
             let params = json!({"requestId": number, "reason": "the time is over"});
             let cancel = json!({
                 "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
             });
             of.notify(cancel.to_string().into_bytes());
+            let Some(pending) = pending.of_client(&why) else { continue };
             // The client may not be reading, and the server's time goes on.
             let (relay, text) = (Arc::clone(&self.0), text.clone());
             tokio::spawn(async move { relay.fail(pending, TIMED_OUT, &text).await });
@@ -60,6 +63,9 @@ impl Inbox for FromUpstreams {
 
     async fn failed(&self, of: &Arc<Upstream>, pending: Vec<Pending>, why: &str) {
         let relay = &self.0;
+        if let Some(hub) = &relay.hub {
+            hub.forget_all(relay.index_of(of));
+        }
         for id in relay.drop_questions(relay.index_of(of)) {
             let params = json!({"requestId": id, "reason": "the server ended"});
             let cancel = json!({
@@ -68,7 +74,7 @@ impl Inbox for FromUpstreams {
             relay.tell(cancel.to_string().into_bytes()).await;
         }
         let text = format!("the server `{}` {why}; it is started again at the next call", of.name);
-        for pending in pending {
+        for pending in pending.into_iter().filter_map(|pending| pending.of_client(why)) {
             relay.fail(pending, INTERNAL_ERROR, &text).await;
         }
     }
@@ -122,7 +128,7 @@ impl FromUpstreams {
         };
         let Some(client_id) = pending.client_id else {
             if let PendingKind::Own(waiting) = pending.kind {
-                drop(waiting.send(message));
+                drop(waiting.send(Ok(message)));
             }
             return;
         };
@@ -181,8 +187,19 @@ impl FromUpstreams {
         let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
         let relay = &self.0;
         let question = Question { upstream: relay.index_of(from), id: id.to_owned() };
-        let number = relay.ask(question);
-        relay.tell(with_id(message, range, &number.to_string())).await;
+        let number = relay.ask(Asker::Server(question));
+        let request = with_id(message, range, &number.to_string());
+        if relay.hub.is_none() {
+            return relay.tell(request).await;
+        }
+        // The server may have been told of the client before that is ready.
+        let relay = Arc::clone(relay);
+        tokio::spawn(async move {
+            if let Some(hub) = &relay.hub {
+                hub.until_ready().await;
+            }
+            relay.tell(request).await;
+        });
     }
 
     async fn notification(
@@ -193,6 +210,14 @@ impl FromUpstreams {
         message: Message,
     ) {
         let relay = &self.0;
+        if let Some(hub) = &relay.hub
+            && method.ends_with("/list_changed")
+        {
+            hub.forget(relay.index_of(from), method);
+            if !hub.passes(method) {
+                return;
+            }
+        }
         let mut edits = Vec::new();
         match method {
             "notifications/progress" => {
@@ -223,7 +248,7 @@ impl FromUpstreams {
         if pending.is_none() && line.is_response {
             pending = from.take_only_call().map(|(_, pending)| pending);
         }
-        if let Some(pending) = pending {
+        if let Some(pending) = pending.and_then(|pending| pending.of_client(&line.why)) {
             self.end_broken(from, pending, line).await;
         }
         // What is no JSON at all was meant for a person.

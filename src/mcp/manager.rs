@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use crate::mcp::guard::Guard;
 use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::LineReader;
+use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
@@ -283,14 +284,17 @@ async fn initialize_again(
     let (id, answer) = own_request(upstream);
     line(request(id, "initialize", parameters).into(), input).await?;
     let answered = timeout(HANDSHAKE, answer).await;
-    if !matches!(answered, Ok(Ok(_))) {
+    if !matches!(answered, Ok(Ok(Ok(_)))) {
         return Err(io::ErrorKind::TimedOut.into());
     }
     let initialized = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
     line(initialized.to_vec().into(), input).await
 }
 
-fn own_request(upstream: &Upstream) -> (u64, oneshot::Receiver<crate::mcp::message::Message>) {
+/// The answer to a request of the gateway's own, or why there is none.
+type OwnAnswer = oneshot::Receiver<Result<Message, String>>;
+
+fn own_request(upstream: &Upstream) -> (u64, OwnAnswer) {
     let (sender, answer) = oneshot::channel();
     let pending =
         Pending { client_id: None, kind: PendingKind::Own(sender), token: None, deadline: None };

@@ -23,6 +23,7 @@ use crate::mcp::pending::ListKind;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::relay::INTERNAL_ERROR;
 use crate::mcp::relay::INVALID_PARAMS;
+use crate::mcp::relay::Refusal;
 use crate::mcp::relay::Relay;
 use crate::mcp::shelf::LazyShelf;
 
@@ -32,18 +33,6 @@ pub(super) const INSTRUCTIONS: &str = "Long results of tools are stored whole, a
     with context_read, context_grep, context_tail and context_view, or list all with context_list.";
 /// The key of `_meta` by which a client names its revision in each request.
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
-
-/// The error of a request.
-struct Refusal {
-    code: i32,
-    text: String,
-}
-
-impl Refusal {
-    fn params(text: impl Into<String>) -> Self {
-        Self { code: INVALID_PARAMS, text: text.into() }
-    }
-}
 
 /// Returns true if the gateway itself answers a request.
 pub(super) fn answers(relay: &Relay, method: &str, params: Option<&RawValue>) -> bool {
@@ -94,11 +83,12 @@ pub(super) fn answer(
 
 fn result(relay: &Relay, method: &str, params: &str) -> Result<String, Refusal> {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
-    let is_modern = params["_meta"][REVISION].is_string();
     let shelf = &*relay.shelf;
     let result = match method {
         "initialize" => initialize(relay, &params),
-        "server/discover" => discover(),
+        "server/discover" => {
+            discover(&serde_json::to_value(capabilities()).unwrap_or_default(), INSTRUCTIONS)
+        }
         "tools/list" => listing(shelf, ListKind::Tools),
         "resources/list" => listing(shelf, ListKind::Resources),
         "resources/templates/list" => listing(shelf, ListKind::Templates),
@@ -106,8 +96,18 @@ fn result(relay: &Relay, method: &str, params: &str) -> Result<String, Refusal> 
         "resources/read" => read(shelf, &params)?,
         _ => "{}".to_owned(),
     };
-    let kept = method != "tools/call";
-    Ok(if is_modern { modern(&result, kept) } else { result })
+    Ok(for_client(&params, result, method != "tools/call"))
+}
+
+/// Returns true if a request is of a client that speaks 2026-07-28 or later, by its parameters.
+pub(super) fn is_modern(params: &Value) -> bool {
+    params["_meta"][REVISION].is_string()
+}
+
+/// Returns a result as the client that sent `params` has it. True for `is_kept` if the client may
+/// keep it for later.
+pub(super) fn for_client(params: &Value, result: String, is_kept: bool) -> String {
+    if is_modern(params) { modern(&result, is_kept) } else { result }
 }
 
 /// Adds what results have since 2026-07-28.
@@ -124,36 +124,42 @@ fn modern(result: &str, is_kept: bool) -> String {
 fn initialize(relay: &Relay, params: &Value) -> String {
     let asked = params["protocolVersion"].as_str().unwrap_or_default();
     relay.set_revision(asked);
-    let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == asked);
-    let version = known.filter(|version| version.has_initialize());
-    let version = version.unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE).clone();
     let result = InitializeResult::new(capabilities())
-        .with_protocol_version(version)
+        .with_protocol_version(version(asked))
         .with_server_info(info())
         .with_instructions(INSTRUCTIONS);
     text_of(&result)
 }
 
-fn discover() -> String {
+/// Returns the revision for a client that asks for one: that, or else the latest that begins with
+/// `initialize`.
+pub(super) fn version(asked: &str) -> ProtocolVersion {
+    let known = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == asked);
+    let version = known.filter(|version| version.has_initialize());
+    version.unwrap_or(&ProtocolVersion::LATEST_WITH_INITIALIZE).clone()
+}
+
+/// Returns the result of `server/discover`.
+pub(super) fn discover(capabilities: &Value, instructions: &str) -> String {
     let versions = ProtocolVersion::KNOWN_VERSIONS.to_vec();
     let info = serde_json::to_value(info()).unwrap_or_default();
     json!({
         "supportedVersions": versions,
-        "capabilities": capabilities(),
-        "instructions": INSTRUCTIONS,
+        "capabilities": capabilities,
+        "instructions": instructions,
         "_meta": {"io.modelcontextprotocol/serverInfo": info},
     })
     .to_string()
 }
 
-fn capabilities() -> ServerCapabilities {
+pub(super) fn capabilities() -> ServerCapabilities {
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(ToolsCapability::default());
     capabilities.resources = Some(ResourcesCapability::default());
     capabilities
 }
 
-fn info() -> Implementation {
+pub(super) fn info() -> Implementation {
     Implementation::new("ctxfs", env!("CARGO_PKG_VERSION"))
 }
 
@@ -187,7 +193,7 @@ pub(super) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
 fn call(shelf: &LazyShelf, params: &Value) -> Result<String, Refusal> {
     let name = params["name"].as_str().unwrap_or_default();
     if !context::is_tool(name) {
-        return Err(Refusal::params(format!("there is no tool `{name}`")));
+        return Err(Refusal::new(INVALID_PARAMS, format!("there is no tool `{name}`")));
     }
     let answer = shelf.open().and_then(|open| context::call(&open, name, &params["arguments"]));
     Ok(match answer {
@@ -199,7 +205,7 @@ fn call(shelf: &LazyShelf, params: &Value) -> Result<String, Refusal> {
 fn read(shelf: &LazyShelf, params: &Value) -> Result<String, Refusal> {
     let uri = params["uri"].as_str().unwrap_or_default();
     let read = shelf.open().and_then(|open| context::resource(&open, uri));
-    read.map(|result| result.to_string()).map_err(Refusal::params)
+    read.map(|result| result.to_string()).map_err(|why| Refusal::new(INVALID_PARAMS, why))
 }
 
 fn text_of(value: &impl serde::Serialize) -> String {

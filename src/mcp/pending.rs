@@ -28,8 +28,21 @@ pub(super) enum PendingKind {
     Listing(ListKind),
     /// The result of a tool, which may be long.
     Call(Box<Call>),
-    /// The gateway waits for it.
-    Own(oneshot::Sender<Message>),
+    /// The gateway waits for it, or to hear why there is none.
+    Own(oneshot::Sender<Result<Message, String>>),
+}
+
+impl Pending {
+    /// Tells the gateway that a request of its own has no answer. Returns any other request.
+    pub(super) fn of_client(self, why: &str) -> Option<Self> {
+        match self.kind {
+            PendingKind::Own(waiting) => {
+                drop(waiting.send(Err(why.to_owned())));
+                None
+            }
+            _ => Some(self),
+        }
+    }
 }
 
 /// A listing of a server.

@@ -4,10 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde_json::Value;
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 
 use crate::mcp::envelope;
+use crate::mcp::hub::Hub;
 use crate::mcp::message::Outgoing;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
@@ -24,6 +28,8 @@ pub(super) const INVALID_REQUEST: i32 = -32600;
 pub(super) const METHOD_NOT_FOUND: i32 = -32601;
 pub(super) const INVALID_PARAMS: i32 = -32602;
 pub(super) const INTERNAL_ERROR: i32 = -32603;
+/// The code for a resource that does not exist.
+pub(super) const RESOURCE_NOT_FOUND: i32 = -32002;
 /// The code of the reference implementations for a request whose time is over.
 pub(super) const TIMED_OUT: i32 = -32001;
 
@@ -37,21 +43,38 @@ pub(super) struct Relay {
     /// True if the gateway has tools and resources of its own.
     pub(super) context_tools: bool,
     pub(super) work: Arc<Semaphore>,
+    /// Present where the gateway answers for its servers.
+    pub(super) hub: Option<Hub>,
     client: Sender,
     session: Mutex<Session>,
+    /// Hears of each request that ends.
+    ended: Notify,
 }
 
 #[derive(Default)]
 struct Session {
     /// The requests of the client that wait for an answer, by their ids as written.
     calls: HashMap<String, Route>,
-    /// The requests of servers to the client, by the ids that the client knows.
-    asked: HashMap<u64, Question>,
+    /// The requests to the client, by the ids that it knows.
+    asked: HashMap<u64, Asker>,
     next_question: u64,
     next_call: u64,
     revision: Option<String>,
     /// The content of the last answer to `initialize` or `server/discover`.
     declared: Option<Declared>,
+}
+
+/// The error of a request.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) code: i32,
+    pub(super) text: String,
+}
+
+impl Refusal {
+    pub(super) fn new(code: i32, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
 }
 
 /// The receiver of a request of the client.
@@ -61,6 +84,13 @@ pub(super) enum Route {
     Upstream(usize, u64),
     /// The gateway answers.
     Own,
+}
+
+/// The one that asked the client.
+pub(super) enum Asker {
+    Server(Question),
+    /// The gateway, which waits for the result.
+    Own(oneshot::Sender<Value>),
 }
 
 /// A request of a server to the client.
@@ -82,10 +112,12 @@ impl Relay {
         shelf: Arc<LazyShelf>,
         upstreams: Vec<Arc<Upstream>>,
         context_tools: bool,
+        hub: Option<Hub>,
         client: Sender,
     ) -> Self {
         let work = Arc::new(Semaphore::new(AT_A_TIME));
-        Self { shelf, upstreams, context_tools, work, client, session: Mutex::default() }
+        let (session, ended) = (Mutex::default(), Notify::new());
+        Self { shelf, upstreams, context_tools, work, hub, client, session, ended }
     }
 
     /// Sends a message to the client, as soon as it takes it.
@@ -117,37 +149,55 @@ impl Relay {
 
     /// Forgets a request of the client, which is answered now.
     pub(super) fn end(&self, id: &str) -> Option<Route> {
-        self.session.lock().calls.remove(id)
+        let ended = self.session.lock().calls.remove(id);
+        self.ended.notify_waiters();
+        ended
     }
 
-    /// Notes a request of a server. Returns the id for the client.
-    pub(super) fn ask(&self, question: Question) -> u64 {
+    /// Waits until a request of the client has ended, as it was cancelled.
+    pub(super) async fn until_ended(&self, id: &str) {
+        loop {
+            let ended = self.ended.notified();
+            if !self.session.lock().calls.contains_key(id) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Notes a request to the client. Returns its id.
+    pub(super) fn ask(&self, asker: Asker) -> u64 {
         let mut session = self.session.lock();
         session.next_question += 1;
         let id = session.next_question;
-        self.upstreams[question.upstream].count_asked(true);
-        session.asked.insert(id, question);
+        if let Asker::Server(question) = &asker {
+            self.upstreams[question.upstream].count_asked(true);
+        }
+        session.asked.insert(id, asker);
         id
     }
 
-    /// Takes the question that the client answers.
-    pub(super) fn answered(&self, id: &str) -> Option<Question> {
-        let question = self.session.lock().asked.remove(&id.parse().ok()?)?;
-        self.upstreams[question.upstream].count_asked(false);
-        Some(question)
+    /// Takes the one whose question the client answers.
+    pub(super) fn answered(&self, id: &str) -> Option<Asker> {
+        let asker = self.session.lock().asked.remove(&id.parse().ok()?)?;
+        if let Asker::Server(question) = &asker {
+            self.upstreams[question.upstream].count_asked(false);
+        }
+        Some(asker)
     }
 
     /// Returns the client's id of a question of a server.
     pub(super) fn question(&self, upstream: usize, id: &str) -> Option<u64> {
         let session = self.session.lock();
-        let is_it = |question: &Question| question.upstream == upstream && question.id == id;
-        session.asked.iter().find(|(_, question)| is_it(question)).map(|(id, _)| *id)
+        let is_it = |asker: &Asker| matches!(asker, Asker::Server(question) if question.upstream == upstream && question.id == id);
+        session.asked.iter().find(|(_, asker)| is_it(asker)).map(|(id, _)| *id)
     }
 
     /// Takes the questions of a server that has ended.
     pub(super) fn drop_questions(&self, upstream: usize) -> Vec<u64> {
         let mut session = self.session.lock();
-        let of_it = session.asked.iter().filter(|(_, question)| question.upstream == upstream);
+        let is_of_it = |asker: &Asker| matches!(asker, Asker::Server(question) if question.upstream == upstream);
+        let of_it = session.asked.iter().filter(|(_, asker)| is_of_it(asker));
         let of_it: Vec<u64> = of_it.map(|(id, _)| *id).collect();
         session.asked.retain(|id, _| !of_it.contains(id));
         of_it

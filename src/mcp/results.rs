@@ -2,6 +2,7 @@
 
 mod parts;
 mod stored;
+mod whole;
 
 use std::ops::Range;
 
@@ -22,6 +23,9 @@ use crate::mcp::results::parts::parts;
 use crate::mcp::results::stored::Keeper;
 use crate::mcp::results::stored::Kept;
 pub(super) use crate::mcp::results::stored::keep_broken;
+pub(super) use crate::mcp::results::whole::StoredPart;
+pub(super) use crate::mcp::results::whole::store_all;
+pub(super) use crate::mcp::results::whole::texts;
 use crate::mcp::shelf::LazyShelf;
 
 /// The longest binary content that passes, in bytes of the content itself.

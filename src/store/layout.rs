@@ -123,7 +123,7 @@ const SHOWN_BYTES: usize = 220;
 pub(super) const DIRECTORIES: &[(&str, &[&str])] = &[
     ("artifacts", &["tool", "terminal"]),
     ("history", &["archive", "summary"]),
-    ("catalog", &["tools"]),
+    (CATALOG, &[CATALOG_TOOLS]),
 ];
 
 /// Returns the directory of a conversation in the store at `root`.
@@ -140,6 +140,11 @@ pub fn conversation_at(root: &Path, path: &Path) -> Option<Component> {
 pub(super) fn temporary(unique: u64) -> String {
     format!(".ctxfs-{unique:016x}")
 }
+
+/// The index of tools, and the directory of their descriptions.
+pub(super) const CATALOG: &str = "catalog";
+pub(super) const CATALOG_TOOLS: &str = "tools";
+pub(super) const CATALOG_INDEX: &str = "index.json";
 
 const GONE: &str = ".ctxfs-gone-";
 

@@ -1,9 +1,11 @@
 //! `ctxfs mcp` between a client of these tests and a scripted server: real processes, real pipes.
 
+mod batches;
 mod context;
 mod ending;
 mod hostile;
 mod results;
+mod servers;
 mod transparent;
 
 use std::io::BufRead as _;
@@ -29,6 +31,9 @@ use crate::support::need;
 
 /// The time for an answer. It ends tests that hang; a busy machine does not reach it.
 const PATIENCE: Duration = Duration::from_secs(100);
+
+/// The tools that a server of a file lists beside the three that all have.
+const MORE_TOOLS: &str = "text,die,seen,change,ask,sleep,result,fail,silent";
 
 /// A client with a gateway.
 struct Gateway {
@@ -83,11 +88,37 @@ impl Gateway {
         Self { store: Arc::clone(store), child, input, lines, next: 0, other: Vec::new() }
     }
 
+    /// Starts a gateway before the servers of a file, each with these members.
+    fn of_servers(store: &Arc<TestStore>, options: &[&str], servers: &[(&str, Value)]) -> Self {
+        let file = store.scratch("servers").join("mcp.json");
+        let servers: serde_json::Map<String, Value> = servers
+            .iter()
+            .map(|(name, members)| {
+                let [program, script] = server();
+                let mut server = json!({"command": program, "args": [script]});
+                let more = members.as_object().cloned().unwrap_or_default();
+                server.as_object_mut().unwrap().extend(more);
+                if server["env"]["SERVER_MORE"].is_null() {
+                    server["env"]["SERVER_MORE"] = MORE_TOOLS.into();
+                }
+                ((*name).to_owned(), server)
+            })
+            .collect();
+        std::fs::write(&file, json!({"mcpServers": servers}).to_string()).unwrap();
+        let file = file.to_str().unwrap();
+        Self::start(store, &[&["--servers", file], options].concat(), &[], &[])
+    }
+
     fn shake_hands(&mut self, version: &str) -> Value {
+        let capabilities = json!({"sampling": {}, "elicitation": {}});
+        self.shake_hands_with(version, &capabilities)
+    }
+
+    fn shake_hands_with(&mut self, version: &str, capabilities: &Value) -> Value {
         let told = self.request(
             "initialize",
             &json!({
-                "protocolVersion": version, "capabilities": {"sampling": {}, "elicitation": {}},
+                "protocolVersion": version, "capabilities": capabilities,
                 "clientInfo": {"name": "tests", "version": "1"},
             }),
         );

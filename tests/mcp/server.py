@@ -51,6 +51,9 @@ TOOLS = [
     {"name": "context_tail", "inputSchema": {"type": "object"}, "title": "another"},
 ]
 
+for more in filter(None, os.environ.get("SERVER_MORE", "").split(",")):
+    TOOLS.append({"name": more, "inputSchema": {"type": "object"}})
+
 
 def call(id, params):
     name, args = params.get("name"), params.get("arguments") or {}
@@ -109,6 +112,13 @@ def call(id, params):
         write(b'{"jsonrpc":"2.0","id":' + json.dumps(id).encode() + b',"result":"')
         while True:
             write(b"x" * 65536)
+    elif name == "sleep":
+        time.sleep(args["seconds"])
+        answer(id, text("slept"))
+    elif name == "change":
+        LISTS["tools/list"] = {"tools": [{"name": "new", "inputSchema": {"type": "object"}}]}
+        send({"method": "notifications/tools/list_changed"})
+        answer(id, text("done"))
     elif name == "seen":
         answer(id, text(json.dumps(SEEN)))
     else:
@@ -116,9 +126,11 @@ def call(id, params):
 
 
 SEEN = []
+LISTS = json.loads(os.environ.get("SERVER_LISTS", "{}"))
 
 
 def main():
+    time.sleep(float(os.environ.get("SERVER_DELAY", "0")))
     while line := sys.stdin.readline():
         message = json.loads(line)
         method, id, params = message.get("method"), message.get("id"), message.get("params", {})
@@ -131,6 +143,8 @@ def main():
         elif method == "server/discover":
             answer(id, {"resultType": "complete", "supportedVersions": ["2026-07-28"],
                         "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"})
+        elif method in LISTS:
+            answer(id, LISTS[method])
         elif method == "tools/list":
             if params.get("cursor") == "two":
                 answer(id, {"tools": TOOLS[1:]})

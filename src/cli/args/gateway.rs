@@ -1,24 +1,35 @@
 //! `mcp`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
+use clap::ValueEnum;
 
 use crate::cli::env;
 use crate::cli::settings::Key;
 use crate::cli::settings::Value;
 
-/// Stand between an MCP client and its server, and keep long results of tools.
+/// The way in which tools are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ToolOffer {
+    Direct,
+    Index,
+}
+
+/// Stand between an MCP client and its servers, and keep long results of tools.
 ///
 /// Speaks MCP on standard input and output. Everything passes, except that a result over the limits
 /// (`max_inline_chars`, `max_inline_bytes`; by tool under `[tool."server/name"]`) is stored in the
 /// conversation, and the client gets a summary and a link. Tools named `context_...` read what is
 /// stored, for clients without file tools.
 ///
-/// In the configuration of a client, put `ctxfs mcp --` before the command of a server. Without a
-/// command, only the context tools are served.
+/// In the configuration of a client, put `ctxfs mcp --` before the command of a server, or let
+/// `ctxfs mcp --servers FILE` stand for all of them. Without either, only the context tools are
+/// served.
 ///
-/// Example: `ctxfs mcp -- npx -y @modelcontextprotocol/server-everything`
+/// Examples: `ctxfs mcp -- npx -y @modelcontextprotocol/server-everything`;
+/// `ctxfs mcp --servers mcp.json --tools index`
 ///
 /// docs/GATEWAY.md says what passes and what changes.
 #[derive(Debug, Args)]
@@ -28,17 +39,28 @@ pub(in crate::cli) struct McpArgs {
     #[arg(long, value_name = "NAME", requires = "command")]
     pub(in crate::cli) name: Option<String>,
 
+    /// File with the servers, as clients have it: `{"mcpServers": {NAME: {...}}}`.
+    ///
+    /// Their tools are called `<name>__<tool>`. docs/GATEWAY.md has the keys of a server.
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    pub(in crate::cli) servers: Option<PathBuf>,
+
+    /// How the tools of the servers are offered: each by itself, or behind a light index, by two
+    /// tools that describe them and call them.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = ToolOffer::Direct)]
+    pub(in crate::cli) tools: ToolOffer,
+
     /// Conversation to store results in; created if missing. Default: a new one named `session-`
     /// and a UUID, which is printed on standard error.
     #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
     pub(in crate::cli) conversation: Option<String>,
 
     /// Seconds that the server has for an answer; progress restarts them. 0: no limit.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, conflicts_with = "servers")]
     pub(in crate::cli) timeout: u64,
 
     /// Offer no tools and resources of the gateway's own.
-    #[arg(long, requires = "command")]
+    #[arg(long)]
     pub(in crate::cli) no_context_tools: bool,
 
     /// Mountpoint as the reader sees it, for paths in the summaries.

@@ -13,6 +13,9 @@ use toml::de::DeTable;
 use toml::de::DeValue;
 
 use crate::cli::outcome::Failure;
+use crate::cli::settings::calls::CallRules;
+use crate::cli::settings::calls::PERMISSIONS;
+use crate::cli::settings::calls::RISK;
 use crate::cli::settings::origin::FileLine;
 use crate::cli::settings::origin::Origin;
 use crate::cli::settings::origin::Setting;
@@ -48,6 +51,8 @@ pub(super) struct SettingsFile {
     /// The settings for some tools, each with the pattern of their names.
     pub(super) tools: Vec<(String, Key, Setting)>,
     pub(super) redact: RedactTable,
+    /// The tables `[permissions]` and `[risk]`.
+    pub(super) calls: CallRules,
 }
 
 /// The `redact` table of a settings file.
@@ -121,8 +126,10 @@ impl SettingsReader<'_> {
                 file.redact = self.redact(name, item)?;
                 Ok(())
             }
+            PERMISSIONS | RISK => self.rules_of_calls(name.get_ref(), item, &mut file.calls),
             known => {
-                let names = ROWS.iter().map(|row| row.name).chain([TOOL, REDACT]);
+                let names =
+                    ROWS.iter().map(|row| row.name).chain([TOOL, REDACT, PERMISSIONS, RISK]);
                 let row = Row::named(known).ok_or_else(|| self.unknown(name, "", names))?;
                 file.values.push((row.key, self.value(row, name, item, None)?));
                 Ok(())
@@ -153,6 +160,28 @@ impl SettingsReader<'_> {
                 let setting = self.value(row, name, item, Some(pattern.get_ref()))?;
                 file.tools.push((pattern.get_ref().to_string(), row.key, setting));
             }
+        }
+        Ok(())
+    }
+
+    /// Reads the table `[permissions]` or `[risk]`, whose keys are patterns.
+    fn rules_of_calls(
+        &self,
+        name: &str,
+        item: &SpannedValue<'_>,
+        rules: &mut CallRules,
+    ) -> Result<(), Failure> {
+        let what = format!("`{name}`");
+        for (pattern, item) in in_order(self.table(item, &what, "a table of patterns")?) {
+            let key = pattern.get_ref();
+            globset::Glob::new(key).map_err(|error| {
+                let text = format!("`{key}` is not a pattern: {}", error.kind());
+                self.failure(&pattern.span(), &text)
+            })?;
+            let word = item.get_ref().as_str().unwrap_or_default();
+            rules
+                .insert(name, key, word)
+                .map_err(|words| self.failure(&item.span(), &format!("`{key}` can be {words}")))?;
         }
         Ok(())
     }

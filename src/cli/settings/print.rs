@@ -40,6 +40,7 @@ pub(in crate::cli) fn toml(
     if tool.is_none() {
         redact(&mut page, settings);
         tools(&mut page, settings);
+        calls(&mut page, settings);
     }
     page
 }
@@ -65,7 +66,12 @@ pub(in crate::cli) fn json(
     let rules: Vec<_> = redact.rules.value.iter().map(rule_json).collect();
     let rules = json!({ "value": rules, "origin": redact.rules.origin });
     let redact = json!({ "apply": redact.apply, "sets": redact.sets, "rules": rules });
-    json!({ "files": settings.files(), "settings": held, "redact": redact, "tool": tools })
+    let mut said =
+        json!({ "files": settings.files(), "settings": held, "redact": redact, "tool": tools });
+    for (name, rules) in settings.calls.tables() {
+        said[name] = json!(rules);
+    }
+    said
 }
 
 /// Returns a settings file that sets nothing and describes everything.
@@ -83,6 +89,10 @@ pub(in crate::cli) fn template() -> String {
     }
     page + "\n# Limits for some tools, by the name `server/tool` or a pattern.\n\
             # [tool.\"github/*\"]\n# max_lines = 200\n\n\
+            # What the tools of MCP servers may do behind a light index (ctxfs mcp --tools index):\n\
+            # allow, ask or deny, by pattern or by risk; and what they do: read, write or execute.\n\
+            # [permissions]\n# \"github/create_*\" = \"allow\"\n# execute = \"deny\"\n\
+            # [risk]\n# \"shell/*\" = \"execute\"\n\n\
             # Redaction of secrets: \"off\", \"views\" (masks them in everything shown) or \"stored\"\n\
             # (masks them in the stored files too). Without `sets`, all sets apply.\n\
             # [redact]\n# apply = \"views\"\n"
@@ -126,6 +136,16 @@ fn tools(page: &mut String, settings: &Settings) {
         }
         let row = entry.key.row();
         line(page, row.name, &row.kind.to_toml(&entry.setting.value), &entry.setting.origin);
+    }
+}
+
+fn calls(page: &mut String, settings: &Settings) {
+    for (name, rules) in settings.calls.tables().into_iter().filter(|(_, rules)| !rules.is_empty())
+    {
+        let _ = write!(page, "\n[{name}]\n");
+        for (pattern, word) in rules {
+            let _ = writeln!(page, "{} = {}", quoted(pattern), quoted(word));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::cli::env;
 use crate::cli::env::Environment;
 use crate::cli::outcome::Failure;
 use crate::cli::places;
+use crate::cli::settings::calls::CallRules;
 use crate::cli::settings::file;
 use crate::cli::settings::file::SettingsFile;
 use crate::cli::settings::origin::Origin;
@@ -34,6 +35,7 @@ pub(in crate::cli) struct Settings {
     values: BTreeMap<Key, Setting>,
     pub(super) tools: ToolSettings,
     pub(super) redact: RedactSettings,
+    pub(super) calls: CallRules,
     files: Vec<PathBuf>,
     store: Option<PathBuf>,
 }
@@ -78,8 +80,12 @@ impl Settings {
         values.extend(overrides);
         let redact = RedactSettings::of(&files, environment)?;
         let paths = files.iter().map(|file| file.path.clone()).collect();
+        let mut calls = CallRules::default();
+        for file in &files {
+            calls.add(&file.calls);
+        }
         let tools = ToolSettings::new(files.into_iter().flat_map(|file| file.tools));
-        Ok(Self { values, tools, redact, files: paths, store })
+        Ok(Self { values, tools, redact, calls, files: paths, store })
     }
 
     /// Returns the defaults.
@@ -90,7 +96,8 @@ impl Settings {
             rules: Setting { value: Vec::new(), origin: Origin::Default },
         };
         let (tools, files) = (ToolSettings::default(), Vec::new());
-        Self { values: defaults(), tools, redact, files, store: None }
+        let calls = CallRules::default();
+        Self { values: defaults(), tools, redact, calls, files, store: None }
     }
 
     /// Returns the absolute path of the store.
@@ -99,6 +106,11 @@ impl Settings {
             Some(store) => Ok(store.clone()),
             None => places::store(None, environment),
         }
+    }
+
+    /// Returns what tools of MCP servers may do.
+    pub(in crate::cli) fn calls(&self) -> &CallRules {
+        &self.calls
     }
 
     /// Returns the files that were read; later ones override earlier ones.

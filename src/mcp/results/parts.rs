@@ -149,6 +149,15 @@ impl<'a> Part<'a> {
         text(self.value)
     }
 
+    /// Returns the text or the JSON of a part that is in memory; `None` for binary content.
+    pub(super) fn json_or_text(&self) -> Option<String> {
+        match self.kind {
+            PartKind::Structured if self.hole.is_none() => Some(self.value.get().to_owned()),
+            PartKind::Text => self.text().map(std::borrow::Cow::into_owned),
+            _ => None,
+        }
+    }
+
     /// Returns true if this text is the JSON of `structured`, apart from white space.
     pub(super) fn says_same(&self, structured: &Part<'_>) -> bool {
         if self.kind != PartKind::Text {

@@ -1,0 +1,54 @@
+//! The servers of a file, as clients have it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use crate::cli::env;
+use crate::cli::outcome::Failure;
+use crate::cli::output::Printer;
+use crate::mcp::Offer;
+use crate::mcp::ServerCommand;
+use crate::mcp::ServerOptions;
+use crate::mcp::config::Secret;
+use crate::mcp::config::Server;
+use crate::mcp::config::Servers;
+use crate::mcp::config::Transport;
+use crate::mcp::tool_name::Naming;
+
+/// Reads the servers. What is wrong with one is said, and the others are served.
+pub(super) fn of_file(path: &Path, printer: &mut Printer) -> anyhow::Result<Vec<ServerOptions>> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        let text = format!("cannot read the servers in `{}`: {error}", path.display());
+        Failure::usage(text, "give a file like `{\"mcpServers\": {\"NAME\": {\"command\": ...}}}`")
+    })?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let Servers { servers, flaws } = Servers::parse(&path.to_string_lossy(), &text, &variable);
+    for flaw in flaws {
+        printer.say(&flaw);
+    }
+    let options = servers.into_iter().filter_map(|server| {
+        let name = server.name.clone();
+        let options = options(server);
+        if options.is_none() {
+            printer.say(&format_args!("the server `{name}` is left out: it is over HTTP"));
+        }
+        options
+    });
+    Ok(options.collect())
+}
+
+fn options(server: Server) -> Option<ServerOptions> {
+    let naming = Naming::with_prefix(server.prefix());
+    let Transport::Stdio { command, args, env, cwd } = server.transport else { return None };
+    let given = env.iter().map(|(name, value)| (name.into(), value.reveal().into()));
+    let command = ServerCommand {
+        program: command.into(),
+        arguments: args.iter().map(Secret::reveal).map(OsString::from).collect(),
+        environment: env::of_listed_servers().into_iter().chain(given).collect(),
+        directory: cwd.map(Into::into),
+    };
+    let offer = Offer { naming, tools: server.tools, trust: server.trust };
+    let timeout = Some(server.timeout);
+    Some(ServerOptions { name: server.name, command, timeout, offer })
+}

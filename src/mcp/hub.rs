@@ -1,0 +1,135 @@
+//! The gateway as a server of its own, in front of several servers or with a light index: it answers
+//! the client itself, and asks the servers for what it needs.
+//!
+//! `introduction` makes the servers known, `catalog` asks for what they list, `names` gives their
+//! tools and prompts names, `route` finds the server of a request, `answer` makes the answers.
+
+mod answer;
+mod asking;
+mod batch;
+mod batch_call;
+mod catalog;
+mod index_file;
+mod index_tools;
+mod introduction;
+mod listing;
+mod names;
+mod route;
+mod server_request;
+mod template;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::mcp::config::ToolFilter;
+use crate::mcp::tool_name::Naming;
+
+pub(super) use answer::answer;
+pub(super) use answer::answers;
+pub(super) use answer::called;
+pub(super) use index_tools::IndexMode;
+pub use index_tools::IndexOptions;
+pub(super) use route::destination;
+
+use catalog::Catalog;
+use catalog::CatalogKind;
+use introduction::Introduced;
+use names::Names;
+
+/// The part of a server's options that is about its tools.
+#[derive(Debug, Clone)]
+pub struct Offer {
+    /// How its tools are named.
+    pub naming: Naming,
+    /// Which of them are offered.
+    pub tools: ToolFilter,
+    /// True if its annotations are believed.
+    pub trust: bool,
+}
+
+/// The knowledge of several servers.
+pub(super) struct Hub {
+    servers: Vec<KnownServer>,
+    /// Present in index mode.
+    index: Option<IndexMode>,
+    session: Mutex<HubSession>,
+    /// True once the client has said that it is ready.
+    ready: watch::Sender<bool>,
+    names: Mutex<Names>,
+}
+
+/// The knowledge of one server.
+struct KnownServer {
+    offer: Offer,
+    /// What it said of itself, once it has.
+    introduced: watch::Sender<Option<Arc<Introduced>>>,
+    /// Why it has not, if that was tried.
+    failure: Mutex<Option<String>>,
+    catalog: Catalog,
+}
+
+#[derive(Default)]
+struct HubSession {
+    /// The parameters of `initialize` for the servers; `None` before the client's first message.
+    parameters: Option<String>,
+    /// True once the client was told what the servers are; who comes later is announced.
+    is_told: bool,
+}
+
+impl Hub {
+    /// Returns the hub of servers, in the order of the gateway's.
+    pub(super) fn new(offers: Vec<Offer>, index: Option<IndexMode>) -> Self {
+        let server = |offer| KnownServer {
+            offer,
+            introduced: watch::Sender::new(None),
+            failure: Mutex::default(),
+            catalog: Catalog::default(),
+        };
+        Self {
+            servers: offers.into_iter().map(server).collect(),
+            index,
+            session: Mutex::default(),
+            ready: watch::Sender::new(false),
+            names: Mutex::default(),
+        }
+    }
+
+    /// Forgets what a server listed, which has changed.
+    pub(super) fn forget(&self, server: usize, method: &str) {
+        self.servers[server].catalog.forget(method);
+        self.names.lock().forget();
+    }
+
+    /// Forgets all that a server listed, as it has ended.
+    pub(super) fn forget_all(&self, server: usize) {
+        self.servers[server].catalog.forget_all();
+        self.names.lock().forget();
+    }
+
+    /// Takes the client's word that it is ready: servers may ask it from here on.
+    pub(super) fn is_ready(&self) {
+        self.ready.send_replace(true);
+    }
+
+    /// Waits until the client is ready.
+    pub(super) async fn until_ready(&self) {
+        self.ready.subscribe().wait_for(|ready| *ready).await.ok();
+    }
+
+    /// Returns true if the client is told of changes of a list: in index mode that of the tools is
+    /// fixed.
+    fn announces(&self, kind: CatalogKind) -> bool {
+        self.index.is_none() || kind != CatalogKind::Tools
+    }
+
+    /// Returns true if a notification of a server that a list has changed passes.
+    pub(super) fn passes(&self, method: &str) -> bool {
+        self.index.is_none() || method != "notifications/tools/list_changed"
+    }
+
+    fn introduced(&self, server: usize) -> Option<Arc<Introduced>> {
+        self.servers[server].introduced.borrow().clone()
+    }
+}

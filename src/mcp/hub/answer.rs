@@ -1,0 +1,213 @@
+//! The gateway's answers for all servers.
+
+use std::sync::Arc;
+
+use rmcp::model::InitializeResult;
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::mcp::context;
+use crate::mcp::envelope::Envelope;
+use crate::mcp::hub::Hub;
+use crate::mcp::hub::batch;
+use crate::mcp::hub::catalog::CatalogKind;
+use crate::mcp::hub::index_tools;
+use crate::mcp::hub::introduction;
+use crate::mcp::hub::listing;
+use crate::mcp::hub::names;
+use crate::mcp::message::Message;
+use crate::mcp::own;
+use crate::mcp::pending::ListKind;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::relay::INVALID_PARAMS;
+use crate::mcp::relay::METHOD_NOT_FOUND;
+use crate::mcp::relay::Refusal;
+use crate::mcp::relay::Relay;
+
+/// Capabilities of servers that do not hold for several at once.
+const NOT_SHARED: [&str; 2] = ["tasks", "experimental"];
+
+/// Returns true if the gateway answers a request for its servers.
+pub(in crate::mcp) fn answers(hub: &Hub, method: &str, name: Option<&str>) -> bool {
+    match method {
+        "initialize" | "server/discover" | "logging/setLevel" => true,
+        "tools/call" => hub.index.is_some() && name.is_none_or(|name| !context::is_tool(name)),
+        method => CatalogKind::of_method(method).is_some(),
+    }
+}
+
+/// Answers a request, as JSON.
+pub(in crate::mcp) async fn answer(
+    relay: &Arc<Relay>,
+    hub: &Hub,
+    (id, method): (&str, &str),
+    envelope: &Envelope,
+    message: &Message,
+) -> Result<String, Refusal> {
+    let raw = envelope.params(message).map_or("{}", |params| params.get());
+    let params: Value = serde_json::from_str(raw).unwrap_or_default();
+    if let Some(kind) = CatalogKind::of_method(method) {
+        let result = listed(relay, hub, kind).await;
+        return Ok(own::for_client(&params, result, true));
+    }
+    match method {
+        "initialize" => {
+            introduction::begin(relay, hub, raw.to_owned()).await;
+            Ok(initialize(relay, hub, &params).await)
+        }
+        "server/discover" => {
+            introduction::begin(relay, hub, parameters_of(&params)).await;
+            let said = own::discover(&capabilities(hub), &instructions(relay, hub).await);
+            Ok(own::for_client(&params, said, true))
+        }
+        "logging/setLevel" => {
+            set_level(relay, hub, raw);
+            Ok(own::for_client(&params, "{}".to_owned(), false))
+        }
+        "tools/call" => call(relay, hub, id, &params).await,
+        _ => Err(Refusal::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
+    }
+}
+
+/// Answers a call in index mode, where the client sees two tools.
+async fn call(relay: &Arc<Relay>, hub: &Hub, id: &str, params: &Value) -> Result<String, Refusal> {
+    let name = params["name"].as_str().unwrap_or_default();
+    match (&hub.index, name) {
+        (Some(mode), names::DETAILS) => Ok(index_tools::details(relay, hub, mode, params).await),
+        (Some(mode), names::BATCH) => Ok(batch::run(relay, hub, mode, id, params).await),
+        _ => {
+            let how = "call the tools of servers through `run_tool_batch`";
+            Err(Refusal::new(INVALID_PARAMS, format!("there is no tool `{name}`: {how}")))
+        }
+    }
+}
+
+async fn listed(relay: &Relay, hub: &Hub, kind: CatalogKind) -> String {
+    let mut rows = match (kind, &hub.index) {
+        (CatalogKind::Tools, Some(mode)) => index_tools::rows(relay, hub, mode).await,
+        _ => listing::rows(relay, hub, kind).await,
+    };
+    let own = match kind {
+        CatalogKind::Tools => Some(ListKind::Tools),
+        CatalogKind::Resources => Some(ListKind::Resources),
+        CatalogKind::Templates => Some(ListKind::Templates),
+        CatalogKind::Prompts => None,
+    };
+    if let Some(own) = own.filter(|_| relay.context_tools) {
+        let shelf = Arc::clone(&relay.shelf);
+        let ours = tokio::task::spawn_blocking(move || own::rows(&shelf, own)).await;
+        rows.extend(ours.unwrap_or_default());
+    }
+    format!("{{\"{}\":[{}]}}", kind.member(), rows.join(","))
+}
+
+async fn initialize(relay: &Relay, hub: &Hub, params: &Value) -> String {
+    let version = own::version(params["protocolVersion"].as_str().unwrap_or_default());
+    relay.set_revision(version.as_str());
+    let result = InitializeResult::new(own::capabilities())
+        .with_protocol_version(version)
+        .with_server_info(own::info())
+        .with_instructions(instructions(relay, hub).await);
+    let mut result = serde_json::to_value(&result).unwrap_or_default();
+    result["capabilities"] = capabilities(hub);
+    result.to_string()
+}
+
+/// Returns the parameters of `initialize` for servers, of a client that has none.
+fn parameters_of(params: &Value) -> String {
+    let said = |key: &str| params["_meta"][format!("io.modelcontextprotocol/{key}")].clone();
+    let capabilities = said("clientCapabilities");
+    let info = said("clientInfo");
+    let info = if info.is_object() { info } else { json!({"name": "ctxfs", "version": "1"}) };
+    json!({
+        "protocolVersion": own::version("").as_str(),
+        "capabilities": if capabilities.is_object() { capabilities } else { json!({}) },
+        "clientInfo": info,
+    })
+    .to_string()
+}
+
+/// Returns the capabilities of all servers, and the gateway's own.
+fn capabilities(hub: &Hub) -> Value {
+    let mut all = Map::new();
+    let known = (0..hub.servers.len()).filter_map(|server| hub.introduced(server));
+    for introduced in known {
+        let shared = introduced.capabilities.iter();
+        for (name, said) in shared.filter(|(name, _)| !NOT_SHARED.contains(&name.as_str())) {
+            merge(all.entry(name.clone()).or_insert_with(|| json!({})), said);
+        }
+    }
+    for kind in CatalogKind::CHANGING {
+        // A server that comes late has lists too.
+        let changes = if hub.announces(kind) { json!({"listChanged": true}) } else { json!({}) };
+        let own = all.entry(kind.member()).or_insert_with(|| json!({}));
+        if kind == CatalogKind::Tools {
+            *own = json!({});
+        }
+        merge(own, &changes);
+    }
+    Value::Object(all)
+}
+
+/// Adds the members of an object; true stays true.
+fn merge(into: &mut Value, from: &Value) {
+    let (Some(into), Some(from)) = (into.as_object_mut(), from.as_object()) else { return };
+    for (key, value) in from {
+        if into.get(key) != Some(&Value::Bool(true)) {
+            into.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+/// Returns what a model is told: what each server says, under its name, and our own words.
+async fn instructions(relay: &Relay, hub: &Hub) -> String {
+    let mut parts = Vec::new();
+    for (server, upstream) in relay.upstreams.iter().enumerate() {
+        let said = hub.introduced(server).and_then(|known| known.instructions.clone());
+        match said.filter(|said| !said.trim().is_empty()) {
+            Some(said) if relay.upstreams.len() == 1 => parts.push(said),
+            Some(said) => parts.push(format!("# {}\n{said}", upstream.name)),
+            None => {}
+        }
+        if let Some(why) = &*hub.servers[server].failure.lock() {
+            parts.push(format!("The server `{}` is missing: it {why}.", upstream.name));
+        }
+    }
+    if let Some(mode) = &hub.index {
+        return index_tools::instructions(relay, hub, mode, &parts).await;
+    }
+    if relay.context_tools {
+        parts.push(own::INSTRUCTIONS.to_owned());
+    }
+    parts.join("\n\n")
+}
+
+/// Hands a level of logging to all servers that log.
+fn set_level(relay: &Relay, hub: &Hub, params: &str) {
+    for (server, upstream) in relay.upstreams.iter().enumerate() {
+        let logs =
+            hub.introduced(server).is_some_and(|known| known.capabilities.contains_key("logging"));
+        if logs {
+            upstream.set_handshake(|handshake| handshake.level = Some(params.to_owned()));
+            let (upstream, params) = (Arc::clone(upstream), params.to_owned());
+            tokio::spawn(async move {
+                let told =
+                    super::server_request::result(&upstream, "logging/setLevel", &params).await;
+                if let Err(why) = told {
+                    tracing::warn!("{}: {why}", upstream.name);
+                }
+            });
+        }
+    }
+}
+
+/// Returns the name of the tool that a request calls.
+pub(in crate::mcp) fn called<'a>(
+    method: &str,
+    envelope: &Envelope,
+    message: &'a Message,
+) -> Option<std::borrow::Cow<'a, str>> {
+    let params = envelope.params(message).filter(|_| method == "tools/call")?;
+    RawObject::parse(params)?.text("name")
+}

@@ -1,0 +1,168 @@
+//! `run_tool_batch`: the calls of a batch are read, decided about and made, each in its turn.
+
+mod held;
+mod plan;
+mod reply;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::mcp::batch_plan::BatchPlan;
+use crate::mcp::batch_plan::Outcome;
+use crate::mcp::hub::Hub;
+use crate::mcp::hub::IndexMode;
+use crate::mcp::hub::asking;
+use crate::mcp::hub::asking::Channel;
+use crate::mcp::hub::batch_call;
+use crate::mcp::hub::batch_call::MadeCall;
+use crate::mcp::own;
+use crate::mcp::permission::Answer;
+use crate::mcp::permission::Decision;
+use crate::mcp::relay::Relay;
+use crate::mcp::relay::failure;
+
+pub(super) use held::HeldBatches;
+use plan::DecidedCall;
+pub(super) use plan::PlannedBatch;
+
+/// The calls that run at a time, if the client does not say.
+const PARALLEL: usize = 4;
+const MOST_PARALLEL: u64 = 16;
+/// The time in which a person can answer, where the client carries the question.
+const ANSWER_TIME: Duration = Duration::from_mins(10);
+
+/// A batch that has begun.
+pub(super) struct Batch {
+    pub(super) planned: PlannedBatch,
+    pub(super) plan: BatchPlan,
+    pub(super) made: Vec<Option<MadeCall>>,
+}
+
+/// The way in which a batch stopped.
+enum Stop {
+    Done,
+    /// Only calls are left that a person has to be asked about.
+    Asks,
+}
+
+/// Runs a batch, and returns the result of the tool.
+pub(super) async fn run(
+    relay: &Arc<Relay>,
+    hub: &Hub,
+    mode: &IndexMode,
+    id: &str,
+    params: &Value,
+) -> String {
+    let channel = Channel::of(hub, params);
+    let begun = match params["requestState"].as_str() {
+        Some(state) => held::resumed(relay, mode, params, state).await,
+        None => plan::plan(relay, hub, mode, params, channel).await.map(Batch::new),
+    };
+    let mut batch = match begun {
+        Ok(batch) => batch,
+        Err(why) => return own::for_client(params, failure(&why), false),
+    };
+    let progress = params["_meta"]["progressToken"].clone();
+    match batch.drive(relay, mode, channel, id, &progress).await {
+        Stop::Done => {
+            let reply = reply::result(&batch, mode.options.batch_budget);
+            own::for_client(params, reply, false)
+        }
+        Stop::Asks => held::hold(relay, mode, params, batch),
+    }
+}
+
+impl Batch {
+    fn new(planned: PlannedBatch) -> Self {
+        let calls: Vec<_> = planned.calls.iter().map(DecidedCall::planned).collect();
+        let made = calls.iter().map(|_| None).collect();
+        let plan = BatchPlan::new(&calls, planned.parallel, planned.stops_on_error);
+        Self { planned, plan, made }
+    }
+
+    /// Makes the calls that can be made. Returns when all have ended, or only those are left that a
+    /// person is asked about by other means.
+    async fn drive(
+        &mut self,
+        relay: &Arc<Relay>,
+        mode: &IndexMode,
+        channel: Channel,
+        id: &str,
+        progress: &Value,
+    ) -> Stop {
+        let (mut running, mut asking) = (JoinSet::new(), JoinSet::new());
+        if channel == Channel::Elicitation {
+            for place in self.plan.asked() {
+                let Some(question) = self.planned.question(place) else { continue };
+                let relay = Arc::clone(relay);
+                asking.spawn(async move { (place, asking::ask(relay, question).await) });
+            }
+        }
+        loop {
+            for place in self.plan.start_next() {
+                let Some(call) = self.planned.ready(place) else { continue };
+                let relay = Arc::clone(relay);
+                running.spawn(async move { (place, batch_call::make(relay, call).await) });
+            }
+            if running.is_empty() && (self.plan.is_done() || asking.is_empty()) {
+                return if self.plan.is_done() { Stop::Done } else { Stop::Asks };
+            }
+            tokio::select! {
+                Some(ended) = running.join_next() => {
+                    if let Ok((place, made)) = ended {
+                        self.ended(place, made);
+                        self.report(relay, progress).await;
+                    }
+                }
+                Some(answered) = asking.join_next() => {
+                    if let Ok((place, answer)) = answered {
+                        self.answered(relay, mode, place, answer).await;
+                    }
+                }
+                () = relay.until_ended(id) => {
+                    // What runs is dropped, and its servers are told.
+                    self.plan.cancel();
+                    return Stop::Done;
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, place: usize, made: MadeCall) {
+        let outcome = if made.failed { Outcome::Error } else { Outcome::Ok };
+        self.made[place] = Some(made);
+        self.plan.finished(place, outcome);
+    }
+
+    /// Takes a person's answer about a call, and keeps what it says of others.
+    pub(super) async fn answered(
+        &mut self,
+        relay: &Arc<Relay>,
+        mode: &IndexMode,
+        place: usize,
+        answer: Answer,
+    ) {
+        if !self.plan.asked().contains(&place) {
+            return;
+        }
+        let decision = Decision::of_answer(answer);
+        let allowed = matches!(decision, Decision::Allowed(_));
+        plan::remember(relay, mode, &mut self.planned, place, answer, decision).await;
+        self.plan.answered(place, allowed);
+    }
+
+    /// Tells the client how many calls have ended.
+    async fn report(&self, relay: &Relay, token: &Value) {
+        if token.is_null() {
+            return;
+        }
+        let ended = self.made.iter().filter(|made| made.is_some()).count();
+        let params = json!({"progressToken": token, "progress": ended, "total": self.made.len()});
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        relay.tell(told.to_string().into_bytes()).await;
+    }
+}

@@ -1,0 +1,174 @@
+//! The reply to a batch: its results in their order, within a budget that they share.
+
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::mcp::batch_plan::NotMade;
+use crate::mcp::budget;
+use crate::mcp::budget::Wanted;
+use crate::mcp::hub::batch::Batch;
+use crate::mcp::hub::batch_call::MadeCall;
+use crate::mcp::permission::Decision;
+use crate::mcp::results::StoredPart;
+
+/// Bytes that a result takes beside its text.
+const FRAME_BYTES: usize = 80;
+
+/// The state of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    Ok,
+    Error,
+    Permission,
+}
+
+impl Status {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Permission => "permission",
+        }
+    }
+}
+
+/// A result, before it is known how much of it is shown.
+struct Entry<'b> {
+    name: &'b str,
+    status: Status,
+    parts: &'b [StoredPart],
+    said: Option<String>,
+}
+
+/// Returns the result of the tool, of some `bytes` at most.
+pub(super) fn result(batch: &Batch, bytes: usize) -> String {
+    let entries: Vec<Entry<'_>> = (0..batch.made.len()).map(|place| entry(batch, place)).collect();
+    let frames = entries.iter().map(|entry| FRAME_BYTES + entry.name.len()).sum();
+    let wanted: Vec<Wanted> = entries.iter().map(Entry::wanted).collect();
+    let shares = budget::shares(&wanted, bytes.saturating_sub(frames));
+    let results: Vec<Value> =
+        entries.iter().zip(shares).map(|(entry, share)| entry.shown(share)).collect();
+    let reply = json!({"summary": summary(&entries), "results": results});
+    json!({"content": [{"type": "text", "text": reply.to_string()}]}).to_string()
+}
+
+fn summary(entries: &[Entry<'_>]) -> String {
+    let count = |status| entries.iter().filter(|entry| entry.status == status).count();
+    let all = [Status::Ok, Status::Error, Status::Permission];
+    let counts = all.map(|status| (count(status), status.as_str()));
+    let told = counts.iter().filter(|(count, _)| *count > 0);
+    let told: Vec<String> = told.map(|(count, status)| format!("{count} {status}")).collect();
+    format!("{} calls: {}", entries.len(), told.join(", "))
+}
+
+fn entry(batch: &Batch, place: usize) -> Entry<'_> {
+    let decided = &batch.planned.calls[place];
+    let name = decided.name.as_str();
+    if let Some(MadeCall { failed, parts, said }) = &batch.made[place] {
+        let status = if *failed { Status::Error } else { Status::Ok };
+        return Entry { name, status, parts, said: said.clone() };
+    }
+    let (status, said) = match batch.plan.not_made(place) {
+        Some(NotMade::Invalid) => {
+            (Status::Error, decided.call.as_ref().err().cloned().unwrap_or_default())
+        }
+        Some(NotMade::Refused) => (Status::Permission, refusal(batch, place)),
+        Some(NotMade::AfterRefusal(before)) => {
+            let said = format!("not made, as call {} of the batch was refused", before + 1);
+            (Status::Permission, said)
+        }
+        Some(NotMade::AfterError(before)) => {
+            (Status::Error, format!("not made, as call {} of the batch failed", before + 1))
+        }
+        Some(NotMade::Cancelled) | None => (Status::Error, "not made: cancelled".to_owned()),
+    };
+    Entry { name, status, parts: &[], said: Some(said) }
+}
+
+/// Returns why a call was refused.
+fn refusal(batch: &Batch, place: usize) -> String {
+    match &batch.planned.calls[place].call {
+        Ok(call) => match &call.decision {
+            Decision::Refused(decider) => decider.refusal(call.tool(), call.risk),
+            _ => "refused".to_owned(),
+        },
+        Err(why) => why.clone(),
+    }
+}
+
+impl Entry<'_> {
+    fn wanted(&self) -> Wanted {
+        let said = self.said.as_deref().map_or(0, written);
+        let whole = |part: &StoredPart| written(part.text.as_deref().unwrap_or(&part.summary));
+        let least = |part: &StoredPart| written(&part.hint) + 2;
+        let references: usize =
+            self.parts.iter().map(|part| part.reference.as_deref().map_or(0, written)).sum();
+        let fixed = said + references;
+        Wanted {
+            size: fixed + self.parts.iter().map(whole).sum::<usize>(),
+            least: fixed + self.parts.iter().map(least).sum::<usize>(),
+        }
+    }
+
+    /// Returns the result with as much of its texts as fits.
+    fn shown(&self, share: usize) -> Value {
+        let mut shown = Map::new();
+        shown.insert("name".to_owned(), self.name.into());
+        shown.insert("status".to_owned(), self.status.as_str().into());
+        let mut references = self.parts.iter().filter_map(|part| part.reference.as_deref());
+        if let Some(first) = references.next() {
+            shown.insert("ref".to_owned(), first.into());
+        }
+        let more: Vec<&str> = references.collect();
+        if !more.is_empty() {
+            shown.insert("more".to_owned(), json!(more));
+        }
+        let text = self.text(share);
+        let key = if self.status == Status::Ok { "text" } else { "error" };
+        if !text.is_empty() {
+            shown.insert(key.to_owned(), text.into());
+        }
+        Value::Object(shown)
+    }
+
+    fn text(&self, share: usize) -> String {
+        let wanted = self.wanted();
+        let whole = share >= wanted.size;
+        let room = (share.saturating_sub(wanted.least) / self.parts.len().max(1)).max(1);
+        let parts = self.parts.iter().map(|part| match &part.text {
+            Some(text) if whole => text.clone(),
+            _ if whole => part.summary.clone(),
+            _ => part.shortened(room + written(&part.hint)),
+        });
+        let all: Vec<String> = self.said.iter().cloned().chain(parts).collect();
+        all.join("\n")
+    }
+}
+
+impl StoredPart {
+    /// Returns the first lines of the stand-in that fit, or else one line on what was stored.
+    fn shortened(&self, bytes: usize) -> String {
+        if written(&self.summary) <= bytes {
+            return self.summary.clone();
+        }
+        let mut end = 0;
+        for line in self.summary.split_inclusive('\n') {
+            if written(&self.summary[..end + line.len()]) > bytes {
+                break;
+            }
+            end += line.len();
+        }
+        if end == 0 { self.hint.clone() } else { self.summary[..end].trim_end().to_owned() }
+    }
+}
+
+/// Returns the bytes that a text takes in JSON.
+fn written(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,
+        0..0x20 => 5,
+        _ => 0,
+    };
+    text.len() + text.bytes().map(escaped).sum::<usize>()
+}

@@ -1,0 +1,94 @@
+//! One call of a batch: made, and its result stored.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+
+use crate::mcp::envelope::Envelope;
+use crate::mcp::envelope::Kind;
+use crate::mcp::hub::server_request;
+use crate::mcp::message::Message;
+use crate::mcp::own;
+use crate::mcp::pending::Call;
+use crate::mcp::relay::Relay;
+use crate::mcp::results;
+use crate::mcp::results::StoredPart;
+use crate::mcp::tool_name::TrueName;
+
+/// The most bytes of arguments that are recorded.
+const MOST_ARGUMENTS: usize = 64 * 1024;
+
+/// A call that can be made.
+#[derive(Debug, Clone)]
+pub(super) struct ReadyCall {
+    /// The index of its server.
+    pub(super) server: usize,
+    pub(super) tool: TrueName,
+    /// The arguments, an object, with what references stood for.
+    pub(super) arguments: Value,
+    /// The arguments as the model sent them.
+    pub(super) given: String,
+}
+
+/// The result of a call.
+#[derive(Debug)]
+pub(super) struct MadeCall {
+    pub(super) failed: bool,
+    /// What was stored, if it could be.
+    pub(super) parts: Vec<StoredPart>,
+    /// The text that is shown beside that.
+    pub(super) said: Option<String>,
+}
+
+impl MadeCall {
+    fn failed(said: String) -> Self {
+        Self { failed: true, parts: Vec::new(), said: Some(said) }
+    }
+}
+
+/// Makes a call, and stores its result.
+pub(super) async fn make(relay: Arc<Relay>, call: ReadyCall) -> MadeCall {
+    let upstream = &relay.upstreams[call.server];
+    let record = Call {
+        id: own::new_call(relay.next_call()),
+        server: upstream.name.clone(),
+        tool: call.tool.tool.clone(),
+        arguments: Some(call.given).filter(|given| given.len() <= MOST_ARGUMENTS),
+        started: Instant::now(),
+        links: false,
+    };
+    let parameters = serde_json::json!({"name": call.tool.tool, "arguments": call.arguments});
+    let answer = server_request::ask(upstream, "tools/call", &parameters.to_string()).await;
+    let message = match answer {
+        Ok(message) => message,
+        Err(why) => return MadeCall::failed(format!("the server `{}` {why}", upstream.name)),
+    };
+    let Ok(turn) = Arc::clone(&relay.work).acquire_owned().await else {
+        return MadeCall::failed("the gateway ends".to_owned());
+    };
+    let shared = Arc::clone(&relay);
+    let stored = spawn_blocking(move || store(&shared, &record, &message)).await;
+    drop(turn);
+    stored.unwrap_or_else(|_| MadeCall::failed("a fault of the gateway".to_owned()))
+}
+
+/// Stores all parts of a result. Waits for the disk.
+fn store(relay: &Relay, call: &Call, message: &Message) -> MadeCall {
+    let Ok(envelope) = Envelope::of(message) else {
+        return MadeCall::failed("the answer is no message".to_owned());
+    };
+    let Kind::Response { result: Some(result) } = envelope.kind else {
+        return MadeCall::failed(server_request::refusal(message, "tools/call"));
+    };
+    match results::store_all(&relay.shelf, call, message, &result) {
+        Ok(stored) => MadeCall { failed: stored.failed, parts: stored.parts, said: None },
+        Err(why) => {
+            let shown = if message.has_holes() { None } else { results::texts(message, &result) };
+            let said = format!("[ctxfs] The result is not stored: {why}");
+            let said = shown.map_or(said.clone(), |shown| format!("{said}\n{shown}"));
+            MadeCall { failed: message.has_holes(), parts: Vec::new(), said: Some(said) }
+        }
+    }
+}

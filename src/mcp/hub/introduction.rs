@@ -1,0 +1,112 @@
+//! The servers are told who the client is, and say what they are: all at once, none waits for
+//! another. One that fails is tried again, with growing pauses.
+
+use std::sync::Arc;
+use std::sync::Weak;
+use std::time::Duration;
+
+use serde_json::Map;
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::mcp::hub::Hub;
+use crate::mcp::hub::catalog::CatalogKind;
+use crate::mcp::hub::server_request;
+use crate::mcp::relay::Relay;
+
+/// The time that the client's first answer waits for the servers.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The pause after a failure. It doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
+/// The words of a server about itself.
+#[derive(Debug, Default)]
+pub(super) struct Introduced {
+    pub(super) capabilities: Map<String, Value>,
+    pub(super) instructions: Option<String>,
+}
+
+impl Introduced {
+    /// Returns true if the server has lists of a kind.
+    pub(super) fn lists(&self, kind: CatalogKind) -> bool {
+        self.capabilities.contains_key(kind.capability())
+    }
+}
+
+/// Tells all servers the parameters of `initialize`, unless that was done. Waits for them, but not
+/// long.
+pub(super) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: String) {
+    let is_first = hub.session.lock().parameters.replace(parameters).is_none();
+    if is_first {
+        for server in 0..hub.servers.len() {
+            tokio::spawn(meet(Arc::downgrade(relay), server));
+        }
+    }
+    let all = async {
+        for server in &hub.servers {
+            // A server that failed is not waited for.
+            let mut known = server.introduced.subscribe();
+            let is_known = |known: &Option<_>| known.is_some() || server.failure.lock().is_some();
+            known.wait_for(is_known).await.ok();
+        }
+    };
+    timeout(PATIENCE, all).await.ok();
+    hub.session.lock().is_told = true;
+}
+
+/// Makes a server known, however often it fails.
+async fn meet(relay: Weak<Relay>, server: usize) {
+    let mut pause = FIRST_PAUSE;
+    while let Some(relay) = relay.upgrade() {
+        let Some(hub) = &relay.hub else { return };
+        let known = &hub.servers[server];
+        match introduce(&relay, hub, server).await {
+            Ok(introduced) => return publish(&relay, hub, server, introduced).await,
+            Err(why) => {
+                tracing::warn!("{}: {why}", relay.upstreams[server].name);
+                *known.failure.lock() = Some(why);
+                // Whoever waits looks at the failure.
+                known.introduced.send_modify(|_| {});
+            }
+        }
+        drop(relay);
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn introduce(relay: &Relay, hub: &Hub, server: usize) -> Result<Introduced, String> {
+    let parameters = hub.session.lock().parameters.clone().unwrap_or_else(|| "{}".to_owned());
+    let upstream = &relay.upstreams[server];
+    let result = server_request::result(upstream, "initialize", &parameters).await?;
+    let said: Value = serde_json::from_str(result.get()).map_err(|error| error.to_string())?;
+    upstream.set_handshake(|handshake| {
+        handshake.initialize = Some(parameters);
+        handshake.is_done = true;
+    });
+    upstream.notify(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec());
+    let introduced = Introduced {
+        capabilities: said["capabilities"].as_object().cloned().unwrap_or_default(),
+        instructions: said["instructions"].as_str().map(str::to_owned),
+    };
+    if introduced.lists(CatalogKind::Tools) {
+        // What the index says at the start needs the tools.
+        hub.servers[server].catalog.rows(upstream, CatalogKind::Tools).await?;
+    }
+    Ok(introduced)
+}
+
+/// Makes a server known, and tells the client of one that comes late.
+async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: Introduced) {
+    let is_late = hub.session.lock().is_told;
+    let lists = CatalogKind::CHANGING.into_iter().filter(|kind| introduced.lists(*kind));
+    let lists: Vec<CatalogKind> = lists.filter(|kind| hub.announces(*kind)).collect();
+    *hub.servers[server].failure.lock() = None;
+    hub.servers[server].introduced.send_replace(Some(Arc::new(introduced)));
+    hub.names.lock().forget();
+    for kind in lists.into_iter().filter(|_| is_late) {
+        let method = format!("notifications/{}/list_changed", kind.member());
+        relay.tell(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"}}").into_bytes()).await;
+    }
+}

@@ -1,0 +1,101 @@
+//! Which server a request of the client is for.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::mcp::envelope::Envelope;
+use crate::mcp::from_client::Destination;
+use crate::mcp::hub::Hub;
+use crate::mcp::hub::catalog::CatalogKind;
+use crate::mcp::hub::names;
+use crate::mcp::hub::names::lists;
+use crate::mcp::hub::template;
+use crate::mcp::message::Edit;
+use crate::mcp::message::Message;
+use crate::mcp::raw_object;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::raw_object::quoted;
+use crate::mcp::relay::INVALID_PARAMS;
+use crate::mcp::relay::METHOD_NOT_FOUND;
+use crate::mcp::relay::RESOURCE_NOT_FOUND;
+use crate::mcp::relay::Refusal;
+use crate::mcp::relay::Relay;
+use crate::mcp::upstream::Upstream;
+
+/// Returns where a request goes, and how it changes on the way.
+pub(in crate::mcp) async fn destination(
+    relay: &Relay,
+    hub: &Hub,
+    method: &str,
+    envelope: &Envelope,
+    message: &Message,
+) -> Result<Destination, Refusal> {
+    let params = envelope.params(message).and_then(RawObject::parse).unwrap_or_default();
+    match method {
+        "tools/call" => named(relay, hub, CatalogKind::Tools, params.get("name"), message).await,
+        "prompts/get" => named(relay, hub, CatalogKind::Prompts, params.get("name"), message).await,
+        "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
+            of_uri(relay, hub, &params.text("uri").unwrap_or_default()).await
+        }
+        "completion/complete" => {
+            let about = params.get("ref").and_then(RawObject::parse).unwrap_or_default();
+            match about.text("uri") {
+                Some(uri) => of_uri(relay, hub, &uri).await,
+                None => named(relay, hub, CatalogKind::Prompts, about.get("name"), message).await,
+            }
+        }
+        _ => Err(Refusal::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
+    }
+}
+
+/// Returns the server of a tool or prompt, which gets its own name back.
+async fn named(
+    relay: &Relay,
+    hub: &Hub,
+    kind: CatalogKind,
+    name: Option<&RawValue>,
+    message: &Message,
+) -> Result<Destination, Refusal> {
+    let called = name.and_then(raw_object::text).unwrap_or_default();
+    let names = names::names(relay, hub, kind).await;
+    let found = names.tool_of(&called).and_then(|true_name| {
+        let is_it = |upstream: &Arc<Upstream>| upstream.name == true_name.server;
+        Some((relay.upstreams.iter().position(is_it)?, true_name.tool.clone()))
+    });
+    let Some(((index, own), name)) = found.zip(name) else {
+        let what = if kind == CatalogKind::Tools { "tool" } else { "prompt" };
+        let text = format!("there is no {what} `{called}`{}", failures(relay, hub));
+        return Err(Refusal::new(INVALID_PARAMS, text));
+    };
+    let edit = (own != called)
+        .then(|| Edit { range: message.range_of(name), with: quoted(&own).into_bytes() });
+    let tool = (kind == CatalogKind::Tools).then_some(own);
+    Ok(Destination { index, edit, tool })
+}
+
+/// Returns the server that lists a resource, or else one of whose templates fits.
+async fn of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, Refusal> {
+    let to = |index| Destination { index, edit: None, tool: None };
+    for (server, rows) in lists(relay, hub, CatalogKind::Resources).await {
+        if rows.iter().any(|row| row.key == uri) {
+            return Ok(to(server));
+        }
+    }
+    for (server, rows) in lists(relay, hub, CatalogKind::Templates).await {
+        if rows.iter().any(|row| row.key == uri || template::fits(&row.key, uri)) {
+            return Ok(to(server));
+        }
+    }
+    let text = format!("there is no resource `{uri}`{}", failures(relay, hub));
+    Err(Refusal::new(RESOURCE_NOT_FOUND, text))
+}
+
+/// Returns the servers that are missing, for a message about something that is.
+pub(super) fn failures(relay: &Relay, hub: &Hub) -> String {
+    let missing = relay.upstreams.iter().zip(&hub.servers).filter_map(|(upstream, server)| {
+        let why = server.failure.lock().clone()?;
+        Some(format!("; the server `{}` {why}", upstream.name))
+    });
+    missing.collect()
+}

@@ -1,0 +1,90 @@
+//! All of a result, stored whole, however short: what a batch refers to.
+
+use std::ops::Range;
+
+use crate::mcp::envelope::raw;
+use crate::mcp::message::Message;
+use crate::mcp::pending::Call;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::results::parts::Part;
+use crate::mcp::results::parts::PartKind;
+use crate::mcp::results::parts::parts;
+use crate::mcp::results::stored::Keeper;
+use crate::mcp::results::stored::Kept;
+use crate::mcp::shelf::LazyShelf;
+
+/// The longest text that is held to be shown whole.
+const SHOWN: u64 = 64 * 1024;
+/// The longest result that passes although it cannot be stored.
+const PASSES: usize = 1 << 20;
+
+/// A result of a call, stored.
+pub(in crate::mcp) struct StoredResult {
+    /// True if the tool says that it failed.
+    pub(in crate::mcp) failed: bool,
+    pub(in crate::mcp) parts: Vec<StoredPart>,
+}
+
+/// A part of a result.
+#[derive(Debug)]
+pub(in crate::mcp) struct StoredPart {
+    /// The reference of what was stored; `None` for a text that is a stand-in itself.
+    pub(in crate::mcp) reference: Option<String>,
+    /// The text, if it is short enough to be shown whole.
+    pub(in crate::mcp) text: Option<String>,
+    /// The stand-in.
+    pub(in crate::mcp) summary: String,
+    /// One line on what was stored.
+    pub(in crate::mcp) hint: String,
+}
+
+/// Stores all parts of the result at `range`. Waits for the disk.
+pub(in crate::mcp) fn store_all(
+    shelf: &LazyShelf,
+    call: &Call,
+    message: &Message,
+    range: &Range<usize>,
+) -> Result<StoredResult, String> {
+    let result = raw(message, range.clone()).ok_or("it is no JSON")?;
+    let object = RawObject::parse(result).unwrap_or_default();
+    let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
+    let keeper = Keeper::new(shelf, call, failed)?;
+    if message.hole(result).is_some() {
+        let part = kept(shelf, call, &keeper, &Part::json(message, result))?;
+        return Ok(StoredResult { failed, parts: vec![part] });
+    }
+    let all = parts(message, &object).map_err(|error| error.to_string())?;
+    let texts: Vec<&Part<'_>> = all.iter().filter(|part| part.kind == PartKind::Text).collect();
+    let told = |part: &&Part<'_>| {
+        part.kind != PartKind::Structured || !texts.iter().any(|text| text.says_same(part))
+    };
+    let parts = all.iter().filter(told).map(|part| kept(shelf, call, &keeper, part));
+    Ok(StoredResult { failed, parts: parts.collect::<Result<_, _>>()? })
+}
+
+fn kept(
+    shelf: &LazyShelf,
+    call: &Call,
+    keeper: &Keeper<'_>,
+    part: &Part<'_>,
+) -> Result<StoredPart, String> {
+    let text = part.json_or_text().filter(|_| part.bytes <= SHOWN);
+    let limits = shelf.limits(&call.tool_name());
+    let Some(kept) = keeper.keep_unless_stand_in(part, &limits, false)? else {
+        let summary = text.clone().unwrap_or_default();
+        return Ok(StoredPart { reference: None, text, summary, hint: String::new() });
+    };
+    let Kept { text: summary, uri, hint, .. } = kept;
+    Ok(StoredPart { reference: Some(uri), text, summary, hint })
+}
+
+/// Returns the texts of a short result that cannot be stored.
+pub(in crate::mcp) fn texts(message: &Message, range: &Range<usize>) -> Option<String> {
+    if range.len() > PASSES {
+        return None;
+    }
+    let object = RawObject::parse(raw(message, range.clone())?)?;
+    let all = parts(message, &object).ok()?;
+    let texts: Vec<String> = all.iter().filter_map(Part::json_or_text).collect();
+    Some(texts.join("\n"))
+}

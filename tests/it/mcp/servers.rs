@@ -1,0 +1,211 @@
+//! Several servers behind one gateway.
+
+use super::*;
+
+/// Returns the environment of a scripted server that lists these.
+fn listing(lists: &Value) -> Value {
+    let has = |method: &str| lists.get(method).is_some();
+    let mut capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+    if has("prompts/list") {
+        capabilities["prompts"] = json!({});
+    }
+    if has("resources/list") || has("resources/templates/list") {
+        capabilities["resources"] = json!({"subscribe": true});
+    }
+    let (lists, capabilities) = (lists.to_string(), capabilities.to_string());
+    json!({"env": {
+        "SERVER_LISTS": lists, "SERVER_CAPABILITIES": capabilities, "SERVER_MORE": "",
+    }})
+}
+
+/// Returns the members of a server that lists no more tools than three.
+fn three() -> Value {
+    json!({"env": {"SERVER_MORE": ","}})
+}
+
+fn two() -> Gateway {
+    let servers = [("one", json!({})), ("two", json!({"prefix": "zwei"}))];
+    let mut gateway = Gateway::of_servers(&Arc::new(TestStore::new()), &[], &servers);
+    gateway.shake_hands("2025-11-25");
+    gateway
+}
+
+fn names(listed: &Value, member: &str) -> Vec<String> {
+    let rows = listed["result"][member].as_array().unwrap_or_else(|| panic!("{listed}"));
+    rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn all_tools_are_listed_under_the_names_of_their_servers() {
+    let mut second = three();
+    second["prefix"] = "zwei".into();
+    let servers = [("one", three()), ("two", second)];
+    let mut gateway = Gateway::of_servers(&Arc::new(TestStore::new()), &[], &servers);
+    gateway.shake_hands("2025-11-25");
+    let listed = gateway.request("tools/list", &json!({}));
+    let names = names(&listed, "tools");
+    assert_eq!(
+        names[..6],
+        [
+            "one__echo",
+            "one__structured",
+            "one__context_tail",
+            "zwei__echo",
+            "zwei__structured",
+            "zwei__context_tail"
+        ]
+    );
+    assert_eq!(names.len(), 6 + 5, "and ours: {names:?}");
+    let tools = &listed["result"]["tools"];
+    assert_eq!(tools[0]["_meta"]["ctxfs/tool"], "echo");
+    assert_eq!(tools[0]["x-unknown"].to_string(), "1.1");
+    assert!(tools[1].get("outputSchema").is_none());
+}
+
+#[test]
+fn a_call_goes_to_its_server_under_its_own_name() {
+    let mut gateway = two();
+    for name in ["one__echo", "zwei__echo"] {
+        let told = gateway.call(name, &json!({"n": 1}));
+        assert_eq!(text(&told, 0), r#"{"arguments": {"n": 1}, "name": "echo"}"#);
+    }
+    let line = json!({"line": "x\n", "counts": [20_000]});
+    let told = gateway.call_as("a1", "zwei__text", &line);
+    assert!(told.get("isError").is_none() && stored(&gateway.store, "a1.txt").len() == 40_000);
+    let unknown = gateway.request("tools/call", &json!({"name": "echo"}));
+    assert_eq!(unknown["error"]["code"], -32602);
+    assert_eq!(unknown["error"]["message"], "there is no tool `echo`");
+}
+
+#[test]
+fn what_the_gateway_says_is_of_all_servers() {
+    let servers = [("one", json!({})), ("gone", json!({"command": "/nonexistent/x", "args": []}))];
+    let mut gateway = Gateway::of_servers(&Arc::new(TestStore::new()), &[], &servers);
+    let told = gateway.shake_hands("2025-06-18");
+    assert_eq!(told["protocolVersion"], "2025-06-18");
+    assert_eq!(told["serverInfo"]["name"], "ctxfs");
+    assert_eq!(told["capabilities"]["tools"], json!({"listChanged": true}));
+    assert_eq!(told["capabilities"]["logging"], json!({}));
+    let instructions = told["instructions"].as_str().unwrap();
+    for said in ["# one\nBe kind.", "The server `gone` is missing: it cannot be started: `/none"] {
+        assert!(instructions.contains(said), "{instructions}");
+    }
+    assert!(instructions.contains("context_read"), "{instructions}");
+    let error = gateway.request("tools/call", &json!({"name": "gone__x"}));
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("there is no tool `gone__x`; the server `gone` "), "{message}");
+    assert_eq!(
+        text(&gateway.call("one__echo", &json!({})), 0),
+        r#"{"arguments": {}, "name": "echo"}"#
+    );
+}
+
+#[test]
+fn prompts_and_resources_go_to_the_servers_that_have_them() {
+    let one = listing(&json!({
+        "tools/list": {"tools": []},
+        "prompts/list": {"prompts": [{"name": "greet"}]},
+        "resources/list": {"resources": [{"uri": "mem://a", "name": "a"}]},
+    }));
+    let two = listing(&json!({
+        "tools/list": {"tools": []},
+        "prompts/list": {"prompts": [{"name": "greet"}]},
+        "resources/templates/list": {
+            "resourceTemplates": [{"uriTemplate": "db://{table}/{+row}", "name": "row"}],
+        },
+    }));
+    let store = Arc::new(TestStore::new());
+    let mut gateway = Gateway::of_servers(&store, &[], &[("one", one), ("two", two)]);
+    gateway.shake_hands("2025-11-25");
+    let listed = gateway.request("prompts/list", &json!({}));
+    assert_eq!(names(&listed, "prompts"), ["one__greet", "two__greet"]);
+    let got = gateway.request("prompts/get", &json!({"name": "two__greet"}));
+    assert_eq!(got["result"], json!({"method": "prompts/get", "params": {"name": "greet"}}));
+    let about = json!({"ref": {"type": "ref/prompt", "name": "one__greet"}, "argument": {}});
+    let completed = gateway.request("completion/complete", &about);
+    assert_eq!(completed["result"]["params"]["ref"]["name"], "greet");
+    let listed = gateway.request("resources/list", &json!({}));
+    assert_eq!(listed["result"]["resources"][0]["uri"], "mem://a");
+    for uri in ["mem://a", "db://users/7/name"] {
+        let read = gateway.request("resources/read", &json!({"uri": uri}));
+        assert_eq!(read["result"]["contents"][0]["text"], "small", "{read}");
+    }
+    let missing = gateway.request("resources/read", &json!({"uri": "other://x"}));
+    assert_eq!(missing["error"]["code"], -32002);
+    let subscribed = gateway.request("resources/subscribe", &json!({"uri": "mem://a"}));
+    assert_eq!(subscribed["result"]["method"], "resources/subscribe");
+}
+
+#[test]
+fn a_change_of_a_list_is_passed_on_and_shows() {
+    let mut gateway = two();
+    let before = names(&gateway.request("tools/list", &json!({})), "tools");
+    assert_eq!((&*before[0], before.len()), ("one__echo", 2 * 12 + 5));
+    gateway.call("one__change", &json!({}));
+    let told =
+        gateway.other.iter().any(|message| message["method"] == "notifications/tools/list_changed");
+    assert!(told, "{:?}", gateway.other);
+    let listed = names(&gateway.request("tools/list", &json!({})), "tools");
+    assert_eq!(listed[..2], ["one__new", "zwei__echo"]);
+}
+
+#[test]
+fn a_server_that_comes_late_is_announced() {
+    let servers = [("one", json!({})), ("slow", json!({"env": {"SERVER_DELAY": "7"}}))];
+    let mut gateway = Gateway::of_servers(&Arc::new(TestStore::new()), &[], &servers);
+    gateway.shake_hands("2025-11-25");
+    let early = names(&gateway.request("tools/list", &json!({})), "tools");
+    assert!(!early.iter().any(|name| name.starts_with("slow__")), "{early:?}");
+    while gateway.message()["method"] != "notifications/tools/list_changed" {}
+    let late = names(&gateway.request("tools/list", &json!({})), "tools");
+    assert!(late.iter().any(|name| name == "slow__echo"), "{late:?}");
+}
+
+#[test]
+fn a_server_that_dies_takes_no_other_with_it() {
+    let mut gateway = two();
+    let told = gateway.call("one__die", &json!({}));
+    assert_eq!(told["isError"], true);
+    assert!(text(&told, 0).contains("the server `one` ended"), "{told}");
+    assert_eq!(
+        text(&gateway.call("zwei__echo", &json!({})), 0),
+        r#"{"arguments": {}, "name": "echo"}"#
+    );
+    let again = gateway.call("one__echo", &json!({}));
+    assert_eq!(text(&again, 0), r#"{"arguments": {}, "name": "echo"}"#);
+    let seen = gateway.call("one__seen", &json!({}));
+    assert!(text(&seen, 0).starts_with(r#"["initialize", "notifications/initialized""#), "{seen}");
+}
+
+#[test]
+fn a_server_asks_the_client_and_gets_its_answer() {
+    let mut gateway = two();
+    let arguments = json!({"method": "sampling/createMessage", "params": {"n": 1}});
+    let id = gateway.ask("tools/call", &json!({"name": "zwei__ask", "arguments": arguments}));
+    let asked = gateway.message();
+    assert_eq!(asked["params"], json!({"n": 1}));
+    gateway.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"ok": true}}).to_string());
+    let answer = gateway.answer(id);
+    assert!(text(&answer["result"], 0).contains(r#""result": {"ok": true}"#), "{answer}");
+}
+
+#[test]
+fn a_filter_hides_tools_and_a_level_reaches_all_servers() {
+    let servers = [
+        ("one", json!({"tools": ["e*", "seen"]})),
+        ("two", json!({"tools": ["!echo"], "prefix": ""})),
+    ];
+    let store = Arc::new(TestStore::new());
+    let mut gateway = Gateway::of_servers(&store, &["--no-context-tools"], &servers);
+    gateway.shake_hands("2025-11-25");
+    let listed = names(&gateway.request("tools/list", &json!({})), "tools");
+    assert_eq!(listed[..3], ["one__echo", "one__seen", "structured"], "{listed:?}");
+    let hidden = gateway.request("tools/call", &json!({"name": "one__structured"}));
+    assert_eq!(hidden["error"]["code"], -32602);
+    gateway.request("logging/setLevel", &json!({"level": "debug"}));
+    for tool in ["one__seen", "seen"] {
+        crate::support::eventually("the level arrives", || {
+            text(&gateway.call(tool, &json!({})), 0).contains("logging/setLevel")
+        });
+    }
+}
