@@ -4,6 +4,7 @@ mod files;
 mod home;
 mod hosts;
 mod marketplace;
+mod mcp;
 mod refused;
 mod rights;
 mod store;

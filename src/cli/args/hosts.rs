@@ -1,6 +1,7 @@
 //! `hook`.
 
 use clap::Args;
+use clap::Subcommand;
 
 use crate::hook::Host;
 
@@ -39,8 +40,11 @@ pub(in crate::cli) struct HookArgs {
 ///
 /// Without HOST, lists the hosts: which are found on this machine, and where the hook is installed.
 ///
+/// `ctxfs install mcp HOST` has the results of the host's MCP servers kept as well.
+///
 /// Example: `ctxfs install claude-code --print`
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(in crate::cli) struct InstallArgs {
     /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli`, `copilot` or `pi`.
     #[arg(value_name = "HOST", value_parser = parse_host)]
@@ -56,6 +60,53 @@ pub(in crate::cli) struct InstallArgs {
 
     /// Take out what was installed: the files become what they were, except for changes by others.
     #[arg(long, requires = "host")]
+    pub(in crate::cli) remove: bool,
+
+    #[command(subcommand)]
+    pub(in crate::cli) action: Option<InstallAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum InstallAction {
+    Mcp(InstallMcpArgs),
+}
+
+/// Have the MCP servers of an agent's host run through `ctxfs mcp`.
+///
+/// Puts `ctxfs mcp --` before the commands of the servers in the settings of the host, so that
+/// their long results are stored. Servers over HTTP are left alone and named, and so is one that
+/// runs through `ctxfs mcp` already. Prints what it changes. Never asks.
+///
+/// Everything else in the files stays. Before the first change, a file is copied to
+/// `FILE.ctxfs.bak` beside it. If anything cannot be edited, nothing is changed. A second run changes
+/// nothing.
+///
+/// The line has the name of the server, for limits and records, no time limit, as the host has its
+/// own, and the store, if `--store`, `CTXFS_STORE` or the file of `--config` gives one that `ctxfs
+/// mcp` would not find by itself. It stays until another one is given.
+///
+/// Example: `ctxfs install mcp claude-code github --print`
+#[derive(Debug, Args)]
+pub(in crate::cli) struct InstallMcpArgs {
+    /// The host: `claude-code`, `codex`, `opencode`, `gemini-cli` or `copilot`.
+    #[arg(value_name = "HOST", value_parser = parse_host)]
+    pub(in crate::cli) host: Host,
+
+    /// The server, by its name in the settings. Default: all of them.
+    #[arg(value_name = "SERVER")]
+    pub(in crate::cli) server: Option<String>,
+
+    /// Edit the settings of the project in the current directory, not those of the user.
+    #[arg(long)]
+    pub(in crate::cli) project: bool,
+
+    /// Print the changes, and make none.
+    #[arg(long)]
+    pub(in crate::cli) print: bool,
+
+    /// Have the servers run as before: the files become what they were, except for changes by
+    /// others.
+    #[arg(long)]
     pub(in crate::cli) remove: bool,
 }
 

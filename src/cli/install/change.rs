@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::cli::install::content::SettingsContent;
 use crate::cli::install::diff::diff;
 use crate::cli::install::replace;
+use crate::cli::install::servers::FoundServer;
 use crate::cli::install::shape::WrongShape;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
@@ -25,6 +26,8 @@ pub(super) struct EditedFile {
     /// The directory below which directories that become empty are removed.
     pub(super) base: PathBuf,
     pub(super) content: SettingsContent,
+    /// True if something else of ctxfs is installed in the file, from before which a copy may be.
+    pub(super) is_shared: bool,
 }
 
 /// The change of one file.
@@ -65,15 +68,21 @@ impl EditedFile {
         Ok(hook.map_err(|shape| self.failure(&shape))?.flatten())
     }
 
+    /// Returns the servers in the file.
+    pub(super) fn servers(&self) -> Result<Vec<FoundServer>, Failure> {
+        let now = replace::read(&self.path)?.unwrap_or_default();
+        self.content.servers(&now).map_err(|shape| self.failure(&shape))
+    }
+
     /// Returns the change that puts the content in. A copy is made only if the host is not
     /// installed yet: later, the file would be none from before.
     pub(super) fn install(&self, is_installed: bool) -> Result<SettingsChange, Failure> {
         let (real, now) = self.read()?;
         let after = self.content.with(now.as_deref()).map_err(|shape| self.failure(&shape))?;
-        let is_ours = matches!(self.content, SettingsContent::Whole(_));
-        let copies = now.is_some() && !is_installed && !is_ours && !copy_of(&real).exists();
+        let has_copy = !matches!(self.content, SettingsContent::Whole(_)) && !self.is_shared;
+        let copies = now.is_some() && !is_installed && has_copy && !copy_of(&real).exists();
         let copy = if copies { CopyAction::Make } else { CopyAction::Leave };
-        Ok(self.change(real, now, Some(after), copy))
+        Ok(self.change(real, now, after, copy))
     }
 
     /// Returns the change that takes the content out.
@@ -85,7 +94,7 @@ impl EditedFile {
         };
         let after = self.content.without(&now, before.as_deref());
         let after = after.map_err(|shape| self.failure(&shape))?;
-        let is_same = before.is_some() && before == after;
+        let is_same = before.is_some() && before == after && !self.is_shared;
         let copy = if is_same { CopyAction::Drop } else { CopyAction::Leave };
         Ok(self.change(real, Some(now), after, copy))
     }
@@ -109,13 +118,11 @@ impl EditedFile {
 
     fn failure(&self, shape: &WrongShape) -> Failure {
         let text = format!("cannot edit `{}`: {shape}", self.path.display());
-        let hint = match (&self.content, self.content.with(None)) {
-            (SettingsContent::Whole(_), _) | (_, Err(_)) => {
-                "nothing was changed; move the file away, and install again".to_owned()
-            }
-            (_, Ok(paste)) => format!(
+        let hint = match self.content.example() {
+            None => "nothing was changed; move the file away, and install again".to_owned(),
+            Some(example) => format!(
                 "nothing was changed; mend the file, or put this into it yourself:\n{}",
-                paste.trim_end()
+                example.trim_end()
             ),
         };
         Failure::new(FailureKind::Failed, text, hint)

@@ -8,7 +8,7 @@ use crate::cli::outcome::Failure;
 use crate::hook::Host;
 
 /// The file name of the program.
-const NAME: &str = "ctxfs";
+pub(super) const NAME: &str = "ctxfs";
 /// The option that names the store.
 pub(super) const STORE: &str = "--store";
 /// Directories of what is made anew when it is missing: by `npx`; by `pipx run` and `uvx`.

@@ -3,6 +3,8 @@
 use crate::cli::install::entry::JsonEntry;
 use crate::cli::install::entry::TextEntry;
 use crate::cli::install::json;
+use crate::cli::install::servers::FoundServer;
+use crate::cli::install::servers::WrappedServers;
 use crate::cli::install::shape::WrongShape;
 use crate::cli::install::toml_text;
 
@@ -19,6 +21,8 @@ pub(super) enum SettingsContent {
     },
     /// The whole file, which has [`OWNED`] in its first line.
     Whole(String),
+    /// Words before the commands of the servers that are there.
+    Servers(WrappedServers),
 }
 
 /// The words in the first line of a file by which ctxfs knows that it is its own.
@@ -26,7 +30,23 @@ pub(super) const OWNED: &str = "written by `ctxfs install`";
 
 impl SettingsContent {
     /// Returns the file with it, from what the file has now. `None` stands for no file.
-    pub(super) fn with(&self, now: Option<&str>) -> Result<String, WrongShape> {
+    pub(super) fn with(&self, now: Option<&str>) -> Result<Option<String>, WrongShape> {
+        match (self, now) {
+            (Self::Servers(_), None) => Ok(None),
+            _ => self.in_text(now).map(Some),
+        }
+    }
+
+    /// Returns a text that a person can paste.
+    pub(super) fn example(&self) -> Option<String> {
+        match self {
+            Self::Whole(_) => None,
+            Self::Servers(servers) => Some(servers.example()),
+            Self::Json(_) | Self::Toml { .. } => self.in_text(None).ok(),
+        }
+    }
+
+    fn in_text(&self, now: Option<&str>) -> Result<String, WrongShape> {
         match self {
             Self::Json(entries) => json::with(now.unwrap_or(EMPTY_JSON), entries),
             Self::Toml { entry, former } => {
@@ -38,6 +58,7 @@ impl SettingsContent {
                 Err(WrongShape::new(&[], "it is there, and not of ctxfs"))
             }
             Self::Whole(text) => Ok(text.clone()),
+            Self::Servers(servers) => servers.with(now.unwrap_or_default()),
         }
     }
 
@@ -50,9 +71,12 @@ impl SettingsContent {
         now: &str,
         before: Option<&str>,
     ) -> Result<Option<String>, WrongShape> {
+        if let Self::Servers(servers) = self {
+            return servers.without(now, before).map(Some);
+        }
         let bare = self.bare(now, before)?;
         if let (Some(before), true) = (before, bare != now)
-            && let Ok(installed) = self.with(Some(before))
+            && let Ok(installed) = self.in_text(Some(before))
             && self.bare(&installed, Some(before)) == Ok(bare.clone())
         {
             return Ok(Some(before.to_owned()));
@@ -61,6 +85,7 @@ impl SettingsContent {
             Self::Json(_) => json::is_nothing(&bare),
             Self::Toml { .. } => toml_text::is_nothing(&bare),
             Self::Whole(_) => is_owned(now),
+            Self::Servers(_) => false,
         };
         let is_created = before.is_none() && is_nothing;
         Ok((!is_created).then_some(bare))
@@ -74,6 +99,15 @@ impl SettingsContent {
             Self::Json(entries) => json::hook_words(now, entries),
             Self::Toml { .. } => Ok(None),
             Self::Whole(_) => Ok(is_owned(now).then(|| arguments_in(now).unwrap_or_default())),
+            Self::Servers(servers) => servers.line_in(now),
+        }
+    }
+
+    /// Returns the servers in the file, where it has any.
+    pub(super) fn servers(&self, now: &str) -> Result<Vec<FoundServer>, WrongShape> {
+        match self {
+            Self::Servers(servers) => servers.found(now),
+            Self::Json(_) | Self::Toml { .. } | Self::Whole(_) => Ok(Vec::new()),
         }
     }
 
@@ -85,7 +119,7 @@ impl SettingsContent {
                 entries
                     .try_fold(now.to_owned(), |now, entry| toml_text::without(&now, entry, before))
             }
-            Self::Whole(_) => Ok(now.to_owned()),
+            Self::Whole(_) | Self::Servers(_) => Ok(now.to_owned()),
         }
     }
 }

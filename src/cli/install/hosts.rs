@@ -65,7 +65,12 @@ const PROGRAM: &str = "\"/usr/bin/ctxfs\"";
 
 /// Returns the files of `host`. The last one has the hook.
 pub(super) fn targets(host: Host, place: &SettingsDir, paths: &NamedPaths) -> Vec<EditedFile> {
-    let target = |path: PathBuf, content| EditedFile { path, base: place.base.clone(), content };
+    let target = |path: PathBuf, content| EditedFile {
+        path,
+        base: place.base.clone(),
+        content,
+        is_shared: false,
+    };
     let file = |name: &str| place.dir.join(name);
     let hooks = |events, dialect| hooks(host, events, dialect, paths);
     match host {

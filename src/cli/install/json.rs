@@ -15,6 +15,8 @@ use crate::cli::install::json::document::Document;
 use crate::cli::install::json::document::text_of;
 use crate::cli::install::shape::WrongShape;
 
+pub(super) use document::OPTIONS;
+
 /// Returns `text` with all of `entries`, and the same `text` if it has them.
 pub(super) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongShape> {
     let document = Document::parse(text)?;

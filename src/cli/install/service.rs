@@ -29,7 +29,7 @@ pub(super) fn unit(paths: &NamedPaths, environment: &Environment) -> Option<Edit
     let dir = place::units(environment)?;
     let content = SettingsContent::Whole(text(paths));
     let base = environment.home.clone().unwrap_or_else(|| dir.clone());
-    Some(EditedFile { path: dir.join("ctxfs.service"), base, content })
+    Some(EditedFile { path: dir.join("ctxfs.service"), base, content, is_shared: false })
 }
 
 /// Returns true if the unit is there and another has written it.

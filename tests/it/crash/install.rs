@@ -12,11 +12,13 @@ use crate::support::Command;
 use crate::support::Output;
 
 const CONFIG: &str = ".codex/config.toml";
+/// The servers of the host are in it too.
+const SERVERS: &str = "# mine\na = 1\n\n[mcp_servers.s]\ncommand = \"x\" # c\n";
 const HOOKS: &str = ".codex/hooks.json";
 
 fn home() -> Home {
     let home = Home::new();
-    home.write(CONFIG, "# mine\na = 1\n");
+    home.write(CONFIG, SERVERS);
     home.write(HOOKS, "{\n  // mine\n  \"a\": 1\n}\n");
     home
 }
@@ -33,7 +35,7 @@ fn texts(home: &Home) -> [String; 2] {
     [home.read(CONFIG), home.read(HOOKS)]
 }
 
-fn killed_anywhere(arguments: &[&str], prepare: fn(&Home)) {
+fn killed_anywhere(arguments: &[&str], least: usize, prepare: fn(&Home)) {
     let scratch = tempfile::tempdir().unwrap();
     let trace = scratch.path().join("trace");
     let whole = home();
@@ -59,9 +61,10 @@ fn killed_anywhere(arguments: &[&str], prepare: fn(&Home)) {
         assert_eq!(output.code, 0, "{call}: {output}");
         assert_eq!(texts(&home), new.each_ref().map(here), "{call}");
         home.install(&["codex", "--remove"]).stdout();
+        home.install(&["mcp", "codex", "--remove"]).stdout();
         assert_eq!(texts(&home), texts(&self::home()), "{call}");
     }
-    assert!(stopped >= 20, "stopped {stopped} times");
+    assert!(stopped >= least, "stopped {stopped} times");
 }
 
 fn path(home: &Home) -> String {
@@ -70,13 +73,25 @@ fn path(home: &Home) -> String {
 
 #[test]
 fn install() {
-    killed_anywhere(&["codex"], |_| {});
+    killed_anywhere(&["codex"], 20, |_| {});
 }
 
 #[test]
 fn remove() {
-    killed_anywhere(&["codex", "--remove"], |home| {
+    killed_anywhere(&["codex", "--remove"], 20, |home| {
         home.install(&["codex"]).stdout();
+    });
+}
+
+#[test]
+fn install_mcp() {
+    killed_anywhere(&["mcp", "codex"], 10, |_| {});
+}
+
+#[test]
+fn remove_mcp() {
+    killed_anywhere(&["mcp", "codex", "--remove"], 10, |home| {
+        home.install(&["mcp", "codex"]).stdout();
     });
 }
 

@@ -13,7 +13,7 @@ use crate::cli::install::shape::WrongShape;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// JSON with comments and trailing commas, which hosts read.
-const OPTIONS: ParseOptions = ParseOptions {
+pub(in crate::cli::install) const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
     allow_trailing_commas: true,

@@ -1,0 +1,197 @@
+//! `ctxfs install mcp`: has the MCP servers of a host run through `ctxfs mcp`.
+//!
+//! A host is a row in a table of files (`files`). All changes are found before the first one is
+//! made.
+
+mod files;
+
+use serde_json::json;
+
+use crate::cli::args::InstallMcpArgs;
+use crate::cli::context::Context;
+use crate::cli::install::change::EditedFile;
+use crate::cli::install::change::SettingsChange;
+use crate::cli::install::command_line;
+use crate::cli::install::content::SettingsContent;
+use crate::cli::install::ground::Ground;
+use crate::cli::install::ground::text_of;
+use crate::cli::install::listing::State;
+use crate::cli::install::mcp::files::ServersFile;
+use crate::cli::install::place::Scope;
+use crate::cli::install::servers::FoundServer;
+use crate::cli::install::servers::NamedStore;
+use crate::cli::install::servers::ServerState;
+use crate::cli::install::servers::WrappedServers;
+use crate::cli::outcome::Failure;
+
+pub(super) fn run(
+    args: &InstallMcpArgs,
+    ground: &Ground,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let scope = if args.project { Scope::Project } else { Scope::User };
+    let files = files::of(args.host, scope, &ground.environment)?;
+    if !args.remove && !args.print {
+        command_line::check_it_stays(&ground.program)?;
+    }
+    let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
+    let is_there = |file: &ServersFile| file.path.symlink_metadata().is_ok();
+    let store = store(ground)?;
+    let edited = |file| edited(file, args, scope, ground, &store);
+    let files: Vec<EditedFile> = files.into_iter().filter(is_there).map(edited).collect();
+    let servers = servers(&files)?;
+    check_server(args, &names, &servers)?;
+    Edit { args, scope, names, files, servers }.run(context)
+}
+
+/// Returns the store that the line names.
+fn store(ground: &Ground) -> Result<NamedStore, Failure> {
+    Ok(match &ground.given {
+        None => NamedStore::Former,
+        Some(store) if *store == ground.found => NamedStore::Found,
+        Some(store) => NamedStore::Given(text_of(store.clone())?),
+    })
+}
+
+fn edited(
+    file: ServersFile,
+    args: &InstallMcpArgs,
+    scope: Scope,
+    ground: &Ground,
+    store: &NamedStore,
+) -> EditedFile {
+    let ServersFile { path, base, dialect } = file;
+    let content = SettingsContent::Servers(WrappedServers {
+        dialect,
+        program: ground.program.clone(),
+        store: store.clone(),
+        only: args.server.clone(),
+    });
+    let has_hook = ground.state(args.host, scope) != State::No;
+    let hook = ground.files(args.host, scope).ok().filter(|_| has_hook);
+    let is_shared = hook.is_some_and(|hook| hook.targets.iter().any(|file| file.path == path));
+    EditedFile { path, base, content, is_shared }
+}
+
+/// Returns the servers in all of the files.
+fn servers(files: &[EditedFile]) -> Result<Vec<FoundServer>, Failure> {
+    let servers: Vec<_> = files.iter().map(EditedFile::servers).collect::<Result<_, _>>()?;
+    Ok(servers.into_iter().flatten().collect())
+}
+
+fn check_server(
+    args: &InstallMcpArgs,
+    names: &[String],
+    servers: &[FoundServer],
+) -> Result<(), Failure> {
+    let Some(name) = &args.server else { return Ok(()) };
+    if servers.iter().any(|server| server.name == *name) {
+        return Ok(());
+    }
+    let text = format!("{} has no MCP server `{name}` in {}", args.host, listed(names));
+    let hint = match servers {
+        [] => "there are none; add the server to the host first".to_owned(),
+        servers => format!("there are {}", listed(servers.iter().map(|server| &server.name))),
+    };
+    Err(Failure::usage(text, hint))
+}
+
+/// An installation, or its removal.
+struct Edit<'a> {
+    args: &'a InstallMcpArgs,
+    scope: Scope,
+    /// The files that may have servers.
+    names: Vec<String>,
+    /// Those that are there.
+    files: Vec<EditedFile>,
+    /// The servers in them.
+    servers: Vec<FoundServer>,
+}
+
+impl Edit<'_> {
+    fn run(&self, context: &mut Context) -> anyhow::Result<()> {
+        let changes: Vec<_> =
+            self.files.iter().map(|file| self.change(file)).collect::<Result<_, _>>()?;
+        for change in &changes {
+            change.check()?;
+        }
+        if !self.args.print {
+            for change in &changes {
+                change.make()?;
+            }
+        }
+        self.report(&changes, context)
+    }
+
+    fn change(&self, file: &EditedFile) -> Result<SettingsChange, Failure> {
+        let is_installed = file.hook()?.is_some();
+        if self.args.remove { file.remove(is_installed) } else { file.install(is_installed) }
+    }
+
+    fn report(&self, changes: &[SettingsChange], context: &mut Context) -> anyhow::Result<()> {
+        let diffs: String = changes.iter().map(SettingsChange::diff).collect();
+        let mut left = self.left_alone();
+        if !diffs.is_empty() {
+            left.push(self.left_to_do());
+        }
+        let files: Vec<_> = changes.iter().map(SettingsChange::value).collect();
+        let value = json!({ "host": self.args.host.name(), "scope": self.scope,
+            "made": !self.args.print, "files": files, "left": left });
+        let text = if diffs.is_empty() { self.nothing() } else { diffs };
+        context.printer.line(&text.trim_end(), &value)?;
+        for left in left {
+            context.printer.say(&left);
+        }
+        Ok(())
+    }
+
+    fn nothing(&self) -> String {
+        let host = self.args.host;
+        let meant = || self.meant().map(|server| server.state);
+        if self.servers.is_empty() {
+            format!("nothing to change: {host} has no MCP servers in {}", listed(&self.names))
+        } else if self.args.remove {
+            format!("nothing to change: no such MCP server of {host} runs through `ctxfs mcp`")
+        } else if meant().any(|state| state == ServerState::Wrapped) {
+            format!("nothing to change: the MCP servers of {host} run through `ctxfs mcp`")
+        } else {
+            format!("nothing to change: {host} starts no such MCP server")
+        }
+    }
+
+    /// Says of the servers that are meant which stay as they are, and why.
+    fn left_alone(&self) -> Vec<String> {
+        let reasons = [
+            (ServerState::Remote, "reached over HTTP"),
+            (ServerState::NoCommand, "without a command"),
+            (ServerState::WrappedByOthers, "with a line of `ctxfs mcp` that is not ours"),
+        ];
+        let said = |(state, why)| {
+            let names: Vec<_> = self
+                .meant()
+                .filter(|server| server.state == state)
+                .map(|server| &server.name)
+                .collect();
+            (!names.is_empty()).then(|| format!("left alone, as {why}: {}", listed(names)))
+        };
+        if self.args.remove { Vec::new() } else { reasons.into_iter().filter_map(said).collect() }
+    }
+
+    fn left_to_do(&self) -> String {
+        if self.args.print {
+            return "nothing was changed: --print".to_owned();
+        }
+        let host = self.args.host;
+        format!("start {host} again: it reads its MCP servers when it starts")
+    }
+
+    fn meant(&self) -> impl Iterator<Item = &FoundServer> {
+        let only = self.args.server.as_ref();
+        self.servers.iter().filter(move |server| only.is_none_or(|only| *only == server.name))
+    }
+}
+
+fn listed<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> String {
+    let names = names.into_iter().map(|name| format!("`{}`", name.as_ref()));
+    names.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,150 @@
+//! Servers in JSON.
+
+use jsonc_parser::CollectOptions;
+use jsonc_parser::ast::Array;
+use jsonc_parser::ast::Object;
+use jsonc_parser::ast::ObjectProp;
+use jsonc_parser::ast::Value;
+use jsonc_parser::common::Ranged as _;
+use jsonc_parser::parse_to_ast;
+use serde_json::json;
+
+use crate::cli::install::json::OPTIONS;
+use crate::cli::install::servers::ServersForm;
+use crate::cli::install::servers::entry::CommandPlace;
+use crate::cli::install::servers::entry::ListPlace;
+use crate::cli::install::servers::entry::ListRoom;
+use crate::cli::install::servers::entry::ServerEntry;
+use crate::cli::install::servers::entry::ServerKind;
+use crate::cli::install::servers::entry::Word;
+use crate::cli::install::servers::wrapping::gap_before;
+use crate::cli::install::shape::WrongShape;
+
+const COMMAND: &str = "command";
+const ARGUMENTS: &str = "args";
+const TYPE: &str = "type";
+/// The types of servers that are started.
+const STARTED: [&str; 2] = ["stdio", "local"];
+/// The members that name an address.
+const ADDRESSES: [&str; 2] = ["url", "httpUrl"];
+
+/// Returns the servers in the object at `path`.
+pub(super) fn entries(
+    text: &str,
+    path: &[String],
+    form: ServersForm,
+) -> Result<Vec<ServerEntry>, WrongShape> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS);
+    let parsed = parsed.map_err(|error| WrongShape::invalid("JSON", &error))?;
+    let Some(top) = &parsed.value else { return Ok(Vec::new()) };
+    let Some(servers) = object_at(top, path)? else { return Ok(Vec::new()) };
+    let entry = |server: &ObjectProp<'_>| {
+        let name = server.name.as_str();
+        let path: Vec<&str> = path.iter().map(String::as_str).chain([name]).collect();
+        let kind = member(servers, &path).and_then(|_| kind(text, &server.value, &path, form));
+        ServerEntry { name: name.to_owned(), kind }
+    };
+    Ok(servers.properties.iter().map(entry).collect())
+}
+
+/// Returns a text as it is written.
+pub(super) fn quoted(word: &str) -> String {
+    serde_json::Value::from(word).to_string()
+}
+
+/// Returns a file with the server `name`, whose command is `words`.
+pub(super) fn example(path: &[String], name: &str, words: &[&str], form: ServersForm) -> String {
+    let server = match (form, words) {
+        (ServersForm::JsonList, words) => json!({ "type": "local", COMMAND: words }),
+        (_, [program, arguments @ ..]) => json!({ COMMAND: program, ARGUMENTS: arguments }),
+        (_, []) => json!({}),
+    };
+    let around = |inner, name: &str| json!({ name: inner });
+    let names = path.iter().map(String::as_str).chain([name]);
+    format!("{:#}", names.rev().fold(server, around))
+}
+
+fn object_at<'a, 'b>(
+    top: &'a Value<'b>,
+    path: &[String],
+) -> Result<Option<&'a Object<'b>>, WrongShape> {
+    let mut object = top.as_object().ok_or_else(|| WrongShape::new(&[], "it is not an object"))?;
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    for depth in 1..=path.len() {
+        let Some(inner) = member(object, &path[..depth])? else { return Ok(None) };
+        let inner = inner.value.as_object();
+        object = inner.ok_or_else(|| WrongShape::new(&path[..depth], "is not an object"))?;
+    }
+    Ok(Some(object))
+}
+
+/// Returns the member with the last name of `path`. Readers of JSON do not agree on the one that
+/// counts if there are several.
+fn member<'a, 'b>(
+    object: &'a Object<'b>,
+    path: &[&str],
+) -> Result<Option<&'a ObjectProp<'b>>, WrongShape> {
+    let name = path.last().copied().unwrap_or_default();
+    let mut found = object.properties.iter().filter(|member| member.name.as_str() == name);
+    match (found.next(), found.next()) {
+        (_, Some(_)) => Err(WrongShape::new(path, "is there more than once")),
+        (found, None) => Ok(found),
+    }
+}
+
+fn kind(
+    text: &str,
+    server: &Value<'_>,
+    path: &[&str],
+    form: ServersForm,
+) -> Result<ServerKind, WrongShape> {
+    let server = server.as_object().ok_or_else(|| WrongShape::new(path, "is not an object"))?;
+    let of = |name: &'static str| {
+        let path: Vec<&str> = path.iter().copied().chain([name]).collect();
+        member(server, &path).map(|member| member.map(|member| (member, path)))
+    };
+    let kind = of(TYPE)?.and_then(|(member, _)| member.value.as_string_lit());
+    let is_remote = match kind {
+        Some(kind) => !STARTED.contains(&&*kind.value),
+        None => ADDRESSES.iter().any(|name| server.get(name).is_some()),
+    };
+    if is_remote {
+        return Ok(ServerKind::Remote);
+    }
+    let Some((command, path)) = of(COMMAND)? else { return Ok(ServerKind::NoCommand) };
+    if form == ServersForm::JsonList {
+        let list = command.value.as_array().map(list);
+        let list = list.ok_or_else(|| WrongShape::new(&path, "is not a list"))?;
+        let has_program = list.words.first().is_some_and(|word| word.text.is_some());
+        let place = has_program.then_some(CommandPlace::Together(list));
+        let place = place.ok_or_else(|| WrongShape::new(&path, "does not begin with a text"))?;
+        return Ok(ServerKind::Command(place));
+    }
+    let program = command.value.as_string_lit().is_some().then(|| word(&command.value));
+    let program = program.ok_or_else(|| WrongShape::new(&path, "is not a text"))?;
+    let list = match of(ARGUMENTS)? {
+        None => None,
+        Some((member, path)) => {
+            let list = member.value.as_array().map(list);
+            Some(list.ok_or_else(|| WrongShape::new(&path, "is not a list"))?)
+        }
+    };
+    let room = room(text, command);
+    Ok(ServerKind::Command(CommandPlace::Apart { program, list, room }))
+}
+
+/// Returns the place after the command, on a line of its own if the command has one.
+fn room(text: &str, command: &ObjectProp<'_>) -> ListRoom {
+    let gap = gap_before(&text[..command.range.start]);
+    ListRoom { at: command.value.end(), lead: format!(",{gap}\"{ARGUMENTS}\": ") }
+}
+
+fn list(array: &Array<'_>) -> ListPlace {
+    let span = array.range.start..array.range.end;
+    ListPlace { span, words: array.elements.iter().map(word).collect() }
+}
+
+fn word(value: &Value<'_>) -> Word {
+    let text = value.as_string_lit().map(|text| text.value.clone().into_owned());
+    Word { span: value.start()..value.end(), text }
+}
