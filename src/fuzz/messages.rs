@@ -29,10 +29,11 @@ use crate::store::Conversation;
 
 /// Bytes of an output up to which it stays in its message.
 const THRESHOLD: u64 = 40;
+const TAG: &[u8] = b"<function_call>";
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
 /// Asserts that the log has the lines that are messages, each as it was written except for outputs
-/// that are stored elsewhere, and that this does not depend on the boundaries of writes. The first
+/// that are stored elsewhere, also those of calls in a text, and that this does not depend on the boundaries of writes. The first
 /// byte is the length of the pieces.
 pub fn messages(data: &[u8]) {
     let Some((first, text)) = data.split_first() else { return };
@@ -135,18 +136,80 @@ impl Bench {
         // A lone surrogate is valid JSON, but this parser rejects it.
         let Some(mut written) = object(written).filter(|_| kept != written) else { return };
         let mut kept = object(kept).expect("what is kept is a message");
-        let path = kept.remove("fullOutputPath").expect("where the output is");
-        let path = path.as_str().and_then(|path| path.strip_prefix("/ctx/c7/")).expect("a path");
-        assert!(kept.remove("content").is_some(), "something is in place of the output");
-        let output = written.remove("content").expect("an output");
-        let artifact = self.dir.path().join("store/context/c7").join(path);
-        let stored = std::fs::read(artifact).expect("the output is kept");
-        if let Value::String(output) = output {
-            assert_eq!(stored, output.as_bytes());
+        if kept.get("role").and_then(Value::as_str) == Some("assistant") {
+            return self.compare_texts(&kept, &written);
         }
-        written.remove("fullOutputPath");
+        self.compare_outputs("content", &mut kept, &mut written);
         assert_eq!(kept, written);
     }
+
+    /// Asserts that an output that was written is stored where the object that is kept says, and
+    /// takes both out.
+    fn compare_outputs(
+        &self,
+        name: &str,
+        kept: &mut Map<String, Value>,
+        written: &mut Map<String, Value>,
+    ) {
+        let path = kept.remove("fullOutputPath").expect("where the output is");
+        let path = path.as_str().and_then(|path| path.strip_prefix("/ctx/c7/")).expect("a path");
+        assert!(kept.remove(name).is_some(), "something is in place of the output");
+        let output = written.remove(name).expect("an output");
+        let artifact = self.dir.path().join("store/context/c7").join(path);
+        let stored = std::fs::read(artifact).expect("the output is kept");
+        match output {
+            Value::String(output) => assert_eq!(stored, output.as_bytes()),
+            output => {
+                let stored: Value = serde_json::from_slice(&stored).expect("JSON is kept as JSON");
+                assert_eq!(stored, output);
+            }
+        }
+        written.remove("fullOutputPath");
+    }
+
+    /// Asserts that messages differ in outputs of calls alone, which are stored elsewhere.
+    fn compare_texts(&self, kept: &Map<String, Value>, written: &Map<String, Value>) {
+        assert_eq!(kept.len(), written.len());
+        for (name, kept) in kept {
+            match (kept, &written[name]) {
+                (kept, written) if name != "content" => assert_eq!(kept, written),
+                (Value::Array(kept), Value::Array(written)) => {
+                    assert_eq!(kept.len(), written.len());
+                    for (kept, written) in kept.iter().zip(written) {
+                        self.compare_calls(text_of(kept), text_of(written));
+                    }
+                }
+                (kept, written) => self.compare_calls(kept.as_str(), written.as_str()),
+            }
+        }
+    }
+
+    fn compare_calls(&self, kept: Option<&str>, written: Option<&str>) {
+        let (Some(mut kept), Some(mut written)) = (kept, written) else {
+            return assert_eq!(kept, written);
+        };
+        while kept != written {
+            let same = kept.bytes().zip(written.bytes()).take_while(|(a, b)| a == b).count();
+            let tag = kept.as_bytes()[..same].windows(TAG.len()).rposition(|part| part == TAG);
+            let at = tag.expect("a call before what differs") + TAG.len();
+            let (mut call, kept_end) = first_object(&kept[at..]);
+            let (mut was, written_end) = first_object(&written[at..]);
+            self.compare_outputs("response", &mut call, &mut was);
+            assert_eq!(call, was);
+            (kept, written) = (&kept[at + kept_end..], &written[at + written_end..]);
+        }
+    }
+}
+
+fn text_of(part: &Value) -> Option<&str> {
+    part.as_str().or_else(|| part.get("text")?.as_str())
+}
+
+/// Returns the object at the beginning of a text, and its end.
+fn first_object(text: &str) -> (Map<String, Value>, usize) {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter();
+    let object = values.next().and_then(Result::ok).expect("the object of a call");
+    (object, values.byte_offset())
 }
 
 fn object(line: &[u8]) -> Option<Map<String, Value>> {

@@ -143,8 +143,9 @@ mod tests {
 
     #[test]
     fn paths_and_calls_are_mentions() {
-        let cases: [(&str, &[usize]); 11] = [
+        let cases: [(&str, &[usize]); 12] = [
             ("{\"fullOutputPath\":\"/ctx/c7/artifacts/tool/a.txt\"}", &[0]),
+            ("{\\\"fullOutputPath\\\":\\\"/ctx/c7/artifacts/tool/a.txt\\\"}", &[0]),
             ("see ctx://c7/artifacts/tool/a.txt.", &[0]),
             ("cat /ctx/c7/artifacts/tool/a.txt.grep/-i x", &[0]),
             ("artifacts/tool/a.txt.b.summary", &[1]),

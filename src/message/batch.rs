@@ -6,7 +6,7 @@ use crate::message::MessageError;
 use crate::message::UnfinishedLine;
 use crate::message::edited::EditedLine;
 use crate::message::layout::MessageLayout;
-use crate::message::offload::Offload;
+use crate::message::offload;
 use crate::message::stored::stored;
 
 /// Messages that are ready to be appended.
@@ -103,7 +103,7 @@ impl Batch {
 /// A line that is a message. A write may have 65,536 of them.
 struct CheckedMessage {
     line: LogLine,
-    /// Present if its output may have to be stored.
+    /// Present if outputs in it may have to be stored.
     layout: Option<Box<MessageLayout>>,
 }
 
@@ -116,18 +116,16 @@ impl CheckedMessage {
         let layout = MessageLayout::of(&line)?;
         let (line, layout) =
             if context.host.masks_stored() { masked(line, context)? } else { (line, layout) };
-        let layout = Offload::may_be_needed(&line, &layout)?.then(|| Box::new(layout));
+        let layout = offload::may_be_needed(&line, &layout)?.then(|| Box::new(layout));
         Ok(Some(Self { line, layout }))
     }
 
-    /// Stores its output if that is long.
+    /// Stores its outputs that are long.
     fn edited(self, context: &AppendContext<'_>) -> Result<EditedLine, MessageError> {
         let Self { line, layout } = self;
         let Some(layout) = layout else { return Ok(EditedLine::unchanged(line)) };
-        Ok(match Offload::of(&line, &layout, context)? {
-            Some(offload) => EditedLine::edited(line, offload.edits()),
-            None => EditedLine::unchanged(line),
-        })
+        let edits = offload::edits(&line, &layout, context)?;
+        Ok(EditedLine::edited(line, edits))
     }
 }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeSeed;
 use serde::de::Error as _;
 use serde::de::IgnoredAny;
 use serde::de::MapAccess;
+use serde::de::SeqAccess;
 use serde::de::Visitor;
 
 use crate::message::BLOCK;
@@ -47,6 +48,18 @@ const NAMES: [(&str, MessageMember); 6] = [
     ("id", MessageMember::Id),
 ];
 
+/// The members of a call in a text, with the response as its content.
+const NAMES_OF_CALLS: [(&str, MessageMember); 5] = [
+    ("response", MessageMember::Content),
+    ("tool_call_id", MessageMember::ToolCallId),
+    ("name", MessageMember::ToolName),
+    ("fullOutputPath", MessageMember::FullOutputPath),
+    ("id", MessageMember::Id),
+];
+
+/// The member of a part of a content that is its text.
+const NAMES_OF_PARTS: [(&str, MessageMember); 1] = [("text", MessageMember::Content)];
+
 /// The spans of the members of a message in its line.
 #[derive(Debug, Default)]
 pub(super) struct MessageLayout([Option<Span>; NAMES.len()]);
@@ -58,7 +71,8 @@ impl MessageLayout {
         let position = Cell::new(0);
         let reader = BoundedReader::new(SpanReader::new(line, 0..line.len()), &position);
         let mut json = serde_json::Deserializer::from_reader(reader);
-        let found = json.deserialize_map(MessageVisitor(&position)).and_then(|found| {
+        let visitor = MembersVisitor { names: &NAMES, position: &position };
+        let found = json.deserialize_map(visitor).and_then(|found| {
             json.end()?;
             Ok(found)
         });
@@ -70,6 +84,34 @@ impl MessageLayout {
             Some(role) if is_word(role) => Err(not_a_message(&format!("its role is {role:?}"))),
             Some(_) => Err(not_a_message("its role is another text")),
             None => Err(not_a_message("it has no role")),
+        }
+    }
+
+    /// Reads the object of a call that begins at `start`, before any other text. Returns its
+    /// members and its end, or `None` if there is no such object.
+    pub(super) fn of_call(text: &dyn Content, start: u64) -> io::Result<Option<(Self, u64)>> {
+        Self::of_object(text, start..text.len(), &NAMES_OF_CALLS)
+    }
+
+    /// Reads a part of a content. Returns `None` if it is no object.
+    pub(super) fn of_part(line: &dyn Content, span: Span) -> io::Result<Option<Self>> {
+        Ok(Self::of_object(line, span, &NAMES_OF_PARTS)?.map(|(part, _)| part))
+    }
+
+    fn of_object(
+        text: &dyn Content,
+        span: Span,
+        names: &[(&str, MessageMember)],
+    ) -> io::Result<Option<(Self, u64)>> {
+        let position = Cell::new(span.start);
+        let reader = BoundedReader::new(SpanReader::new(text, span), &position);
+        let mut json = serde_json::Deserializer::from_reader(reader);
+        match json.deserialize_map(MembersVisitor { names, position: &position }) {
+            Ok(found) => Ok(Some((found, position.get()))),
+            Err(error) => match refused(&error) {
+                MessageError::NotAMessage(_) => Ok(None),
+                _ => Err(error.into()),
+            },
         }
     }
 
@@ -110,10 +152,48 @@ fn check_utf8(line: &dyn Content) -> Result<(), MessageError> {
     Ok(())
 }
 
-/// A visitor that notes the spans of the members. Holds the position of the parser.
-struct MessageVisitor<'a>(&'a Cell<u64>);
+/// Returns the spans of the first values of the list in `span`, up to `most` of them.
+pub(super) fn values_of_list(line: &dyn Content, span: Span, most: usize) -> io::Result<Vec<Span>> {
+    let position = Cell::new(span.start);
+    let reader = BoundedReader::new(SpanReader::new(line, span), &position);
+    let mut json = serde_json::Deserializer::from_reader(reader);
+    Ok(json.deserialize_seq(ValuesVisitor { most, position: &position })?)
+}
 
-impl<'de> Visitor<'de> for MessageVisitor<'_> {
+/// A visitor that notes the spans of the values of a list.
+struct ValuesVisitor<'a> {
+    most: usize,
+    position: &'a Cell<u64>,
+}
+
+impl<'de> Visitor<'de> for ValuesVisitor<'_> {
+    type Value = Vec<Span>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Span>, A::Error> {
+        let mut spans = Vec::new();
+        // The parser looks at the first byte of a value to see that the list has not ended.
+        let seed = || ValueSpan { position: self.position, peeked: 1 };
+        while let Some(span) = list.next_element_seed(seed())? {
+            if spans.len() < self.most {
+                spans.push(span);
+            }
+        }
+        Ok(spans)
+    }
+}
+
+/// A visitor that notes the spans of the members with these names.
+struct MembersVisitor<'a> {
+    names: &'a [(&'a str, MessageMember)],
+    /// The position of the parser.
+    position: &'a Cell<u64>,
+}
+
+impl<'de> Visitor<'de> for MembersVisitor<'_> {
     type Value = MessageLayout;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,8 +203,8 @@ impl<'de> Visitor<'de> for MessageVisitor<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MessageLayout, A::Error> {
         let mut layout = MessageLayout::default();
         while let Some(name) = map.next_key::<String>()? {
-            let span = map.next_value_seed(ValueSpan(self.0))?;
-            let Some((name, member)) = NAMES.iter().find(|(known, _)| *known == name) else {
+            let span = map.next_value_seed(ValueSpan { position: self.position, peeked: 0 })?;
+            let Some((name, member)) = self.names.iter().find(|(known, _)| *known == name) else {
                 continue;
             };
             if layout.0[*member as usize].replace(span).is_some() {
@@ -137,15 +217,19 @@ impl<'de> Visitor<'de> for MessageVisitor<'_> {
 
 /// A seed that skips a value and returns its span, with the blanks before it. The span of a number
 /// may be a byte too long.
-struct ValueSpan<'a>(&'a Cell<u64>);
+struct ValueSpan<'a> {
+    position: &'a Cell<u64>,
+    /// How many bytes of the value the parser has read already.
+    peeked: u64,
+}
 
 impl<'de> DeserializeSeed<'de> for ValueSpan<'_> {
     type Value = Span;
 
     fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Span, D::Error> {
-        let start = self.0.get();
+        let start = self.position.get() - self.peeked;
         IgnoredAny::deserialize(value)?;
-        Ok(start..self.0.get())
+        Ok(start..self.position.get())
     }
 }
 

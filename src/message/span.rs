@@ -17,6 +17,9 @@ const DEEPEST: u32 = 128;
 /// The longest name of a member, in bytes.
 const LONGEST_NAME: u64 = 64 << 10;
 
+/// The bytes that are read first.
+const FIRST_BLOCK: usize = 1 << 10;
+
 /// A buffered reader of a span.
 pub(super) struct SpanReader<'a> {
     content: &'a dyn Content,
@@ -25,11 +28,13 @@ pub(super) struct SpanReader<'a> {
     block: Vec<u8>,
     /// The bytes of `block` that are consumed.
     used: usize,
+    /// The length of the next block. The first ones are short, as many a reader stops soon.
+    next_block: usize,
 }
 
 impl<'a> SpanReader<'a> {
     pub(super) fn new(content: &'a dyn Content, span: Span) -> Self {
-        Self { content, left: span, block: Vec::new(), used: 0 }
+        Self { content, left: span, block: Vec::new(), used: 0, next_block: FIRST_BLOCK }
     }
 
     /// Returns the next byte, or `None` at the end.
@@ -43,7 +48,8 @@ impl<'a> SpanReader<'a> {
 impl BufRead for SpanReader<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.used == self.block.len() && !self.left.is_empty() {
-            let length = (BLOCK as u64).min(self.left.end - self.left.start) as usize;
+            let length = (self.next_block as u64).min(self.left.end - self.left.start) as usize;
+            self.next_block = (4 * self.next_block).min(BLOCK);
             self.block = self.content.bytes(self.left.start, length)?;
             self.used = 0;
             if self.block.is_empty() {

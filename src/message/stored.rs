@@ -15,15 +15,26 @@ pub fn stored(line: LogLine, context: &AppendContext<'_>) -> Result<LogLine, Mes
     if !context.host.masks_stored() {
         return Ok(line);
     }
-    let mut collected = CollectingWriter { line: UnfinishedLine::default(), context };
+    let mut collected = CollectingWriter::new(context);
     context.host.write_stored(&mut SpanReader::new(&line, 0..line.len()), &mut collected)?;
-    Ok(collected.line.take()?)
+    Ok(collected.line()?)
 }
 
-/// A writer of one line.
-struct CollectingWriter<'a> {
+/// A writer of one line, which is held in memory as long as it is short.
+pub(super) struct CollectingWriter<'a> {
     line: UnfinishedLine,
     context: &'a AppendContext<'a>,
+}
+
+impl<'a> CollectingWriter<'a> {
+    pub(super) fn new(context: &'a AppendContext<'a>) -> Self {
+        Self { line: UnfinishedLine::default(), context }
+    }
+
+    /// Returns what was written.
+    pub(super) fn line(mut self) -> io::Result<LogLine> {
+        self.line.take()
+    }
 }
 
 impl Write for CollectingWriter<'_> {

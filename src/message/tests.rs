@@ -1,5 +1,7 @@
 //! Messages: checked, offloaded and appended, in a store on disk.
 
+mod calls;
+
 use std::fs;
 use std::fs::File;
 use std::path::PathBuf;
@@ -312,6 +314,25 @@ fn an_output_of_parts_stays_one_of_parts() {
     let stem = name.strip_suffix(".json").unwrap();
     assert!(stem.starts_with("call-"), "{name}");
     assert_eq!(serde_json::from_str::<Value>(&fixture.output(&name)).unwrap(), parts);
+}
+
+/// The span of a number is a byte too long.
+#[test]
+fn a_path_that_is_a_number_is_replaced_alone() {
+    let fixture = Fixture::new();
+    let content = "x".repeat(1000);
+    for line in [
+        format!(
+            "{{\"role\":\"tool\",\"fullOutputPath\":-5,\"content\":\"{content}\",\"id\":\"m1\"}}\n"
+        ),
+        format!(
+            "{{\"role\":\"tool\",\"content\":\"{content}\",\"id\":\"m1\",\"fullOutputPath\":12}}\n"
+        ),
+    ] {
+        fixture.write(&mut UnfinishedLine::default(), line.as_bytes()).unwrap();
+        let kept = fixture.messages().pop().unwrap();
+        assert_eq!(kept["fullOutputPath"], "/ctx/c7/artifacts/tool/m1.txt");
+    }
 }
 
 #[test]

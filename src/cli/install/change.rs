@@ -79,7 +79,11 @@ impl EditedFile {
     pub(super) fn install(&self, is_installed: bool) -> Result<SettingsChange, Failure> {
         let (real, now) = self.read()?;
         let after = self.content.with(now.as_deref()).map_err(|shape| self.failure(&shape))?;
-        let has_copy = !matches!(self.content, SettingsContent::Whole(_)) && !self.is_shared;
+        let has_copy = match self.content {
+            SettingsContent::Whole(_) => false,
+            SettingsContent::Servers(_) => !self.is_shared && after != now,
+            SettingsContent::Json(_) | SettingsContent::Toml { .. } => !self.is_shared,
+        };
         let copies = now.is_some() && !is_installed && has_copy && !copy_of(&real).exists();
         let copy = if copies { CopyAction::Make } else { CopyAction::Leave };
         Ok(self.change(real, now, after, copy))

@@ -1,4 +1,4 @@
-//! What the machine has, as settings of hosts name it: the program, the store, the files.
+//! The machine as settings of hosts name it: the program, the store, the files.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::fs::Permissions;
+use std::io::BufRead as _;
+use std::io::BufReader;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::symlink;
+use std::process::Stdio;
 
 use serde_json::Value;
 use serde_json::json;
@@ -223,8 +227,15 @@ fn a_server_answers_through_the_line() {
     let request = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{},\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}}}\n";
     let command = Command::new(entry["command"].as_str().unwrap()).without_settings();
     let command = home.in_home(command.args(words.collect::<Vec<_>>()).env("KEY", "secret"));
-    let answer = command.stdin(request).run();
-    assert!(answer.to_string().contains("--name secret"), "{answer}");
+    let piped = command.with(|inner| {
+        inner.stdin(Stdio::piped()).stdout(Stdio::piped());
+    });
+    let mut child = piped.spawn();
+    child.stdin.as_mut().unwrap().write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success() && answer.contains("--name secret"), "{answer}");
     assert!(!home.path(".local/share/ctxfs").exists());
 }
 

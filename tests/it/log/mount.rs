@@ -200,6 +200,39 @@ fn a_long_output_is_an_artifact_and_its_beginning_stays() {
 }
 
 #[test]
+fn a_long_response_in_a_text_is_an_artifact() {
+    for mode in Mode::ALL {
+        let (mount, log) = mounted(mode);
+        let output = "line of \"output\"\n".repeat(100_000);
+        let message = |response: &str, path: Option<&str>| {
+            let mut call = json!({ "name": "sh", "id": "call_1", "response": response });
+            if let Some(path) = path {
+                // Members are printed in the order of their names.
+                call["zz"] = path.into();
+            }
+            let call = call.to_string().replace("\"zz\"", "\"fullOutputPath\"");
+            let text = format!("see <function_call>{call}</function_call>.");
+            json!({ "role": "assistant", "content": text })
+        };
+        let written = message(&output, None);
+        append(&log).write_all(format!("{written}\n").as_bytes()).unwrap();
+        let path = mount.tool("c7").join("call_1.txt");
+        let place = path.to_str().unwrap();
+        let preview = format!("{}\n\n[Full output: {place}]", &output[..500]);
+        let kept = messages(&log).pop().unwrap();
+        assert_eq!(kept, message(&preview, Some(place)), "{mode:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), output);
+        let summary = fs::read_to_string(path.with_file_name("call_1.txt.summary")).unwrap();
+        assert!(summary.contains("tool: sh"), "{summary}");
+        for again in [&written, &kept] {
+            append(&log).write_all(format!("{again}\n").as_bytes()).unwrap();
+            assert_eq!(messages(&log).pop().unwrap(), kept, "{mode:?}");
+        }
+        assert_eq!(fs::read_dir(mount.store().plain("c7", "")).unwrap().count(), 1);
+    }
+}
+
+#[test]
 fn caps_hold_for_outputs_in_messages() {
     let store = std::sync::Arc::new(crate::support::TestStore::new());
     let mount = TestMount::of(&store, Mode::Passthrough, &["--max-artifact", "100000"]);

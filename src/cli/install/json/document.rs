@@ -1,30 +1,16 @@
 //! A JSON file as a tree that keeps every byte: comments, trailing commas and all.
 
-use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::CstArray;
 use jsonc_parser::cst::CstNode;
 use jsonc_parser::cst::CstObject;
 use jsonc_parser::cst::CstObjectProp;
 use jsonc_parser::cst::CstRootNode;
 
+use crate::cli::install::json::OPTIONS;
 use crate::cli::install::shape::WrongShape;
 
 /// The mark that some editors put before the text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
-
-/// JSON with comments and trailing commas, which hosts read.
-pub(in crate::cli::install) const OPTIONS: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_loose_object_property_names: false,
-    allow_trailing_commas: true,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-    allow_bare_decimal_point_numbers: false,
-    allow_extended_string_escapes: false,
-    allow_non_finite_numbers: false,
-};
 
 /// A JSON file.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ const END: &str = "--";
 /// The words that an earlier installation put before a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FormerLine<'a> {
-    /// How many they are.
+    /// Their number.
     pub(super) count: usize,
     /// The store that they name.
     pub(super) store: Option<&'a str>,
