@@ -33,8 +33,8 @@ const TAG: &[u8] = b"<function_call>";
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
 /// Asserts that the log has the lines that are messages, each as it was written except for outputs
-/// that are stored elsewhere, also those of calls in a text, and that this does not depend on the boundaries of writes. The first
-/// byte is the length of the pieces.
+/// that are stored elsewhere, also those of calls in a text, and that this does not depend on the
+/// boundaries of writes. The first byte is the length of the pieces.
 pub fn messages(data: &[u8]) {
     let Some((first, text)) = data.split_first() else { return };
     let whole = Bench::new();

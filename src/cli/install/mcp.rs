@@ -41,7 +41,7 @@ pub(super) fn run(
     let files: Vec<EditedFile> = files.into_iter().filter(is_there).map(edited).collect();
     let servers = servers(&files)?;
     check_server(args, &names, &servers)?;
-    Edit { args, scope, names, files, servers }.run(context)
+    ServersEdit { args, scope, names, files, servers }.run(context)
 }
 
 /// Returns the store that the line names.
@@ -97,7 +97,7 @@ fn check_server(
 }
 
 /// An installation, or its removal.
-struct Edit<'a> {
+struct ServersEdit<'a> {
     args: &'a InstallMcpArgs,
     scope: Scope,
     /// The files that may have servers.
@@ -108,7 +108,7 @@ struct Edit<'a> {
     servers: Vec<FoundServer>,
 }
 
-impl Edit<'_> {
+impl ServersEdit<'_> {
     fn run(&self, context: &mut Context) -> anyhow::Result<()> {
         let changes: Vec<_> =
             self.files.iter().map(|file| self.change(file)).collect::<Result<_, _>>()?;

@@ -29,11 +29,11 @@ enum FileDir {
 }
 
 /// The object or table of the servers, and the form of their commands.
-type Form = (&'static [&'static str], ServersForm);
+type ServersRow = (&'static [&'static str], ServersForm);
 
-const USUAL: Form = (&["mcpServers"], ServersForm::Json);
-const CODEX: Form = (&["mcp_servers"], ServersForm::Toml);
-const OPENCODE: Form = (&["mcp"], ServersForm::JsonList);
+const USUAL: ServersRow = (&["mcpServers"], ServersForm::Json);
+const CODEX: ServersRow = (&["mcp_servers"], ServersForm::Toml);
+const OPENCODE: ServersRow = (&["mcp"], ServersForm::JsonList);
 
 /// Returns the files of `host`, whether or not they are there. A host may read several.
 pub(super) fn of(
@@ -43,7 +43,7 @@ pub(super) fn of(
 ) -> Result<Vec<ServersFile>, Failure> {
     use FileDir::Base;
     use FileDir::Settings;
-    let ((path, form), names): (Form, &[(FileDir, &str)]) = match (host, scope) {
+    let ((path, form), names): (ServersRow, &[(FileDir, &str)]) = match (host, scope) {
         (Host::ClaudeCode, Scope::User) if environment.hosts.claude_config.is_some() => {
             (USUAL, &[(Settings, ".claude.json")])
         }
