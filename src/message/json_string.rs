@@ -75,7 +75,7 @@ impl<'a> JsonStringReader<'a> {
     fn unit(&mut self) -> io::Result<()> {
         let mut digits = [0; 4];
         self.string.read_exact(&mut digits)?;
-        let unit = unit_of(&digits)?;
+        let unit = unit_of(digits)?;
         match (self.high.take(), unit) {
             (Some(high), 0xdc00..=0xdfff) => self.push(&[high, unit]),
             (high, unit) => {
@@ -140,7 +140,7 @@ impl PlaceWalk<'_> {
         } else {
             let mut digits = [0; 4];
             self.reader.read_exact(&mut digits)?;
-            self.pass_unit(unit_of(&digits)?);
+            self.pass_unit(unit_of(digits)?);
         }
         Ok(())
     }
@@ -177,8 +177,8 @@ impl PlaceWalk<'_> {
     }
 }
 
-fn unit_of(digits: &[u8; 4]) -> io::Result<u16> {
-    let digits = str::from_utf8(digits).map_err(io::Error::other)?;
+fn unit_of(digits: [u8; 4]) -> io::Result<u16> {
+    let digits = str::from_utf8(&digits).map_err(io::Error::other)?;
     u16::from_str_radix(digits, 16).map_err(io::Error::other)
 }
 

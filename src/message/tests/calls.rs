@@ -264,5 +264,5 @@ fn many_tags_are_no_work_without_end() {
         fixture.append(&message);
     }
     assert_eq!(fixture.messages().len(), 4);
-    assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(began.elapsed() < std::time::Duration::from_mins(1), "{:?}", began.elapsed());
 }

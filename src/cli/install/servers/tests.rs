@@ -142,8 +142,9 @@ fn others_stay_as_they_are() {
     assert_eq!(usual().with(text).unwrap(), text);
     assert_eq!(usual().without(text, None).unwrap(), text);
     let states: Vec<_> = usual().found(text).unwrap().iter().map(|server| server.state).collect();
-    use ServerState::{NoCommand, Remote, WrappedByOthers};
-    let wanted = [Remote, Remote, Remote, NoCommand, WrappedByOthers, WrappedByOthers];
+    let [far, none] = [ServerState::Remote, ServerState::NoCommand];
+    let others = ServerState::WrappedByOthers;
+    let wanted = [far, far, far, none, others, others];
     assert_eq!(states, wanted);
     for none in ["", "{}", "{\"mcpServers\": {}}"] {
         assert_eq!(usual().with(none).unwrap(), none);
