@@ -83,27 +83,20 @@ impl Offload {
         if output.is_stand_in(length, &limits, context)? {
             return Ok(None);
         }
-        let call = match layout.short(line, MessageMember::ToolCallId)? {
+        let own_id = match layout.short(line, MessageMember::ToolCallId)? {
+            None => layout.short(line, MessageMember::Id)?,
+            id => id,
+        };
+        let call = match own_id.or_else(|| id.map(str::to_owned)) {
             Some(call) => call,
-            None => {
-                match layout.short(line, MessageMember::Id)?.or_else(|| id.map(str::to_owned)) {
-                    Some(id) => id,
-                    None => output.digest()?,
-                }
-            }
+            None => output.digest()?,
         };
         context.host.allow_storing()?;
         let path = output.keep(&call, tool, length, context)?;
         let preview = context.host.preview(&path)?;
-        Ok(Some(Self {
-            is_list: output.first == b'[',
-            content: output.span,
-            path: layout
-                .span(MessageMember::FullOutputPath)
-                .map(|span| whole(line, span))
-                .transpose()?,
-            preview,
-        }))
+        let path = layout.span(MessageMember::FullOutputPath);
+        let path = path.map(|span| whole(line, span)).transpose()?;
+        Ok(Some(Self { is_list: output.first == b'[', content: output.span, path, preview }))
     }
 
     /// Returns the replacements to make in the line.

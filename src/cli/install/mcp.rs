@@ -67,7 +67,8 @@ fn edited(
         store: store.clone(),
         only: args.server.clone(),
     });
-    let has_hook = ground.state(args.host, scope) != State::No;
+    let state = ground.state(args.host, scope);
+    let has_hook = [State::Yes, State::Differs].contains(&state);
     let hook = ground.files(args.host, scope).ok().filter(|_| has_hook);
     let is_shared = hook.is_some_and(|hook| hook.targets.iter().any(|file| file.path == path));
     EditedFile { path, base, content, is_shared }
