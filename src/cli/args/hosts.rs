@@ -78,8 +78,8 @@ pub(in crate::cli) enum InstallAction {
 /// runs through `ctxfs mcp` already. Prints what it changes. Never asks.
 ///
 /// Everything else in the files stays. Before the first change, a file is copied to
-/// `FILE.ctxfs.bak` beside it. If anything cannot be edited, nothing is changed. A second run changes
-/// nothing.
+/// `FILE.ctxfs.bak` beside it. If anything cannot be edited, nothing is changed. A second run
+/// changes nothing.
 ///
 /// The line has the name of the server, for limits and records, no time limit, as the host has its
 /// own, and the store, if `--store`, `CTXFS_STORE` or the file of `--config` gives one that `ctxfs

@@ -35,10 +35,10 @@ pub(in crate::cli) enum LogAction {
 ///
 /// Each message is appended as soon as its line ends. A message is a JSON object on one line, with
 /// a `role`. A tool output longer than `message_threshold` is stored as the artifact of its
-/// `tool_call_id`; the log then has its first characters, and its path in `fullOutputPath`. The same
-/// is done with a `response` in a `<function_call>` in the text of an assistant. A line that is not a
-/// message ends the command: the lines before it are in the log, the line itself and those after it
-/// are not.
+/// `tool_call_id`; the log then has its first characters, and its path in `fullOutputPath`. The
+/// same is done with a `response` in a `<function_call>` in the text of an assistant. A line that is
+/// not a message ends the command: the lines before it are in the log, the line itself and those
+/// after it are not.
 ///
 /// `echo '{"role":"user","content":"hello"}' | ctxfs log append c7`
 #[derive(Debug, Args)]
