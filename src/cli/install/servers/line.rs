@@ -60,7 +60,10 @@ pub(super) fn former<'a>(words: &[Option<&'a str>]) -> Option<FormerLine<'a>> {
 
 /// Returns true if a command runs `ctxfs mcp`, also by way of another program.
 pub(super) fn is_gateway(words: &[Option<&str>]) -> bool {
-    let is_it = |pair: &[Option<&str>]| matches!(pair, [Some(program), Some(COMMAND)] if is_program(program.split('@').next().unwrap_or_default()));
+    let is_it = |pair: &[Option<&str>]| {
+        let [Some(program), Some(COMMAND)] = pair else { return false };
+        is_program(program.split_once('@').map_or(*program, |(name, _)| name))
+    };
     words.windows(2).any(is_it)
 }
 
