@@ -148,6 +148,15 @@ fn writers_that_are_killed_leave_the_beginning_of_what_they_wrote() {
     }
 }
 
+/// Returns true if every thread of a process is stopped.
+fn stands_still(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+    })
+}
+
 /// Clients wait, one of them is killed, and the watchdog does nothing. Then everything continues.
 #[test]
 fn a_daemon_that_stands_still_goes_on_where_it_was() {
@@ -156,6 +165,7 @@ fn a_daemon_that_stands_still_goes_on_where_it_was() {
         let path = mount.artifact("c7", "x.txt", b"line 1\n");
         let mut file = File::options().append(true).open(&path).unwrap();
         signal(mount.pid(), Signal::STOP);
+        eventually("all of its threads stand still", || stands_still(mount.pid()));
         let writer = thread::spawn(move || {
             file.write_all(b"line 2\n").unwrap();
         });
