@@ -22,6 +22,7 @@ pub(super) use data::LsArgs;
 pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
+pub(super) use gateway::McpAction;
 pub(super) use gateway::McpArgs;
 pub(super) use gateway::ToolOffer;
 pub(super) use hosts::HookArgs;

@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use uuid::Uuid;
 
 use crate::cli::args::Cli;
+use crate::cli::args::McpAction;
 use crate::cli::args::McpArgs;
 use crate::cli::args::ToolOffer;
 use crate::cli::context::Context;
@@ -36,6 +37,9 @@ use crate::mcp::ServerCommand;
 use crate::mcp::ServerOptions;
 use crate::mcp::Shelf;
 use crate::mcp::config::ToolFilter;
+use crate::mcp::permission;
+use crate::mcp::permission::Risk;
+use crate::mcp::permission::Verdict;
 use crate::mcp::tool_name::Naming;
 use crate::model::Component;
 use crate::model::Limits;
@@ -50,6 +54,9 @@ const MAX_RESULT: u64 = 1 << 30;
 
 pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = Arc::new(context.settings(cli, args.settings())?);
+    if let Some(action) = &args.action {
+        return rule(action, &settings, context);
+    }
     logging::start(settings.text(Key::Log).unwrap_or("info"), false)?;
     let store = settings.store(&context.environment)?;
     let id = conversation(args, context)?;
@@ -64,6 +71,24 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         guard_command: ["/proc/self/exe", "end-servers"].map(OsString::from).into(),
     };
     mcp::serve(options, Arc::new(shelf)).context("cannot serve")
+}
+
+/// Keeps a rule in the store.
+fn rule(action: &McpAction, settings: &Settings, context: &mut Context) -> anyhow::Result<()> {
+    let (verdict, pattern) = match action {
+        McpAction::Allow(rule) => (Verdict::Allow, &rule.pattern),
+        McpAction::Deny(rule) => (Verdict::Deny, &rule.pattern),
+    };
+    if !pattern.contains('/') && Risk::of_word(pattern).is_none() {
+        let text = format!("`{pattern}` is neither a pattern of SERVER/TOOL nor a risk");
+        return Err(Failure::usage(text, "give SERVER/TOOL, such as `github/create_issue`").into());
+    }
+    let store = Store::open(&settings.store(&context.environment)?)?;
+    permission::keep(&store, pattern, verdict).map_err(|error| {
+        Failure::usage(error.to_string(), "the rules are in `permissions.toml` of the store")
+    })?;
+    context.printer.say(&format_args!("calls of `{pattern}`: {verdict}"));
+    Ok(())
 }
 
 /// Ends the servers that standard input tells of, after it has ended.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::Subcommand;
 use clap::ValueEnum;
 
 use crate::cli::env;
@@ -34,6 +35,9 @@ pub(in crate::cli) enum ToolOffer {
 /// docs/GATEWAY.md says what passes and what changes.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct McpArgs {
+    #[command(subcommand)]
+    pub(in crate::cli) action: Option<McpAction>,
+
     /// Name of the server in records and limits. Default: the last part of the command's name, or
     /// of the package that it runs.
     #[arg(long, value_name = "NAME", requires = "command")]
@@ -73,6 +77,31 @@ pub(in crate::cli) struct McpArgs {
     /// Command of the server, with its arguments.
     #[arg(last = true, value_name = "CMD")]
     pub(in crate::cli) command: Vec<OsString>,
+}
+
+/// An action other than serving.
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum McpAction {
+    /// Allow calls of tools behind a light index, without asking.
+    ///
+    /// The rule is kept in `permissions.toml` in the store, in place of one with the same pattern.
+    ///
+    /// Examples: `ctxfs mcp allow github/create_issue`; `ctxfs mcp allow 'fs/*'`
+    Allow(McpRuleArgs),
+    /// Deny calls of tools behind a light index; nobody is asked.
+    ///
+    /// The rule is kept as that of `allow` is.
+    ///
+    /// Example: `ctxfs mcp deny 'shell/*'`
+    Deny(McpRuleArgs),
+}
+
+/// A rule about calls.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct McpRuleArgs {
+    /// Pattern of `server/tool`, or a risk: `read`, `write`, `execute`, `unknown`.
+    #[arg(value_name = "SERVER/TOOL")]
+    pub(in crate::cli) pattern: String,
 }
 
 impl McpArgs {

@@ -176,6 +176,11 @@ fn without_a_person_to_ask_a_call_that_may_write_is_not_made() {
     let log = log.unwrap();
     assert_eq!(log.lines().count(), 4);
     assert!(log.contains(r#""by":"nobody to ask""#), "{log}");
+    // The command that the model is told of does what it says.
+    let allow = |pattern| gateway.store.ctxfs("mcp", &["allow", pattern]).run().code;
+    assert_eq!((allow("one/echo"), allow("echo")), (0, 2));
+    let again = json!({"calls": [call("one__echo", &json!({})), call("two__echo", &json!({}))]});
+    assert_eq!(statuses(&batch(&mut gateway, &again)), ["ok", "permission"]);
 }
 
 #[test]
