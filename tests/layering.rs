@@ -74,6 +74,10 @@ const CONFINED: &[(&str, &[&str])] = &[
     // Not `fs`, which takes its locks from `engine/sync.rs`.
     ("parking_lot", &["materialize", "redact", "view", "store", "engine", "fuse", "mcp", "cli"]),
     ("tokio", &["mcp"]),
+    ("hyper", &["mcp"]),
+    ("hyper_util", &["mcp"]),
+    ("hyper_rustls", &["mcp"]),
+    ("bytes", &["mcp"]),
     ("rmcp", &["mcp"]),
     ("base64", &["mcp"]),
     ("prometheus", &["engine"]),

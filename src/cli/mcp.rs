@@ -1,5 +1,6 @@
-//! `ctxfs mcp`: the gateway at standard input and output.
+//! `ctxfs mcp`: the gateway at standard input and output, or over HTTP.
 
+mod http;
 mod server_name;
 mod servers;
 
@@ -33,9 +34,12 @@ use crate::mcp::IndexOptions;
 use crate::mcp::Offer;
 use crate::mcp::OfferMode;
 use crate::mcp::OpenShelf;
+use crate::mcp::RemoteServer;
 use crate::mcp::ServerCommand;
 use crate::mcp::ServerOptions;
+use crate::mcp::ServerPlace;
 use crate::mcp::Shelf;
+use crate::mcp::Shelves;
 use crate::mcp::config::ToolFilter;
 use crate::mcp::permission;
 use crate::mcp::permission::Risk;
@@ -59,10 +63,7 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     }
     logging::start(settings.text(Key::Log).unwrap_or("info"), false)?;
     let store = settings.store(&context.environment)?;
-    let id = conversation(args, context)?;
-    let environment = context.environment.clone();
     let (servers, offer) = (servers(args, context)?, offer(args, &settings));
-    let shelf = UserShelf { settings, store, id, environment };
     let options = GatewayOptions {
         servers,
         offer,
@@ -70,7 +71,21 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         max_result: MAX_RESULT,
         guard_command: ["/proc/self/exe", "end-servers"].map(OsString::from).into(),
     };
-    mcp::serve(options, Arc::new(shelf)).context("cannot serve")
+    let environment = context.environment.clone();
+    let user = UserStore { settings: Arc::clone(&settings), store, environment };
+    match &args.http {
+        None => {
+            let id = conversation(args, context)?;
+            mcp::serve(options, user.shelf(id)).context("cannot serve")
+        }
+        Some(address) => {
+            let given = args.conversation.as_deref().map(places::conversation_id).transpose()?;
+            let http = http::options(address, args, &settings, context)?;
+            let process = new_conversation("session")?;
+            let shelves = UserShelves { user, given, process };
+            mcp::serve_http(options, http, Arc::new(shelves)).context("cannot serve")
+        }
+    }
 }
 
 /// Keeps a rule in the store.
@@ -101,9 +116,13 @@ fn conversation(args: &McpArgs, context: &mut Context) -> Result<Component, Fail
     if let Some(id) = &args.conversation {
         return places::conversation_id(id);
     }
-    let id = format!("session-{}", Uuid::now_v7());
+    let id = new_conversation("session")?;
     context.printer.say(&format_args!("results are stored in the conversation {id}"));
-    places::conversation_id(&id)
+    Ok(id)
+}
+
+fn new_conversation(kind: &str) -> Result<Component, Failure> {
+    places::conversation_id(&format!("{kind}-{}", Uuid::now_v7()))
 }
 
 fn offer(args: &McpArgs, settings: &Settings) -> OfferMode {
@@ -128,50 +147,92 @@ fn servers(args: &McpArgs, context: &mut Context) -> anyhow::Result<Vec<ServerOp
 /// Returns the server behind `--`.
 fn behind(args: &McpArgs) -> Result<Option<ServerOptions>, Failure> {
     let Some((program, arguments)) = args.command.split_first() else { return Ok(None) };
-    let program_text = program.to_string_lossy();
-    if program_text.starts_with("http://") || program_text.starts_with("https://") {
-        return Err(Failure::usage(
-            "servers over HTTP are not supported",
-            "give the command of a server that speaks on standard input and output",
-        ));
+    let text = program.to_string_lossy();
+    let is_url = text.starts_with("http://") || text.starts_with("https://");
+    if is_url && !arguments.is_empty() {
+        let hint = "give the URL alone, or the command of a server";
+        return Err(Failure::usage("a server over HTTP has no arguments", hint));
     }
-    let name = args.name.clone().unwrap_or_else(|| server_name::of(&args.command));
-    let command = ServerCommand {
-        program: program.clone(),
-        arguments: arguments.to_vec(),
-        environment: env::of_servers(),
-        directory: None,
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None if is_url => server_name::of_url(&text),
+        None => server_name::of(&args.command),
+    };
+    let place = if is_url {
+        ServerPlace::Remote(RemoteServer { url: text.into_owned(), headers: Vec::new() })
+    } else {
+        ServerPlace::Command(ServerCommand {
+            program: program.clone(),
+            arguments: arguments.to_vec(),
+            environment: env::of_servers(),
+            directory: None,
+        })
     };
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
     let offer = Offer { naming: Naming::AsIs, tools: ToolFilter::default(), trust: false };
-    Ok(Some(ServerOptions { name, command, timeout, offer }))
+    Ok(Some(ServerOptions { name, place, timeout, offer }))
 }
 
 /// The settings and the store, as flags and environment name them.
-struct UserShelf {
+#[derive(Clone)]
+struct UserStore {
     settings: Arc<Settings>,
     store: PathBuf,
-    id: Component,
     environment: Environment,
+}
+
+impl UserStore {
+    fn shelf(&self, id: Component) -> Arc<dyn Shelf> {
+        Arc::new(UserShelf { user: self.clone(), id })
+    }
+}
+
+/// The conversations of clients over HTTP.
+struct UserShelves {
+    user: UserStore,
+    /// The conversation of all clients, if one is given.
+    given: Option<Component>,
+    /// The conversation of requests without a session and a token.
+    process: Component,
+}
+
+impl Shelves for UserShelves {
+    fn of_session(&self) -> Arc<dyn Shelf> {
+        let id = self.given.clone().or_else(|| new_conversation("session").ok());
+        self.user.shelf(id.unwrap_or_else(|| self.process.clone()))
+    }
+
+    fn of_token(&self, token: Option<&str>) -> Arc<dyn Shelf> {
+        let name = token.map(|token| format!("token-{token}"));
+        let of_token = name.and_then(|name| places::conversation_id(&name).ok());
+        let id = self.given.clone().or(of_token);
+        self.user.shelf(id.unwrap_or_else(|| self.process.clone()))
+    }
+}
+
+/// A conversation of the store.
+struct UserShelf {
+    user: UserStore,
+    id: Component,
 }
 
 impl UserShelf {
     /// Returns the root for readers, and whether they see files there.
     fn root(&self, store: &Path) -> (Root, bool) {
-        let advertised = self.settings.text(Key::Advertise);
+        let advertised = self.user.settings.text(Key::Advertise);
         let mounts = places::mounts_of(store);
         let shows = |only: &Option<Component>| only.as_ref().is_none_or(|only| *only == self.id);
         if advertised.is_none() && !mounts.iter().any(|mount| shows(&mount.only)) {
             return (Root::All(Root::REFERENCES.to_owned()), false);
         }
         let id = Some(&self.id);
-        (places::reader_root_among(advertised, &mounts, id, &self.environment), true)
+        (places::reader_root_among(advertised, &mounts, id, &self.user.environment), true)
     }
 
     fn try_open(&self) -> anyhow::Result<OpenShelf> {
-        let (root, mounted) = self.root(&self.store);
-        let options = engine::options(&self.settings, &root, Some(&self.id))?;
-        let engine = Engine::new(Store::open(&self.store)?, options);
+        let (root, mounted) = self.root(&self.user.store);
+        let options = engine::options(&self.user.settings, &root, Some(&self.id))?;
+        let engine = Engine::new(Store::open(&self.user.store)?, options);
         let conversation = engine.store().create_conversation(&self.id)?;
         Ok(OpenShelf { engine, conversation, mounted })
     }
@@ -179,7 +240,7 @@ impl UserShelf {
 
 impl Shelf for UserShelf {
     fn limits(&self, tool: &str) -> Limits {
-        self.settings.limits(Some(tool))
+        self.user.settings.limits(Some(tool))
     }
 
     fn conversation(&self) -> &Component {

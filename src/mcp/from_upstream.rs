@@ -31,7 +31,7 @@ use crate::mcp::upstream::Upstream;
 use crate::mcp::upstream::with_id;
 
 /// The key of `_meta` that names the request of a subscription.
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The receiver of what servers send.
 pub(super) struct FromUpstreams(pub(super) Arc<Relay>);
@@ -59,6 +59,12 @@ impl Inbox for FromUpstreams {
             let (relay, text) = (Arc::clone(&self.0), text.clone());
             tokio::spawn(async move { relay.fail(pending, TIMED_OUT, &text).await });
         }
+    }
+
+    async fn lost(&self, of: &Arc<Upstream>, pending: Pending, why: &str) {
+        let Some(pending) = pending.of_client(why) else { return };
+        let text = format!("the server `{}` {why}", of.name);
+        self.0.fail(pending, INTERNAL_ERROR, &text).await;
     }
 
     async fn failed(&self, of: &Arc<Upstream>, pending: Vec<Pending>, why: &str) {

@@ -21,6 +21,7 @@ use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
+use crate::mcp::process::ServerCommand;
 use crate::mcp::process::ServerPipes;
 use crate::mcp::process::ServerProcess;
 use crate::mcp::queue::Queued;
@@ -31,14 +32,14 @@ use crate::mcp::upstream::Handshake;
 use crate::mcp::upstream::Upstream;
 
 /// The time between looks for requests whose time is over.
-const TICK: Duration = Duration::from_millis(200);
+pub(super) const TICK: Duration = Duration::from_millis(200);
 /// The pause after a start that failed. It doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The time for the answer to `initialize` when a server is started again.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 /// The time in which a server is told that its calls are cancelled.
-const FAREWELL: Duration = Duration::from_millis(200);
+pub(super) const FAREWELL: Duration = Duration::from_millis(200);
 /// The time for what a server has said last.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -49,6 +50,14 @@ pub(super) trait Inbox: Send + Sync + 'static {
 
     /// Ends requests whose time is over.
     fn late(&self, of: &Arc<Upstream>, late: Vec<(u64, Pending)>);
+
+    /// Ends a request that nobody answers any more, while others go on.
+    fn lost(
+        &self,
+        of: &Arc<Upstream>,
+        pending: Pending,
+        why: &str,
+    ) -> impl Future<Output = ()> + Send;
 
     /// Ends requests that nobody answers any more.
     fn failed(
@@ -73,6 +82,7 @@ pub(super) struct Surroundings<I> {
 /// The manager of a server.
 pub(super) struct Manager<I> {
     upstream: Arc<Upstream>,
+    command: ServerCommand,
     queue: Receiver,
     around: Surroundings<I>,
     failures: u32,
@@ -88,8 +98,13 @@ enum Ending {
 }
 
 impl<I: Inbox> Manager<I> {
-    pub(super) fn new(upstream: Arc<Upstream>, queue: Receiver, around: Surroundings<I>) -> Self {
-        Self { upstream, queue, around, failures: 0, not_before: None }
+    pub(super) fn new(
+        upstream: Arc<Upstream>,
+        command: ServerCommand,
+        queue: Receiver,
+        around: Surroundings<I>,
+    ) -> Self {
+        Self { upstream, command, queue, around, failures: 0, not_before: None }
     }
 
     /// Manages the server until the gateway stops.
@@ -100,14 +115,14 @@ impl<I: Inbox> Manager<I> {
                 self.fail(&why).await;
                 continue;
             }
-            let started = ServerProcess::start(&self.upstream.command, &self.around.guard);
+            let started = ServerProcess::start(&self.command, &self.around.guard);
             match started {
                 Ok((process, pipes)) => {
                     self.not_before = None;
                     self.serve(process, pipes, first).await;
                 }
                 Err(error) => {
-                    let program = self.upstream.command.program.to_string_lossy();
+                    let program = self.command.program.to_string_lossy();
                     let why = format!("cannot be started: `{program}`: {error}");
                     self.failed_to_start();
                     self.fail(&why).await;
@@ -213,12 +228,17 @@ impl<I: Inbox> Manager<I> {
 /// Tells a server that nobody waits for it any more.
 async fn cancel_all(upstream: &Upstream, input: &mut ChildStdin) -> io::Result<()> {
     for id in upstream.waiting() {
-        let text = format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
-        );
-        line(text.into_bytes().into(), input).await?;
+        line(cancelled(id).into(), input).await?;
     }
     Ok(())
+}
+
+/// Returns the notification that nobody waits for a request.
+pub(super) fn cancelled(id: u64) -> Vec<u8> {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+    )
+    .into_bytes()
 }
 
 /// Waits until the gateway is to stop.
@@ -228,7 +248,7 @@ pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Waits until it is time to look for requests whose time is over, if there are any requests.
-async fn look_due(upstream: &Upstream, tick: &mut tokio::time::Interval) {
+pub(super) async fn look_due(upstream: &Upstream, tick: &mut tokio::time::Interval) {
     upstream.is_busy().await;
     tick.tick().await;
 }
@@ -292,9 +312,9 @@ async fn initialize_again(
 }
 
 /// The answer to a request of the gateway's own, or why there is none.
-type OwnAnswer = oneshot::Receiver<Result<Message, String>>;
+pub(super) type OwnAnswer = oneshot::Receiver<Result<Message, String>>;
 
-fn own_request(upstream: &Upstream) -> (u64, OwnAnswer) {
+pub(super) fn own_request(upstream: &Upstream) -> (u64, OwnAnswer) {
     let (sender, answer) = oneshot::channel();
     let pending =
         Pending { client_id: None, kind: PendingKind::Own(sender), token: None, deadline: None };

@@ -16,6 +16,8 @@ use crate::mcp::scratch::Scratch;
 const BLOCK: usize = 64 * 1024;
 /// The text that stands for a hole: `""` for a string, `{}` for another value.
 pub(super) const HOLE_BYTES: usize = 2;
+/// The text that stands for a value on disk in an outline.
+const STANDS: &[u8] = b"\"\"";
 
 /// A message. The long values of one that is longer than memory should hold are in a file, and its
 /// text has holes there.
@@ -41,11 +43,13 @@ pub(super) struct Edit {
 }
 
 /// Bytes that are about to be sent, without the newline.
+#[derive(Clone)]
 pub(super) struct Outgoing {
     pieces: Vec<Piece>,
     scratch: Option<Arc<Scratch>>,
 }
 
+#[derive(Clone)]
 enum Piece {
     Bytes(Vec<u8>),
     Span(Range<u64>),
@@ -101,6 +105,21 @@ impl Message {
         self.part(range, edits)
     }
 
+    /// Returns the message with `edits` in its text, which are in order and replace no holes.
+    pub(super) fn rewritten(mut self, edits: Vec<Edit>) -> Self {
+        for hole in &mut self.holes {
+            let before = edits.iter().filter(|edit| edit.range.end <= hole.at);
+            let (gone, added) = before.fold((0, 0), |(gone, added), edit| {
+                (gone + edit.range.len(), added + edit.with.len())
+            });
+            hole.at = hole.at - gone + added;
+        }
+        let text = spliced(&self.text, edits);
+        self.text = String::from_utf8(text)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        self
+    }
+
     /// Returns a part of the message, with `edits` in it.
     pub(super) fn part(&self, range: Range<usize>, edits: Vec<Edit>) -> Outgoing {
         let mut outgoing = Outgoing { pieces: Vec::new(), scratch: self.scratch.clone() };
@@ -152,6 +171,47 @@ impl Outgoing {
         self.pieces.is_empty()
     }
 
+    /// Returns the bytes that it has, those on disk too.
+    pub(super) fn length(&self) -> u64 {
+        let length = |piece: &Piece| match piece {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::Span(span) => span.end.saturating_sub(span.start),
+        };
+        self.pieces.iter().map(length).sum()
+    }
+
+    /// Returns the message with [`STANDS`] for each value on disk.
+    pub(super) fn outline(&self) -> Message {
+        let mut text = Vec::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Bytes(bytes) => text.extend_from_slice(bytes),
+                Piece::Span(_) => text.extend_from_slice(STANDS),
+            }
+        }
+        Message::whole(String::from_utf8(text).unwrap_or_default())
+    }
+
+    /// Replaces a part that has the place `edit.range` in the outline, and is not on disk.
+    pub(super) fn replace(&mut self, edit: &Edit) {
+        let mut at = 0;
+        for piece in &mut self.pieces {
+            let length = match piece {
+                Piece::Bytes(bytes) => bytes.len(),
+                Piece::Span(_) => STANDS.len(),
+            };
+            if let Piece::Bytes(bytes) = piece
+                && edit.range.start >= at
+                && edit.range.end <= at + length
+            {
+                let part = edit.range.start - at..edit.range.end - at;
+                bytes.splice(part, edit.with.iter().copied());
+                return;
+            }
+            at += length;
+        }
+    }
+
     /// Takes the next bytes, at most a block of those on disk. `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         let Some(piece) = self.pieces.first_mut() else { return Ok(None) };
@@ -193,5 +253,53 @@ impl Outgoing {
 impl From<Vec<u8>> for Outgoing {
     fn from(bytes: Vec<u8>) -> Self {
         Self { pieces: vec![Piece::Bytes(bytes)], scratch: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(mut outgoing: Outgoing) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Some(bytes) = outgoing.next().unwrap() {
+            all.extend(bytes);
+        }
+        all
+    }
+
+    #[test]
+    fn an_outline_has_the_places_of_what_is_in_memory() {
+        let pieces = vec![
+            Piece::Bytes(br#"{"a":"#.to_vec()),
+            Piece::Span(0..1000),
+            Piece::Bytes(br#","id":1}"#.to_vec()),
+        ];
+        let mut outgoing = Outgoing { pieces, scratch: None };
+        assert_eq!(outgoing.length(), 1013);
+        let outline = outgoing.outline();
+        assert_eq!(outline.text(), r#"{"a":"","id":1}"#);
+        let at = outline.text().find('1').unwrap();
+        outgoing.replace(&Edit { range: at..at + 1, with: b"\"x-1\"".to_vec() });
+        assert_eq!(outgoing.outline().text(), r#"{"a":"","id":"x-1"}"#);
+        // What is on disk stays.
+        outgoing.replace(&Edit { range: 5..7, with: b"0".to_vec() });
+        assert_eq!(outgoing.outline().text(), r#"{"a":"","id":"x-1"}"#);
+    }
+
+    #[test]
+    fn holes_move_with_the_text_before_them() {
+        let text = r#"{"id":7,"a":"","b":{}}"#.to_owned();
+        let holes = vec![Hole { at: 12, span: 0..5 }, Hole { at: 19, span: 5..9 }];
+        let message = Message { text, holes, scratch: None };
+        let message = message.rewritten(vec![
+            Edit { range: 6..7, with: b"1234".to_vec() },
+            Edit { range: 16..17, with: Vec::new() },
+        ]);
+        assert_eq!(message.text(), r#"{"id":1234,"a":"","":{}}"#);
+        assert_eq!((message.holes[0].at, message.holes[1].at), (15, 21));
+        let plain = Message::whole(r#"{"id":7}"#.to_owned());
+        let plain = plain.rewritten(vec![Edit { range: 6..7, with: b"8".to_vec() }]);
+        assert_eq!(bytes(plain.edited(Vec::new())), br#"{"id":8}"#);
     }
 }

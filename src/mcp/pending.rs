@@ -99,6 +99,10 @@ impl PendingRequests {
         self.waiting.remove(&id)
     }
 
+    pub(super) fn has(&self, id: u64) -> bool {
+        self.waiting.contains_key(&id)
+    }
+
     /// Takes the only call of a tool, if there is just one.
     pub(super) fn take_only_call(&mut self) -> Option<(u64, Pending)> {
         let is_call = |pending: &Pending| matches!(pending.kind, PendingKind::Call(_));

@@ -12,6 +12,8 @@ use crate::mcp::message::Outgoing;
 const MESSAGES: usize = 1024;
 /// The most bytes in memory. One message is always taken, however long.
 const BYTES: usize = 8 << 20;
+/// The least room that a message takes, which is more than it needs besides its bytes.
+const LEAST: usize = 256;
 
 /// The end where messages are put in.
 #[derive(Clone)]
@@ -79,7 +81,7 @@ impl Receiver {
 }
 
 fn room(message: &Outgoing) -> u32 {
-    message.held().clamp(1, BYTES) as u32
+    message.held().clamp(LEAST, BYTES) as u32
 }
 
 #[cfg(test)]

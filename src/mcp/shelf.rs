@@ -23,6 +23,16 @@ pub trait Shelf: Send + Sync {
     fn open(&self) -> Result<OpenShelf, String>;
 }
 
+/// The shelves of a gateway with several clients.
+pub trait Shelves: Send + Sync {
+    /// Returns the shelf of a new session.
+    fn of_session(&self) -> Arc<dyn Shelf>;
+
+    /// Returns the shelf of requests without a session. If the gateway asks for tokens, `token` is a
+    /// name for theirs, which is the same each time and tells nothing of it.
+    fn of_token(&self, token: Option<&str>) -> Arc<dyn Shelf>;
+}
+
 /// A conversation, and the engine over its store.
 #[derive(Debug, Clone)]
 pub struct OpenShelf {

@@ -12,7 +12,6 @@ use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingRequests;
-use crate::mcp::process::ServerCommand;
 use crate::mcp::queue::Receiver;
 use crate::mcp::queue::Refused;
 use crate::mcp::queue::Sender;
@@ -23,7 +22,6 @@ const MOST_BAD_LINES: u32 = 3;
 /// A server.
 pub(super) struct Upstream {
     pub(super) name: String,
-    pub(super) command: ServerCommand,
     /// The time for an answer; progress restarts it.
     pub(super) timeout: Option<Duration>,
     queue: Sender,
@@ -37,8 +35,8 @@ struct State {
     requests: PendingRequests,
     /// Requests to the client that wait for an answer.
     asked: usize,
-    /// True while a long line is coming in.
-    is_in_long_line: bool,
+    /// The long lines that are coming in.
+    long_lines: usize,
     bad_lines: u32,
     is_running: bool,
     handshake: Handshake,
@@ -56,13 +54,8 @@ pub(super) struct Handshake {
 }
 
 impl Upstream {
-    pub(super) fn new(
-        name: String,
-        command: ServerCommand,
-        timeout: Option<Duration>,
-        queue: Sender,
-    ) -> Self {
-        Self { name, command, timeout, queue, state: Mutex::default(), busy: Notify::new() }
+    pub(super) fn new(name: String, timeout: Option<Duration>, queue: Sender) -> Self {
+        Self { name, timeout, queue, state: Mutex::default(), busy: Notify::new() }
     }
 
     /// Returns the name of a tool that cannot have its own.
@@ -126,6 +119,11 @@ impl Upstream {
         self.state.lock().requests.take(id)
     }
 
+    /// Returns true if the request waits for its answer.
+    pub(super) fn waits_for(&self, id: u64) -> bool {
+        self.state.lock().requests.has(id)
+    }
+
     pub(super) fn take_only_call(&self) -> Option<(u64, Pending)> {
         self.state.lock().requests.take_only_call()
     }
@@ -133,7 +131,7 @@ impl Upstream {
     pub(super) fn take_late(&self) -> Vec<(u64, Pending)> {
         let mut state = self.state.lock();
         // A person may be thinking about its question, and its answer may be on the way.
-        if (state.asked > 0 || state.is_in_long_line)
+        if (state.asked > 0 || state.long_lines > 0)
             && let Some(time) = self.timeout
         {
             state.requests.restart_all(time);
@@ -157,6 +155,18 @@ impl Upstream {
         state.asked = if asks { state.asked + 1 } else { state.asked.saturating_sub(1) };
     }
 
+    /// Notes that a server that goes on waits for no answer to what it asked.
+    pub(super) fn forget_asked(&self) {
+        self.state.lock().asked = 0;
+    }
+
+    /// Counts a long line that comes in, or that has come.
+    pub(super) fn count_long_line(&self, comes: bool) {
+        let mut state = self.state.lock();
+        state.long_lines =
+            if comes { state.long_lines + 1 } else { state.long_lines.saturating_sub(1) };
+    }
+
     /// Counts a line that is no message. Returns true if there were too many in a row.
     pub(super) fn count_bad_line(&self) -> bool {
         let mut state = self.state.lock();
@@ -173,7 +183,7 @@ impl Upstream {
         let mut state = self.state.lock();
         while queue.at_hand().is_some() {}
         state.is_running = false;
-        state.is_in_long_line = false;
+        state.long_lines = 0;
         state.bad_lines = 0;
         state.asked = 0;
         state.requests.take_all()
@@ -202,7 +212,7 @@ impl Upstream {
 
 impl LongLines for Upstream {
     fn begins(&self) {
-        self.state.lock().is_in_long_line = true;
+        self.state.lock().long_lines = 1;
     }
 
     fn is_lost(&self) {
@@ -210,7 +220,7 @@ impl LongLines for Upstream {
     }
 
     fn ends(&self) {
-        self.state.lock().is_in_long_line = false;
+        self.state.lock().long_lines = 0;
     }
 }
 

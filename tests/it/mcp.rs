@@ -4,6 +4,10 @@ mod batches;
 mod context;
 mod ending;
 mod hostile;
+mod http;
+mod http_client;
+mod http_hostile;
+mod remote;
 mod results;
 mod servers;
 mod transparent;
@@ -11,6 +15,7 @@ mod transparent;
 use std::io::BufRead as _;
 use std::io::BufReader;
 use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Child;
 use std::process::ChildStdin;
@@ -203,9 +208,7 @@ impl Gateway {
 
     /// Returns the most memory that it had, in KiB.
     fn peak(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        peak_of(self.child.id())
     }
 }
 
@@ -232,6 +235,13 @@ fn lines_of(output: ChildStdout) -> mpsc::Receiver<String> {
         }
     });
     receive
+}
+
+/// Returns the most memory that a process had, in KiB.
+fn peak_of(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// Returns the text of a block of a result.

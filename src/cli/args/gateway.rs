@@ -20,7 +20,7 @@ pub(in crate::cli) enum ToolOffer {
 
 /// Stand between an MCP client and its servers, and keep long results of tools.
 ///
-/// Speaks MCP on standard input and output. Everything passes, except that a result over the limits
+/// Speaks MCP on standard input and output, or over HTTP. Everything passes, except that a result over the limits
 /// (`max_inline_chars`, `max_inline_bytes`; by tool under `[tool."server/name"]`) is stored in the
 /// conversation, and the client gets a summary and a link. Tools named `context_...` read what is
 /// stored, for clients without file tools.
@@ -29,8 +29,10 @@ pub(in crate::cli) enum ToolOffer {
 /// `ctxfs mcp --servers FILE` stand for all of them. Without either, only the context tools are
 /// served.
 ///
+/// A server that runs already is named by its URL, and clients can speak over HTTP too.
+///
 /// Examples: `ctxfs mcp -- npx -y @modelcontextprotocol/server-everything`;
-/// `ctxfs mcp --servers mcp.json --tools index`
+/// `ctxfs mcp --servers mcp.json --tools index`; `ctxfs mcp --http 8080 -- https://example.com/mcp`
 ///
 /// docs/GATEWAY.md says what passes and what changes.
 #[derive(Debug, Args)]
@@ -67,6 +69,21 @@ pub(in crate::cli) struct McpArgs {
     #[arg(long)]
     pub(in crate::cli) no_context_tools: bool,
 
+    /// Serve clients over streamable HTTP on this address, on the path `/mcp`.
+    ///
+    /// Without a host it is 127.0.0.1; port 0 is any that is free. The address is printed on
+    /// standard error. Each session has servers and, without --conversation, a conversation of its
+    /// own.
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub(in crate::cli) http: Option<String>,
+
+    /// File with the bearer tokens of which a client needs one, one a line.
+    ///
+    /// Default: none on a loopback address; on any other, a new one, which is printed on standard
+    /// error.
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(in crate::cli) token_file: Option<PathBuf>,
+
     /// Mountpoint as the reader sees it, for paths in the summaries.
     ///
     /// Default: where this store is mounted. If it is not, summaries name references, which the
@@ -74,7 +91,7 @@ pub(in crate::cli) struct McpArgs {
     #[arg(long, value_name = "PREFIX")]
     pub(in crate::cli) advertise: Option<String>,
 
-    /// Command of the server, with its arguments.
+    /// Command of the server, with its arguments; or its `http://` or `https://` URL.
     #[arg(last = true, value_name = "CMD")]
     pub(in crate::cli) command: Vec<OsString>,
 }

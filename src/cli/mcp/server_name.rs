@@ -20,6 +20,17 @@ pub(super) fn of(command: &[OsString]) -> String {
     named.map_or(program, |named| last_part(&named))
 }
 
+/// Returns the host of a URL.
+pub(super) fn of_url(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    host.rsplit_once(':')
+        .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
+        .map_or(host, |(host, _)| host)
+        .to_owned()
+}
+
 /// Returns the last part of a path or of the name of a package, without extension and version.
 fn last_part(name: &str) -> String {
     let name = name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(name);
@@ -34,6 +45,18 @@ fn last_part(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_the_host_of_a_url() {
+        for (url, name) in [
+            ("https://mcp.example.com/mcp", "mcp.example.com"),
+            ("http://127.0.0.1:8080/mcp?x=a:b", "127.0.0.1"),
+            ("http://[::1]:80", "[::1]"),
+            ("https://user:secret@example.com:1/x@y", "example.com"),
+        ] {
+            assert_eq!(of_url(url), name, "{url}");
+        }
+    }
 
     #[test]
     fn it_is_the_last_part() {

@@ -8,8 +8,10 @@ use crate::cli::env;
 use crate::cli::outcome::Failure;
 use crate::cli::output::Printer;
 use crate::mcp::Offer;
+use crate::mcp::RemoteServer;
 use crate::mcp::ServerCommand;
 use crate::mcp::ServerOptions;
+use crate::mcp::ServerPlace;
 use crate::mcp::config::Secret;
 use crate::mcp::config::Server;
 use crate::mcp::config::Servers;
@@ -27,28 +29,32 @@ pub(super) fn of_file(path: &Path, printer: &mut Printer) -> anyhow::Result<Vec<
     for flaw in flaws {
         printer.say(&flaw);
     }
-    let options = servers.into_iter().filter_map(|server| {
-        let name = server.name.clone();
-        let options = options(server);
-        if options.is_none() {
-            printer.say(&format_args!("the server `{name}` is left out: it is over HTTP"));
-        }
-        options
-    });
-    Ok(options.collect())
+    Ok(servers.into_iter().map(options).collect())
 }
 
-fn options(server: Server) -> Option<ServerOptions> {
+fn options(server: Server) -> ServerOptions {
     let naming = Naming::with_prefix(server.prefix());
-    let Transport::Stdio { command, args, env, cwd } = server.transport else { return None };
-    let given = env.iter().map(|(name, value)| (name.into(), value.reveal().into()));
-    let command = ServerCommand {
-        program: command.into(),
-        arguments: args.iter().map(Secret::reveal).map(OsString::from).collect(),
-        environment: env::of_listed_servers().into_iter().chain(given).collect(),
-        directory: cwd.map(Into::into),
-    };
     let offer = Offer { naming, tools: server.tools, trust: server.trust };
-    let timeout = Some(server.timeout);
-    Some(ServerOptions { name: server.name, command, timeout, offer })
+    let (place, timeout) = (place(server.transport), Some(server.timeout));
+    ServerOptions { name: server.name, place, timeout, offer }
+}
+
+fn place(transport: Transport) -> ServerPlace {
+    match transport {
+        Transport::Stdio { command, args, env, cwd } => {
+            let given = env.iter().map(|(name, value)| (name.into(), value.reveal().into()));
+            ServerPlace::Command(ServerCommand {
+                program: command.into(),
+                arguments: args.iter().map(Secret::reveal).map(OsString::from).collect(),
+                environment: env::of_listed_servers().into_iter().chain(given).collect(),
+                directory: cwd.map(Into::into),
+            })
+        }
+        Transport::Http { url, headers } => {
+            let headers = headers.iter();
+            let headers = headers.map(|(name, value)| (name.clone(), value.reveal().to_owned()));
+            let url = url.reveal().to_owned();
+            ServerPlace::Remote(RemoteServer { url, headers: headers.collect() })
+        }
+    }
 }

@@ -16,6 +16,7 @@ pub(super) fn markdown() -> String {
         .replace("{mount}", &table(Group::Mount))
         .replace("{keep}", &table(Group::Keep))
         .replace("{limits}", &table(Group::Limits))
+        .replace("{gateway}", &table(Group::Gateway))
         .replace("{sets}", &sets())
 }
 

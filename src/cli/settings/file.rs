@@ -38,6 +38,7 @@ const ALIKE: f64 = 0.8;
 
 const TOOL: &str = "tool";
 const REDACT: &str = "redact";
+const MCP: &str = "mcp";
 const RULE_KEYS: [&str; 2] = ["name", "regex"];
 const REDACT_KEYS: [&str; 3] = ["apply", "sets", "rules"];
 /// The values of `redact.apply`.
@@ -126,11 +127,14 @@ impl SettingsReader<'_> {
                 file.redact = self.redact(name, item)?;
                 Ok(())
             }
+            MCP => self.gateway(item, file),
             PERMISSIONS | RISK => self.rules_of_calls(name.get_ref(), item, &mut file.calls),
             known => {
-                let names =
-                    ROWS.iter().map(|row| row.name).chain([TOOL, REDACT, PERMISSIONS, RISK]);
-                let row = Row::named(known).ok_or_else(|| self.unknown(name, "", names))?;
+                let own = ROWS.iter().filter(|row| row.group.table().is_none());
+                let tables = [TOOL, REDACT, MCP, PERMISSIONS, RISK];
+                let names = own.map(|row| row.name).chain(tables);
+                let row = Row::named(known).filter(|row| row.group.table().is_none());
+                let row = row.ok_or_else(|| self.unknown(name, "", names))?;
                 file.values.push((row.key, self.value(row, name, item, None)?));
                 Ok(())
             }
@@ -160,6 +164,18 @@ impl SettingsReader<'_> {
                 let setting = self.value(row, name, item, Some(pattern.get_ref()))?;
                 file.tools.push((pattern.get_ref().to_string(), row.key, setting));
             }
+        }
+        Ok(())
+    }
+
+    /// Reads the table `[mcp]`.
+    fn gateway(&self, item: &SpannedValue<'_>, file: &mut SettingsFile) -> Result<(), Failure> {
+        for (name, item) in in_order(self.table(item, "`mcp`", "a table of settings")?) {
+            let rows = || ROWS.iter().filter(|row| row.group == Group::Gateway);
+            let row = rows().find(|row| row.name == name.get_ref());
+            let names = rows().map(|row| row.name);
+            let row = row.ok_or_else(|| self.unknown(name, " in `[mcp]`", names))?;
+            file.values.push((row.key, self.value(row, name, item, None)?));
         }
         Ok(())
     }

@@ -29,7 +29,8 @@ pub(in crate::cli) fn toml(
     environment: &Environment,
 ) -> String {
     let mut page = String::new();
-    for row in ROWS.iter().filter(|row| tool.is_none() || row.group == Group::Limits) {
+    let is_shown = |row: &&Row| tool.is_none() || row.group == Group::Limits;
+    for row in ROWS.iter().filter(is_shown).filter(|row| row.group.table().is_none()) {
         match setting_of(settings, tool, row, environment) {
             Some(Setting { value, origin }) => {
                 line(&mut page, row.name, &row.kind.to_toml(&value), &origin);
@@ -38,6 +39,7 @@ pub(in crate::cli) fn toml(
         }
     }
     if tool.is_none() {
+        gateway(&mut page, settings);
         redact(&mut page, settings);
         tools(&mut page, settings);
         calls(&mut page, settings);
@@ -80,7 +82,12 @@ pub(in crate::cli) fn template() -> String {
         "# Settings of ctxfs, with their defaults. Uncomment the settings to change.\n\
          # Places: ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store, and --config FILE.\n",
     );
+    let mut table = None;
     for row in ROWS {
+        if row.group.table() != table {
+            table = row.group.table();
+            let _ = write!(page, "\n# [{}]\n", table.unwrap_or_default());
+        }
         let default = row.default_value();
         let value = default.map_or("\"...\"".to_owned(), |value| row.kind.to_toml(&value));
         let about = wrapped(row.about);
@@ -114,6 +121,15 @@ fn setting_of(
     let value = Value::Path(settings.store(environment).ok()?);
     let origin = found.map_or(Origin::Default, |setting| setting.origin);
     Some(Setting { value, origin })
+}
+
+fn gateway(page: &mut String, settings: &Settings) {
+    page.push_str("\n[mcp]\n");
+    for row in ROWS.iter().filter(|row| row.group == Group::Gateway) {
+        if let Some(Setting { value, origin }) = settings.setting(row.key) {
+            line(page, row.name, &row.kind.to_toml(value), origin);
+        }
+    }
 }
 
 fn redact(page: &mut String, settings: &Settings) {

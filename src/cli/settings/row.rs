@@ -39,6 +39,8 @@ pub(in crate::cli) enum Key {
     MessagePreview,
     ToolResponseMaxBytes,
     TokenBudget,
+    SessionIdle,
+    MaxBody,
 }
 
 /// The groups of settings.
@@ -52,6 +54,15 @@ pub(in crate::cli) enum Group {
     Keep,
     /// The limits on what enters a conversation. They can differ between tools.
     Limits,
+    /// The MCP gateway. They stand in the table `[mcp]`.
+    Gateway,
+}
+
+impl Group {
+    /// Returns the table of `ctxfs.toml` that the settings of the group stand in.
+    pub(super) fn table(self) -> Option<&'static str> {
+        (self == Self::Gateway).then_some("mcp")
+    }
 }
 
 /// The definition of a setting.

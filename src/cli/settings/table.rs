@@ -371,6 +371,27 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         flag: None,
         about: "Maximum tokens of an output that goes unchanged to such a host. Both limits apply.",
     },
+    Row {
+        key: Key::SessionIdle,
+        group: Group::Gateway,
+        name: "session_idle",
+        kind: ValueKind::Age(&[]),
+        default: "30m",
+        variable: env::SESSION_IDLE,
+        flag: None,
+        about: "Time after which `ctxfs mcp --http` ends a session that nobody uses, and its \
+                servers.",
+    },
+    Row {
+        key: Key::MaxBody,
+        group: Group::Gateway,
+        name: "max_body",
+        kind: ValueKind::Size(&[]),
+        default: "16 MiB",
+        variable: env::MAX_BODY,
+        flag: None,
+        about: "Maximum bytes of a message of a client of `ctxfs mcp --http`.",
+    },
 ];
 
 impl Key {

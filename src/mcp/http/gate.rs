@@ -1,0 +1,195 @@
+//! The rules of who may speak to the gateway: hosts, origins and tokens.
+//!
+//! A page in a browser can send requests to this machine, under a name of its own that it lets point
+//! here. So the names that a client may use are known, and so are the origins of pages.
+
+use std::net::IpAddr;
+
+use blake3::Hash;
+use hyper::HeaderMap;
+use hyper::StatusCode;
+use hyper::header;
+use hyper::header::HeaderName;
+use hyper::http::uri::Authority;
+
+use crate::mcp::http::refusal::Refusal;
+
+/// The rules.
+pub(super) struct Gate {
+    names: Vec<String>,
+    /// The names and the hashes of tokens.
+    tokens: Vec<(String, Hash)>,
+}
+
+/// The index of the token that a request has, if tokens are asked for.
+pub(super) type Owner = Option<usize>;
+
+impl Gate {
+    pub(super) fn new(names: Vec<String>, tokens: &[String]) -> Self {
+        let known = |token: &String| (name_of(token), blake3::hash(token.as_bytes()));
+        Self { names, tokens: tokens.iter().map(known).collect() }
+    }
+
+    /// Returns the owner of a request, if it may come in.
+    pub(super) fn check(&self, headers: &HeaderMap) -> Result<Owner, Refusal> {
+        let host = only(headers, &header::HOST)?;
+        let host = host.and_then(|host| host.parse::<Authority>().ok());
+        let host = host.filter(|host| self.is_known(host.host())).ok_or_else(|| {
+            let text = "the Host is neither an address nor a name of this machine; a name that \
+                        --http is given is";
+            Refusal::new(StatusCode::FORBIDDEN, text)
+        })?;
+        if let Some(origin) = only(headers, &header::ORIGIN)?
+            && !is_allowed(origin, &host)
+        {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "pages of this Origin may not do this",
+            ));
+        }
+        self.owner(headers)
+    }
+
+    /// Returns a name for the token of an owner, which tells nothing of it.
+    pub(super) fn token_name(&self, owner: Owner) -> Option<&str> {
+        Some(&self.tokens.get(owner?)?.0)
+    }
+
+    fn owner(&self, headers: &HeaderMap) -> Result<Owner, Refusal> {
+        if self.tokens.is_empty() {
+            return Ok(None);
+        }
+        let given = only(headers, &header::AUTHORIZATION)?.and_then(bearer);
+        let given = given.map(|token| blake3::hash(token.as_bytes()));
+        // Hashes are compared in constant time.
+        let found = self.tokens.iter().position(|(_, hash)| Some(*hash) == given);
+        found.map(Some).ok_or_else(|| {
+            let text = "a token is needed: `Authorization: Bearer TOKEN`";
+            Refusal::new(StatusCode::UNAUTHORIZED, text)
+        })
+    }
+
+    fn is_known(&self, host: &str) -> bool {
+        address(host).is_some()
+            || is_localhost(host)
+            || self.names.iter().any(|name| name.eq_ignore_ascii_case(host))
+    }
+}
+
+fn name_of(token: &str) -> String {
+    let key = blake3::derive_key("ctxfs 2026-11-25 name of a token", token.as_bytes());
+    Hash::from(key).to_hex()[..16].to_owned()
+}
+
+/// Returns true if pages of `origin` may send requests to `host`: those of this machine, and those
+/// that `host` itself served.
+fn is_allowed(origin: &str, host: &Authority) -> bool {
+    let authority =
+        origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")).unwrap_or("");
+    let Ok(from) = authority.parse::<Authority>() else { return false };
+    let is_here = is_localhost(from.host())
+        || address(from.host()).is_some_and(|address| address.is_loopback());
+    is_here || from.as_str().eq_ignore_ascii_case(host.as_str())
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    bare.unwrap_or(host).parse().ok()
+}
+
+fn is_localhost(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Returns the value of a header that may come once.
+pub(super) fn only<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.to_str().ok().filter(|_| values.next().is_none());
+    text.map(Some).ok_or_else(|| {
+        let text = format!("the header {name} comes twice, or is not ASCII");
+        Refusal::new(StatusCode::BAD_REQUEST, text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(gate: &Gate, headers: &[(HeaderName, &str)]) -> Result<Owner, u16> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name, value.parse().unwrap());
+        }
+        gate.check(&map).map_err(|refusal| refusal.status.as_u16())
+    }
+
+    #[test]
+    fn only_addresses_and_known_names_are_hosts() {
+        let gate = Gate::new(vec!["box".to_owned()], &[]);
+        for host in ["127.0.0.1:8080", "localhost", "LOCALHOST:1", "[::1]:80", "10.0.0.7", "BOX:9"]
+        {
+            assert_eq!(check(&gate, &[(header::HOST, host)]), Ok(None), "{host}");
+        }
+        for host in ["evil.example", "localhost.evil.example:80", "127.0.0.1.evil.example", "", "@"]
+        {
+            assert_eq!(check(&gate, &[(header::HOST, host)]), Err(403), "{host}");
+        }
+        assert_eq!(check(&gate, &[]), Err(403));
+        let twice = [(header::HOST, "localhost"), (header::HOST, "evil.example")];
+        assert_eq!(check(&gate, &twice), Err(400));
+    }
+
+    #[test]
+    fn pages_are_those_of_this_machine_or_of_the_host() {
+        let gate = Gate::new(vec!["box".to_owned()], &[]);
+        let with = |host: &'static str, origin: &'static str| {
+            check(&gate, &[(header::HOST, host), (header::ORIGIN, origin)])
+        };
+        for (host, origin) in [
+            ("127.0.0.1:80", "http://localhost:6274"),
+            ("127.0.0.1:80", "http://127.0.0.1"),
+            ("127.0.0.1:80", "https://[::1]:3"),
+            ("box:80", "http://box:80"),
+            ("10.0.0.7:80", "http://10.0.0.7:80"),
+        ] {
+            assert_eq!(with(host, origin), Ok(None), "{origin}");
+        }
+        for origin in [
+            "null",
+            "http://evil.example",
+            "http://203.0.113.5:80",
+            "http://localhost.evil.example",
+            "http://localhost@evil.example",
+            "file://",
+            "box:80",
+        ] {
+            assert_eq!(with("box:80", origin), Err(403), "{origin}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_one_of_the_known() {
+        let gate = Gate::new(Vec::new(), &["first-token".to_owned(), "second".to_owned()]);
+        let host = (header::HOST, "localhost");
+        let with = |value| check(&gate, &[host.clone(), (header::AUTHORIZATION, value)]);
+        assert_eq!(with("Bearer first-token"), Ok(Some(0)));
+        assert_eq!(with("bearer second"), Ok(Some(1)));
+        for value in ["Bearer third", "Bearer ", "Basic second", "second", "Bearer first-toke"] {
+            assert_eq!(with(value), Err(401), "{value}");
+        }
+        assert_eq!(check(&gate, std::slice::from_ref(&host)), Err(401));
+        let name = gate.token_name(Some(1)).unwrap();
+        assert_eq!(name.len(), 16);
+        assert_eq!((name, gate.token_name(None)), (&*name_of("second"), None));
+        assert_ne!(name, gate.token_name(Some(0)).unwrap());
+    }
+}

@@ -1,0 +1,286 @@
+//! The data of a stream of events, a line each.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+use std::task::Poll;
+use std::task::ready;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::AsyncRead;
+use tokio::io::ReadBuf;
+
+/// Bytes that are read at once.
+const BLOCK: usize = 16 * 1024;
+/// The longest name of a field that is known.
+const LONGEST_NAME: usize = 5;
+/// The longest value of a field that is no data.
+const LONGEST_VALUE: usize = 1024;
+
+/// The place in a stream that its server named last.
+#[derive(Default)]
+pub(super) struct Marks {
+    /// The id of the last event.
+    pub(super) last_id: Option<String>,
+    /// The pause before the stream is asked for again.
+    pub(super) retry: Option<Duration>,
+}
+
+/// A reader of the data of events. Newlines within it are spaces.
+pub(super) struct EventLines<R> {
+    input: R,
+    block: Box<[u8]>,
+    parser: Parser,
+    marks: Arc<Mutex<Marks>>,
+    lines: Vec<u8>,
+    /// The bytes of `lines` that were handed over.
+    taken: usize,
+    has_ended: bool,
+}
+
+impl<R> EventLines<R> {
+    pub(super) fn new(input: R, marks: Arc<Mutex<Marks>>) -> Self {
+        Self {
+            input,
+            block: vec![0; BLOCK].into_boxed_slice(),
+            parser: Parser::default(),
+            marks,
+            lines: Vec::new(),
+            taken: 0,
+            has_ended: false,
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for EventLines<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let reader = &mut *self;
+        while reader.taken == reader.lines.len() && !reader.has_ended {
+            let mut block = ReadBuf::new(&mut reader.block);
+            ready!(Pin::new(&mut reader.input).poll_read(cx, &mut block))?;
+            reader.lines.clear();
+            reader.taken = 0;
+            let read = block.filled();
+            let mut marks = reader.marks.lock();
+            if read.is_empty() {
+                reader.has_ended = true;
+                reader.parser.finish(&mut reader.lines, &mut marks);
+            } else {
+                reader.parser.push(read, &mut reader.lines, &mut marks);
+            }
+        }
+        let left = &reader.lines[reader.taken..];
+        let count = left.len().min(into.remaining());
+        into.put_slice(&left[..count]);
+        reader.taken += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The position in a stream of events.
+#[derive(Default)]
+struct Parser {
+    place: Place,
+    name: Vec<u8>,
+    value: Vec<u8>,
+    /// True if the last byte was a carriage return, which a newline may follow.
+    after_return: bool,
+    /// True if the event has data.
+    has_data: bool,
+    /// True if the event is no message.
+    is_other: bool,
+    id: Option<String>,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Name,
+    /// After the colon, where a space does not count.
+    Colon,
+    Value,
+    /// In the data of an event.
+    Data,
+    /// In a line that is not known.
+    Unknown,
+}
+
+impl Parser {
+    /// Reads bytes, and adds what they have of data to `lines`.
+    fn push(&mut self, bytes: &[u8], lines: &mut Vec<u8>, marks: &mut Marks) {
+        let mut rest = bytes;
+        while let Some(&byte) = rest.first() {
+            if std::mem::take(&mut self.after_return) && byte == b'\n' {
+                rest = &rest[1..];
+                continue;
+            }
+            let end = memchr::memchr2(b'\n', b'\r', rest);
+            let part = &rest[..end.unwrap_or(rest.len())];
+            self.part(part, lines);
+            let Some(end) = end else { return };
+            self.after_return = rest[end] == b'\r';
+            self.end_line(lines, marks);
+            rest = &rest[end + 1..];
+        }
+    }
+
+    /// Ends the last event, which may lack its empty line.
+    fn finish(&mut self, lines: &mut Vec<u8>, marks: &mut Marks) {
+        if self.place != Place::Name || !self.name.is_empty() {
+            self.end_line(lines, marks);
+        }
+        self.end_event(lines, marks);
+    }
+
+    /// Takes a part of a line.
+    fn part(&mut self, mut part: &[u8], lines: &mut Vec<u8>) {
+        if self.place == Place::Name && !part.is_empty() {
+            let colon = memchr::memchr(b':', part);
+            let name = &part[..colon.unwrap_or(part.len())];
+            let room = (LONGEST_NAME + 1).saturating_sub(self.name.len());
+            self.name.extend_from_slice(&name[..name.len().min(room)]);
+            let Some(colon) = colon else { return };
+            self.begin_value(lines);
+            part = &part[colon + 1..];
+        }
+        if self.place == Place::Colon && !part.is_empty() {
+            part = part.strip_prefix(b" ").unwrap_or(part);
+            self.place = if self.name == b"data" { Place::Data } else { Place::Value };
+        }
+        match self.place {
+            Place::Data if !self.is_other => lines.extend_from_slice(part),
+            Place::Value => {
+                let room = (LONGEST_VALUE + 1).saturating_sub(self.value.len());
+                self.value.extend_from_slice(&part[..part.len().min(room)]);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_value(&mut self, lines: &mut Vec<u8>) {
+        self.place = match &*self.name {
+            b"data" => {
+                if self.has_data && !self.is_other {
+                    lines.push(b' ');
+                }
+                self.has_data = true;
+                Place::Colon
+            }
+            b"id" | b"event" | b"retry" => Place::Colon,
+            _ => Place::Unknown,
+        };
+    }
+
+    fn end_line(&mut self, lines: &mut Vec<u8>, marks: &mut Marks) {
+        let is_empty = self.place == Place::Name && self.name.is_empty();
+        if is_empty {
+            self.end_event(lines, marks);
+            return;
+        }
+        let value = String::from_utf8_lossy(&self.value);
+        let is_whole = self.value.len() <= LONGEST_VALUE;
+        match &*self.name {
+            b"id" if is_whole && !value.contains('\0') => self.id = Some(value.into_owned()),
+            b"event" => self.is_other = !matches!(&*value, "" | "message"),
+            b"retry" => {
+                if let Ok(time) = value.parse() {
+                    marks.retry = Some(Duration::from_millis(time));
+                }
+            }
+            _ => {}
+        }
+        self.place = Place::Name;
+        self.name.clear();
+        self.value.clear();
+    }
+
+    fn end_event(&mut self, lines: &mut Vec<u8>, marks: &mut Marks) {
+        if std::mem::take(&mut self.has_data) && !self.is_other {
+            lines.push(b'\n');
+        }
+        self.is_other = false;
+        if let Some(id) = self.id.take() {
+            marks.last_id = Some(id).filter(|id| !id.is_empty());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    /// Returns the lines, the last id, and the pause.
+    fn read(stream: &[u8], step: usize) -> (String, Option<String>, Option<Duration>) {
+        let (mut parser, mut lines, mut marks) = (Parser::default(), Vec::new(), Marks::default());
+        for part in stream.chunks(step.max(1)) {
+            parser.push(part, &mut lines, &mut marks);
+        }
+        parser.finish(&mut lines, &mut marks);
+        (String::from_utf8(lines).unwrap(), marks.last_id, marks.retry)
+    }
+
+    #[test]
+    fn events_are_lines() {
+        let table: &[(&str, &str, Option<&str>)] = &[
+            ("data: a\n\ndata: b\n\n", "a\nb\n", None),
+            ("data:a\r\n\r\ndata: b\r\rdata:  c\n\n", "a\nb\n c\n", None),
+            ("id: 7\ndata: {\ndata: }\n\n", "{ }\n", Some("7")),
+            (": a comment\n\n:\n\ndata: a\n\n", "a\n", None),
+            ("event: message\ndata: a\n\nevent: ping\ndata: x\n\ndata: b\n\n", "a\nb\n", None),
+            ("id: 1\ndata:\n\nid: 2\nretry: 1500\n\n", "\n", Some("2")),
+            ("id: 1\ndata: a\n\nid\ndata: b\n\n", "a\nb\n", None),
+            ("data: the end lacks its empty line", "the end lacks its empty line\n", None),
+            ("dat: x\ndatas: y\nunknown\ndata\n\n", "", None),
+            ("data: a: b\n\n", "a: b\n", None),
+        ];
+        for (stream, lines, id) in table {
+            for step in [1, 2, 3, 7, 1000] {
+                let (found, last, _) = read(stream.as_bytes(), step);
+                assert_eq!((&*found, last.as_deref()), (*lines, *id), "{stream:?} by {step}");
+            }
+        }
+        assert_eq!(read(b"retry: 1500\n\n", 4).2, Some(Duration::from_millis(1500)));
+        assert_eq!(read(b"retry: soon\n\n", 4).2, None);
+    }
+
+    #[test]
+    fn fields_without_end_take_no_memory() {
+        let mut parser = Parser::default();
+        let (mut lines, mut marks) = (Vec::new(), Marks::default());
+        for start in ["id: ", "event: ", ": ", "name without end "] {
+            parser.push(format!("\n\n{start}").as_bytes(), &mut lines, &mut marks);
+            for _ in 0..100 {
+                parser.push(&[b'x'; 4096], &mut lines, &mut marks);
+            }
+            assert!(parser.value.len() <= LONGEST_VALUE + 1 && parser.name.len() <= 6);
+        }
+        assert!(lines.is_empty() && marks.last_id.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_read_in_pieces() {
+        let stream = "data: one\n\nid: 3\ndata: two\n\n".repeat(5000);
+        let marks = Arc::new(Mutex::new(Marks::default()));
+        let mut reader = EventLines::new(stream.as_bytes(), Arc::clone(&marks));
+        let mut all = String::new();
+        reader.read_to_string(&mut all).await.unwrap();
+        assert_eq!(all, "one\ntwo\n".repeat(5000));
+        assert_eq!(marks.lock().last_id.as_deref(), Some("3"));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(stream in "[a-e:\n\r dit]{0,60}|(data: [a-z\n\r]{0,9}\n){0,9}", step in 1..9_usize) {
+            prop_assert_eq!(read(stream.as_bytes(), step), read(stream.as_bytes(), 1000));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The session of a client: what it is connected to, from its first message to its end.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::mcp::from_client;
+use crate::mcp::from_upstream::FromUpstreams;
+use crate::mcp::guard::Guard;
+use crate::mcp::hub::Hub;
+use crate::mcp::hub::IndexMode;
+use crate::mcp::line_reader::Line;
+use crate::mcp::manager::Manager;
+use crate::mcp::manager::Surroundings;
+use crate::mcp::options::GatewayOptions;
+use crate::mcp::options::OfferMode;
+use crate::mcp::options::ServerPlace;
+use crate::mcp::queue;
+use crate::mcp::relay::Relay;
+use crate::mcp::remote::RemoteManager;
+use crate::mcp::server_log::ServerLog;
+use crate::mcp::shelf::LazyShelf;
+use crate::mcp::upstream::Upstream;
+
+/// The time in which all servers end, which is more than each of them has.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// The parts that the sessions of a gateway share.
+pub(super) struct Gateway {
+    options: GatewayOptions,
+    guard: Arc<Guard>,
+    log: ServerLog,
+}
+
+/// A session.
+pub(super) struct Session {
+    relay: Arc<Relay>,
+    managers: Mutex<JoinSet<()>>,
+    stop: Arc<watch::Sender<bool>>,
+}
+
+impl Gateway {
+    pub(super) fn new(options: GatewayOptions) -> io::Result<Self> {
+        let guard = Arc::new(Guard::new(options.guard_command.clone()));
+        Ok(Self { options, guard, log: ServerLog::start()? })
+    }
+}
+
+impl Session {
+    /// Begins a session. What the client is to get goes to `client`.
+    pub(super) fn begin(
+        gateway: &Gateway,
+        shelf: &Arc<LazyShelf>,
+        client: queue::Sender,
+    ) -> io::Result<Self> {
+        let (stop, stopping) = watch::channel(false);
+        let hub = hub(&gateway.options)?;
+        let (mut upstreams, mut places) = (Vec::new(), Vec::new());
+        for server in &gateway.options.servers {
+            let (sender, queue) = queue::queue();
+            let upstream = Upstream::new(server.name.clone(), server.timeout, sender);
+            upstreams.push(Arc::new(upstream));
+            places.push((server.place.clone(), queue));
+        }
+        let own = gateway.options.context_tools;
+        let relay = Arc::new(Relay::new(Arc::clone(shelf), upstreams.clone(), own, hub, client));
+        let mut managers = JoinSet::new();
+        for (upstream, (place, queue)) in upstreams.into_iter().zip(places) {
+            let around = Surroundings {
+                inbox: Arc::new(FromUpstreams(Arc::clone(&relay))),
+                shelf: Arc::clone(shelf),
+                guard: Arc::clone(&gateway.guard),
+                log: gateway.log.clone(),
+                stop: stopping.clone(),
+                most: gateway.options.max_result,
+            };
+            match place {
+                ServerPlace::Command(command) => {
+                    managers.spawn(Manager::new(upstream, command, queue, around).run())
+                }
+                ServerPlace::Remote(remote) => {
+                    managers.spawn(RemoteManager::new(upstream, remote, queue, around).run())
+                }
+            };
+        }
+        Ok(Self { relay, managers: Mutex::new(managers), stop: Arc::new(stop) })
+    }
+
+    /// Takes a line of the client.
+    pub(super) async fn line(&self, line: Line) {
+        from_client::line(&self.relay, line).await;
+    }
+
+    /// Returns what ends the session when it is set.
+    pub(super) fn stop(&self) -> Arc<watch::Sender<bool>> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Ends the session. No process of a server is left.
+    pub(super) async fn end(&self) {
+        self.stop.send_replace(true);
+        let mut managers = std::mem::take(&mut *self.managers.lock());
+        let all = async { while managers.join_next().await.is_some() {} };
+        timeout(ENDING, all).await.ok();
+    }
+}
+
+/// Returns what answers for the servers, if the client does not talk to the only one itself.
+fn hub(options: &GatewayOptions) -> io::Result<Option<Hub>> {
+    let offers = options.servers.iter().map(|server| server.offer.clone()).collect();
+    let index = match &options.offer {
+        OfferMode::Through => return Ok(None),
+        OfferMode::Direct => None,
+        OfferMode::Index(index) => Some(IndexMode::new((**index).clone(), random()?)),
+    };
+    Ok(Some(Hub::new(offers, index)))
+}
+
+/// Returns random bytes of the kernel.
+fn random() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    if count == bytes.len() { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}

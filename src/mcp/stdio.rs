@@ -1,0 +1,82 @@
+//! A client at standard input and output.
+
+use std::io;
+use std::io::BufWriter;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use tokio::sync::watch;
+
+use crate::mcp::line_reader::LineReader;
+use crate::mcp::manager::stopped;
+use crate::mcp::queue;
+use crate::mcp::queue::Receiver;
+use crate::mcp::session::Gateway;
+use crate::mcp::session::Session;
+use crate::mcp::shelf::LazyShelf;
+use crate::mcp::signals::Signals;
+
+/// The most bytes of a message of the client.
+const MOST_FROM_CLIENT: u64 = 64 << 20;
+
+/// Serves the client until its input ends or a signal asks to stop. Returns what hears when all is
+/// written.
+pub(super) async fn serve(
+    gateway: &Gateway,
+    shelf: &Arc<LazyShelf>,
+) -> io::Result<mpsc::Receiver<()>> {
+    let (sender, receiver) = queue::queue();
+    let session = Session::begin(gateway, shelf, sender)?;
+    let written = start_writer(receiver, session.stop())?;
+    let ended = until_end(&session, shelf).await;
+    session.end().await;
+    ended.map(|()| written)
+}
+
+/// Takes what the client sends, until it ends or a signal asks to stop.
+async fn until_end(session: &Session, shelf: &Arc<LazyShelf>) -> io::Result<()> {
+    let mut signals = Signals::listen()?;
+    let mut stopping = session.stop().subscribe();
+    let mut lines = LineReader::new(tokio::io::stdin(), Arc::clone(shelf), MOST_FROM_CLIENT);
+    let serving = async {
+        while let Some(line) = lines.next(&()).await? {
+            session.line(line).await;
+        }
+        Ok(())
+    };
+    tokio::select! {
+        served = serving => served,
+        () = signals.any() => Ok(()),
+        () = stopped(&mut stopping) => Ok(()),
+    }
+}
+
+/// Starts the thread that writes to the client. The receiver hears when it has ended.
+fn start_writer(queue: Receiver, stop: Arc<watch::Sender<bool>>) -> io::Result<mpsc::Receiver<()>> {
+    let (done, written) = mpsc::channel();
+    let work = move || {
+        if let Err(error) = write(queue) {
+            tracing::info!("the client is gone: {error}");
+        }
+        stop.send_replace(true);
+        drop(done);
+    };
+    thread::Builder::new().name("ctxfs-mcp-out".to_owned()).spawn(work)?;
+    Ok(written)
+}
+
+fn write(mut queue: Receiver) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    while let Some(first) = queue.wait() {
+        let mut next = Some(first);
+        while let Some(queued) = next {
+            queued.message.write_to(&mut out)?;
+            out.write_all(b"\n")?;
+            next = queue.at_hand();
+        }
+        out.flush()?;
+    }
+    Ok(())
+}
