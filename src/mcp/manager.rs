@@ -289,11 +289,16 @@ async fn write(
             line(text.into(), input).await?;
         }
     }
-    line(first.message, input).await?;
+    write_queued(first, input).await?;
     while let Some(next) = queue.next().await {
-        line(next.message, input).await?;
+        write_queued(next, input).await?;
     }
     Ok(())
+}
+
+/// Writes a message, whose room in the queue is free again then.
+async fn write_queued(queued: Queued, input: &mut ChildStdin) -> io::Result<()> {
+    line(queued.message, input).await
 }
 
 async fn initialize_again(
