@@ -19,6 +19,7 @@ use crate::mcp::line_reader::broken;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
 use crate::mcp::own;
+use crate::mcp::parsed::Parsed;
 use crate::mcp::pending::Call;
 use crate::mcp::pending::ListKind;
 use crate::mcp::pending::PendingKind;
@@ -27,8 +28,10 @@ use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::elements;
 use crate::mcp::raw_object::quoted;
 use crate::mcp::references;
+use crate::mcp::references::Resolver;
 use crate::mcp::relay::Asker;
 use crate::mcp::relay::INTERNAL_ERROR;
+use crate::mcp::relay::INVALID_PARAMS;
 use crate::mcp::relay::INVALID_REQUEST;
 use crate::mcp::relay::METHOD_NOT_FOUND;
 use crate::mcp::relay::PARSE_ERROR;
@@ -42,6 +45,8 @@ use crate::mcp::upstream::with_id;
 
 /// The most bytes of the arguments of a call that are recorded.
 const MOST_ARGUMENTS: usize = 64 * 1024;
+/// The most bytes of a request that the gateway answers for its servers.
+const MOST_IN_MEMORY: usize = 32 << 20;
 /// The endings of the keys in `_meta` under which clients tell the id of a call.
 const CALL_KEYS: [&str; 2] = ["tooluseid", "toolcallid"];
 
@@ -110,10 +115,31 @@ async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message
         let text = format!("a request with the id {id} waits for its answer");
         return relay.error(&id, INVALID_REQUEST, &text).await;
     }
+    let is_early = relay.hub.as_ref().is_some_and(|hub| !hub.has_begun() && !hub::begins(&method));
+    if !is_early {
+        return hand_on(relay, id, method, envelope, message).await;
+    }
+    let relay = Arc::clone(relay);
+    tokio::spawn(async move {
+        if let Some(hub) = &relay.hub {
+            hub::begin(&relay, hub, envelope.params(&message)).await;
+        }
+        hand_on(&relay, id, method, envelope, message).await;
+    });
+}
+
+/// Hands a request to what answers it.
+async fn hand_on(
+    relay: &Arc<Relay>,
+    id: String,
+    method: String,
+    envelope: Envelope,
+    message: Message,
+) {
     if let Some(hub) = &relay.hub {
         let called = hub::called(&method, &envelope, &message);
         if hub::answers(hub, &method, called.as_deref()) {
-            return of_hub(Arc::clone(relay), id, method, envelope, message);
+            return of_hub(Arc::clone(relay), id, method, message);
         }
     }
     if own::answers(relay, &method, envelope.params(&message)) {
@@ -122,19 +148,20 @@ async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message
     if method == "tools/call" && has_references(&envelope, &message) {
         return by_reference(Arc::clone(relay), id, envelope, message);
     }
-    if relay.hub.is_none() {
-        return route(relay, id, &method, &envelope, message, None).await;
-    }
-    // To know where it goes, servers may have to be asked.
-    let relay = Arc::clone(relay);
-    tokio::spawn(async move { route(&relay, id, &method, &envelope, message, None).await });
+    route(relay, id, &method, &envelope, message, None).await;
 }
 
 /// Answers for all servers, while other requests go on.
-fn of_hub(relay: Arc<Relay>, id: String, method: String, envelope: Envelope, message: Message) {
+fn of_hub(relay: Arc<Relay>, id: String, method: String, message: Message) {
     tokio::spawn(async move {
         let Some(hub) = &relay.hub else { return };
-        let answered = hub::answer(&relay, hub, (&id, &method), &envelope, &message).await;
+        let answered = match message.filled(MOST_IN_MEMORY).map(Parsed::of) {
+            Ok(Ok(Parsed { envelope, message })) => {
+                hub::answer(&relay, hub, (&id, &method), &envelope, &message).await
+            }
+            Ok(Err(_)) => Err(Refusal::new(INTERNAL_ERROR, "the message cannot be read")),
+            Err(why) => Err(Refusal::new(INVALID_PARAMS, why)),
+        };
         // A request that was cancelled has no answer.
         if relay.end(&id).is_none() {
             return;
@@ -165,7 +192,7 @@ async fn route(
     arguments: Option<String>,
 ) {
     let found = match &relay.hub {
-        Some(hub) => hub::destination(relay, hub, method, envelope, &message).await,
+        Some(hub) => hub::destination(relay, hub, method, envelope, &message),
         None => only_server(relay, method, envelope, &message),
     };
     match found {
@@ -236,7 +263,7 @@ fn resolved(
     message: &Message,
 ) -> Result<(Message, Option<String>), String> {
     let arguments = member(envelope.params(message), "arguments").ok_or("no arguments")?;
-    let resolved = references::resolved(&relay.shelf.open()?, arguments)?;
+    let resolved = Resolver::new(relay.shelf.open()?).resolved(arguments)?;
     let mut text = message.text().to_owned();
     text.replace_range(message.range_of(arguments), &resolved);
     Ok((Message::whole(text), Some(arguments.get().to_owned())))
@@ -377,7 +404,7 @@ fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Messa
         && method == "notifications/initialized"
     {
         // Each server has been told when it was ready itself.
-        return hub.is_ready();
+        return hub.set_ready();
     }
     for upstream in relay.upstreams.iter().skip(1) {
         upstream.notify(message.text().as_bytes().to_vec());

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::EnvelopeError;
 use crate::mcp::envelope::Kind;
 use crate::mcp::from_client::request_id;
+use crate::mcp::hub;
+use crate::mcp::hub::Hub;
 use crate::mcp::line_reader::BrokenLine;
 use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::broken;
@@ -16,6 +19,7 @@ use crate::mcp::listing;
 use crate::mcp::manager::Inbox;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
+use crate::mcp::message::Outgoing;
 use crate::mcp::own;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
@@ -69,9 +73,6 @@ impl Inbox for FromUpstreams {
 
     async fn failed(&self, of: &Arc<Upstream>, pending: Vec<Pending>, why: &str) {
         let relay = &self.0;
-        if let Some(hub) = &relay.hub {
-            hub.forget_all(relay.index_of(of));
-        }
         for id in relay.drop_questions(relay.index_of(of)) {
             let params = json!({"requestId": id, "reason": "the server ended"});
             let cancel = json!({
@@ -195,17 +196,11 @@ impl FromUpstreams {
         let question = Question { upstream: relay.index_of(from), id: id.to_owned() };
         let number = relay.ask(Asker::Server(question));
         let request = with_id(message, range, &number.to_string());
-        if relay.hub.is_none() {
+        if relay.hub.as_ref().is_none_or(Hub::is_ready) {
             return relay.tell(request).await;
         }
-        // The server may have been told of the client before that is ready.
-        let relay = Arc::clone(relay);
-        tokio::spawn(async move {
-            if let Some(hub) = &relay.hub {
-                hub.until_ready().await;
-            }
-            relay.tell(request).await;
-        });
+        let (relay, from) = (Arc::clone(relay), Arc::clone(from));
+        tokio::spawn(async move { ask_when_ready(&relay, &from, number, request).await });
     }
 
     async fn notification(
@@ -216,13 +211,8 @@ impl FromUpstreams {
         message: Message,
     ) {
         let relay = &self.0;
-        if let Some(hub) = &relay.hub
-            && method.ends_with("/list_changed")
-        {
-            hub.forget(relay.index_of(from), method);
-            if !hub.passes(method) {
-                return;
-            }
+        if relay.hub.is_some() && method.ends_with("/list_changed") {
+            return hub::changed(relay, relay.index_of(from), method);
         }
         let mut edits = Vec::new();
         match method {
@@ -278,6 +268,19 @@ impl FromUpstreams {
         };
         let stored = stored.map(|name| format!("; what came is in {name}")).unwrap_or_default();
         relay.fail(pending, INTERNAL_ERROR, &(text + &stored)).await;
+    }
+}
+
+/// Hands a request of a server to the client once that is ready. The server may have been told of the
+/// client before.
+async fn ask_when_ready(relay: &Relay, from: &Upstream, number: u64, request: Outgoing) {
+    let Some(hub) = &relay.hub else { return };
+    if hub.until_ready().await {
+        return relay.tell(request).await;
+    }
+    if let Some(Asker::Server(question)) = relay.answered(&number.to_string()) {
+        let text = "too much is asked before the client is ready";
+        from.notify(envelope::error(&question.id, INTERNAL_ERROR, text));
     }
 }
 

@@ -21,6 +21,7 @@ mod template;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::sync::watch;
 
 use crate::mcp::config::ToolFilter;
@@ -28,15 +29,21 @@ use crate::mcp::tool_name::Naming;
 
 pub(super) use answer::answer;
 pub(super) use answer::answers;
+pub(super) use answer::begin;
+pub(super) use answer::begins;
 pub(super) use answer::called;
 pub(super) use index_tools::IndexMode;
 pub use index_tools::IndexOptions;
+pub(super) use introduction::changed;
 pub(super) use route::destination;
 
 use catalog::Catalog;
 use catalog::CatalogKind;
 use introduction::Introduced;
 use names::Names;
+
+/// The most questions of servers that wait until the client is ready.
+const MOST_EARLY: usize = 16;
 
 /// The part of a server's options that is about its tools.
 #[derive(Debug, Clone)]
@@ -57,6 +64,8 @@ pub(super) struct Hub {
     session: Mutex<HubSession>,
     /// True once the client has said that it is ready.
     ready: watch::Sender<bool>,
+    /// Places for what servers ask before that.
+    early: Semaphore,
     names: Mutex<Names>,
 }
 
@@ -92,41 +101,39 @@ impl Hub {
             index,
             session: Mutex::default(),
             ready: watch::Sender::new(false),
+            early: Semaphore::new(MOST_EARLY),
             names: Mutex::default(),
         }
     }
 
-    /// Forgets what a server listed, which has changed.
-    pub(super) fn forget(&self, server: usize, method: &str) {
-        self.servers[server].catalog.forget(method);
-        self.names.lock().forget();
+    /// Returns true once the client was told what the servers are.
+    pub(super) fn has_begun(&self) -> bool {
+        self.session.lock().is_told
     }
 
-    /// Forgets all that a server listed, as it has ended.
-    pub(super) fn forget_all(&self, server: usize) {
-        self.servers[server].catalog.forget_all();
-        self.names.lock().forget();
-    }
-
-    /// Takes the client's word that it is ready: servers may ask it from here on.
-    pub(super) fn is_ready(&self) {
+    /// Notes that the client is ready: servers may ask it from here on.
+    pub(super) fn set_ready(&self) {
         self.ready.send_replace(true);
     }
 
-    /// Waits until the client is ready.
-    pub(super) async fn until_ready(&self) {
-        self.ready.subscribe().wait_for(|ready| *ready).await.ok();
+    /// Waits until the client is ready. Not for too many at once: then it returns false.
+    pub(super) async fn until_ready(&self) -> bool {
+        if *self.ready.borrow() {
+            return true;
+        }
+        let Ok(_place) = self.early.try_acquire() else { return false };
+        self.ready.subscribe().wait_for(|ready| *ready).await.is_ok()
+    }
+
+    /// Returns true if the client is ready.
+    pub(super) fn is_ready(&self) -> bool {
+        *self.ready.borrow()
     }
 
     /// Returns true if the client is told of changes of a list: in index mode that of the tools is
     /// fixed.
     fn announces(&self, kind: CatalogKind) -> bool {
         self.index.is_none() || kind != CatalogKind::Tools
-    }
-
-    /// Returns true if a notification of a server that a list has changed passes.
-    pub(super) fn passes(&self, method: &str) -> bool {
-        self.index.is_none() || method != "notifications/tools/list_changed"
     }
 
     fn introduced(&self, server: usize) -> Option<Arc<Introduced>> {

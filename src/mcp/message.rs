@@ -105,6 +105,23 @@ impl Message {
         self.part(range, edits)
     }
 
+    /// Returns the message with all values in its text, if that has at most `most` bytes.
+    pub(super) fn filled(self, most: usize) -> Result<Self, String> {
+        if self.holes.is_empty() {
+            return Ok(self);
+        }
+        let mut outgoing = self.edited(Vec::new());
+        let mut text = Vec::new();
+        while let Some(bytes) = outgoing.next().map_err(|error| error.to_string())? {
+            text.extend_from_slice(&bytes);
+            if text.len() > most {
+                return Err(format!("the message has more than {most} bytes"));
+            }
+        }
+        let text = String::from_utf8(text).map_err(|_| "the message is no text")?;
+        Ok(Self::whole(text))
+    }
+
     /// Returns the message with `edits` in its text, which are in order and replace no holes.
     pub(super) fn rewritten(mut self, edits: Vec<Edit>) -> Self {
         for hole in &mut self.holes {

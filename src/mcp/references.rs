@@ -23,16 +23,9 @@ const DEPTH: usize = 100;
 /// Bytes that are read at once.
 const BLOCK: usize = 64 * 1024;
 
-/// Returns arguments with what their references stand for. The error is for the model.
-pub(super) fn resolved(open: &OpenShelf, arguments: &RawValue) -> Result<String, String> {
-    let mut resolver = Resolver { open, left: MOST };
-    let mut out = String::new();
-    resolver.value(arguments, 0, &mut out)?;
-    Ok(out)
-}
-
-struct Resolver<'a> {
-    open: &'a OpenShelf,
+/// Puts in what the references in the arguments of a call stand for. Those of a batch are one call's.
+pub(super) struct Resolver {
+    open: OpenShelf,
     /// Bytes that references may still stand for.
     left: u64,
 }
@@ -49,7 +42,18 @@ enum Part {
     Lines(u64, u64),
 }
 
-impl Resolver<'_> {
+impl Resolver {
+    pub(super) fn new(open: OpenShelf) -> Self {
+        Self { open, left: MOST }
+    }
+
+    /// Returns arguments with what their references stand for. The error is for the model.
+    pub(super) fn resolved(&mut self, arguments: &RawValue) -> Result<String, String> {
+        let mut out = String::new();
+        self.value(arguments, 0, &mut out)?;
+        Ok(out)
+    }
+
     fn value(&mut self, value: &RawValue, depth: usize, out: &mut String) -> Result<(), String> {
         let written = value.get();
         if depth > DEPTH || !written.contains(MEMBER) {
@@ -91,7 +95,7 @@ impl Resolver<'_> {
 
     /// Returns the JSON that a reference stands for.
     fn text(&mut self, reference: &Reference<'_>) -> Result<String, String> {
-        let place = Location::find(self.open, &reference.to)?;
+        let place = Location::find(&self.open, &reference.to)?;
         let bytes = match &reference.part {
             Part::Whole => read(&place.open()?, self.left, &mut |_| true),
             Part::Lines(first, last) => {

@@ -38,7 +38,7 @@ use crate::support::need;
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// The tools that a server of a file lists beside the three that all have.
-const MORE_TOOLS: &str = "text,die,seen,change,ask,sleep,result,fail,silent";
+const MORE_TOOLS: &str = "text,die,seen,change,ask,sleep,result,fail,silent,hang";
 
 /// A client with a gateway.
 struct Gateway {

@@ -115,6 +115,10 @@ def call(id, params):
     elif name == "sleep":
         time.sleep(args["seconds"])
         answer(id, text("slept"))
+    elif name == "hang":
+        LISTS["tools/list"] = None
+        send({"method": "notifications/tools/list_changed"})
+        answer(id, text("done"))
     elif name == "change":
         LISTS["tools/list"] = {"tools": [{"name": "new", "inputSchema": {"type": "object"}}]}
         send({"method": "notifications/tools/list_changed"})
@@ -136,6 +140,8 @@ def main():
         method, id, params = message.get("method"), message.get("id"), message.get("params", {})
         SEEN.append(method)
         if method == "initialize":
+            for number in range(int(os.environ.get("SERVER_ASKS", "0"))):
+                send({"id": "early-%d" % number, "method": "roots/list", "params": {"x": "y" * 1000}})
             version = os.environ.get("SERVER_VERSION") or params["protocolVersion"]
             answer(id, {"protocolVersion": version, "serverInfo": {"name": "scripted", "version": "1"},
                         "capabilities": json.loads(os.environ.get("SERVER_CAPABILITIES", '{"tools":{"listChanged":true},"logging":{}}')),
@@ -144,7 +150,9 @@ def main():
             answer(id, {"resultType": "complete", "supportedVersions": ["2026-07-28"],
                         "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"})
         elif method in LISTS:
-            answer(id, LISTS[method])
+            # Without a list, there is no answer.
+            if LISTS[method] is not None:
+                answer(id, LISTS[method])
         elif method == "tools/list":
             if params.get("cursor") == "two":
                 answer(id, {"tools": TOOLS[1:]})

@@ -6,6 +6,7 @@ use rmcp::model::InitializeResult;
 use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use crate::mcp::context;
 use crate::mcp::envelope::Envelope;
@@ -28,10 +29,24 @@ use crate::mcp::relay::Relay;
 /// Capabilities of servers that do not hold for several at once.
 const NOT_SHARED: [&str; 2] = ["tasks", "experimental"];
 
+/// Begins with a client whose first request is none of those that begin a session. Waits for the
+/// servers, but not long.
+pub(in crate::mcp) async fn begin(relay: &Arc<Relay>, hub: &Hub, params: Option<&RawValue>) {
+    let params = params.map_or("{}", RawValue::get);
+    let params: Value = serde_json::from_str(params).unwrap_or_default();
+    introduction::begin_by_request(relay, hub, &params).await;
+}
+
+/// Returns true for a request that begins a session.
+pub(in crate::mcp) fn begins(method: &str) -> bool {
+    matches!(method, "initialize" | "server/discover")
+}
+
 /// Returns true if the gateway answers a request for its servers.
 pub(in crate::mcp) fn answers(hub: &Hub, method: &str, name: Option<&str>) -> bool {
     match method {
-        "initialize" | "server/discover" | "logging/setLevel" => true,
+        "logging/setLevel" => true,
+        method if begins(method) => true,
         "tools/call" => hub.index.is_some() && name.is_none_or(|name| !context::is_tool(name)),
         method => CatalogKind::of_method(method).is_some(),
     }
@@ -53,12 +68,12 @@ pub(in crate::mcp) async fn answer(
     }
     match method {
         "initialize" => {
-            introduction::begin(relay, hub, raw.to_owned()).await;
-            Ok(initialize(relay, hub, &params).await)
+            introduction::begin(relay, hub, || raw.to_owned()).await;
+            Ok(initialize(relay, hub, &params))
         }
         "server/discover" => {
-            introduction::begin(relay, hub, parameters_of(&params)).await;
-            let said = own::discover(&capabilities(hub), &instructions(relay, hub).await);
+            introduction::begin_by_request(relay, hub, &params).await;
+            let said = own::discover(&capabilities(hub), &instructions(relay, hub));
             Ok(own::for_client(&params, said, true))
         }
         "logging/setLevel" => {
@@ -74,7 +89,7 @@ pub(in crate::mcp) async fn answer(
 async fn call(relay: &Arc<Relay>, hub: &Hub, id: &str, params: &Value) -> Result<String, Refusal> {
     let name = params["name"].as_str().unwrap_or_default();
     match (&hub.index, name) {
-        (Some(mode), names::DETAILS) => Ok(index_tools::details(relay, hub, mode, params).await),
+        (Some(mode), names::DETAILS) => Ok(index_tools::details(relay, hub, mode, params)),
         (Some(mode), names::BATCH) => Ok(batch::run(relay, hub, mode, id, params).await),
         _ => {
             let how = "call the tools of servers through `run_tool_batch`";
@@ -85,8 +100,8 @@ async fn call(relay: &Arc<Relay>, hub: &Hub, id: &str, params: &Value) -> Result
 
 async fn listed(relay: &Relay, hub: &Hub, kind: CatalogKind) -> String {
     let mut rows = match (kind, &hub.index) {
-        (CatalogKind::Tools, Some(mode)) => index_tools::rows(relay, hub, mode).await,
-        _ => listing::rows(relay, hub, kind).await,
+        (CatalogKind::Tools, Some(mode)) => index_tools::rows(relay, hub, mode),
+        _ => listing::rows(relay, hub, kind),
     };
     let own = match kind {
         CatalogKind::Tools => Some(ListKind::Tools),
@@ -102,30 +117,16 @@ async fn listed(relay: &Relay, hub: &Hub, kind: CatalogKind) -> String {
     format!("{{\"{}\":[{}]}}", kind.member(), rows.join(","))
 }
 
-async fn initialize(relay: &Relay, hub: &Hub, params: &Value) -> String {
+fn initialize(relay: &Relay, hub: &Hub, params: &Value) -> String {
     let version = own::version(params["protocolVersion"].as_str().unwrap_or_default());
     relay.set_revision(version.as_str());
     let result = InitializeResult::new(own::capabilities())
         .with_protocol_version(version)
         .with_server_info(own::info())
-        .with_instructions(instructions(relay, hub).await);
+        .with_instructions(instructions(relay, hub));
     let mut result = serde_json::to_value(&result).unwrap_or_default();
     result["capabilities"] = capabilities(hub);
     result.to_string()
-}
-
-/// Returns the parameters of `initialize` for servers, of a client that has none.
-fn parameters_of(params: &Value) -> String {
-    let said = |key: &str| params["_meta"][format!("io.modelcontextprotocol/{key}")].clone();
-    let capabilities = said("clientCapabilities");
-    let info = said("clientInfo");
-    let info = if info.is_object() { info } else { json!({"name": "ctxfs", "version": "1"}) };
-    json!({
-        "protocolVersion": own::version("").as_str(),
-        "capabilities": if capabilities.is_object() { capabilities } else { json!({}) },
-        "clientInfo": info,
-    })
-    .to_string()
 }
 
 /// Returns the capabilities of all servers, and the gateway's own.
@@ -141,11 +142,11 @@ fn capabilities(hub: &Hub) -> Value {
     for kind in CatalogKind::CHANGING {
         // A server that comes late has lists too.
         let changes = if hub.announces(kind) { json!({"listChanged": true}) } else { json!({}) };
-        let own = all.entry(kind.member()).or_insert_with(|| json!({}));
         if kind == CatalogKind::Tools {
-            *own = json!({});
+            all.insert(kind.member().to_owned(), changes);
+        } else {
+            merge(all.entry(kind.member()).or_insert_with(|| json!({})), &changes);
         }
-        merge(own, &changes);
     }
     Value::Object(all)
 }
@@ -161,7 +162,7 @@ fn merge(into: &mut Value, from: &Value) {
 }
 
 /// Returns what a model is told: what each server says, under its name, and our own words.
-async fn instructions(relay: &Relay, hub: &Hub) -> String {
+fn instructions(relay: &Relay, hub: &Hub) -> String {
     let mut parts = Vec::new();
     for (server, upstream) in relay.upstreams.iter().enumerate() {
         let said = hub.introduced(server).and_then(|known| known.instructions.clone());
@@ -175,7 +176,7 @@ async fn instructions(relay: &Relay, hub: &Hub) -> String {
         }
     }
     if let Some(mode) = &hub.index {
-        return index_tools::instructions(relay, hub, mode, &parts).await;
+        return index_tools::instructions(relay, hub, mode, &parts);
     }
     if relay.context_tools {
         parts.push(own::INSTRUCTIONS.to_owned());

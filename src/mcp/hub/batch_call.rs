@@ -21,7 +21,7 @@ use crate::mcp::tool_name::TrueName;
 const MOST_ARGUMENTS: usize = 64 * 1024;
 
 /// A call that can be made.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct ReadyCall {
     /// The index of its server.
     pub(super) server: usize,
@@ -49,13 +49,13 @@ impl MadeCall {
 }
 
 /// Makes a call, and stores its result.
-pub(super) async fn make(relay: Arc<Relay>, call: ReadyCall) -> MadeCall {
+pub(super) async fn make(relay: Arc<Relay>, call: Arc<ReadyCall>) -> MadeCall {
     let upstream = &relay.upstreams[call.server];
     let record = Call {
         id: own::new_call(relay.next_call()),
         server: upstream.name.clone(),
         tool: call.tool.tool.clone(),
-        arguments: Some(call.given).filter(|given| given.len() <= MOST_ARGUMENTS),
+        arguments: Some(&call.given).filter(|given| given.len() <= MOST_ARGUMENTS).cloned(),
         started: Instant::now(),
         links: false,
     };

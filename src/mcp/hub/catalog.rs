@@ -1,11 +1,10 @@
-//! What a server lists: asked for once, and again after it has changed.
+//! The lists of a server: asked for when it is introduced, and again when they have changed. Until
+//! the new one is there, the old one holds: a server that does not answer keeps nobody waiting.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use tokio::sync::Mutex;
 
 use crate::mcp::hub::server_request;
 use crate::mcp::raw_object::RawObject;
@@ -17,6 +16,8 @@ use crate::mcp::upstream::Upstream;
 /// short, and the log says so.
 const MOST_PAGES: usize = 1000;
 const MOST_ROWS: usize = 20_000;
+/// The most templates, of which each is compared with a URI.
+const MOST_TEMPLATES: usize = 1000;
 const MOST_BYTES: usize = 64 << 20;
 
 /// A kind of list.
@@ -40,12 +41,22 @@ pub(super) struct Row {
 /// The rows of a list, in their order.
 pub(super) type Rows = Arc<Vec<Row>>;
 
-/// The lists of a server, as far as they are known.
+/// The lists of a server, as it gave them last.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    lists: [Mutex<Option<Rows>>; CatalogKind::ALL.len()],
-    /// A bit for each list that has changed since it was asked for.
-    changed: AtomicU8,
+    lists: Mutex<[Rows; CatalogKind::ALL.len()]>,
+    renewals: Mutex<[Renewal; CatalogKind::ALL.len()]>,
+}
+
+/// The state of a list that has changed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Renewal {
+    #[default]
+    Done,
+    /// The server is being asked.
+    Running,
+    /// It has changed again since.
+    Due,
 }
 
 impl CatalogKind {
@@ -86,6 +97,15 @@ impl CatalogKind {
         }
     }
 
+    /// Returns the notification that a list of this kind has changed.
+    pub(super) fn notification(self) -> String {
+        format!("notifications/{}/list_changed", self.capability())
+    }
+
+    fn most_rows(self) -> usize {
+        if self == Self::Templates { MOST_TEMPLATES } else { MOST_ROWS }
+    }
+
     fn key(self) -> &'static str {
         match self {
             Self::Tools | Self::Prompts => "name",
@@ -96,35 +116,33 @@ impl CatalogKind {
 }
 
 impl Catalog {
-    /// Forgets the lists that a notification is about.
-    pub(super) fn forget(&self, notification: &str) {
-        for kind in CatalogKind::ALL {
-            if notification == format!("notifications/{}/list_changed", kind.capability()) {
-                self.changed.fetch_or(1 << kind as u8, Ordering::Relaxed);
-            }
-        }
+    /// Returns the rows of a list.
+    pub(super) fn rows(&self, kind: CatalogKind) -> Rows {
+        Arc::clone(&self.lists.lock()[kind as usize])
     }
 
-    /// Forgets all lists, as the server has ended.
-    pub(super) fn forget_all(&self) {
-        self.changed.store(u8::MAX, Ordering::Relaxed);
-    }
-
-    /// Returns the rows of a list, which the server is asked for if they are not known.
-    pub(super) async fn rows(
-        &self,
-        upstream: &Upstream,
-        kind: CatalogKind,
-    ) -> Result<Rows, String> {
-        let mut known = self.lists[kind as usize].lock().await;
-        let bit = 1 << kind as u8;
-        let changed = self.changed.fetch_and(!bit, Ordering::Relaxed) & bit != 0;
-        if let Some(rows) = known.as_ref().filter(|_| !changed) {
-            return Ok(Arc::clone(rows));
-        }
-        *known = None;
+    /// Asks a server for a list.
+    pub(super) async fn fetch(&self, upstream: &Upstream, kind: CatalogKind) -> Result<(), String> {
         let rows = Arc::new(all(upstream, kind).await?);
-        Ok(Arc::clone(known.insert(rows)))
+        self.lists.lock()[kind as usize] = rows;
+        Ok(())
+    }
+
+    /// Notes that a list has changed. Returns true if the caller is to ask for it: nobody does.
+    pub(super) fn begin_renewal(&self, kind: CatalogKind) -> bool {
+        let renewal = &mut self.renewals.lock()[kind as usize];
+        let is_free = *renewal == Renewal::Done;
+        *renewal = if is_free { Renewal::Running } else { Renewal::Due };
+        is_free
+    }
+
+    /// Notes that a list was asked for. Returns true if it has changed again meanwhile, and the
+    /// caller is to ask once more.
+    pub(super) fn end_renewal(&self, kind: CatalogKind) -> bool {
+        let renewal = &mut self.renewals.lock()[kind as usize];
+        let is_due = *renewal == Renewal::Due;
+        *renewal = if is_due { Renewal::Running } else { Renewal::Done };
+        is_due
     }
 }
 
@@ -144,7 +162,7 @@ async fn all(upstream: &Upstream, kind: CatalogKind) -> Result<Vec<Row>, String>
                 continue;
             };
             bytes += raw.get().len();
-            if rows.len() == MOST_ROWS || bytes > MOST_BYTES {
+            if rows.len() == kind.most_rows() || bytes > MOST_BYTES {
                 return Ok(cut(upstream, kind, rows));
             }
             rows.push(Row { key: key.into_owned(), raw: raw.to_owned() });

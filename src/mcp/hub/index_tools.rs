@@ -5,13 +5,13 @@
 //! fixed. Later changes are in `catalog/index.json` and in the answers of `get_tool_details`.
 
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 use rmcp::model::Tool as ListedTool;
 use rmcp::model::ToolAnnotations;
 use serde_json::Value;
 use serde_json::json;
-use tokio::sync::OnceCell;
 
 use crate::mcp::hub::Hub;
 use crate::mcp::hub::batch::HeldBatches;
@@ -65,7 +65,7 @@ pub(in crate::mcp) struct IndexMode {
     /// The index as it is, by the version of the names that it was made of.
     built: Mutex<Option<(u64, Arc<Index>)>>,
     /// The index of the start.
-    start: OnceCell<Arc<Index>>,
+    start: OnceLock<Arc<Index>>,
     pub(super) remembered: Mutex<Remembered>,
     pub(super) key: StateKey,
     pub(super) held: HeldBatches,
@@ -76,7 +76,7 @@ impl IndexMode {
         Self {
             options,
             built: Mutex::default(),
-            start: OnceCell::new(),
+            start: OnceLock::new(),
             remembered: Mutex::default(),
             key: StateKey::new(random),
             held: HeldBatches::default(),
@@ -85,24 +85,24 @@ impl IndexMode {
 }
 
 /// Returns the index of all tools of the servers that are known.
-pub(super) async fn index(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
+pub(super) fn index(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
     let version = hub.names.lock().version();
     if let Some((of, known)) = &*mode.built.lock()
         && *of == version
     {
         return Arc::clone(known);
     }
-    let made = Arc::new(build(relay, hub, mode).await);
+    let made = Arc::new(build(relay, hub, mode));
     *mode.built.lock() = Some((version, Arc::clone(&made)));
     let (shelf, written) = (Arc::clone(&relay.shelf), Arc::clone(&made));
     tokio::task::spawn_blocking(move || index_file::write(&shelf, &written));
     made
 }
 
-async fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
-    let names = names::names(relay, hub, CatalogKind::Tools).await;
+fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
+    let names = names::names(relay, hub, CatalogKind::Tools);
     let mut tools = Vec::new();
-    for (server, rows) in names::lists(relay, hub, CatalogKind::Tools).await {
+    for (server, rows) in names::lists(hub, CatalogKind::Tools) {
         let trust = hub.servers[server].offer.trust;
         for row in rows.iter() {
             let server = relay.upstreams[server].name.clone();
@@ -117,13 +117,13 @@ async fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
     Index::new(tools)
 }
 
-async fn at_start(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
-    Arc::clone(mode.start.get_or_init(|| index(relay, hub, mode)).await)
+fn at_start(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
+    Arc::clone(mode.start.get_or_init(|| index(relay, hub, mode)))
 }
 
 /// Returns the rows of the two tools.
-pub(super) async fn rows(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Vec<String> {
-    let overview = overview(&*at_start(relay, hub, mode).await, ABOUT_DETAILS);
+pub(super) fn rows(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Vec<String> {
+    let overview = overview(&at_start(relay, hub, mode), ABOUT_DETAILS);
     let details = json!({
         "type": "object",
         "properties": {"names": {"type": "array", "items": {"type": "string"}, "maxItems": index::MOST_NAMES}},
@@ -160,15 +160,10 @@ fn overview(index: &Index, words: &str) -> String {
 }
 
 /// Returns the instructions: the index first, then what the servers `said`, as far as there is room.
-pub(super) async fn instructions(
-    relay: &Relay,
-    hub: &Hub,
-    mode: &IndexMode,
-    said: &[String],
-) -> String {
+pub(super) fn instructions(relay: &Relay, hub: &Hub, mode: &IndexMode, said: &[String]) -> String {
     let said = said.join("\n\n");
     let room = OVERVIEW_BYTES - WORDS.len() - said.len().min(LEAST_SAID + 2);
-    let index = at_start(relay, hub, mode).await;
+    let index = at_start(relay, hub, mode);
     let mut text = format!("{WORDS}{}", index::overview(&index, room));
     let left = OVERVIEW_BYTES.saturating_sub(text.len() + 1);
     if !said.is_empty() && left >= LEAST_SAID {
@@ -189,8 +184,8 @@ fn cut(text: &str, bytes: usize) -> String {
 }
 
 /// Answers `get_tool_details`.
-pub(super) async fn details(relay: &Relay, hub: &Hub, mode: &IndexMode, params: &Value) -> String {
-    let index = index(relay, hub, mode).await;
+pub(super) fn details(relay: &Relay, hub: &Hub, mode: &IndexMode, params: &Value) -> String {
+    let index = index(relay, hub, mode);
     let names = names_of(&params["arguments"]["names"]);
     let answer = match names {
         None => index_file::answer(relay, &index),

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use serde_json::Map;
 use serde_json::Value;
+use serde_json::json;
 use tokio::time::timeout;
 
 use crate::mcp::hub::Hub;
 use crate::mcp::hub::catalog::CatalogKind;
 use crate::mcp::hub::server_request;
+use crate::mcp::own;
 use crate::mcp::relay::Relay;
 
 /// The time that the client's first answer waits for the servers.
@@ -36,8 +38,13 @@ impl Introduced {
 
 /// Tells all servers the parameters of `initialize`, unless that was done. Waits for them, but not
 /// long.
-pub(super) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: String) {
-    let is_first = hub.session.lock().parameters.replace(parameters).is_none();
+pub(super) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce() -> String) {
+    let is_first = {
+        let mut session = hub.session.lock();
+        let is_first = session.parameters.is_none();
+        session.parameters.get_or_insert_with(parameters);
+        is_first
+    };
     if is_first {
         for server in 0..hub.servers.len() {
             tokio::spawn(meet(Arc::downgrade(relay), server));
@@ -53,6 +60,28 @@ pub(super) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: String) {
     };
     timeout(PATIENCE, all).await.ok();
     hub.session.lock().is_told = true;
+}
+
+/// Begins with a client that sends no `initialize`, by what a request says of it. Nothing that a
+/// server asks can be put to it.
+pub(super) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Value) {
+    begin(relay, hub, || parameters_of(params)).await;
+    if own::is_modern(params) {
+        hub.set_ready();
+    }
+}
+
+/// Returns the parameters of `initialize` for servers, of a client that sends none.
+fn parameters_of(params: &Value) -> String {
+    let said = |key: &str| params["_meta"][format!("io.modelcontextprotocol/{key}")].clone();
+    let (capabilities, info) = (said("clientCapabilities"), said("clientInfo"));
+    let info = if info.is_object() { info } else { json!({"name": "ctxfs", "version": "1"}) };
+    json!({
+        "protocolVersion": own::version("").as_str(),
+        "capabilities": if capabilities.is_object() { capabilities } else { json!({}) },
+        "clientInfo": info,
+    })
+    .to_string()
 }
 
 /// Makes a server known, however often it fails.
@@ -90,9 +119,10 @@ async fn introduce(relay: &Relay, hub: &Hub, server: usize) -> Result<Introduced
         capabilities: said["capabilities"].as_object().cloned().unwrap_or_default(),
         instructions: said["instructions"].as_str().map(str::to_owned),
     };
-    if introduced.lists(CatalogKind::Tools) {
-        // What the index says at the start needs the tools.
-        hub.servers[server].catalog.rows(upstream, CatalogKind::Tools).await?;
+    for kind in CatalogKind::ALL.into_iter().filter(|kind| introduced.lists(*kind)) {
+        if let Err(why) = hub.servers[server].catalog.fetch(upstream, kind).await {
+            tracing::warn!("{}: {why}", upstream.name);
+        }
     }
     Ok(introduced)
 }
@@ -101,12 +131,46 @@ async fn introduce(relay: &Relay, hub: &Hub, server: usize) -> Result<Introduced
 async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: Introduced) {
     let is_late = hub.session.lock().is_told;
     let lists = CatalogKind::CHANGING.into_iter().filter(|kind| introduced.lists(*kind));
-    let lists: Vec<CatalogKind> = lists.filter(|kind| hub.announces(*kind)).collect();
+    let lists: Vec<CatalogKind> = lists.collect();
     *hub.servers[server].failure.lock() = None;
     hub.servers[server].introduced.send_replace(Some(Arc::new(introduced)));
     hub.names.lock().forget();
     for kind in lists.into_iter().filter(|_| is_late) {
-        let method = format!("notifications/{}/list_changed", kind.member());
-        relay.tell(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"}}").into_bytes()).await;
+        announce(relay, hub, kind).await;
+    }
+}
+
+/// Asks a server again for the lists that a notification is about, unless that is being done, and
+/// then tells the client.
+pub(in crate::mcp) fn changed(relay: &Arc<Relay>, server: usize, notification: &str) {
+    let Some(hub) = &relay.hub else { return };
+    for kind in CatalogKind::ALL.into_iter().filter(|kind| kind.notification() == notification) {
+        if hub.servers[server].catalog.begin_renewal(kind) {
+            tokio::spawn(renew(Arc::downgrade(relay), server, kind));
+        }
+    }
+}
+
+async fn renew(relay: Weak<Relay>, server: usize, kind: CatalogKind) {
+    while let Some(relay) = relay.upgrade() {
+        let Some(hub) = &relay.hub else { return };
+        let (upstream, catalog) = (&relay.upstreams[server], &hub.servers[server].catalog);
+        match catalog.fetch(upstream, kind).await {
+            Ok(()) => hub.names.lock().forget(),
+            Err(why) => tracing::warn!("{}: {why}; its old list holds", upstream.name),
+        }
+        let is_due = catalog.end_renewal(kind);
+        announce(&relay, hub, kind).await;
+        if !is_due {
+            return;
+        }
+    }
+}
+
+/// Tells the client that a list has changed.
+async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
+    if hub.announces(kind) {
+        let told = json!({"jsonrpc": "2.0", "method": kind.notification()});
+        relay.tell(told.to_string().into_bytes()).await;
     }
 }

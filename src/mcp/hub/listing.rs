@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::mcp::hub::Hub;
 use crate::mcp::hub::catalog::CatalogKind;
+use crate::mcp::hub::catalog::Row;
 use crate::mcp::hub::names;
 use crate::mcp::listing::may_be_replaced;
 use crate::mcp::raw_object::RawObject;
@@ -17,16 +18,17 @@ use crate::mcp::tool_name::TrueName;
 const TRUE_NAME: &str = "ctxfs/tool";
 
 /// Returns the rows of a list, in the order of the servers.
-pub(super) async fn rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
-    let lists = names::lists(relay, hub, kind).await;
-    let is_named = matches!(kind, CatalogKind::Tools | CatalogKind::Prompts);
-    if !is_named {
-        return lists.iter().flat_map(|(_, rows)| rows.iter()).map(text).collect();
+pub(super) fn rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
+    if matches!(kind, CatalogKind::Resources | CatalogKind::Templates) {
+        let text = |row: &Row| row.raw.get().to_owned();
+        return names::lists(hub, kind)
+            .flat_map(|(_, rows)| rows.iter().map(text).collect::<Vec<_>>())
+            .collect();
     }
-    let names = names::names(relay, hub, kind).await;
+    let names = names::names(relay, hub, kind);
     let mut listed = Vec::new();
-    for (server, rows) in &lists {
-        let server = &relay.upstreams[*server].name;
+    for (server, rows) in names::lists(hub, kind) {
+        let server = &relay.upstreams[server].name;
         for row in rows.iter() {
             let true_name = TrueName { server: server.clone(), tool: row.key.clone() };
             if let Some(name) = names.name_of(&true_name) {
@@ -37,10 +39,6 @@ pub(super) async fn rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<Str
         }
     }
     listed
-}
-
-fn text(row: &crate::mcp::hub::catalog::Row) -> String {
-    row.raw.get().to_owned()
 }
 
 /// Returns a row with another name, and without its `outputSchema` if stand-ins may not fit that.

@@ -38,24 +38,15 @@ impl Names {
     }
 }
 
-/// Returns the lists of all servers that are known, by the servers' indexes. Waits for the servers
-/// that have to be asked. One that fails is left out, and the log says so.
-pub(super) async fn lists(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<(usize, Rows)> {
-    let mut lists = Vec::new();
-    for (server, upstream) in relay.upstreams.iter().enumerate() {
-        if !hub.introduced(server).is_some_and(|introduced| introduced.lists(kind)) {
-            continue;
-        }
-        match hub.servers[server].catalog.rows(upstream, kind).await {
-            Ok(rows) => lists.push((server, rows)),
-            Err(why) => tracing::warn!("{}: {why}", upstream.name),
-        }
-    }
-    lists
+/// Returns the lists of all servers that are known, by the servers' indexes.
+pub(super) fn lists(hub: &Hub, kind: CatalogKind) -> impl Iterator<Item = (usize, Rows)> {
+    let known = hub.servers.iter().enumerate();
+    let known = known.filter(|(_, server)| server.introduced.borrow().is_some());
+    known.map(move |(index, server)| (index, server.catalog.rows(kind)))
 }
 
 /// Returns the names of all tools, or of all prompts.
-pub(super) async fn names(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Arc<ToolNames> {
+pub(super) fn names(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Arc<ToolNames> {
     let version = {
         let mut names = hub.names.lock();
         if let Some(known) = names.of(kind) {
@@ -63,15 +54,14 @@ pub(super) async fn names(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Arc<To
         }
         names.version
     };
-    let lists = lists(relay, hub, kind).await;
-    let named = lists.iter().flat_map(|(server, rows)| {
-        let (offer, server) = (&hub.servers[*server].offer, &relay.upstreams[*server].name);
-        let offered = rows.iter().filter(move |row| is_offered(offer, kind, &row.key));
-        offered.map(move |row| {
-            let true_name = TrueName { server: server.clone(), tool: row.key.clone() };
-            (true_name, offer.naming.clone())
-        })
-    });
+    let mut named = Vec::new();
+    for (server, rows) in lists(hub, kind) {
+        let (offer, name) = (&hub.servers[server].offer, &relay.upstreams[server].name);
+        for row in rows.iter().filter(|row| is_offered(offer, kind, &row.key)) {
+            let true_name = TrueName { server: name.clone(), tool: row.key.clone() };
+            named.push((true_name, offer.naming.clone()));
+        }
+    }
     let ours: &[&str] = match kind {
         CatalogKind::Tools => &[&context::NAMES[..], &INDEX_TOOLS[..]].concat(),
         _ => &[],

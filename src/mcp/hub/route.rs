@@ -24,7 +24,7 @@ use crate::mcp::relay::Relay;
 use crate::mcp::upstream::Upstream;
 
 /// Returns where a request goes, and how it changes on the way.
-pub(in crate::mcp) async fn destination(
+pub(in crate::mcp) fn destination(
     relay: &Relay,
     hub: &Hub,
     method: &str,
@@ -33,16 +33,16 @@ pub(in crate::mcp) async fn destination(
 ) -> Result<Destination, Refusal> {
     let params = envelope.params(message).and_then(RawObject::parse).unwrap_or_default();
     match method {
-        "tools/call" => named(relay, hub, CatalogKind::Tools, params.get("name"), message).await,
-        "prompts/get" => named(relay, hub, CatalogKind::Prompts, params.get("name"), message).await,
+        "tools/call" => named(relay, hub, CatalogKind::Tools, params.get("name"), message),
+        "prompts/get" => named(relay, hub, CatalogKind::Prompts, params.get("name"), message),
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => {
-            of_uri(relay, hub, &params.text("uri").unwrap_or_default()).await
+            of_uri(relay, hub, &params.text("uri").unwrap_or_default())
         }
         "completion/complete" => {
             let about = params.get("ref").and_then(RawObject::parse).unwrap_or_default();
             match about.text("uri") {
-                Some(uri) => of_uri(relay, hub, &uri).await,
-                None => named(relay, hub, CatalogKind::Prompts, about.get("name"), message).await,
+                Some(uri) => of_uri(relay, hub, &uri),
+                None => named(relay, hub, CatalogKind::Prompts, about.get("name"), message),
             }
         }
         _ => Err(Refusal::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
@@ -50,7 +50,7 @@ pub(in crate::mcp) async fn destination(
 }
 
 /// Returns the server of a tool or prompt, which gets its own name back.
-async fn named(
+fn named(
     relay: &Relay,
     hub: &Hub,
     kind: CatalogKind,
@@ -58,7 +58,7 @@ async fn named(
     message: &Message,
 ) -> Result<Destination, Refusal> {
     let called = name.and_then(raw_object::text).unwrap_or_default();
-    let names = names::names(relay, hub, kind).await;
+    let names = names::names(relay, hub, kind);
     let found = names.tool_of(&called).and_then(|true_name| {
         let is_it = |upstream: &Arc<Upstream>| upstream.name == true_name.server;
         Some((relay.upstreams.iter().position(is_it)?, true_name.tool.clone()))
@@ -75,14 +75,14 @@ async fn named(
 }
 
 /// Returns the server that lists a resource, or else one of whose templates fits.
-async fn of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, Refusal> {
+fn of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, Refusal> {
     let to = |index| Destination { index, edit: None, tool: None };
-    for (server, rows) in lists(relay, hub, CatalogKind::Resources).await {
+    for (server, rows) in lists(hub, CatalogKind::Resources) {
         if rows.iter().any(|row| row.key == uri) {
             return Ok(to(server));
         }
     }
-    for (server, rows) in lists(relay, hub, CatalogKind::Templates).await {
+    for (server, rows) in lists(hub, CatalogKind::Templates) {
         if rows.iter().any(|row| row.key == uri || template::fits(&row.key, uri)) {
             return Ok(to(server));
         }

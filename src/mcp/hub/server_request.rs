@@ -62,7 +62,7 @@ pub(super) async fn result(
     method: &str,
     parameters: &str,
 ) -> Result<Box<RawValue>, String> {
-    let message = whole(ask(upstream, method, parameters).await?)?;
+    let message = ask(upstream, method, parameters).await?.filled(MOST_BYTES)?;
     let envelope = Envelope::of(&message).map_err(|_| format!("answered `{method}` wrongly"))?;
     match envelope.kind {
         Kind::Response { result: Some(result) } => raw(&message, result)
@@ -78,20 +78,4 @@ pub(super) fn refusal(message: &Message, method: &str) -> String {
     let error = parsed.and_then(|message| RawObject::parse(message.get("error")?));
     let said = error.and_then(|error| error.text("message").map(std::borrow::Cow::into_owned));
     format!("refused `{method}`: {}", said.unwrap_or_default())
-}
-
-/// Returns a message without holes.
-fn whole(message: Message) -> Result<Message, String> {
-    if !message.has_holes() {
-        return Ok(message);
-    }
-    let mut outgoing = message.edited(Vec::new());
-    let mut text = Vec::new();
-    while let Some(bytes) = outgoing.next().map_err(|error| error.to_string())? {
-        text.extend_from_slice(&bytes);
-        if text.len() > MOST_BYTES {
-            return Err(format!("answered more than {MOST_BYTES} bytes"));
-        }
-    }
-    String::from_utf8(text).map(Message::whole).map_err(|_| "answered no text".to_owned())
 }

@@ -63,7 +63,8 @@ pub(super) fn parts<'a>(message: &'a Message, result: &RawObject<'a>) -> io::Res
     Ok(parts)
 }
 
-fn part<'a>(message: &'a Message, block: &'a RawValue) -> io::Result<Option<Part<'a>>> {
+/// Returns the part that a block of `content` is, if it has one of the kinds.
+pub(super) fn part<'a>(message: &'a Message, block: &'a RawValue) -> io::Result<Option<Part<'a>>> {
     let Some(object) = RawObject::parse(block) else { return Ok(None) };
     let mime = |object: &RawObject<'_>| object.text("mimeType").map(String::from);
     let (kind, value, mime, is_plain_text) = match object.text("type").as_deref() {

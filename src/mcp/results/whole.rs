@@ -1,13 +1,18 @@
 //! All of a result, stored whole, however short: what a batch refers to.
 
+use std::io;
 use std::ops::Range;
+
+use serde_json::value::RawValue;
 
 use crate::mcp::envelope::raw;
 use crate::mcp::message::Message;
 use crate::mcp::pending::Call;
 use crate::mcp::raw_object::RawObject;
+use crate::mcp::raw_object::elements;
 use crate::mcp::results::parts::Part;
 use crate::mcp::results::parts::PartKind;
+use crate::mcp::results::parts::part;
 use crate::mcp::results::parts::parts;
 use crate::mcp::results::stored::Keeper;
 use crate::mcp::results::stored::Kept;
@@ -15,6 +20,8 @@ use crate::mcp::shelf::LazyShelf;
 
 /// The longest text that is held to be shown whole.
 const SHOWN: u64 = 64 * 1024;
+/// The most parts that are stored by themselves.
+const MOST_PARTS: usize = 16;
 /// The longest result that passes although it cannot be stored.
 const PASSES: usize = 1 << 20;
 
@@ -38,7 +45,7 @@ pub(in crate::mcp) struct StoredPart {
     pub(in crate::mcp) hint: String,
 }
 
-/// Stores all parts of the result at `range`. Waits for the disk.
+/// Stores all parts of the result at `range`; one of very many parts as a whole. Waits for the disk.
 pub(in crate::mcp) fn store_all(
     shelf: &LazyShelf,
     call: &Call,
@@ -49,17 +56,30 @@ pub(in crate::mcp) fn store_all(
     let object = RawObject::parse(result).unwrap_or_default();
     let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
     let keeper = Keeper::new(shelf, call, failed)?;
-    if message.hole(result).is_some() {
+    let blocks = object.get("content").and_then(elements).unwrap_or_default();
+    if blocks.len() > MOST_PARTS || message.hole(result).is_some() {
         let part = kept(shelf, call, &keeper, &Part::json(message, result))?;
         return Ok(StoredResult { failed, parts: vec![part] });
     }
-    let all = parts(message, &object).map_err(|error| error.to_string())?;
+    let all = all_parts(message, &object, &blocks).map_err(|error| error.to_string())?;
     let texts: Vec<&Part<'_>> = all.iter().filter(|part| part.kind == PartKind::Text).collect();
     let told = |part: &&Part<'_>| {
         part.kind != PartKind::Structured || !texts.iter().any(|text| text.says_same(part))
     };
     let parts = all.iter().filter(told).map(|part| kept(shelf, call, &keeper, part));
     Ok(StoredResult { failed, parts: parts.collect::<Result<_, _>>()? })
+}
+
+/// Returns every part of a result: a block of another kind, such as a link, as its JSON.
+fn all_parts<'a>(
+    message: &'a Message,
+    result: &RawObject<'a>,
+    blocks: &[&'a RawValue],
+) -> io::Result<Vec<Part<'a>>> {
+    let known = |block| Ok(part(message, block)?.unwrap_or_else(|| Part::json(message, block)));
+    let mut parts: Vec<Part<'a>> = blocks.iter().copied().map(known).collect::<io::Result<_>>()?;
+    parts.extend(result.get("structuredContent").map(|value| Part::json(message, value)));
+    Ok(parts)
 }
 
 fn kept(

@@ -292,3 +292,45 @@ fn a_client_without_requests_answers_with_the_call_made_again() {
     let again = gateway.request("tools/call", &params)["result"].clone();
     assert!(text(&again, 0).contains("make the call anew"), "{again}");
 }
+
+#[test]
+fn an_argument_of_any_length_arrives_whole() {
+    let mut gateway = open();
+    let long = "z".repeat(3 << 20);
+    let calls = json!({"calls": [call("one__echo", &json!({"long": long}))]});
+    let reply = batch(&mut gateway, &calls);
+    let reference = reply["results"][0]["ref"].as_str().unwrap_or_else(|| panic!("{reply}"));
+    let read = gateway.call("context_read", &json!({"ref": reference, "limit": 10}));
+    let total = read["structuredContent"]["total"].as_u64().unwrap();
+    assert!(total > 3 << 20, "{total}");
+}
+
+#[test]
+fn the_references_of_a_batch_share_one_bound() {
+    let mut gateway = open();
+    let made =
+        json!({"calls": [call("one__text", &json!({"line": "xyz\n", "counts": [2_500_000]}))]});
+    let reference = batch(&mut gateway, &made)["results"][0]["ref"].clone();
+    let passed = call("two__echo", &json!({"whole": {"$ctx": reference}}));
+    let reply = batch(&mut gateway, &json!({"calls": [passed, passed]}));
+    assert_eq!(statuses(&reply), ["ok", "error"], "{reply:.500}");
+}
+
+#[test]
+fn no_part_of_a_result_is_left_out() {
+    let mut gateway = open();
+    let link = json!({"type": "resource_link", "uri": "mem://a", "name": "a"});
+    let few = json!({"result": {"content": [{"type": "text", "text": "hello"}, link]}});
+    let many: Vec<Value> =
+        (0..500).map(|n| json!({"type": "text", "text": n.to_string()})).collect();
+    let many = json!({"result": {"content": many}});
+    let reply = batch(
+        &mut gateway,
+        &json!({"calls": [call("one__result", &few), call("one__result", &many)]}),
+    );
+    let shown = reply["results"][0]["text"].as_str().unwrap();
+    assert!(shown.starts_with("hello\n{") && shown.contains("mem://a"), "{shown}");
+    assert!(reply["results"][1].get("more").is_none(), "one output has all: {reply}");
+    let listed = gateway.call("context_list", &json!({}));
+    assert_eq!(text(&listed, 0).matches("\"artifact\"").count(), 3, "{listed}");
+}

@@ -140,11 +140,9 @@ fn prompts_and_resources_go_to_the_servers_that_have_them() {
 fn a_change_of_a_list_is_passed_on_and_shows() {
     let mut gateway = two();
     let before = names(&gateway.request("tools/list", &json!({})), "tools");
-    assert_eq!((&*before[0], before.len()), ("one__echo", 2 * 12 + 5));
+    assert_eq!((&*before[0], before.len()), ("one__echo", 2 * 13 + 5));
     gateway.call("one__change", &json!({}));
-    let told =
-        gateway.other.iter().any(|message| message["method"] == "notifications/tools/list_changed");
-    assert!(told, "{:?}", gateway.other);
+    while gateway.message()["method"] != "notifications/tools/list_changed" {}
     let listed = names(&gateway.request("tools/list", &json!({})), "tools");
     assert_eq!(listed[..2], ["one__new", "zwei__echo"]);
 }
@@ -208,4 +206,49 @@ fn a_filter_hides_tools_and_a_level_reaches_all_servers() {
             text(&gateway.call(tool, &json!({})), 0).contains("logging/setLevel")
         });
     }
+}
+
+#[test]
+fn a_client_may_begin_with_any_request() {
+    let servers = [("one", json!({}))];
+    let mut gateway = Gateway::of_servers(&Arc::new(TestStore::new()), &[], &servers);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
+    let listed = gateway.request("tools/list", &json!({"_meta": meta}));
+    assert_eq!(names(&listed, "tools")[0], "one__echo");
+    assert_eq!(listed["result"]["resultType"], "complete");
+}
+
+#[test]
+fn a_server_that_does_not_answer_keeps_nobody_waiting() {
+    let mut gateway = two();
+    gateway.call("one__hang", &json!({}));
+    for _ in 0..3 {
+        let told = gateway.call("zwei__echo", &json!({}));
+        assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
+    }
+    let listed = names(&gateway.request("tools/list", &json!({})), "tools");
+    assert_eq!(listed[0], "one__echo", "the old list holds");
+    let waiting = gateway.call("one__seen", &json!({}));
+    assert!(
+        text(&waiting, 0).ends_with(r#""tools/list", "tools/call"]"#),
+        "it was asked: {waiting}"
+    );
+}
+
+#[test]
+fn a_server_that_asks_early_waits_for_the_client_and_too_much_is_refused() {
+    let servers = [("one", json!({"env": {"SERVER_ASKS": "2000", "SERVER_MORE": "seen"}}))];
+    let mut gateway = Gateway::of_servers(&Arc::new(TestStore::new()), &[], &servers);
+    let hello = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {"roots": {}},
+        "clientInfo": {"name": "tests", "version": "1"},
+    });
+    gateway.request("initialize", &hello);
+    assert_eq!(gateway.other, Vec::<Value>::new(), "nothing is asked yet");
+    gateway.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+    crate::support::eventually("it is asked", || {
+        gateway.request("ping", &json!({}));
+        gateway.other.iter().filter(|message| message["method"] == "roots/list").count() == 16
+    });
+    assert!(gateway.peak() < 64 << 10, "{} KiB", gateway.peak());
 }

@@ -34,6 +34,7 @@ use crate::mcp::permission::decide;
 use crate::mcp::permission::keep;
 use crate::mcp::permission::pattern_of;
 use crate::mcp::references;
+use crate::mcp::references::Resolver;
 use crate::mcp::relay::Relay;
 use crate::mcp::tool_name::TrueName;
 use crate::mcp::visible;
@@ -60,7 +61,7 @@ pub(in crate::mcp::hub) struct DecidedCall {
 
 /// A call that fits its tool.
 pub(in crate::mcp::hub) struct CheckedCall {
-    ready: ReadyCall,
+    ready: Arc<ReadyCall>,
     pub(in crate::mcp::hub) risk: Risk,
     pub(in crate::mcp::hub) decision: Decision,
 }
@@ -86,8 +87,8 @@ impl DecidedCall {
 
 impl PlannedBatch {
     /// Returns the call at `place`, to be made now.
-    pub(super) fn ready(&self, place: usize) -> Option<ReadyCall> {
-        Some(self.calls.get(place)?.call.as_ref().ok()?.ready.clone())
+    pub(super) fn ready(&self, place: usize) -> Option<Arc<ReadyCall>> {
+        Some(Arc::clone(&self.calls.get(place)?.call.as_ref().ok()?.ready))
     }
 
     /// Returns the question about the call at `place`.
@@ -112,15 +113,16 @@ pub(super) async fn plan(
         return Err(format!("at most {MOST_CALLS} calls in a batch, not {}", calls.len()));
     }
     let parallel = arguments["parallelLimit"].as_u64().map(|limit| limit.clamp(1, MOST_PARALLEL));
-    let index = index_tools::index(relay, hub, mode).await;
+    let index = index_tools::index(relay, hub, mode);
     let (rules, remembered) = (mode.options.rules.clone(), mode.remembered.lock().clone());
     let can_ask = channel != Channel::Nobody;
     let shared = Arc::clone(relay);
     let decided = spawn_blocking(move || {
         let rules = with_stored(&shared, rules);
         let decision = |tool: &TrueName, risk| decide(&rules, &remembered, tool, risk, can_ask);
-        let calls: Vec<DecidedCall> =
-            calls.iter().map(|call| decided(&shared, &index, call, &decision)).collect();
+        let mut resolver = None;
+        let mut decided = |call| decided(&shared, &index, call, &mut resolver, &decision);
+        let calls: Vec<DecidedCall> = calls.iter().map(&mut decided).collect();
         log(&shared, calls.iter().filter_map(|call| call.call.as_ref().ok()));
         calls
     });
@@ -151,6 +153,7 @@ fn decided(
     relay: &Relay,
     index: &Index,
     call: &Value,
+    resolver: &mut Option<Resolver>,
     decision: &dyn Fn(&TrueName, Risk) -> Decision,
 ) -> DecidedCall {
     let said = || visible::escaped(call["name"].as_str().unwrap_or_default(), NAME_BYTES);
@@ -161,26 +164,34 @@ fn decided(
     let (name, tool, risk) = (read.tool.name.clone(), &read.tool.true_name, read.tool.risk);
     let server = relay.upstreams.iter().position(|upstream| upstream.name == tool.server);
     let given = Value::Object(read.arguments.clone()).to_string();
-    let checked = resolved(relay, &read.arguments).and_then(|arguments| {
+    let checked = resolved(relay, &read.arguments, resolver).and_then(|arguments| {
         let whole = Call { tool: read.tool, arguments };
         whole.check().map_err(|error| error.to_string())?;
         Ok(Value::Object(whole.arguments))
     });
     let call = checked.and_then(|arguments| {
         let server = server.ok_or_else(|| format!("the server of `{name}` is gone"))?;
-        let ready = ReadyCall { server, tool: tool.clone(), arguments, given };
+        let ready = Arc::new(ReadyCall { server, tool: tool.clone(), arguments, given });
         Ok(CheckedCall { ready, risk, decision: decision(tool, risk) })
     });
     DecidedCall { name, call }
 }
 
 /// Returns arguments with what the references in them stand for.
-fn resolved(relay: &Relay, arguments: &Map<String, Value>) -> Result<Map<String, Value>, String> {
+fn resolved(
+    relay: &Relay,
+    arguments: &Map<String, Value>,
+    resolver: &mut Option<Resolver>,
+) -> Result<Map<String, Value>, String> {
     let raw = to_raw_value(arguments).map_err(|error| error.to_string())?;
     if !raw.get().contains(references::MEMBER) {
         return Ok(arguments.clone());
     }
-    let resolved = references::resolved(&relay.shelf.open()?, &raw)?;
+    let resolver = match resolver {
+        Some(resolver) => resolver,
+        None => resolver.insert(Resolver::new(relay.shelf.open()?)),
+    };
+    let resolved = resolver.resolved(&raw)?;
     serde_json::from_str(&resolved).map_err(|error| error.to_string())
 }
 
