@@ -7,6 +7,7 @@ mod change;
 mod command_line;
 mod content;
 mod diff;
+mod edits;
 mod entry;
 mod ground;
 mod hosts;
@@ -21,8 +22,6 @@ mod shape;
 mod toml_text;
 mod transplant;
 
-use serde_json::json;
-
 use crate::cli::args::Cli;
 use crate::cli::args::InstallAction;
 use crate::cli::args::InstallArgs;
@@ -30,6 +29,7 @@ use crate::cli::context::Context;
 use crate::cli::install::change::ChangeKind;
 use crate::cli::install::change::EditedFile;
 use crate::cli::install::change::SettingsChange;
+use crate::cli::install::edits::Edits;
 use crate::cli::install::ground::Ground;
 use crate::cli::install::ground::HostFiles;
 use crate::cli::install::hosts::NamedPaths;
@@ -83,16 +83,11 @@ struct Edit<'a> {
 
 impl Edit<'_> {
     fn run(&self, context: &mut Context) -> anyhow::Result<()> {
-        let changes = self.changes()?;
-        for change in &changes {
-            change.check()?;
-        }
-        if !self.args.print {
-            for change in &changes {
-                change.make()?;
-            }
-        }
-        self.report(&changes, context)
+        let (host, scope, is_print) = (self.host, self.scope, self.args.print);
+        let edits = Edits { host, scope, is_print, changes: self.changes()? };
+        edits.make()?;
+        let left = if edits.diffs().is_empty() { Vec::new() } else { self.left(&edits.changes) };
+        edits.report(&self.nothing(), &left, context)
     }
 
     /// Finds all changes. The file with the hook comes last: until then, what was interrupted is
@@ -120,20 +115,6 @@ impl Edit<'_> {
         let is_user = self.scope == Scope::User;
         let is_kept = self.args.remove && Host::ALL.iter().any(is_used);
         if is_user && !is_kept { self.ground.unit(&self.files.paths) } else { None }
-    }
-
-    fn report(&self, changes: &[SettingsChange], context: &mut Context) -> anyhow::Result<()> {
-        let diffs: String = changes.iter().map(SettingsChange::diff).collect();
-        let left: Vec<String> = if diffs.is_empty() { Vec::new() } else { self.left(changes) };
-        let files: Vec<_> = changes.iter().map(SettingsChange::value).collect();
-        let value = json!({ "host": self.host.name(), "scope": self.scope,
-            "made": !self.args.print, "files": files, "left": left });
-        let text = if diffs.is_empty() { self.nothing() } else { diffs };
-        context.printer.line(&text.trim_end(), &value)?;
-        for left in left {
-            context.printer.say(&left);
-        }
-        Ok(())
     }
 
     fn nothing(&self) -> String {

@@ -29,8 +29,8 @@ const SERVERS: &str = "mcpServers";
 /// The timeout of a call whose server has none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// JSON with comments and trailing commas.
-const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
+/// JSON with comments and trailing commas, which clients read in their settings.
+pub const AS_CLIENTS_HAVE_IT: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
     allow_trailing_commas: true,

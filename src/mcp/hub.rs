@@ -48,7 +48,7 @@ const MOST_EARLY: usize = 16;
 /// The part of a server's options that is about its tools.
 #[derive(Debug, Clone)]
 pub struct Offer {
-    /// How its tools are named.
+    /// The naming of its tools.
     pub naming: Naming,
     /// Which of them are offered.
     pub tools: ToolFilter,

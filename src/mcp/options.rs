@@ -44,7 +44,7 @@ pub struct ServerOptions {
     pub place: ServerPlace,
     /// The time for an answer, which progress restarts. `None` waits for ever.
     pub timeout: Option<Duration>,
-    /// What is offered of it, where the gateway answers for it.
+    /// The part of it that is offered, where the gateway answers for it.
     pub offer: Offer,
 }
 

@@ -31,6 +31,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use serde_json::json;
 
+use crate::support::Command;
 use crate::support::TestStore;
 use crate::support::need;
 
@@ -70,18 +71,8 @@ impl Gateway {
         server: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
-        need("python3", "python3");
-        let mut arguments = vec!["-c", "c7"];
-        arguments.extend(options);
-        if !server.is_empty() {
-            arguments.push("--");
-            arguments.extend(server);
-        }
-        let mut command = store.ctxfs("mcp", &arguments);
-        for (name, value) in environment {
-            command = command.env(name, value);
-        }
-        let mut child = command
+        let options = [&["-c", "c7"], options].concat();
+        let mut child = gateway(store, &options, server, environment)
             .with(|inner| {
                 inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             })
@@ -218,6 +209,27 @@ impl Drop for Gateway {
         self.child.wait().ok();
     }
 }
+
+/// Returns the command of a gateway before a server, or before none.
+fn gateway(
+    store: &TestStore,
+    options: &[&str],
+    server: &[&str],
+    environment: &[(&str, &str)],
+) -> Command {
+    need("python3", "python3");
+    let mut arguments = options.to_vec();
+    if !server.is_empty() {
+        arguments.push("--");
+        arguments.extend(server);
+    }
+    let set = |command: Command, (name, value): &(&str, &str)| command.env(name, value);
+    environment.iter().fold(store.ctxfs("mcp", &arguments), set)
+}
+
+/// The environment of a gateway that lets results of any length through.
+const UNLIMITED: [(&str, &str); 2] =
+    [("CTXFS_MAX_INLINE_CHARS", "never"), ("CTXFS_MAX_INLINE_BYTES", "never")];
 
 /// Returns the command of the scripted server.
 fn server() -> [&'static str; 2] {

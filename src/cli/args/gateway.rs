@@ -51,7 +51,7 @@ pub(in crate::cli) struct McpArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub(in crate::cli) servers: Option<PathBuf>,
 
-    /// How the tools of the servers are offered: each by itself, or behind a light index, by two
+    /// Way in which the servers' tools are offered: each by itself, or behind a light index, by two
     /// tools that describe them and call them.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = ToolOffer::Direct)]
     pub(in crate::cli) tools: ToolOffer,

@@ -3,7 +3,6 @@
 mod document;
 mod hook_list;
 
-use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::CstArray;
 use jsonc_parser::cst::CstInputValue;
 use jsonc_parser::cst::CstNode;
@@ -15,20 +14,6 @@ use crate::cli::install::entry::TextEntry;
 use crate::cli::install::json::document::Document;
 use crate::cli::install::json::document::text_of;
 use crate::cli::install::shape::WrongShape;
-
-/// JSON with comments and trailing commas, which hosts read.
-pub(super) const OPTIONS: ParseOptions = ParseOptions {
-    allow_comments: true,
-    allow_loose_object_property_names: false,
-    allow_trailing_commas: true,
-    allow_missing_commas: false,
-    allow_single_quoted_strings: false,
-    allow_hexadecimal_numbers: false,
-    allow_unary_plus_numbers: false,
-    allow_bare_decimal_point_numbers: false,
-    allow_extended_string_escapes: false,
-    allow_non_finite_numbers: false,
-};
 
 /// Returns `text` with all of `entries`, and the same `text` if it has them.
 pub(super) fn with(text: &str, entries: &[JsonEntry]) -> Result<String, WrongShape> {

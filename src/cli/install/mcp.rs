@@ -5,14 +5,13 @@
 
 mod files;
 
-use serde_json::json;
-
 use crate::cli::args::InstallMcpArgs;
 use crate::cli::context::Context;
 use crate::cli::install::change::EditedFile;
 use crate::cli::install::change::SettingsChange;
 use crate::cli::install::command_line;
 use crate::cli::install::content::SettingsContent;
+use crate::cli::install::edits::Edits;
 use crate::cli::install::ground::Ground;
 use crate::cli::install::ground::text_of;
 use crate::cli::install::listing::State;
@@ -111,39 +110,20 @@ struct ServersEdit<'a> {
 
 impl ServersEdit<'_> {
     fn run(&self, context: &mut Context) -> anyhow::Result<()> {
-        let changes: Vec<_> =
-            self.files.iter().map(|file| self.change(file)).collect::<Result<_, _>>()?;
-        for change in &changes {
-            change.check()?;
+        let (host, scope, is_print) = (self.args.host, self.scope, self.args.print);
+        let changes = self.files.iter().map(|file| self.change(file)).collect::<Result<_, _>>()?;
+        let edits = Edits { host, scope, is_print, changes };
+        edits.make()?;
+        let mut left = self.left_alone();
+        if !edits.diffs().is_empty() {
+            left.push(self.left_to_do());
         }
-        if !self.args.print {
-            for change in &changes {
-                change.make()?;
-            }
-        }
-        self.report(&changes, context)
+        edits.report(&self.nothing(), &left, context)
     }
 
     fn change(&self, file: &EditedFile) -> Result<SettingsChange, Failure> {
         let is_installed = file.hook()?.is_some();
         if self.args.remove { file.remove(is_installed) } else { file.install(is_installed) }
-    }
-
-    fn report(&self, changes: &[SettingsChange], context: &mut Context) -> anyhow::Result<()> {
-        let diffs: String = changes.iter().map(SettingsChange::diff).collect();
-        let mut left = self.left_alone();
-        if !diffs.is_empty() {
-            left.push(self.left_to_do());
-        }
-        let files: Vec<_> = changes.iter().map(SettingsChange::value).collect();
-        let value = json!({ "host": self.args.host.name(), "scope": self.scope,
-            "made": !self.args.print, "files": files, "left": left });
-        let text = if diffs.is_empty() { self.nothing() } else { diffs };
-        context.printer.line(&text.trim_end(), &value)?;
-        for left in left {
-            context.printer.say(&left);
-        }
-        Ok(())
     }
 
     fn nothing(&self) -> String {

@@ -1,8 +1,8 @@
 //! Index mode: two tools stand for all those of the servers. One says what there is, the other makes
 //! calls.
 //!
-//! What a client is told at the start stays so, whatever the servers do later: the list of tools is
-//! fixed. Later changes are in `catalog/index.json` and in the answers of `get_tool_details`.
+//! The client keeps what it is told at the start, whatever the servers do later: the list of tools
+//! is fixed. Later changes are in `catalog/index.json` and in the answers of `get_tool_details`.
 
 use std::sync::Arc;
 use std::sync::OnceLock;

@@ -463,13 +463,8 @@ fn a_session_that_nobody_uses_ends() {
 
 #[test]
 fn a_result_of_any_length_passes_in_bounded_memory() {
-    let served = Served::start(
-        &Arc::new(TestStore::new()),
-        "127.0.0.1:0",
-        &[],
-        &server(),
-        &[("CTXFS_MAX_INLINE_CHARS", "never"), ("CTXFS_MAX_INLINE_BYTES", "never")],
-    );
+    let served =
+        Served::start(&Arc::new(TestStore::new()), "127.0.0.1:0", &[], &server(), &UNLIMITED);
     let mut client = served.session();
     let before = served.peak();
     let size = 200_u64 << 20;

@@ -26,18 +26,8 @@ impl Served {
         server: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
-        need("python3", "python3");
-        let mut arguments = vec!["--http", address];
-        arguments.extend(options);
-        if !server.is_empty() {
-            arguments.push("--");
-            arguments.extend(server);
-        }
-        let mut command = store.ctxfs("mcp", &arguments);
-        for (name, value) in environment {
-            command = command.env(name, value);
-        }
-        let mut child = command
+        let options = [&["--http", address], options].concat();
+        let mut child = gateway(store, &options, server, environment)
             .with(|inner| {
                 inner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             })
@@ -47,9 +37,6 @@ impl Served {
         let address = loop {
             let mut line = String::new();
             assert!(errors.read_line(&mut line).unwrap() > 0, "it ended: {said:?}");
-            if let Some(url) = line.trim().strip_prefix("ctxfs: listening on http://") {
-                break url.strip_suffix("/mcp").unwrap().to_owned();
-            }
             if let Some((_, url)) = line.trim().split_once("listening on http://") {
                 break url.strip_suffix("/mcp").unwrap().to_owned();
             }

@@ -111,13 +111,8 @@ fn a_session_whose_server_fails_is_none() {
 
 #[test]
 fn a_client_that_goes_while_a_result_comes_leaves_nothing() {
-    let served = Served::start(
-        &Arc::new(TestStore::new()),
-        "127.0.0.1:0",
-        &[],
-        &server(),
-        &[("CTXFS_MAX_INLINE_CHARS", "never"), ("CTXFS_MAX_INLINE_BYTES", "never")],
-    );
+    let served =
+        Served::start(&Arc::new(TestStore::new()), "127.0.0.1:0", &[], &server(), &UNLIMITED);
     let mut client = served.session();
     for _ in 0..3 {
         let params = json!({"name": "stream", "arguments": {"size": 30 << 20}});

@@ -19,7 +19,7 @@ fn chain() -> (Served, Gateway) {
         "127.0.0.1:0",
         &["--no-context-tools"],
         &server(),
-        &[("CTXFS_MAX_INLINE_CHARS", "never"), ("CTXFS_MAX_INLINE_BYTES", "never")],
+        &UNLIMITED,
     );
     let mut gateway = before(&served.url(), &[]);
     gateway.shake_hands("2025-11-25");

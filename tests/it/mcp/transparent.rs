@@ -195,10 +195,7 @@ fn a_resource_of_any_length_passes() {
 
 #[test]
 fn long_requests_pass() {
-    let mut gateway = Gateway::with(
-        &[],
-        &[("CTXFS_MAX_INLINE_CHARS", "never"), ("CTXFS_MAX_INLINE_BYTES", "never")],
-    );
+    let mut gateway = Gateway::with(&[], &UNLIMITED);
     let long = "z\u{e9}\n".repeat(1 << 20);
     let told = gateway.call("echo", &json!({"long": long}));
     let echoed: Value = serde_json::from_str(text(&told, 0)).unwrap();

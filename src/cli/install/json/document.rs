@@ -6,8 +6,8 @@ use jsonc_parser::cst::CstObject;
 use jsonc_parser::cst::CstObjectProp;
 use jsonc_parser::cst::CstRootNode;
 
-use crate::cli::install::json::OPTIONS;
 use crate::cli::install::shape::WrongShape;
+use crate::mcp::config::AS_CLIENTS_HAVE_IT;
 
 /// The mark that some editors put before the text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -26,7 +26,7 @@ impl Document {
             Some(rest) => (BYTE_ORDER_MARK, rest),
             None => ("", text),
         };
-        let root = CstRootNode::parse(text, &OPTIONS);
+        let root = CstRootNode::parse(text, &AS_CLIENTS_HAVE_IT);
         Ok(Self { mark, root: root.map_err(|error| WrongShape::invalid("JSON", &error))? })
     }
 

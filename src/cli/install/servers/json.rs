@@ -9,7 +9,6 @@ use jsonc_parser::common::Ranged as _;
 use jsonc_parser::parse_to_ast;
 use serde_json::json;
 
-use crate::cli::install::json::OPTIONS;
 use crate::cli::install::servers::ServersForm;
 use crate::cli::install::servers::entry::CommandPlace;
 use crate::cli::install::servers::entry::ListPlace;
@@ -19,6 +18,7 @@ use crate::cli::install::servers::entry::ServerKind;
 use crate::cli::install::servers::entry::Word;
 use crate::cli::install::servers::wrapping::gap_before;
 use crate::cli::install::shape::WrongShape;
+use crate::mcp::config::AS_CLIENTS_HAVE_IT;
 
 const COMMAND: &str = "command";
 const ARGUMENTS: &str = "args";
@@ -34,7 +34,7 @@ pub(super) fn entries(
     path: &[String],
     form: ServersForm,
 ) -> Result<Vec<ServerEntry>, WrongShape> {
-    let parsed = parse_to_ast(text, &CollectOptions::default(), &OPTIONS);
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &AS_CLIENTS_HAVE_IT);
     let parsed = parsed.map_err(|error| WrongShape::invalid("JSON", &error))?;
     let Some(top) = &parsed.value else { return Ok(Vec::new()) };
     let Some(servers) = object_at(top, path)? else { return Ok(Vec::new()) };

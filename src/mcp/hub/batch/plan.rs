@@ -1,4 +1,4 @@
-//! What a batch is to do: its calls as they were meant, and the decision about each.
+//! The plan of a batch: its calls as they were meant, and the decision about each.
 
 use std::sync::Arc;
 use std::time::SystemTime;
