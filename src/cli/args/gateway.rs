@@ -20,10 +20,10 @@ pub(in crate::cli) enum ToolOffer {
 
 /// Stand between an MCP client and its servers, and keep long results of tools.
 ///
-/// Speaks MCP on standard input and output, or over HTTP. Everything passes, except that a result over the limits
-/// (`max_inline_chars`, `max_inline_bytes`; by tool under `[tool."server/name"]`) is stored in the
-/// conversation, and the client gets a summary and a link. Tools named `context_...` read what is
-/// stored, for clients without file tools.
+/// Speaks MCP on standard input and output, or over HTTP. Everything passes, except that a result
+/// over the limits (`max_inline_chars`, `max_inline_bytes`; by tool under `[tool."server/name"]`) is
+/// stored in the conversation, and the client gets a summary and a link. Tools named `context_...`
+/// read what is stored, for clients without file tools.
 ///
 /// In the configuration of a client, put `ctxfs mcp --` before the command of a server, or let
 /// `ctxfs mcp --servers FILE` stand for all of them. Without either, only the context tools are

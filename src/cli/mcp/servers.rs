@@ -15,6 +15,7 @@ use crate::mcp::ServerPlace;
 use crate::mcp::config::Secret;
 use crate::mcp::config::Server;
 use crate::mcp::config::Servers;
+use crate::mcp::config::Severity;
 use crate::mcp::config::Transport;
 use crate::mcp::tool_name::Naming;
 
@@ -26,8 +27,12 @@ pub(super) fn of_file(path: &Path, printer: &mut Printer) -> anyhow::Result<Vec<
     })?;
     let variable = |name: &str| std::env::var(name).ok();
     let Servers { servers, flaws } = Servers::parse(&path.to_string_lossy(), &text, &variable);
-    for flaw in flaws {
-        printer.say(&flaw);
+    for flaw in &flaws {
+        printer.say(flaw);
+    }
+    if servers.is_empty() && flaws.iter().any(|flaw| flaw.severity == Severity::Error) {
+        let text = format!("no server of `{}` can be used", path.display());
+        return Err(Failure::usage(text, "mend what is said above").into());
     }
     Ok(servers.into_iter().map(options).collect())
 }

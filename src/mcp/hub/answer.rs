@@ -61,7 +61,8 @@ pub(in crate::mcp) async fn answer(
     message: &Message,
 ) -> Result<String, Refusal> {
     let raw = envelope.params(message).map_or("{}", |params| params.get());
-    let params: Value = serde_json::from_str(raw).unwrap_or_default();
+    let params: Value = serde_json::from_str(raw)
+        .map_err(|error| Refusal::new(INVALID_PARAMS, format!("`params`: {error}")))?;
     if let Some(kind) = CatalogKind::of_method(method) {
         let result = listed(relay, hub, kind).await;
         return Ok(own::for_client(&params, result, true));

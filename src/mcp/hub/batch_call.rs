@@ -1,5 +1,6 @@
 //! One call of a batch: made, and its result stored.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -84,11 +85,18 @@ fn store(relay: &Relay, call: &Call, message: &Message) -> MadeCall {
     };
     match results::store_all(&relay.shelf, call, message, &result) {
         Ok(stored) => MadeCall { failed: stored.failed, parts: stored.parts, said: None },
-        Err(why) => {
-            let shown = if message.has_holes() { None } else { results::texts(message, &result) };
-            let said = format!("[ctxfs] The result is not stored: {why}");
-            let said = shown.map_or(said.clone(), |shown| format!("{said}\n{shown}"));
-            MadeCall { failed: message.has_holes(), parts: Vec::new(), said: Some(said) }
-        }
+        Err(why) => not_stored(message, &result, &why),
     }
+}
+
+/// Returns what is told of a result that cannot be stored: as much of it as the reply has room for.
+fn not_stored(message: &Message, result: &Range<usize>, why: &str) -> MadeCall {
+    let why = format!("[ctxfs] The result is not stored: {why}");
+    let texts = if message.has_holes() { None } else { results::texts(message, result) };
+    let Some(text) = texts else { return MadeCall::failed(why) };
+    let hint = format!("{why}; what is missing of its {} bytes is lost", text.len());
+    let summary = format!("{hint}\n{text}");
+    let whole = format!("{why}\n{text}");
+    let part = StoredPart { reference: None, text: Some(whole), summary, hint };
+    MadeCall { failed: false, parts: vec![part], said: None }
 }

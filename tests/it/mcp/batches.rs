@@ -334,3 +334,29 @@ fn no_part_of_a_result_is_left_out() {
     let listed = gateway.call("context_list", &json!({}));
     assert_eq!(text(&listed, 0).matches("\"artifact\"").count(), 3, "{listed}");
 }
+
+#[test]
+fn what_cannot_be_stored_is_shown_within_the_budget() {
+    let settings = "quota = \"100KiB\"\n[permissions]\n\"*\" = \"allow\"\n";
+    let (mut gateway, _) = index(&json!({}), settings);
+    let long = call("one__text", &json!({"line": "a line\n", "counts": [60_000]}));
+    let short = call("two__text", &json!({"line": "short\n", "counts": [3]}));
+    let reply = batch(&mut gateway, &json!({"calls": [long, short]}));
+    assert!(reply.to_string().len() <= 16 << 10, "{} bytes", reply.to_string().len());
+    let shown = reply["results"][0]["text"].as_str().unwrap();
+    assert!(shown.starts_with("[ctxfs] The result is not stored: "), "{shown:.300}");
+    assert!(shown.contains("missing of its 420000 bytes is lost\na line\n"), "{shown:.300}");
+}
+
+#[test]
+fn arguments_that_cannot_be_read_are_refused() {
+    let mut gateway = open();
+    let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+    gateway.send(&format!(
+        r#"{{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{{"name":"run_tool_batch","arguments":{{"calls":{deep}}}}}}}"#
+    ));
+    let refused = gateway.answer(77);
+    assert_eq!(refused["error"]["code"], -32602);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("recursion"), "{refused}");
+    assert_eq!(batch(&mut gateway, &json!({"calls": []}))["summary"], "0 calls");
+}

@@ -252,3 +252,23 @@ fn a_server_that_asks_early_waits_for_the_client_and_too_much_is_refused() {
     });
     assert!(gateway.peak() < 64 << 10, "{} KiB", gateway.peak());
 }
+
+#[test]
+fn a_file_without_a_server_that_can_be_used_is_an_error() {
+    let store = TestStore::new();
+    let file = store.scratch("servers").join("mcp.json");
+    for (content, told) in [
+        ("", "`mcpServers` is missing"),
+        ("{\"mcpServers\": {", "is not JSON"),
+        ("{\"mcpServers\": {\n\"a\": {\"command\": 7}}}", "mcp.json:2: `mcpServers.a.command`"),
+    ] {
+        std::fs::write(&file, content).unwrap();
+        let ended = store.ctxfs("mcp", &["-c", "c7", "--servers", file.to_str().unwrap()]).run();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.code, 2, "{said}");
+        assert!(said.contains(told) && said.contains("no server of `"), "{said}");
+    }
+    std::fs::write(&file, "{\"mcpServers\": {}}").unwrap();
+    let ended = store.ctxfs("mcp", &["-c", "c7", "--servers", file.to_str().unwrap()]).run();
+    assert_eq!(ended.code, 0);
+}

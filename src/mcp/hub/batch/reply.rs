@@ -59,7 +59,8 @@ fn summary(entries: &[Entry<'_>]) -> String {
     let counts = all.map(|status| (count(status), status.as_str()));
     let told = counts.iter().filter(|(count, _)| *count > 0);
     let told: Vec<String> = told.map(|(count, status)| format!("{count} {status}")).collect();
-    format!("{} calls: {}", entries.len(), told.join(", "))
+    let all = format!("{} calls", entries.len());
+    if told.is_empty() { all } else { format!("{all}: {}", told.join(", ")) }
 }
 
 fn entry(batch: &Batch, place: usize) -> Entry<'_> {
