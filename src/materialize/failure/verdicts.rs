@@ -8,8 +8,10 @@ use crate::materialize::failure::rules::Rank;
 use crate::materialize::failure::search_terms;
 use crate::materialize::failure::shape::ShapeBuilder;
 
-/// Shapes that are remembered; a power of two.
-const SHAPES: usize = 8192;
+/// The shapes that are remembered at first, and at most; powers of two. Few outputs have many, but
+/// source code has tens of thousands.
+const FEWEST: usize = 256;
+const MOST: usize = 32 << 10;
 
 /// The verdict of the rules on a line that looks like an error.
 #[derive(Debug, Clone, Copy)]
@@ -33,26 +35,49 @@ pub(super) struct Verdicts {
     shapes: ShapeBuilder,
     /// The last shape of each place by its hash, which is not 0.
     known: Vec<(u64, Option<RankedLine>)>,
+    /// The shapes that were judged.
+    judged: usize,
 }
 
 impl Verdicts {
     /// Returns the verdict on `line`, if it looks like an error.
     pub(super) fn on(&mut self, line: &[u8]) -> Option<RankedLine> {
-        if self.known.is_empty() {
-            self.known.resize(SHAPES, (0, None));
-        }
         let hash = self.shapes.hash(line) | 1;
-        let known = &mut self.known[place(hash)];
-        if known.0 != hash {
-            *known = (hash, judge(self.shapes.of(line)));
+        if let Some((_, verdict)) = self.known(hash) {
+            return *verdict;
         }
-        known.1
+        let verdict = judge(self.shapes.of(line));
+        self.judged += 1;
+        if self.known.len() < MOST.min(self.judged * 2) {
+            self.grow();
+        }
+        let place = self.place(hash);
+        self.known[place] = (hash, verdict);
+        verdict
     }
 
     /// Returns true if a line of the shape of `line` is known not to look like an error.
     pub(super) fn is_harmless(&mut self, line: &[u8]) -> bool {
         let hash = self.shapes.hash(line) | 1;
-        self.known.get(place(hash)).is_some_and(|known| known.0 == hash && known.1.is_none())
+        self.known(hash).is_some_and(|(_, verdict)| verdict.is_none())
+    }
+
+    /// Returns the verdict on lines whose shape has this hash, if it is known.
+    fn known(&self, hash: u64) -> Option<&(u64, Option<RankedLine>)> {
+        self.known.get(self.place(hash)).filter(|known| known.0 == hash)
+    }
+
+    fn place(&self, hash: u64) -> usize {
+        (hash as usize / 2) & self.known.len().wrapping_sub(1)
+    }
+
+    fn grow(&mut self) {
+        let room = (self.known.len() * 4).clamp(FEWEST, MOST);
+        let before = std::mem::replace(&mut self.known, vec![(0, None); room]);
+        for known in before.into_iter().filter(|known| known.0 != 0) {
+            let place = self.place(known.0);
+            self.known[place] = known;
+        }
     }
 
     /// Returns what `line` tells, which looks like an error only to those that know the line that
@@ -60,10 +85,6 @@ impl Verdicts {
     pub(super) fn told_by(&mut self, line: &[u8]) -> Told {
         told_by(self.shapes.of(line))
     }
-}
-
-fn place(hash: u64) -> usize {
-    hash as usize / 2 % SHAPES
 }
 
 /// Asks the rules about a shape.
