@@ -1,5 +1,7 @@
 //! Several words at once: where they stand in a text.
 
+use std::sync::OnceLock;
+
 use memchr::memmem;
 use regex::bytes::Regex;
 use regex::bytes::RegexBuilder;
@@ -30,7 +32,8 @@ pub(super) struct Matcher {
     ascii: [u64; 128],
     /// The words that are also looked for inside of others.
     inside: u64,
-    candidates: Option<Regex>,
+    /// What [`candidates`] returns, once it is asked for: it costs as much as some pages of text.
+    candidates: OnceLock<Option<Regex>>,
 }
 
 /// The memory of one thread that looks for words.
@@ -55,13 +58,13 @@ impl Matcher {
             }
             within |= u64::from(term.may_be_inside() && inside(term)) << number;
         }
-        let candidates = candidates(&terms);
-        Self { terms, initials, ascii, inside: within, candidates }
+        Self { terms, initials, ascii, inside: within, candidates: OnceLock::new() }
     }
 
     /// Returns the offset from `at` on of the first place where a word may stand.
     pub(super) fn candidate(&self, text: &[u8], at: usize) -> Option<usize> {
-        let Some(candidates) = &self.candidates else { return (at < text.len()).then_some(at) };
+        let candidates = self.candidates.get_or_init(|| candidates(&self.terms));
+        let Some(candidates) = candidates else { return (at < text.len()).then_some(at) };
         candidates.find_at(text, at).map(|found| found.start())
     }
 

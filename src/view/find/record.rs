@@ -1,6 +1,7 @@
 //! The lines that belong to a line: the details below it, its paragraph, the cause of its error.
 
 mod around;
+mod line_hits;
 mod section;
 mod trace;
 
@@ -21,6 +22,7 @@ use crate::view::find::passage::SourceLine;
 use crate::view::find::question::Chosen;
 use around::Around;
 use around::MOST;
+use line_hits::LineHits;
 use section::Section;
 use trace::Trace;
 
@@ -43,11 +45,7 @@ pub(super) fn of_line(
     let bytes = content.bytes(from, before + AFTER)?;
     let ends = from + bytes.len() as u64 == content.len();
     let around = Around::split(&bytes, before, from, start, ends);
-    let hits: Vec<Vec<Hit>> = around
-        .lines
-        .iter()
-        .map(|line| chosen.matcher.find(finder, line.text, false).to_vec())
-        .collect();
+    let hits = LineHits::new(&around.lines, &chosen.matcher, finder);
     let shown = if is_table { vec![around.anchor] } else { around.record(&hits, chosen) };
     Ok(around.passage(&shown, &hits, chosen))
 }
@@ -96,7 +94,7 @@ pub(super) fn score(found: &Found, places: &[(u64, usize)], chosen: &Chosen) -> 
 
 impl Around<'_> {
     /// Returns the lines to show, in order.
-    fn record(&self, hits: &[Vec<Hit>], chosen: &Chosen) -> Vec<usize> {
+    fn record(&self, hits: &LineHits<'_>, chosen: &Chosen) -> Vec<usize> {
         let mut shown = vec![self.anchor];
         if let Some(trace) = Trace::around(self) {
             self.add_near(&mut shown, trace.lines(), hits, chosen);
@@ -120,13 +118,13 @@ impl Around<'_> {
         &self,
         shown: &mut Vec<usize>,
         among: Range<usize>,
-        hits: &[Vec<Hit>],
+        hits: &LineHits<'_>,
         chosen: &Chosen,
     ) {
         let own = |shown: &[usize]| -> Found {
             let mut found = Found::default();
             for at in shown {
-                found.join(&Found::of(&hits[*at]));
+                found.join(&Found::of(hits.of(*at)));
             }
             found
         };
@@ -135,7 +133,7 @@ impl Around<'_> {
             for at in near.into_iter().flatten().filter(|at| among.contains(at)) {
                 let before = own(shown);
                 let mut after = before;
-                after.join(&Found::of(&hits[at]));
+                after.join(&Found::of(hits.of(at)));
                 if after.value(&chosen.weights) > before.value(&chosen.weights) && shown.len() < 5 {
                     shown.push(at);
                 }
@@ -143,7 +141,7 @@ impl Around<'_> {
         }
     }
 
-    fn passage(&self, shown: &[usize], hits: &[Vec<Hit>], chosen: &Chosen) -> Passage {
+    fn passage(&self, shown: &[usize], hits: &LineHits<'_>, chosen: &Chosen) -> Passage {
         let mut found = Found::default();
         let mut places = Vec::new();
         let mut far = 0.0;
@@ -151,7 +149,7 @@ impl Around<'_> {
         by_distance.sort_by_key(|at| at.abs_diff(self.anchor));
         for at in by_distance {
             let before = found.value(&chosen.weights);
-            found.join(&Found::of(&hits[at]));
+            found.join(&Found::of(hits.of(at)));
             let distance = at.abs_diff(self.anchor) as u64;
             if distance > 0 {
                 let more = found.value(&chosen.weights) - before;
@@ -159,11 +157,11 @@ impl Around<'_> {
             }
         }
         for at in shown {
-            places.extend(passage::places(&hits[*at], self.lines[*at].offset));
+            places.extend(passage::places(hits.of(*at), self.lines[*at].offset));
         }
         let whole = score(&found, &places, chosen);
         let line = |at: &usize| {
-            let around = hits[*at].first().map(|hit| hit.start);
+            let around = hits.of(*at).first().map(|hit| hit.start);
             self.lines[*at].shown(around)
         };
         Passage {

@@ -12,6 +12,9 @@ use crate::view::find::stream::Stream;
 pub(super) const PIECE: usize = 16 << 10;
 /// A piece ends between two words if there is a gap in this many bytes.
 const MARGIN: usize = 512;
+/// The longest content in which all lines are taken to have a word: to search them all costs less
+/// than to make what finds those that may.
+const SHORT: u64 = 16 << 10;
 
 /// A line without its newline, or a piece of a long one.
 pub(super) struct Segment<'t> {
@@ -43,8 +46,9 @@ struct Walk<'a, F> {
     column: u64,
 }
 
-/// Calls `each` with all lines of `content` that may have a word of `matcher`; without one, with
-/// all lines. They do not depend on `block`, the number of bytes that are read at once.
+/// Calls `each` with all lines of `content` that may have a word of `matcher`, and maybe with
+/// others; without one, with all lines. They do not depend on `block`, the number of bytes that are
+/// read at once.
 pub(super) fn scan(
     content: &dyn Content,
     matcher: Option<&Matcher>,
@@ -52,6 +56,7 @@ pub(super) fn scan(
     block: usize,
     each: impl FnMut(&Segment<'_>),
 ) -> io::Result<Extent> {
+    let matcher = matcher.filter(|_| content.len() > SHORT);
     let mut stream = Stream::new(content, expired, block);
     let mut walk = Walk { matcher, each, line: 1, column: 0 };
     while stream.fill()? {
@@ -165,11 +170,13 @@ mod tests {
     #[test]
     fn lines_with_words_are_found() {
         let text = "one\ntwo retries\n\n\u{fc}\nretry\nend";
-        let (found, newlines) = segments(text.as_bytes(), Some("retried"), 7);
+        let long = format!("{text}{}", "\nno word of it".repeat(2000));
+        let (found, newlines) = segments(long.as_bytes(), Some("retried"), 7);
         let lines: Vec<u64> = found.iter().map(|found| found.0).collect();
-        assert_eq!((lines, newlines), (vec![2, 4, 5], 5));
-        let (all, _) = segments(text.as_bytes(), None, 7);
-        assert_eq!(all.len(), 6);
+        assert_eq!((lines, newlines), (vec![2, 4, 5], 2005));
+        for word in [None, Some("retried")] {
+            assert_eq!(segments(text.as_bytes(), word, 7).0.len(), 6, "a short text is not sifted");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::view::errors::Findings;
 use crate::view::grep;
 use crate::view::number::counted;
 use crate::view::summary::tried::STEP_BYTES;
-use crate::view::summary::tried::can_be_tried;
+use crate::view::summary::tried::can_be_searched;
 use crate::view::summary::tried::shows;
 
 /// Most lines that a search shows, and those up to which the lines around each are shown too.
@@ -32,7 +32,7 @@ const PHRASE: std::ops::RangeInclusive<usize> = 8..=40;
 /// shows the most telling error and little else. None if there is no such search, or if the output
 /// is too long to try.
 pub(super) fn step(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> {
-    let Some(first) = found.shown.first().filter(|_| can_be_tried(subject)) else {
+    let Some(first) = found.shown.first().filter(|_| can_be_searched(subject)) else {
         return Ok(None);
     };
     for query in queries(subject, found)? {

@@ -17,7 +17,7 @@ use crate::view::find;
 use crate::view::number::counted;
 use crate::view::summary::search;
 use crate::view::summary::tried::STEP_BYTES;
-use crate::view::summary::tried::can_be_tried;
+use crate::view::summary::tried::can_be_found;
 use crate::view::summary::tried::shows;
 
 /// Lines to show on either side of the line that a part is shown around.
@@ -74,7 +74,7 @@ fn words(subject: &Subject<'_>, found: &Findings) -> io::Result<Option<String>> 
     let names = (names.len() > 1).then(|| names.iter().map(String::as_str).collect());
     for words in names.into_iter().chain(choices(&first.message)) {
         let words = Words::of(&words.join(" "));
-        if !can_be_tried(subject) || finds(subject, &words, first.at.line)? {
+        if !can_be_found(subject) || finds(subject, &words, first.at.line)? {
             return Ok(Some(format!("find:   .find/{words}")));
         }
     }

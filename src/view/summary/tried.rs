@@ -6,12 +6,18 @@ use crate::model::Subject;
 
 /// Most bytes that a step shows.
 pub(super) const STEP_BYTES: usize = 8 << 10;
-/// The longest output in which steps are tried: some milliseconds of work.
-const TRIED: u64 = 16 << 20;
+/// The longest outputs in which searches, and words, are tried: some 20 milliseconds of work each.
+const SEARCHED: u64 = 16 << 20;
+const FOUND: u64 = 512 << 10;
 
 /// Returns true if an output is short enough for searches to be tried.
-pub(super) fn can_be_tried(subject: &Subject<'_>) -> bool {
-    subject.content.len() <= TRIED
+pub(super) fn can_be_searched(subject: &Subject<'_>) -> bool {
+    subject.content.len() <= SEARCHED
+}
+
+/// Returns true if an output is short enough for words to be tried.
+pub(super) fn can_be_found(subject: &Subject<'_>) -> bool {
+    subject.content.len() <= FOUND
 }
 
 /// Returns true if `text` shows a line, as searches print it.

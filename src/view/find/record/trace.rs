@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::view::errors::trace;
-use crate::view::find::matcher::Hit;
 use crate::view::find::record::around::Around;
 use crate::view::find::record::around::MOST;
+use crate::view::find::record::line_hits::LineHits;
 
 /// Most lines with words that are shown of a trace, beside those that tell most.
 const WITH_WORDS: usize = 2;
@@ -45,7 +45,7 @@ impl<'a> Trace<'a> {
 
     /// Returns its lines, the most telling first: what it reports, the innermost cause, and lines
     /// with words.
-    pub(super) fn telling(&self, hits: &[Vec<Hit>]) -> Vec<usize> {
+    pub(super) fn telling(&self, hits: &LineHits<'_>) -> Vec<usize> {
         let below = || self.exception + 1..=self.last;
         let innermost = below().rev().find(|at| is_cause(self.around.text(*at)));
         let unindented = below().next_back().filter(|at| self.around.indent(*at) == 0);
@@ -53,7 +53,7 @@ impl<'a> Trace<'a> {
         let after = cause.map(|at| at + 1).filter(|at| *at <= self.last);
         let mut lines = vec![self.head, self.exception];
         lines.extend(cause.into_iter().chain(after));
-        lines.extend(below().filter(|at| !hits[*at].is_empty()).take(WITH_WORDS));
+        lines.extend(below().filter(|at| !hits.of(*at).is_empty()).take(WITH_WORDS));
         lines.extend(below());
         lines
     }
