@@ -4,20 +4,25 @@
 //! Each function takes any bytes, and panics if a promise does not hold.
 
 mod archive;
+mod client;
+mod gateway;
 mod hook;
 mod json;
 mod manifest;
 mod messages;
 mod names;
 mod subject;
+mod upstream;
 
 pub use crate::cli::fuzz_settings as settings;
 pub use archive::archive;
+pub use client::client;
 pub use hook::hook;
 pub use json::json;
 pub use manifest::manifest;
 pub use messages::messages;
 pub use names::names;
+pub use upstream::upstream;
 
 use tempfile::TempDir;
 
@@ -58,6 +63,11 @@ mod tests {
     }
 
     #[test]
+    fn clients_of_the_gateway() {
+        replay("client", super::client);
+    }
+
+    #[test]
     fn hook_events() {
         replay("hook", super::hook);
     }
@@ -85,5 +95,10 @@ mod tests {
     #[test]
     fn settings() {
         replay("settings", super::settings);
+    }
+
+    #[test]
+    fn upstreams_of_the_gateway() {
+        replay("upstream", super::upstream);
     }
 }

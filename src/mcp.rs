@@ -32,6 +32,8 @@ mod guard;
 mod headers;
 mod http;
 mod hub;
+#[cfg(any(test, fuzzing))]
+pub mod in_memory;
 mod json_body;
 mod line_reader;
 mod listing;

@@ -41,7 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "mcp",
         ],
     ),
-    ("fuzz", &["model", "materialize", "view", "store", "message", "engine", "hook", "cli"]),
+    ("fuzz", &["model", "materialize", "view", "store", "message", "engine", "hook", "mcp", "cli"]),
 ];
 
 /// `(crate, the only modules that may name it)`.

@@ -91,7 +91,7 @@ impl FromUpstreams {
     async fn take(&self, from: &Arc<Upstream>, message: Message) -> bool {
         let envelope = match Envelope::of(&message) {
             Ok(envelope) => envelope,
-            Err(_) if message.text().starts_with('[') && !message.has_holes() => {
+            Err(_) if message.text().trim_start().starts_with('[') && !message.has_holes() => {
                 return self.batch(from, &message).await;
             }
             Err(EnvelopeError::Json(why)) => {

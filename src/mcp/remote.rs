@@ -13,7 +13,7 @@
 //! | `long` | long messages, of which several may come at once |
 
 mod address;
-mod event_lines;
+pub(super) mod event_lines;
 mod head;
 mod link;
 mod long;

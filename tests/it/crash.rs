@@ -7,6 +7,7 @@
 
 mod case;
 mod commands;
+mod gateway;
 mod install;
 mod sealing;
 mod sound;

@@ -21,7 +21,7 @@ const LONGEST_VALUE: usize = 1024;
 
 /// The place in a stream that its server named last.
 #[derive(Default)]
-pub(super) struct Marks {
+pub(in crate::mcp) struct Marks {
     /// The id of the last event.
     pub(super) last_id: Option<String>,
     /// The pause before the stream is asked for again.
@@ -29,7 +29,7 @@ pub(super) struct Marks {
 }
 
 /// A reader of the data of events. Newlines within it are spaces.
-pub(super) struct EventLines<R> {
+pub(in crate::mcp) struct EventLines<R> {
     input: R,
     block: Box<[u8]>,
     parser: Parser,
@@ -41,7 +41,7 @@ pub(super) struct EventLines<R> {
 }
 
 impl<R> EventLines<R> {
-    pub(super) fn new(input: R, marks: Arc<Mutex<Marks>>) -> Self {
+    pub(in crate::mcp) fn new(input: R, marks: Arc<Mutex<Marks>>) -> Self {
         Self {
             input,
             block: vec![0; BLOCK].into_boxed_slice(),

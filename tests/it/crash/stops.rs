@@ -65,25 +65,45 @@ impl fmt::Display for Call {
 
 /// Returns the calls in a trace, from the first line that names `from` on.
 pub(super) fn calls(trace: &Path, from: &str) -> Vec<Call> {
-    let text = String::from_utf8_lossy(&fs::read(trace).unwrap()).into_owned();
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut found = Vec::new();
-    for line in text.lines() {
-        // With `-f`, the process comes first.
-        let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
-        let Some((name, _)) = line.split_once('(') else { continue };
-        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            continue;
-        }
-        let number = numbers.entry(name.to_owned()).or_default();
+    for (_, name, line) in lines(trace) {
+        let number = numbers.entry(name.clone()).or_default();
         *number += 1;
-        if found.is_empty() && !line.contains(from) {
-            continue;
+        if !found.is_empty() || line.contains(from) {
+            found.push(Call { name, number: *number, line });
         }
-        found.push(Call { name: name.to_owned(), number: *number, line: line.to_owned() });
     }
-    assert!(found.len() > 10, "{text}");
+    assert!(found.len() > 10, "{}", trace.display());
     found
+}
+
+/// Returns the calls in the trace of several threads. Their numbers are those of their threads, as
+/// strace counts them.
+pub(super) fn calls_by_thread(trace: &Path) -> Vec<Call> {
+    let mut numbers: HashMap<(String, String), usize> = HashMap::new();
+    let mut found = Vec::new();
+    for (thread, name, line) in lines(trace) {
+        let number = numbers.entry((thread, name.clone())).or_default();
+        *number += 1;
+        found.push(Call { name, number: *number, line });
+    }
+    assert!(found.len() > 10, "{}", trace.display());
+    found
+}
+
+/// Returns the lines of a trace that are calls: the thread, which strace names with `-f`, the name
+/// and the call.
+fn lines(trace: &Path) -> Vec<(String, String, String)> {
+    let text = String::from_utf8_lossy(&fs::read(trace).unwrap()).into_owned();
+    let call = |line: &str| {
+        let call = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+        let thread = line[..line.len() - call.len()].trim();
+        let (name, _) = call.split_once('(')?;
+        let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        is_name.then(|| (thread.to_owned(), name.to_owned(), call.to_owned()))
+    };
+    text.lines().filter_map(call).collect()
 }
 
 /// Returns the program with these arguments, under strace with these options.

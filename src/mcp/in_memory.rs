@@ -1,0 +1,275 @@
+//! A gateway whose client and server are bytes in memory, for the fuzzers.
+
+mod pieces;
+mod scripted_server;
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use tokio::io::AsyncReadExt as _;
+use tokio::runtime::Builder;
+use tokio::runtime::Runtime;
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+use crate::mcp::config::ToolFilter;
+use crate::mcp::envelope::Envelope;
+use crate::mcp::envelope::Kind;
+use crate::mcp::from_client;
+use crate::mcp::from_upstream::FromUpstreams;
+use crate::mcp::hub::Hub;
+use crate::mcp::hub::IndexMode;
+use crate::mcp::hub::Offer;
+use crate::mcp::in_memory::pieces::PieceReader;
+use crate::mcp::line_reader::Line;
+use crate::mcp::line_reader::LineReader;
+use crate::mcp::manager::Inbox as _;
+use crate::mcp::message::Message;
+use crate::mcp::options::OfferMode;
+use crate::mcp::pending::Call;
+use crate::mcp::pending::ListKind;
+use crate::mcp::pending::Pending;
+use crate::mcp::pending::PendingKind;
+use crate::mcp::queue;
+use crate::mcp::queue::Queued;
+use crate::mcp::queue::Receiver;
+use crate::mcp::raw_object::elements;
+use crate::mcp::relay::Relay;
+use crate::mcp::relay::Route;
+use crate::mcp::remote::event_lines::EventLines;
+use crate::mcp::remote::event_lines::Marks;
+use crate::mcp::shelf::LazyShelf;
+use crate::mcp::shelf::Shelf;
+use crate::mcp::tool_name::Naming;
+use crate::mcp::upstream::Upstream;
+
+/// The name of the server.
+pub const SERVER: &str = "srv";
+/// The most bytes of a message.
+const MOST: u64 = 64 << 20;
+/// The time for an answer. A request that takes longer is lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A gateway between one client and one server.
+pub struct InMemoryGateway {
+    runtime: Runtime,
+    relay: Arc<Relay>,
+    upstream: Arc<Upstream>,
+    to_client: Receiver,
+    to_server: Receiver,
+    turns: u32,
+}
+
+/// A request of the client that waits for the server's answer.
+#[derive(Debug, Clone, Copy)]
+pub enum Waiting<'a> {
+    /// The call of a tool, with the id of the call.
+    Call(&'a str),
+    /// The list of tools.
+    Tools,
+    /// `initialize`.
+    Handshake,
+    /// Any other.
+    Other,
+}
+
+/// The messages that left the gateway.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// To the client.
+    pub to_client: Vec<Vec<u8>>,
+    /// To the server.
+    pub to_server: Vec<Vec<u8>>,
+}
+
+impl InMemoryGateway {
+    /// Returns a gateway that stores in a conversation.
+    pub fn new(shelf: Arc<dyn Shelf>, mode: OfferMode) -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (client, to_client) = queue::queue();
+        let (server, to_server) = queue::queue();
+        let upstream = Arc::new(Upstream::new(SERVER.to_owned(), None, server));
+        upstream.began();
+        let hub = match mode {
+            OfferMode::Through => None,
+            OfferMode::Direct => Some(Hub::new(vec![offer()], None)),
+            OfferMode::Index(index) => {
+                Some(Hub::new(vec![offer()], Some(IndexMode::new(*index, [7; 32]))))
+            }
+        };
+        let shelf = Arc::new(LazyShelf::new(shelf));
+        let relay = Arc::new(Relay::new(shelf, vec![Arc::clone(&upstream)], true, hub, client));
+        let turns = relay.work.available_permits() as u32;
+        Self { runtime, relay, upstream, to_client, to_server, turns }
+    }
+
+    /// Notes a request of the client, with its id as written. Returns the id that the answer has.
+    pub fn expect(&self, waiting: Waiting<'_>, client_id: &str) -> u64 {
+        self.relay.begin(client_id, Route::Own);
+        let kind = match waiting {
+            Waiting::Call(id) => PendingKind::Call(Box::new(call(id))),
+            Waiting::Tools => PendingKind::Listing(ListKind::Tools),
+            Waiting::Handshake => PendingKind::Handshake,
+            Waiting::Other => PendingKind::Relay,
+        };
+        let client_id = Some(client_id.to_owned());
+        self.upstream.expect(Pending { client_id, kind, token: None, deadline: None })
+    }
+
+    /// Takes what the server says, in pieces.
+    pub fn server_says(&mut self, pieces: &[&[u8]]) -> Sent {
+        let relay = Arc::clone(&self.relay);
+        let (upstream, turns) = (Arc::clone(&self.upstream), self.turns);
+        let work = async move {
+            let inbox = FromUpstreams(Arc::clone(&relay));
+            let input = PieceReader::new(pieces);
+            let mut lines = LineReader::new(input, Arc::clone(&relay.shelf), MOST);
+            while let Some(line) = lines.next(&*upstream).await.expect("memory can be read") {
+                inbox.line(&upstream, line).await;
+            }
+            settle(&relay, turns).await;
+        };
+        self.drive(work)
+    }
+
+    /// Takes what the client says, in pieces. The server answers each request, and the client
+    /// refuses what it is asked. Returns when each request has its answer.
+    pub fn client_says(&mut self, pieces: &[&[u8]]) -> Sent {
+        let (relay, turns) = (Arc::clone(&self.relay), self.turns);
+        let work = async move {
+            let mut lines =
+                LineReader::new(PieceReader::new(pieces), Arc::clone(&relay.shelf), MOST);
+            let mut asked = Vec::new();
+            while let Some(line) = lines.next(&()).await.expect("memory can be read") {
+                if let Line::Message(message) = &line {
+                    asked.extend(requests(message));
+                }
+                from_client::line(&relay, line).await;
+            }
+            for id in asked {
+                let ended = timeout(PATIENCE, relay.until_ended(&id)).await;
+                ended.unwrap_or_else(|_| panic!("the request {id} has no answer"));
+            }
+            settle(&relay, turns).await;
+        };
+        self.drive(work)
+    }
+
+    /// Does `work`, and hands over what leaves the gateway meanwhile.
+    fn drive(&mut self, work: impl Future<Output = ()>) -> Sent {
+        let Self { runtime, relay, upstream, to_client, to_server, .. } = self;
+        let inbox = FromUpstreams(Arc::clone(relay));
+        runtime.block_on(async {
+            let (mut sent, mut work) = (Sent::default(), pin!(work));
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(queued) = to_client.next() => {
+                        let told = bytes(queued);
+                        let refusal = refusal(&told);
+                        sent.to_client.push(told);
+                        if let Some(refusal) = refusal {
+                            from_client::line(relay, line(refusal)).await;
+                        }
+                    }
+                    Some(queued) = to_server.next() => {
+                        let told = bytes(queued);
+                        let answer = scripted_server::answer(&told);
+                        sent.to_server.push(told);
+                        if let Some(answer) = answer {
+                            inbox.line(upstream, line(answer)).await;
+                        }
+                    }
+                    () = &mut work => break,
+                }
+            }
+            while let Some(queued) = to_client.at_hand() {
+                sent.to_client.push(bytes(queued));
+            }
+            while let Some(queued) = to_server.at_hand() {
+                sent.to_server.push(bytes(queued));
+            }
+            sent
+        })
+    }
+}
+
+impl fmt::Debug for InMemoryGateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InMemoryGateway").finish_non_exhaustive()
+    }
+}
+
+/// Returns the lines that a stream of events has, which comes in pieces.
+pub fn event_lines(pieces: &[&[u8]]) -> Vec<u8> {
+    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    let marks = Arc::new(Mutex::new(Marks::default()));
+    let mut lines = Vec::new();
+    let mut reader = EventLines::new(PieceReader::new(pieces), marks);
+    runtime.block_on(reader.read_to_end(&mut lines)).expect("memory can be read");
+    lines
+}
+
+/// Waits until all results are treated.
+async fn settle(relay: &Relay, turns: u32) {
+    drop(relay.work.acquire_many(turns).await);
+    // Whoever had a turn sends what came of it.
+    for _ in 0..8 {
+        yield_now().await;
+    }
+}
+
+/// Returns the ids of the requests in a message of the client, which may be a batch.
+fn requests(message: &Message) -> Vec<String> {
+    let of = |message: &Message| {
+        let envelope = Envelope::of(message).ok()?;
+        let is_request = matches!(envelope.kind, Kind::Request { .. });
+        envelope.id(message).filter(|_| is_request).map(str::to_owned)
+    };
+    if !message.text().trim_start().starts_with('[') {
+        return of(message).into_iter().collect();
+    }
+    let raw: Result<&RawValue, _> = serde_json::from_str(message.text());
+    let messages = raw.ok().and_then(elements).unwrap_or_default();
+    messages.iter().filter_map(|one| of(&Message::whole(one.get().to_owned()))).collect()
+}
+
+/// Returns the client's answer to a question.
+fn refusal(told: &[u8]) -> Option<String> {
+    let message = Message::whole(String::from_utf8(told.to_vec()).ok()?);
+    let envelope = Envelope::of(&message).ok()?;
+    let is_request = matches!(envelope.kind, Kind::Request { .. });
+    let id = envelope.id(&message).filter(|_| is_request)?;
+    Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"action":"decline"}}}}"#))
+}
+
+fn line(text: String) -> Line {
+    Line::Message(Message::whole(text))
+}
+
+fn bytes(queued: Queued) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    queued.message.write_to(&mut bytes).expect("memory takes all");
+    bytes
+}
+
+fn offer() -> Offer {
+    let naming = Naming::with_prefix(SERVER);
+    Offer { naming, tools: ToolFilter::default(), trust: true }
+}
+
+fn call(id: &str) -> Call {
+    Call {
+        id: id.to_owned(),
+        server: SERVER.to_owned(),
+        tool: "tool".to_owned(),
+        arguments: Some("{}".to_owned()),
+        started: Instant::now(),
+        links: true,
+    }
+}

@@ -1,0 +1,1 @@
+"""Published MCP servers and clients, directly and with the gateway between them."""

@@ -1,0 +1,109 @@
+"""What a client heard through the gateway, against what it heard directly."""
+
+import json
+import re
+
+from hosts.report import Failed
+
+from published.ways import CONVERSATION
+
+# Characters above which a result is long.
+LONG = 4000
+# Bytes that all of a stand-in may have.
+MOST_SHOWN = 10_000
+# What differs between two runs of a server without a gateway.
+TIMES = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)|\d+:\d\d:\d\d( [AP]M)?")
+
+
+def compare(direct, through, way, server):
+    """Fails with the first difference that must not be."""
+    for heard in (direct, through):
+        if "failed" in heard:
+            raise Failed(heard["failed"])
+    same("the server", direct.get("server"), through.get("server"))
+    if direct.get("revision") and through.get("revision"):
+        same("the revision", direct["revision"], through["revision"])
+    same("capabilities", with_own(direct["capabilities"]), with_own(through["capabilities"]))
+    if not (through.get("instructions") or "").startswith(direct.get("instructions") or ""):
+        raise Failed(f"instructions: {through.get('instructions')}")
+    tools(direct["tools"], through["tools"])
+    for what in ("prompts", "resources", "templates"):
+        listed(what, direct[what], through[what])
+    for (name, arguments), one, other in zip(server.calls, direct["calls"], through["calls"]):
+        call(f"{name} {json.dumps(arguments)}", one, other, way, server)
+    for what in ("got", "read", "unknown"):
+        same(what, direct.get(what), through.get(what))
+    progress(direct, through)
+    return f"{len(server.calls)} calls, revision {through.get('revision') or 'as negotiated'}"
+
+
+def progress(direct, through):
+    """Clients lose steps that come together with others or with the answer."""
+    steps = [[step, 4] for step in range(1, 5)]
+    if bool(direct["progress"]) != bool(through["progress"]) or any(one not in steps for one in through["progress"]):
+        raise Failed(f"progress: {direct['progress']} and {through['progress']}")
+
+
+def same(what, one, other):
+    one, other = steady(one), steady(other)
+    if one != other:
+        raise Failed(f"{what}: {json.dumps(one)[:700]} and {json.dumps(other)[:700]}")
+
+
+def steady(value):
+    text = TIMES.sub("TIME", json.dumps(value, sort_keys=True))
+    return json.loads(text)
+
+
+def with_own(capabilities):
+    """Returns capabilities with those of the gateway's own."""
+    return {"tools": {}, "resources": {}, **(capabilities or {})}
+
+
+def tools(direct, through):
+    rows = lambda outcome: outcome["result"]["tools"]
+    plain = lambda row: {key: value for key, value in row.items() if key != "outputSchema"}
+    is_own = lambda row: row["name"].startswith("context_")
+    same("tools", [plain(row) for row in rows(direct)], [row for row in rows(through) if not is_own(row)])
+    if (own := sum(map(is_own, rows(through)))) != 5:
+        raise Failed(f"{own} context tools")
+
+
+def listed(what, direct, through):
+    """Compares lists without what the gateway adds. Where the server has none, there is that alone."""
+    through = json.loads(json.dumps(through))
+    rows = through.get("result", {})
+    for kind, key in (("resources", "uri"), ("resourceTemplates", "uriTemplate")):
+        if kind in rows:
+            rows[kind] = [row for row in rows[kind] if not row[key].startswith("ctx://")]
+    if "error" in direct and not any(rows.get(kind) for kind in ("resources", "resourceTemplates", "prompts")):
+        return
+    lists = lambda outcome: {kind: value for kind, value in outcome.get("result", {}).items() if kind in (
+        "prompts", "resources", "resourceTemplates", "nextCursor")}
+    same(what, [lists(direct), direct.get("error")], [lists(through), through.get("error")])
+
+
+def call(what, direct, through, way, server):
+    texts = [text_of(block) for block in direct.get("result", {}).get("content", [])]
+    if sum(map(len, texts)) <= LONG:
+        return same(what, direct, through)
+    content = through["result"]["content"]
+    links = [block for block in content if block["type"] == "resource_link"]
+    if not links:
+        raise Failed(f"{what}: no link in {json.dumps(through)[:700]}")
+    stored = [(way.store / server.name / "context" / uri_path(link)).read_bytes().decode() for link in links]
+    if missing := [text for text in texts if text not in stored and text not in map(text_of, content)]:
+        raise Failed(f"{what}: what is stored is not the text: {missing[0][:200]!r}")
+    if len(json.dumps(through)) > MOST_SHOWN:
+        raise Failed(f"{what}: {len(json.dumps(through))} bytes are shown")
+
+
+def uri_path(link):
+    path = link["uri"].removeprefix("ctx://")
+    if not path.startswith(f"{CONVERSATION}/"):
+        raise Failed(f"a link out of the conversation: {link}")
+    return path
+
+
+def text_of(block):
+    return block.get("text") or block.get("resource", {}).get("text") or ""

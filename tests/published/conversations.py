@@ -1,0 +1,107 @@
+"""The same conversations by all clients, directly and through the gateway."""
+
+import contextlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+from hosts.report import Failed
+
+from published import comparison
+from published.servers import Server
+from published.ways import Way, client, free_port, opened, running, wait_for
+
+# Clients that are tried at a time: most of their time they wait.
+AT_A_TIME = 3
+# Seconds for the conversations of one client with all servers.
+SECONDS = 120
+
+
+class Conversations:
+    """Holds conversations, and reports whether they are the same."""
+
+    def __init__(self, program, packages, servers, scratch, report):
+        self.program, self.packages, self.scratch, self.report = program, packages, scratch, report
+        self.servers = servers
+
+    def clients(self):
+        """Returns the clients: their names, and the start of their command."""
+        drivers = os.path.join(os.path.dirname(__file__), "drivers")
+        node = lambda name, *more: (["node", f"{drivers}/{name}.mjs", self.packages.npm], more)
+        python = lambda mode: ([self.packages.program("python3"), f"{drivers}/python_client.py"], [mode])
+        return {
+            "typescript 1": node("typescript-1"),
+            "typescript 2": node("typescript-2", "legacy"),
+            "typescript 2, newest revision": node("typescript-2", "auto"),
+            "python": python("legacy"),
+            "python, newest revision": python("auto"),
+        }
+
+    def run(self):
+        with self.over_http() as server, ThreadPoolExecutor(AT_A_TIME) as pool:
+            done = []
+            for name, command in self.clients().items():
+                done.append(pool.submit(self.over_stdio, name, command))
+                done.append(pool.submit(self.remote, name, command, server))
+            for one in done:
+                one.result()
+
+    def over_stdio(self, name, command):
+        """Servers over stdio: directly, through the gateway, and through one over HTTP."""
+        place = self.scratch / name.replace(" ", "-")
+        direct = self.hear(command, Way("directly"), self.servers, place)
+        for way in (Way("gateway", place / "stores"), Way("gateway over HTTP", place / "http-stores", http=True)):
+            through = self.hear(command, way, self.servers, place)
+            for server in self.servers:
+                self.compare(name, way, server, direct, through)
+
+    @contextlib.contextmanager
+    def over_http(self):
+        """A server over HTTP, whose command is its URL."""
+        everything = next(server for server in self.servers if server.name == "everything")
+        port = free_port()
+        env = {"PATH": os.environ["PATH"], "PORT": str(port)}
+        argv = [str(word) for word in (*everything.argv, "streamableHttp")]
+        with running(argv, env, self.scratch / "everything.log"):
+            wait_for(port)
+            url = f"http://127.0.0.1:{port}/mcp"
+            yield Server("everything over HTTP", [url], everything.calls, everything.prompts)
+
+    def remote(self, name, command, server):
+        """A server over HTTP: directly, and through a gateway that speaks stdio or HTTP."""
+        place = self.scratch / f"{name.replace(' ', '-')}-remote"
+        direct = self.heard(command, {server.name: {"url": server.argv[0]}}, [server], place / "directly")
+        for way in (Way("gateway", place / "stores"), Way("gateway over HTTP", place / "http-stores", http=True)):
+            through = self.hear(command, way, [server], place)
+            self.compare(name, way, server, direct, through)
+
+    def compare(self, name, way, server, direct, through):
+        what = f"{server.name}, {way.name}"
+        try:
+            self.report.ok(name, what, comparison.compare(direct[server.name], through[server.name], way, server))
+        except Failed as error:
+            self.report.not_ok(name, what, error)
+
+    def hear(self, command, way, servers, place):
+        """Returns what a client hears by a way."""
+        with contextlib.ExitStack() as stack:
+            reach = {}
+            for server in servers:
+                reach[server.name] = stack.enter_context(opened(way, server, self.program, place))
+            return self.heard(command, reach, servers, place / way.name.replace(" ", "-"))
+
+    def heard(self, command, reach, servers, place):
+        place.mkdir(parents=True, exist_ok=True)
+        (start, more) = command
+        members = [{"name": one.name, "calls": one.calls, "prompts": one.prompts, **reach[one.name]} for one in servers]
+        job = place / "job.json"
+        job.write_text(json.dumps({"roots": str(self.scratch / "files"), "servers": members}))
+        try:
+            ended = client([*start, job, *more], SECONDS, place)
+            if ended.code == 0:
+                return json.loads(ended.stdout)
+            why = str(ended)
+        except Failed as error:
+            why = str(error)
+        return {server.name: {"failed": why} for server in servers}
+

@@ -1,0 +1,171 @@
+"""The servers, and what their clients ask them."""
+
+import http.server
+import pathlib
+import subprocess
+import threading
+from dataclasses import dataclass, field
+
+LINES = "".join(f'line {number}: caf\u00e9 \U0001f600 "quoted"\n' for number in range(4000))
+
+
+@dataclass
+class Server:
+    """A server: its command, and the calls of a conversation with it."""
+
+    name: str
+    argv: list
+    calls: list
+    prompts: list = field(default_factory=list)
+    env: dict = field(default_factory=dict)
+
+
+def all_servers(packages, scratch, page):
+    """Returns the servers. `page` is the URL of a long text."""
+    files, repository = with_files(scratch), with_repository(scratch)
+    script = lambda name, *words: ["node", packages.server(name), *words]
+    program = lambda name, *words: [packages.program(f"mcp-server-{name}"), *words]
+    return [
+        Server("everything", script("everything"), everything_calls(), everything_prompts()),
+        Server("filesystem", script("filesystem", files), filesystem_calls(files)),
+        Server("memory", script("memory"), memory_calls(), env={"MEMORY_FILE_PATH": "SCRATCH/memory.jsonl"}),
+        Server("sequential-thinking", script("sequential-thinking"), thinking_calls()),
+        Server("time", program("time", "--local-timezone", "Europe/Oslo"), time_calls()),
+        Server("git", program("git", "--repository", repository), git_calls(repository)),
+        Server("fetch", program("fetch", "--allow-private-ips", "--ignore-robots-txt"), fetch_calls(page),
+               [["fetch", {"url": page}], ["nothing-like-this", {}]]),
+    ]
+
+
+def everything_calls():
+    return [
+        ["echo", {"message": "caf\u00e9 \U0001f600"}],
+        ["get-sum", {"a": 2, "b": 3.5}],
+        ["get-sum", {"a": "x"}],
+        ["get-tiny-image", {}],
+        ["get-annotated-message", {"messageType": "error", "includeImage": True}],
+        ["get-structured-content", {"location": "Chicago"}],
+        ["get-resource-links", {"count": 3}],
+        ["get-resource-reference", {"resourceType": "Text", "resourceId": 1}],
+        ["get-roots-list", {}],
+        ["trigger-sampling-request", {"prompt": "hi", "maxTokens": 10}],
+        ["trigger-elicitation-request", {}],
+        ["trigger-long-running-operation", {"duration": 1, "steps": 4}],
+        ["nothing-like-this", {}],
+    ]
+
+
+def everything_prompts():
+    return [["simple-prompt", {}], ["args-prompt", {"city": "Oslo", "state": "x"}], ["nothing-like-this", {}]]
+
+
+def filesystem_calls(files):
+    read = lambda path: ["read_text_file", {"path": str(path)}]
+    return [
+        ["list_allowed_directories", {}],
+        read(files / "small.txt"),
+        read(files / "long.txt"),
+        read(files / "big.txt"),
+        read("/etc/passwd"),
+        ["list_directory", {"path": str(files)}],
+        ["search_files", {"path": str(files), "pattern": "*.txt"}],
+    ]
+
+
+def memory_calls():
+    return [
+        ["create_entities", {"entities": [{"name": "a", "entityType": "t", "observations": ["o"]}]}],
+        ["search_nodes", {"query": "a"}],
+        ["delete_entities", {"entityNames": ["a"]}],
+    ]
+
+
+def thinking_calls():
+    thought = {"thought": "x", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}
+    return [["sequentialthinking", thought]]
+
+
+def time_calls():
+    zones = {"source_timezone": "Europe/Oslo", "target_timezone": "Asia/Tokyo"}
+    return [
+        ["convert_time", {**zones, "time": "12:30"}],
+        ["convert_time", {**zones, "time": "late"}],
+        ["get_current_time", {"timezone": "Nowhere/Else"}],
+        ["nothing-like-this", {}],
+    ]
+
+
+def git_calls(repository):
+    path = {"repo_path": str(repository)}
+    return [
+        ["git_status", path],
+        ["git_log", {**path, "max_count": 2}],
+        ["git_show", {**path, "revision": "HEAD"}],
+        ["git_diff_unstaged", path],
+        ["git_show", {**path, "revision": "no-such"}],
+    ]
+
+
+def fetch_calls(page):
+    return [
+        ["fetch", {"url": page, "raw": True, "max_length": 300}],
+        ["fetch", {"url": page, "raw": True, "max_length": 60_000}],
+        ["fetch", {"url": page + "/missing"}],
+        ["fetch", {"url": "no url"}],
+    ]
+
+
+def with_files(scratch):
+    files = scratch / "files"
+    files.mkdir()
+    (files / "small.txt").write_text("small\n")
+    (files / "long.txt").write_text(LINES)
+    (files / "big.txt").write_text(LINES * 20)
+    return files
+
+
+def with_repository(scratch):
+    repository = scratch / "repository"
+    repository.mkdir()
+    git = lambda *words: subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@example.com", *words], cwd=repository, check=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(scratch), "GIT_AUTHOR_DATE": "2026-01-13T12:00:00Z",
+             "GIT_COMMITTER_DATE": "2026-01-13T12:00:00Z"},
+    )
+    git("init", "--quiet", "--initial-branch=main")
+    for number in range(2):
+        (repository / "text.txt").write_text(LINES[: 20_000 * (number + 1)])
+        git("add", ".")
+        git("commit", "--quiet", "-m", f"change {number}")
+    (repository / "text.txt").write_text(LINES[:30_000])
+    return repository
+
+
+class Page:
+    """A web server with one long text."""
+
+    def __init__(self):
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}/text"
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    """Answers for the one path that there is."""
+
+    def do_GET(self):  # The name that the library calls.
+        body = LINES.encode()
+        if self.path != "/text":
+            return self.send_error(404)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
