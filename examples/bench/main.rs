@@ -1,5 +1,5 @@
 //! A benchmark of a mount against the plain directory on the same disk, and against a minimal FUSE
-//! filesystem. `scripts/bench` runs it.
+//! filesystem; and of the gateway beside its servers. `scripts/bench` runs it.
 //!
 //! Each figure is the median of interleaved rounds, beside that of the plain directory in the same
 //! rounds. Loops are compiled code, so that the client does not hide the difference; if the plain
@@ -8,6 +8,7 @@
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
 mod bare;
+mod gateway;
 mod json;
 mod kinds;
 mod logs;
@@ -36,14 +37,15 @@ struct Options {
     rounds: usize,
     /// The only part to run, of `PARTS`.
     only: Option<String>,
-    /// Also run parts that take long and 11 GB of the disk: a log of 10 GB, 100,000 artifacts.
+    /// Also run parts that take long and 11 GB of the disk: a log of 10 GB, 100,000 artifacts, a
+    /// result of 1 GB.
     large: bool,
 }
 
 /// The parts that can be run alone.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "outputs", "files", "logs", "json", "listing", "looks", "search", "scale", "kinds", "searches",
-    "huge",
+    "gateway", "huge",
 ];
 
 fn main() {
@@ -53,6 +55,12 @@ fn main() {
     {
         return bare::serve(dir.as_ref(), mountpoint.as_ref(), passthrough == "auto").unwrap();
     }
+    if let Some((serve, tools)) = arguments.split_first()
+        && serve == "--mcp-server"
+    {
+        let tools = tools.first().map_or(1, |count| count.parse().unwrap());
+        return gateway::server::serve(tools).unwrap();
+    }
     let options = options().expect(USAGE);
     let is_wanted = |part: &&&str| options.only.as_ref().is_none_or(|only| only == **part);
     if is_wanted(&&"kinds") {
@@ -61,7 +69,11 @@ fn main() {
     if is_wanted(&&"searches") {
         println!("{}", searches::table(&options.program, &options.dir, options.rounds));
     }
-    if matches!(options.only.as_deref(), Some("kinds" | "searches")) {
+    if is_wanted(&&"gateway") {
+        let Options { program, dir, rounds, large, .. } = &options;
+        println!("{}", gateway::table(program, dir, *rounds, *large));
+    }
+    if matches!(options.only.as_deref(), Some("kinds" | "searches" | "gateway")) {
         return;
     }
     let mut table = Table::default();
@@ -70,7 +82,7 @@ fn main() {
         match *part {
             "scale" => scale(&options, &mut table),
             "huge" if options.large => logs::huge(&options.program, &options.dir, &mut table),
-            "kinds" | "searches" | "huge" => {}
+            "kinds" | "searches" | "gateway" | "huge" => {}
             part => measure(part, &places, options.rounds, &mut table),
         }
     }

@@ -141,7 +141,7 @@ impl Run {
             let sent = one_line(sent);
             let head = Head::of(sent).unwrap_or_else(|| panic!("{sent}"));
             if !head.is_response() {
-                self.passed(sent, &head, messages);
+                has_passed(sent, &head, messages);
             }
         }
         for (number, (waiting, client_id)) in WAITING.iter().enumerate() {
@@ -166,17 +166,6 @@ impl Run {
         result::are_texts(&self.outputs, messages);
     }
 
-    /// Asserts that a request or a notification is one of the server's, with another id.
-    fn passed(&self, sent: &str, head: &Head<'_>, messages: &[String]) {
-        let id = head.id();
-        let is_cancel = head.method.as_deref() == Some("notifications/cancelled");
-        let is_it = |message: &&String| match id {
-            Some(id) => is_same_but_for(message, sent, id),
-            None => **message == sent || is_cancel || message.contains("subscriptionId"),
-        };
-        assert!(messages.iter().any(|message| is_it(&message)), "{sent}");
-    }
-
     /// Returns the answer with an id. There is at most one.
     fn answer(&self, client_id: &str) -> Option<&str> {
         let sent = self.sent.to_client.iter().map(|sent| one_line(sent));
@@ -196,4 +185,15 @@ impl Run {
         assert_eq!(texts(self), texts(other));
         assert_eq!(self.sent.to_server, other.sent.to_server);
     }
+}
+
+/// Asserts that a request or a notification is one of the server's, with another id.
+fn has_passed(sent: &str, head: &Head<'_>, messages: &[String]) {
+    let id = head.id();
+    let is_cancel = head.method.as_deref() == Some("notifications/cancelled");
+    let is_it = |message: &&String| match id {
+        Some(id) => is_same_but_for(message, sent, id),
+        None => **message == sent || is_cancel || message.contains("subscriptionId"),
+    };
+    assert!(messages.iter().any(|message| is_it(&message)), "{sent}");
 }

@@ -53,7 +53,7 @@ pub const SERVER: &str = "srv";
 /// The most bytes of a message.
 const MOST: u64 = 64 << 20;
 /// The time for an answer. A request that takes longer is lost.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A gateway between one client and one server.
 pub struct InMemoryGateway {

@@ -70,6 +70,10 @@ impl LazyShelf {
             return Ok(open.clone());
         }
         let opened = self.shelf.open()?;
+        // Long messages of gateways that were killed.
+        if let Err(error) = opened.engine.store().cache(0).remove_abandoned() {
+            tracing::warn!("abandoned files stay in the store: {error}");
+        }
         Ok(open.insert(opened).clone())
     }
 

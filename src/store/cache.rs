@@ -125,6 +125,14 @@ impl Cache {
         }
     }
 
+    /// Removes the drafts of processes that have ended.
+    pub fn remove_abandoned(&self) -> io::Result<()> {
+        match self.dir() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            dir => shrink(&dir?, u64::MAX),
+        }
+    }
+
     fn dir(&self) -> io::Result<Dir> {
         self.store.dir().open_dir(layout::CACHE.as_ref())
     }

@@ -29,6 +29,9 @@ class HostChecks:
         with Machine(self.program) as machine:
             self.begin(machine)
             self.check("a store that cannot be written", self.without_store)
+        with Machine(self.program) as machine:
+            self.begin(machine)
+            self.check("MCP server through the gateway", self.through_gateway)
 
     def check(self, what, made):
         """Makes a check, and returns whether it passed."""
@@ -191,6 +194,18 @@ class HostChecks:
         if not any(path in text for text in texts for path in self.machine.stored()):
             raise Failed("the first request names no output that is stored")
         return "a stand-in, or all that is stored"
+
+    def through_gateway(self):
+        """A server of the host runs through `ctxfs mcp`, which keeps an error that no hook can keep."""
+        if not self.profile.probe(0, "text"):
+            raise Cannot(self.profile.cannot["MCP results"])
+        self.machine.ctxfs("install", "mcp", self.kind.name)
+        if self.machine.settings() == self.before:
+            raise Failed("`ctxfs install mcp` changed no file")
+        kept = [one for one in expected.of_server(self.profile) if one.name in ("MCP result", "MCP error")]
+        scene = self.profile.play(*[Said([one.call]) for one in kept])
+        turns = zip(kept, scene.turns)
+        return "; ".join(expected.check(one, expected.REPLACED, turn, self.machine) for one, turn in turns)
 
     def without_store(self):
         self.machine.ctxfs("install", self.kind.name)

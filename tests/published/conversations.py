@@ -3,7 +3,8 @@
 import contextlib
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
+import queue
+import threading
 
 from hosts.report import Failed
 
@@ -22,7 +23,7 @@ class Conversations:
 
     def __init__(self, program, packages, servers, scratch, report):
         self.program, self.packages, self.scratch, self.report = program, packages, scratch, report
-        self.servers = servers
+        self.servers, self.is_over = servers, False
 
     def clients(self):
         """Returns the clients: their names, and the start of their command."""
@@ -38,13 +39,31 @@ class Conversations:
         }
 
     def run(self):
-        with self.over_http() as server, ThreadPoolExecutor(AT_A_TIME) as pool:
-            done = []
-            for name, command in self.clients().items():
-                done.append(pool.submit(self.over_stdio, name, command))
-                done.append(pool.submit(self.remote, name, command, server))
-            for one in done:
-                one.result()
+        work = queue.SimpleQueue()
+        # They end with this thread, whatever they do.
+        threads = [threading.Thread(target=self.work_off, args=(work,), daemon=True) for _ in range(AT_A_TIME)]
+        try:
+            with self.over_http() as server:
+                for name, command in self.clients().items():
+                    work.put((name, self.over_stdio, (name, command)))
+                    work.put((name, self.remote, (name, command, server)))
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+        finally:
+            self.is_over = True
+
+    def work_off(self, work):
+        while not self.is_over:
+            try:
+                name, hold, arguments = work.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                hold(*arguments)
+            except Exception as error:  # Another client may still be tried.
+                self.report.not_ok(name, "conversations", repr(error))
 
     def over_stdio(self, name, command):
         """Servers over stdio: directly, through the gateway, and through one over HTTP."""
@@ -84,6 +103,8 @@ class Conversations:
 
     def hear(self, command, way, servers, place):
         """Returns what a client hears by a way."""
+        if self.is_over:
+            raise Failed("the run is over")
         with contextlib.ExitStack() as stack:
             reach = {}
             for server in servers:

@@ -1,7 +1,5 @@
 """Claude Code."""
 
-import json
-
 from hosts import packages
 from hosts.expected import ADDED
 from hosts.profiles.profile import FORK, RESUME, Profile
@@ -18,13 +16,13 @@ class ClaudeCode(Profile):
     def configure(self):
         settings = {"permissions": {"allow": ["Bash", "mcp__probe__big"]}, "cleanupPeriodDays": 30}
         self.machine.write(".claude/settings.json", settings)
+        server, *arguments = self.probe_server()
+        self.machine.write(".claude.json", {"mcpServers": {"probe": {"command": server, "args": arguments}}})
 
     def argv(self, prompt, begins):
         program = self.modules / f"@anthropic-ai/claude-code-linux-{packages.CPU}/claude"
-        server, *arguments = self.probe_server()
-        servers = {"mcpServers": {"probe": {"command": server, "args": arguments}}}
         going_on = {RESUME: ["--continue"], FORK: ["--continue", "--fork-session"]}.get(begins, [])
-        return [program, *going_on, "-p", prompt, "--mcp-config", json.dumps(servers)]
+        return [program, *going_on, "-p", prompt]
 
     def environment(self):
         return {

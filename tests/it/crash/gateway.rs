@@ -21,6 +21,7 @@ use crate::crash::stops::calls_by_thread;
 use crate::support::Command;
 use crate::support::TestStore;
 use crate::support::eventually;
+use crate::support::listing;
 use crate::support::need;
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/server.py");
@@ -96,13 +97,14 @@ impl Traced {
         }
     }
 
-    /// Another gateway stores what this one could not.
+    /// Another gateway stores what this one could not, and removes what it left.
     fn again(&self) {
         let mut gateway = Gateway::start(&self.store);
         let artifact = gateway.call("one", "text", &json!({"line": LINE, "counts": [LINES]}));
         assert!(is_of("one", &self.store.view(&artifact)), "{artifact}");
         drop(gateway);
-        sound(&self.store);
+        let left = listing(&self.store.path().join("cache"));
+        assert!(!left.iter().any(|name| name.starts_with(".ctxfs")), "{left:?}");
         self.check();
     }
 
@@ -182,8 +184,8 @@ impl Gateway {
         let meta = json!({"claudecode/toolUseId": id});
         let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
         let result = self.request("tools/call", &params);
-        let blocks = result["content"].as_array().into_iter().flatten();
-        let link = blocks.filter_map(|block| block["uri"].as_str()).next().unwrap_or_default();
+        let mut blocks = result["content"].as_array().into_iter().flatten();
+        let link = blocks.find_map(|block| block["uri"].as_str()).unwrap_or_default();
         link.trim_start_matches("ctx://").to_owned()
     }
 
