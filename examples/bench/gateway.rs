@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 use std::thread;
+use std::time::Instant;
 
 use ctxfs::materialize;
 use serde_json::Value;
@@ -73,8 +74,8 @@ impl Bench<'_> {
     fn start(&self) -> String {
         let mut pair = Pair::default();
         for _ in 0..self.rounds {
-            pair.direct.push(seconds(|| drop(Client::start(&server(&[])))));
-            pair.through.push(seconds(|| drop(Client::start(&self.gateway(&server(&[]))))));
+            pair.direct.push(start(&server(&[])).0);
+            pair.through.push(start(&self.gateway(&server(&[]))).0);
         }
         pair.row("start until the answer to `initialize`", "ms", 1e3, &pair.added(1e3, "ms"))
     }
@@ -150,11 +151,9 @@ impl Bench<'_> {
         let mut first = Vec::new();
         for _ in 0..self.rounds {
             for (mode, counts) in [("direct", &mut full), ("index", &mut short)] {
-                let mut client = None;
-                let start = || client = Some(Client::start(&self.several(&file, mode)));
-                first.push(seconds(start));
-                let told = client.unwrap().told();
-                counts.push(tokens(&told));
+                let (time, mut client) = start(&self.several(&file, mode));
+                first.push(time);
+                counts.push(tokens(&client.told()));
             }
         }
         let (full, short) = (figure(&full), figure(&short));
@@ -232,6 +231,13 @@ impl Pair {
         };
         format!("| {what} | {} | {} | {more} |\n", cell(&self.direct), cell(&self.through))
     }
+}
+
+/// Starts a server, and returns the seconds until it has answered.
+fn start(argv: &[String]) -> (f64, Client) {
+    let started = Instant::now();
+    let client = Client::start(argv);
+    (started.elapsed().as_secs_f64(), client)
 }
 
 fn figure(figures: &[f64]) -> f64 {
