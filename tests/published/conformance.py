@@ -20,7 +20,7 @@ LEAST = 30
 
 
 def run(program, packages, scratch, report):
-    """Compares the verdicts on a server over stdio, and on one over HTTP."""
+    """Compares the verdicts on a server by itself and behind the gateway."""
     with contextlib.ExitStack() as stack:
         port = free_port()
         server = ["node", SERVER, packages.npm, str(port)]
@@ -32,13 +32,14 @@ def run(program, packages, scratch, report):
         if len(alone) < LEAST or any(alone.values()):
             raise Failed(f"the verdict on the server alone: {alone}")
         report.ok("conformance", "the server alone", f"{len(alone)} scenarios")
-        places = {"a server over stdio": ["node", SERVER, packages.npm, "stdio"], "a server over HTTP": [url]}
-        for what, argv in places.items():
-            place = scratch / f"conformance-{len(argv)}"
-            way = Way("gateway over HTTP", place / "stores", http=True)
+        over_stdio = ["node", SERVER, packages.npm, "stdio"]
+        places = [("over stdio", over_stdio, False), ("over HTTP", [url], False), ("of a file", over_stdio, True)]
+        for number, (what, argv, file) in enumerate(places):
+            place = scratch / f"conformance-{number}"
+            way = Way("gateway over HTTP", place / "stores", http=True, file=file)
             with opened(way, Server("server", argv, []), program, place) as reach:
                 through = verdicts(reach["url"], packages, place / "results")
-            compare(what, alone, through, report)
+            compare(f"a server {what}", alone, through, report)
 
 
 def verdicts(url, packages, results):

@@ -1,6 +1,7 @@
 """The ways to a server: directly, and through the gateway, over both transports."""
 
 import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -25,6 +26,8 @@ class Way:
     name: str
     store: pathlib.Path = None
     http: bool = False
+    # Whether the gateway finds the server in a file.
+    file: bool = False
 
 
 @contextlib.contextmanager
@@ -38,12 +41,20 @@ def opened(way, server, program, scratch):
     if way.store:
         options = ["--http", "0"] if way.http else []
         store = ["--store", str(way.store / server.name)]
-        argv = [str(program), "mcp", *store, "-c", CONVERSATION, *options, "--", *argv]
+        rest = ["--servers", str(file_of(argv, own))] if way.file else ["--", *argv]
+        argv = [str(program), "mcp", *store, "-c", CONVERSATION, *options, *rest]
     if not way.http:
         yield {"command": argv[0], "args": argv[1:], "env": env}
         return
     with running(argv, env, own / "log") as log:
         yield {"url": url_in(log)}
+
+
+def file_of(argv, own):
+    """Returns a file with one server, whose tools keep their names."""
+    file = own / "servers.json"
+    file.write_text(json.dumps({"mcpServers": {"s": {"command": argv[0], "args": argv[1:], "prefix": ""}}}))
+    return file
 
 
 @contextlib.contextmanager
