@@ -5,6 +5,7 @@ import re
 
 from hosts.report import Failed
 
+from published.servers import UNKNOWN
 from published.ways import CONVERSATION
 
 # Characters above which a result is long.
@@ -30,11 +31,32 @@ def compare(direct, through, way, server):
     for what in ("prompts", "resources", "templates"):
         listed(what, direct[what], through[what])
     for (name, arguments), one, other in zip(server.calls, direct["calls"], through["calls"]):
-        call(f"{name} {json.dumps(arguments)}", one, other, way, server)
+        call(f"{name} {json.dumps(arguments)}", one, other, way.store / server.name)
     for what in ("got", "read", "unknown"):
         same(what, direct.get(what), through.get(what))
     progress(direct, through)
     return f"{len(server.calls)} calls, revision {through.get('revision') or 'as negotiated'}"
+
+
+def compare_several(direct, through, servers, store):
+    """Compares what was heard of several servers behind one gateway with what was heard of each."""
+    if "failed" in through:
+        raise Failed(through["failed"])
+    listed = {row["name"]: row for row in through["tools"]["result"]["tools"]}
+    calls, prompts = iter(through["calls"]), iter(through["got"])
+    for server in servers:
+        heard = direct[server.name]
+        for row in heard["tools"]["result"]["tools"]:
+            same(row["name"], row["inputSchema"], listed[f"{server.name}__{row['name']}"]["inputSchema"])
+        for (name, arguments), one in zip(server.calls, heard["calls"]):
+            other = next(calls)
+            if name != UNKNOWN:
+                call(f"{server.name} {name} {json.dumps(arguments)}", one, other, store)
+        for (name, _), one in zip(server.prompts, heard["got"]):
+            other = next(prompts)
+            if name != UNKNOWN:
+                same(f"{server.name} {name}", one, other)
+    return f"{len(listed)} tools, {len(through['calls'])} calls"
 
 
 def progress(direct, through):
@@ -83,7 +105,7 @@ def listed(what, direct, through):
     same(what, [lists(direct), direct.get("error")], [lists(through), through.get("error")])
 
 
-def call(what, direct, through, way, server):
+def call(what, direct, through, store):
     texts = [text_of(block) for block in direct.get("result", {}).get("content", [])]
     if sum(map(len, texts)) <= LONG:
         return same(what, direct, through)
@@ -91,7 +113,7 @@ def call(what, direct, through, way, server):
     links = [block for block in content if block["type"] == "resource_link"]
     if not links:
         raise Failed(f"{what}: no link in {json.dumps(through)[:700]}")
-    stored = [(way.store / server.name / "context" / uri_path(link)).read_bytes().decode() for link in links]
+    stored = [(store / "context" / uri_path(link)).read_bytes().decode() for link in links]
     if missing := [text for text in texts if text not in stored and text not in map(text_of, content)]:
         raise Failed(f"{what}: what is stored is not the text: {missing[0][:200]!r}")
     if len(json.dumps(through)) > MOST_SHOWN:

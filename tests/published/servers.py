@@ -6,6 +6,8 @@ import subprocess
 import threading
 from dataclasses import dataclass, field
 
+# The name of no tool and of no prompt.
+UNKNOWN = "nothing-like-this"
 LINES = "".join(f'line {number}: caf\u00e9 \U0001f600 "quoted"\n' for number in range(4000))
 
 
@@ -18,6 +20,8 @@ class Server:
     calls: list
     prompts: list = field(default_factory=list)
     env: dict = field(default_factory=dict)
+    # The tools that are waited for.
+    least: int = 0
 
 
 def all_servers(packages, scratch, page):
@@ -33,7 +37,7 @@ def all_servers(packages, scratch, page):
         Server("time", program("time", "--local-timezone", "Europe/Oslo"), time_calls()),
         Server("git", program("git", "--repository", repository), git_calls(repository)),
         Server("fetch", program("fetch", "--allow-private-ips", "--ignore-robots-txt"), fetch_calls(page),
-               [["fetch", {"url": page}], ["nothing-like-this", {}]]),
+               [["fetch", {"url": page}], [UNKNOWN, {}]]),
     ]
 
 
@@ -51,12 +55,12 @@ def everything_calls():
         ["trigger-sampling-request", {"prompt": "hi", "maxTokens": 10}],
         ["trigger-elicitation-request", {}],
         ["trigger-long-running-operation", {"duration": 1, "steps": 4}],
-        ["nothing-like-this", {}],
+        [UNKNOWN, {}],
     ]
 
 
 def everything_prompts():
-    return [["simple-prompt", {}], ["args-prompt", {"city": "Oslo", "state": "x"}], ["nothing-like-this", {}]]
+    return [["simple-prompt", {}], ["args-prompt", {"city": "Oslo", "state": "x"}], [UNKNOWN, {}]]
 
 
 def filesystem_calls(files):
@@ -91,7 +95,7 @@ def time_calls():
         ["convert_time", {**zones, "time": "12:30"}],
         ["convert_time", {**zones, "time": "late"}],
         ["get_current_time", {"timezone": "Nowhere/Else"}],
-        ["nothing-like-this", {}],
+        [UNKNOWN, {}],
     ]
 
 

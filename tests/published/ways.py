@@ -36,7 +36,7 @@ def opened(way, server, program, scratch):
     own = scratch / way.name.replace(" ", "-") / server.name
     own.mkdir(parents=True)
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    env |= {name: value.replace("SCRATCH", str(own)) for name, value in server.env.items()}
+    env |= environment(server, own)
     argv = [str(word) for word in server.argv]
     if way.store:
         options = ["--http", "0"] if way.http else []
@@ -48,6 +48,11 @@ def opened(way, server, program, scratch):
         return
     with running(argv, env, own / "log") as log:
         yield {"url": url_in(log)}
+
+
+def environment(server, own):
+    """Returns the variables of a server, with a directory of its own."""
+    return {name: value.replace("SCRATCH", str(own)) for name, value in server.env.items()}
 
 
 def file_of(argv, own):

@@ -1,8 +1,10 @@
 // Holds a conversation with each server of a job, and prints what was heard as JSON.
 //
 // Arguments: the directory of the packages, and a file with the job: `{servers: [{name, command,
-// args, env, url, calls, prompts}], roots}`. `sdk` says what the client of a version needs.
+// args, env, url, calls, prompts, least}], roots}`, where `least` is the number of tools to wait for.
+// `sdk` says what the client of a version needs.
 import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 
 const SECONDS = 60;
 
@@ -40,7 +42,7 @@ async function hear(sdk, server, roots) {
         server: client.getServerVersion(),
         capabilities: client.getServerCapabilities(),
         instructions: client.getInstructions(),
-        tools: await outcome(() => client.listTools()),
+        tools: await tools(client, server.least),
         prompts: await outcome(() => client.listPrompts()),
         resources: await outcome(() => client.listResources()),
         templates: await outcome(() => client.listResourceTemplates()),
@@ -62,6 +64,15 @@ async function hear(sdk, server, roots) {
     heard.progress = steps;
     await client.close();
     return heard;
+}
+
+// Servers behind a gateway may come late.
+async function tools(client, least) {
+    for (;;) {
+        const listed = await outcome(() => client.listTools());
+        if (listed.error || listed.result.tools.length >= least) return listed;
+        await sleep(200);
+    }
 }
 
 async function outcome(work) {

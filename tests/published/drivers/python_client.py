@@ -57,7 +57,7 @@ async def hear(server, roots, mode):
             "server": plain(client.server_info),
             "capabilities": plain(client.server_capabilities),
             "instructions": client.instructions,
-            "tools": await outcome(client.list_tools()),
+            "tools": await tools(client, server["least"]),
             "prompts": await outcome(client.list_prompts()),
             "resources": await outcome(client.list_resources()),
             "templates": await outcome(client.list_resource_templates()),
@@ -75,6 +75,15 @@ async def hear(server, roots, mode):
             heard["read"].append(await outcome(client.read_resource(row["uri"])))
         heard["progress"] = steps
     return heard
+
+
+async def tools(client, least):
+    """Servers behind a gateway may come late."""
+    while True:
+        listed = await outcome(client.list_tools())
+        if "error" in listed or len(listed["result"]["tools"]) >= least:
+            return listed
+        await asyncio.sleep(0.2)
 
 
 async def outcome(work):
