@@ -51,11 +51,6 @@ use crate::model::LimitsByTool as _;
 use crate::model::Root;
 use crate::store::Store;
 
-/// The most bytes of the reply to a batch.
-const BATCH_BUDGET: usize = 16 << 10;
-/// The most bytes of one message of a server.
-const MAX_RESULT: u64 = 1 << 30;
-
 pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = Arc::new(context.settings(cli, args.settings())?);
     if let Some(action) = &args.action {
@@ -68,7 +63,9 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         servers,
         offer,
         context_tools: !args.no_context_tools,
-        max_result: MAX_RESULT,
+        references: settings.is_on(Key::References),
+        max_binary: settings.number(Key::MaxBinary).unwrap_or(u64::MAX),
+        max_result: settings.number(Key::MaxResult).unwrap_or(u64::MAX),
         guard_command: ["/proc/self/exe", "end-servers"].map(OsString::from).into(),
     };
     let environment = context.environment.clone();
@@ -130,11 +127,16 @@ fn offer(args: &McpArgs, settings: &Settings) -> OfferMode {
         ToolOffer::Index => OfferMode::Index(Box::new(IndexOptions {
             risks: settings.calls().risks(),
             rules: settings.calls().permissions(),
-            batch_budget: BATCH_BUDGET,
+            batch_budget: batch_budget(settings),
         })),
         ToolOffer::Direct if args.servers.is_some() => OfferMode::Direct,
         ToolOffer::Direct => OfferMode::Through,
     }
+}
+
+fn batch_budget(settings: &Settings) -> usize {
+    let bytes = settings.number(Key::BatchBudget).unwrap_or(u64::MAX);
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn servers(args: &McpArgs, context: &mut Context) -> anyhow::Result<Vec<ServerOptions>> {

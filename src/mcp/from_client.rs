@@ -145,7 +145,7 @@ async fn hand_on(
     if own::answers(relay, &method, envelope.params(&message)) {
         return own::answer(Arc::clone(relay), id, method, &envelope, &message);
     }
-    if method == "tools/call" && has_references(&envelope, &message) {
+    if method == "tools/call" && relay.references && has_references(&envelope, &message) {
         return by_reference(Arc::clone(relay), id, envelope, message);
     }
     route(relay, id, &method, &envelope, message, None).await;

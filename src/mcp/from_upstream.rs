@@ -144,8 +144,10 @@ impl FromUpstreams {
         let relay = &self.0;
         match (pending.kind, result) {
             (PendingKind::Call(call), Some(result)) => {
-                self.result(results::Answered { call: *call, client_id, id, result, message })
-                    .await;
+                let (call, max_binary) = (*call, relay.max_binary);
+                let answered =
+                    results::Answered { call, client_id, id, result, message, max_binary };
+                self.result(answered).await;
             }
             (kind @ (PendingKind::Handshake | PendingKind::Listing(_)), Some(result)) => {
                 let rows = own_rows(relay, &kind).await;

@@ -18,6 +18,10 @@ pub struct GatewayOptions {
     pub offer: OfferMode,
     /// True if the gateway has tools and resources of its own.
     pub context_tools: bool,
+    /// True if references in arguments stand for stored text.
+    pub references: bool,
+    /// The most bytes of binary content, decoded, that passes.
+    pub max_binary: u64,
     /// The most bytes of a message of a server.
     pub max_result: u64,
     /// The command that runs [`end_servers`](crate::mcp::guard::end_servers) on its standard input.

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use crate::mcp::envelope;
 use crate::mcp::hub::Hub;
 use crate::mcp::message::Outgoing;
+use crate::mcp::options::GatewayOptions;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::queue::Sender;
@@ -42,6 +43,10 @@ pub(super) struct Relay {
     pub(super) upstreams: Vec<Arc<Upstream>>,
     /// True if the gateway has tools and resources of its own.
     pub(super) context_tools: bool,
+    /// True if references in arguments stand for stored text.
+    pub(super) references: bool,
+    /// The most bytes of binary content that passes.
+    pub(super) max_binary: u64,
     pub(super) work: Arc<Semaphore>,
     /// Present where the gateway answers for its servers.
     pub(super) hub: Option<Hub>,
@@ -111,13 +116,22 @@ impl Relay {
     pub(super) fn new(
         shelf: Arc<LazyShelf>,
         upstreams: Vec<Arc<Upstream>>,
-        context_tools: bool,
+        options: &GatewayOptions,
         hub: Option<Hub>,
         client: Sender,
     ) -> Self {
-        let work = Arc::new(Semaphore::new(AT_A_TIME));
-        let (session, ended) = (Mutex::default(), Notify::new());
-        Self { shelf, upstreams, context_tools, work, hub, client, session, ended }
+        Self {
+            shelf,
+            upstreams,
+            context_tools: options.context_tools,
+            references: options.references,
+            max_binary: options.max_binary,
+            work: Arc::new(Semaphore::new(AT_A_TIME)),
+            hub,
+            client,
+            session: Mutex::default(),
+            ended: Notify::new(),
+        }
     }
 
     /// Sends a message to the client, as soon as it takes it.

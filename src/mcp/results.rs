@@ -27,9 +27,8 @@ pub(super) use crate::mcp::results::whole::StoredPart;
 pub(super) use crate::mcp::results::whole::store_all;
 pub(super) use crate::mcp::results::whole::texts;
 use crate::mcp::shelf::LazyShelf;
+use crate::model::Limits;
 
-/// The longest binary content that passes, in bytes of the content itself.
-const MOST_BINARY: u64 = 1 << 20;
 /// The most stand-ins of a result that show something of what they stand for. Others name it.
 const MOST_SUMMARIES: usize = 2;
 
@@ -41,6 +40,8 @@ pub(super) struct Answered {
     pub(super) id: Range<usize>,
     pub(super) result: Range<usize>,
     pub(super) message: Message,
+    /// The most bytes of binary content that passes.
+    pub(super) max_binary: u64,
 }
 
 /// Returns false if a result is surely within the limits. Asks neither the disk nor the store.
@@ -49,15 +50,15 @@ pub(super) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
     if limits.mirror {
         return true;
     }
-    let most = limits.max_inline_bytes.min(limits.max_inline_chars);
+    let most = limits.max_inline_bytes.min(limits.max_inline_chars).min(answered.max_binary);
     may_be_replaced(&limits)
         && (answered.message.has_holes() || answered.message.text().len() as u64 > most)
 }
 
 /// Returns what the client gets of a result. Waits for the disk.
 pub(super) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
-    let Answered { call, client_id, id, result, message } = answered;
-    let done = edits(shelf, &call, &message, &result);
+    let Answered { call, client_id, id, result, message, max_binary } = answered;
+    let done = edits(shelf, &call, &message, &result, max_binary);
     let edits = match done {
         Ok(edits) => edits,
         Err(why) if message.has_holes() => {
@@ -88,6 +89,7 @@ fn edits(
     call: &Call,
     message: &Message,
     range: &Range<usize>,
+    max_binary: u64,
 ) -> Result<Vec<Edit>, String> {
     let Some(result) = raw(message, range.clone()) else { return Ok(Vec::new()) };
     let limits = shelf.limits(&call.tool_name());
@@ -101,7 +103,7 @@ fn edits(
     let Some(object) = RawObject::parse(result) else { return Ok(Vec::new()) };
     let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
     let parts = parts(message, &object).map_err(|error| error.to_string())?;
-    let plan = Plan::new(&parts, &limits);
+    let plan = Plan::new(&parts, &limits, max_binary);
     if plan.is_empty() && !limits.mirror {
         return Ok(Vec::new());
     }
@@ -135,7 +137,7 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// The largest texts go first, until the rest is within the limits.
-    fn new(parts: &'a [Part<'a>], limits: &crate::model::Limits) -> Self {
+    fn new(parts: &'a [Part<'a>], limits: &Limits, max_binary: u64) -> Self {
         let is = |kind: PartKind| move |part: &&Part<'_>| part.kind == kind;
         let mut texts: Vec<&Part<'_>> = parts.iter().filter(is(PartKind::Text)).collect();
         let is_alone = texts.is_empty();
@@ -156,7 +158,7 @@ impl<'a> Plan<'a> {
         let structured = parts.iter().find(is(PartKind::Structured));
         let structured = structured
             .filter(|part| !stored.is_empty() || !limits.are_kept_by(part.bytes, part.chars));
-        let large = |part: &&Part<'_>| part.kind == PartKind::Binary && part.bytes > MOST_BINARY;
+        let large = |part: &&Part<'_>| part.kind == PartKind::Binary && part.bytes > max_binary;
         stored.extend(parts.iter().filter(large));
         Self { stored, structured, is_alone }
     }

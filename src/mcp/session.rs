@@ -67,8 +67,9 @@ impl Session {
             upstreams.push(Arc::new(upstream));
             places.push((server.place.clone(), queue));
         }
-        let own = gateway.options.context_tools;
-        let relay = Arc::new(Relay::new(Arc::clone(shelf), upstreams.clone(), own, hub, client));
+        let options = &gateway.options;
+        let relay = Relay::new(Arc::clone(shelf), upstreams.clone(), options, hub, client);
+        let relay = Arc::new(relay);
         let mut managers = JoinSet::new();
         for (upstream, (place, queue)) in upstreams.into_iter().zip(places) {
             let around = Surroundings {

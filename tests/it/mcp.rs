@@ -10,6 +10,7 @@ mod http_hostile;
 mod remote;
 mod results;
 mod servers;
+mod settings;
 mod transparent;
 
 use std::io::BufRead as _;

@@ -41,6 +41,10 @@ pub(in crate::cli) enum Key {
     TokenBudget,
     SessionIdle,
     MaxBody,
+    BatchBudget,
+    MaxBinary,
+    MaxResult,
+    References,
 }
 
 /// The groups of settings.

@@ -392,6 +392,50 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         flag: None,
         about: "Maximum bytes of a message of a client of `ctxfs mcp --http`.",
     },
+    Row {
+        key: Key::BatchBudget,
+        group: Group::Gateway,
+        name: "batch_budget",
+        kind: ValueKind::Size(&[]),
+        default: "16 KiB",
+        variable: env::BATCH_BUDGET,
+        flag: None,
+        about: "Bytes that the results of `run_tool_batch` share. More is shown only where each \
+                result has no more than its reference and one line.",
+    },
+    Row {
+        key: Key::MaxBinary,
+        group: Group::Gateway,
+        name: "max_binary",
+        kind: ValueKind::Size(&[]),
+        default: "1 MiB",
+        variable: env::MAX_BINARY,
+        flag: None,
+        about: "Maximum bytes of an image, an audio or a blob, decoded, that passes the gateway. \
+                A larger one is stored.",
+    },
+    Row {
+        key: Key::MaxResult,
+        group: Group::Gateway,
+        name: "max_result",
+        kind: ValueKind::Size(&[]),
+        default: "1 GiB",
+        variable: env::MAX_RESULT,
+        flag: None,
+        about: "Maximum bytes of a message of a server. A longer one ends its call with an error \
+                that names what was kept of it.",
+    },
+    Row {
+        key: Key::References,
+        group: Group::Gateway,
+        name: "references",
+        kind: ValueKind::Switch,
+        default: "true",
+        variable: env::REFERENCES,
+        flag: None,
+        about: "Put stored text in place of `{\"$ctx\": REF}` in the arguments of calls. If false, \
+                such arguments pass as they are.",
+    },
 ];
 
 impl Key {

@@ -37,14 +37,15 @@ use crate::mcp::tool_name::TrueName;
 /// The words of the instructions, before the index.
 const WORDS: &str = "The tools of several servers are called through two: get_tool_details tells \
     what a tool takes, run_tool_batch calls one or several. Results are stored whole; long ones are \
-    shown as a stand-in with a reference (ctx://...) that context_read and context_grep take, and \
-    that {\"$ctx\": REF} puts into the arguments of another call.\n\nTools:\n";
+    shown as a stand-in with a reference (ctx://...) that context_read and context_grep take";
+const ABOUT_REFERENCES: &str = ", and that {\"$ctx\": REF} puts into the arguments of another call";
+const HEADING: &str = ".\n\nTools:\n";
 const ABOUT_DETAILS: &str = "Describe tools: their arguments, as JSON Schema, and risks. `names` are \
     names or patterns (github__*); without any, all tools are listed. There are:\n";
 const ABOUT_BATCH: &str = "Call tools of the servers, one or several at once: calls that only read \
     run side by side, any other alone and in its turn. The reply has the results in the order of the \
-    calls; long ones are stand-ins with a reference. `{\"$ctx\": REF}` in arguments stands for a \
-    stored text.";
+    calls; long ones are stand-ins with a reference.";
+const ABOUT_ARGUMENTS: &str = " `{\"$ctx\": REF}` in arguments stands for a stored text.";
 /// Bytes of the servers' own instructions, of those that the index leaves.
 const LEAST_SAID: usize = 200;
 
@@ -142,6 +143,8 @@ pub(super) fn rows(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Vec<String> {
         },
         "required": ["calls"],
     });
+    let about_arguments = if relay.references { ABOUT_ARGUMENTS } else { "" };
+    let about_batch = format!("{ABOUT_BATCH}{about_arguments}");
     let reads = ToolAnnotations::new().read_only(true).idempotent(true).open_world(false);
     let row = |name: &'static str, about: String, schema: Value, annotations| {
         let schema = Arc::new(schema.as_object().cloned().unwrap_or_default());
@@ -150,7 +153,7 @@ pub(super) fn rows(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Vec<String> {
     };
     vec![
         row(DETAILS, overview, details, reads),
-        row(BATCH, ABOUT_BATCH.to_owned(), batch, ToolAnnotations::new()),
+        row(BATCH, about_batch, batch, ToolAnnotations::new()),
     ]
 }
 
@@ -162,9 +165,11 @@ fn overview(index: &Index, words: &str) -> String {
 /// Returns the instructions: the index first, then what the servers `said`, as far as there is room.
 pub(super) fn instructions(relay: &Relay, hub: &Hub, mode: &IndexMode, said: &[String]) -> String {
     let said = said.join("\n\n");
-    let room = OVERVIEW_BYTES - WORDS.len() - said.len().min(LEAST_SAID + 2);
+    let about_references = if relay.references { ABOUT_REFERENCES } else { "" };
+    let words = format!("{WORDS}{about_references}{HEADING}");
+    let room = OVERVIEW_BYTES - words.len() - said.len().min(LEAST_SAID + 2);
     let index = at_start(relay, hub, mode);
-    let mut text = format!("{WORDS}{}", index::overview(&index, room));
+    let mut text = format!("{words}{}", index::overview(&index, room));
     let left = OVERVIEW_BYTES.saturating_sub(text.len() + 1);
     if !said.is_empty() && left >= LEAST_SAID {
         text.push('\n');
@@ -240,6 +245,7 @@ mod tests {
 
     #[test]
     fn the_words_leave_room_for_the_index() {
-        assert!(WORDS.len() < 700 && ABOUT_DETAILS.len() < 300);
+        let words = WORDS.len() + ABOUT_REFERENCES.len() + HEADING.len();
+        assert!(words < 700 && ABOUT_DETAILS.len() < 300);
     }
 }

@@ -14,8 +14,9 @@ use crate::mcp::envelope::Kind;
 use crate::mcp::shelf::OpenShelf;
 use crate::mcp::shelf::Shelf;
 use crate::model::Component;
-use crate::model::Limits;
 use crate::store::Store;
+
+const MAX_BINARY: u64 = 1 << 20;
 
 struct TestShelf {
     dir: TempDir,
@@ -60,7 +61,7 @@ fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {
         links: true,
     };
     let (client_id, id) = ("\"a\"".to_owned(), envelope.id.unwrap());
-    let answered = Answered { call, client_id, id, result: range, message };
+    let answered = Answered { call, client_id, id, result: range, message, max_binary: MAX_BINARY };
     let mut out = Vec::new();
     if may_be_long(&shelf, &answered) {
         treat(&shelf, answered).write_to(&mut out).unwrap();
@@ -217,7 +218,8 @@ fn a_stand_in_is_not_stored_again() {
             links: false,
         };
         let id = envelope.id.unwrap();
-        let answered = Answered { call, client_id: "1".to_owned(), id, result, message };
+        let (client_id, max_binary) = ("1".to_owned(), MAX_BINARY);
+        let answered = Answered { call, client_id, id, result, message, max_binary };
         let mut out = Vec::new();
         treat(&lazy, answered).write_to(&mut out).unwrap();
         let message: Value = serde_json::from_slice(&out).unwrap();

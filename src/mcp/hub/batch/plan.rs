@@ -184,7 +184,7 @@ fn resolved(
     resolver: &mut Option<Resolver>,
 ) -> Result<Map<String, Value>, String> {
     let raw = to_raw_value(arguments).map_err(|error| error.to_string())?;
-    if !raw.get().contains(references::MEMBER) {
+    if !relay.references || !raw.get().contains(references::MEMBER) {
         return Ok(arguments.clone());
     }
     let resolver = match resolver {
