@@ -68,6 +68,10 @@ use std::time::Duration;
 pub use guard::end_servers;
 pub use hub::IndexOptions;
 pub use hub::Offer;
+pub use hub::Survey;
+pub use hub::SurveyedOffer;
+pub use hub::SurveyedServer;
+pub use hub::SurveyedTool;
 pub use options::GatewayOptions;
 pub use options::HttpOptions;
 pub use options::OfferMode;
@@ -80,6 +84,7 @@ pub use shelf::Shelf;
 pub use shelf::Shelves;
 
 use session::Gateway;
+use session::Session;
 use shelf::LazyShelf;
 
 /// The time that the client has to read what was sent last.
@@ -112,4 +117,16 @@ pub fn serve_http(
     let served = runtime.block_on(http::serve(gateway, http, shelves));
     runtime.shutdown_background();
     served
+}
+
+/// Starts the servers, asks what they offer, and ends them. No process of a server is left. The
+/// options have a light index.
+pub fn survey(options: GatewayOptions, shelf: Arc<dyn Shelf>) -> io::Result<Survey> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let gateway = Gateway::new(options)?;
+    let shelf = Arc::new(LazyShelf::new(shelf));
+    let surveyed = runtime.block_on(Session::survey(&gateway, &shelf));
+    runtime.shutdown_background();
+    shelf.finish();
+    surveyed
 }

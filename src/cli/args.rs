@@ -24,6 +24,8 @@ pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
 pub(super) use gateway::McpAction;
 pub(super) use gateway::McpArgs;
+pub(super) use gateway::McpListArgs;
+pub(super) use gateway::McpRuleArgs;
 pub(super) use gateway::ToolOffer;
 pub(super) use hosts::HookArgs;
 pub(super) use hosts::InstallAction;

@@ -1,15 +1,17 @@
 //! `ctxfs mcp`: the gateway at standard input and output, or over HTTP.
 
+mod behind;
 mod http;
+mod list;
 mod server_name;
 mod servers;
+mod survey;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use uuid::Uuid;
@@ -17,10 +19,10 @@ use uuid::Uuid;
 use crate::cli::args::Cli;
 use crate::cli::args::McpAction;
 use crate::cli::args::McpArgs;
+use crate::cli::args::McpRuleArgs;
 use crate::cli::args::ToolOffer;
 use crate::cli::context::Context;
 use crate::cli::engine;
-use crate::cli::env;
 use crate::cli::env::Environment;
 use crate::cli::logging;
 use crate::cli::outcome::Failure;
@@ -31,20 +33,14 @@ use crate::engine::Engine;
 use crate::mcp;
 use crate::mcp::GatewayOptions;
 use crate::mcp::IndexOptions;
-use crate::mcp::Offer;
 use crate::mcp::OfferMode;
 use crate::mcp::OpenShelf;
-use crate::mcp::RemoteServer;
-use crate::mcp::ServerCommand;
 use crate::mcp::ServerOptions;
-use crate::mcp::ServerPlace;
 use crate::mcp::Shelf;
 use crate::mcp::Shelves;
-use crate::mcp::config::ToolFilter;
 use crate::mcp::permission;
 use crate::mcp::permission::Risk;
 use crate::mcp::permission::Verdict;
-use crate::mcp::tool_name::Naming;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::model::LimitsByTool as _;
@@ -53,21 +49,16 @@ use crate::store::Store;
 
 pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = Arc::new(context.settings(cli, args.settings())?);
-    if let Some(action) = &args.action {
-        return rule(action, &settings, context);
+    match &args.action {
+        Some(McpAction::Allow(rule)) => return keep_rule(Verdict::Allow, rule, &settings, context),
+        Some(McpAction::Deny(rule)) => return keep_rule(Verdict::Deny, rule, &settings, context),
+        Some(McpAction::List(args)) => return list::run(args, &settings, cli, context),
+        None => {}
     }
     logging::start(settings.text(Key::Log).unwrap_or("info"), false)?;
     let store = settings.store(&context.environment)?;
     let (servers, offer) = (servers(args, context)?, offer(args, &settings));
-    let options = GatewayOptions {
-        servers,
-        offer,
-        context_tools: !args.no_context_tools,
-        references: settings.is_on(Key::References),
-        max_binary: settings.number(Key::MaxBinary).unwrap_or(u64::MAX),
-        max_result: settings.number(Key::MaxResult).unwrap_or(u64::MAX),
-        guard_command: ["/proc/self/exe", "end-servers"].map(OsString::from).into(),
-    };
+    let options = options(servers, offer, !args.no_context_tools, &settings);
     let environment = context.environment.clone();
     let user = UserStore { settings: Arc::clone(&settings), store, environment };
     match &args.http {
@@ -86,11 +77,13 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
 }
 
 /// Keeps a rule in the store.
-fn rule(action: &McpAction, settings: &Settings, context: &mut Context) -> anyhow::Result<()> {
-    let (verdict, pattern) = match action {
-        McpAction::Allow(rule) => (Verdict::Allow, &rule.pattern),
-        McpAction::Deny(rule) => (Verdict::Deny, &rule.pattern),
-    };
+fn keep_rule(
+    verdict: Verdict,
+    rule: &McpRuleArgs,
+    settings: &Settings,
+    context: &mut Context,
+) -> anyhow::Result<()> {
+    let pattern = &rule.pattern;
     if !pattern.contains('/') && Risk::of_word(pattern).is_none() {
         let text = format!("`{pattern}` is neither a pattern of SERVER/TOOL nor a risk");
         return Err(Failure::usage(text, "give SERVER/TOOL, such as `github/create_issue`").into());
@@ -122,57 +115,48 @@ fn new_conversation(kind: &str) -> Result<Component, Failure> {
     places::conversation_id(&format!("{kind}-{}", Uuid::now_v7()))
 }
 
+/// Returns the options of a gateway.
+fn options(
+    servers: Vec<ServerOptions>,
+    offer: OfferMode,
+    context_tools: bool,
+    settings: &Settings,
+) -> GatewayOptions {
+    GatewayOptions {
+        servers,
+        offer,
+        context_tools,
+        references: settings.is_on(Key::References),
+        max_binary: settings.number(Key::MaxBinary).unwrap_or(u64::MAX),
+        max_result: settings.number(Key::MaxResult).unwrap_or(u64::MAX),
+        guard_command: ["/proc/self/exe", "end-servers"].map(OsString::from).into(),
+    }
+}
+
 fn offer(args: &McpArgs, settings: &Settings) -> OfferMode {
     match args.tools {
-        ToolOffer::Index => OfferMode::Index(Box::new(IndexOptions {
-            risks: settings.calls().risks(),
-            rules: settings.calls().permissions(),
-            batch_budget: batch_budget(settings),
-        })),
+        ToolOffer::Index => index(settings),
         ToolOffer::Direct if args.servers.is_some() => OfferMode::Direct,
         ToolOffer::Direct => OfferMode::Through,
     }
 }
 
-fn batch_budget(settings: &Settings) -> usize {
-    let bytes = settings.number(Key::BatchBudget).unwrap_or(u64::MAX);
-    usize::try_from(bytes).unwrap_or(usize::MAX)
+fn index(settings: &Settings) -> OfferMode {
+    let batch_budget = settings.number(Key::BatchBudget).unwrap_or(u64::MAX);
+    OfferMode::Index(Box::new(IndexOptions {
+        risks: settings.calls().risks(),
+        rules: settings.calls().permissions(),
+        batch_budget: usize::try_from(batch_budget).unwrap_or(usize::MAX),
+    }))
 }
 
 fn servers(args: &McpArgs, context: &mut Context) -> anyhow::Result<Vec<ServerOptions>> {
     match &args.servers {
-        Some(path) => servers::of_file(path, &mut context.printer),
-        None => Ok(behind(args)?.into_iter().collect()),
+        Some(path) => Ok(servers::of_file(path, &mut context.printer)?.servers),
+        None => Ok(behind::server(&args.command, args.name.as_deref(), args.timeout)?
+            .into_iter()
+            .collect()),
     }
-}
-
-/// Returns the server behind `--`.
-fn behind(args: &McpArgs) -> Result<Option<ServerOptions>, Failure> {
-    let Some((program, arguments)) = args.command.split_first() else { return Ok(None) };
-    let text = program.to_string_lossy();
-    let is_url = text.starts_with("http://") || text.starts_with("https://");
-    if is_url && !arguments.is_empty() {
-        let hint = "give the URL alone, or the command of a server";
-        return Err(Failure::usage("a server over HTTP has no arguments", hint));
-    }
-    let name = match &args.name {
-        Some(name) => name.clone(),
-        None if is_url => server_name::of_url(&text),
-        None => server_name::of(&args.command),
-    };
-    let place = if is_url {
-        ServerPlace::Remote(RemoteServer { url: text.into_owned(), headers: Vec::new() })
-    } else {
-        ServerPlace::Command(ServerCommand {
-            program: program.clone(),
-            arguments: arguments.to_vec(),
-            environment: env::of_servers(),
-            directory: None,
-        })
-    };
-    let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
-    let offer = Offer { naming: Naming::AsIs, tools: ToolFilter::default(), trust: false };
-    Ok(Some(ServerOptions { name, place, timeout, offer }))
 }
 
 /// The settings and the store, as flags and environment name them.

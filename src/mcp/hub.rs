@@ -16,7 +16,9 @@ mod listing;
 mod names;
 mod route;
 mod server_request;
+mod survey;
 mod template;
+mod weight;
 
 use std::sync::Arc;
 
@@ -36,6 +38,11 @@ pub(super) use index_tools::IndexMode;
 pub use index_tools::IndexOptions;
 pub(super) use introduction::changed;
 pub(super) use route::destination;
+pub use survey::Survey;
+pub use survey::SurveyedOffer;
+pub use survey::SurveyedServer;
+pub use survey::SurveyedTool;
+pub(super) use survey::survey;
 
 use catalog::Catalog;
 use catalog::CatalogKind;

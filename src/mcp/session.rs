@@ -12,8 +12,10 @@ use tokio::time::timeout;
 use crate::mcp::from_client;
 use crate::mcp::from_upstream::FromUpstreams;
 use crate::mcp::guard::Guard;
+use crate::mcp::hub;
 use crate::mcp::hub::Hub;
 use crate::mcp::hub::IndexMode;
+use crate::mcp::hub::Survey;
 use crate::mcp::line_reader::Line;
 use crate::mcp::manager::Manager;
 use crate::mcp::manager::Surroundings;
@@ -59,7 +61,7 @@ impl Session {
         client: queue::Sender,
     ) -> io::Result<Self> {
         let (stop, stopping) = watch::channel(false);
-        let hub = hub(&gateway.options)?;
+        let hub = hub_of(&gateway.options)?;
         let (mut upstreams, mut places) = (Vec::new(), Vec::new());
         for server in &gateway.options.servers {
             let (sender, queue) = queue::queue();
@@ -102,6 +104,18 @@ impl Session {
         Arc::clone(&self.stop)
     }
 
+    /// Asks all servers what they offer, without a client.
+    pub(super) async fn survey(gateway: &Gateway, shelf: &Arc<LazyShelf>) -> io::Result<Survey> {
+        let (sender, mut queue) = queue::queue();
+        let session = Self::begin(gateway, shelf, sender)?;
+        // Nobody reads what is for a client.
+        let unread = tokio::spawn(async move { while queue.next().await.is_some() {} });
+        let survey = hub::survey(&session.relay).await;
+        session.end().await;
+        unread.abort();
+        Ok(survey)
+    }
+
     /// Ends the session. No process of a server is left.
     pub(super) async fn end(&self) {
         self.stop.send_replace(true);
@@ -112,7 +126,7 @@ impl Session {
 }
 
 /// Returns what answers for the servers, if the client does not talk to the only one itself.
-fn hub(options: &GatewayOptions) -> io::Result<Option<Hub>> {
+fn hub_of(options: &GatewayOptions) -> io::Result<Option<Hub>> {
     let offers = options.servers.iter().map(|server| server.offer.clone()).collect();
     let index = match &options.offer {
         OfferMode::Through => return Ok(None),

@@ -11,6 +11,7 @@ mod remote;
 mod results;
 mod servers;
 mod settings;
+mod survey;
 mod transparent;
 
 use std::io::BufRead as _;

@@ -111,6 +111,7 @@ pub(in crate::cli) enum McpAction {
     ///
     /// Example: `ctxfs mcp deny 'shell/*'`
     Deny(McpRuleArgs),
+    List(McpListArgs),
 }
 
 /// A rule about calls.
@@ -119,6 +120,40 @@ pub(in crate::cli) struct McpRuleArgs {
     /// Pattern of `server/tool`, or a risk: `read`, `write`, `execute`, `unknown`.
     #[arg(value_name = "SERVER/TOOL")]
     pub(in crate::cli) pattern: String,
+}
+
+/// Show what servers offer, and what that weighs in the context of a model.
+///
+/// Starts the servers, asks for their lists, and ends them. Shows the number of tools, prompts,
+/// resources and templates of each, and estimated tokens of its tools: as schemas, which a client
+/// tells its model, and in a light index (`ctxfs mcp --tools index`). Then each tool with the risk of
+/// a call, and what the index saves.
+///
+/// Exit status 1 if a server cannot be used, or does not list what it has; the others are shown.
+///
+/// Examples: `ctxfs mcp list --servers mcp.json`; `ctxfs mcp list -- npx -y some-server`
+#[derive(Debug, Args)]
+pub(in crate::cli) struct McpListArgs {
+    /// File with the servers, as clients have it.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "command",
+        required_unless_present = "command"
+    )]
+    pub(in crate::cli) servers: Option<PathBuf>,
+
+    /// Name of the server behind `--`. Default: that of `ctxfs mcp`.
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub(in crate::cli) name: Option<String>,
+
+    /// Seconds that the server behind `--` has for everything. 0: no limit.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, conflicts_with = "servers")]
+    pub(in crate::cli) timeout: u64,
+
+    /// Command of a server, with its arguments; or its `http://` or `https://` URL.
+    #[arg(last = true, value_name = "CMD")]
+    pub(in crate::cli) command: Vec<OsString>,
 }
 
 impl McpArgs {

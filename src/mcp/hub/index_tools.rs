@@ -100,7 +100,8 @@ pub(super) fn index(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
     made
 }
 
-fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
+/// Makes the index anew.
+pub(super) fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
     let names = names::names(relay, hub, CatalogKind::Tools);
     let mut tools = Vec::new();
     for (server, rows) in names::lists(hub, CatalogKind::Tools) {
@@ -122,9 +123,14 @@ fn at_start(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
     Arc::clone(mode.start.get_or_init(|| index(relay, hub, mode)))
 }
 
-/// Returns the rows of the two tools.
+/// Returns the rows of the two tools, as they were at the start.
 pub(super) fn rows(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Vec<String> {
-    let overview = overview(&at_start(relay, hub, mode), ABOUT_DETAILS);
+    rows_of(&at_start(relay, hub, mode), relay.references)
+}
+
+/// Returns the rows of the two tools of an index.
+pub(super) fn rows_of(index: &Index, references: bool) -> Vec<String> {
+    let overview = overview(index, ABOUT_DETAILS);
     let details = json!({
         "type": "object",
         "properties": {"names": {"type": "array", "items": {"type": "string"}, "maxItems": index::MOST_NAMES}},
@@ -143,7 +149,7 @@ pub(super) fn rows(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Vec<String> {
         },
         "required": ["calls"],
     });
-    let about_arguments = if relay.references { ABOUT_ARGUMENTS } else { "" };
+    let about_arguments = if references { ABOUT_ARGUMENTS } else { "" };
     let about_batch = format!("{ABOUT_BATCH}{about_arguments}");
     let reads = ToolAnnotations::new().read_only(true).idempotent(true).open_world(false);
     let row = |name: &'static str, about: String, schema: Value, annotations| {
@@ -162,18 +168,21 @@ fn overview(index: &Index, words: &str) -> String {
     format!("{words}{}", index::overview(index, OVERVIEW_BYTES - words.len()))
 }
 
-/// Returns the instructions: the index first, then what the servers `said`, as far as there is room.
+/// Returns the instructions of the start.
 pub(super) fn instructions(relay: &Relay, hub: &Hub, mode: &IndexMode, said: &[String]) -> String {
-    let said = said.join("\n\n");
-    let about_references = if relay.references { ABOUT_REFERENCES } else { "" };
+    instructions_of(&at_start(relay, hub, mode), relay.references, &said.join("\n\n"))
+}
+
+/// Returns the instructions: the index first, then what the servers `said`, as far as there is room.
+pub(super) fn instructions_of(index: &Index, references: bool, said: &str) -> String {
+    let about_references = if references { ABOUT_REFERENCES } else { "" };
     let words = format!("{WORDS}{about_references}{HEADING}");
     let room = OVERVIEW_BYTES - words.len() - said.len().min(LEAST_SAID + 2);
-    let index = at_start(relay, hub, mode);
-    let mut text = format!("{words}{}", index::overview(&index, room));
+    let mut text = format!("{words}{}", index::overview(index, room));
     let left = OVERVIEW_BYTES.saturating_sub(text.len() + 1);
     if !said.is_empty() && left >= LEAST_SAID {
         text.push('\n');
-        text += &cut(&said, left);
+        text += &cut(said, left);
     }
     text
 }

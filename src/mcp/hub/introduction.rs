@@ -27,6 +27,8 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 pub(super) struct Introduced {
     pub(super) capabilities: Map<String, Value>,
     pub(super) instructions: Option<String>,
+    /// Why it did not give lists that it has.
+    pub(super) unlisted: Vec<String>,
 }
 
 impl Introduced {
@@ -105,8 +107,14 @@ async fn meet(relay: Weak<Relay>, server: usize) {
     }
 }
 
-async fn introduce(relay: &Relay, hub: &Hub, server: usize) -> Result<Introduced, String> {
-    let parameters = hub.session.lock().parameters.clone().unwrap_or_else(|| "{}".to_owned());
+/// Tells a server who the client is, and asks for its lists.
+pub(super) async fn introduce(
+    relay: &Relay,
+    hub: &Hub,
+    server: usize,
+) -> Result<Introduced, String> {
+    let parameters = hub.session.lock().parameters.clone();
+    let parameters = parameters.unwrap_or_else(|| parameters_of(&Value::Null));
     let upstream = &relay.upstreams[server];
     let result = server_request::result(upstream, "initialize", &parameters).await?;
     let said: Value = serde_json::from_str(result.get()).map_err(|error| error.to_string())?;
@@ -115,20 +123,24 @@ async fn introduce(relay: &Relay, hub: &Hub, server: usize) -> Result<Introduced
         handshake.is_done = true;
     });
     upstream.notify(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec());
-    let introduced = Introduced {
+    let mut introduced = Introduced {
         capabilities: said["capabilities"].as_object().cloned().unwrap_or_default(),
         instructions: said["instructions"].as_str().map(str::to_owned),
+        unlisted: Vec::new(),
     };
-    for kind in CatalogKind::ALL.into_iter().filter(|kind| introduced.lists(*kind)) {
-        if let Err(why) = hub.servers[server].catalog.fetch(upstream, kind).await {
+    for kind in CatalogKind::ALL {
+        if introduced.lists(kind)
+            && let Err(why) = hub.servers[server].catalog.fetch(upstream, kind).await
+        {
             tracing::warn!("{}: {why}", upstream.name);
+            introduced.unlisted.push(why);
         }
     }
     Ok(introduced)
 }
 
 /// Makes a server known, and tells the client of one that comes late.
-async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: Introduced) {
+pub(super) async fn publish(relay: &Relay, hub: &Hub, server: usize, introduced: Introduced) {
     let is_late = hub.session.lock().is_told;
     let lists = CatalogKind::CHANGING.into_iter().filter(|kind| introduced.lists(*kind));
     let lists: Vec<CatalogKind> = lists.collect();
