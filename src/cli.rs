@@ -97,7 +97,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Mcp(args) => mcp::run(args, cli, context),
         Command::Install(args) => install::run(args, cli, context),
         Command::Config(args) => config::run(args, cli, context),
-        Command::Doctor => doctor::run(cli, context),
+        Command::Doctor(args) => doctor::run(args, cli, context),
         Command::Demo(args) => demo::run(args, context),
         Command::Completions(args) => completions::run(args, context),
         Command::Man(args) => man::run(args, context),

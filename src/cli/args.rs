@@ -107,11 +107,7 @@ pub(super) enum Command {
     Mcp(McpArgs),
     Install(InstallArgs),
     Config(ConfigArgs),
-    /// Check what this machine supports, and print how to fix what is wrong.
-    ///
-    /// Checks /dev/fuse, the kernel, fusermount3, the store and the mounts. Changes nothing. Exit
-    /// status: 0 if a mount can work here, 1 if not.
-    Doctor,
+    Doctor(DoctorArgs),
     Demo(DemoArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -146,6 +142,20 @@ pub(super) struct ConfigArgs {
     /// Print a template with every setting, its allowed values and its default; read no files.
     #[arg(long)]
     pub(super) defaults: bool,
+}
+
+/// Check what this machine supports, and print how to fix what is wrong.
+///
+/// Checks /dev/fuse, the kernel, fusermount3, the store and the mounts. Changes nothing. Exit
+/// status: 0 if a mount can work here, 1 if not.
+#[derive(Debug, Args)]
+pub(super) struct DoctorArgs {
+    /// Try the MCP servers of this file too: each is started, asked what it offers, and ended. If
+    /// one cannot be used, the exit status is 1.
+    ///
+    /// The file is that of `ctxfs mcp --servers`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) servers: Option<PathBuf>,
 }
 
 /// Demonstrate ctxfs on outputs of this machine, in about a minute.

@@ -8,13 +8,17 @@ mod disk;
 mod hooks;
 mod machine;
 mod mounts;
+mod servers;
 
+use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anstyle::Style;
 use serde::Serialize;
 
 use crate::cli::args::Cli;
+use crate::cli::args::DoctorArgs;
 use crate::cli::args::TargetArgs;
 use crate::cli::context::Context;
 use crate::cli::doctor::check::Check;
@@ -26,6 +30,9 @@ use crate::cli::output;
 #[derive(Debug, Serialize)]
 struct DoctorReport {
     can_mount: bool,
+    /// Present if servers were checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    can_use_servers: Option<bool>,
     checks: Vec<Check>,
 }
 
@@ -34,7 +41,7 @@ pub(super) fn probe(args: &TargetArgs, context: &mut Context) -> anyhow::Result<
     context.printer.data(&mounts::status(&args.target)?)
 }
 
-pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
+pub(super) fn run(args: &DoctorArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let mut checks = machine::checks(context.environment.root);
     checks.push(confined::machine());
     let (check, store) = settings(cli, context);
@@ -43,14 +50,26 @@ pub(super) fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     checks.extend(mounts::checks());
     checks.extend(hooks::checks(&context.environment));
     let can_mount = checks.iter().all(|check| check.level != Level::Failure);
-    let report = DoctorReport { can_mount, checks };
+    let of_servers = args.servers.as_deref().and_then(|path| servers(path, cli, context));
+    let is_right = |checks: &Vec<Check>| checks.iter().all(|check| check.level <= Level::Note);
+    let can_use_servers = of_servers.as_ref().map(is_right);
+    checks.extend(of_servers.into_iter().flatten());
+    let report = DoctorReport { can_mount, can_use_servers, checks };
     context.printer.line(&render(&report.checks), &report)?;
-    if can_mount {
-        return Ok(());
-    }
-    let text = "a mount cannot work here";
-    Err(Failure::new(FailureKind::Machine, text, "fix what is marked `FAIL`, or use `ctxfs view`")
-        .into())
+    let (text, hint) = match (can_mount, can_use_servers) {
+        (true, None | Some(true)) => return Ok(()),
+        (true, Some(false)) => ("a server cannot be used", "fix what is marked `WARN`"),
+        (false, _) => {
+            ("a mount cannot work here", "fix what is marked `FAIL`, or use `ctxfs view`")
+        }
+    };
+    Err(Failure::new(FailureKind::Machine, text, hint).into())
+}
+
+/// Tries the servers of a file, unless the settings cannot be read, which another check says.
+fn servers(path: &Path, cli: &Cli, context: &Context) -> Option<Vec<Check>> {
+    let settings = Arc::new(context.settings(cli, Vec::new()).ok()?);
+    Some(servers::checks(path, &settings))
 }
 
 /// Checks that the settings can be read, and returns the store that they name.

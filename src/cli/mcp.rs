@@ -47,6 +47,11 @@ use crate::model::LimitsByTool as _;
 use crate::model::Root;
 use crate::store::Store;
 
+pub(super) use servers::FileServers;
+pub(super) use servers::is_error;
+pub(super) use servers::read as read_servers;
+pub(super) use survey::survey;
+
 pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let settings = Arc::new(context.settings(cli, args.settings())?);
     match &args.action {

@@ -1,4 +1,4 @@
-//! What servers offer: `ctxfs mcp list`.
+//! What servers offer: `ctxfs mcp list` and `ctxfs doctor --servers`.
 
 use super::*;
 
@@ -174,4 +174,44 @@ fn a_server_that_is_wrong_in_its_file_is_named_with_its_line() {
     assert!(String::from_utf8_lossy(&told.stdout).contains("good/echo\n"));
     let value: Value = serde_json::from_slice(&file.list(&["--json"]).stdout).unwrap();
     assert!(value["flaws"][0].as_str().unwrap().contains("mcp.json:2: "), "{value}");
+}
+
+#[test]
+fn the_doctor_tries_each_server() {
+    let mark = format!("mark-of-doctor-{}", std::process::id());
+    let file = ServerFile::new(&[
+        ("good", json!({})),
+        ("gone", json!({"command": "/nonexistent/x", "args": []})),
+        ("hangs", hanging(&mark)),
+    ]);
+    let told = file.command("doctor", &[]).run();
+    let said = String::from_utf8(told.stdout).unwrap();
+    assert_eq!(told.code, 1, "{said}");
+    let line = |of: &str| {
+        let found = said.lines().find(|line| line.contains(of));
+        found.unwrap_or_else(|| panic!("{of}: {said}")).to_owned()
+    };
+    assert!(line("good: ").starts_with("ok   server       good: 3 tools, 0 prompts"), "{said}");
+    assert!(line("gone: ").starts_with("WARN server       gone: cannot be started"), "{said}");
+    assert!(line("hangs: ").ends_with("did not answer within 1s"), "{said}");
+    assert!(said.contains("ctxfs --log info mcp list --servers"), "{said}");
+    assert_eq!(processes_with(&mark), Vec::<String>::new());
+    let good = ServerFile::new(&[("good", json!({}))]);
+    let told = good.command("doctor", &["--json"]).run();
+    let report: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert_eq!(report["can_use_servers"], true, "{report}");
+}
+
+#[test]
+fn the_doctor_names_what_is_wrong_in_the_file() {
+    let file = ServerFile::of("{\"mcpServers\": {\n\n\"bad\": {\"command\": 7, \"x\": 1}}}");
+    let told = file.command("doctor", &[]).run();
+    let said = String::from_utf8(told.stdout).unwrap();
+    assert_eq!(told.code, 1, "{said}");
+    assert!(said.contains("mcp.json:3: `mcpServers.bad.command` must be a text"), "{said}");
+    let file = ServerFile::of("");
+    std::fs::remove_file(&file.path).unwrap();
+    let told = file.command("doctor", &[]).run();
+    let said = String::from_utf8(told.stdout).unwrap();
+    assert!(told.code == 1 && said.contains("cannot read the servers in"), "{said}");
 }
