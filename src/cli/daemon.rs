@@ -9,6 +9,7 @@
 //!
 //! A new program rather than a fork, so that it inherits only the environment of the caller.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -34,20 +35,31 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starts the server with the arguments of this process, and returns once its mount answers.
 pub(super) fn launch(log: &Path) -> anyhow::Result<ServedMount> {
-    let mut server = spawn(logging::open_file(log)?)?;
+    start(log, std::env::args_os().skip(1)).map(|(ready, _server)| ready)
+}
+
+/// Starts the server with these arguments, and returns once its mount answers.
+pub(super) fn start(
+    log: &Path,
+    arguments: impl Iterator<Item = OsString>,
+) -> anyhow::Result<(ServedMount, Child)> {
+    let mut server = spawn(logging::open_file(log)?, arguments)?;
     match wait(&mut server)? {
-        Ok(Some(StartStatus::Ready(ready))) => Ok(ready),
-        Ok(Some(StartStatus::Failed(failure))) => Err(failure.into()),
+        Ok(Some(StartStatus::Ready(ready))) => Ok((ready, server)),
+        Ok(Some(StartStatus::Failed(failure))) => {
+            reap(server);
+            Err(failure.into())
+        }
         Ok(None) => Err(end(server, true, log).into()),
         Err(_) => Err(end(server, false, log).into()),
     }
 }
 
-fn spawn(log: File) -> io::Result<Child> {
+fn spawn(log: File, arguments: impl Iterator<Item = OsString>) -> io::Result<Child> {
     Command::new("/proc/self/exe")
         .arg0("ctxfs")
         .arg("--detached")
-        .args(std::env::args_os().skip(1))
+        .args(arguments)
         .env_remove(env::NOTIFY_SOCKET)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -68,6 +80,7 @@ fn wait(server: &mut Child) -> io::Result<Result<Option<StartStatus>, RecvTimeou
 /// server may be stuck in a mount that hangs.
 fn end(mut server: Child, in_time: bool, log: &Path) -> Failure {
     drop(server.kill());
+    reap(server);
     let message = if in_time {
         "the server ended before the mount answered".to_owned()
     } else {
@@ -75,6 +88,13 @@ fn end(mut server: Child, in_time: bool, log: &Path) -> Failure {
     };
     let hint = format!("read its log with `tail {}`, and run `ctxfs doctor`", log.display());
     Failure::new(FailureKind::Mount, message, hint)
+}
+
+/// Leaves nothing of a server that ends. Does not wait for that.
+fn reap(mut server: Child) {
+    let wait = move || server.wait();
+    // Without a thread, it is left until this process ends.
+    drop(thread::Builder::new().spawn(wait));
 }
 
 /// Runs the server in its own process.

@@ -3,6 +3,7 @@
 mod behind;
 mod http;
 mod list;
+mod mounting;
 mod server_name;
 mod servers;
 mod survey;
@@ -25,6 +26,7 @@ use crate::cli::context::Context;
 use crate::cli::engine;
 use crate::cli::env::Environment;
 use crate::cli::logging;
+use crate::cli::mcp::mounting::Mounting;
 use crate::cli::outcome::Failure;
 use crate::cli::places;
 use crate::cli::settings::Key;
@@ -65,7 +67,12 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     let (servers, offer) = (servers(args, context)?, offer(args, &settings));
     let options = options(servers, offer, !args.no_context_tools, &settings);
     let environment = context.environment.clone();
-    let user = UserStore { settings: Arc::clone(&settings), store, environment };
+    let mounting = args.mount.as_ref().map(|dir| {
+        let dir = Some(Path::new(dir)).filter(|dir| !dir.as_os_str().is_empty());
+        Mounting::begin(dir, &settings, cli, context)
+    });
+    let mounting = mounting.transpose()?;
+    let user = UserStore { settings: Arc::clone(&settings), store, environment, mounting };
     match &args.http {
         None => {
             let id = conversation(args, context)?;
@@ -170,6 +177,8 @@ struct UserStore {
     settings: Arc<Settings>,
     store: PathBuf,
     environment: Environment,
+    /// Present if the gateway sees to a mount.
+    mounting: Option<Arc<Mounting>>,
 }
 
 impl UserStore {
@@ -211,6 +220,10 @@ impl UserShelf {
     /// Returns the root for readers, and whether they see files there.
     fn root(&self, store: &Path) -> (Root, bool) {
         let advertised = self.user.settings.text(Key::Advertise);
+        let mounted = self.user.mounting.as_ref().and_then(|mounting| mounting.wait());
+        if let Some(target) = mounted.filter(|_| advertised.is_none()) {
+            return (Root::All(target.display().to_string()), true);
+        }
         let mounts = places::mounts_of(store);
         let shows = |only: &Option<Component>| only.as_ref().is_none_or(|only| *only == self.id);
         if advertised.is_none() && !mounts.iter().any(|mount| shows(&mount.only)) {

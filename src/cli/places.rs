@@ -195,7 +195,7 @@ pub(super) fn is_mounted(dir: &Path) -> bool {
 }
 
 /// Makes `path` absolute and resolves links as far as it exists, as in the mount table.
-fn resolve(path: &Path) -> PathBuf {
+pub(super) fn resolve(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = absolute.ancestors().find_map(|above| {
         let rest = absolute.strip_prefix(above).ok()?;

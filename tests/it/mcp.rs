@@ -7,6 +7,7 @@ mod hostile;
 mod http;
 mod http_client;
 mod http_hostile;
+mod mounting;
 mod remote;
 mod results;
 mod servers;
@@ -16,10 +17,12 @@ mod transparent;
 
 use std::io::BufRead as _;
 use std::io::BufReader;
+use std::io::Read as _;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Child;
+use std::process::ChildStderr;
 use std::process::ChildStdin;
 use std::process::ChildStdout;
 use std::process::Stdio;
@@ -28,6 +31,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::Pid;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -52,6 +56,8 @@ struct Gateway {
     next: u64,
     /// What came while an answer was waited for.
     other: Vec<Value>,
+    /// The first bytes on its standard error.
+    said: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Gateway {
@@ -80,10 +86,9 @@ impl Gateway {
             })
             .spawn();
         let lines = lines_of(child.stdout.take().unwrap());
-        let mut errors = child.stderr.take().unwrap();
-        thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
-        let input = child.stdin.take();
-        Self { store: Arc::clone(store), child, input, lines, next: 0, other: Vec::new() }
+        let said = first_of(child.stderr.take().unwrap());
+        let (input, other) = (child.stdin.take(), Vec::new());
+        Self { store: Arc::clone(store), child, input, lines, next: 0, other, said }
     }
 
     /// Starts a gateway before the servers of a file, each with these members.
@@ -199,6 +204,11 @@ impl Gateway {
         status.code().unwrap_or(-1)
     }
 
+    /// Returns the first part of what it has said on standard error.
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock()).into_owned()
+    }
+
     /// Returns the most memory that it had, in KiB.
     fn peak(&self) -> u64 {
         peak_of(self.child.id())
@@ -249,6 +259,21 @@ fn lines_of(output: ChildStdout) -> mpsc::Receiver<String> {
         }
     });
     receive
+}
+
+/// Reads all that a gateway says, and keeps the first 64 KiB.
+fn first_of(mut errors: ChildStderr) -> Arc<Mutex<Vec<u8>>> {
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&said);
+    thread::spawn(move || {
+        let mut block = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = errors.read(&mut block) {
+            let mut kept = kept.lock();
+            let room = (64 << 10) - kept.len();
+            kept.extend_from_slice(&block[..count.min(room)]);
+        }
+    });
+    said
 }
 
 /// Returns the most memory that a process had, in KiB.

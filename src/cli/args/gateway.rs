@@ -84,6 +84,15 @@ pub(in crate::cli) struct McpArgs {
     #[arg(long, value_name = "FILE", requires = "http")]
     pub(in crate::cli) token_file: Option<PathBuf>,
 
+    /// See to a mount of the store, so that summaries name paths.
+    ///
+    /// Mounts it in the background as `ctxfs mount` does, at DIR or at the usual place, unless it is
+    /// mounted there, or without DIR anywhere. The mount stays when the gateway ends; `ctxfs umount`
+    /// ends it. If the store cannot be mounted, that is said on standard error, and the context tools
+    /// read it.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "")]
+    pub(in crate::cli) mount: Option<OsString>,
+
     /// Mountpoint as the reader sees it, for paths in the summaries.
     ///
     /// Default: where this store is mounted. If it is not, summaries name references, which the

@@ -3,8 +3,6 @@
 use std::io::Read as _;
 use std::net::TcpListener;
 
-use parking_lot::Mutex;
-
 use super::http_client::Served;
 use super::*;
 use crate::support::eventually;
