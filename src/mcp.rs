@@ -54,6 +54,7 @@ mod results;
 mod scratch;
 mod server_log;
 mod session;
+mod shared;
 mod shelf;
 mod signals;
 mod skeleton;

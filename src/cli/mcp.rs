@@ -64,7 +64,13 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
     }
     logging::start(settings.text(Key::Log).unwrap_or("info"), false)?;
     let store = settings.store(&context.environment)?;
-    let (servers, offer) = (servers(args, context)?, offer(args, &settings));
+    let (mut servers, offer) = (servers(args, context)?, offer(args, &settings));
+    if args.http.is_none() {
+        // There is one session.
+        for server in &mut servers {
+            server.shared = false;
+        }
+    }
     let options = options(servers, offer, !args.no_context_tools, &settings);
     let environment = context.environment.clone();
     let mounting = args.mount.as_ref().map(|dir| {

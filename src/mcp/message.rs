@@ -21,6 +21,7 @@ const STANDS: &[u8] = b"\"\"";
 
 /// A message. The long values of one that is longer than memory should hold are in a file, and its
 /// text has holes there.
+#[derive(Clone)]
 pub(super) struct Message {
     text: String,
     holes: Vec<Hole>,

@@ -50,6 +50,8 @@ pub struct ServerOptions {
     pub timeout: Option<Duration>,
     /// The part of it that is offered, where the gateway answers for it.
     pub offer: Offer,
+    /// True if the sessions of a gateway share it.
+    pub shared: bool,
 }
 
 /// The place of a server.

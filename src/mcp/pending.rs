@@ -28,8 +28,20 @@ pub(super) enum PendingKind {
     Listing(ListKind),
     /// The result of a tool, which may be long.
     Call(Box<Call>),
+    /// A session asked a server that several share.
+    Shared(SharedRequest),
     /// The gateway waits for it, or to hear why there is none.
     Own(oneshot::Sender<Result<Message, String>>),
+}
+
+/// A request of a session to a server that several share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SharedRequest {
+    pub(super) session: u64,
+    /// Its number there.
+    pub(super) number: u64,
+    /// True if it calls a tool.
+    pub(super) is_call: bool,
 }
 
 impl Pending {
@@ -105,7 +117,11 @@ impl PendingRequests {
 
     /// Takes the only call of a tool, if there is just one.
     pub(super) fn take_only_call(&mut self) -> Option<(u64, Pending)> {
-        let is_call = |pending: &Pending| matches!(pending.kind, PendingKind::Call(_));
+        let is_call = |pending: &Pending| match &pending.kind {
+            PendingKind::Call(_) => true,
+            PendingKind::Shared(request) => request.is_call,
+            _ => false,
+        };
         let mut calls = self.waiting.iter().filter(|(_, pending)| is_call(pending));
         let id = *calls.next()?.0;
         if calls.next().is_some() {
@@ -124,6 +140,19 @@ impl PendingRequests {
 
     pub(super) fn ids(&self) -> Vec<u64> {
         self.waiting.keys().copied().collect()
+    }
+
+    /// Returns the requests of sessions that share the server, by their ids.
+    pub(super) fn shared(&self) -> impl Iterator<Item = (u64, SharedRequest)> {
+        self.waiting.iter().filter_map(|(id, pending)| match &pending.kind {
+            PendingKind::Shared(request) => Some((*id, *request)),
+            _ => None,
+        })
+    }
+
+    /// Returns the token of the progress of the request with this id.
+    pub(super) fn token(&self, id: u64) -> Option<&str> {
+        self.waiting.get(&id)?.token.as_deref()
     }
 
     /// Returns the client's id of the request with this id.

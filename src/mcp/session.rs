@@ -26,6 +26,8 @@ use crate::mcp::queue;
 use crate::mcp::relay::Relay;
 use crate::mcp::remote::RemoteManager;
 use crate::mcp::server_log::ServerLog;
+use crate::mcp::shared::SharedManager;
+use crate::mcp::shared::SharedServers;
 use crate::mcp::shelf::LazyShelf;
 use crate::mcp::upstream::Upstream;
 
@@ -37,6 +39,7 @@ pub(super) struct Gateway {
     options: GatewayOptions,
     guard: Arc<Guard>,
     log: ServerLog,
+    shared: SharedServers,
 }
 
 /// A session.
@@ -49,7 +52,14 @@ pub(super) struct Session {
 impl Gateway {
     pub(super) fn new(options: GatewayOptions) -> io::Result<Self> {
         let guard = Arc::new(Guard::new(options.guard_command.clone()));
-        Ok(Self { options, guard, log: ServerLog::start()? })
+        let log = ServerLog::start()?;
+        let shared = SharedServers::new(Arc::clone(&guard), log.clone(), options.max_result);
+        Ok(Self { options, guard, log, shared })
+    }
+
+    /// Ends what the sessions shared. They have ended.
+    pub(super) async fn end(&self) {
+        self.shared.end().await;
     }
 }
 
@@ -67,13 +77,13 @@ impl Session {
             let (sender, queue) = queue::queue();
             let upstream = Upstream::new(server.name.clone(), server.timeout, sender);
             upstreams.push(Arc::new(upstream));
-            places.push((server.place.clone(), queue));
+            places.push((server, queue));
         }
         let options = &gateway.options;
         let relay = Relay::new(Arc::clone(shelf), upstreams.clone(), options, hub, client);
         let relay = Arc::new(relay);
         let mut managers = JoinSet::new();
-        for (upstream, (place, queue)) in upstreams.into_iter().zip(places) {
+        for (upstream, (server, queue)) in upstreams.into_iter().zip(places) {
             let around = Surroundings {
                 inbox: Arc::new(FromUpstreams(Arc::clone(&relay))),
                 shelf: Arc::clone(shelf),
@@ -82,7 +92,11 @@ impl Session {
                 stop: stopping.clone(),
                 most: gateway.options.max_result,
             };
-            match place {
+            match server.place.clone() {
+                _ if server.shared => {
+                    let shared = gateway.shared.get(server, shelf);
+                    managers.spawn(SharedManager::new(upstream, shared, queue, around).run())
+                }
                 ServerPlace::Command(command) => {
                     managers.spawn(Manager::new(upstream, command, queue, around).run())
                 }

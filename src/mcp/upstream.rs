@@ -85,6 +85,11 @@ impl Upstream {
         id
     }
 
+    /// Sends a message as soon as there is room. False if nobody takes messages any more.
+    pub(super) async fn send(&self, message: Outgoing) -> bool {
+        self.queue.send(message).await
+    }
+
     /// Sends what has no answer. It is dropped if the server does not run and is not about to, or
     /// if it does not read.
     pub(super) fn notify(&self, message: impl Into<Outgoing>) {
@@ -172,6 +177,16 @@ impl Upstream {
         let mut state = self.state.lock();
         state.bad_lines += 1;
         state.bad_lines >= MOST_BAD_LINES
+    }
+
+    /// Looks at the requests that wait for an answer.
+    pub(super) fn requests<T>(&self, look: impl FnOnce(&PendingRequests) -> T) -> T {
+        look(&self.state.lock().requests)
+    }
+
+    /// Returns true while a long line comes in.
+    pub(super) fn is_receiving(&self) -> bool {
+        self.state.lock().long_lines > 0
     }
 
     pub(super) fn began(&self) {

@@ -12,6 +12,7 @@ mod remote;
 mod results;
 mod servers;
 mod settings;
+mod shared;
 mod survey;
 mod transparent;
 

@@ -45,5 +45,5 @@ pub(super) fn server(
     };
     let timeout = (timeout > 0).then(|| Duration::from_secs(timeout));
     let offer = Offer { naming: Naming::AsIs, tools: ToolFilter::default(), trust: false };
-    Ok(Some(ServerOptions { name, place, timeout, offer }))
+    Ok(Some(ServerOptions { name, place, timeout, offer, shared: false }))
 }

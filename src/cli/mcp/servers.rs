@@ -59,8 +59,8 @@ pub(in crate::cli) fn read(path: &Path) -> Result<FileServers, Failure> {
 fn options(server: Server) -> ServerOptions {
     let naming = Naming::with_prefix(server.prefix());
     let offer = Offer { naming, tools: server.tools, trust: server.trust };
-    let (place, timeout) = (place(server.transport), Some(server.timeout));
-    ServerOptions { name: server.name, place, timeout, offer }
+    let (place, timeout, shared) = (place(server.transport), Some(server.timeout), server.shared);
+    ServerOptions { name: server.name, place, timeout, offer, shared }
 }
 
 fn place(transport: Transport) -> ServerPlace {

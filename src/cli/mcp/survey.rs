@@ -24,9 +24,12 @@ use crate::store::Store;
 
 /// Asks servers what they offer. Nothing is stored. No process of a server is left.
 pub(in crate::cli) fn survey(
-    servers: Vec<ServerOptions>,
+    mut servers: Vec<ServerOptions>,
     settings: &Arc<Settings>,
 ) -> anyhow::Result<Survey> {
+    for server in &mut servers {
+        server.shared = false;
+    }
     let options = options(servers, index(settings), true, settings);
     let id = places::conversation_id("survey")?;
     let shelf = TemporaryShelf { settings: Arc::clone(settings), id, dir: Mutex::new(None) };

@@ -99,6 +99,7 @@ impl Clients {
             ending.spawn(async move { client.end().await });
         }
         while ending.join_next().await.is_some() {}
+        self.gateway.end().await;
     }
 
     fn client(

@@ -1,0 +1,98 @@
+//! The end of a session at a shared server, in place of a process of its own.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use crate::mcp::line_reader::LongLines as _;
+use crate::mcp::manager::Inbox;
+use crate::mcp::manager::Surroundings;
+use crate::mcp::manager::TICK;
+use crate::mcp::manager::look_due;
+use crate::mcp::manager::stopped;
+use crate::mcp::queue::Receiver;
+use crate::mcp::shared::SharedServer;
+use crate::mcp::shared::events::Event;
+use crate::mcp::shared::events::Events;
+use crate::mcp::upstream::Upstream;
+
+/// Stands between the upstream of a session and a shared server.
+pub(in crate::mcp) struct SharedManager<I> {
+    upstream: Arc<Upstream>,
+    server: Arc<SharedServer>,
+    queue: Receiver,
+    around: Surroundings<I>,
+}
+
+impl<I: Inbox> SharedManager<I> {
+    pub(in crate::mcp) fn new(
+        upstream: Arc<Upstream>,
+        server: Arc<SharedServer>,
+        queue: Receiver,
+        around: Surroundings<I>,
+    ) -> Self {
+        Self { upstream, server, queue, around }
+    }
+
+    /// Sends what is queued, and hands over what comes, until the session ends.
+    pub(in crate::mcp) async fn run(self) {
+        let Self { upstream, server, mut queue, around } = self;
+        let mut stop = around.stop.clone();
+        let (session, events) = server.join();
+        upstream.began();
+        let reading = hand_over(Arc::clone(&upstream), events, Arc::clone(&around.inbox));
+        let reading = tokio::spawn(reading);
+        {
+            let mut sending = pin!(send_all(&server, session, &mut queue));
+            let mut tick = tokio::time::interval(TICK);
+            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stopped(&mut stop) => break,
+                    () = &mut sending => break,
+                    () = look_due(&upstream, &mut tick) => look(&upstream, &server, &*around.inbox),
+                }
+            }
+        }
+        reading.abort();
+        server.leave(session);
+    }
+}
+
+/// Ends requests whose time is over. It stands still while a long message comes in.
+fn look<I: Inbox>(upstream: &Arc<Upstream>, server: &SharedServer, inbox: &I) {
+    if server.upstream.is_receiving() {
+        upstream.begins();
+    } else {
+        upstream.ends();
+    }
+    let late = upstream.take_late();
+    if !late.is_empty() {
+        inbox.late(upstream, late);
+    }
+}
+
+async fn send_all(server: &SharedServer, session: u64, queue: &mut Receiver) {
+    while let Some(queued) = queue.next().await {
+        server.forward(session, queued.message).await;
+    }
+}
+
+async fn hand_over<I: Inbox>(upstream: Arc<Upstream>, mut events: Events, inbox: Arc<I>) {
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Line(line, _room) => {
+                inbox.line(&upstream, line).await;
+            }
+            Event::Lost { number, why } => {
+                if let Some(pending) = upstream.take(number) {
+                    inbox.lost(&upstream, pending, &why).await;
+                }
+            }
+            Event::Failed { numbers, why } => {
+                let pending = numbers.into_iter().filter_map(|number| upstream.take(number));
+                inbox.failed(&upstream, pending.collect(), &why).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Servers that the sessions of a gateway share.
+
+use super::http_client::*;
+use super::*;
+use crate::support::eventually;
+
+/// Starts a gateway whose sessions share the server `one`, and have each a `two` of their own.
+fn served() -> Served {
+    let store = Arc::new(TestStore::new());
+    let file = store.scratch("servers").join("mcp.json");
+    let more = "text,die,seen,change,ask,silent,child,notify,progress";
+    let [program, script] = server();
+    let entry = |shared: bool| {
+        let env = json!({"SERVER_MORE": more});
+        json!({"command": program, "args": [script], "env": env, "shared": shared})
+    };
+    let servers = json!({"mcpServers": {"one": entry(true), "two": entry(false)}});
+    std::fs::write(&file, servers.to_string()).unwrap();
+    let options = ["--servers", file.to_str().unwrap()];
+    Served::start(&store, "127.0.0.1:0", &options, &[], &[])
+}
+
+fn pids(client: &mut Client, tool: &str) -> Vec<u32> {
+    let told = client.call(tool, &json!({}));
+    text(&told, 0).split(' ').map(|pid| pid.parse().unwrap()).collect()
+}
+
+fn call(id: &Value, tool: &str, arguments: &Value) -> Value {
+    let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": "t"}});
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+}
+
+fn cancel(id: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+}
+
+/// Waits until the server has got so many calls of tools without an answer.
+fn until_silent(client: &mut Client, calls: usize) {
+    let mut asked = 0;
+    eventually("the calls have come", || {
+        asked += 1;
+        let seen = client.call("one__seen", &json!({}));
+        text(&seen, 0).matches("tools/call").count() >= calls + asked
+    });
+}
+
+#[test]
+fn one_process_serves_all_sessions_and_ends_with_the_gateway() {
+    let mut served = served();
+    let (mut a, mut b) = (served.session(), served.session());
+    let shared = pids(&mut a, "one__child");
+    assert_eq!(pids(&mut b, "one__child")[0], shared[0]);
+    let own = pids(&mut a, "two__child");
+    assert_ne!(pids(&mut b, "two__child")[0], own[0]);
+    assert_eq!(a.send("DELETE", "/mcp", &[], None).status, 204);
+    eventually("its own server is gone", || !is_there(own[0]));
+    assert_eq!(pids(&mut b, "one__child")[0], shared[0], "the other session goes on");
+    let seen = b.call("one__seen", &json!({}));
+    assert_eq!(text(&seen, 0).matches("\"initialize\"").count(), 1, "{seen}");
+    assert_eq!(text(&seen, 0).matches("notifications/initialized").count(), 1, "{seen}");
+    assert_eq!(served.end(Signal::TERM), 0);
+    eventually("it is gone", || !shared.iter().any(|pid| is_there(*pid)));
+}
+
+#[test]
+fn ids_and_progress_of_sessions_are_apart() {
+    let served = served();
+    let work = |client: Client, steps: u64| {
+        thread::spawn(move || {
+            let arguments = json!({"steps": steps, "pause": 0.05});
+            let mut answer = client.post(&call(&json!("same"), "one__progress", &arguments));
+            let mut seen = 0;
+            loop {
+                let event = answer.event().expect("an answer");
+                if event.get("method").is_none() {
+                    assert_eq!((&event["id"], text(&event["result"], 0)), (&json!("same"), "done"));
+                    return seen;
+                }
+                assert_eq!(event["params"]["progressToken"], "t");
+                assert_eq!(event["params"]["total"], steps);
+                seen += 1;
+            }
+        })
+    };
+    let (a, b) = (work(served.session(), 7), work(served.session(), 4));
+    assert_eq!((a.join().unwrap(), b.join().unwrap()), (7, 4));
+}
+
+#[test]
+fn a_session_cancels_its_own_call_alone() {
+    let served = served();
+    let (a, b, mut looking) = (served.session(), served.session(), served.session());
+    let id = json!(9);
+    let wait = |client: &Client| {
+        let (client, id) = (client.clone(), id.clone());
+        thread::spawn(move || client.post(&call(&id, "one__silent", &json!({}))).event())
+    };
+    let (of_a, of_b) = (wait(&a), wait(&b));
+    until_silent(&mut looking, 2);
+    assert_eq!(a.post(&cancel(&id)).status, 202);
+    assert_eq!(of_a.join().unwrap(), None);
+    let cancelled = |client: &mut Client| {
+        let seen = client.call("one__seen", &json!({}));
+        text(&seen, 0).matches("notifications/cancelled").count()
+    };
+    eventually("the server is told", || cancelled(&mut looking) == 1);
+    assert!(!of_b.is_finished());
+    // The end of a session cancels what it asked.
+    assert_eq!(b.send("DELETE", "/mcp", &[], None).status, 204);
+    eventually("the server is told", || cancelled(&mut looking) == 2);
+    of_b.join().unwrap();
+}
+
+#[test]
+fn changes_of_lists_are_told_to_all_sessions() {
+    let served = served();
+    let (mut a, b) = (served.session(), served.session());
+    let mut listening = [a.listen(), b.listen()];
+    a.call("one__change", &json!({}));
+    for stream in &mut listening {
+        assert_eq!(stream.event().unwrap()["method"], "notifications/tools/list_changed");
+    }
+    for mut client in [a, b] {
+        let listed = client.ask("tools/list", &json!({})).json();
+        assert_eq!(listed["result"]["tools"][0]["name"], "one__new");
+    }
+}
+
+#[test]
+fn a_question_goes_to_the_session_whose_call_runs() {
+    let served = served();
+    let (mut a, b, mut looking) = (served.session(), served.session(), served.session());
+    let ask = json!({"method": "elicitation/create", "params": {"message": "?"}});
+    let params = json!({"name": "one__ask", "arguments": ask});
+    let mut answer = a.ask("tools/call", &params);
+    let question = answer.event().unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    let reply = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}});
+    assert_eq!(a.post(&reply).status, 202);
+    assert!(text(&answer.result(), 0).contains("accept"));
+    // While calls of two run, nobody can tell.
+    let waiting = b.clone();
+    let waiting = thread::spawn(move || {
+        waiting.post(&call(&json!(1), "one__silent", &json!({}))).event();
+    });
+    until_silent(&mut looking, 1);
+    let told = a.call("one__ask", &ask);
+    assert!(text(&told, 0).contains("several sessions share the server"), "{told}");
+    assert_eq!(b.send("DELETE", "/mcp", &[], None).status, 204);
+    waiting.join().unwrap();
+}
+
+#[test]
+fn results_are_stored_in_the_conversation_of_their_session() {
+    let served = served();
+    let mut stored = [served.session(), served.session()].map(|mut client| {
+        let result = client.call("one__text", &json!({"line": "row\n", "counts": [2000]}));
+        let uri = result["content"][1]["uri"].as_str().unwrap().to_owned();
+        let read = client.call("context_read", &json!({"ref": uri}));
+        assert!(text(&read, 0).starts_with("row\n"), "{read}");
+        uri.split('/').nth(2).unwrap().to_owned()
+    });
+    stored.sort();
+    assert_ne!(stored[0], stored[1]);
+}
+
+#[test]
+fn a_session_that_does_not_read_holds_up_no_other() {
+    let served = served();
+    let (a, mut b) = (served.session(), served.session());
+    // Some 60 MB of messages that go to the stream of a call, which is not read.
+    let flood = json!({"count": 30_000, "size": 2000});
+    let body = call(&json!(1), "one__notify", &flood).to_string();
+    let mut unread = a.connect();
+    unread.write_all(a.head("POST", "/mcp", &[], Some(body.len())).as_bytes()).unwrap();
+    unread.write_all(body.as_bytes()).unwrap();
+    let began = std::time::Instant::now();
+    for _ in 0..5 {
+        let told = b.call("one__echo", &json!({}));
+        assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
+    }
+    println!("answered in {:?}, peak {} KiB", began.elapsed(), served.peak());
+    assert!(served.peak() < 128 << 10, "{} KiB", served.peak());
+}
+
+#[test]
+fn a_server_that_dies_ends_the_calls_of_all_and_is_started_again() {
+    let served = served();
+    let (mut a, b, mut looking) = (served.session(), served.session(), served.session());
+    let waiting = b.clone();
+    let waiting =
+        thread::spawn(move || waiting.post(&call(&json!(1), "one__silent", &json!({}))).result());
+    until_silent(&mut looking, 1);
+    let told = a.call("one__die", &json!({}));
+    assert!(text(&told, 0).contains("the server `one` ended"), "{told}");
+    let told = waiting.join().unwrap();
+    assert!(text(&told, 0).contains("the server `one` ended"), "{told}");
+    for mut client in [a, b, looking] {
+        let told = client.call("one__echo", &json!({}));
+        assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
+    }
+}
+
+#[test]
+fn a_flood_of_requests_of_a_session_is_bounded() {
+    let served = served();
+    let (a, mut b) = (served.session(), served.session());
+    let batch: Vec<Value> = (0..400).map(|n| call(&json!(n), "one__silent", &json!({}))).collect();
+    let flooding = a.clone();
+    let flood = thread::spawn(move || {
+        let mut answer = flooding.post(&Value::Array(batch));
+        let mut refused = 0;
+        while refused < 400 - 256 {
+            let event = answer.event().expect("a refusal");
+            assert!(text(&event["result"], 0).contains("too many requests of this session"));
+            refused += 1;
+        }
+    });
+    flood.join().unwrap();
+    let told = b.call("one__echo", &json!({}));
+    assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
+}
+
+#[test]
+fn a_server_over_http_is_shared_too() {
+    let store = Arc::new(TestStore::new());
+    let more = [("SERVER_MORE", "child")];
+    let inner = Served::start(&store, "127.0.0.1:0", &[], &server(), &more);
+    let file = store.scratch("servers").join("mcp.json");
+    let servers = json!({"mcpServers": {"one": {"url": inner.url(), "shared": true}}});
+    std::fs::write(&file, servers.to_string()).unwrap();
+    let options = ["--servers", file.to_str().unwrap()];
+    let served = Served::start(&store, "127.0.0.1:0", &options, &[], &[]);
+    let (mut a, mut b) = (served.session(), served.session());
+    let process = pids(&mut a, "one__child")[0];
+    assert_eq!(pids(&mut b, "one__child")[0], process, "it has one session");
+    assert_eq!(a.send("DELETE", "/mcp", &[], None).status, 204);
+    let told = b.call("one__echo", &json!({"n": 1}));
+    assert_eq!(text(&told, 0), r#"{"arguments": {"n": 1}, "name": "echo"}"#);
+    assert!(is_there(process));
+}
