@@ -10,6 +10,7 @@
 mod analysis;
 mod bounded_writer;
 mod cache_key;
+mod catalog;
 mod compute;
 mod computed;
 mod confinement;

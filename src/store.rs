@@ -81,6 +81,7 @@ pub use attributes::set_provenance;
 pub use cache::Cache;
 pub use cache::CacheKey;
 pub use cache::Draft;
+pub use catalog::CatalogWriter;
 pub use clock::FileClock;
 pub use conversation::Conversation;
 pub use dir::Dir;

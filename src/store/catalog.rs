@@ -10,32 +10,44 @@ use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
 
+/// The directories of an index, which exist.
+#[derive(Debug)]
+pub struct CatalogWriter<'a> {
+    conversation: &'a Conversation,
+    catalog: Dir,
+    tools: Dir,
+}
+
 impl Conversation {
-    /// Replaces the index by `index`, and writes the files of single `tools`; others stay, as another
-    /// gateway may have written them. A reader sees each file whole. Nothing is synced, as the next
-    /// start of a gateway writes all of it again.
-    pub fn write_catalog(
-        &self,
-        index: &str,
-        tools: impl Iterator<Item = (Component, String)>,
-    ) -> Result<(), StoreError> {
-        let path = self.path().join(layout::CATALOG);
-        let written = self.try_write_catalog(index, tools);
-        written.map_err(|error| StoreError::io("write", &path, error))
+    /// Opens the directories of the index. A reader sees each file whole. Nothing is synced, as the
+    /// next start of a gateway writes all of it again.
+    pub fn write_catalog(&self) -> Result<CatalogWriter<'_>, StoreError> {
+        let open = || {
+            let catalog = below(self.dir(), layout::CATALOG)?;
+            let tools = below(&catalog, layout::CATALOG_TOOLS)?;
+            Ok(CatalogWriter { conversation: self, catalog, tools })
+        };
+        open().map_err(|error| error_of(self, error))
+    }
+}
+
+impl CatalogWriter<'_> {
+    /// Writes the file of a tool. Others stay, as another gateway may have written them.
+    pub fn tool(&self, name: &Component, text: &str) -> Result<(), StoreError> {
+        let written = atomic::replace(&self.tools, name.as_os_str(), text.as_bytes());
+        written.map_err(|error| error_of(self.conversation, error))
     }
 
-    fn try_write_catalog(
-        &self,
-        index: &str,
-        tools: impl Iterator<Item = (Component, String)>,
-    ) -> io::Result<()> {
-        let catalog = below(self.dir(), layout::CATALOG)?;
-        let of_tools = below(&catalog, layout::CATALOG_TOOLS)?;
-        for (name, text) in tools {
-            atomic::replace(&of_tools, name.as_os_str(), text.as_bytes())?;
-        }
-        atomic::replace(&catalog, OsStr::new(layout::CATALOG_INDEX), index.as_bytes())
+    /// Replaces the index.
+    pub fn index(&self, text: &str) -> Result<(), StoreError> {
+        let name = OsStr::new(layout::CATALOG_INDEX);
+        let written = atomic::replace(&self.catalog, name, text.as_bytes());
+        written.map_err(|error| error_of(self.conversation, error))
     }
+}
+
+fn error_of(conversation: &Conversation, error: io::Error) -> StoreError {
+    StoreError::io("write", &conversation.path().join(layout::CATALOG), error)
 }
 
 /// Opens a directory, which is made if it is missing.
@@ -57,14 +69,19 @@ mod tests {
         let store = Store::open(temporary.path()).unwrap();
         let conversation = store.create_conversation(&Component::new("c7").unwrap()).unwrap();
         let catalog = temporary.path().join("context/c7/catalog");
-        let file = |name: &str, text: &str| (Component::new(name).unwrap(), text.to_owned());
         let read = |name: &str| fs::read_to_string(catalog.join(name)).unwrap();
-        let (a, b) = (file("a.json", "1"), file("b.json", "1"));
-        conversation.write_catalog("1\n", [a, b].into_iter()).unwrap();
-        conversation.write_catalog("2\n", [file("b.json", "2")].into_iter()).unwrap();
+        let write = |index: &str, tools: &[(&str, &str)]| {
+            let writer = conversation.write_catalog().unwrap();
+            for (name, text) in tools {
+                writer.tool(&Component::new(*name).unwrap(), text).unwrap();
+            }
+            writer.index(index).unwrap();
+        };
+        write("1\n", &[("a.json", "1"), ("b.json", "1")]);
+        write("2\n", &[("b.json", "2")]);
         assert_eq!(["index.json", "tools/a.json", "tools/b.json"].map(read), ["2\n", "1", "2"]);
         fs::remove_dir_all(&catalog).unwrap();
-        conversation.write_catalog("3\n", [].into_iter()).unwrap();
+        write("3\n", &[]);
         assert_eq!(read("index.json"), "3\n");
     }
 }

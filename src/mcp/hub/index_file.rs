@@ -16,7 +16,7 @@ pub(super) fn write(shelf: &LazyShelf, index: &Index) {
     });
     let text = index::index_json(index);
     let written = shelf.open().and_then(|open| {
-        let written = open.conversation.write_catalog(&text, tools);
+        let written = open.engine.write_catalog(&open.conversation, &text, tools);
         written.map_err(|error| error.to_string())
     });
     if let Err(why) = written {

@@ -360,3 +360,31 @@ fn arguments_that_cannot_be_read_are_refused() {
     assert!(refused["error"]["message"].as_str().unwrap().contains("recursion"), "{refused}");
     assert_eq!(batch(&mut gateway, &json!({"calls": []}))["summary"], "0 calls");
 }
+
+/// Returns a server that lists so many tools.
+fn listing(tools: usize) -> Value {
+    let tool = |n: usize| json!({"name": format!("tool_{n}"), "inputSchema": {"type": "object"}});
+    let tools: Vec<Value> = (0..tools).map(tool).collect();
+    let lists = json!({"tools/list": {"tools": tools}}).to_string();
+    json!({"env": {"SERVER_LISTS": lists}})
+}
+
+#[test]
+fn the_files_of_the_index_count_for_the_quota() {
+    let store = Arc::new(TestStore::new());
+    // Room for some 100 files; the index itself comes first.
+    std::fs::write(store.path().join("ctxfs.toml"), "quota = \"512 KiB\"\n").unwrap();
+    let mut gateway = Gateway::of_servers(&store, &["--tools", "index"], &[("one", listing(600))]);
+    gateway.shake_hands("2025-11-25");
+    let catalog = store.path().join("context/c7/catalog");
+    crate::support::eventually("the index is written", || catalog.join("index.json").exists());
+    let index = std::fs::read_to_string(catalog.join("index.json")).unwrap();
+    assert_eq!(index.lines().filter(|line| line.contains("one__tool_")).count(), 600);
+    let files = std::fs::read_dir(catalog.join("tools")).unwrap().count();
+    assert!((20..=128).contains(&files), "{files}");
+    crate::support::eventually("that is said", || {
+        gateway.said().contains("the index of tools is not written")
+    });
+    let details = gateway.call("get_tool_details", &json!({"names": ["one__tool_599"]}));
+    assert!(text(&details, 0).contains("one__tool_599"), "{details}");
+}
