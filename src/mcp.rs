@@ -23,6 +23,7 @@ pub mod permission;
 pub mod tool_name;
 pub mod visible;
 
+mod backlog;
 mod body_reader;
 mod context;
 mod envelope;

@@ -119,11 +119,13 @@ async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message
     if !is_early {
         return hand_on(relay, id, method, envelope, message).await;
     }
+    let Some(place) = relay.place(&id, message.length()).await else { return };
     let relay = Arc::clone(relay);
     tokio::spawn(async move {
         if let Some(hub) = &relay.hub {
             hub::begin(&relay, hub, envelope.params(&message)).await;
         }
+        drop(place);
         hand_on(&relay, id, method, envelope, message).await;
     });
 }
@@ -139,22 +141,23 @@ async fn hand_on(
     if let Some(hub) = &relay.hub {
         let called = hub::called(&method, &envelope, &message);
         if hub::answers(hub, &method, called.as_deref()) {
-            return of_hub(Arc::clone(relay), id, method, message);
+            return of_hub(Arc::clone(relay), id, method, message).await;
         }
     }
     if own::answers(relay, &method, envelope.params(&message)) {
-        return own::answer(Arc::clone(relay), id, method, &envelope, &message);
+        return own::answer(Arc::clone(relay), id, method, &envelope, &message).await;
     }
     if method == "tools/call" && relay.references && has_references(&envelope, &message) {
-        return by_reference(Arc::clone(relay), id, envelope, message);
+        return by_reference(Arc::clone(relay), id, envelope, message).await;
     }
     route(relay, id, &method, &envelope, message, None).await;
 }
 
 /// Answers for all servers, while other requests go on.
-fn of_hub(relay: Arc<Relay>, id: String, method: String, message: Message) {
+async fn of_hub(relay: Arc<Relay>, id: String, method: String, message: Message) {
+    let Some(place) = relay.place(&id, message.length()).await else { return };
     tokio::spawn(async move {
-        let Some(hub) = &relay.hub else { return };
+        let (Some(hub), Some(_turn)) = (&relay.hub, relay.turn(&place, &id).await) else { return };
         let answered = match message.filled(MOST_IN_MEMORY).map(Parsed::of) {
             Ok(Ok(Parsed { envelope, message })) => {
                 hub::answer(&relay, hub, (&id, &method), &envelope, &message).await
@@ -234,8 +237,10 @@ fn has_references(envelope: &Envelope, message: &Message) -> bool {
 
 /// Sends a call to its server with what the references in its arguments stand for, while others go
 /// on.
-fn by_reference(relay: Arc<Relay>, id: String, envelope: Envelope, message: Message) {
+async fn by_reference(relay: Arc<Relay>, id: String, envelope: Envelope, message: Message) {
+    let Some(place) = relay.place(&id, message.length()).await else { return };
     tokio::spawn(async move {
+        let Some(_turn) = relay.turn(&place, &id).await else { return };
         let turn = Arc::clone(&relay.work).acquire_owned().await;
         let shared = Arc::clone(&relay);
         let resolved = spawn_blocking(move || resolved(&shared, &envelope, &message)).await;

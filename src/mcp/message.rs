@@ -69,6 +69,12 @@ impl Message {
         &self.text
     }
 
+    /// Returns the bytes that it has, those on disk too.
+    pub(super) fn length(&self) -> u64 {
+        let holes = self.holes.iter().map(|hole| hole.span.end.saturating_sub(hole.span.start));
+        self.text.len() as u64 + holes.sum::<u64>()
+    }
+
     pub(super) fn has_holes(&self) -> bool {
         !self.holes.is_empty()
     }

@@ -54,7 +54,7 @@ pub(super) fn answers(relay: &Relay, method: &str, params: Option<&RawValue>) ->
 }
 
 /// Answers a request, while others go on.
-pub(super) fn answer(
+pub(super) async fn answer(
     relay: Arc<Relay>,
     id: String,
     method: String,
@@ -63,7 +63,9 @@ pub(super) fn answer(
 ) {
     let params = envelope.params(message).filter(|_| !message.has_holes());
     let params = params.map(|params| params.get().to_owned()).unwrap_or_default();
+    let Some(place) = relay.place(&id, params.len() as u64).await else { return };
     tokio::spawn(async move {
+        let Some(_turn) = relay.turn(&place, &id).await else { return };
         let turn = Arc::clone(&relay.work).acquire_owned().await;
         let shared = Arc::clone(&relay);
         let work = move || result(&shared, &method, &params);

@@ -7,9 +7,12 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::json;
 use tokio::sync::Notify;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::Semaphore;
 use tokio::sync::oneshot;
 
+use crate::mcp::backlog::Backlog;
+use crate::mcp::backlog::BacklogPlace;
 use crate::mcp::envelope;
 use crate::mcp::hub::Hub;
 use crate::mcp::message::Outgoing;
@@ -48,6 +51,7 @@ pub(super) struct Relay {
     /// The most bytes of binary content that passes.
     pub(super) max_binary: u64,
     pub(super) work: Arc<Semaphore>,
+    backlog: Backlog,
     /// Present where the gateway answers for its servers.
     pub(super) hub: Option<Hub>,
     client: Sender,
@@ -127,6 +131,7 @@ impl Relay {
             references: options.references,
             max_binary: options.max_binary,
             work: Arc::new(Semaphore::new(AT_A_TIME)),
+            backlog: Backlog::new(),
             hub,
             client,
             session: Mutex::default(),
@@ -176,6 +181,29 @@ impl Relay {
                 return;
             }
             ended.await;
+        }
+    }
+
+    /// Returns a place for a request of so many bytes, which the gateway answers. If there is none,
+    /// refuses the request.
+    pub(super) async fn place(&self, id: &str, bytes: u64) -> Option<BacklogPlace> {
+        let place = self.backlog.place(bytes);
+        if place.is_none() && self.end(id).is_some() {
+            let text = "too many requests wait for their answers";
+            self.error(id, INTERNAL_ERROR, text).await;
+        }
+        place
+    }
+
+    /// Waits until a request can be answered. `None` if it is cancelled before.
+    pub(super) async fn turn(
+        &self,
+        place: &BacklogPlace,
+        id: &str,
+    ) -> Option<OwnedSemaphorePermit> {
+        tokio::select! {
+            turn = place.turn() => turn,
+            () = self.until_ended(id) => None,
         }
     }
 

@@ -388,3 +388,35 @@ fn the_files_of_the_index_count_for_the_quota() {
     let details = gateway.call("get_tool_details", &json!({"names": ["one__tool_599"]}));
     assert!(text(&details, 0).contains("one__tool_599"), "{details}");
 }
+
+#[test]
+fn few_requests_are_answered_at_a_time_and_the_others_wait() {
+    let mut gateway = open();
+    let silent = json!({"calls": [call("one__silent", &json!({}))]});
+    let params = json!({"name": "run_tool_batch", "arguments": silent});
+    let ids: Vec<u64> = (0..64).map(|_| gateway.ask("tools/call", &params)).collect();
+    let (given_up, waiting) =
+        (gateway.ask("tools/list", &json!({})), gateway.ask("tools/list", &json!({})));
+    let cancel = |id: u64| {
+        let params = json!({"requestId": id});
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string()
+    };
+    gateway.send(&cancel(given_up));
+    for _ in 0..3 {
+        gateway.request("ping", &json!({}));
+    }
+    assert_eq!(gateway.other, Vec::<Value>::new(), "nobody has an answer");
+    gateway.send(&cancel(ids[7]));
+    assert!(gateway.answer(waiting)["result"]["tools"].is_array());
+    gateway.request("ping", &json!({}));
+    assert_eq!(gateway.other, Vec::<Value>::new(), "who gave up has none");
+}
+
+#[test]
+fn a_burst_of_requests_is_answered_whole() {
+    let mut gateway = open();
+    let ids: Vec<u64> = (0..2000).map(|_| gateway.ask("prompts/list", &json!({}))).collect();
+    for id in ids {
+        assert!(gateway.answer(id)["result"]["prompts"].is_array());
+    }
+}
