@@ -240,6 +240,11 @@ impl Engine {
         self.retention.finish();
     }
 
+    /// Starts the thread that saves counts every few seconds.
+    pub fn start_counting(self: &Arc<Self>) -> Result<()> {
+        Ok(self.counting.start(self)?)
+    }
+
     /// Saves all counts. Nothing is counted afterwards.
     pub fn finish(&self) {
         self.counting.finish(self);

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod by_tool;
+mod call_counts;
 mod content;
 mod counts;
 mod filters;
@@ -29,6 +30,8 @@ pub use analysis::Trouble;
 pub use analysis::TroubleRecord;
 pub use analysis::Unlike;
 pub use by_tool::LimitsByTool;
+pub use call_counts::CallCounts;
+pub use call_counts::IndexCounts;
 pub use content::Content;
 pub use content::REDACTION_BYTES;
 pub use content::Subject;

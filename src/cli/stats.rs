@@ -1,5 +1,6 @@
 //! `ctxfs stats`: counts of what was stored and handed out, and of the tokens that this saved.
 
+mod calls;
 mod chart;
 
 use std::collections::BTreeMap;
@@ -88,6 +89,8 @@ impl StatsReport {
                     writeln!(text, "{what}: {} outputs, {}", amount.times, ls::size(amount.bytes));
             }
         }
+        text += &calls::table(&self.sums.by_tool, &self.sums.total.calls);
+        text += &calls::index(&self.sums.total.index);
         text + &chart::days(&self.sums.by_day, DAYS)
     }
 }
@@ -97,13 +100,14 @@ fn value(counts: &Counts) -> Value {
     json!({
         "stored": amount(&counts.stored), "handed": amount(&counts.handed), "read": amount(&counts.read),
         "expired": amount(&counts.expired), "deleted": amount(&counts.deleted), "views": counts.views,
+        "calls": counts.calls, "index": counts.index,
         "savedBytes": counts.saved_bytes(), "savedTokens": counts.saved_tokens(),
     })
 }
 
 /// Formats a line for each name, most stored tokens first, and one for the total.
 fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
-    let mut rows: Vec<_> = rows.iter().collect();
+    let mut rows: Vec<_> = rows.iter().filter(|(_, counts)| counts.is_about_outputs()).collect();
     rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.stored.tokens));
     let named = |name: &str| if name.is_empty() { NAMELESS.to_owned() } else { name.to_owned() };
     let rows = rows.into_iter().map(|(name, counts)| (named(name), counts));

@@ -57,7 +57,7 @@ impl Counting {
         })
     }
 
-    fn add(&self, id: Component, tool: String, counts: &Counts) {
+    pub(crate) fn add(&self, id: Component, tool: String, counts: &Counts) {
         let tool = counted_tool(tool);
         let mut unsaved = self.unsaved.lock();
         *unsaved.counts.entry((id, tool)).or_default() += counts;

@@ -49,6 +49,7 @@ use crate::engine::status;
 use crate::message::Batch;
 use crate::message::MessageError;
 use crate::model::Component;
+use crate::model::Counts;
 use crate::model::Limits;
 use crate::model::Place;
 use crate::model::Record;
@@ -305,6 +306,12 @@ impl Engine {
 
 /// Count.
 impl Engine {
+    /// Counts what happened with a tool. It is in the store a few seconds later, if counting was
+    /// started, or when it ends.
+    pub fn count(&self, id: &Component, tool: String, counts: &Counts) {
+        self.counting.add(id.clone(), tool, counts);
+    }
+
     /// Returns the counts of `only` one conversation, or of all that this door shows, up to now.
     pub fn counts(&self, only: Option<&Component>) -> Result<ConversationCounts> {
         match only {

@@ -142,6 +142,9 @@ impl FromUpstreams {
         let Some(id) = envelope.id.clone() else { return };
         let Kind::Response { result } = envelope.kind else { return };
         let relay = &self.0;
+        if let (PendingKind::Call(call), None) = (&pending.kind, &result) {
+            relay.count(call, true, message.length(), message.length());
+        }
         match (pending.kind, result) {
             (PendingKind::Call(call), Some(result)) => {
                 let (call, max_binary) = (*call, relay.max_binary);
@@ -168,24 +171,32 @@ impl FromUpstreams {
     /// Hands the result of a tool to the client: at once if it is short.
     async fn result(&self, answered: results::Answered) {
         let relay = Arc::clone(&self.0);
+        let received = answered.message.length();
         if !results::may_be_long(&relay.shelf, &answered) {
             relay.end(&answered.client_id);
+            relay.count(&answered.call, answered.is_error(), received, received);
             let results::Answered { client_id, id, message, .. } = answered;
             return relay.tell(with_id(message, id, &client_id)).await;
         }
         let Ok(turn) = Arc::clone(&relay.work).acquire_owned().await else { return };
         tokio::spawn(async move {
             let shelf = Arc::clone(&relay.shelf);
-            let client_id = answered.client_id.clone();
-            let treated = tokio::task::spawn_blocking(move || results::treat(&shelf, answered));
+            let (client_id, call) = (answered.client_id.clone(), answered.call.clone());
+            let treated = tokio::task::spawn_blocking(move || {
+                let failed = answered.is_error();
+                (results::treat(&shelf, answered), failed)
+            });
             let treated = treated.await;
             drop(turn);
+            if let Ok((message, failed)) = &treated {
+                relay.count(&call, *failed, received, message.length());
+            }
             // A call that was cancelled meanwhile has no answer.
             if relay.end(&client_id).is_none() {
                 return;
             }
             match treated {
-                Ok(message) => relay.tell(message).await,
+                Ok((message, _)) => relay.tell(message).await,
                 Err(_) => relay.error(&client_id, INTERNAL_ERROR, "a fault of the gateway").await,
             }
         });

@@ -17,11 +17,14 @@ use crate::mcp::envelope;
 use crate::mcp::hub::Hub;
 use crate::mcp::message::Outgoing;
 use crate::mcp::options::GatewayOptions;
+use crate::mcp::pending::Call;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::queue::Sender;
 use crate::mcp::shelf::LazyShelf;
 use crate::mcp::upstream::Upstream;
+use crate::model::CallCounts;
+use crate::model::Counts;
 
 /// Results that are stored, and calls of the gateway's own tools, at a time.
 const AT_A_TIME: usize = 4;
@@ -272,13 +275,24 @@ impl Relay {
         session.next_call
     }
 
+    /// Counts a call that has ended, with the bytes of the answer and of what the client gets of it.
+    pub(super) fn count(&self, call: &Call, failed: bool, received: u64, given: u64) {
+        let millis = u64::try_from(call.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let calls = CallCounts { times: 1, errors: u64::from(failed), millis, received, given };
+        self.shelf.count(call.tool_name(), &Counts { calls, ..Counts::default() });
+    }
+
     /// Answers a request that nobody else answers any more: a call of a tool with a result that is
     /// an error, which the model sees.
     pub(super) async fn fail(&self, pending: Pending, code: i32, text: &str) {
         let Some(id) = pending.client_id else { return };
         self.end(&id);
         let message = match pending.kind {
-            PendingKind::Call(_) => envelope::answer(&id, &failure(text)),
+            PendingKind::Call(call) => {
+                let message = envelope::answer(&id, &failure(text));
+                self.count(&call, true, 0, message.len() as u64);
+                message
+            }
             _ => envelope::error(&id, code, text),
         };
         self.tell(message).await;

@@ -44,6 +44,14 @@ pub(super) struct Answered {
     pub(super) max_binary: u64,
 }
 
+impl Answered {
+    /// Returns true if the tool says that it failed.
+    pub(super) fn is_error(&self) -> bool {
+        let result = raw(&self.message, self.result.clone()).and_then(RawObject::parse);
+        result.and_then(|result| result.get("isError")).is_some_and(|said| said.get() == "true")
+    }
+}
+
 /// Returns false if a result is surely within the limits. Asks neither the disk nor the store.
 pub(super) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
     let limits = shelf.limits(&answered.call.tool_name());

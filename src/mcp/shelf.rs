@@ -1,5 +1,6 @@
 //! The store behind the gateway, opened when it is first needed.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -8,7 +9,9 @@ use parking_lot::Mutex;
 use crate::engine::Engine;
 use crate::mcp::scratch::Scratch;
 use crate::model::Component;
+use crate::model::Counts;
 use crate::model::Limits;
+use crate::model::OTHER_TOOLS;
 use crate::store::Conversation;
 
 /// The settings and the store.
@@ -44,15 +47,26 @@ pub struct OpenShelf {
     pub mounted: bool,
 }
 
+/// The most tools that are counted by name before the shelf is open.
+const MOST_COUNTED: usize = 500;
+
 /// A shelf that is opened once.
 pub(super) struct LazyShelf {
     shelf: Arc<dyn Shelf>,
     open: Mutex<Option<OpenShelf>>,
+    uncounted: Mutex<Uncounted>,
+}
+
+/// What happened before the shelf was open, by tools.
+#[derive(Default)]
+struct Uncounted {
+    counts: HashMap<String, Counts>,
+    is_opening: bool,
 }
 
 impl LazyShelf {
     pub(super) fn new(shelf: Arc<dyn Shelf>) -> Self {
-        Self { shelf, open: Mutex::new(None) }
+        Self { shelf, open: Mutex::new(None), uncounted: Mutex::default() }
     }
 
     pub(super) fn limits(&self, tool: &str) -> Limits {
@@ -74,6 +88,9 @@ impl LazyShelf {
         if let Err(error) = opened.engine.store().cache(0).remove_abandoned() {
             tracing::warn!("abandoned files stay in the store: {error}");
         }
+        if let Err(error) = opened.engine.start_counting() {
+            tracing::warn!("counts are saved at the end alone: {error}");
+        }
         Ok(open.insert(opened).clone())
     }
 
@@ -83,8 +100,40 @@ impl LazyShelf {
         Scratch::begin(open.engine)
     }
 
+    /// Counts what happened with a tool. Waits for nothing: if the store is not open, another thread
+    /// opens it.
+    pub(super) fn count(self: &Arc<Self>, tool: String, counts: &Counts) {
+        let open = self.open.try_lock().and_then(|open| open.clone());
+        if let Some(open) = open {
+            return open.engine.count(open.conversation.id(), tool, counts);
+        }
+        let mut uncounted = self.uncounted.lock();
+        let has_room =
+            uncounted.counts.len() < MOST_COUNTED || uncounted.counts.contains_key(&tool);
+        let tool = if has_room { tool } else { OTHER_TOOLS.to_owned() };
+        *uncounted.counts.entry(tool).or_default() += counts;
+        if !std::mem::replace(&mut uncounted.is_opening, true) {
+            let shelf = Arc::clone(self);
+            tokio::task::spawn_blocking(move || shelf.count_waiting());
+        }
+    }
+
+    /// Counts what happened before the store was open. Waits for the disk.
+    fn count_waiting(&self) {
+        let open = self.open();
+        let mut uncounted = self.uncounted.lock();
+        uncounted.is_opening = false;
+        let Ok(open) = open else { return };
+        for (tool, counts) in uncounted.counts.drain() {
+            open.engine.count(open.conversation.id(), tool, &counts);
+        }
+    }
+
     /// Saves the counts. Nothing is counted afterwards.
     pub(super) fn finish(&self) {
+        if !self.uncounted.lock().counts.is_empty() {
+            self.count_waiting();
+        }
         if let Some(open) = self.open.lock().take() {
             open.engine.finish();
         }

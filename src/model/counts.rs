@@ -7,6 +7,9 @@ use std::ops::AddAssign;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::model::call_counts::CallCounts;
+use crate::model::call_counts::IndexCounts;
+
 /// A number of events and their total size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
@@ -23,20 +26,26 @@ pub struct Amount {
 #[serde(default)]
 pub struct Counts {
     /// Outputs, and later additions to one.
-    #[serde(skip_serializing_if = "is_nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub stored: Amount,
     /// Stand-ins that were given to a model, or the output itself if that is short.
-    #[serde(skip_serializing_if = "is_nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub handed: Amount,
     /// Reads of all other views.
-    #[serde(skip_serializing_if = "is_nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub read: Amount,
     /// Outputs that a rule removed.
-    #[serde(skip_serializing_if = "is_nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub expired: Amount,
     /// Outputs that a person or program removed.
-    #[serde(skip_serializing_if = "is_nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub deleted: Amount,
+    /// Calls through the gateway.
+    #[serde(skip_serializing_if = "is_default")]
+    pub calls: CallCounts,
+    /// Light indexes of the gateway.
+    #[serde(skip_serializing_if = "is_default")]
+    pub index: IndexCounts,
     /// Reads of each kind of view.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub views: BTreeMap<String, u64>,
@@ -125,10 +134,16 @@ impl Amount {
 }
 
 impl Counts {
+    /// Returns true if something happened to an output.
+    pub fn is_about_outputs(&self) -> bool {
+        let amounts = [self.stored, self.handed, self.read, self.expired, self.deleted];
+        amounts.iter().any(|amount| amount.times > 0)
+    }
+
     /// Returns the number of events of all kinds.
     fn events(&self) -> u64 {
         let amounts = [self.stored, self.handed, self.read, self.expired, self.deleted];
-        amounts.iter().map(|amount| amount.times).sum()
+        amounts.iter().map(|amount| amount.times).sum::<u64>() + self.calls.times
     }
 
     /// Returns the bytes that the model was spared: those stored, less those it was given. Negative
@@ -148,8 +163,8 @@ fn saved(stored: u64, handed: u64, read: u64) -> i64 {
     signed(stored).saturating_sub(signed(handed)).saturating_sub(signed(read))
 }
 
-fn is_nothing(amount: &Amount) -> bool {
-    *amount == Amount::default()
+fn is_default<T: Default + PartialEq>(counts: &T) -> bool {
+    *counts == T::default()
 }
 
 impl AddAssign for Amount {
@@ -167,6 +182,8 @@ impl AddAssign<&Counts> for Counts {
         self.read += other.read;
         self.expired += other.expired;
         self.deleted += other.deleted;
+        self.calls += other.calls;
+        self.index += other.index;
         for (view, times) in &other.views {
             *self.views.entry(view.clone()).or_default() += times;
         }

@@ -2,6 +2,7 @@
 
 mod batches;
 mod context;
+mod counting;
 mod ending;
 mod hostile;
 mod http;

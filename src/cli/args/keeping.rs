@@ -29,6 +29,10 @@ pub(in crate::cli) struct GcArgs {
 /// Counts by tool, conversation and day: outputs and bytes stored; estimated tokens stored, handed
 /// out as stand-ins, read back through other views, and saved. Saved is stored without the other
 /// two, and can be negative. Direct reads of the outputs are not counted.
+///
+/// Then the calls of tools through `ctxfs mcp`: those that failed, their time, the bytes of their
+/// results, and the bytes that the client was given in their place; and the tokens of light indexes
+/// beside those of the schemas that they stood for.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatsArgs {
     /// Count this conversation only.

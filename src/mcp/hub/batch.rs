@@ -24,6 +24,8 @@ use crate::mcp::permission::Answer;
 use crate::mcp::permission::Decision;
 use crate::mcp::relay::Relay;
 use crate::mcp::relay::failure;
+use crate::model::CallCounts;
+use crate::model::Counts;
 
 pub(super) use held::HeldBatches;
 use plan::DecidedCall;
@@ -69,7 +71,8 @@ pub(super) async fn run(
     let progress = params["_meta"]["progressToken"].clone();
     match batch.drive(relay, mode, channel, id, &progress).await {
         Stop::Done => {
-            let reply = reply::result(&batch, mode.options.batch_budget);
+            let (reply, given) = reply::result(&batch, mode.options.batch_budget);
+            batch.count(relay, &given);
             own::for_client(params, reply, false)
         }
         Stop::Asks => held::hold(relay, mode, params, batch),
@@ -153,6 +156,17 @@ impl Batch {
         let allowed = matches!(decision, Decision::Allowed(_));
         plan::remember(relay, mode, &mut self.planned, place, answer, decision).await;
         self.plan.answered(place, allowed);
+    }
+
+    /// Counts the bytes that the client got of each call that was made.
+    fn count(&self, relay: &Relay, given: &[usize]) {
+        for ((call, made), given) in self.planned.calls.iter().zip(&self.made).zip(given) {
+            if let (Ok(call), Some(_)) = (&call.call, made) {
+                let calls = CallCounts { given: *given as u64, ..CallCounts::default() };
+                let counts = Counts { calls, ..Counts::default() };
+                relay.shelf.count(call.tool().to_string(), &counts);
+            }
+        }
     }
 
     /// Tells the client how many calls have ended.

@@ -64,13 +64,22 @@ pub(super) async fn make(relay: Arc<Relay>, call: Arc<ReadyCall>) -> MadeCall {
     let answer = server_request::ask(upstream, "tools/call", &parameters.to_string()).await;
     let message = match answer {
         Ok(message) => message,
-        Err(why) => return MadeCall::failed(format!("the server `{}` {why}", upstream.name)),
+        Err(why) => {
+            relay.count(&record, true, 0, 0);
+            return MadeCall::failed(format!("the server `{}` {why}", upstream.name));
+        }
     };
     let Ok(turn) = Arc::clone(&relay.work).acquire_owned().await else {
         return MadeCall::failed("the gateway ends".to_owned());
     };
     let shared = Arc::clone(&relay);
-    let stored = spawn_blocking(move || store(&shared, &record, &message)).await;
+    let stored = spawn_blocking(move || {
+        let made = store(&shared, &record, &message);
+        // What the client gets of it is counted with the reply.
+        shared.count(&record, made.failed, message.length(), 0);
+        made
+    });
+    let stored = stored.await;
     drop(turn);
     stored.unwrap_or_else(|_| MadeCall::failed("a fault of the gateway".to_owned()))
 }

@@ -20,6 +20,7 @@ use crate::mcp::hub::index_file;
 use crate::mcp::hub::names;
 use crate::mcp::hub::names::BATCH;
 use crate::mcp::hub::names::DETAILS;
+use crate::mcp::hub::weight;
 use crate::mcp::index;
 use crate::mcp::index::Index;
 use crate::mcp::index::OVERVIEW_BYTES;
@@ -33,6 +34,8 @@ use crate::mcp::permission::StateKey;
 use crate::mcp::relay::Relay;
 use crate::mcp::relay::failure;
 use crate::mcp::tool_name::TrueName;
+use crate::model::Counts;
+use crate::model::IndexCounts;
 
 /// The words of the instructions, before the index.
 const WORDS: &str = "The tools of several servers are called through two: get_tool_details tells \
@@ -120,7 +123,25 @@ pub(super) fn build(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Index {
 }
 
 fn at_start(relay: &Relay, hub: &Hub, mode: &IndexMode) -> Arc<Index> {
-    Arc::clone(mode.start.get_or_init(|| index(relay, hub, mode)))
+    let begin = || {
+        let index = index(relay, hub, mode);
+        count(relay, &index);
+        index
+    };
+    Arc::clone(mode.start.get_or_init(begin))
+}
+
+/// Counts an index that a client is told, and the schemas that it stands for.
+fn count(relay: &Relay, index: &Arc<Index>) {
+    let (shelf, index, references) =
+        (Arc::clone(&relay.shelf), Arc::clone(index), relay.references);
+    tokio::task::spawn_blocking(move || {
+        let schemas = index.tools().map(|tool| weight::of_tool(&tool.listed)).sum();
+        let instructions = instructions_of(&index, references, "");
+        let tokens = weight::of_index(&rows_of(&index, references), &instructions);
+        let index = IndexCounts { times: 1, tokens, schemas };
+        shelf.count(String::new(), &Counts { index, ..Counts::default() });
+    });
 }
 
 /// Returns the rows of the two tools, as they were at the start.

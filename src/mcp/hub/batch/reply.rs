@@ -41,16 +41,17 @@ struct Entry<'b> {
     said: Option<String>,
 }
 
-/// Returns the result of the tool, of some `bytes` at most.
-pub(super) fn result(batch: &Batch, bytes: usize) -> String {
+/// Returns the result of the tool, of some `bytes` at most, and the bytes that it has of each call.
+pub(super) fn result(batch: &Batch, bytes: usize) -> (String, Vec<usize>) {
     let entries: Vec<Entry<'_>> = (0..batch.made.len()).map(|place| entry(batch, place)).collect();
     let frames = entries.iter().map(|entry| FRAME_BYTES + entry.name.len()).sum();
     let wanted: Vec<Wanted> = entries.iter().map(Entry::wanted).collect();
     let shares = budget::shares(&wanted, bytes.saturating_sub(frames));
     let results: Vec<Value> =
         entries.iter().zip(shares).map(|(entry, share)| entry.shown(share)).collect();
+    let given = results.iter().map(|result| result.to_string().len()).collect();
     let reply = json!({"summary": summary(&entries), "results": results});
-    json!({"content": [{"type": "text", "text": reply.to_string()}]}).to_string()
+    (json!({"content": [{"type": "text", "text": reply.to_string()}]}).to_string(), given)
 }
 
 fn summary(entries: &[Entry<'_>]) -> String {
