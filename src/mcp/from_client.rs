@@ -7,6 +7,8 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
+use crate::mcp::bridge;
+use crate::mcp::bridge::Sent;
 use crate::mcp::context;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::EnvelopeError;
@@ -115,18 +117,23 @@ async fn request(relay: &Arc<Relay>, method: String, envelope: Envelope, message
         let text = format!("a request with the id {id} waits for its answer");
         return relay.error(&id, INVALID_REQUEST, &text).await;
     }
+    relay.bridge.hear(&method, envelope.params(&message));
     let is_early = relay.hub.as_ref().is_some_and(|hub| !hub.has_begun() && !hub::begins(&method));
-    if !is_early {
+    if !is_early && !bridge::is_to_meet(relay) {
         return hand_on(relay, id, method, envelope, message).await;
     }
     let Some(place) = relay.place(&id, message.length()).await else { return };
     let relay = Arc::clone(relay);
     tokio::spawn(async move {
-        if let Some(hub) = &relay.hub {
-            hub::begin(&relay, hub, envelope.params(&message)).await;
+        match &relay.hub {
+            Some(hub) => hub::begin(&relay, hub, envelope.params(&message)).await,
+            None => bridge::meet(&relay).await,
         }
         drop(place);
-        hand_on(&relay, id, method, envelope, message).await;
+        // It may have been cancelled meanwhile.
+        if relay.is_open(&id) {
+            hand_on(&relay, id, method, envelope, message).await;
+        }
     });
 }
 
@@ -138,6 +145,9 @@ async fn hand_on(
     envelope: Envelope,
     message: Message,
 ) {
+    if bridge::answers(relay, &method) {
+        return bridge::answer(relay, id, &method, &envelope, &message).await;
+    }
     if let Some(hub) = &relay.hub {
         let called = hub::called(&method, &envelope, &message);
         if hub::answers(hub, &method, called.as_deref()) {
@@ -256,7 +266,7 @@ async fn by_reference(relay: Arc<Relay>, id: String, envelope: Envelope, message
             Err(_) => "a fault of the gateway".to_owned(),
         };
         if relay.end(&id).is_some() {
-            relay.tell(answer(&id, &failure(&why))).await;
+            relay.tell(answer(&id, &relay.bridge.own_result(failure(&why)))).await;
         }
     });
 }
@@ -287,6 +297,11 @@ async fn send(
     let id = id.to_owned();
     let Destination { index, edit, tool } = destination;
     let upstream = &*relay.upstreams[index];
+    let (more, mut crossing) =
+        match bridge::cross(relay, index, &id, method, envelope, &message).await {
+            Sent::Taken => return,
+            Sent::With(more, crossing) => (more, crossing),
+        };
     let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
     let kind = kind(relay, upstream, method, tool, &params);
     let mut waiting = pending(&id, kind, upstream);
@@ -307,12 +322,27 @@ async fn send(
     }
     let compose = |number: u64| {
         let id = Edit { range, with: number.to_string().into_bytes() };
-        let mut edits: Vec<Edit> = edit.into_iter().chain([id]).collect();
+        let mut edits: Vec<Edit> = edit.into_iter().chain(more).chain([id]).collect();
         edits.sort_by_key(|edit| edit.range.start);
         message.edited(edits)
     };
-    match upstream.request(waiting, compose) {
-        Ok(number) => relay.sent(&id, Route::Upstream(index, number)),
+    let is_between = crossing.is_some();
+    let sent = match &mut crossing {
+        None => upstream.request(waiting, compose),
+        Some(noted) => {
+            let request = compose(0);
+            noted.note(&request);
+            waiting.crossing = crossing.map(Box::new);
+            upstream.request(waiting, |number| bridge::numbered(&request, number))
+        }
+    };
+    match sent {
+        Ok(number) => {
+            relay.sent(&id, Route::Upstream(index, number));
+            if is_between {
+                bridge::sent(relay, index, number);
+            }
+        }
         Err(refused) => {
             relay.end(&id);
             let why = match refused {
@@ -411,10 +441,11 @@ fn notification(relay: &Relay, method: &str, envelope: &Envelope, message: Messa
         // Each server has been told when it was ready itself.
         return hub.set_ready();
     }
-    for upstream in relay.upstreams.iter().skip(1) {
+    let takes = |upstream: &&Arc<Upstream>| !bridge::is_dropped(relay, upstream, method);
+    for upstream in relay.upstreams.iter().skip(1).filter(takes) {
         upstream.notify(message.text().as_bytes().to_vec());
     }
-    if let Some(upstream) = relay.upstreams.first() {
+    if let Some(upstream) = relay.upstreams.first().filter(takes) {
         upstream.notify(message.edited(Vec::new()));
     }
 }
@@ -442,11 +473,8 @@ fn response(relay: &Relay, envelope: &Envelope, message: Message) {
         Some(Asker::Server(question)) => {
             relay.upstreams[question.upstream].notify(with_id(message, range, &question.id));
         }
-        Some(Asker::Own(waiting)) => {
-            let parsed: serde_json::Value =
-                serde_json::from_str(message.text()).unwrap_or_default();
-            drop(waiting.send(parsed["result"].clone()));
-        }
+        // Who asked may be gone.
+        Some(Asker::Own(waiting)) => drop(waiting.send(message)),
         None => {}
     }
 }

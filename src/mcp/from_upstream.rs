@@ -5,6 +5,9 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::mcp::bridge;
+use crate::mcp::delivery::Answer;
+use crate::mcp::delivery::deliver;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::EnvelopeError;
@@ -15,12 +18,10 @@ use crate::mcp::hub::Hub;
 use crate::mcp::line_reader::BrokenLine;
 use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::broken;
-use crate::mcp::listing;
 use crate::mcp::manager::Inbox;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
-use crate::mcp::own;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::raw_object::RawObject;
@@ -73,6 +74,7 @@ impl Inbox for FromUpstreams {
 
     async fn failed(&self, of: &Arc<Upstream>, pending: Vec<Pending>, why: &str) {
         let relay = &self.0;
+        relay.bridge.server_ended(relay.index_of(of));
         for id in relay.drop_questions(relay.index_of(of)) {
             let params = json!({"requestId": id, "reason": "the server ended"});
             let cancel = json!({
@@ -129,83 +131,29 @@ impl FromUpstreams {
 
     async fn response(&self, from: &Arc<Upstream>, envelope: Envelope, message: Message) {
         let pending = envelope.id(&message).and_then(|id| from.take_answered(id));
-        let Some(pending) = pending else {
+        let Some(mut pending) = pending else {
             tracing::debug!("{}: an answer that nobody waits for", from.name);
             return;
         };
-        let Some(client_id) = pending.client_id else {
-            if let PendingKind::Own(waiting) = pending.kind {
-                drop(waiting.send(Ok(message)));
-            }
+        if let PendingKind::Own(waiting) = pending.kind {
+            drop(waiting.send(Ok(message)));
             return;
-        };
-        let Some(id) = envelope.id.clone() else { return };
-        let Kind::Response { result } = envelope.kind else { return };
-        let relay = &self.0;
-        if let (PendingKind::Call(call), None) = (&pending.kind, &result) {
-            relay.count(call, true, message.length(), message.length());
         }
-        match (pending.kind, result) {
-            (PendingKind::Call(call), Some(result)) => {
-                let (call, max_binary) = (*call, relay.max_binary);
-                let answered =
-                    results::Answered { call, client_id, id, result, message, max_binary };
-                self.result(answered).await;
-            }
-            (kind @ (PendingKind::Handshake | PendingKind::Listing(_)), Some(result)) => {
-                let rows = own_rows(relay, &kind).await;
-                relay.end(&client_id);
-                let edits = listing::edits(relay, from, &kind, rows, &message, result);
-                let id = Edit { range: id, with: client_id.into_bytes() };
-                let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
-                edits.sort_by_key(|edit| edit.range.start);
-                relay.tell(message.edited(edits)).await;
-            }
-            _ => {
-                relay.end(&client_id);
-                relay.tell(with_id(message, id, &client_id)).await;
-            }
+        if let Some(crossing) = pending.crossing.take() {
+            return bridge::answered(&self.0, from, *crossing, pending, envelope, message).await;
         }
-    }
-
-    /// Hands the result of a tool to the client: at once if it is short.
-    async fn result(&self, answered: results::Answered) {
-        let relay = Arc::clone(&self.0);
-        let received = answered.message.length();
-        if !results::may_be_long(&relay.shelf, &answered) {
-            relay.end(&answered.client_id);
-            relay.count(&answered.call, answered.is_error(), received, received);
-            let results::Answered { client_id, id, message, .. } = answered;
-            return relay.tell(with_id(message, id, &client_id)).await;
-        }
-        let Ok(turn) = Arc::clone(&relay.work).acquire_owned().await else { return };
-        tokio::spawn(async move {
-            let shelf = Arc::clone(&relay.shelf);
-            let (client_id, call) = (answered.client_id.clone(), answered.call.clone());
-            let treated = tokio::task::spawn_blocking(move || {
-                let failed = answered.is_error();
-                (results::treat(&shelf, answered), failed)
-            });
-            let treated = treated.await;
-            drop(turn);
-            if let Ok((message, failed)) = &treated {
-                relay.count(&call, *failed, received, message.length());
-            }
-            // A call that was cancelled meanwhile has no answer.
-            if relay.end(&client_id).is_none() {
-                return;
-            }
-            match treated {
-                Ok((message, _)) => relay.tell(message).await,
-                Err(_) => relay.error(&client_id, INTERNAL_ERROR, "a fault of the gateway").await,
-            }
-        });
+        let Pending { client_id: Some(client_id), kind, .. } = pending else { return };
+        let answer = Answer { client_id, kind, envelope, message, first: "" };
+        deliver(&self.0, from, answer).await;
     }
 
     /// Hands a request of a server to the client.
     async fn request(&self, from: &Arc<Upstream>, envelope: &Envelope, message: Message) {
         let (Some(id), Some(range)) = (envelope.id(&message), envelope.id.clone()) else { return };
         let relay = &self.0;
+        if bridge::takes_requests(relay, from) {
+            return bridge::asked(relay, from, envelope, message).await;
+        }
         let question = Question { upstream: relay.index_of(from), id: id.to_owned() };
         let number = relay.ask(Asker::Server(question));
         let request = with_id(message, range, &number.to_string());
@@ -226,6 +174,9 @@ impl FromUpstreams {
         let relay = &self.0;
         if relay.hub.is_some() && method.ends_with("/list_changed") {
             return hub::changed(relay, relay.index_of(from), method);
+        }
+        if bridge::changes_notifications(relay, from) {
+            return bridge::noticed(relay, from, method, envelope, message).await;
         }
         let mut edits = Vec::new();
         match method {
@@ -295,16 +246,6 @@ async fn ask_when_ready(relay: &Relay, from: &Upstream, number: u64, request: Ou
         let text = "too much is asked before the client is ready";
         from.notify(envelope::error(&question.id, INTERNAL_ERROR, text));
     }
-}
-
-/// Returns what the gateway adds to a listing.
-async fn own_rows(relay: &Arc<Relay>, kind: &PendingKind) -> Vec<String> {
-    let PendingKind::Listing(kind) = *kind else { return Vec::new() };
-    if !relay.context_tools {
-        return Vec::new();
-    }
-    let relay = Arc::clone(relay);
-    tokio::task::spawn_blocking(move || own::rows(&relay.shelf, kind)).await.unwrap_or_default()
 }
 
 /// Returns the edit of a notification that names the request of its subscription.

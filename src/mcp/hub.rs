@@ -15,7 +15,6 @@ mod introduction;
 mod listing;
 mod names;
 mod route;
-mod server_request;
 mod survey;
 mod template;
 mod weight;
@@ -38,6 +37,7 @@ pub(super) use index_tools::IndexMode;
 pub use index_tools::IndexOptions;
 pub(super) use introduction::changed;
 pub(super) use route::destination;
+pub(super) use route::server_of;
 pub use survey::Survey;
 pub use survey::SurveyedOffer;
 pub use survey::SurveyedServer;
@@ -141,6 +141,11 @@ impl Hub {
     /// fixed.
     fn announces(&self, kind: CatalogKind) -> bool {
         self.index.is_none() || kind != CatalogKind::Tools
+    }
+
+    /// The same by the name of a list.
+    pub(super) fn announces_list(&self, list: &str) -> bool {
+        self.index.is_none() || list != CatalogKind::Tools.capability()
     }
 
     fn introduced(&self, server: usize) -> Option<Arc<Introduced>> {

@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use crate::mcp::bridge::Bridge;
 use crate::mcp::config::ToolFilter;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::Kind;
@@ -30,6 +31,7 @@ use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::LineReader;
 use crate::mcp::manager::Inbox as _;
 use crate::mcp::message::Message;
+use crate::mcp::options::GatewayOptions;
 use crate::mcp::options::OfferMode;
 use crate::mcp::pending::Call;
 use crate::mcp::pending::ListKind;
@@ -103,7 +105,9 @@ impl InMemoryGateway {
             }
         };
         let shelf = Arc::new(LazyShelf::new(shelf));
-        let relay = Arc::new(Relay::new(shelf, vec![Arc::clone(&upstream)], true, hub, client));
+        let (options, bridge) = (options(), Bridge::new([7; 32], 1));
+        let upstreams = vec![Arc::clone(&upstream)];
+        let relay = Arc::new(Relay::new(shelf, upstreams, &options, hub, bridge, client));
         let turns = relay.work.available_permits() as u32;
         Self { runtime, relay, upstream, to_client, to_server, turns }
     }
@@ -118,7 +122,13 @@ impl InMemoryGateway {
             Waiting::Other => PendingKind::Relay,
         };
         let client_id = Some(client_id.to_owned());
-        self.upstream.expect(Pending { client_id, kind, token: None, deadline: None })
+        self.upstream.expect(Pending {
+            client_id,
+            kind,
+            token: None,
+            deadline: None,
+            crossing: None,
+        })
     }
 
     /// Takes what the server says, in pieces.
@@ -256,6 +266,19 @@ fn bytes(queued: Queued) -> Vec<u8> {
     let mut bytes = Vec::new();
     queued.message.write_to(&mut bytes).expect("memory takes all");
     bytes
+}
+
+/// Returns the options of the gateway, as far as they matter in memory.
+fn options() -> GatewayOptions {
+    GatewayOptions {
+        servers: Vec::new(),
+        offer: OfferMode::Through,
+        context_tools: true,
+        references: true,
+        max_binary: 1 << 20,
+        max_result: MOST,
+        guard_command: Vec::new(),
+    }
 }
 
 fn offer() -> Offer {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+use crate::mcp::bridge::era::Between;
 use crate::mcp::context;
 use crate::mcp::envelope::raw;
 use crate::mcp::message::Edit;
@@ -145,7 +146,9 @@ fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     let tool = RawObject::parse(row)?;
     let name = tool.text("name")?;
     let limits = relay.shelf.limits(&format!("{}/{name}", from.name));
-    let goes = tool.get("outputSchema").is_some() && may_be_replaced(&limits);
+    let schema = tool.get("outputSchema");
+    let goes =
+        schema.is_some_and(|schema| may_be_replaced(&limits) || is_foreign(relay, from, schema));
     let is_taken = relay.context_tools && context::is_tool(&name);
     if !goes && !is_taken {
         return None;
@@ -158,6 +161,14 @@ fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     };
     let members: Vec<String> = tool.0.iter().filter_map(member).collect();
     Some(format!("{{{}}}", members.join(",")))
+}
+
+/// Returns true if a client of an older revision would not take a schema: it is of another type than
+/// an object.
+pub(super) fn is_foreign(relay: &Relay, from: &Upstream, schema: &RawValue) -> bool {
+    relay.bridge.between(from.era()) == Some(Between::OldClient)
+        && RawObject::parse(schema).and_then(|schema| schema.text("type")).as_deref()
+            != Some("object")
 }
 
 /// Returns true if there is a result that these limits do not let through.

@@ -321,8 +321,13 @@ pub(super) type OwnAnswer = oneshot::Receiver<Result<Message, String>>;
 
 pub(super) fn own_request(upstream: &Upstream) -> (u64, OwnAnswer) {
     let (sender, answer) = oneshot::channel();
-    let pending =
-        Pending { client_id: None, kind: PendingKind::Own(sender), token: None, deadline: None };
+    let pending = Pending {
+        client_id: None,
+        kind: PendingKind::Own(sender),
+        token: None,
+        deadline: None,
+        crossing: None,
+    };
     (upstream.expect(pending), answer)
 }
 

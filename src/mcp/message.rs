@@ -112,6 +112,26 @@ impl Message {
         self.part(range, edits)
     }
 
+    /// As [`Self::edited`], with `members`, each with a comma, in front of those of the object at `at`,
+    /// if that is on disk.
+    pub(super) fn edited_on_disk(mut self, edit: Edit, at: usize, members: &str) -> Outgoing {
+        let mut edits = vec![edit];
+        let scratch = self.scratch.clone();
+        let begins = |span: &Range<u64>| {
+            let mut first = [0];
+            let mut span = span.start..span.start + 1;
+            let read = scratch.as_ref().and_then(|file| file.read(&mut span, &mut first).ok());
+            read == Some(1) && first == *b"{"
+        };
+        let hole = self.holes.iter_mut().find(|hole| hole.at == at);
+        if let Some(hole) = hole.filter(|hole| begins(&hole.span)) {
+            hole.span.start += 1;
+            edits.push(Edit { range: at..at, with: format!("{{{members}").into_bytes() });
+        }
+        edits.sort_by_key(|edit| edit.range.start);
+        self.edited(edits)
+    }
+
     /// Returns the message with all values in its text, if that has at most `most` bytes.
     pub(super) fn filled(self, most: usize) -> Result<Self, String> {
         if self.holes.is_empty() {

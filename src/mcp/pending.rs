@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
+use crate::mcp::bridge::crossing::Crossing;
 use crate::mcp::message::Message;
 
 /// A request that waits for its answer.
@@ -16,6 +17,8 @@ pub(super) struct Pending {
     /// The token of its progress, as written.
     pub(super) token: Option<String>,
     pub(super) deadline: Option<Instant>,
+    /// Present where client and server speak different revisions.
+    pub(super) crossing: Option<Box<Crossing>>,
 }
 
 /// The treatment of the answer.
@@ -96,6 +99,17 @@ impl PendingRequests {
     pub(super) fn next_id(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    /// Returns the requests, the newest last.
+    pub(super) fn by_age(&mut self) -> Vec<(u64, &mut Pending)> {
+        let mut all: Vec<_> = self.waiting.iter_mut().map(|(id, pending)| (*id, pending)).collect();
+        all.sort_by_key(|(id, _)| *id);
+        all
+    }
+
+    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Pending> {
+        self.waiting.get_mut(&id)
     }
 
     pub(super) fn insert(&mut self, id: u64, pending: Pending) {

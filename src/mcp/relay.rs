@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde_json::Value;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::sync::OwnedSemaphorePermit;
@@ -13,8 +12,10 @@ use tokio::sync::oneshot;
 
 use crate::mcp::backlog::Backlog;
 use crate::mcp::backlog::BacklogPlace;
+use crate::mcp::bridge::Bridge;
 use crate::mcp::envelope;
 use crate::mcp::hub::Hub;
+use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
 use crate::mcp::options::GatewayOptions;
 use crate::mcp::pending::Call;
@@ -57,6 +58,7 @@ pub(super) struct Relay {
     backlog: Backlog,
     /// Present where the gateway answers for its servers.
     pub(super) hub: Option<Hub>,
+    pub(super) bridge: Bridge,
     client: Sender,
     session: Mutex<Session>,
     /// Hears of each request that ends.
@@ -101,8 +103,8 @@ pub(super) enum Route {
 /// The one that asked the client.
 pub(super) enum Asker {
     Server(Question),
-    /// The gateway, which waits for the result.
-    Own(oneshot::Sender<Value>),
+    /// The gateway, which waits for the answer.
+    Own(oneshot::Sender<Message>),
 }
 
 /// A request of a server to the client.
@@ -125,6 +127,7 @@ impl Relay {
         upstreams: Vec<Arc<Upstream>>,
         options: &GatewayOptions,
         hub: Option<Hub>,
+        bridge: Bridge,
         client: Sender,
     ) -> Self {
         Self {
@@ -136,6 +139,7 @@ impl Relay {
             work: Arc::new(Semaphore::new(AT_A_TIME)),
             backlog: Backlog::new(),
             hub,
+            bridge,
             client,
             session: Mutex::default(),
             ended: Notify::new(),
@@ -162,11 +166,16 @@ impl Relay {
         true
     }
 
-    /// Notes where a request of the client went.
-    pub(super) fn sent(&self, id: &str, route: Route) {
-        if let Some(call) = self.session.lock().calls.get_mut(id) {
-            *call = route;
-        }
+    /// Notes where a request of the client went. False if it has ended, as it was cancelled.
+    pub(super) fn sent(&self, id: &str, route: Route) -> bool {
+        let mut session = self.session.lock();
+        let call = session.calls.get_mut(id);
+        call.map(|call| *call = route).is_some()
+    }
+
+    /// Returns true if a request of the client waits for an answer.
+    pub(super) fn is_open(&self, id: &str) -> bool {
+        self.session.lock().calls.contains_key(id)
     }
 
     /// Forgets a request of the client, which is answered now.
@@ -208,6 +217,15 @@ impl Relay {
             turn = place.turn() => turn,
             () = self.until_ended(id) => None,
         }
+    }
+
+    /// Ends what waits for the client, which is gone.
+    pub(super) fn close(&self) {
+        let mut session = self.session.lock();
+        session.calls.clear();
+        session.asked.clear();
+        drop(session);
+        self.ended.notify_waiters();
     }
 
     /// Notes a request to the client. Returns its id.
@@ -285,11 +303,13 @@ impl Relay {
     /// Answers a request that nobody else answers any more: a call of a tool with a result that is
     /// an error, which the model sees.
     pub(super) async fn fail(&self, pending: Pending, code: i32, text: &str) {
-        let Some(id) = pending.client_id else { return };
+        let Some(id) = pending.client_id.clone() else {
+            return self.bridge.failed(pending, code, text);
+        };
         self.end(&id);
         let message = match pending.kind {
             PendingKind::Call(call) => {
-                let message = envelope::answer(&id, &failure(text));
+                let message = envelope::answer(&id, &self.bridge.own_result(failure(text)));
                 self.count(&call, true, 0, message.len() as u64);
                 message
             }
@@ -312,5 +332,11 @@ pub(super) fn failure(text: &str) -> String {
 
 /// Returns what is noted of a request that passes.
 pub(super) fn pending(id: &str, kind: PendingKind, upstream: &Upstream) -> Pending {
-    Pending { client_id: Some(id.to_owned()), kind, token: None, deadline: upstream.deadline() }
+    Pending {
+        client_id: Some(id.to_owned()),
+        kind,
+        token: None,
+        deadline: upstream.deadline(),
+        crossing: None,
+    }
 }

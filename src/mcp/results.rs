@@ -9,6 +9,7 @@ use std::ops::Range;
 use crate::mcp::envelope;
 use crate::mcp::envelope::raw;
 use crate::mcp::listing::may_be_replaced;
+use crate::mcp::member::Member;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
@@ -42,6 +43,9 @@ pub(super) struct Answered {
     pub(super) message: Message,
     /// The most bytes of binary content that passes.
     pub(super) max_binary: u64,
+    /// The members, each with a comma, that a result gets in front which is not in memory or is
+    /// made here.
+    pub(super) first: &'static str,
 }
 
 impl Answered {
@@ -65,13 +69,14 @@ pub(super) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
 
 /// Returns what the client gets of a result. Waits for the disk.
 pub(super) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
-    let Answered { call, client_id, id, result, message, max_binary } = answered;
-    let done = edits(shelf, &call, &message, &result, max_binary);
+    let Answered { call, client_id, id, result, message, max_binary, first } = answered;
+    let done = edits(shelf, &call, &message, &result, max_binary, first);
     let edits = match done {
         Ok(edits) => edits,
         Err(why) if message.has_holes() => {
             let text = format!("The result is too long, and it cannot be stored: {why}");
-            return envelope::answer(&client_id, &failure(&text)).into();
+            let failed = with_first(first, &failure(&text));
+            return envelope::answer(&client_id, &failed).into();
         }
         Err(why) => note(&message, &result, &why).into_iter().collect(),
     };
@@ -79,6 +84,11 @@ pub(super) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
     edits.sort_by_key(|edit| edit.range.start);
     message.edited(edits)
+}
+
+/// Returns an object that is not empty with more members in front.
+fn with_first(first: &str, object: &str) -> String {
+    format!("{{{first}{}", object.strip_prefix('{').unwrap_or(object))
 }
 
 /// Returns the edit that puts a note before a result that passes although it is long.
@@ -98,6 +108,7 @@ fn edits(
     message: &Message,
     range: &Range<usize>,
     max_binary: u64,
+    first: &str,
 ) -> Result<Vec<Edit>, String> {
     let Some(result) = raw(message, range.clone()) else { return Ok(Vec::new()) };
     let limits = shelf.limits(&call.tool_name());
@@ -105,7 +116,7 @@ fn edits(
         let keeper = Keeper::new(shelf, call, false)?;
         let kept = keeper.keep(&Part::json(message, result), false)?;
         let content = format!("{}{}", text_block(&kept.text), link(call, &kept));
-        let with = format!("{{\"content\":[{content}]}}");
+        let with = with_first(first, &format!("{{\"content\":[{content}]}}"));
         return Ok(vec![Edit { range: range.clone(), with: with.into_bytes() }]);
     }
     let Some(object) = RawObject::parse(result) else { return Ok(Vec::new()) };
@@ -223,42 +234,6 @@ fn structured_edits(
         None => Edit { range, with: format!("[{blocks}]").into_bytes() },
     };
     Ok(vec![member.removed(), added])
-}
-
-/// The last member of some name in an object.
-struct Member {
-    /// From the member before to the end of the value, or from the brace before the first one.
-    range: Range<usize>,
-    is_first: bool,
-    /// The end of the comma after it, if there is one.
-    comma: Option<usize>,
-}
-
-impl Member {
-    fn of(message: &Message, object: &RawObject<'_>, name: &str) -> Option<Self> {
-        let index = object.0.iter().rposition(|(key, _)| key == name)?;
-        let value = message.range_of(object.0[index].1);
-        let text = message.text();
-        let start = match index.checked_sub(1) {
-            Some(before) => message.range_of(object.0[before].1).end,
-            // Between the brace and the value there is only its name.
-            None => text[..value.start].rfind('{')? + 1,
-        };
-        let has_next = index + 1 < object.0.len();
-        let comma =
-            if has_next { Some(value.end + text[value.end..].find(',')? + 1) } else { None };
-        Some(Self { range: start..value.end, is_first: index == 0, comma })
-    }
-
-    fn removed(&self) -> Edit {
-        let end = self.comma.filter(|_| self.is_first).unwrap_or(self.range.end);
-        Edit { range: self.range.start..end, with: Vec::new() }
-    }
-
-    fn replaced(&self, with: &str) -> Edit {
-        let comma = if self.is_first { "" } else { "," };
-        Edit { range: self.range.clone(), with: format!("{comma}{with}").into_bytes() }
-    }
 }
 
 fn text_block(text: &str) -> String {

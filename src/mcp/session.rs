@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::mcp::bridge::Bridge;
 use crate::mcp::from_client;
 use crate::mcp::from_upstream::FromUpstreams;
 use crate::mcp::guard::Guard;
@@ -80,7 +81,8 @@ impl Session {
             places.push((server, queue));
         }
         let options = &gateway.options;
-        let relay = Relay::new(Arc::clone(shelf), upstreams.clone(), options, hub, client);
+        let bridge = Bridge::new(random()?, upstreams.len());
+        let relay = Relay::new(Arc::clone(shelf), upstreams.clone(), options, hub, bridge, client);
         let relay = Arc::new(relay);
         let mut managers = JoinSet::new();
         for (upstream, (server, queue)) in upstreams.into_iter().zip(places) {
@@ -136,6 +138,7 @@ impl Session {
         let mut managers = std::mem::take(&mut *self.managers.lock());
         let all = async { while managers.join_next().await.is_some() {} };
         timeout(ENDING, all).await.ok();
+        self.relay.close();
     }
 }
 

@@ -6,6 +6,9 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::mcp::bridge::client_said::LEVEL_KEY;
+use crate::mcp::bridge::era::Era;
+use crate::mcp::bridge::era::KnownEra;
 use crate::mcp::line_reader::LongLines;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
@@ -15,6 +18,7 @@ use crate::mcp::pending::PendingRequests;
 use crate::mcp::queue::Receiver;
 use crate::mcp::queue::Refused;
 use crate::mcp::queue::Sender;
+use crate::mcp::raw_object::RawObject;
 
 /// Bad lines in a row after which a server is started again.
 const MOST_BAD_LINES: u32 = 3;
@@ -28,6 +32,7 @@ pub(super) struct Upstream {
     state: Mutex<State>,
     /// Hears of each request that waits for its answer.
     busy: Notify,
+    era: KnownEra,
 }
 
 #[derive(Default)]
@@ -40,6 +45,8 @@ struct State {
     bad_lines: u32,
     is_running: bool,
     handshake: Handshake,
+    /// The members of `_meta` in each request to a server of the newer revision.
+    meta: Option<String>,
 }
 
 /// The messages for a server that is started again.
@@ -55,7 +62,48 @@ pub(super) struct Handshake {
 
 impl Upstream {
     pub(super) fn new(name: String, timeout: Option<Duration>, queue: Sender) -> Self {
-        Self { name, timeout, queue, state: Mutex::default(), busy: Notify::new() }
+        let (state, busy, era) = (Mutex::default(), Notify::new(), KnownEra::default());
+        Self { name, timeout, queue, state, busy, era }
+    }
+
+    /// Returns the revisions that it speaks, once that is known.
+    pub(super) fn era(&self) -> Option<Era> {
+        self.era.get()
+    }
+
+    pub(super) fn set_legacy(&self) {
+        self.era.set(Era::Legacy);
+    }
+
+    /// Notes that it speaks the newer revision, in which each request has `meta` in its `_meta`.
+    pub(super) fn set_modern(&self, meta: String) {
+        let mut state = self.state.lock();
+        state.meta = Some(meta);
+        // It knows no `initialize`, also when it is started again.
+        state.handshake.initialize = None;
+        self.era.set(Era::Modern);
+    }
+
+    /// Returns the members of `_meta` that a request of the session has, if it speaks the newer
+    /// revision.
+    pub(super) fn meta(&self) -> Option<String> {
+        let state = self.state.lock();
+        let meta = state.meta.as_ref()?;
+        let level = state.handshake.level.as_ref().and_then(|level| {
+            let params = serde_json::from_str(level).ok().and_then(RawObject::parse)?;
+            Some(format!(",\"{LEVEL_KEY}\":{}", params.get("level")?))
+        });
+        Some(format!("{meta}{}", level.unwrap_or_default()))
+    }
+
+    /// Returns true while its process runs, or if it is one over HTTP.
+    pub(super) fn is_running(&self) -> bool {
+        self.state.lock().is_running
+    }
+
+    /// Changes its requests.
+    pub(super) fn with_requests<R>(&self, change: impl FnOnce(&mut PendingRequests) -> R) -> R {
+        change(&mut self.state.lock().requests)
     }
 
     /// Returns the name of a tool that cannot have its own.

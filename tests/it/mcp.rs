@@ -11,6 +11,7 @@ mod http_hostile;
 mod mounting;
 mod remote;
 mod results;
+mod revisions;
 mod servers;
 mod settings;
 mod shared;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::mcp::bridge::era::Era;
 use crate::mcp::context;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::hub::Hub;
@@ -25,6 +26,7 @@ use crate::mcp::relay::INVALID_PARAMS;
 use crate::mcp::relay::METHOD_NOT_FOUND;
 use crate::mcp::relay::Refusal;
 use crate::mcp::relay::Relay;
+use crate::mcp::server_request;
 
 /// Capabilities of servers that do not hold for several at once.
 const NOT_SHARED: [&str; 2] = ["tasks", "experimental"];
@@ -192,10 +194,13 @@ fn set_level(relay: &Relay, hub: &Hub, params: &str) {
             hub.introduced(server).is_some_and(|known| known.capabilities.contains_key("logging"));
         if logs {
             upstream.set_handshake(|handshake| handshake.level = Some(params.to_owned()));
+            if upstream.era() == Some(Era::Modern) {
+                // Each request to it has the level.
+                continue;
+            }
             let (upstream, params) = (Arc::clone(upstream), params.to_owned());
             tokio::spawn(async move {
-                let told =
-                    super::server_request::result(&upstream, "logging/setLevel", &params).await;
+                let told = server_request::result(&upstream, "logging/setLevel", &params).await;
                 if let Err(why) = told {
                     tracing::warn!("{}: {why}", upstream.name);
                 }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::oneshot;
 
+use crate::mcp::client_question;
 use crate::mcp::hub::Hub;
 use crate::mcp::own;
 use crate::mcp::permission::Answer;
-use crate::mcp::relay::Asker;
 use crate::mcp::relay::Relay;
 
 /// The way in which a client can put a question to a person.
@@ -45,39 +44,18 @@ fn has_forms(capabilities: &Value) -> bool {
 /// Puts a question to the client, and waits for the answer. If it is dropped before, the client is
 /// told so.
 pub(super) async fn ask(relay: Arc<Relay>, parameters: Value) -> Answer {
-    let (sender, answer) = oneshot::channel();
-    let id = relay.ask(Asker::Own(sender));
-    let mut open = OpenQuestion { relay: &relay, id, is_open: true };
-    let request = serde_json::json!({
-        "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": parameters,
-    });
-    relay.tell(request.to_string().into_bytes()).await;
-    let answer = answer.await;
-    open.is_open = false;
-    // Without an answer, the client is gone.
-    answer.map_or(Answer::No, |result| Answer::of_result(&result))
-}
-
-/// A question that waits for its answer.
-struct OpenQuestion<'a> {
-    relay: &'a Arc<Relay>,
-    id: u64,
-    is_open: bool,
-}
-
-impl Drop for OpenQuestion<'_> {
-    fn drop(&mut self) {
-        if !self.is_open {
-            return;
-        }
-        self.relay.answered(&self.id.to_string());
-        let cancel = serde_json::json!({
-            "jsonrpc": "2.0", "method": "notifications/cancelled",
-            "params": {"requestId": self.id, "reason": "the answer is not needed any more"},
+    let compose = |id: u64| {
+        let request = serde_json::json!({
+            "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": parameters,
         });
-        let relay = Arc::clone(self.relay);
-        tokio::spawn(async move { relay.tell(cancel.to_string().into_bytes()).await });
-    }
+        request.to_string().into_bytes()
+    };
+    let Some(answer) = client_question::ask(&relay, compose).await else {
+        // The client is gone.
+        return Answer::No;
+    };
+    let answer: Value = serde_json::from_str(answer.text()).unwrap_or_default();
+    Answer::of_result(&answer["result"])
 }
 
 #[cfg(test)]

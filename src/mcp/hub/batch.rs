@@ -4,20 +4,27 @@ mod held;
 mod plan;
 mod reply;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::mcp::batch_plan::BatchPlan;
 use crate::mcp::batch_plan::Outcome;
+use crate::mcp::bridge::crossing::BatchInput;
+use crate::mcp::bridge::crossing::BatchInputs;
 use crate::mcp::hub::Hub;
 use crate::mcp::hub::IndexMode;
 use crate::mcp::hub::asking;
 use crate::mcp::hub::asking::Channel;
 use crate::mcp::hub::batch_call;
+use crate::mcp::hub::batch_call::CallInputs;
 use crate::mcp::hub::batch_call::MadeCall;
 use crate::mcp::own;
 use crate::mcp::permission::Answer;
@@ -37,17 +44,37 @@ const MOST_PARALLEL: u64 = 16;
 /// The time in which a person can answer, where the client carries the question.
 const ANSWER_TIME: Duration = Duration::from_mins(10);
 
+/// The time in which questions of servers that come together are asked together.
+const SETTLE: Duration = Duration::from_millis(25);
+
 /// A batch that has begun.
 pub(super) struct Batch {
     pub(super) planned: PlannedBatch,
     pub(super) plan: BatchPlan,
     pub(super) made: Vec<Option<MadeCall>>,
+    /// The calls that are being made, and their places.
+    running: JoinSet<(usize, MadeCall)>,
+    places: BTreeSet<usize>,
+    /// What servers ask at them, for a client that is told by the reply.
+    pub(super) questions: Vec<BatchInput>,
+    asking: mpsc::UnboundedSender<BatchInput>,
+    asked: mpsc::UnboundedReceiver<BatchInput>,
+}
+
+/// The client, as far as a batch needs it.
+struct BatchClient<'a> {
+    channel: Channel,
+    /// The id of its request, as written.
+    id: &'a str,
+    progress: Value,
+    /// The parameters of its request, if it takes no requests itself.
+    raw: Option<Box<RawValue>>,
 }
 
 /// The way in which a batch stopped.
 enum Stop {
     Done,
-    /// Only calls are left that a person has to be asked about.
+    /// Only calls are left that a person has to be asked about, or whose servers ask.
     Asks,
 }
 
@@ -68,8 +95,13 @@ pub(super) async fn run(
         Ok(batch) => batch,
         Err(why) => return own::for_client(params, failure(&why), false),
     };
-    let progress = params["_meta"]["progressToken"].clone();
-    match batch.drive(relay, mode, channel, id, &progress).await {
+    let client = BatchClient {
+        channel,
+        id,
+        progress: params["_meta"]["progressToken"].clone(),
+        raw: serde_json::value::to_raw_value(params).ok().filter(|_| own::is_modern(params)),
+    };
+    match batch.drive(relay, mode, &client).await {
         Stop::Done => {
             let (reply, given) = reply::result(&batch, mode.options.batch_budget);
             batch.count(relay, &given);
@@ -84,7 +116,29 @@ impl Batch {
         let calls: Vec<_> = planned.calls.iter().map(DecidedCall::planned).collect();
         let made = calls.iter().map(|_| None).collect();
         let plan = BatchPlan::new(&calls, planned.parallel, planned.stops_on_error);
-        Self { planned, plan, made }
+        let (asking, asked) = mpsc::unbounded_channel();
+        let (running, places, questions) = (JoinSet::new(), BTreeSet::new(), Vec::new());
+        Self { planned, plan, made, running, places, questions, asking, asked }
+    }
+
+    /// Starts the calls whose turn it is.
+    fn start(&mut self, relay: &Arc<Relay>, client: &BatchClient<'_>) {
+        for place in self.plan.start_next() {
+            let Some(call) = self.planned.ready(place) else { continue };
+            let inputs = client.raw.as_deref().map(|params| {
+                let sender = self.asking.clone();
+                CallInputs::new(params, BatchInputs { place, sender })
+            });
+            let relay = Arc::clone(relay);
+            self.running.spawn(async move { (place, batch_call::make(relay, call, inputs).await) });
+            self.places.insert(place);
+        }
+    }
+
+    /// Returns true if no call can end before the client answers.
+    fn only_asks(&self) -> bool {
+        let asks = |place: &usize| self.questions.iter().any(|asked| asked.place == *place);
+        !self.questions.is_empty() && self.places.iter().all(asks)
     }
 
     /// Makes the calls that can be made. Returns when all have ended, or only those are left that a
@@ -93,12 +147,10 @@ impl Batch {
         &mut self,
         relay: &Arc<Relay>,
         mode: &IndexMode,
-        channel: Channel,
-        id: &str,
-        progress: &Value,
+        client: &BatchClient<'_>,
     ) -> Stop {
-        let (mut running, mut asking) = (JoinSet::new(), JoinSet::new());
-        if channel == Channel::Elicitation {
+        let mut asking = JoinSet::new();
+        if client.channel == Channel::Elicitation {
             for place in self.plan.asked() {
                 let Some(question) = self.planned.question(place) else { continue };
                 let relay = Arc::clone(relay);
@@ -106,27 +158,26 @@ impl Batch {
             }
         }
         loop {
-            for place in self.plan.start_next() {
-                let Some(call) = self.planned.ready(place) else { continue };
-                let relay = Arc::clone(relay);
-                running.spawn(async move { (place, batch_call::make(relay, call).await) });
-            }
-            if running.is_empty() && (self.plan.is_done() || asking.is_empty()) {
+            self.start(relay, client);
+            if self.running.is_empty() && (self.plan.is_done() || asking.is_empty()) {
                 return if self.plan.is_done() { Stop::Done } else { Stop::Asks };
             }
+            let only_asks = asking.is_empty() && self.only_asks();
             tokio::select! {
-                Some(ended) = running.join_next() => {
+                Some(ended) = self.running.join_next() => {
                     if let Ok((place, made)) = ended {
                         self.ended(place, made);
-                        self.report(relay, progress).await;
+                        self.report(relay, &client.progress).await;
                     }
                 }
+                Some(question) = self.asked.recv() => self.questions.push(question),
+                () = sleep(SETTLE), if only_asks => return Stop::Asks,
                 Some(answered) = asking.join_next() => {
                     if let Ok((place, answer)) = answered {
                         self.answered(relay, mode, place, answer).await;
                     }
                 }
-                () = relay.until_ended(id) => {
+                () = relay.until_ended(client.id) => {
                     // What runs is dropped, and its servers are told.
                     self.plan.cancel();
                     return Stop::Done;
@@ -138,6 +189,8 @@ impl Batch {
     fn ended(&mut self, place: usize, made: MadeCall) {
         let outcome = if made.failed { Outcome::Error } else { Outcome::Ok };
         self.made[place] = Some(made);
+        self.places.remove(&place);
+        self.questions.retain(|asked| asked.place != place);
         self.plan.finished(place, outcome);
     }
 

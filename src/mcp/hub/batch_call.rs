@@ -5,18 +5,28 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
+use crate::mcp::bridge;
+use crate::mcp::bridge::InputRequest;
+use crate::mcp::bridge::InputResponse;
+use crate::mcp::bridge::client_said::ClientSaid;
+use crate::mcp::bridge::crossing::BatchInputs;
+use crate::mcp::bridge::crossing::Crossing;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::Kind;
-use crate::mcp::hub::server_request;
 use crate::mcp::message::Message;
 use crate::mcp::own;
 use crate::mcp::pending::Call;
+use crate::mcp::raw_object::quoted;
 use crate::mcp::relay::Relay;
 use crate::mcp::results;
 use crate::mcp::results::StoredPart;
+use crate::mcp::server_request;
+use crate::mcp::server_request::OwnRequest;
 use crate::mcp::tool_name::TrueName;
+use crate::mcp::upstream::Upstream;
 
 /// The most bytes of arguments that are recorded.
 const MOST_ARGUMENTS: usize = 64 * 1024;
@@ -49,8 +59,39 @@ impl MadeCall {
     }
 }
 
+/// The way in which what servers ask at a call reaches a client that takes no requests.
+pub(super) struct CallInputs {
+    said: ClientSaid,
+    inputs: BatchInputs,
+}
+
+impl CallInputs {
+    /// Returns those of the client that sent a request with `params`.
+    pub(super) fn new(params: &RawValue, inputs: BatchInputs) -> Self {
+        Self { said: ClientSaid::of_request(Some(params)), inputs }
+    }
+
+    /// Returns the answers to requests of a server. The error follows its name.
+    async fn answers(&self, requests: Vec<InputRequest>) -> Result<Vec<InputResponse>, String> {
+        let asked = requests.into_iter().map(|request| {
+            let waiting = self.inputs.ask(request.members());
+            (request.key, waiting)
+        });
+        let mut responses = Vec::new();
+        for (key, waiting) in asked.collect::<Vec<_>>() {
+            let answer = waiting.await.map_err(|_| "asked, and nobody answered")?;
+            responses.push((key, answer));
+        }
+        Ok(responses)
+    }
+}
+
 /// Makes a call, and stores its result.
-pub(super) async fn make(relay: Arc<Relay>, call: Arc<ReadyCall>) -> MadeCall {
+pub(super) async fn make(
+    relay: Arc<Relay>,
+    call: Arc<ReadyCall>,
+    inputs: Option<CallInputs>,
+) -> MadeCall {
     let upstream = &relay.upstreams[call.server];
     let record = Call {
         id: own::new_call(relay.next_call()),
@@ -60,9 +101,7 @@ pub(super) async fn make(relay: Arc<Relay>, call: Arc<ReadyCall>) -> MadeCall {
         started: Instant::now(),
         links: false,
     };
-    let parameters = serde_json::json!({"name": call.tool.tool, "arguments": call.arguments});
-    let answer = server_request::ask(upstream, "tools/call", &parameters.to_string()).await;
-    let message = match answer {
+    let message = match asked(&relay, upstream, &call, inputs.as_ref()).await {
         Ok(message) => message,
         Err(why) => {
             relay.count(&record, true, 0, 0);
@@ -82,6 +121,39 @@ pub(super) async fn make(relay: Arc<Relay>, call: Arc<ReadyCall>) -> MadeCall {
     let stored = stored.await;
     drop(turn);
     stored.unwrap_or_else(|_| MadeCall::failed("a fault of the gateway".to_owned()))
+}
+
+/// Asks a server, and again with what it asks for. The error follows its name.
+async fn asked(
+    relay: &Arc<Relay>,
+    upstream: &Upstream,
+    call: &ReadyCall,
+    inputs: Option<&CallInputs>,
+) -> Result<Message, String> {
+    let name = quoted(&call.tool.tool);
+    let mut more = String::new();
+    for round in 1.. {
+        let arguments = &call.arguments;
+        let parameters = format!("{{\"arguments\":{arguments},\"name\":{name}{more}}}");
+        let mut own = OwnRequest::new(upstream, "tools/call", &parameters);
+        if let Some(inputs) = inputs {
+            let crossing = || Crossing::of_batch(inputs.said.abilities(), inputs.inputs.clone());
+            own.crossing = Some(crossing());
+            own.meta = own.meta.map(|_| inputs.said.meta());
+        }
+        let message = server_request::open(upstream, own)?.answer().await?;
+        let client = inputs.map_or_else(|| relay.bridge.said(), |inputs| inputs.said.clone());
+        let Some(required) = bridge::input_required(&message, client.abilities())? else {
+            return Ok(message);
+        };
+        bridge::check_round(round, required.requests.is_empty()).await?;
+        let responses = match inputs {
+            Some(inputs) => inputs.answers(required.requests).await?,
+            None => bridge::put(relay, required.requests).await?,
+        };
+        more = format!(",{}", bridge::repeated(&responses, required.state.as_deref()));
+    }
+    Err("asked without end".to_owned())
 }
 
 /// Stores all parts of a result. Waits for the disk.

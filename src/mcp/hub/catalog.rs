@@ -6,10 +6,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use crate::mcp::hub::server_request;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::elements;
 use crate::mcp::raw_object::quoted;
+use crate::mcp::server_request;
 use crate::mcp::upstream::Upstream;
 
 /// The most pages and rows of a list, and the most bytes of them. A server that says more is cut

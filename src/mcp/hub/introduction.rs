@@ -10,9 +10,10 @@ use serde_json::Value;
 use serde_json::json;
 use tokio::time::timeout;
 
+use crate::mcp::bridge;
+use crate::mcp::bridge::era::Era;
 use crate::mcp::hub::Hub;
 use crate::mcp::hub::catalog::CatalogKind;
-use crate::mcp::hub::server_request;
 use crate::mcp::own;
 use crate::mcp::relay::Relay;
 
@@ -67,23 +68,10 @@ pub(super) async fn begin(relay: &Arc<Relay>, hub: &Hub, parameters: impl FnOnce
 /// Begins with a client that sends no `initialize`, by what a request says of it. Nothing that a
 /// server asks can be put to it.
 pub(super) async fn begin_by_request(relay: &Arc<Relay>, hub: &Hub, params: &Value) {
-    begin(relay, hub, || parameters_of(params)).await;
+    begin(relay, hub, || relay.bridge.said().initialize(own::version("").as_str())).await;
     if own::is_modern(params) {
         hub.set_ready();
     }
-}
-
-/// Returns the parameters of `initialize` for servers, of a client that sends none.
-fn parameters_of(params: &Value) -> String {
-    let said = |key: &str| params["_meta"][format!("io.modelcontextprotocol/{key}")].clone();
-    let (capabilities, info) = (said("clientCapabilities"), said("clientInfo"));
-    let info = if info.is_object() { info } else { json!({"name": "ctxfs", "version": "1"}) };
-    json!({
-        "protocolVersion": own::version("").as_str(),
-        "capabilities": if capabilities.is_object() { capabilities } else { json!({}) },
-        "clientInfo": info,
-    })
-    .to_string()
 }
 
 /// Makes a server known, however often it fails.
@@ -109,23 +97,21 @@ async fn meet(relay: Weak<Relay>, server: usize) {
 
 /// Tells a server who the client is, and asks for its lists.
 pub(super) async fn introduce(
-    relay: &Relay,
+    relay: &Arc<Relay>,
     hub: &Hub,
     server: usize,
 ) -> Result<Introduced, String> {
-    let parameters = hub.session.lock().parameters.clone();
-    let parameters = parameters.unwrap_or_else(|| parameters_of(&Value::Null));
+    let parameters = hub.session.lock().parameters.clone().unwrap_or_else(|| "{}".to_owned());
     let upstream = &relay.upstreams[server];
-    let result = server_request::result(upstream, "initialize", &parameters).await?;
-    let said: Value = serde_json::from_str(result.get()).map_err(|error| error.to_string())?;
-    upstream.set_handshake(|handshake| {
-        handshake.initialize = Some(parameters);
-        handshake.is_done = true;
-    });
-    upstream.notify(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec());
+    let first = relay.bridge.client().unwrap_or(Era::Legacy);
+    let said = relay.bridge.said();
+    let said = bridge::introduce(upstream, &said, &parameters, first).await?;
+    if upstream.era() == Some(Era::Modern) {
+        bridge::listen_to(relay, server, &said);
+    }
     let mut introduced = Introduced {
-        capabilities: said["capabilities"].as_object().cloned().unwrap_or_default(),
-        instructions: said["instructions"].as_str().map(str::to_owned),
+        capabilities: serde_json::from_str(&said.capabilities).unwrap_or_default(),
+        instructions: said.instructions(),
         unlisted: Vec::new(),
     };
     for kind in CatalogKind::ALL {
@@ -182,6 +168,9 @@ async fn renew(relay: Weak<Relay>, server: usize, kind: CatalogKind) {
 /// Tells the client that a list has changed.
 async fn announce(relay: &Relay, hub: &Hub, kind: CatalogKind) {
     if hub.announces(kind) {
+        if relay.bridge.client() == Some(Era::Modern) {
+            return bridge::changed(relay, &kind.notification()).await;
+        }
         let told = json!({"jsonrpc": "2.0", "method": kind.notification()});
         relay.tell(told.to_string().into_bytes()).await;
     }

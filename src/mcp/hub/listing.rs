@@ -8,6 +8,7 @@ use crate::mcp::hub::Hub;
 use crate::mcp::hub::catalog::CatalogKind;
 use crate::mcp::hub::catalog::Row;
 use crate::mcp::hub::names;
+use crate::mcp::listing;
 use crate::mcp::listing::may_be_replaced;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::quoted;
@@ -27,13 +28,17 @@ pub(super) fn rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
     }
     let names = names::names(relay, hub, kind);
     let mut listed = Vec::new();
-    for (server, rows) in names::lists(hub, kind) {
-        let server = &relay.upstreams[server].name;
+    for (index, rows) in names::lists(hub, kind) {
+        let server = &relay.upstreams[index].name;
         for row in rows.iter() {
             let true_name = TrueName { server: server.clone(), tool: row.key.clone() };
             if let Some(name) = names.name_of(&true_name) {
+                let schema = RawObject::parse(&row.raw).and_then(|row| row.get("outputSchema"));
+                let is_foreign =
+                    |schema| listing::is_foreign(relay, &relay.upstreams[index], schema);
                 let drops_schema = kind == CatalogKind::Tools
-                    && may_be_replaced(&relay.shelf.limits(&true_name.to_string()));
+                    && (may_be_replaced(&relay.shelf.limits(&true_name.to_string()))
+                        || schema.is_some_and(is_foreign));
                 listed.push(renamed(&row.raw, name, &true_name, drops_schema));
             }
         }

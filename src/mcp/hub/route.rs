@@ -91,6 +91,11 @@ fn of_uri(relay: &Relay, hub: &Hub, uri: &str) -> Result<Destination, Refusal> {
     Err(Refusal::new(RESOURCE_NOT_FOUND, text))
 }
 
+/// Returns the server of a resource.
+pub(in crate::mcp) fn server_of(relay: &Relay, hub: &Hub, uri: &str) -> Option<usize> {
+    of_uri(relay, hub, uri).ok().map(|to| to.index)
+}
+
 /// Returns the servers that are missing, for a message about something that is.
 pub(super) fn failures(relay: &Relay, hub: &Hub) -> String {
     let missing = relay.upstreams.iter().zip(&hub.servers).filter_map(|(upstream, server)| {

@@ -85,7 +85,7 @@ pub(in crate::mcp) async fn survey(relay: &Arc<Relay>) -> Survey {
 }
 
 /// Asks a server what it offers. Returns what is wrong.
-async fn ask_in_time(relay: &Relay, server: usize) -> Vec<String> {
+async fn ask_in_time(relay: &Arc<Relay>, server: usize) -> Vec<String> {
     let Some(hub) = &relay.hub else { return Vec::new() };
     match relay.upstreams[server].timeout {
         None => ask(relay, hub, server).await,
@@ -96,7 +96,7 @@ async fn ask_in_time(relay: &Relay, server: usize) -> Vec<String> {
     }
 }
 
-async fn ask(relay: &Relay, hub: &Hub, server: usize) -> Vec<String> {
+async fn ask(relay: &Arc<Relay>, hub: &Hub, server: usize) -> Vec<String> {
     match introduction::introduce(relay, hub, server).await {
         Ok(introduced) => {
             let flaws = introduced.unlisted.clone();

@@ -43,6 +43,11 @@ impl Head {
         self.method.as_deref() == Some(method)
     }
 
+    /// Returns true for a request that finds out which revision a server speaks.
+    pub(super) fn opens(&self) -> bool {
+        self.is("initialize") || self.is("server/discover")
+    }
+
     /// Adds the headers that repeat the message.
     pub(super) fn add_to(&self, headers: &mut HeaderMap) {
         let Some(revision) = &self.revision else { return };

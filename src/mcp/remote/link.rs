@@ -30,6 +30,7 @@ use tokio::time::sleep;
 use tokio::time::timeout;
 
 use crate::mcp::body_reader::BodyReader;
+use crate::mcp::envelope;
 use crate::mcp::headers;
 use crate::mcp::headers::EVENTS;
 use crate::mcp::headers::JSON;
@@ -43,6 +44,7 @@ use crate::mcp::manager::Surroundings;
 use crate::mcp::message::Outgoing;
 use crate::mcp::one_line::OneLine;
 use crate::mcp::queue::Queued;
+use crate::mcp::relay::INTERNAL_ERROR;
 use crate::mcp::remote::event_lines::EventLines;
 use crate::mcp::remote::event_lines::Marks;
 use crate::mcp::remote::head::Head;
@@ -358,6 +360,15 @@ impl<I: Inbox> Link<I> {
         if is_lost && !head.is("initialize") && self.session.lock().id.is_some() {
             return Ok(Outcome::NoSession(why));
         }
+        if let Some(number) = head.number.filter(|_| head.opens() && may_be_of_revision(status)) {
+            let code = error["error"]["code"].as_i64().and_then(|code| i32::try_from(code).ok());
+            let text = format!("the server `{}` {why}", self.upstream.name);
+            let code = code.unwrap_or(INTERNAL_ERROR);
+            let line = envelope::error(&number.to_string(), code, &text);
+            let lines = LineReader::new(&*line, Arc::clone(&self.around.shelf), MOST_ERROR);
+            self.hand_over(lines, head, handling).await.map_err(broke)?;
+            return Ok(Outcome::Done);
+        }
         Err(why)
     }
 
@@ -381,6 +392,20 @@ enum Outcome {
     Done,
     /// The server does not know the session.
     NoSession(String),
+}
+
+/// Returns true for a status by which a server may say that it does not know a revision.
+fn may_be_of_revision(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST
+            | StatusCode::NOT_FOUND
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::NOT_ACCEPTABLE
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+            | StatusCode::UNPROCESSABLE_ENTITY
+            | StatusCode::NOT_IMPLEMENTED
+    )
 }
 
 fn is_type(response: &Response<Incoming>, kind: &str) -> bool {

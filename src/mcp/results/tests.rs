@@ -61,7 +61,8 @@ fn treated_text(result: &str, limits: Limits) -> (String, Vec<String>) {
         links: true,
     };
     let (client_id, id) = ("\"a\"".to_owned(), envelope.id.unwrap());
-    let answered = Answered { call, client_id, id, result: range, message, max_binary: MAX_BINARY };
+    let answered =
+        Answered { call, client_id, id, result: range, message, max_binary: MAX_BINARY, first: "" };
     let mut out = Vec::new();
     if may_be_long(&shelf, &answered) {
         treat(&shelf, answered).write_to(&mut out).unwrap();
@@ -219,7 +220,7 @@ fn a_stand_in_is_not_stored_again() {
         };
         let id = envelope.id.unwrap();
         let (client_id, max_binary) = ("1".to_owned(), MAX_BINARY);
-        let answered = Answered { call, client_id, id, result, message, max_binary };
+        let answered = Answered { call, client_id, id, result, message, max_binary, first: "" };
         let mut out = Vec::new();
         treat(&lazy, answered).write_to(&mut out).unwrap();
         let message: Value = serde_json::from_slice(&out).unwrap();

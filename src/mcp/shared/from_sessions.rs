@@ -63,7 +63,8 @@ impl SharedServer {
         let request = SharedRequest { session, number, is_call: method == "tools/call" };
         let token = parsed.token().map(|token| token.get().to_owned());
         let kind = PendingKind::Shared(request);
-        self.send(Pending { client_id: None, kind, token, deadline: None }, parsed, message).await;
+        let pending = Pending { client_id: None, kind, token, deadline: None, crossing: None };
+        self.send(pending, parsed, message).await;
     }
 
     /// Sends a request with a number of its own, which is the token of its progress too.
@@ -103,7 +104,8 @@ impl SharedServer {
             handshake.is_done = false;
         });
         let kind = PendingKind::Handshake;
-        let pending = Pending { client_id: None, kind, token: None, deadline: None };
+        let pending =
+            Pending { client_id: None, kind, token: None, deadline: None, crossing: None };
         self.send(pending, parsed, message).await;
     }
 

@@ -1,7 +1,8 @@
 //! Batches that wait for a person's answers, which come with the call made again.
 //!
 //! The client carries a signed token: it names the batch, and is good for the very same call alone.
-//! The calls that were made stay made, and are not made again.
+//! The calls that were made stay made, and are not made again. Those whose servers ask for input go on
+//! with the answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,16 +10,18 @@ use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
 
 use parking_lot::Mutex;
-use serde_json::Map;
 use serde_json::Value;
 use serde_json::json;
+use tokio::time::sleep;
 
+use crate::mcp::bridge::crossing::BatchInput;
 use crate::mcp::hub::IndexMode;
 use crate::mcp::hub::batch::ANSWER_TIME;
 use crate::mcp::hub::batch::Batch;
 use crate::mcp::hub::names::BATCH;
 use crate::mcp::permission::Answer;
 use crate::mcp::permission::BoundCall;
+use crate::mcp::raw_object::quoted;
 use crate::mcp::relay::Relay;
 
 /// The most batches that wait. The oldest is given up for a new one.
@@ -54,19 +57,45 @@ impl HeldBatches {
 }
 
 /// Holds a batch, and returns the result that asks.
-pub(super) fn hold(relay: &Relay, mode: &IndexMode, params: &Value, batch: Batch) -> String {
-    let mut requests = Map::new();
+pub(super) fn hold(relay: &Arc<Relay>, mode: &IndexMode, params: &Value, batch: Batch) -> String {
+    let mut requests = Vec::new();
     for place in batch.plan.asked() {
         if let Some(question) = batch.planned.question(place) {
             let request = json!({"method": "elicitation/create", "params": question});
-            requests.insert(place.to_string(), request);
+            requests.push(format!("\"{place}\":{request}"));
         }
     }
+    let of_servers = batch.questions.iter().enumerate();
+    requests.extend(
+        of_servers.map(|(number, asked)| {
+            format!("{}:{{{}}}", quoted(&key(asked, number)), asked.request)
+        }),
+    );
     let number = mode.held.put(batch);
+    give_up_later(relay, number);
     let expires = now().saturating_add(ANSWER_TIME.as_millis() as u64);
     let state = mode.key.seal(&bound(relay, params), expires, number.to_string().as_bytes());
-    json!({"resultType": "input_required", "inputRequests": requests, "requestState": state})
-        .to_string()
+    format!(
+        r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":{}}}"#,
+        requests.join(","),
+        quoted(&state)
+    )
+}
+
+/// Returns the key of what a server asks, the one of some number.
+fn key(asked: &BatchInput, number: usize) -> String {
+    format!("{}.{number}", asked.place)
+}
+
+/// Ends a batch that the client does not go on with. The servers of its calls are told.
+fn give_up_later(relay: &Arc<Relay>, number: u64) {
+    let relay = Arc::downgrade(relay);
+    tokio::spawn(async move {
+        sleep(ANSWER_TIME).await;
+        let Some(relay) = relay.upgrade() else { return };
+        let mode = relay.hub.as_ref().and_then(|hub| hub.index.as_ref());
+        drop(mode.and_then(|mode| mode.held.take(number)));
+    });
 }
 
 /// Returns the batch that a call made again goes on with, with the person's answers.
@@ -84,6 +113,15 @@ pub(super) async fn resumed(
     for place in batch.plan.asked() {
         let answer = Answer::of_result(&params["inputResponses"][place.to_string()]);
         batch.answered(relay, mode, place, answer).await;
+    }
+    let questions = std::mem::take(&mut batch.questions);
+    for (number, asked) in questions.into_iter().enumerate() {
+        match &params["inputResponses"][key(&asked, number)] {
+            // It is asked again.
+            Value::Null => batch.questions.push(asked),
+            // The call may have ended meanwhile.
+            result => drop(asked.answer.send(result.to_string())),
+        }
     }
     Ok(batch)
 }

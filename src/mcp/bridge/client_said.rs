@@ -1,0 +1,203 @@
+//! What a client says of itself: once in `initialize`, or in each request.
+
+use serde_json::value::RawValue;
+
+use crate::mcp::bridge::era::MODERN;
+use crate::mcp::raw_object::RawObject;
+use crate::mcp::raw_object::quoted;
+
+/// The keys of `_meta` by which a request says it.
+pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(in crate::mcp) const LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+/// All of them.
+pub(super) const REQUEST_KEYS: [&str; 4] = [VERSION_KEY, INFO_KEY, CAPABILITIES_KEY, LEVEL_KEY];
+
+/// The name of a client that tells none.
+const NOBODY: &str = r#"{"name":"ctxfs","version":"1"}"#;
+
+/// The words of a client, as it wrote them.
+#[derive(Debug, Clone)]
+pub(in crate::mcp) struct ClientSaid {
+    info: String,
+    capabilities: String,
+}
+
+/// A kind of request of a server to a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::mcp) enum Ask {
+    Form,
+    Url,
+    Sampling,
+    Roots,
+}
+
+/// The kinds of requests that a client answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::mcp) struct Abilities([bool; 4]);
+
+impl Default for ClientSaid {
+    fn default() -> Self {
+        Self { info: NOBODY.to_owned(), capabilities: "{}".to_owned() }
+    }
+}
+
+impl ClientSaid {
+    /// Returns what the parameters of `initialize` say.
+    pub(in crate::mcp) fn of_initialize(params: Option<&RawValue>) -> Self {
+        let params = params.and_then(RawObject::parse).unwrap_or_default();
+        Self::of(params.get("clientInfo"), params.get("capabilities"))
+    }
+
+    /// Returns what the parameters of a request say in `_meta`.
+    pub(in crate::mcp) fn of_request(params: Option<&RawValue>) -> Self {
+        let meta = meta_of(params).unwrap_or_default();
+        Self::of(meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+    }
+
+    fn of(info: Option<&RawValue>, capabilities: Option<&RawValue>) -> Self {
+        let object = |json: &&RawValue| json.get().starts_with('{');
+        let info = info.filter(object).map_or(NOBODY, RawValue::get);
+        let capabilities = capabilities.filter(object).map_or("{}", RawValue::get);
+        Self { info: info.to_owned(), capabilities: capabilities.to_owned() }
+    }
+
+    /// Returns the parameters of `initialize` that say it in revision `version`.
+    pub(in crate::mcp) fn initialize(&self, version: &str) -> String {
+        let Self { info, capabilities } = self;
+        format!(
+            r#"{{"protocolVersion":{},"capabilities":{capabilities},"clientInfo":{info}}}"#,
+            quoted(version)
+        )
+    }
+
+    /// Returns the members of `_meta` that say it.
+    pub(in crate::mcp) fn meta(&self) -> String {
+        let capabilities = self.without_old_members();
+        format!(
+            r#""{VERSION_KEY}":"{MODERN}","{INFO_KEY}":{},"{CAPABILITIES_KEY}":{capabilities}"#,
+            self.info
+        )
+    }
+
+    /// Returns the capabilities without what the newer revision has taken out.
+    fn without_old_members(&self) -> String {
+        let raw: Option<&RawValue> = serde_json::from_str(&self.capabilities).ok();
+        let object = raw.and_then(RawObject::parse).unwrap_or_default();
+        let member = |(key, value): &(std::borrow::Cow<'_, str>, &RawValue)| match &**key {
+            "tasks" => None,
+            "roots" => Some("\"roots\":{}".to_owned()),
+            key => Some(format!("{}:{value}", quoted(key))),
+        };
+        let members: Vec<String> = object.0.iter().filter_map(member).collect();
+        format!("{{{}}}", members.join(","))
+    }
+
+    pub(in crate::mcp) fn abilities(&self) -> Abilities {
+        let raw: Option<&RawValue> = serde_json::from_str(&self.capabilities).ok();
+        let said = raw.and_then(RawObject::parse).unwrap_or_default();
+        let has = |name: &str| said.get(name).is_some_and(|json| json.get() != "null");
+        let modes = said.get("elicitation").and_then(RawObject::parse);
+        let mode = |name: &str| modes.as_ref().is_some_and(|modes| modes.get(name).is_some());
+        // Without a word on modes, a client has forms.
+        let forms = modes.is_some() && (mode("form") || !mode("url"));
+        Abilities([forms, mode("url"), has("sampling"), has("roots")])
+    }
+}
+
+impl Abilities {
+    pub(in crate::mcp) fn has(self, ask: Ask) -> bool {
+        self.0[ask as usize]
+    }
+}
+
+impl Ask {
+    /// Returns the kind of a request; `None` if no client takes such.
+    pub(in crate::mcp) fn of(method: &str, params: Option<&RawValue>) -> Option<Self> {
+        match method {
+            "sampling/createMessage" => Some(Self::Sampling),
+            "roots/list" => Some(Self::Roots),
+            "elicitation/create" => {
+                let mode = params.and_then(RawObject::parse).and_then(|params| params.text("mode"));
+                Some(if mode.as_deref() == Some("url") { Self::Url } else { Self::Form })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the `_meta` of the parameters of a request.
+pub(super) fn meta_of(params: Option<&RawValue>) -> Option<RawObject<'_>> {
+    RawObject::parse(RawObject::parse(params?)?.get("_meta")?)
+}
+
+/// Returns the revision that a request names itself.
+pub(in crate::mcp) fn revision_of(params: Option<&RawValue>) -> Option<String> {
+    Some(meta_of(params)?.text(VERSION_KEY)?.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Option<&RawValue> {
+        serde_json::from_str(json).ok()
+    }
+
+    #[test]
+    fn each_revision_says_it_in_its_own_way() {
+        let old = r#"{"protocolVersion":"2025-06-18","clientInfo":{"name":"c","version":"1.10"},"capabilities":{"roots":{"listChanged":true},"tasks":{},"sampling":{},"x":{"n":1.10}}}"#;
+        let said = ClientSaid::of_initialize(raw(old));
+        assert_eq!(
+            said.meta(),
+            r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1.10"},"io.modelcontextprotocol/clientCapabilities":{"roots":{},"sampling":{},"x":{"n":1.10}}"#
+        );
+        let new = format!(r#"{{"_meta":{{{}}}}}"#, said.meta());
+        let said = ClientSaid::of_request(raw(&new));
+        assert_eq!(
+            said.initialize("2025-11-25"),
+            r#"{"protocolVersion":"2025-11-25","capabilities":{"roots":{},"sampling":{},"x":{"n":1.10}},"clientInfo":{"name":"c","version":"1.10"}}"#
+        );
+        assert_eq!(revision_of(raw(&new)).as_deref(), Some("2026-07-28"));
+        for nothing in [None, raw("{}"), raw("[]"), raw(r#"{"_meta":1}"#)] {
+            assert_eq!(
+                ClientSaid::of_request(nothing).initialize("v"),
+                ClientSaid::default().initialize("v")
+            );
+            assert_eq!(revision_of(nothing), None);
+        }
+    }
+
+    #[test]
+    fn abilities_are_those_that_were_declared() {
+        for (capabilities, expected) in [
+            ("{}", [false, false, false, false]),
+            (r#"{"elicitation":{}}"#, [true, false, false, false]),
+            (r#"{"elicitation":{"form":{}}}"#, [true, false, false, false]),
+            (r#"{"elicitation":{"url":{}}}"#, [false, true, false, false]),
+            (r#"{"elicitation":{"url":{},"form":{}}}"#, [true, true, false, false]),
+            (r#"{"elicitation":true,"roots":null}"#, [false, false, false, false]),
+            (r#"{"sampling":{},"roots":{"listChanged":true}}"#, [false, false, true, true]),
+        ] {
+            let params = format!(r#"{{"capabilities":{capabilities}}}"#);
+            let said = ClientSaid::of_initialize(raw(&params));
+            assert_eq!(said.abilities(), Abilities(expected), "{capabilities}");
+        }
+    }
+
+    #[test]
+    fn requests_of_servers_have_kinds() {
+        for (method, params, expected) in [
+            ("roots/list", None, Some(Ask::Roots)),
+            ("sampling/createMessage", Some("{}"), Some(Ask::Sampling)),
+            ("elicitation/create", Some("{}"), Some(Ask::Form)),
+            ("elicitation/create", Some(r#"{"mode":"form"}"#), Some(Ask::Form)),
+            ("elicitation/create", Some(r#"{"mode":"url"}"#), Some(Ask::Url)),
+            ("ping", None, None),
+            ("x/y", Some("{}"), None),
+        ] {
+            assert_eq!(Ask::of(method, params.and_then(raw)), expected, "{method} {params:?}");
+        }
+    }
+}

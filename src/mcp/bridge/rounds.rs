@@ -1,0 +1,185 @@
+//! Old clients, new servers: what a server needs for a call is put to the client as requests, and
+//! the call is made again with the answers.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::mcp::bridge::client_said::Abilities;
+use crate::mcp::bridge::crossing::Crossing;
+use crate::mcp::bridge::crossing::Repeatable;
+use crate::mcp::bridge::inputs::InputRequest;
+use crate::mcp::bridge::inputs::InputRequired;
+use crate::mcp::bridge::inputs::InputResponse;
+use crate::mcp::bridge::inputs::is_input_required;
+use crate::mcp::bridge::inputs::repeated;
+use crate::mcp::bridge::inputs::with_members;
+use crate::mcp::bridge::result;
+use crate::mcp::client_question;
+use crate::mcp::delivery::deliver_changed;
+use crate::mcp::envelope::Envelope;
+use crate::mcp::envelope::Kind;
+use crate::mcp::envelope::raw;
+use crate::mcp::manager::cancelled;
+use crate::mcp::message::Message;
+use crate::mcp::pending::Pending;
+use crate::mcp::relay::INTERNAL_ERROR;
+use crate::mcp::relay::Relay;
+use crate::mcp::relay::Route;
+use crate::mcp::server_request::result_of;
+use crate::mcp::upstream::Upstream;
+
+/// The most times that a server asks for input at one call, as in the reference implementations.
+const MOST_ROUNDS: u32 = 10;
+/// The most bytes of a result that asks.
+const MOST_BYTES: usize = 32 << 20;
+/// The pause before a call that needs no input is made again. It doubles with each.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Takes the answer of a new server.
+pub(super) async fn of_new_server(
+    relay: &Arc<Relay>,
+    from: &Arc<Upstream>,
+    again: Repeatable,
+    pending: Pending,
+    envelope: Envelope,
+    message: Message,
+) {
+    let Kind::Response { result } = envelope.kind else { return };
+    let asks =
+        result.clone().filter(|range| raw(&message, range.clone()).is_some_and(is_input_required));
+    if asks.is_some() {
+        tokio::spawn(go_on(Arc::clone(relay), Arc::clone(from), again, pending, message));
+        return;
+    }
+    let edits = match result {
+        Some(range) if again.is_call => result::older(&message, &range, relay.knows_links()),
+        _ => Vec::new(),
+    };
+    deliver_changed(relay, from, pending, message, edits, "").await;
+}
+
+/// Puts what a server needs to the client, and makes the call again.
+async fn go_on(
+    relay: Arc<Relay>,
+    from: Arc<Upstream>,
+    mut again: Repeatable,
+    pending: Pending,
+    message: Message,
+) {
+    let Some(client_id) = pending.client_id.clone() else { return };
+    again.rounds += 1;
+    let members = tokio::select! {
+        members = answers(&relay, &again, message) => members,
+        // Who cancelled it waits for no answer.
+        () = relay.until_ended(&client_id) => return,
+    };
+    match members {
+        Ok(members) => make_again(&relay, &from, again, pending, &members).await,
+        Err(why) => {
+            let text = format!("the server `{}` {why}", from.name);
+            relay.fail(pending, INTERNAL_ERROR, &text).await;
+        }
+    }
+}
+
+/// Returns the members of the call made again. The error follows the name of the server.
+async fn answers(
+    relay: &Arc<Relay>,
+    again: &Repeatable,
+    message: Message,
+) -> Result<String, String> {
+    let message = message.filled(MOST_BYTES)?;
+    let range = result_range(&message).ok_or("answered no result")?;
+    let result = raw(&message, range).ok_or("answered no JSON")?;
+    let asked = InputRequired::of(result, again.abilities)?;
+    check_round(again.rounds, asked.requests.is_empty()).await?;
+    let responses = put(relay, asked.requests).await?;
+    Ok(repeated(&responses, asked.state.as_deref()))
+}
+
+/// Refuses to go on with a call after too many rounds, and waits if no client is to answer. The error
+/// follows the name of the server.
+pub(in crate::mcp) async fn check_round(round: u32, is_alone: bool) -> Result<(), String> {
+    if round > MOST_ROUNDS {
+        return Err(format!("asked for input more than {MOST_ROUNDS} times at one call"));
+    }
+    if is_alone {
+        sleep(PAUSE * 2u32.saturating_pow(round.min(8))).await;
+    }
+    Ok(())
+}
+
+/// Returns what the answer to a call asks for, if it does. The error follows the name of the server.
+pub(in crate::mcp) fn input_required(
+    message: &Message,
+    client: Abilities,
+) -> Result<Option<InputRequired>, String> {
+    let result = result_range(message).and_then(|range| raw(message, range));
+    match result.filter(|result| is_input_required(result)) {
+        Some(_) if message.has_holes() => Err("asks for too much".to_owned()),
+        Some(result) => InputRequired::of(result, client).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn result_range(message: &Message) -> Option<Range<usize>> {
+    match Envelope::of(message).ok()?.kind {
+        Kind::Response { result } => result,
+        _ => None,
+    }
+}
+
+/// Puts requests to the client, all at once, and waits for the answers. What is not answered when
+/// this is dropped is taken back. The error follows the name of a server.
+pub(in crate::mcp) async fn put(
+    relay: &Arc<Relay>,
+    requests: Vec<InputRequest>,
+) -> Result<Vec<InputResponse>, String> {
+    let mut asking = JoinSet::new();
+    for request in requests {
+        let relay = Arc::clone(relay);
+        asking.spawn(async move {
+            let answer = client_question::ask(&relay, |id| request.request(id)).await;
+            let method = &request.method;
+            let answer = answer.ok_or_else(|| "asked, and the client is gone".to_owned())?;
+            match result_of(answer, method) {
+                Ok(result) => Ok((request.key, result.get().to_owned())),
+                Err(why) => Err(format!("asked, and the client {why}")),
+            }
+        });
+    }
+    let mut responses = Vec::new();
+    while let Some(answered) = asking.join_next().await {
+        responses.push(
+            answered
+                .unwrap_or_else(|_| Err("asked, and a fault of the gateway came".to_owned()))?,
+        );
+    }
+    Ok(responses)
+}
+
+async fn make_again(
+    relay: &Arc<Relay>,
+    from: &Arc<Upstream>,
+    again: Repeatable,
+    mut pending: Pending,
+    members: &str,
+) {
+    let Some(client_id) = pending.client_id.clone() else { return };
+    let request = again.request.clone();
+    pending.deadline = from.deadline();
+    pending.crossing = Some(Box::new(Crossing::Repeatable(again)));
+    if let Ok(number) = from.request(pending, |number| with_members(&request, number, members)) {
+        let route = Route::Upstream(relay.index_of(from), number);
+        if !relay.sent(&client_id, route) && from.take(number).is_some() {
+            from.notify(cancelled(number));
+        }
+    } else if relay.end(&client_id).is_some() {
+        let text = format!("the server `{}` does not take the call again", from.name);
+        relay.error(&client_id, INTERNAL_ERROR, &text).await;
+    }
+}

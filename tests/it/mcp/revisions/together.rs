@@ -1,0 +1,213 @@
+//! Servers of both revisions behind one gateway, in batches, and clients over HTTP.
+
+use super::*;
+use crate::mcp::http_client::Answer;
+use crate::mcp::http_client::Client;
+use crate::mcp::http_client::Served;
+use crate::support::eventually;
+
+/// Starts a gateway before an old and a new server, where every call is allowed.
+fn both(options: &[&str]) -> Gateway {
+    let store = Arc::new(TestStore::new());
+    std::fs::create_dir_all(store.path()).unwrap();
+    let rules = "[permissions]\n\"*\" = \"allow\"\n[risk]\n\"*\" = \"read\"\n";
+    std::fs::write(store.path().join("ctxfs.toml"), rules).unwrap();
+    let member = |kind: &str| json!({"command": "python3", "args": [SCRIPT, kind]});
+    let servers = [("old", member("old")), ("new", member("new"))];
+    Gateway::of_servers(&store, options, &servers)
+}
+
+fn batch(calls: &[(&str, Value)], meta: Option<Value>) -> Value {
+    let calls: Vec<Value> =
+        calls.iter().map(|(name, args)| json!({"name": name, "arguments": args})).collect();
+    let mut params = json!({"name": "run_tool_batch", "arguments": {"calls": calls}});
+    if let Some(meta) = meta {
+        params["_meta"] = meta;
+    }
+    params
+}
+
+/// Returns what the calls of a batch told, as JSON.
+fn results(result: &Value) -> Vec<Value> {
+    let reply = told(result);
+    let results = reply["results"].as_array().unwrap_or_else(|| panic!("{reply}"));
+    let text = |one: &Value| one["text"].as_str().unwrap_or_else(|| panic!("{reply}")).to_owned();
+    results.iter().map(|one| serde_json::from_str(&text(one)).unwrap()).collect()
+}
+
+#[test]
+fn servers_of_both_revisions_serve_clients_of_both() {
+    let mut gateway = both(&[]);
+    let said = gateway.shake_hands_with("2025-11-25", &all());
+    let instructions = said["instructions"].as_str().unwrap();
+    assert!(instructions.contains("# old\nBe old.") && instructions.contains("# new\nBe new."));
+    for tool in ["old__ask", "new__ask"] {
+        let arguments = json!({"groups": [[roots()]], "rounds": [{"r": roots()}]});
+        let id = gateway.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
+        answer_all(&mut gateway, 1);
+        assert!(text(&gateway.answer(id)["result"], 0).contains("roots/list"), "{tool}");
+    }
+
+    let mut gateway = both(&[]);
+    for tool in ["old__ask", "new__ask"] {
+        let arguments = json!({"groups": [[roots()]], "rounds": [{"q1": roots()}]});
+        let mut params = json!({"name": tool, "arguments": arguments, "_meta": meta(&all())});
+        let asked = gateway.request("tools/call", &params)["result"].clone();
+        assert_eq!(asked["inputRequests"]["q1"]["method"], "roots/list", "{asked}");
+        params["requestState"] = asked["requestState"].clone();
+        if tool == "new__ask" {
+            assert_eq!(params["requestState"], "1/\u{e9}", "the state of a new server is its own");
+        }
+        params["inputResponses"] = json!({"q1": {"x": 7}});
+        let done = gateway.request("tools/call", &params)["result"].clone();
+        assert!(
+            done["resultType"] == "complete" && done.to_string().contains("\\\"x\\\": 7"),
+            "{done}"
+        );
+    }
+}
+
+#[test]
+fn a_batch_asks_an_old_client_for_what_servers_need() {
+    let mut gateway = both(&["--tools", "index"]);
+    gateway.shake_hands_with("2025-11-25", &all());
+    let calls = [
+        ("old__ask", json!({"groups": [[roots(), sampling()]]})),
+        ("new__ask", json!({"rounds": [{"a": elicitation()}, {}]})),
+        ("new__echo", json!({"n": 1})),
+    ];
+    let id = gateway.ask("tools/call", &batch(&calls, None));
+    answer_all(&mut gateway, 3);
+    let results = results(&gateway.answer(id)["result"]);
+    assert_eq!(results[0][1]["result"]["for"], "sampling/createMessage");
+    assert_eq!(results[1]["requestState"], "2/\u{e9}");
+    assert_eq!(results[2]["arguments"], json!({"n": 1}));
+}
+
+#[test]
+fn a_batch_ends_with_what_servers_need_and_goes_on_with_the_answers() {
+    let mut gateway = both(&["--tools", "index"]);
+    let calls = [
+        ("old__ask", json!({"groups": [[roots(), sampling()], [roots()]]})),
+        ("new__ask", json!({"rounds": [{"a": elicitation(), "b": roots()}]})),
+        ("new__echo", json!({"n": 1})),
+    ];
+    let mut params = batch(&calls, Some(meta(&all())));
+    let mut asked = gateway.request("tools/call", &params)["result"].clone();
+    let mut counts = Vec::new();
+    while asked["resultType"] == "input_required" {
+        let requests = asked["inputRequests"].as_object().unwrap();
+        counts.push(requests.len());
+        let answers = requests.iter().map(|(key, one)| (key.clone(), json!({"m": one["method"]})));
+        params["inputResponses"] = answers.collect();
+        params["requestState"] = asked["requestState"].clone();
+        asked = gateway.request("tools/call", &params)["result"].clone();
+    }
+    assert_eq!(counts, [4, 1]);
+    let results = results(&asked);
+    let methods: Vec<&Value> =
+        results[0].as_array().unwrap().iter().map(|one| &one["result"]["m"]).collect();
+    assert_eq!(methods, ["roots/list", "sampling/createMessage", "roots/list"]);
+    assert_eq!(results[1]["inputResponses"]["a"], json!({"m": "elicitation/create"}));
+    assert_eq!(results[1]["inputResponses"]["b"], json!({"m": "roots/list"}));
+    assert_eq!(results[2]["arguments"], json!({"n": 1}));
+    let again = gateway.request("tools/call", &params)["result"].clone();
+    assert!(
+        again["isError"] == true && again.to_string().contains("make the call anew"),
+        "{again}"
+    );
+}
+
+#[test]
+fn a_batch_does_not_ask_without_end() {
+    let mut gateway = both(&["--tools", "index"]);
+    gateway.shake_hands_with("2025-11-25", &all());
+    let id = gateway.ask("tools/call", &batch(&[("new__forever", json!({}))], None));
+    answer_all(&mut gateway, 1);
+    for _ in 0..9 {
+        answer_all(&mut gateway, 1);
+    }
+    let reply = gateway.answer(id)["result"].clone();
+    assert!(reply.to_string().contains("more than 10 times"), "{reply}");
+    // Who can do nothing is not asked.
+    let mut gateway = both(&["--tools", "index"]);
+    let calls = [("new__ask", json!({"rounds": [{"a": roots()}]}))];
+    let reply = gateway.request("tools/call", &batch(&calls, Some(meta(&json!({})))));
+    assert!(reply.to_string().contains("which the client cannot do"), "{reply}");
+}
+
+/// Returns a client over HTTP without sessions.
+fn modern(served: &Served) -> Client {
+    let mut client = served.client();
+    client.set("mcp-protocol-version", "2026-07-28");
+    client
+}
+
+fn post(client: &Client, id: u64, method: &str, params: &Value) -> Answer {
+    let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+    let name = params["name"].as_str().unwrap_or_default();
+    client.send("POST", "/mcp", &[("mcp-method", method), ("mcp-name", name)], Some(&body))
+}
+
+#[test]
+fn a_new_client_over_http_gets_on_with_an_old_server() {
+    let store = Arc::new(TestStore::new());
+    let (mut server, url) = http_server("old");
+    for command in [&["python3", SCRIPT, "old"][..], &[&*url][..]] {
+        let served = Served::start(&store, "127.0.0.1:0", &[], command, &[]);
+        let client = modern(&served);
+        let mut listening = post(
+            &client,
+            5,
+            "subscriptions/listen",
+            &json!({"notifications": {"toolsListChanged": true}, "_meta": meta(&all())}),
+        );
+        let acknowledged = listening.event().unwrap();
+        assert_eq!(acknowledged["params"]["_meta"][SUBSCRIPTION], 5);
+        let arguments = json!({"groups": [[elicitation()], [roots()]]});
+        let mut params = json!({"name": "ask", "arguments": arguments, "_meta": meta(&all())});
+        for round in 0..2 {
+            let asked = post(&client, 1, "tools/call", &params).json()["result"].clone();
+            assert_eq!(asked["resultType"], "input_required", "{round} {asked}");
+            let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+            params["requestState"] = asked["requestState"].clone();
+            params["inputResponses"] = json!({key: {"n": round}});
+        }
+        let done = post(&client, 1, "tools/call", &params).json()["result"].clone();
+        assert_eq!(told(&done), json!([{"result": {"n": 0}}, {"result": {"n": 1}}]));
+        let change = json!({"name": "change", "_meta": meta(&all())});
+        assert_eq!(post(&client, 1, "tools/call", &change).status, 200);
+        let changed = listening.event().unwrap();
+        assert_eq!(changed["method"], "notifications/tools/list_changed");
+        assert_eq!(changed["params"]["_meta"][SUBSCRIPTION], 5);
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn an_old_client_over_http_gets_on_with_a_new_server() {
+    let store = Arc::new(TestStore::new());
+    let (mut server, url) = http_server("new");
+    for command in [&["python3", SCRIPT, "new"][..], &[&*url][..]] {
+        let served = Served::start(&store, "127.0.0.1:0", &[], command, &[]);
+        let mut client = served.session();
+        let arguments = json!({"rounds": [{"a": elicitation()}, {"b": sampling()}]});
+        let mut answer = client.ask("tools/call", &json!({"name": "ask", "arguments": arguments}));
+        for _ in 0..2 {
+            let question = answer.event().unwrap();
+            let reply = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"n": 1.5}});
+            assert_eq!(client.post(&reply).status, 202);
+        }
+        let done = answer.result();
+        assert_eq!(told(&done)["inputResponses"], json!({"b": {"n": 1.5}}));
+        let mut listening = client.listen();
+        eventually("the gateway listens", || {
+            text(&client.call("seen", &json!({})), 0).contains("subscriptions/listen")
+        });
+        client.call("change", &json!({}));
+        assert_eq!(listening.event().unwrap()["method"], "notifications/tools/list_changed");
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
