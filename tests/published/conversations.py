@@ -12,7 +12,6 @@ from published import comparison
 from published.servers import Server
 from published.ways import CONVERSATION, Way, client, environment, free_port, opened, running, wait_for
 
-NEWEST = "newest revision"
 # Clients that are tried at a time: most of their time they wait.
 AT_A_TIME = 3
 # Seconds for the conversations of one client with all servers.
@@ -34,9 +33,9 @@ class Conversations:
         return {
             "typescript 1": node("typescript-1"),
             "typescript 2": node("typescript-2", "legacy"),
-            f"typescript 2, {NEWEST}": node("typescript-2", "auto"),
+            "typescript 2, newest revision": node("typescript-2", "auto"),
             "python": python("legacy"),
-            f"python, {NEWEST}": python("auto"),
+            "python, newest revision": python("auto"),
         }
 
     def run(self):
@@ -74,9 +73,7 @@ class Conversations:
             through = self.hear(command, way, self.servers, place)
             for server in self.servers:
                 self.compare(name, way, server, direct, through)
-        # The gateway does not translate between revisions yet.
-        if NEWEST not in name:
-            self.several(name, command, direct, place / "several")
+        self.several(name, command, direct, place / "several")
 
     def several(self, name, command, direct, place):
         """All servers behind one gateway."""
@@ -88,7 +85,8 @@ class Conversations:
         file.write_text(json.dumps({"mcpServers": {server.name: entry(server, place) for server in self.servers}}))
         options = ["mcp", "--store", str(store), "-c", CONVERSATION, "--servers", str(file)]
         reach = {"command": str(self.program), "args": options, "env": {"PATH": os.environ["PATH"]}}
-        least = sum(len(direct[server.name].get("tools", {}).get("result", {}).get("tools", [])) for server in self.servers)
+        tools = lambda server: direct[server.name].get("tools", {}).get("result", {}).get("tools", [])
+        least = sum(len(tools(server)) for server in self.servers) + comparison.OWN_TOOLS
         together = Server("several", [], calls, prompts, least=least)
         through = self.heard(command, {"several": reach}, [together], place)["several"]
         try:
