@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use crate::engine::Engine;
 use crate::mcp::scratch::Scratch;
@@ -47,6 +50,8 @@ pub struct OpenShelf {
     pub mounted: bool,
 }
 
+/// The time for which counts wait for a store that nobody has opened.
+const UNCOUNTED: Duration = Duration::from_secs(5);
 /// The most tools that are counted by name before the shelf is open.
 const MOST_COUNTED: usize = 500;
 
@@ -61,7 +66,8 @@ pub(super) struct LazyShelf {
 #[derive(Default)]
 struct Uncounted {
     counts: HashMap<String, Counts>,
-    is_opening: bool,
+    /// True if they will be counted.
+    is_due: bool,
 }
 
 impl LazyShelf {
@@ -100,8 +106,8 @@ impl LazyShelf {
         Scratch::begin(open.engine)
     }
 
-    /// Counts what happened with a tool. Waits for nothing: if the store is not open, another thread
-    /// opens it.
+    /// Counts what happened with a tool. Waits for nothing: a store that nobody has opened is opened
+    /// a little later, on another thread.
     pub(super) fn count(self: &Arc<Self>, tool: String, counts: &Counts) {
         let open = self.open.try_lock().and_then(|open| open.clone());
         if let Some(open) = open {
@@ -112,18 +118,22 @@ impl LazyShelf {
             uncounted.counts.len() < MOST_COUNTED || uncounted.counts.contains_key(&tool);
         let tool = if has_room { tool } else { OTHER_TOOLS.to_owned() };
         *uncounted.counts.entry(tool).or_default() += counts;
-        if !std::mem::replace(&mut uncounted.is_opening, true) {
+        if !std::mem::replace(&mut uncounted.is_due, true) {
             let shelf = Arc::clone(self);
-            tokio::task::spawn_blocking(move || shelf.count_waiting());
+            tokio::spawn(async move {
+                sleep(UNCOUNTED).await;
+                spawn_blocking(move || shelf.count_waiting()).await.ok();
+            });
         }
     }
 
     /// Counts what happened before the store was open. Waits for the disk.
     fn count_waiting(&self) {
-        let open = self.open();
+        let is_needed = !self.uncounted.lock().counts.is_empty();
+        let open = is_needed.then(|| self.open().ok()).flatten();
         let mut uncounted = self.uncounted.lock();
-        uncounted.is_opening = false;
-        let Ok(open) = open else { return };
+        uncounted.is_due = false;
+        let Some(open) = open else { return };
         for (tool, counts) in uncounted.counts.drain() {
             open.engine.count(open.conversation.id(), tool, &counts);
         }
@@ -131,9 +141,7 @@ impl LazyShelf {
 
     /// Saves the counts. Nothing is counted afterwards.
     pub(super) fn finish(&self) {
-        if !self.uncounted.lock().counts.is_empty() {
-            self.count_waiting();
-        }
+        self.count_waiting();
         if let Some(open) = self.open.lock().take() {
             open.engine.finish();
         }
