@@ -75,6 +75,10 @@ impl Mounting {
         let mut state = self.state.lock();
         let is_running = |state: &mut MountingState| matches!(state, MountingState::Running);
         self.changed.wait_while_for(&mut state, is_running, PATIENCE);
+        if let MountingState::Running = &*state {
+            // Nobody waits again.
+            *state = MountingState::Done(None);
+        }
         match &*state {
             MountingState::Done(mountpoint) => mountpoint.clone(),
             MountingState::Running => None,
