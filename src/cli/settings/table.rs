@@ -422,8 +422,8 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         default: "1 GiB",
         variable: env::MAX_RESULT,
         flag: None,
-        about: "Maximum bytes of a message of a server. A longer one ends its call with an error \
-                that names what was kept of it.",
+        about: "Maximum bytes of a message of a server; less than 1 MiB counts as that. A longer one \
+                ends its call with an error that names what was kept of it.",
     },
     Row {
         key: Key::References,

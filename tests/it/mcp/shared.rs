@@ -239,3 +239,42 @@ fn a_server_over_http_is_shared_too() {
     assert_eq!(text(&told, 0), r#"{"arguments": {"n": 1}, "name": "echo"}"#);
     assert!(is_there(process));
 }
+
+#[test]
+fn a_session_that_ends_leaves_no_question_open() {
+    let served = served();
+    let (mut a, mut b) = (served.session(), served.session());
+    let ask = json!({"method": "elicitation/create", "params": {"message": "?"}});
+    let mut answer = a.ask("tools/call", &json!({"name": "one__ask", "arguments": ask}));
+    assert_eq!(answer.event().unwrap()["method"], "elicitation/create");
+    assert_eq!(a.send("DELETE", "/mcp", &[], None).status, 204);
+    // The server waits for the answer before it reads on.
+    let told = b.call("one__echo", &json!({}));
+    assert_eq!(text(&told, 0), r#"{"arguments": {}, "name": "echo"}"#);
+}
+
+#[test]
+fn a_subscription_ends_with_the_last_session_that_has_it() {
+    let store = Arc::new(TestStore::new());
+    let file = store.scratch("servers").join("mcp.json");
+    let [program, script] = server();
+    let lists = json!({"resources/list": {"resources": [{"uri": "mem://a", "name": "a"}]}});
+    let env = json!({
+        "SERVER_LISTS": lists.to_string(),
+        "SERVER_CAPABILITIES": json!({"resources": {"subscribe": true}}).to_string(),
+    });
+    let one = json!({"command": program, "args": [script], "env": env, "shared": true});
+    std::fs::write(&file, json!({"mcpServers": {"one": one}}).to_string()).unwrap();
+    let options = ["--servers", file.to_str().unwrap()];
+    let served = Served::start(&store, "127.0.0.1:0", &options, &[], &[]);
+    let (mut a, mut b) = (served.session(), served.session());
+    let resource = json!({"uri": "mem://a"});
+    let method = |client: &mut Client, what: &str| {
+        client.ask(&format!("resources/{what}"), &resource).json()["result"]["method"].clone()
+    };
+    for client in [&mut a, &mut b] {
+        assert_eq!(method(client, "subscribe"), "resources/subscribe");
+    }
+    assert_eq!(method(&mut a, "unsubscribe"), Value::Null, "the other one goes on");
+    assert_eq!(method(&mut b, "unsubscribe"), "resources/unsubscribe");
+}
