@@ -46,6 +46,7 @@ mod member;
 mod message;
 mod one_line;
 mod options;
+mod origin;
 mod own;
 mod parsed;
 mod pending;

@@ -15,7 +15,7 @@ KIND = sys.argv[1]
 IS_NEW = KIND == "new"
 MODERN = "2026-07-28"
 KEY = "io.modelcontextprotocol/"
-TOOLS = ["echo", "ask", "forever", "quick", "long", "many", "seen", "structured", "progress", "log", "change",
+TOOLS = ["echo", "ask", "forever", "quick", "late", "long", "many", "seen", "structured", "progress", "log", "change",
          "update", "die", "sleep", "page", "nothing"]
 SEEN = []
 LOCK = threading.Lock()
@@ -96,6 +96,9 @@ def call(peer, params):
     if name == "quick":
         peer.begin("roots/list", None)
         return text("quick")
+    if name == "late":
+        time.sleep(args["seconds"])
+        return text(ask_all(peer, [{"method": "roots/list"}]))
     if name == "many":
         return {"content": [{"type": "text", "text": "row %d" % n} for n in range(args["rows"])]}
     if name == "long":

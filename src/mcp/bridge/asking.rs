@@ -19,6 +19,7 @@ use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::Kind;
 use crate::mcp::message::Message;
+use crate::mcp::origin;
 use crate::mcp::pending::PendingRequests;
 use crate::mcp::raw_object::quoted;
 use crate::mcp::relay::INVALID_PARAMS;
@@ -99,8 +100,8 @@ fn read(head: &Envelope, message: Message) -> Result<Option<(Ask, String)>, Refu
     Ok(Some((ask, format!("\"method\":{}{params}", quoted(method)))))
 }
 
-/// Finds a request that puts a question to the client: the newest that can and is not held, else
-/// the newest that is.
+/// Finds a request that puts a question to the client: the one on whose stream it came, else the
+/// newest that can and is not held, else the newest that is.
 fn carry(
     relay: &Relay,
     index: usize,
@@ -109,8 +110,10 @@ fn carry(
     question: &HeldQuestion,
 ) -> Found {
     let mut able: Vec<(u64, &mut Carrier)> = carriers(requests, ask).collect();
+    let origin = origin::request();
+    let its_own = able.iter().position(|(number, _)| Some(*number) == origin);
     let free = able.iter().rposition(|(_, carrier)| carrier.held().is_none());
-    let place = free.or(able.len().checked_sub(1));
+    let place = its_own.or(free).or(able.len().checked_sub(1));
     let Some((request, carrier)) = place.and_then(|place| able.get_mut(place)) else {
         return Found::Nobody;
     };

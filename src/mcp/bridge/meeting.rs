@@ -22,6 +22,7 @@ use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::relay::Relay;
 use crate::mcp::server_request;
+use crate::mcp::server_request::OwnRequest;
 use crate::mcp::server_request::result_of;
 use crate::mcp::upstream::Upstream;
 
@@ -105,13 +106,19 @@ async fn by_discover(
     limit: Option<Duration>,
 ) -> Result<Introduction, NotMet> {
     let parameters = format!("{{\"_meta\":{{{}}}}}", said.meta());
-    let asking = server_request::ask(upstream, "server/discover", &parameters);
+    let own = OwnRequest::new(upstream, "server/discover", &parameters);
     let answer = match limit {
-        Some(limit) => timeout(limit, asking).await.unwrap_or_else(|_| {
-            let why = format!("did not answer `server/discover` within {} s", limit.as_secs());
-            Ok(Message::whole(String::from_utf8_lossy(&envelope::error("0", 0, &why)).into_owned()))
-        }),
-        None => asking.await,
+        Some(limit) => {
+            let limit = upstream.timeout.map_or(limit, |time| time.min(limit));
+            let own = OwnRequest { deadline: None, ..own };
+            let sent = server_request::open(&**upstream, own).map_err(NotMet::Failed)?;
+            let silent = || format!("did not answer `server/discover` within {limit:?}");
+            timeout(limit, sent.answer()).await.map_err(|_| NotMet::Other(silent()))?
+        }
+        None => {
+            let sent = server_request::open(&**upstream, own).map_err(NotMet::Failed)?;
+            sent.answer().await
+        }
     };
     let answer = answer.map_err(NotMet::Failed)?;
     let is_modern = server_request::error_code(&answer).is_some_and(|c| MODERN_ERRORS.contains(&c));

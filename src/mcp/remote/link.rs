@@ -43,6 +43,7 @@ use crate::mcp::manager::Inbox;
 use crate::mcp::manager::Surroundings;
 use crate::mcp::message::Outgoing;
 use crate::mcp::one_line::OneLine;
+use crate::mcp::origin;
 use crate::mcp::queue::Queued;
 use crate::mcp::relay::INTERNAL_ERROR;
 use crate::mcp::remote::event_lines::EventLines;
@@ -122,7 +123,7 @@ impl<I: Inbox> Link<I> {
         let Ok(_turn) = self.turns.acquire().await else { return };
         let handling = Handling::default();
         let why = tokio::select! {
-            done = self.exchange(&queued.message, &head, &handling) => {
+            done = origin::of(number, self.exchange(&queued.message, &head, &handling)) => {
                 done.err().unwrap_or_else(|| "ended the answer before its result".to_owned())
             }
             () = self.given_up(number, &handling) => return,

@@ -6,6 +6,7 @@ mod old_clients;
 mod together;
 
 use super::*;
+use crate::support::eventually;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -60,6 +61,27 @@ impl Pair {
         }
     }
 
+    /// Shakes hands, and waits until the server is known.
+    fn shake_hands(&mut self, version: &str) -> Value {
+        self.shake_hands_with(version, &json!({"sampling": {}, "elicitation": {}}))
+    }
+
+    fn shake_hands_with(&mut self, version: &str, capabilities: &Value) -> Value {
+        let said = self.gateway.shake_hands_with(version, capabilities);
+        if self.way == Way::File {
+            until_known(&mut self.gateway, &["s__echo"], None);
+            self.gateway.other.clear();
+        }
+        said
+    }
+
+    /// Waits until the server is known to a new client.
+    fn meet(&mut self) {
+        if self.way == Way::File {
+            until_known(&mut self.gateway, &["s__echo"], Some(meta(&all())));
+        }
+    }
+
     /// Returns the name of a tool as the client sees it.
     fn tool(&self, name: &str) -> String {
         if self.way == Way::File { format!("s__{name}") } else { name.to_owned() }
@@ -109,6 +131,15 @@ impl Drop for Pair {
             server.wait().ok();
         }
     }
+}
+
+/// Waits until tools are listed. A busy machine may start a server late.
+fn until_known(gateway: &mut Gateway, tools: &[&str], meta: Option<Value>) {
+    let params = meta.map_or_else(|| json!({}), |meta| json!({"_meta": meta}));
+    eventually("the servers are known", || {
+        let listed = gateway.request("tools/list", &params).to_string();
+        tools.iter().all(|tool| listed.contains(&format!("\"{tool}\"")))
+    });
 }
 
 fn http_server(kind: &str) -> (Child, String) {

@@ -1,14 +1,18 @@
 //! Calls of an old server that are held while a new client answers.
 
 use super::*;
-use crate::support::eventually;
 
 #[test]
 fn a_held_call_ends_with_its_time_and_the_server_is_told() {
     for way in [Way::Process, Way::Http] {
-        let mut pair = Pair::with("old", way, &["--timeout", "1"]);
+        let mut pair = Pair::with("old", way, &["--timeout", "3"]);
+        let echo = pair.new_call("echo", &json!({}), &all());
+        eventually("the server has started", || {
+            pair.gateway.request("tools/call", &echo)["result"]["isError"].is_null()
+        });
         let params = pair.new_call("ask", &json!({"groups": [[roots()]]}), &all());
         let asked = pair.gateway.request("tools/call", &params)["result"].clone();
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
         eventually("the server hears that nobody answers", || {
             let seen = pair.seen_by_new();
             seen.contains("notifications/cancelled") && seen.contains("did not answer in time")
@@ -16,6 +20,21 @@ fn a_held_call_ends_with_its_time_and_the_server_is_told() {
         let answer = pair.again(params, &asked, &json!({"q1": {}}));
         assert!(answer["error"]["message"].as_str().unwrap().contains("too late"), "{answer}");
     }
+}
+
+#[test]
+fn over_http_a_question_ends_the_call_on_whose_stream_it_came() {
+    let mut pair = Pair::new("old", Way::Http);
+    pair.call_new("echo", &json!({}));
+    let params = pair.new_call("late", &json!({"seconds": 0.5}), &all());
+    let asking = pair.gateway.ask("tools/call", &params);
+    let other = pair.new_call("sleep", &json!({"seconds": 2}), &all());
+    let other = pair.gateway.ask("tools/call", &other);
+    let asked = pair.gateway.answer(asking)["result"].clone();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let done = pair.again(params, &asked, &json!({"q1": {"x": 1}}))["result"].clone();
+    assert_eq!(told(&done), json!([{"result": {"x": 1}}]));
+    assert_eq!(text(&pair.gateway.answer(other)["result"], 0), "slept");
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! Clients up to 2025-11-25 before a server of 2026-07-28.
 
 use super::*;
-use crate::support::eventually;
 
 #[test]
 fn an_old_client_is_introduced_to_a_new_server() {
     for way in WAYS {
         for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
             let mut pair = Pair::new("new", way);
-            let said = pair.gateway.shake_hands(version);
+            let said = pair.shake_hands(version);
             assert_eq!(said["protocolVersion"], version, "{way:?}");
             let instructions = said["instructions"].as_str().unwrap();
             assert!(instructions.starts_with("Be new.\n\n"), "{instructions}");
@@ -33,7 +32,7 @@ fn an_old_client_is_introduced_to_a_new_server() {
 fn what_a_new_server_needs_is_put_to_an_old_client_and_the_call_is_made_again() {
     for way in WAYS {
         let mut pair = Pair::new("new", way);
-        pair.gateway.shake_hands_with("2025-11-25", &all());
+        pair.shake_hands_with("2025-11-25", &all());
         let rounds =
             json!([{"a": elicitation(), "b": sampling(), "c": roots()}, {}, {"d": roots()}]);
         let params = pair.old_call("ask", &json!({"rounds": rounds}));
@@ -58,7 +57,7 @@ fn an_answer_of_any_length_reaches_a_new_server() {
     let store = Arc::new(TestStore::new());
     let gateway = Gateway::start(&store, &[], &["python3", SCRIPT, "new"], &UNLIMITED);
     let mut pair = Pair { gateway, way: Way::Process, server: None };
-    pair.gateway.shake_hands_with("2025-11-25", &all());
+    pair.shake_hands_with("2025-11-25", &all());
     let arguments = json!({"rounds": [{"a": sampling()}], "long": "y".repeat(2 << 20)});
     let params = pair.old_call("ask", &arguments);
     let id = pair.gateway.ask("tools/call", &params);
@@ -74,7 +73,7 @@ fn an_answer_of_any_length_reaches_a_new_server() {
 fn prompts_and_resources_may_ask_too() {
     for way in [Way::Process, Way::Http] {
         let mut pair = Pair::new("new", way);
-        pair.gateway.shake_hands_with("2025-11-25", &all());
+        pair.shake_hands_with("2025-11-25", &all());
         for (method, params) in
             [("prompts/get", json!({"name": "p"})), ("resources/read", json!({"uri": "mem://a"}))]
         {
@@ -89,7 +88,7 @@ fn prompts_and_resources_may_ask_too() {
 #[test]
 fn a_new_server_asks_only_for_what_the_client_can_do_and_not_for_ever() {
     let mut pair = Pair::new("new", Way::Process);
-    pair.gateway.shake_hands_with("2025-11-25", &json!({"roots": {"listChanged": true}}));
+    pair.shake_hands_with("2025-11-25", &json!({"roots": {"listChanged": true}}));
     let params = pair.old_call("ask", &json!({"rounds": [{"a": sampling()}]}));
     let failed = pair.gateway.request("tools/call", &params)["result"].clone();
     let text = text(&failed, 0).to_owned();
@@ -117,7 +116,7 @@ fn a_new_server_asks_only_for_what_the_client_can_do_and_not_for_ever() {
 #[test]
 fn a_call_that_is_cancelled_takes_its_questions_back() {
     let mut pair = Pair::new("new", Way::Process);
-    pair.gateway.shake_hands_with("2025-11-25", &all());
+    pair.shake_hands_with("2025-11-25", &all());
     let params = pair.old_call("ask", &json!({"rounds": [{"a": roots(), "b": elicitation()}]}));
     let id = pair.gateway.ask("tools/call", &params);
     let questions = [pair.gateway.message()["id"].clone(), pair.gateway.message()["id"].clone()];
@@ -143,6 +142,9 @@ fn an_old_client_loses_what_it_would_not_take() {
             _ => Gateway::start(&store, &[], &["python3", SCRIPT, "new"], &never),
         };
         gateway.shake_hands("2025-11-25");
+        if way == Way::File {
+            until_known(&mut gateway, &["s__echo"], None);
+        }
         let listed = gateway.request("tools/list", &json!({}));
         assert!(!listed.to_string().contains("outputSchema"), "{listed}");
         let tool = if way == Way::File { "s__structured" } else { "structured" };
@@ -157,7 +159,7 @@ fn an_old_client_loses_what_it_would_not_take() {
 fn an_old_client_hears_what_a_new_server_tells_those_who_listen() {
     for way in WAYS {
         let mut pair = Pair::new("new", way);
-        pair.gateway.shake_hands("2025-11-25");
+        pair.shake_hands("2025-11-25");
         eventually("the gateway listens", || pair.seen_by_old().contains("subscriptions/listen"));
         let change = pair.tool("change");
         pair.gateway.call(&change, &json!({}));
@@ -192,7 +194,7 @@ fn an_old_client_hears_what_a_new_server_tells_those_who_listen() {
 fn the_level_of_an_old_client_goes_with_each_request() {
     for way in WAYS {
         let mut pair = Pair::new("new", way);
-        pair.gateway.shake_hands("2025-11-25");
+        pair.shake_hands("2025-11-25");
         let log = pair.tool("log");
         pair.gateway.call(&log, &json!({}));
         assert!(pair.gateway.other.is_empty());
@@ -208,7 +210,7 @@ fn the_level_of_an_old_client_goes_with_each_request() {
 fn a_new_server_that_dies_is_started_again_without_initialize() {
     for way in [Way::Process, Way::File] {
         let mut pair = Pair::new("new", way);
-        pair.gateway.shake_hands("2025-11-25");
+        pair.shake_hands("2025-11-25");
         let die = pair.tool("die");
         assert_eq!(pair.gateway.call(&die, &json!({}))["isError"], true);
         let seen = pair.seen_by_old();
@@ -223,7 +225,7 @@ fn a_new_server_that_dies_is_started_again_without_initialize() {
 fn long_results_and_progress_pass_to_an_old_client() {
     for way in WAYS {
         let mut pair = Pair::new("new", way);
-        pair.gateway.shake_hands("2025-11-25");
+        pair.shake_hands("2025-11-25");
         let long = pair.tool("long");
         let result = pair.gateway.call_as("a1", &long, &json!({"size": 3 << 20}));
         assert_eq!(result["content"][1]["type"], "resource_link", "{result:.500}");
