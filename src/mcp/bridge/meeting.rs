@@ -106,19 +106,17 @@ async fn by_discover(
     limit: Option<Duration>,
 ) -> Result<Introduction, NotMet> {
     let parameters = format!("{{\"_meta\":{{{}}}}}", said.meta());
-    let own = OwnRequest::new(upstream, "server/discover", &parameters);
-    let answer = match limit {
-        Some(limit) => {
-            let limit = upstream.timeout.map_or(limit, |time| time.min(limit));
-            let own = OwnRequest { deadline: None, ..own };
-            let sent = server_request::open(&**upstream, own).map_err(NotMet::Failed)?;
-            let silent = || format!("did not answer `server/discover` within {limit:?}");
-            timeout(limit, sent.answer()).await.map_err(|_| NotMet::Other(silent()))?
-        }
-        None => {
-            let sent = server_request::open(&**upstream, own).map_err(NotMet::Failed)?;
-            sent.answer().await
-        }
+    let mut own = OwnRequest::new(upstream, "server/discover", &parameters);
+    if limit.is_some() {
+        own.deadline = None;
+    }
+    let sent = server_request::open(&**upstream, own).map_err(NotMet::Failed)?;
+    let answer = if let Some(limit) = limit {
+        let limit = upstream.timeout.map_or(limit, |time| time.min(limit));
+        let silent = || format!("did not answer `server/discover` within {limit:?}");
+        timeout(limit, sent.answer()).await.map_err(|_| NotMet::Other(silent()))?
+    } else {
+        sent.answer().await
     };
     let answer = answer.map_err(NotMet::Failed)?;
     let is_modern = server_request::error_code(&answer).is_some_and(|c| MODERN_ERRORS.contains(&c));
