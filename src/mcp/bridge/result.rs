@@ -277,10 +277,10 @@ mod tests {
             Just("type".to_owned()),
         ];
         leaf.prop_recursive(4, 24, 4, move |inner| {
-            let member = (key.clone(), inner.clone());
             prop_oneof![
-                prop::collection::vec(inner, 0..4).prop_map(|all| format!("[{}]", all.join(" ,"))),
-                prop::collection::vec(member, 0..4).prop_map(|all| {
+                prop::collection::vec(inner.clone(), 0..4)
+                    .prop_map(|all| format!("[{}]", all.join(" ,"))),
+                prop::collection::btree_map(key.clone(), inner, 0..4).prop_map(|all| {
                     let all = all.iter().map(|(key, value)| format!("{} :{value}", quoted(key)));
                     format!("{{ {} }}", all.collect::<Vec<_>>().join(","))
                 }),
