@@ -20,6 +20,7 @@ use crate::mcp::message::Message;
 use crate::mcp::own;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
+use crate::mcp::relay::Declared;
 use crate::mcp::relay::Relay;
 use crate::mcp::server_request;
 use crate::mcp::server_request::OwnRequest;
@@ -147,10 +148,16 @@ pub(in crate::mcp) async fn meet(relay: &Arc<Relay>) {
     let said = relay.bridge.said();
     let initialize = said.initialize(own::version("").as_str());
     match introduce(upstream, &said, &initialize, Era::Modern).await {
-        Ok(introduction) if upstream.era() == Some(Era::Legacy) => {
-            *relay.bridge.introduction.lock() = Some(introduction);
+        Ok(introduction) => {
+            // The client may never ask what the server has.
+            relay.set_declared(Declared {
+                tools: introduction.has("tools", ""),
+                resources: introduction.has("resources", ""),
+            });
+            if upstream.era() == Some(Era::Legacy) {
+                *relay.bridge.introduction.lock() = Some(introduction);
+            }
         }
-        Ok(_) => {}
         Err(why) => tracing::warn!("{}: {why}", upstream.name),
     }
     meetings.done.fetch_add(1, Ordering::Relaxed);

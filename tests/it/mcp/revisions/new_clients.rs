@@ -46,6 +46,21 @@ fn a_new_client_may_begin_with_any_request() {
 }
 
 #[test]
+fn a_new_client_that_asks_for_no_introduction_gets_the_outputs() {
+    let capabilities = json!({"tools": {}}).to_string();
+    let store = Arc::new(TestStore::new());
+    store.put("c7", "one", b"stored\n");
+    let environment = [("SERVER_CAPABILITIES", &*capabilities)];
+    let mut gateway = Gateway::start(&store, &[], &server(), &environment);
+    gateway.request("tools/list", &json!({"_meta": meta(&all())}));
+    let answer = gateway.request("resources/list", &json!({"_meta": meta(&all())}));
+    assert_eq!(
+        answer["result"]["resources"][0]["uri"], "ctx://c7/artifacts/tool/one.txt",
+        "{answer}"
+    );
+}
+
+#[test]
 fn what_an_old_server_asks_ends_the_call_of_a_new_client_and_its_answers_go_on() {
     for way in WAYS {
         let mut pair = Pair::new("old", way);
