@@ -35,7 +35,7 @@ const MOST_BYTES: usize = 16 << 20;
 enum Found {
     Batch(BatchInputs),
     /// A call that is held from now on, and one that is not any more.
-    Held(u64, Option<HeldCall>),
+    Held(u64, Option<Box<HeldCall>>),
     /// A call that is held.
     Added,
     TooMany,
@@ -132,7 +132,7 @@ fn carry(
             call.add(question.clone());
             let (held, oldest) = relay.bridge.held.put(call);
             *number = Some(held);
-            Found::Held(held, oldest)
+            Found::Held(held, oldest.map(Box::new))
         }
     }
 }
