@@ -113,11 +113,13 @@ fn text(survey: &Survey) -> String {
     }
     text += &tools(survey);
     let Survey { schema_tokens, index_tokens, .. } = survey;
-    let _ = writeln!(
-        text,
-        "\n{schema_tokens} tokens as schemas, {index_tokens} behind the index: {} saved",
-        saved(survey)
-    );
+    if *schema_tokens > 0 {
+        let saved = saved(survey);
+        let _ = writeln!(
+            text,
+            "\n{schema_tokens} tokens as schemas, {index_tokens} behind the index: {saved} saved"
+        );
+    }
     text
 }
 

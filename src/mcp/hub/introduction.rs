@@ -101,10 +101,10 @@ pub(super) async fn introduce(
     hub: &Hub,
     server: usize,
 ) -> Result<Introduced, String> {
-    let parameters = hub.session.lock().parameters.clone().unwrap_or_else(|| "{}".to_owned());
+    let (said, parameters) = (relay.bridge.said(), hub.session.lock().parameters.clone());
+    let parameters = parameters.unwrap_or_else(|| said.initialize(own::version("").as_str()));
     let upstream = &relay.upstreams[server];
     let first = relay.bridge.client().unwrap_or(Era::Legacy);
-    let said = relay.bridge.said();
     let said = bridge::introduce(upstream, &said, &parameters, first).await?;
     if upstream.era() == Some(Era::Modern) {
         bridge::listen_to(relay, server, &said);
