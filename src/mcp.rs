@@ -21,7 +21,6 @@ pub mod config;
 pub mod index;
 pub mod permission;
 pub mod tool_name;
-pub mod visible;
 
 mod backlog;
 mod body_reader;

@@ -15,6 +15,7 @@ mod redactor;
 mod reference;
 mod text;
 mod view_sizes;
+pub mod visible;
 
 pub use analysis::Analysis;
 pub use analysis::Encoding;

@@ -21,6 +21,7 @@ use crate::keep::PlannedRemoval;
 use crate::keep::RetentionRules;
 use crate::keep::SweepReport;
 use crate::keep::SweepScope;
+use crate::model::visible;
 use crate::store::Store;
 use crate::store::UnreadPlaces;
 
@@ -118,7 +119,7 @@ impl GcReport {
 }
 
 fn name(victim: &PlannedRemoval) -> String {
-    format!("{}/{}", victim.conversation.to_text(), victim.candidate.path)
+    visible::whole(&format!("{}/{}", victim.conversation.to_text(), victim.candidate.path))
 }
 
 fn value(victim: &PlannedRemoval) -> Value {

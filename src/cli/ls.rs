@@ -21,6 +21,7 @@ use crate::engine::Listing;
 use crate::model::Component;
 use crate::model::Record;
 use crate::model::Removal;
+use crate::model::visible;
 use crate::store::Conversation;
 use crate::store::Store;
 
@@ -133,7 +134,8 @@ fn table(rows: &[ListingRow]) -> String {
     for row in rows {
         let then = Duration::from_millis(row.modified.try_into().unwrap_or(0));
         let (bytes, age) = (size(row.bytes), age(now.saturating_sub(then)));
-        let _ = writeln!(text, "{bytes:>9} {age:>5}  {}  {}", row.name, row.about);
+        let (name, about) = (visible::whole(&row.name), visible::whole(&row.about));
+        let _ = writeln!(text, "{bytes:>9} {age:>5}  {name}  {about}");
     }
     // Rows without a description end at the name.
     text.lines().fold(String::new(), |text, line| text + line.trim_end() + "\n")

@@ -21,6 +21,7 @@ use crate::engine::EngineOptions;
 use crate::model::Amount;
 use crate::model::Counts;
 use crate::model::Sums;
+use crate::model::visible;
 use crate::store::Store;
 
 /// Days in the chart.
@@ -109,7 +110,8 @@ fn value(counts: &Counts) -> Value {
 fn table(of: &str, rows: &BTreeMap<String, Counts>, total: &Counts) -> String {
     let mut rows: Vec<_> = rows.iter().filter(|(_, counts)| counts.is_about_outputs()).collect();
     rows.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.stored.tokens));
-    let named = |name: &str| if name.is_empty() { NAMELESS.to_owned() } else { name.to_owned() };
+    let named =
+        |name: &str| if name.is_empty() { NAMELESS.to_owned() } else { visible::whole(name) };
     let rows = rows.into_iter().map(|(name, counts)| (named(name), counts));
     let mut text = format!(
         "{:>8} {:>9} {:>9} {:>9} {:>9} {:>9}  {of}\n",

@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::cli::context::Context;
 use crate::cli::outcome::Failure;
 use crate::cli::outcome::FailureKind;
+use crate::model::visible;
 use crate::store::UnreadPlaces;
 
 /// Ends a command that has done the rest: as `find` and `du`, it prints what it could not read, and
@@ -13,7 +14,7 @@ use crate::store::UnreadPlaces;
 pub(super) fn report(unread: &UnreadPlaces, context: &mut Context) -> anyhow::Result<()> {
     let Some((first, others)) = unread.named().split_first() else { return Ok(()) };
     for place in others {
-        context.printer.say(&format_args!("cannot read {place}"));
+        context.printer.say(&format_args!("cannot read {}", visible::whole(&place.to_string())));
     }
     let others = match unread.count() - 1 {
         0 => String::new(),
@@ -21,7 +22,12 @@ pub(super) fn report(unread: &UnreadPlaces, context: &mut Context) -> anyhow::Re
         more => format!(", and {more} more places"),
     };
     let hint = "the rest is done; make it readable for this user, or remove it";
-    Err(Failure::new(FailureKind::Failed, format!("cannot read {first}{others}"), hint).into())
+    Err(Failure::new(
+        FailureKind::Failed,
+        format!("cannot read {}{others}", visible::whole(&first.to_string())),
+        hint,
+    )
+    .into())
 }
 
 /// Returns the places for programs: the first of them, each with the reason.

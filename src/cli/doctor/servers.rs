@@ -12,11 +12,10 @@ use crate::cli::settings::Settings;
 use crate::mcp::SurveyedOffer;
 use crate::mcp::SurveyedServer;
 use crate::mcp::config::Flaw;
-use crate::mcp::visible;
+use crate::model::visible;
+use crate::model::visible::IN_LISTS;
 
 const NAME: &str = "server";
-/// The most bytes of a name, or of a reason, that are shown.
-const SHOWN: usize = 500;
 
 /// Checks the servers of a file.
 pub(super) fn checks(path: &Path, settings: &Arc<Settings>) -> Vec<Check> {
@@ -45,11 +44,11 @@ fn of_flaw(flaw: &Flaw) -> Check {
 }
 
 fn of(server: &SurveyedServer, path: &Path) -> Vec<Check> {
-    let name = visible::escaped(&server.name, SHOWN);
+    let name = visible::escaped(&server.name, IN_LISTS);
     let good = server.offer.iter().filter(|_| server.flaws.is_empty());
     let good = good.map(|offer| Check::ok(NAME, format!("{name}: {}", found(offer))));
     let bad = server.flaws.iter().map(|flaw| {
-        let found = format!("{name}: {}", visible::escaped(flaw, SHOWN));
+        let found = format!("{name}: {}", visible::escaped(flaw, IN_LISTS));
         let mend = format!("ctxfs --log info mcp list --servers '{}'", path.display());
         Check::bad(NAME, Level::Warning, found, mend)
     });

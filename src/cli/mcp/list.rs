@@ -23,10 +23,8 @@ use crate::mcp::SurveyedOffer;
 use crate::mcp::SurveyedServer;
 use crate::mcp::SurveyedTool;
 use crate::mcp::config::Flaw;
-use crate::mcp::visible;
-
-/// The most bytes of a name, or of a reason, that are shown.
-const SHOWN: usize = 500;
+use crate::model::visible;
+use crate::model::visible::IN_LISTS;
 
 pub(super) fn run(
     args: &McpListArgs,
@@ -102,13 +100,13 @@ fn text(survey: &Survey) -> String {
     let mut text =
         line(["tools", "prompts", "resources", "templates", "schemas", "index"], "server");
     for server in &survey.servers {
-        let name = visible::escaped(&server.name, SHOWN);
+        let name = visible::escaped(&server.name, IN_LISTS);
         match &server.offer {
             Some(offer) => text += &line(counts(offer), &name),
             None => text += &line(["-"; 6], &name),
         }
         for flaw in &server.flaws {
-            let _ = writeln!(text, "{:59}it {}", "", visible::escaped(flaw, SHOWN));
+            let _ = writeln!(text, "{:59}it {}", "", visible::escaped(flaw, IN_LISTS));
         }
     }
     text += &tools(survey);
@@ -129,7 +127,7 @@ fn tools(survey: &Survey) -> String {
     for SurveyedServer { name, offer, .. } in &survey.servers {
         for SurveyedTool { tool, risk, .. } in offer.iter().flat_map(|offer| &offer.tools) {
             let heading = if text.is_empty() { "\nrisk     tool\n" } else { "" };
-            let named = visible::escaped(&format!("{name}/{tool}"), SHOWN);
+            let named = visible::escaped(&format!("{name}/{tool}"), IN_LISTS);
             let _ = writeln!(text, "{heading}{:8} {named}", risk.as_str());
         }
     }

@@ -23,7 +23,7 @@ use crate::mcp::tool_name::Naming;
 /// The servers of a file.
 pub(in crate::cli) struct FileServers {
     pub(in crate::cli) servers: Vec<ServerOptions>,
-    /// What is wrong, or not known.
+    /// Flaws of the file, and keys that are not known.
     pub(in crate::cli) flaws: Vec<Flaw>,
 }
 

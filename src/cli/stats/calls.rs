@@ -8,6 +8,7 @@ use crate::cli::ls;
 use crate::model::CallCounts;
 use crate::model::Counts;
 use crate::model::IndexCounts;
+use crate::model::visible;
 
 /// Returns a line for each tool, most calls first, and one for the total; nothing without calls.
 pub(super) fn table(by_tool: &BTreeMap<String, Counts>, total: &CallCounts) -> String {
@@ -26,7 +27,11 @@ pub(super) fn table(by_tool: &BTreeMap<String, Counts>, total: &CallCounts) -> S
     for (tool, calls) in rows {
         let CallCounts { times, errors, millis, received, given } = calls;
         let (time, received, given) = (time(*millis), ls::size(*received), ls::size(*given));
-        let _ = writeln!(text, "{times:>8} {errors:>9} {time:>9} {received:>9} {given:>9}  {tool}");
+        let _ = writeln!(
+            text,
+            "{times:>8} {errors:>9} {time:>9} {received:>9} {given:>9}  {}",
+            visible::whole(tool)
+        );
     }
     text
 }

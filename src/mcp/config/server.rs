@@ -12,7 +12,7 @@ use crate::mcp::config::reader::Reader;
 use crate::mcp::config::reader::Wrong;
 use crate::mcp::config::secret::Secret;
 use crate::mcp::config::tool_filter::ToolFilter;
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// The keys that are known, for messages.
 const KNOWN: &str = "command, args, env, cwd, type, url, headers, trust, timeout, tools, prefix, \

@@ -9,7 +9,7 @@ use crate::mcp::index::schema::Fitness;
 use crate::mcp::index::schema::fitness;
 use crate::mcp::index::signature::signature;
 use crate::mcp::index::tool::Tool;
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// The keys of a call that are no arguments.
 const NAME: &str = "name";

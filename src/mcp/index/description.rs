@@ -1,6 +1,6 @@
 //! Short descriptions.
 
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// The most characters.
 const MOST_CHARS: usize = 80;

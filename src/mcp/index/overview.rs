@@ -7,7 +7,7 @@ use crate::mcp::budget;
 use crate::mcp::budget::Wanted;
 use crate::mcp::index::Index;
 use crate::mcp::index::tool::Tool;
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// The bytes that clients keep of a text.
 pub const OVERVIEW_BYTES: usize = 2048;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// The most bytes of all arguments, and of one.
 const MOST_BYTES: usize = 1000;

@@ -9,7 +9,7 @@ use crate::mcp::permission::rules::RuleSource;
 use crate::mcp::permission::rules::Rules;
 use crate::mcp::permission::rules::Verdict;
 use crate::mcp::tool_name::TrueName;
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// Bytes of a name in a text.
 const NAME_BYTES: usize = 200;

@@ -7,7 +7,7 @@ use crate::mcp::budget;
 use crate::mcp::budget::Wanted;
 use crate::mcp::permission::risk::Risk;
 use crate::mcp::tool_name::TrueName;
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// The member of the answer that holds one of [`Answer::ALL`].
 const ANSWER: &str = "answer";

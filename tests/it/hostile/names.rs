@@ -1,7 +1,10 @@
 //! Ids that are too long, or are paths.
 
 use std::fs;
+use std::sync::Arc;
 
+use crate::support::Mode;
+use crate::support::TestMount;
 use crate::support::TestStore;
 
 #[test]
@@ -77,4 +80,25 @@ fn the_kind_of_output_names_it() {
     assert_eq!(store.put("c7", "c", b"text\n"), "c.txt");
     assert_eq!(store.view("c7/artifacts/tool/a.tail"), b"{\"x\": [1, 2]}\n");
     assert_eq!(store.view("c7/artifacts/tool/a"), b"{\"x\": [1, 2]}\n");
+}
+
+#[test]
+fn names_that_writers_chose_stay_in_their_lines() {
+    let store = Arc::new(TestStore::new());
+    let tool = "t\u{202e}\nforged";
+    let options = ["-c", "c", "--call", "a", "--tool", tool];
+    store.ctxfs("put", &options).stdin("x\n".repeat(5000)).stdout();
+    let mount = TestMount::of(&store, Mode::Cached, &[]);
+    mount.artifact("c", "odd\u{202e}forged.txt", b"y");
+    mount.settle();
+    drop(mount);
+    for (command, options) in [
+        ("ls", &["c"] as &[&str]),
+        ("stats", &[]),
+        ("gc", &["c", "--keep-conversation", "0", "--dry-run"]),
+    ] {
+        let told = String::from_utf8(store.ctxfs(command, options).stdout()).unwrap();
+        assert!(told.contains("\\u{202e}"), "{command}: {told}");
+        assert!(!told.contains('\u{202e}') && !told.contains("\nforged"), "{command}: {told}");
+    }
 }

@@ -37,7 +37,7 @@ use crate::mcp::references;
 use crate::mcp::references::Resolver;
 use crate::mcp::relay::Relay;
 use crate::mcp::tool_name::TrueName;
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// The most calls of a batch.
 const MOST_CALLS: usize = 200;

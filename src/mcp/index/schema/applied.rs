@@ -7,7 +7,7 @@ use crate::mcp::index::nearest::nearest;
 use crate::mcp::index::schema::check::Check;
 use crate::mcp::index::schema::check::Fit;
 use crate::mcp::index::schema::check::SHOWN_BYTES;
-use crate::mcp::visible;
+use crate::model::visible;
 
 type Keywords = Map<String, Value>;
 

@@ -7,7 +7,7 @@ use crate::mcp::index::schema::check::Fit;
 use crate::mcp::index::schema::check::SHOWN_BYTES;
 use crate::mcp::index::schema::equal::equal;
 use crate::mcp::index::schema::equal::is_integer;
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// Bytes of the values that an enumeration allows.
 const ENUM_BYTES: usize = 300;

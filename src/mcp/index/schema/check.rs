@@ -9,7 +9,7 @@ use serde_json::Map;
 use serde_json::Value;
 
 use crate::mcp::index::schema::facts::SchemaFacts;
-use crate::mcp::visible;
+use crate::model::visible;
 
 /// The most steps. A step is a keyword, a value that is compared, or some bytes that are searched.
 const MOST_STEPS: u32 = 100_000;

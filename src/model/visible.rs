@@ -1,9 +1,12 @@
 //! Foreign text, made safe to show to a person and to a model.
 //!
-//! A server chooses its names, descriptions and questions. Control characters could move a
+//! Servers and writers choose names, descriptions and questions. Control characters could move a
 //! terminal's cursor, and invisible or direction-changing ones could make a text look like another.
 
 use std::fmt::Write as _;
+
+/// The most bytes of a name, or of a reason, in a list for people.
+pub const IN_LISTS: usize = 500;
 
 /// Returns true if `c` has no shape of its own, or changes how its neighbours look.
 pub fn is_hidden(c: char) -> bool {
@@ -35,6 +38,11 @@ pub fn escaped(text: &str, bytes: usize) -> String {
         }
     }
     shown
+}
+
+/// Returns `text` in the same way, all of it.
+pub fn whole(text: &str) -> String {
+    escaped(text, usize::MAX)
 }
 
 /// Returns `text` in one line: runs of white space as one space, other hidden characters left out.
