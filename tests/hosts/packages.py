@@ -9,7 +9,7 @@ import shutil
 
 from hosts import children
 
-# Seconds for one package: the largest has 400 MB.
+# Seconds for one installation: the largest package has 400 MB.
 SECONDS = 240
 CPU = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
@@ -18,18 +18,19 @@ class NoPackage(Exception):
     """A package cannot be had."""
 
 
-def cache():
-    given = os.environ.get("CTXFS_HOSTS_CACHE")
+def cache(name, variable):
+    """Returns the directory `name` in the user's cache, or the one that `variable` names."""
+    given = os.environ.get(variable)
     if given:
         return pathlib.Path(given).absolute()
     home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(home) / "ctxfs-hosts"
+    return pathlib.Path(home) / name
 
 
 def fetched(package, version):
     """Returns the `node_modules` with a package, which is fetched if it is not there."""
-    place = cache() / f"{package.strip('@').replace('/', '-')}-{version}"
-    with locked(cache() / "lock"):
+    place = cache("ctxfs-hosts", "CTXFS_HOSTS_CACHE") / f"{package.strip('@').replace('/', '-')}-{version}"
+    with locked(place.with_name("lock")):
         if not place.exists():
             fetch(f"{package}@{version}", place)
     return place / "node_modules"
@@ -43,14 +44,19 @@ def fetch(wanted, place):
     argv = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
     # Not in the cache of the user: tarballs of this size would only take room there.
     argv += [f"--cache={part / 'npm'}", f"--prefix={part}", "--save-exact", wanted]
-    try:
-        ended = children.run(argv, SECONDS, cwd=part)
-    except (OSError, children.TooLong) as error:
-        raise NoPackage(f"npm cannot install {wanted}: {error}") from None
-    if ended.code != 0:
-        raise NoPackage(f"npm cannot install {wanted}: {ended}")
+    install(argv, part)
     shutil.rmtree(part / "npm", ignore_errors=True)
     part.rename(place)
+
+
+def install(argv, place):
+    """Runs an installer in `place`."""
+    try:
+        ended = children.run(argv, SECONDS, cwd=place)
+    except (OSError, children.TooLong) as error:
+        raise NoPackage(f"{' '.join(map(str, argv))}: {error}") from None
+    if ended.code != 0:
+        raise NoPackage(f"{' '.join(map(str, argv))}: {ended}")
 
 
 @contextlib.contextmanager

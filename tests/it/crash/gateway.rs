@@ -5,7 +5,6 @@ use std::fs;
 use std::io::BufRead as _;
 use std::io::BufReader;
 use std::io::Write as _;
-use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
 use std::process::ChildStdin;
@@ -17,8 +16,8 @@ use serde_json::json;
 
 use crate::crash::chosen;
 use crate::crash::sound::sound;
+use crate::crash::stops::attach_to_all;
 use crate::crash::stops::calls_by_thread;
-use crate::support::Command;
 use crate::support::TestStore;
 use crate::support::eventually;
 use crate::support::listing;
@@ -69,7 +68,7 @@ impl Traced {
         assert!(!warm.is_empty());
         let processes = gateway.processes();
         let trace = store.scratch("trace").join("calls");
-        let mut tracer = attach(gateway.child.id(), options, &trace);
+        let mut tracer = attach_to_all(gateway.child.id(), options, &trace);
         let mut answered = vec![("warm", warm)];
         answered.push((
             "one",
@@ -214,26 +213,4 @@ impl Drop for Gateway {
 fn is_there(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
-}
-
-/// An strace of all threads of a gateway, which ends with it.
-fn attach(pid: u32, options: &[String], trace: &Path) -> Child {
-    need("strace", "strace");
-    let tracer = Command::new("strace")
-        .args(["-f", "-qq", "-s", "200", "-o"])
-        .arg(trace)
-        .args(options)
-        .args(["-p", &pid.to_string()])
-        .with(|inner| {
-            inner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        })
-        .spawn();
-    eventually("strace is attached", || {
-        let mut tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-        tasks.all(|task| {
-            let status = fs::read_to_string(task.unwrap().path().join("status"));
-            status.is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
-        })
-    });
-    tracer
 }

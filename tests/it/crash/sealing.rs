@@ -3,30 +3,26 @@
 use std::fs;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Stdio;
 use std::sync::Arc;
 
 use crate::crash::chosen;
 use crate::crash::sound::sound;
+use crate::crash::stops::attach;
 use crate::crash::stops::calls;
-use crate::support::Command;
 use crate::support::Mode;
 use crate::support::TestMount;
 use crate::support::TestStore;
 use crate::support::comes_true;
 use crate::support::eventually;
 use crate::support::log;
-use crate::support::need;
 
 #[test]
 fn sealing() {
     let store = Arc::new(TestStore::new());
     let trace = store.scratch("trace").join("calls");
     let mount = TestMount::of(&store, Mode::Cached, &[]);
-    let mut tracer = attach(&mount, &[], &trace);
+    let mut tracer = attach(sealing_thread(mount.pid()), &[], &trace);
     work(&mount);
     eventually("all is sealed", || sealed(&store));
     drop(mount);
@@ -37,7 +33,7 @@ fn sealing() {
         let store = Arc::new(TestStore::new());
         let mount = TestMount::of(&store, Mode::Cached, &[]);
         let trace = store.scratch("trace").join("calls");
-        let mut tracer = attach(&mount, &call.options(), &trace);
+        let mut tracer = attach(sealing_thread(mount.pid()), &call.options(), &trace);
         work(&mount);
         let died = comes_true(|| !is_alive(&mount) || sealed(&store)) && !is_alive(&mount);
         stopped += usize::from(died);
@@ -50,26 +46,6 @@ fn sealing() {
         sound(&store);
     }
     assert!(stopped >= 5, "stopped {stopped} times");
-}
-
-/// An strace of the sealing thread, which ends with the server.
-fn attach(mount: &TestMount, options: &[String], trace: &Path) -> Child {
-    need("strace", "strace");
-    let thread = sealing_thread(mount.pid());
-    let tracer = Command::new("strace")
-        .args(["-qq", "-s", "200", "-o"])
-        .arg(trace)
-        .args(options)
-        .args(["-p", &thread.to_string()])
-        .with(|inner| {
-            inner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        })
-        .spawn();
-    eventually("strace is attached", || {
-        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
-        !status.contains("TracerPid:\t0\n")
-    });
-    tracer
 }
 
 fn sealing_thread(server: u32) -> u32 {

@@ -4,9 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::process::Child;
+use std::process::Stdio;
 
 use crate::support::Command;
 use crate::support::Output;
+use crate::support::eventually;
 use crate::support::need;
 
 /// The system calls that change a file, a name or metadata.
@@ -116,6 +119,45 @@ pub(super) fn traced(options: &[String], trace: &Path, arguments: &[String]) -> 
         .args(options)
         .arg(env!("CARGO_BIN_EXE_ctxfs"))
         .args(arguments)
+}
+
+/// Starts an strace of one thread, which ends with it.
+pub(super) fn attach(thread: u32, options: &[String], trace: &Path) -> Child {
+    let place = Path::new("/proc").join(thread.to_string());
+    attached(&["-p", &thread.to_string()], options, trace, || is_traced(&place))
+}
+
+/// Starts an strace of all threads of a process, which ends with it.
+pub(super) fn attach_to_all(process: u32, options: &[String], trace: &Path) -> Child {
+    let tasks = Path::new("/proc").join(process.to_string()).join("task");
+    attached(&["-f", "-p", &process.to_string()], options, trace, || {
+        fs::read_dir(&tasks).unwrap().all(|task| is_traced(&task.unwrap().path()))
+    })
+}
+
+fn attached(
+    whom: &[&str],
+    options: &[String],
+    trace: &Path,
+    is_attached: impl FnMut() -> bool,
+) -> Child {
+    need("strace", "strace");
+    let tracer = Command::new("strace")
+        .args(["-qq", "-s", "200", "-o"])
+        .arg(trace)
+        .args(options)
+        .args(whom)
+        .with(|inner| {
+            inner.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        })
+        .spawn();
+    eventually("strace is attached", is_attached);
+    tracer
+}
+
+fn is_traced(task: &Path) -> bool {
+    let status = fs::read_to_string(task.join("status"));
+    status.is_ok_and(|status| !status.contains("TracerPid:\t0\n"))
 }
 
 /// Returns true if strace has killed its program, in which case it ends in the same way.
