@@ -10,7 +10,8 @@
 //! | `crossing` | what is noted of a request on its way |
 //! | `rounds` | old clients: what a new server needs is put to them, and the call is made again |
 //! | `asking`, `held`, `holding` | new clients: a call ends with what an old server asks, and is held |
-//! | `going_on`, `held_state` | it goes on when the client makes it again |
+//! | `question_room` | the memory for what servers ask |
+//! | `going_on` | it goes on when the client makes it again |
 //! | `listening` | notifications of new servers |
 //! | `listeners` | notifications for new clients |
 //! | `requests`, `answered`, `notices` | what else changes on the way |
@@ -20,10 +21,9 @@ mod asking;
 pub(super) mod client_said;
 pub(super) mod crossing;
 pub(super) mod era;
-mod filter;
+pub(super) mod filter;
 mod going_on;
 mod held;
-mod held_state;
 mod holding;
 mod inputs;
 mod introduction;
@@ -31,6 +31,7 @@ mod listeners;
 mod listening;
 mod meeting;
 mod notices;
+mod question_room;
 pub(super) mod request_meta;
 mod requests;
 mod result;
@@ -39,9 +40,12 @@ mod rounds;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
+use crate::mcp::held_state::HeldKey;
+
 pub(super) use answered::answered;
 pub(super) use asking::asked;
 pub(super) use asking::takes_requests;
+pub(super) use holding::SETTLE;
 pub(super) use inputs::InputRequest;
 pub(super) use inputs::InputResponse;
 pub(super) use inputs::repeated;
@@ -54,12 +58,15 @@ pub(super) use meeting::meet;
 pub(super) use notices::changes_notifications;
 pub(super) use notices::is_dropped;
 pub(super) use notices::noticed;
-pub(super) use requests::Sent;
+pub(super) use question_room::TOO_MUCH;
+pub(super) use requests::Crossed;
 pub(super) use requests::answer;
 pub(super) use requests::answers;
 pub(super) use requests::cross;
 pub(super) use requests::numbered;
 pub(super) use requests::sent;
+pub(super) use result::first;
+pub(super) use result::with_first;
 pub(super) use rounds::check_round;
 pub(super) use rounds::input_required;
 pub(super) use rounds::put;
@@ -72,17 +79,20 @@ use era::KnownEra;
 use held::HeldCalls;
 use listeners::Listeners;
 use listening::Listening;
+use question_room::QuestionPlace;
+use question_room::QuestionRoom;
 
 /// The state of a session between revisions.
 pub(super) struct Bridge {
     client: KnownEra,
-    /// What the client says of itself.
+    /// The words of the client about itself.
     said: Mutex<ClientSaid>,
-    /// What the only server said, if the gateway asked it.
+    /// The words of the only server, if the gateway asked it.
     introduction: Mutex<Option<Introduction>>,
     meetings: meeting::Meetings,
-    key: held_state::Key,
+    key: HeldKey,
     held: HeldCalls,
+    questions: QuestionRoom,
     listening: Vec<Listening>,
     listeners: Listeners,
 }
@@ -95,8 +105,9 @@ impl Bridge {
             said: Mutex::default(),
             introduction: Mutex::default(),
             meetings: meeting::Meetings::default(),
-            key: held_state::Key::new(random),
+            key: HeldKey::new(random),
             held: HeldCalls::default(),
+            questions: QuestionRoom::default(),
             listening: (0..servers).map(|_| Listening::default()).collect(),
             listeners: Listeners::default(),
         }
@@ -115,6 +126,11 @@ impl Bridge {
         }
     }
 
+    /// Returns a place for questions of so many bytes, if there is one.
+    pub(super) fn place(&self, bytes: u64) -> Option<QuestionPlace> {
+        self.questions.place(bytes)
+    }
+
     /// Returns the revisions that the client speaks, once that is known.
     pub(super) fn client(&self) -> Option<Era> {
         self.client.get()
@@ -130,12 +146,9 @@ impl Bridge {
         Between::of(self.client(), server)
     }
 
-    /// Returns a result of the gateway's own, which is not empty, as the client has it.
+    /// Returns a result of the gateway's own as the client has it.
     pub(super) fn own_result(&self, result: String) -> String {
-        let rest = result.strip_prefix('{').filter(|_| self.client() == Some(Era::Modern));
-        match rest {
-            Some(rest) => format!("{{{}{rest}", result::COMPLETE),
-            None => result,
-        }
+        let is_modern = self.client() == Some(Era::Modern);
+        if is_modern { with_first(first(false), &result) } else { result }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::mcp::manager::cancelled_because;
 use crate::mcp::message::Message;
 use crate::mcp::relay::Asker;
 use crate::mcp::relay::Relay;
@@ -36,11 +37,8 @@ impl Drop for OpenQuestion<'_> {
             return;
         }
         self.relay.answered(&self.id.to_string());
-        let cancel = serde_json::json!({
-            "jsonrpc": "2.0", "method": "notifications/cancelled",
-            "params": {"requestId": self.id, "reason": "the answer is not needed any more"},
-        });
+        let cancel = cancelled_because(self.id, "the answer is not needed any more");
         let relay = Arc::clone(self.relay);
-        tokio::spawn(async move { relay.tell(cancel.to_string().into_bytes()).await });
+        tokio::spawn(async move { relay.tell(cancel).await });
     }
 }

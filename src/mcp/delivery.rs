@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
 use crate::mcp::listing;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
@@ -28,11 +27,19 @@ pub(super) struct Answer {
     pub(super) first: &'static str,
 }
 
+/// An answer as it came from its server.
+pub(super) struct ServerAnswer {
+    pub(super) from: Arc<Upstream>,
+    pub(super) pending: Pending,
+    pub(super) envelope: Envelope,
+    pub(super) message: Message,
+}
+
 /// Hands an answer to the client.
 pub(super) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: Answer) {
     let Answer { client_id, kind, envelope, message, first } = answer;
     let Some(id) = envelope.id.clone() else { return };
-    let Kind::Response { result } = envelope.kind else { return };
+    let result = envelope.result();
     if let (PendingKind::Call(call), None) = (&kind, &result) {
         relay.count(call, true, message.length(), message.length());
     }
@@ -62,16 +69,18 @@ pub(super) async fn deliver(relay: &Arc<Relay>, from: &Arc<Upstream>, answer: An
 /// Hands an answer with `edits` to the client.
 pub(super) async fn deliver_changed(
     relay: &Arc<Relay>,
-    from: &Arc<Upstream>,
-    pending: Pending,
-    message: Message,
+    answer: ServerAnswer,
     edits: Vec<Edit>,
     first: &'static str,
 ) {
+    let ServerAnswer { from, pending, mut envelope, mut message } = answer;
     let Pending { client_id: Some(client_id), kind, .. } = pending else { return };
-    let message = if edits.is_empty() { message } else { message.rewritten(edits) };
-    let Ok(envelope) = Envelope::of(&message) else { return };
-    deliver(relay, from, Answer { client_id, kind, envelope, message, first }).await;
+    if !edits.is_empty() {
+        message = message.rewritten(edits);
+        let Ok(changed) = Envelope::of(&message) else { return };
+        envelope = changed;
+    }
+    deliver(relay, &from, Answer { client_id, kind, envelope, message, first }).await;
 }
 
 /// Hands the result of a tool to the client: at once if it is short.

@@ -7,6 +7,7 @@ use serde::Deserializer;
 use serde_json::value::RawValue;
 
 use crate::mcp::message::Message;
+use crate::mcp::raw_object::RawObject;
 
 /// The places of the parts of a message in its text.
 #[derive(Debug)]
@@ -32,11 +33,13 @@ pub(super) enum Kind {
 }
 
 /// The reason why a text is no message.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum EnvelopeError {
     /// It is not JSON.
+    #[error("{0}")]
     Json(String),
     /// It is JSON, but no message.
+    #[error("{0}")]
     Shape(&'static str),
 }
 
@@ -67,6 +70,10 @@ impl Envelope {
             serde_json::error::Category::Data => EnvelopeError::Shape("it is no JSON-RPC message"),
             _ => EnvelopeError::Json(error.to_string()),
         })?;
+        if !message.text().trim_start().starts_with('{') {
+            // The members would be taken in their order.
+            return Err(EnvelopeError::Shape("it is no JSON-RPC message"));
+        }
         if raw.jsonrpc.is_none_or(|version| version.get() != "\"2.0\"") {
             return Err(EnvelopeError::Shape("`jsonrpc` is not \"2.0\""));
         }
@@ -95,6 +102,14 @@ impl Envelope {
         self.id.clone().map(|range| &message.text()[range])
     }
 
+    /// Returns the place of the result, if it is an answer that has one.
+    pub(super) fn result(&self) -> Option<Range<usize>> {
+        match &self.kind {
+            Kind::Response { result } => result.clone(),
+            Kind::Request { .. } | Kind::Notification { .. } => None,
+        }
+    }
+
     /// Returns the parameters as written.
     pub(super) fn params<'a>(&self, message: &'a Message) -> Option<&'a RawValue> {
         self.params.clone().and_then(|range| raw(message, range))
@@ -104,6 +119,11 @@ impl Envelope {
 /// Returns the value that stands in `range` of a message.
 pub(super) fn raw(message: &Message, range: Range<usize>) -> Option<&RawValue> {
     serde_json::from_str(&message.text()[range]).ok()
+}
+
+/// Returns the error that an answer is.
+pub(super) fn error_in(message: &Message) -> Option<RawObject<'_>> {
+    RawObject::parse(RawObject::of(message.text())?.get("error")?)
 }
 
 fn is_id(json: &RawValue) -> bool {
@@ -153,6 +173,7 @@ mod tests {
         for text in [
             "1",
             "[]",
+            r#"["2.0",1,"a/b",{}]"#,
             "{}",
             r#"{"jsonrpc":"1.0","id":1,"method":"x"}"#,
             r#"{"jsonrpc":"2.0","id":1}"#,

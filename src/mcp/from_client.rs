@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
 use crate::mcp::bridge;
-use crate::mcp::bridge::Sent;
+use crate::mcp::bridge::Crossed;
+use crate::mcp::call_id::new_call;
 use crate::mcp::context;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::EnvelopeError;
@@ -20,6 +21,8 @@ use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::broken;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
+use crate::mcp::message_batch::is_batch;
+use crate::mcp::message_batch::messages;
 use crate::mcp::own;
 use crate::mcp::parsed::Parsed;
 use crate::mcp::pending::Call;
@@ -27,7 +30,6 @@ use crate::mcp::pending::ListKind;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::queue::Refused;
 use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
 use crate::mcp::raw_object::quoted;
 use crate::mcp::references;
 use crate::mcp::references::Resolver;
@@ -61,15 +63,14 @@ pub(super) async fn line(relay: &Arc<Relay>, line: Line) {
 }
 
 async fn take(relay: &Arc<Relay>, message: Message) {
+    if is_batch(&message) {
+        return batch(relay, &message).await;
+    }
     let envelope = match Envelope::of(&message) {
         Ok(envelope) => envelope,
-        Err(_) if message.text().trim_start().starts_with('[') => {
-            return batch(relay, &message).await;
-        }
-        Err(EnvelopeError::Json(why)) => return relay.error("null", PARSE_ERROR, &why).await,
-        Err(EnvelopeError::Shape(why)) => {
+        Err(error) => {
             let id = broken(message.text(), String::new()).id.filter(|id| is_id(id));
-            return relay.error(id.as_deref().unwrap_or("null"), INVALID_REQUEST, why).await;
+            return refuse_message(relay, id.as_deref(), error).await;
         }
     };
     match &envelope.kind {
@@ -82,19 +83,27 @@ async fn take(relay: &Arc<Relay>, message: Message) {
     }
 }
 
-/// Takes the messages of a batch, as the revision 2025-03-26 has them, one by one.
+/// Takes the messages of a batch one by one.
 async fn batch(relay: &Arc<Relay>, message: &Message) {
-    let raw: Result<&RawValue, _> = serde_json::from_str(message.text());
-    let messages = match raw.map(elements) {
-        Ok(Some(messages)) if !messages.is_empty() => messages,
-        Ok(_) => return relay.error("null", INVALID_REQUEST, "a batch has messages").await,
-        Err(error) => return relay.error("null", PARSE_ERROR, &error.to_string()).await,
+    let messages = match messages(message) {
+        Ok(messages) => messages,
+        Err(error) => return refuse_message(relay, None, error).await,
     };
     for message in messages {
-        if message.get().starts_with('[') {
+        if is_batch(&message) {
             relay.error("null", INVALID_REQUEST, "a batch has no batches").await;
         } else {
-            Box::pin(take(relay, Message::whole(message.get().to_owned()))).await;
+            Box::pin(take(relay, message)).await;
+        }
+    }
+}
+
+/// Refuses what is no message. JSON that is none may have an id all the same.
+async fn refuse_message(relay: &Relay, id: Option<&str>, error: EnvelopeError) {
+    match error {
+        EnvelopeError::Json(why) => relay.error("null", PARSE_ERROR, &why).await,
+        EnvelopeError::Shape(why) => {
+            relay.error(id.unwrap_or("null"), INVALID_REQUEST, why).await;
         }
     }
 }
@@ -299,8 +308,8 @@ async fn send(
     let upstream = &*relay.upstreams[index];
     let (more, mut crossing) =
         match bridge::cross(relay, index, &id, method, envelope, &message).await {
-            Sent::Taken => return,
-            Sent::With(more, crossing) => (more, crossing),
+            Crossed::Taken => return,
+            Crossed::With(more, crossing) => (more, crossing),
         };
     let params = envelope.params(&message).and_then(RawObject::parse).unwrap_or_default();
     let kind = kind(relay, upstream, method, tool, &params);
@@ -405,7 +414,7 @@ fn call(relay: &Relay, upstream: &Upstream, tool: Option<String>, params: &RawOb
     let arguments = params.get("arguments").map(RawValue::get);
     let arguments = arguments.filter(|arguments| arguments.len() <= MOST_ARGUMENTS);
     Call {
-        id: call_id(params.get("_meta")).unwrap_or_else(|| own::new_call(relay.next_call())),
+        id: call_id(params.get("_meta")).unwrap_or_else(new_call),
         server: upstream.name.clone(),
         tool: tool.unwrap_or_default(),
         arguments: arguments.map(str::to_owned),

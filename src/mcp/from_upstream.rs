@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-use serde_json::value::RawValue;
-
 use crate::mcp::bridge;
 use crate::mcp::delivery::Answer;
+use crate::mcp::delivery::ServerAnswer;
 use crate::mcp::delivery::deliver;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::EnvelopeError;
 use crate::mcp::envelope::Kind;
 use crate::mcp::from_client::request_id;
 use crate::mcp::hub;
@@ -19,13 +16,17 @@ use crate::mcp::line_reader::BrokenLine;
 use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::broken;
 use crate::mcp::manager::Inbox;
+use crate::mcp::manager::cancelled_because;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
+use crate::mcp::message_batch::is_batch;
+use crate::mcp::message_batch::messages;
+use crate::mcp::meta;
+use crate::mcp::meta::SUBSCRIPTION;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
 use crate::mcp::relay::Asker;
 use crate::mcp::relay::INTERNAL_ERROR;
 use crate::mcp::relay::Question;
@@ -34,9 +35,6 @@ use crate::mcp::relay::TIMED_OUT;
 use crate::mcp::results;
 use crate::mcp::upstream::Upstream;
 use crate::mcp::upstream::with_id;
-
-/// The key of `_meta` that names the request of a subscription.
-pub(super) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The receiver of what servers send.
 pub(super) struct FromUpstreams(pub(super) Arc<Relay>);
@@ -54,11 +52,7 @@ impl Inbox for FromUpstreams {
         let why = format!("did not answer within {seconds} s");
         let text = format!("the server `{}` {why}", of.name);
         for (number, pending) in late {
-            let params = json!({"requestId": number, "reason": "the time is over"});
-            let cancel = json!({
-                "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
-            });
-            of.notify(cancel.to_string().into_bytes());
+            of.notify(cancelled_because(number, "the time is over"));
             let Some(pending) = pending.of_client(&why) else { continue };
             // The client may not be reading, and the server's time goes on.
             let (relay, text) = (Arc::clone(&self.0), text.clone());
@@ -76,11 +70,7 @@ impl Inbox for FromUpstreams {
         let relay = &self.0;
         relay.bridge.server_ended(relay.index_of(of));
         for id in relay.drop_questions(relay.index_of(of)) {
-            let params = json!({"requestId": id, "reason": "the server ended"});
-            let cancel = json!({
-                "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params,
-            });
-            relay.tell(cancel.to_string().into_bytes()).await;
+            relay.tell(cancelled_because(id, "the server ended")).await;
         }
         let text = format!("the server `{}` {why}; it is started again at the next call", of.name);
         for pending in pending.into_iter().filter_map(|pending| pending.of_client(why)) {
@@ -91,16 +81,13 @@ impl Inbox for FromUpstreams {
 
 impl FromUpstreams {
     async fn take(&self, from: &Arc<Upstream>, message: Message) -> bool {
+        if is_batch(&message) {
+            return self.batch(from, &message).await;
+        }
         let envelope = match Envelope::of(&message) {
             Ok(envelope) => envelope,
-            Err(_) if message.text().trim_start().starts_with('[') && !message.has_holes() => {
-                return self.batch(from, &message).await;
-            }
-            Err(EnvelopeError::Json(why)) => {
-                return self.broken(from, broken(message.text(), why)).await;
-            }
-            Err(EnvelopeError::Shape(why)) => {
-                return self.broken(from, broken(message.text(), why.to_owned())).await;
+            Err(error) => {
+                return self.broken(from, broken(message.text(), error.to_string())).await;
             }
         };
         match &envelope.kind {
@@ -115,18 +102,18 @@ impl FromUpstreams {
     }
 
     async fn batch(&self, from: &Arc<Upstream>, message: &Message) -> bool {
-        let raw: Result<&RawValue, _> = serde_json::from_str(message.text());
-        let Some(messages) = raw.ok().and_then(elements) else {
-            return self.broken(from, broken(message.text(), "it is no JSON".to_owned())).await;
+        let messages = match messages(message) {
+            Ok(messages) => messages,
+            Err(error) => {
+                return self.broken(from, broken(message.text(), error.to_string())).await;
+            }
         };
-        let mut goes_on = true;
-        for message in messages {
-            if goes_on && !message.get().starts_with('[') {
-                let message = Message::whole(message.get().to_owned());
-                goes_on = Box::pin(self.take(from, message)).await;
+        for message in messages.into_iter().filter(|message| !is_batch(message)) {
+            if !Box::pin(self.take(from, message)).await {
+                return false;
             }
         }
-        goes_on
+        true
     }
 
     async fn response(&self, from: &Arc<Upstream>, envelope: Envelope, message: Message) {
@@ -140,7 +127,8 @@ impl FromUpstreams {
             return;
         }
         if let Some(crossing) = pending.crossing.take() {
-            return bridge::answered(&self.0, from, *crossing, pending, envelope, message).await;
+            let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
+            return bridge::answered(&self.0, *crossing, answer).await;
         }
         let Pending { client_id: Some(client_id), kind, .. } = pending else { return };
         let answer = Answer { client_id, kind, envelope, message, first: "" };
@@ -251,9 +239,7 @@ async fn ask_when_ready(relay: &Relay, from: &Upstream, number: u64, request: Ou
 /// Returns the edit of a notification that names the request of its subscription.
 fn subscription(from: &Upstream, envelope: &Envelope, message: &Message) -> Option<Edit> {
     let params = envelope.params(message).filter(|params| params.get().contains(SUBSCRIPTION))?;
-    let meta = RawObject::parse(params)?.get("_meta")?;
-    let id = RawObject::parse(meta)?.get(SUBSCRIPTION)?;
-    let number = id.get().trim_matches('"').parse().ok()?;
-    let with = from.client_id(number)?.into_bytes();
+    let id = meta::subscription(&RawObject::parse(params)?)?;
+    let with = from.client_id(meta::number(id)?)?.into_bytes();
     Some(Edit { range: message.range_of(id), with })
 }

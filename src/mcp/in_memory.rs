@@ -10,7 +10,6 @@ use std::time::Duration;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Builder;
 use tokio::runtime::Runtime;
@@ -31,6 +30,8 @@ use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::LineReader;
 use crate::mcp::manager::Inbox as _;
 use crate::mcp::message::Message;
+use crate::mcp::message_batch::is_batch;
+use crate::mcp::message_batch::messages;
 use crate::mcp::options::GatewayOptions;
 use crate::mcp::options::OfferMode;
 use crate::mcp::pending::Call;
@@ -40,7 +41,6 @@ use crate::mcp::pending::PendingKind;
 use crate::mcp::queue;
 use crate::mcp::queue::Queued;
 use crate::mcp::queue::Receiver;
-use crate::mcp::raw_object::elements;
 use crate::mcp::relay::Relay;
 use crate::mcp::relay::Route;
 use crate::mcp::remote::event_lines::EventLines;
@@ -241,12 +241,10 @@ fn requests(message: &Message) -> Vec<String> {
         let is_request = matches!(envelope.kind, Kind::Request { .. });
         envelope.id(message).filter(|_| is_request).map(str::to_owned)
     };
-    if !message.text().trim_start().starts_with('[') {
+    if !is_batch(message) {
         return of(message).into_iter().collect();
     }
-    let raw: Result<&RawValue, _> = serde_json::from_str(message.text());
-    let messages = raw.ok().and_then(elements).unwrap_or_default();
-    messages.iter().filter_map(|one| of(&Message::whole(one.get().to_owned()))).collect()
+    messages(message).unwrap_or_default().iter().filter_map(of).collect()
 }
 
 /// Returns the client's answer to a question.

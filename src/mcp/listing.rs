@@ -13,6 +13,7 @@ use crate::mcp::message::Message;
 use crate::mcp::own;
 use crate::mcp::pending::ListKind;
 use crate::mcp::pending::PendingKind;
+use crate::mcp::raw_object;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::elements;
 use crate::mcp::raw_object::quoted;
@@ -92,10 +93,8 @@ fn handshake(
     let mut more = Vec::new();
     let mut edits = Vec::new();
     let missing = ["tools", "resources"].into_iter().filter(|name| !has(name));
-    let members = capabilities.0.iter().map(|(name, value)| format!("{}:{value}", quoted(name)));
-    let all: Vec<String> =
-        members.chain(missing.map(|name| format!("{}:{{}}", quoted(name)))).collect();
-    let all = format!("{{{}}}", all.join(","));
+    let members = capabilities.0.iter().map(|(name, value)| raw_object::member(name, value));
+    let all = raw_object::object(members.chain(missing.map(|name| raw_object::member(name, "{}"))));
     match place.replace(object, "capabilities", all.clone()) {
         Some(edit) => edits.push(edit),
         None => more.push(format!(",\"capabilities\":{all}")),
@@ -156,11 +155,10 @@ fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     let other = quoted(&from.other_name(&name));
     let member = |(key, value): &(Cow<'_, str>, &RawValue)| match &**key {
         "outputSchema" if goes => None,
-        "name" if is_taken => Some(format!("\"name\":{other}")),
-        key => Some(format!("{}:{value}", quoted(key))),
+        key @ "name" if is_taken => Some(raw_object::member(key, &other)),
+        key => Some(raw_object::member(key, value)),
     };
-    let members: Vec<String> = tool.0.iter().filter_map(member).collect();
-    Some(format!("{{{}}}", members.join(",")))
+    Some(raw_object::object(tool.0.iter().filter_map(member)))
 }
 
 /// Returns true if a client of an older revision would not take a schema: it is of another type than

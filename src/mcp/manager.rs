@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
+use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use tokio::sync::oneshot;
@@ -32,7 +33,7 @@ use crate::mcp::upstream::Handshake;
 use crate::mcp::upstream::Upstream;
 
 /// The time between looks for requests whose time is over.
-pub(super) const TICK: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_millis(200);
 /// The pause after a start that failed. It doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
@@ -205,23 +206,46 @@ impl<I: Inbox> Manager<I> {
     ) -> Ending {
         let handshake = self.upstream.handshake();
         let writing = write(&self.upstream, handshake, &mut self.queue, input, first);
-        let mut writing = pin!(writing);
-        let mut tick = tokio::time::interval(TICK);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
+        let talk = async {
             tokio::select! {
                 biased;
-                () = stopped(&mut self.around.stop) => return Ending::Stop,
-                why = &mut *reader => return Ending::Output(why.unwrap_or("failed")),
-                _ = &mut writing => return Ending::Input,
-                () = look_due(&self.upstream, &mut tick) => {
-                    let late = self.upstream.take_late();
-                    if !late.is_empty() {
-                        self.around.inbox.late(&self.upstream, late);
-                    }
-                }
+                why = reader => Ending::Output(why.unwrap_or("failed")),
+                _ = writing => Ending::Input,
             }
+        };
+        let look = || end_late(&self.upstream, &*self.around.inbox);
+        until_stopped(&self.upstream, &mut self.around.stop, talk, look)
+            .await
+            .unwrap_or(Ending::Stop)
+    }
+}
+
+/// Does `work`, and looks from time to time while requests wait for an answer. Returns its outcome;
+/// `None` if the gateway stops before.
+pub(super) async fn until_stopped<T>(
+    upstream: &Upstream,
+    stop: &mut watch::Receiver<bool>,
+    work: impl Future<Output = T>,
+    mut look: impl FnMut(),
+) -> Option<T> {
+    let mut work = pin!(work);
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = stopped(stop) => return None,
+            done = &mut work => return Some(done),
+            () = look_due(upstream, &mut tick) => look(),
         }
+    }
+}
+
+/// Ends the requests whose time is over.
+pub(super) fn end_late<I: Inbox>(upstream: &Arc<Upstream>, inbox: &I) {
+    let late = upstream.take_late();
+    if !late.is_empty() {
+        inbox.late(upstream, late);
     }
 }
 
@@ -233,12 +257,23 @@ async fn cancel_all(upstream: &Upstream, input: &mut ChildStdin) -> io::Result<(
     Ok(())
 }
 
+/// The notification that a session begins.
+pub(super) const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
 /// Returns the notification that nobody waits for a request.
 pub(super) fn cancelled(id: u64) -> Vec<u8> {
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
     )
     .into_bytes()
+}
+
+/// Returns the same with the reason.
+pub(super) fn cancelled_because(id: u64, reason: &str) -> Vec<u8> {
+    let params = json!({"requestId": id, "reason": reason});
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        .to_string()
+        .into_bytes()
 }
 
 /// Waits until the gateway is to stop.
@@ -248,7 +283,7 @@ pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Waits until it is time to look for requests whose time is over, if there are any requests.
-pub(super) async fn look_due(upstream: &Upstream, tick: &mut tokio::time::Interval) {
+async fn look_due(upstream: &Upstream, tick: &mut tokio::time::Interval) {
     upstream.is_busy().await;
     tick.tick().await;
 }
@@ -312,8 +347,7 @@ async fn initialize_again(
     if !matches!(answered, Ok(Ok(Ok(_)))) {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    let initialized = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    line(initialized.to_vec().into(), input).await
+    line(INITIALIZED.to_vec().into(), input).await
 }
 
 /// The answer to a request of the gateway's own, or why there is none.

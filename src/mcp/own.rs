@@ -1,8 +1,6 @@
 //! What the gateway answers itself: its tools and resources, and everything if there is no server.
 
 use std::sync::Arc;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
 
 use rmcp::model::Implementation;
 use rmcp::model::InitializeResult;
@@ -15,10 +13,13 @@ use serde_json::Value;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::mcp::bridge::first;
+use crate::mcp::bridge::with_first;
 use crate::mcp::context;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::message::Message;
+use crate::mcp::meta;
 use crate::mcp::pending::ListKind;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::relay::INTERNAL_ERROR;
@@ -31,8 +32,6 @@ use crate::mcp::shelf::LazyShelf;
 pub(super) const INSTRUCTIONS: &str = "Long results of tools are stored whole, and a summary with \
     a reference (ctx://...) stands in for each. Do not call the tool again for the rest: read on \
     with context_read, context_grep, context_tail and context_view, or list all with context_list.";
-/// The key of `_meta` by which a client names its revision in each request.
-const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 
 /// Returns true if the gateway itself answers a request.
 pub(super) fn answers(relay: &Relay, method: &str, params: Option<&RawValue>) -> bool {
@@ -103,24 +102,13 @@ fn result(relay: &Relay, method: &str, params: &str) -> Result<String, Refusal> 
 
 /// Returns true if a request is of a client that speaks 2026-07-28 or later, by its parameters.
 pub(super) fn is_modern(params: &Value) -> bool {
-    params["_meta"][REVISION].is_string()
+    params["_meta"][meta::REVISION].is_string()
 }
 
 /// Returns a result as the client that sent `params` has it. True for `is_kept` if the client may
 /// keep it for later.
 pub(super) fn for_client(params: &Value, result: String, is_kept: bool) -> String {
-    if is_modern(params) { modern(&result, is_kept) } else { result }
-}
-
-/// Adds what results have since 2026-07-28.
-fn modern(result: &str, is_kept: bool) -> String {
-    let mut members = r#"{"resultType":"complete""#.to_owned();
-    if is_kept {
-        members += r#","ttlMs":0,"cacheScope":"private""#;
-    }
-    let rest = result.strip_prefix('{').unwrap_or_default();
-    let comma = if rest.starts_with('}') { "" } else { "," };
-    format!("{members}{comma}{rest}")
+    if is_modern(params) { with_first(first(is_kept), &result) } else { result }
 }
 
 fn initialize(relay: &Relay, params: &Value) -> String {
@@ -149,7 +137,7 @@ pub(super) fn discover(capabilities: &Value, instructions: &str) -> String {
         "supportedVersions": versions,
         "capabilities": capabilities,
         "instructions": instructions,
-        "_meta": {"io.modelcontextprotocol/serverInfo": info},
+        "_meta": {meta::SERVER: info},
     })
     .to_string()
 }
@@ -212,20 +200,4 @@ fn read(shelf: &LazyShelf, params: &Value) -> Result<String, Refusal> {
 
 fn text_of(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
-}
-
-/// Returns a new id for a call: its time, and its number.
-pub(super) fn new_call(number: u64) -> String {
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("{}-{number}", base36(time.as_millis()))
-}
-
-fn base36(mut number: u128) -> String {
-    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
-    let mut digits = Vec::new();
-    while number > 0 || digits.is_empty() {
-        digits.push(char::from(DIGITS[(number % 36) as usize]));
-        number /= 36;
-    }
-    digits.iter().rev().collect()
 }

@@ -6,10 +6,8 @@ use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::EnvelopeError;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
+use crate::mcp::meta;
 use crate::mcp::raw_object::RawObject;
-
-/// The key of `_meta` by which a client names its revision in each request.
-const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 
 pub(super) struct Parsed {
     pub(super) envelope: Envelope,
@@ -25,7 +23,7 @@ impl Parsed {
     /// Returns the revision that the message names itself, as those since 2026-07-28 do.
     pub(super) fn revision(&self) -> Option<String> {
         let meta = RawObject::parse(self.params()?.get("_meta")?)?;
-        Some(meta.text(REVISION)?.into_owned())
+        Some(meta.text(meta::REVISION)?.into_owned())
     }
 
     /// Returns what a request of `method` is about: a tool, a prompt or a resource.

@@ -15,7 +15,12 @@ pub(super) struct RawObject<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> RawObject<'a> {
     pub(super) fn parse(json: &'a RawValue) -> Option<Self> {
-        serde_json::from_str(json.get()).ok()
+        Self::of(json.get())
+    }
+
+    /// Returns the object that a text is.
+    pub(super) fn of(json: &'a str) -> Option<Self> {
+        serde_json::from_str(json).ok()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&'a RawValue> {
@@ -49,6 +54,17 @@ pub(super) fn elements(json: &RawValue) -> Option<Vec<&RawValue>> {
 /// Returns `text` as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+/// Returns a member of an object.
+pub(super) fn member(name: &str, json: impl fmt::Display) -> String {
+    format!("{}:{json}", quoted(name))
+}
+
+/// Returns an object of members.
+pub(super) fn object(members: impl IntoIterator<Item = String>) -> String {
+    let members: Vec<String> = members.into_iter().collect();
+    format!("{{{}}}", members.join(","))
 }
 
 fn lossy(json: &str) -> String {

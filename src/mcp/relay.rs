@@ -72,7 +72,6 @@ struct Session {
     /// The requests to the client, by the ids that it knows.
     asked: HashMap<u64, Asker>,
     next_question: u64,
-    next_call: u64,
     revision: Option<String>,
     /// The content of the last answer to `initialize` or `server/discover`.
     declared: Option<Declared>,
@@ -284,13 +283,6 @@ impl Relay {
     pub(super) fn declared(&self) -> Declared {
         let any = Declared { tools: true, resources: true };
         self.session.lock().declared.unwrap_or(any)
-    }
-
-    /// Returns the number of the next call of a tool.
-    pub(super) fn next_call(&self) -> u64 {
-        let mut session = self.session.lock();
-        session.next_call += 1;
-        session.next_call
     }
 
     /// Counts a call that has ended, with the bytes of the answer and of what the client gets of it.

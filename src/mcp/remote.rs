@@ -19,7 +19,6 @@ mod link;
 mod long;
 mod wire;
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,10 +31,10 @@ pub use address::RemoteServer;
 use crate::mcp::manager::FAREWELL;
 use crate::mcp::manager::Inbox;
 use crate::mcp::manager::Surroundings;
-use crate::mcp::manager::TICK;
 use crate::mcp::manager::cancelled;
-use crate::mcp::manager::look_due;
+use crate::mcp::manager::end_late;
 use crate::mcp::manager::stopped;
+use crate::mcp::manager::until_stopped;
 use crate::mcp::queue::Receiver;
 use crate::mcp::remote::head::Head;
 use crate::mcp::remote::link::Link;
@@ -98,26 +97,13 @@ impl<I: Inbox> RemoteManager<I> {
         let inbox = Arc::clone(&around.inbox);
         let link = Arc::new(Link::new(Arc::clone(&upstream), wire, around));
         let running = Running::default();
-        {
-            let mut sending = pin!(send_all(&link, &mut queue, &running));
-            let mut tick = tokio::time::interval(TICK);
-            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    biased;
-                    () = stopped(&mut stop) => break,
-                    () = &mut sending => break,
-                    () = look_due(&upstream, &mut tick) => {
-                        let late = upstream.take_late();
-                        if !late.is_empty() {
-                            inbox.late(&upstream, late);
-                        }
-                        let mut running = running.lock();
-                        while running.try_join_next().is_some() {}
-                    }
-                }
-            }
-        }
+        let look = || {
+            end_late(&upstream, &*inbox);
+            let mut running = running.lock();
+            while running.try_join_next().is_some() {}
+        };
+        let sending = send_all(&link, &mut queue, &running);
+        until_stopped(&upstream, &mut stop, sending, look).await;
         timeout(FAREWELL, cancel_all(&link, &upstream)).await.ok();
         timeout(GOODBYE, link.end()).await.ok();
     }

@@ -6,6 +6,7 @@ mod whole;
 
 use std::ops::Range;
 
+use crate::mcp::bridge::with_first;
 use crate::mcp::envelope;
 use crate::mcp::envelope::raw;
 use crate::mcp::listing::may_be_replaced;
@@ -84,11 +85,6 @@ pub(super) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     let mut edits: Vec<Edit> = edits.into_iter().chain([id]).collect();
     edits.sort_by_key(|edit| edit.range.start);
     message.edited(edits)
-}
-
-/// Returns an object that is not empty with more members in front.
-fn with_first(first: &str, object: &str) -> String {
-    format!("{{{first}{}", object.strip_prefix('{').unwrap_or(object))
 }
 
 /// Returns the edit that puts a note before a result that passes although it is long.

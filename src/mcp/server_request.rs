@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::mcp::bridge::crossing::Crossing;
 use crate::mcp::bridge::request_meta::parameters_with;
 use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
+use crate::mcp::envelope::error_in;
 use crate::mcp::envelope::raw;
 use crate::mcp::manager::cancelled;
 use crate::mcp::manager::request;
@@ -17,7 +17,6 @@ use crate::mcp::message::Message;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::queue::Refused;
-use crate::mcp::raw_object::RawObject;
 use crate::mcp::upstream::Upstream;
 
 /// The most bytes of an answer that is read.
@@ -115,27 +114,18 @@ pub(super) async fn result(
 pub(super) fn result_of(message: Message, method: &str) -> Result<Box<RawValue>, String> {
     let message = message.filled(MOST_BYTES)?;
     let envelope = Envelope::of(&message).map_err(|_| format!("answered `{method}` wrongly"))?;
-    match envelope.kind {
-        Kind::Response { result: Some(result) } => raw(&message, result)
-            .map(ToOwned::to_owned)
-            .ok_or_else(|| "answered no JSON".to_owned()),
-        _ => Err(refusal(&message, method)),
-    }
+    let result = envelope.result().ok_or_else(|| refusal(&message, method))?;
+    raw(&message, result).map(ToOwned::to_owned).ok_or_else(|| "answered no JSON".to_owned())
 }
 
 /// Returns what an answer says that is an error.
 pub(super) fn refusal(message: &Message, method: &str) -> String {
-    let error = error_of(message);
+    let error = error_in(message);
     let said = error.and_then(|error| error.text("message").map(std::borrow::Cow::into_owned));
     format!("refused `{method}`: {}", said.unwrap_or_default())
 }
 
 /// Returns the code of an answer that is an error.
 pub(super) fn error_code(message: &Message) -> Option<i64> {
-    error_of(message)?.get("code")?.get().parse().ok()
-}
-
-fn error_of(message: &Message) -> Option<RawObject<'_>> {
-    let whole: RawObject<'_> = serde_json::from_str(message.text()).ok()?;
-    RawObject::parse(whole.get("error")?)
+    error_in(message)?.get("code")?.get().parse().ok()
 }

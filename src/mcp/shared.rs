@@ -51,7 +51,7 @@ pub(super) struct SharedServer {
 struct SharedState {
     next: u64,
     sessions: HashMap<u64, EventSender>,
-    introduction: Introduction,
+    introduction: SharedIntroduction,
     /// The sessions that the server asks, by the ids of its requests as written.
     questions: HashMap<String, u64>,
     /// The sessions that subscribed to a resource.
@@ -60,7 +60,7 @@ struct SharedState {
 
 /// The answer to `initialize`, which the server gets once.
 #[derive(Default)]
-enum Introduction {
+enum SharedIntroduction {
     #[default]
     Unknown,
     /// These sessions wait for it, with the numbers of their requests.

@@ -6,18 +6,19 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::mcp::bridge::client_said::LEVEL_KEY;
 use crate::mcp::bridge::era::Era;
 use crate::mcp::bridge::era::KnownEra;
 use crate::mcp::line_reader::LongLines;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
+use crate::mcp::meta;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingRequests;
 use crate::mcp::queue::Receiver;
 use crate::mcp::queue::Refused;
 use crate::mcp::queue::Sender;
+use crate::mcp::raw_object;
 use crate::mcp::raw_object::RawObject;
 
 /// Bad lines in a row after which a server is started again.
@@ -90,8 +91,8 @@ impl Upstream {
         let state = self.state.lock();
         let meta = state.meta.as_ref()?;
         let level = state.handshake.level.as_ref().and_then(|level| {
-            let params = serde_json::from_str(level).ok().and_then(RawObject::parse)?;
-            Some(format!(",\"{LEVEL_KEY}\":{}", params.get("level")?))
+            let level = RawObject::of(level)?.get("level")?;
+            Some(format!(",{}", raw_object::member(meta::LEVEL, level)))
         });
         Some(format!("{meta}{}", level.unwrap_or_default()))
     }

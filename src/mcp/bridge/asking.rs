@@ -22,6 +22,7 @@ use crate::mcp::message::Message;
 use crate::mcp::origin;
 use crate::mcp::pending::PendingRequests;
 use crate::mcp::raw_object::quoted;
+use crate::mcp::relay::INTERNAL_ERROR;
 use crate::mcp::relay::INVALID_PARAMS;
 use crate::mcp::relay::METHOD_NOT_FOUND;
 use crate::mcp::relay::Refusal;
@@ -30,9 +31,11 @@ use crate::mcp::upstream::Upstream;
 
 /// The most bytes of a question.
 const MOST_BYTES: usize = 16 << 20;
+/// The reason why a question is refused that has no room.
+const FULL: &str = "too much is asked at once";
 
 /// The one who puts a question to the client.
-enum Found {
+enum QuestionTaker {
     Batch(BatchInputs),
     /// A call that is held from now on, and one that is not any more.
     Held(u64, Option<Box<HeldCall>>),
@@ -61,35 +64,40 @@ pub(in crate::mcp) async fn asked(
         let text = "the revision has no requests of servers";
         return from.notify(envelope::error(&id, METHOD_NOT_FOUND, text));
     }
+    if matches!(&head.kind, Kind::Request { method } if method == "ping") {
+        return from.notify(envelope::answer(&id, "{}"));
+    }
+    let Some(place) = relay.bridge.place(message.length()) else {
+        return from.notify(envelope::error(&id, INTERNAL_ERROR, FULL));
+    };
     let (ask, request) = match read(head, message) {
-        Ok(Some(read)) => read,
-        Ok(None) => return from.notify(envelope::answer(&id, "{}")),
+        Ok(read) => read,
         Err(refusal) => return from.notify(envelope::error(&id, refusal.code, &refusal.text)),
     };
-    let (index, question) = (relay.index_of(from), HeldQuestion::new(id, request));
+    let (index, question) = (relay.index_of(from), HeldQuestion::new(id, request, Some(place)));
     match from.with_requests(|requests| carry(relay, index, requests, ask, &question)) {
-        Found::Batch(inputs) => {
+        QuestionTaker::Batch(inputs) => {
             tokio::spawn(answer_by_batch(Arc::clone(from), inputs, question));
         }
-        Found::Held(number, oldest) => {
+        QuestionTaker::Held(number, oldest) => {
             from.count_asked(true);
             tokio::spawn(holding::settle(Arc::downgrade(relay), number));
             if let Some(oldest) = oldest {
                 holding::give_up(relay, &oldest, CROWDED);
             }
         }
-        Found::Added => from.count_asked(true),
-        Found::TooMany => holding::refuse(from, &question, "too much is asked at once"),
-        Found::Nobody => wait_for_call(relay, from, index, ask, question),
+        QuestionTaker::Added => from.count_asked(true),
+        QuestionTaker::TooMany => holding::refuse(from, &question, FULL),
+        QuestionTaker::Nobody => wait_for_call(relay, from, index, ask, question),
     }
 }
 
-/// Reads a request. `None` for one that the gateway answers.
-fn read(head: &Envelope, message: Message) -> Result<Option<(Ask, String)>, Refusal> {
-    let Kind::Request { method } = &head.kind else { return Ok(None) };
-    if method == "ping" {
-        return Ok(None);
-    }
+/// Reads a request: its kind, and its members.
+fn read(head: &Envelope, message: Message) -> Result<(Ask, String), Refusal> {
+    let method = match &head.kind {
+        Kind::Request { method } => &**method,
+        _ => "",
+    };
     let no = || Refusal::new(METHOD_NOT_FOUND, format!("the client takes no `{method}`"));
     let message = message.filled(MOST_BYTES);
     let message = message.map_err(|why| Refusal::new(INVALID_PARAMS, why))?;
@@ -97,7 +105,7 @@ fn read(head: &Envelope, message: Message) -> Result<Option<(Ask, String)>, Refu
     let params = head.params(&message);
     let ask = Ask::of(method, params).ok_or_else(no)?;
     let params = params.map(|params| format!(",\"params\":{params}")).unwrap_or_default();
-    Ok(Some((ask, format!("\"method\":{}{params}", quoted(method)))))
+    Ok((ask, format!("\"method\":{}{params}", quoted(method))))
 }
 
 /// Finds a request that puts a question to the client: the one on whose stream it came, else the
@@ -108,23 +116,23 @@ fn carry(
     requests: &mut PendingRequests,
     ask: Ask,
     question: &HeldQuestion,
-) -> Found {
+) -> QuestionTaker {
     let mut able: Vec<(u64, &mut Carrier)> = carriers(requests, ask).collect();
     let origin = origin::request();
     let its_own = able.iter().position(|(number, _)| Some(*number) == origin);
     let free = able.iter().rposition(|(_, carrier)| carrier.held().is_none());
     let place = its_own.or(free).or(able.len().checked_sub(1));
     let Some((request, carrier)) = place.and_then(|place| able.get_mut(place)) else {
-        return Found::Nobody;
+        return QuestionTaker::Nobody;
     };
     match &mut carrier.carries {
-        Carries::Nothing => Found::Nobody,
-        Carries::Batch(inputs) => Found::Batch(inputs.clone()),
+        Carries::Nothing => QuestionTaker::Nobody,
+        Carries::Batch(inputs) => QuestionTaker::Batch(inputs.clone()),
         Carries::Held { number: Some(held), .. } => {
             match relay.bridge.held.change(*held, |call| call.add(question.clone())) {
-                Some(true) => Found::Added,
-                Some(false) => Found::TooMany,
-                None => Found::Nobody,
+                Some(true) => QuestionTaker::Added,
+                Some(false) => QuestionTaker::TooMany,
+                None => QuestionTaker::Nobody,
             }
         }
         Carries::Held { number, .. } => {
@@ -132,7 +140,7 @@ fn carry(
             call.add(question.clone());
             let (held, oldest) = relay.bridge.held.put(call);
             *number = Some(held);
-            Found::Held(held, oldest.map(Box::new))
+            QuestionTaker::Held(held, oldest.map(Box::new))
         }
     }
 }
@@ -167,15 +175,18 @@ fn wait_for_call(
     if !relay.bridge.said().abilities().has(ask) {
         return holding::refuse(from, &question, "the client cannot do that");
     }
+    let id = question.id.clone();
     let early = EarlyQuestion { upstream: index, ask, question: question.clone() };
     if !relay.bridge.held.put_early(early) {
-        return holding::refuse(from, &question, "too much is asked at once");
+        return holding::refuse(from, &question, FULL);
     }
+    // Its place is free once it is answered.
+    drop(question);
     let (relay, time) = (Arc::downgrade(relay), holding::held_for(from));
     tokio::spawn(async move {
         sleep(time).await;
         let Some(relay) = relay.upgrade() else { return };
-        let is_it = |early: &EarlyQuestion| early.question.id == question.id;
+        let is_it = |early: &EarlyQuestion| early.question.id == id;
         for late in relay.bridge.held.take_early(index, is_it) {
             holding::refuse(
                 &relay.upstreams[index],

@@ -1,18 +1,17 @@
 //! What a client says of itself: once in `initialize`, or in each request.
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::mcp::bridge::era::MODERN;
+use crate::mcp::meta;
+use crate::mcp::raw_object;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::quoted;
 
 /// The keys of `_meta` by which a request says it.
-pub(super) const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
-const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
-pub(in crate::mcp) const LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
-/// All of them.
-pub(super) const REQUEST_KEYS: [&str; 4] = [VERSION_KEY, INFO_KEY, CAPABILITIES_KEY, LEVEL_KEY];
+pub(super) const REQUEST_KEYS: [&str; 4] =
+    [meta::REVISION, meta::CLIENT, meta::CAPABILITIES, meta::LEVEL];
 
 /// The name of a client that tells none.
 const NOBODY: &str = r#"{"name":"ctxfs","version":"1"}"#;
@@ -52,8 +51,14 @@ impl ClientSaid {
 
     /// Returns what the parameters of a request say in `_meta`.
     pub(in crate::mcp) fn of_request(params: Option<&RawValue>) -> Self {
-        let meta = meta_of(params).unwrap_or_default();
-        Self::of(meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+        let said = params.and_then(meta::of).unwrap_or_default();
+        Self::of(said.get(meta::CLIENT), said.get(meta::CAPABILITIES))
+    }
+
+    /// Returns what the `_meta` of a request says.
+    pub(in crate::mcp) fn of_meta(meta: &Value) -> Self {
+        let raw = |key: &str| serde_json::value::to_raw_value(&meta[key]).ok();
+        Self::of(raw(meta::CLIENT).as_deref(), raw(meta::CAPABILITIES).as_deref())
     }
 
     fn of(info: Option<&RawValue>, capabilities: Option<&RawValue>) -> Self {
@@ -76,27 +81,27 @@ impl ClientSaid {
     pub(in crate::mcp) fn meta(&self) -> String {
         let capabilities = self.without_old_members();
         format!(
-            r#""{VERSION_KEY}":"{MODERN}","{INFO_KEY}":{},"{CAPABILITIES_KEY}":{capabilities}"#,
-            self.info
+            r#""{}":"{MODERN}","{}":{},"{}":{capabilities}"#,
+            meta::REVISION,
+            meta::CLIENT,
+            self.info,
+            meta::CAPABILITIES
         )
     }
 
     /// Returns the capabilities without what the newer revision has taken out.
     fn without_old_members(&self) -> String {
-        let raw: Option<&RawValue> = serde_json::from_str(&self.capabilities).ok();
-        let object = raw.and_then(RawObject::parse).unwrap_or_default();
+        let object = RawObject::of(&self.capabilities).unwrap_or_default();
         let member = |(key, value): &(std::borrow::Cow<'_, str>, &RawValue)| match &**key {
             "tasks" => None,
-            "roots" => Some("\"roots\":{}".to_owned()),
-            key => Some(format!("{}:{value}", quoted(key))),
+            key @ "roots" => Some(raw_object::member(key, "{}")),
+            key => Some(raw_object::member(key, value)),
         };
-        let members: Vec<String> = object.0.iter().filter_map(member).collect();
-        format!("{{{}}}", members.join(","))
+        raw_object::object(object.0.iter().filter_map(member))
     }
 
     pub(in crate::mcp) fn abilities(&self) -> Abilities {
-        let raw: Option<&RawValue> = serde_json::from_str(&self.capabilities).ok();
-        let said = raw.and_then(RawObject::parse).unwrap_or_default();
+        let said = RawObject::of(&self.capabilities).unwrap_or_default();
         let has = |name: &str| said.get(name).is_some_and(|json| json.get() != "null");
         let modes = said.get("elicitation").and_then(RawObject::parse);
         let mode = |name: &str| modes.as_ref().is_some_and(|modes| modes.get(name).is_some());
@@ -127,18 +132,15 @@ impl Ask {
     }
 }
 
-/// Returns the `_meta` of the parameters of a request.
-pub(super) fn meta_of(params: Option<&RawValue>) -> Option<RawObject<'_>> {
-    RawObject::parse(RawObject::parse(params?)?.get("_meta")?)
-}
-
 /// Returns the revision that a request names itself.
 pub(in crate::mcp) fn revision_of(params: Option<&RawValue>) -> Option<String> {
-    Some(meta_of(params)?.text(VERSION_KEY)?.into_owned())
+    Some(meta::of(params?)?.text(meta::REVISION)?.into_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn raw(json: &str) -> Option<&RawValue> {
@@ -177,11 +179,18 @@ mod tests {
             (r#"{"elicitation":{"form":{}}}"#, [true, false, false, false]),
             (r#"{"elicitation":{"url":{}}}"#, [false, true, false, false]),
             (r#"{"elicitation":{"url":{},"form":{}}}"#, [true, true, false, false]),
+            (r#"{"elicitation":{"form":{},"url":{}}}"#, [true, true, false, false]),
             (r#"{"elicitation":true,"roots":null}"#, [false, false, false, false]),
+            (r#"{"elicitation":true}"#, [false, false, false, false]),
+            (r#"{"sampling":{}}"#, [false, false, true, false]),
+            ("null", [false, false, false, false]),
             (r#"{"sampling":{},"roots":{"listChanged":true}}"#, [false, false, true, true]),
         ] {
             let params = format!(r#"{{"capabilities":{capabilities}}}"#);
             let said = ClientSaid::of_initialize(raw(&params));
+            assert_eq!(said.abilities(), Abilities(expected), "{capabilities}");
+            let capabilities: Value = serde_json::from_str(capabilities).unwrap();
+            let said = ClientSaid::of_meta(&json!({ meta::CAPABILITIES: capabilities }));
             assert_eq!(said.abilities(), Abilities(expected), "{capabilities}");
         }
     }

@@ -1,5 +1,6 @@
-//! What is noted of a request that goes from one revision to the other.
+//! The notes on a request that goes from one revision to the other.
 
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
@@ -24,7 +25,7 @@ pub(in crate::mcp) struct Repeatable {
     pub(super) request: Outgoing,
     /// The times that the server has asked.
     pub(super) rounds: u32,
-    /// What its client answers.
+    /// The questions that its client answers.
     pub(super) abilities: Abilities,
     /// True if it calls a tool.
     pub(super) is_call: bool,
@@ -33,7 +34,7 @@ pub(in crate::mcp) struct Repeatable {
 /// A request that can tell its client what the server asks meanwhile.
 #[derive(Debug)]
 pub(in crate::mcp) struct Carrier {
-    /// What its client answers.
+    /// The questions that its client answers.
     pub(super) abilities: Abilities,
     /// True if its client wants log messages.
     pub(super) logs: bool,
@@ -53,8 +54,8 @@ pub(in crate::mcp) enum Carries {
     Nothing,
     /// The request ends with them, and comes again.
     Held {
-        /// What the request is about; it comes again the same.
-        about: About,
+        /// The identity of the request, which comes again the same.
+        identity: RequestIdentity,
         /// The number under which it is held.
         number: Option<u64>,
     },
@@ -62,13 +63,20 @@ pub(in crate::mcp) enum Carries {
     Batch(BatchInputs),
 }
 
-/// What a request is about.
+/// The identity of a request, by which it is known when it comes again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::mcp) struct About {
+pub(in crate::mcp) struct RequestIdentity {
     /// Its method, server and name.
     pub(super) name: String,
     /// A digest of its arguments.
-    pub(super) digest: String,
+    pub(super) digest: Value,
+}
+
+impl RequestIdentity {
+    /// Returns it as the call that a state is good for.
+    pub(super) fn call(&self) -> (&str, &Value) {
+        (&self.name, &self.digest)
+    }
 }
 
 /// A question of a server at a call of a batch.

@@ -16,8 +16,10 @@ pub(in crate::mcp) const LISTS: [(&str, &str); 3] = [
     ("resources", "resourcesListChanged"),
 ];
 
-/// The most resources of a subscription.
-const MOST_URIS: usize = 1000;
+/// The most resources of a subscription, and the most bytes of the name of one. Others are not
+/// honored, which the client is told.
+pub(super) const MOST_URIS: usize = 1000;
+pub(in crate::mcp) const LONGEST_URI: usize = 8 << 10;
 
 /// A filter.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,7 +37,8 @@ impl Filter {
         let is_asked =
             |(_, name): (&str, &str)| asked.get(name).is_some_and(|value| value.get() == "true");
         let uris = asked.get("resourceSubscriptions").and_then(elements).unwrap_or_default();
-        let uris = uris.into_iter().filter_map(text).map(std::borrow::Cow::into_owned);
+        let uris = uris.into_iter().filter_map(text).filter(|uri| uri.len() <= LONGEST_URI);
+        let uris = uris.map(std::borrow::Cow::into_owned);
         Self { lists: LISTS.map(is_asked), uris: uris.take(MOST_URIS).collect() }
     }
 

@@ -7,20 +7,19 @@ use serde_json::value::RawValue;
 use crate::mcp::bridge::Bridge;
 use crate::mcp::bridge::client_said::Abilities;
 use crate::mcp::bridge::client_said::Ask;
-use crate::mcp::bridge::crossing::About;
 use crate::mcp::bridge::crossing::Carrier;
 use crate::mcp::bridge::crossing::Carries;
 use crate::mcp::bridge::crossing::Crossing;
+use crate::mcp::bridge::crossing::RequestIdentity;
+use crate::mcp::bridge::held::CallEnd;
 use crate::mcp::bridge::held::HeldCall;
 use crate::mcp::bridge::held::HeldQuestion;
-use crate::mcp::bridge::held::Outcome;
 use crate::mcp::bridge::holding;
 use crate::mcp::bridge::result;
+use crate::mcp::delivery::ServerAnswer;
 use crate::mcp::delivery::deliver_changed;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
-use crate::mcp::message::Message;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingRequests;
 use crate::mcp::raw_object::RawObject;
@@ -33,19 +32,13 @@ use crate::mcp::upstream::Upstream;
 const GONE: &str = "the call was answered already, or was held too long: make it anew";
 
 /// Takes the answer to a request of a new client.
-pub(super) async fn answered(
-    relay: &Arc<Relay>,
-    from: &Arc<Upstream>,
-    carrier: Carrier,
-    mut pending: Pending,
-    head: Envelope,
-    message: Message,
-) {
-    let (is_kept, held) = (carrier.is_kept, carrier.held());
-    match held {
-        Some(number) if pending.client_id.is_none() => {
+pub(super) async fn answered(relay: &Arc<Relay>, carrier: Carrier, mut answer: ServerAnswer) {
+    let is_kept = carrier.is_kept;
+    match carrier.held() {
+        Some(number) if answer.pending.client_id.is_none() => {
+            let ServerAnswer { mut pending, message, .. } = answer;
             pending.crossing = Some(Box::new(Crossing::Carrier(carrier)));
-            let outcome = Outcome { pending, is_kept, answer: Ok(message) };
+            let outcome = CallEnd { pending, is_kept, answer: Ok(message) };
             // Nobody waits for one that was given up.
             relay.bridge.held.change(number, |call| call.outcome = Some(outcome));
             return;
@@ -53,39 +46,32 @@ pub(super) async fn answered(
         Some(number) => holding::end(relay, number, "the call has ended"),
         None => {}
     }
-    let result = match head.kind {
-        Kind::Response { result } => result,
-        _ => None,
-    };
+    let failed = answer.envelope.result().is_none();
     let can_ask = carrier.abilities.has(Ask::Url) && !matches!(carrier.carries, Carries::Nothing);
-    if let Some(asks) = result::pages(&message).filter(|_| can_ask && result.is_none()) {
-        let Some(client_id) = pending.client_id else { return };
+    if failed
+        && can_ask
+        && let Some(asks) = result::pages(&answer.message)
+    {
+        let Some(client_id) = answer.pending.client_id.take() else { return };
         relay.end(&client_id);
         return relay.tell(envelope::answer(&client_id, &asks)).await;
     }
-    complete(relay, from, pending, message, result, is_kept).await;
+    complete(relay, answer, is_kept).await;
 }
 
 /// Hands an answer to a new client as that needs it.
-async fn complete(
-    relay: &Arc<Relay>,
-    from: &Arc<Upstream>,
-    pending: Pending,
-    message: Message,
-    result: Option<std::ops::Range<usize>>,
-    is_kept: bool,
-) {
-    let edits = match &result {
-        Some(range) => result::completed(&message, range, is_kept),
-        None => result::error(&message),
+async fn complete(relay: &Arc<Relay>, answer: ServerAnswer, is_kept: bool) {
+    let edits = match answer.envelope.result() {
+        Some(range) => result::completed(&answer.message, &range, is_kept),
+        None => result::error(&answer.message),
     };
-    deliver_changed(relay, from, pending, message, edits, result::first(is_kept)).await;
+    deliver_changed(relay, answer, edits, result::first(is_kept)).await;
 }
 
 /// A request that makes a held call again.
 pub(super) struct Again<'a> {
     pub(super) id: &'a str,
-    pub(super) about: &'a About,
+    pub(super) identity: &'a RequestIdentity,
     pub(super) state: &'a str,
     pub(super) responses: Option<Box<RawValue>>,
     pub(super) token: Option<String>,
@@ -94,7 +80,7 @@ pub(super) struct Again<'a> {
 
 /// Goes on with a held call.
 pub(super) async fn resume(relay: &Arc<Relay>, index: usize, again: Again<'_>) {
-    let opened = relay.bridge.key.open(relay, again.about, again.state);
+    let opened = relay.bridge.key.open(&relay.shelf, again.identity.call(), again.state);
     let taken = opened.and_then(|number| relay.bridge.held.take(number).ok_or(GONE.to_owned()));
     let mut call = match taken {
         Ok(call) => call,
@@ -168,17 +154,15 @@ fn tightened(
 }
 
 /// Answers a request that makes a call again which has ended meanwhile.
-async fn conclude(relay: &Arc<Relay>, from: &Arc<Upstream>, outcome: Outcome, id: &str) {
-    let Outcome { mut pending, is_kept, answer } = outcome;
+async fn conclude(relay: &Arc<Relay>, from: &Arc<Upstream>, outcome: CallEnd, id: &str) {
+    let CallEnd { mut pending, is_kept, answer } = outcome;
     pending.client_id = Some(id.to_owned());
     pending.crossing = None;
     match answer {
         Ok(message) => {
-            let result = match Envelope::of(&message).map(|envelope| envelope.kind) {
-                Ok(Kind::Response { result }) => result,
-                _ => None,
-            };
-            complete(relay, from, pending, message, result, is_kept).await;
+            let Ok(envelope) = Envelope::of(&message) else { return };
+            let answer = ServerAnswer { from: Arc::clone(from), pending, envelope, message };
+            complete(relay, answer, is_kept).await;
         }
         Err((code, text)) => relay.fail(pending, code, &text).await,
     }
@@ -193,7 +177,7 @@ impl Bridge {
         };
         let Some(number) = number else { return };
         let answer = Err((code, text.to_owned()));
-        let outcome = Outcome { pending, is_kept: false, answer };
+        let outcome = CallEnd { pending, is_kept: false, answer };
         self.held.change(number, |call| call.outcome = Some(outcome));
     }
 

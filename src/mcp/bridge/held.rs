@@ -1,12 +1,14 @@
 //! Calls of old servers that wait until the client makes them again, with answers to what the server
 //! asks.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::mcp::bridge::client_said::Ask;
+use crate::mcp::bridge::question_room::QuestionPlace;
 use crate::mcp::message::Message;
+use crate::mcp::numbered::Numbered;
 use crate::mcp::pending::Pending;
 
 /// The most calls that are held. The oldest is given up for a new one.
@@ -15,15 +17,18 @@ const MOST: usize = 64;
 pub(super) const MOST_QUESTIONS: usize = 16;
 
 /// The calls, by their numbers.
-#[derive(Default)]
-pub(in crate::mcp) struct HeldCalls(Mutex<Held>);
+pub(in crate::mcp) struct HeldCalls(Mutex<HeldThings>);
 
-#[derive(Default)]
-struct Held {
-    next: u64,
-    calls: BTreeMap<u64, HeldCall>,
-    /// What servers ask while no request of the client can carry it.
+struct HeldThings {
+    calls: Numbered<HeldCall>,
+    /// The questions of servers while no request of the client can carry them.
     early: Vec<EarlyQuestion>,
+}
+
+impl Default for HeldCalls {
+    fn default() -> Self {
+        Self(Mutex::new(HeldThings { calls: Numbered::new(MOST), early: Vec::new() }))
+    }
 }
 
 /// A call.
@@ -35,19 +40,19 @@ pub(super) struct HeldCall {
     /// True once the client was told.
     pub(super) is_told: bool,
     /// The end of the request, if it came meanwhile.
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<CallEnd>,
     next_key: u64,
 }
 
-/// The end of a request.
-pub(super) struct Outcome {
+/// The end of the request of a held call.
+pub(super) struct CallEnd {
     pub(super) pending: Pending,
     pub(super) is_kept: bool,
     pub(super) answer: Result<Message, (i32, String)>,
 }
 
 /// A request of a server to the client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct HeldQuestion {
     /// The key under which the client answers it.
     pub(super) key: String,
@@ -56,6 +61,7 @@ pub(super) struct HeldQuestion {
     /// Its members.
     pub(super) request: String,
     pub(super) is_told: bool,
+    _place: Option<Arc<QuestionPlace>>,
 }
 
 /// A question that waits for a request of the client.
@@ -94,17 +100,9 @@ impl HeldCall {
     }
 }
 
-impl Held {
-    /// Returns how many questions of a server calls are held for.
-    fn questions_of(&self, upstream: usize) -> usize {
-        let of_it = self.calls.values().filter(|call| call.upstream == upstream);
-        of_it.map(|call| call.questions.len()).sum()
-    }
-}
-
 impl HeldQuestion {
-    pub(super) fn new(id: String, request: String) -> Self {
-        Self { key: String::new(), id, request, is_told: false }
+    pub(super) fn new(id: String, request: String, place: Option<QuestionPlace>) -> Self {
+        Self { key: String::new(), id, request, is_told: false, _place: place.map(Arc::new) }
     }
 
     /// Returns true if its server waits for an answer.
@@ -116,16 +114,11 @@ impl HeldQuestion {
 impl HeldCalls {
     /// Holds a call. Returns its number, and the oldest one if there are too many.
     pub(super) fn put(&self, call: HeldCall) -> (u64, Option<HeldCall>) {
-        let mut held = self.0.lock();
-        held.next += 1;
-        let number = held.next;
-        held.calls.insert(number, call);
-        let oldest = if held.calls.len() > MOST { held.calls.pop_first() } else { None };
-        (number, oldest.map(|(_, call)| call))
+        self.0.lock().calls.put(call)
     }
 
     pub(super) fn take(&self, number: u64) -> Option<HeldCall> {
-        self.0.lock().calls.remove(&number)
+        self.0.lock().calls.take(number)
     }
 
     /// Changes a call that is held; `None` if it is not.
@@ -134,18 +127,20 @@ impl HeldCalls {
         number: u64,
         change: impl FnOnce(&mut HeldCall) -> R,
     ) -> Option<R> {
-        self.0.lock().calls.get_mut(&number).map(change)
+        self.0.lock().calls.get_mut(number).map(change)
     }
 
     /// Forgets a question that its server has given up. Returns true if a call is held for it.
     pub(super) fn forget(&self, upstream: usize, id: &str) -> bool {
         let mut held = self.0.lock();
-        let before = held.questions_of(upstream);
-        for call in held.calls.values_mut().filter(|call| call.upstream == upstream) {
-            call.questions.retain(|question| question.id != id);
-        }
         held.early.retain(|early| early.upstream != upstream || early.question.id != id);
-        held.questions_of(upstream) < before
+        let of_it = held.calls.iter_mut().filter(|call| call.upstream == upstream);
+        let forgotten = of_it.map(|call| {
+            let before = call.questions.len();
+            call.questions.retain(|question| question.id != id);
+            before - call.questions.len()
+        });
+        forgotten.sum::<usize>() > 0
     }
 
     /// Keeps a question until a request of the client can carry it. False if there are too many.
@@ -173,7 +168,7 @@ impl HeldCalls {
     /// Notes that a server waits for no answer any more.
     pub(super) fn forget_all(&self, upstream: usize) {
         let mut held = self.0.lock();
-        for call in held.calls.values_mut().filter(|call| call.upstream == upstream) {
+        for call in held.calls.iter_mut().filter(|call| call.upstream == upstream) {
             call.questions.iter_mut().for_each(|question| question.id.clear());
         }
         held.early.retain(|early| early.upstream != upstream);
@@ -185,7 +180,7 @@ mod tests {
     use super::*;
 
     fn question(id: &str) -> HeldQuestion {
-        HeldQuestion::new(id.to_owned(), format!("\"method\":\"m{id}\""))
+        HeldQuestion::new(id.to_owned(), format!("\"method\":\"m{id}\""), None)
     }
 
     #[test]

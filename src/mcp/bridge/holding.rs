@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::mcp::bridge::client_said::Abilities;
-use crate::mcp::bridge::crossing::About;
 use crate::mcp::bridge::crossing::Carries;
 use crate::mcp::bridge::crossing::Crossing;
+use crate::mcp::bridge::crossing::RequestIdentity;
 use crate::mcp::bridge::held::HeldCall;
 use crate::mcp::bridge::held::HeldQuestion;
 use crate::mcp::envelope;
@@ -21,7 +21,7 @@ use crate::mcp::relay::Relay;
 use crate::mcp::upstream::Upstream;
 
 /// The time in which questions that come together are asked together.
-const SETTLE: Duration = Duration::from_millis(25);
+pub(in crate::mcp) const SETTLE: Duration = Duration::from_millis(25);
 /// The time that a call is held, if its server has no time for answers.
 const HELD: Duration = Duration::from_mins(10);
 /// The most times that one call is held.
@@ -83,7 +83,7 @@ pub(super) async fn tell(relay: &Arc<Relay>, number: u64) {
     let known = relay.bridge.held.change(number, |call| (call.upstream, call.request));
     let Some((index, request)) = known else { return };
     let from = &relay.upstreams[index];
-    let Some((client_id, about, rounds)) =
+    let Some((client_id, identity, rounds)) =
         from.with_requests(|requests| loosened(requests, request))
     else {
         return end(relay, number, "the call has ended");
@@ -96,7 +96,7 @@ pub(super) async fn tell(relay: &Arc<Relay>, number: u64) {
     }
     let time = held_for(from);
     let asked = relay.bridge.held.change(number, HeldCall::tell).unwrap_or_default();
-    let state = relay.bridge.key.seal(relay, &about, number, time);
+    let state = relay.bridge.key.seal(&relay.shelf, identity.call(), number, time);
     let result = format!(
         r#"{{"resultType":"input_required","inputRequests":{asked},"requestState":{}}}"#,
         quoted(&state)
@@ -113,15 +113,18 @@ pub(super) async fn tell(relay: &Arc<Relay>, number: u64) {
 }
 
 /// Takes the client's id from a request, whose time stands still.
-fn loosened(requests: &mut PendingRequests, request: u64) -> Option<(String, About, u32)> {
+fn loosened(
+    requests: &mut PendingRequests,
+    request: u64,
+) -> Option<(String, RequestIdentity, u32)> {
     let pending = requests.get_mut(request)?;
     let Some(Crossing::Carrier(carrier)) = pending.crossing.as_deref_mut() else { return None };
-    let Carries::Held { about, .. } = &carrier.carries else { return None };
-    let about = about.clone();
+    let Carries::Held { identity, .. } = &carrier.carries else { return None };
+    let identity = identity.clone();
     carrier.rounds += 1;
     let rounds = carrier.rounds;
     pending.deadline = None;
-    Some((pending.client_id.take()?, about, rounds))
+    Some((pending.client_id.take()?, identity, rounds))
 }
 
 /// Ends a call whose server asks again and again.

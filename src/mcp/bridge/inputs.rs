@@ -1,5 +1,5 @@
-//! What a server needs of a client before a call can go on (`input_required`), and the call made
-//! again with the answers.
+//! Results by which a server asks for input before a call can go on (`input_required`), and the call
+//! made again with the answers.
 
 use serde_json::value::RawValue;
 

@@ -1,17 +1,16 @@
-//! What a server says of itself: in the answer to `initialize`, or to `server/discover`.
+//! The words of a server about itself: in the answer to `initialize`, or to `server/discover`.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
 use crate::mcp::bridge::era::MODERN;
+use crate::mcp::meta;
+use crate::mcp::raw_object;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::elements;
 use crate::mcp::raw_object::quoted;
 use crate::mcp::raw_object::text;
-
-/// The key of `_meta` with the name of a server.
-const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The words of a server, as it wrote them.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +35,7 @@ impl Introduction {
         let is_ours = |version: &&RawValue| text(version).as_deref() == Some(MODERN);
         versions.iter().find(|version| is_ours(version))?;
         let meta = result.get("_meta").and_then(RawObject::parse).unwrap_or_default();
-        Some(Self::of(&result, meta.get(SERVER_KEY)))
+        Some(Self::of(&result, meta.get(meta::SERVER)))
     }
 
     fn of(result: &RawObject<'_>, info: Option<&RawValue>) -> Self {
@@ -59,8 +58,7 @@ impl Introduction {
     /// Returns true if the capabilities have an object of this name in which `member` is true, or
     /// any if it is "".
     pub(in crate::mcp) fn has(&self, name: &str, member: &str) -> bool {
-        let raw: Option<&RawValue> = serde_json::from_str(&self.capabilities).ok();
-        let found = raw.and_then(RawObject::parse).and_then(|all| all.get(name));
+        let found = RawObject::of(&self.capabilities).and_then(|all| all.get(name));
         let Some(found) = found else { return false };
         let is_true = |json: &RawValue| json.get() == "true";
         member.is_empty()
@@ -83,22 +81,19 @@ impl Introduction {
     pub(super) fn discover_result(&self) -> String {
         let instructions = member("instructions", self.instructions.as_deref());
         let info = self.info.as_ref();
-        let meta = info.map(|info| format!(r#","_meta":{{"{SERVER_KEY}":{info}}}"#));
+        let meta = info.map(|info| raw_object::object([raw_object::member(meta::SERVER, info)]));
+        let meta = member("_meta", meta.as_deref());
         format!(
-            r#"{{"resultType":"complete","supportedVersions":["{MODERN}"],"capabilities":{}{instructions},"ttlMs":0,"cacheScope":"private"{}}}"#,
-            self.modern_capabilities(),
-            meta.unwrap_or_default()
+            r#"{{"resultType":"complete","supportedVersions":["{MODERN}"],"capabilities":{}{instructions},"ttlMs":0,"cacheScope":"private"{meta}}}"#,
+            self.modern_capabilities()
         )
     }
 
     /// Returns the capabilities without what the newer revision has taken out.
     fn modern_capabilities(&self) -> String {
-        let raw: Option<&RawValue> = serde_json::from_str(&self.capabilities).ok();
-        let all = raw.and_then(RawObject::parse).unwrap_or_default();
+        let all = RawObject::of(&self.capabilities).unwrap_or_default();
         let kept = all.0.iter().filter(|(name, _)| name != "tasks");
-        let members: Vec<String> =
-            kept.map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
-        format!("{{{}}}", members.join(","))
+        raw_object::object(kept.map(|(name, value)| raw_object::member(name, value)))
     }
 }
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use crate::mcp::bridge::era::Era;
 use crate::mcp::bridge::filter::Filter;
 use crate::mcp::bridge::filter::LISTS;
+use crate::mcp::bridge::filter::MOST_URIS;
 use crate::mcp::bridge::listening;
 use crate::mcp::hub;
 use crate::mcp::raw_object::quoted;
@@ -18,20 +19,39 @@ use crate::mcp::server_request;
 
 /// The most subscriptions of a session.
 const MOST: usize = 256;
+/// The most notifications that wait until the client is told that one is open.
+const MOST_EARLY: usize = 256;
 
 /// The subscriptions of the client.
 #[derive(Default)]
 pub(super) struct Listeners {
     open: Mutex<BTreeMap<String, Listener>>,
-    /// How many subscriptions are about each resource of a server.
+    /// The number of subscriptions about each resource of a server.
     watched: Mutex<HashMap<(usize, String), usize>>,
 }
 
 /// A subscription.
 struct Listener {
     filter: Filter,
-    /// What came before the client was told that it is open.
+    /// Notifications that came before the client was told that it is open.
     early: Option<Vec<Vec<u8>>>,
+}
+
+impl Listener {
+    /// Takes a notification. Returns it if the client can be told at once. Until then, each is kept
+    /// once: it says that something has changed, not how often.
+    fn take(&mut self, notification: Vec<u8>) -> Option<Vec<u8>> {
+        let Some(early) = &mut self.early else { return Some(notification) };
+        if early.contains(&notification) {
+            return None;
+        }
+        if early.len() < MOST_EARLY {
+            early.push(notification);
+        } else {
+            tracing::debug!("the client does not read, and a notification is lost");
+        }
+        None
+    }
 }
 
 /// Opens a subscription: the request with this id, which is not answered until the client ends it.
@@ -113,6 +133,9 @@ fn server_of(relay: &Relay, uri: &str) -> Option<usize> {
 async fn watch(relay: &Arc<Relay>, index: usize, uri: &str) -> bool {
     let is_first = {
         let mut watched = relay.bridge.listeners.watched.lock();
+        if watched.values().sum::<usize>() >= MOST_URIS {
+            return false;
+        }
         let count = watched.entry((index, uri.to_owned())).or_default();
         *count += 1;
         *count == 1
@@ -172,13 +195,28 @@ async fn tell(relay: &Relay, method: &str, members: &str, is_about: impl Fn(&Fil
         for (id, listener) in open.iter_mut().filter(|(_, listener)| is_about(&listener.filter)) {
             let params = format!("{{{}{members}}}", meta(id));
             let message = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#);
-            match &mut listener.early {
-                Some(early) => early.push(message.into_bytes()),
-                None => told.push(message.into_bytes()),
-            }
+            told.extend(listener.take(message.into_bytes()));
         }
     }
     for message in told {
         relay.tell(message).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notifications_wait_once_each_and_in_a_bounded_number() {
+        let mut listener = Listener { filter: Filter::default(), early: Some(Vec::new()) };
+        for number in 0..2 * MOST_EARLY {
+            for _ in 0..3 {
+                assert_eq!(listener.take(number.to_string().into_bytes()), None);
+            }
+        }
+        assert_eq!(listener.early.as_ref().map(Vec::len), Some(MOST_EARLY));
+        listener.early = None;
+        assert_eq!(listener.take(b"x".to_vec()), Some(b"x".to_vec()));
     }
 }

@@ -1,7 +1,6 @@
 //! Notifications of new servers: the gateway asks for them by `subscriptions/listen`, and again when
 //! the stream ends.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Weak;
 use std::time::Duration;
@@ -14,6 +13,8 @@ use tokio::time::timeout;
 
 use crate::mcp::bridge::filter::Filter;
 use crate::mcp::bridge::filter::LISTS;
+use crate::mcp::bridge::filter::LONGEST_URI;
+use crate::mcp::bridge::filter::MOST_URIS;
 use crate::mcp::bridge::introduction::Introduction;
 use crate::mcp::relay::Relay;
 use crate::mcp::server_request;
@@ -26,18 +27,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause before an ended stream is asked for again. It doubles with each in a row.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// The most resources of one server that are watched.
-const MOST_URIS: usize = 1000;
-
 /// The subscription to one server.
 pub(super) struct Listening {
-    state: Mutex<State>,
+    state: Mutex<ListeningState>,
     /// The number of the last request that was acknowledged.
     acknowledged: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct State {
+struct ListeningState {
     wanted: Filter,
     /// True if the server tells of changes of resources.
     subscribes: bool,
@@ -68,7 +66,8 @@ pub(in crate::mcp) fn listen_to(relay: &Arc<Relay>, index: usize, known: &Introd
     open(relay, index);
 }
 
-/// Watches a resource from now on, or no longer. Returns false if the server does not tell.
+/// Watches a resource from now on, or no longer. Returns false if the server does not tell, or too
+/// much is watched.
 pub(super) async fn watch(relay: &Arc<Relay>, index: usize, uri: &str, is_on: bool) -> bool {
     let listening = &relay.bridge.listening[index];
     {
@@ -76,18 +75,23 @@ pub(super) async fn watch(relay: &Arc<Relay>, index: usize, uri: &str, is_on: bo
         if !state.subscribes {
             return false;
         }
-        if !changed(&mut state.wanted.uris, uri, is_on) {
+        let uris = &state.wanted.uris;
+        if uris.contains(uri) == is_on {
             return true;
+        }
+        let has_room = uris.len() < MOST_URIS && uri.len() <= LONGEST_URI;
+        if is_on && !has_room {
+            return false;
+        }
+        if is_on {
+            state.wanted.uris.insert(uri.to_owned());
+        } else {
+            state.wanted.uris.remove(uri);
         }
     }
     let Some(number) = open(relay, index) else { return !is_on };
     let mut acknowledged = listening.acknowledged.subscribe();
     timeout(PATIENCE, acknowledged.wait_for(|last| *last >= number)).await.is_ok()
-}
-
-/// Returns true if the set was changed.
-fn changed(uris: &mut BTreeSet<String>, uri: &str, is_on: bool) -> bool {
-    if is_on { uris.len() < MOST_URIS && uris.insert(uri.to_owned()) } else { uris.remove(uri) }
 }
 
 /// Opens the stream of what is wanted, and then ends the older one. Returns its number.

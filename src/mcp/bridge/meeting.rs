@@ -12,10 +12,11 @@ use crate::mcp::bridge::era::Era;
 use crate::mcp::bridge::introduction::Introduction;
 use crate::mcp::bridge::listening;
 use crate::mcp::delivery::Answer;
+use crate::mcp::delivery::ServerAnswer;
 use crate::mcp::delivery::deliver;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
+use crate::mcp::manager::INITIALIZED;
 use crate::mcp::message::Message;
 use crate::mcp::own;
 use crate::mcp::pending::Pending;
@@ -97,7 +98,7 @@ async fn by_initialize(upstream: &Arc<Upstream>, parameters: &str) -> Result<Int
         handshake.initialize = Some(parameters.to_owned());
         handshake.is_done = true;
     });
-    upstream.notify(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_vec());
+    upstream.notify(INITIALIZED.to_vec());
     Ok(introduction)
 }
 
@@ -165,22 +166,15 @@ pub(in crate::mcp) async fn meet(relay: &Arc<Relay>) {
 
 /// Takes the answer to the client's own `initialize`. A server that refuses it may speak the newer
 /// revision alone.
-pub(super) async fn opened(
-    relay: &Arc<Relay>,
-    from: &Arc<Upstream>,
-    version: String,
-    pending: Pending,
-    envelope: Envelope,
-    message: Message,
-) {
-    let Some(client_id) = pending.client_id else { return };
-    let kind = pending.kind;
+pub(super) async fn opened(relay: &Arc<Relay>, version: String, answer: ServerAnswer) {
+    let ServerAnswer { from, pending, envelope, message } = answer;
+    let Pending { client_id: Some(client_id), kind, .. } = pending else { return };
     let answer = Answer { client_id, kind, envelope, message, first: "" };
-    if matches!(answer.envelope.kind, Kind::Response { result: Some(_) }) {
+    if answer.envelope.result().is_some() {
         from.set_legacy();
-        return deliver(relay, from, answer).await;
+        return deliver(relay, &from, answer).await;
     }
-    let (relay, from) = (Arc::clone(relay), Arc::clone(from));
+    let relay = Arc::clone(relay);
     tokio::spawn(async move {
         match by_discover(&from, &relay.bridge.said(), None).await {
             Ok(introduction) => {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::mcp::bridge::client_said::LEVEL_KEY;
 use crate::mcp::bridge::crossing::Crossing;
 use crate::mcp::bridge::era::Between;
 use crate::mcp::bridge::era::Era;
@@ -13,13 +12,11 @@ use crate::mcp::envelope::raw;
 use crate::mcp::from_client::request_id;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
+use crate::mcp::meta;
 use crate::mcp::pending::Pending;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::relay::Relay;
 use crate::mcp::upstream::Upstream;
-
-/// The key of `_meta` that names the request of a subscription.
-const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// Returns true if notifications of a server may have to change.
 pub(in crate::mcp) fn changes_notifications(relay: &Relay, from: &Upstream) -> bool {
@@ -91,8 +88,7 @@ fn is_of_ended_stream(from: &Upstream, params: &RawObject<'_>) -> bool {
 
 /// Returns the number of the subscription that a notification is about.
 fn subscription(params: &RawObject<'_>) -> Option<u64> {
-    let meta = RawObject::parse(params.get("_meta")?)?;
-    meta.get(SUBSCRIPTION)?.get().trim_matches('"').parse().ok()
+    meta::subscription(params).and_then(meta::number)
 }
 
 /// Returns the edits of a notification of progress: a call that was made again may have another
@@ -152,5 +148,5 @@ fn given_up(relay: &Relay, from: &Arc<Upstream>, envelope: &Envelope, message: &
 
 /// Returns the level of log messages that a request asks for.
 pub(super) fn level(meta: &RawObject<'_>) -> Option<String> {
-    meta.get(LEVEL_KEY).map(|level| level.get().to_owned())
+    meta.get(meta::LEVEL).map(|level| level.get().to_owned())
 }

@@ -1,13 +1,11 @@
 //! The `_meta` of requests: what they have to say since 2026-07-28, and did not before.
 
-use serde_json::value::RawValue;
-
 use crate::mcp::bridge::client_said::REQUEST_KEYS;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
+use crate::mcp::raw_object;
 use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::quoted;
 
 /// The request has no place for `_meta`: its parameters are no object, or too long for memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,16 +50,14 @@ pub(super) fn stripped(envelope: &Envelope, message: &Message) -> Option<Edit> {
         return None;
     }
     let kept = members.0.iter().filter(|(key, _)| !is_new(key));
-    let kept: Vec<String> = kept.map(|(key, value)| format!("{}:{value}", quoted(key))).collect();
-    let with = format!("{{{}}}", kept.join(",")).into_bytes();
-    Some(Edit { range: message.range_of(meta), with })
+    let with = raw_object::object(kept.map(|(key, value)| raw_object::member(key, value)));
+    Some(Edit { range: message.range_of(meta), with: with.into_bytes() })
 }
 
 /// Returns parameters, an object, with `members` in their `_meta`, which they do not have.
 pub(in crate::mcp) fn parameters_with(parameters: &str, members: &str) -> String {
     let is_empty = |object: RawObject<'_>| object.0.is_empty();
-    let raw: Option<&RawValue> = serde_json::from_str(parameters).ok();
-    let comma = if raw.and_then(RawObject::parse).is_none_or(is_empty) { "" } else { "," };
+    let comma = if RawObject::of(parameters).is_none_or(is_empty) { "" } else { "," };
     let rest = parameters.trim_start().strip_prefix('{').unwrap_or("}");
     format!(r#"{{"_meta":{{{members}}}{comma}{rest}"#)
 }

@@ -8,13 +8,12 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::mcp::bridge::client_said::ClientSaid;
-use crate::mcp::bridge::client_said::meta_of;
 use crate::mcp::bridge::client_said::revision_of;
-use crate::mcp::bridge::crossing::About;
 use crate::mcp::bridge::crossing::Carrier;
 use crate::mcp::bridge::crossing::Carries;
 use crate::mcp::bridge::crossing::Crossing;
 use crate::mcp::bridge::crossing::Repeatable;
+use crate::mcp::bridge::crossing::RequestIdentity;
 use crate::mcp::bridge::era::Between;
 use crate::mcp::bridge::era::Era;
 use crate::mcp::bridge::era::MODERN;
@@ -34,6 +33,7 @@ use crate::mcp::member::Member;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
 use crate::mcp::message::Outgoing;
+use crate::mcp::meta;
 use crate::mcp::permission::ArgumentsDigest;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::relay::INVALID_PARAMS;
@@ -51,8 +51,8 @@ const UNSUPPORTED_VERSION: i32 = -32022;
 /// The requests whose results may ask for input.
 const ASKING: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
-/// What becomes of a request.
-pub(in crate::mcp) enum Sent {
+/// A request on its way to a server.
+pub(in crate::mcp) enum Crossed {
     /// It is answered, or will be.
     Taken,
     /// It goes to the server, with these edits.
@@ -129,14 +129,14 @@ pub(in crate::mcp) async fn cross(
     method: &str,
     head: &Envelope,
     message: &Message,
-) -> Sent {
+) -> Crossed {
     let era = relay.upstreams[index].era();
     let request = Request { relay, index, id, method, head, message };
     match relay.bridge.between(era) {
         Some(Between::OldClient) => request.to_new_server().await,
         Some(Between::NewClient) => request.to_old_server().await,
         None if method == "initialize" && era.is_none() => request.opening(),
-        None => Sent::With(Vec::new(), None),
+        None => Crossed::With(Vec::new(), None),
     }
 }
 
@@ -149,21 +149,21 @@ impl Request<'_> {
         self.head.params(self.message).and_then(RawObject::parse).unwrap_or_default()
     }
 
-    fn opening(&self) -> Sent {
+    fn opening(&self) -> Crossed {
         let version = self.params().text("protocolVersion").unwrap_or_default().into_owned();
-        Sent::With(Vec::new(), Some(Crossing::Opening { version }))
+        Crossed::With(Vec::new(), Some(Crossing::Opening { version }))
     }
 
-    async fn refuse(&self, code: i32, text: &str) -> Sent {
+    async fn refuse(&self, code: i32, text: &str) -> Crossed {
         self.relay.end(self.id);
         self.relay.error(self.id, code, text).await;
-        Sent::Taken
+        Crossed::Taken
     }
 
-    async fn to_new_server(&self) -> Sent {
+    async fn to_new_server(&self) -> Crossed {
         if matches!(self.method, "resources/subscribe" | "resources/unsubscribe") {
             self.watch();
-            return Sent::Taken;
+            return Crossed::Taken;
         }
         let meta = self.upstream().meta().unwrap_or_default();
         let Ok(edit) = request_meta::added(self.head, self.message, &meta) else {
@@ -177,7 +177,7 @@ impl Request<'_> {
                 is_call: self.method == "tools/call",
             })
         });
-        Sent::With(vec![edit], asks)
+        Crossed::With(vec![edit], asks)
     }
 
     /// Watches a resource of a new server for an old client, or no longer.
@@ -193,36 +193,39 @@ impl Request<'_> {
             if is_done {
                 return relay.tell(envelope::answer(&id, "{}")).await;
             }
-            let text =
-                format!("the server `{}` does not tell of changes", relay.upstreams[index].name);
+            let text = format!(
+                "the server `{}` does not tell of changes, or too many resources are watched",
+                relay.upstreams[index].name
+            );
             relay.error(&id, METHOD_NOT_FOUND, &text).await;
         });
     }
 
-    async fn to_old_server(&self) -> Sent {
+    async fn to_old_server(&self) -> Crossed {
         let raw = self.head.params(self.message);
         let asked = revision_of(raw).filter(|asked| asked != MODERN);
         if let Some(asked) = asked {
             return self.refuse_version(&asked).await;
         }
-        let meta = meta_of(raw).unwrap_or_default();
+        let meta = raw.and_then(meta::of).unwrap_or_default();
         let abilities = ClientSaid::of_request(raw).abilities();
         let token = meta.get("progressToken").map(|token| token.get().to_owned());
-        let about = if ASKING.contains(&self.method) { self.about() } else { None };
+        let identity = if ASKING.contains(&self.method) { self.identity() } else { None };
         let params = self.params();
-        if let Some((about, state)) = about.as_ref().zip(params.text("requestState")) {
+        if let Some((identity, state)) = identity.as_ref().zip(params.text("requestState")) {
             let responses = params.get("inputResponses").and_then(|said| self.whole(said));
             let id = self.id;
             let state = &state;
-            let again = going_on::Again { id, about, state, responses, token, abilities };
+            let again = going_on::Again { id, identity, state, responses, token, abilities };
             going_on::resume(self.relay, self.index, again).await;
-            return Sent::Taken;
+            return Crossed::Taken;
         }
         let level = notices::level(&meta);
         if let Some(level) = &level {
             self.log_at(level).await;
         }
-        let carries = about.map_or(Carries::Nothing, |about| Carries::Held { about, number: None });
+        let carries =
+            identity.map_or(Carries::Nothing, |identity| Carries::Held { identity, number: None });
         let carrier = Carrier {
             abilities,
             logs: level.is_some(),
@@ -235,7 +238,7 @@ impl Request<'_> {
         let responses = Member::of(self.message, &params, "inputResponses");
         let meta = request_meta::stripped(self.head, self.message);
         let edits = meta.into_iter().chain(responses.map(|member| member.removed())).collect();
-        Sent::With(edits, Some(Crossing::Carrier(carrier)))
+        Crossed::With(edits, Some(Crossing::Carrier(carrier)))
     }
 
     /// Returns a part of the parameters with what is not in memory; `None` if that is too long.
@@ -251,7 +254,7 @@ impl Request<'_> {
         serde_json::from_slice(&text).ok()
     }
 
-    async fn refuse_version(&self, asked: &str) -> Sent {
+    async fn refuse_version(&self, asked: &str) -> Crossed {
         self.relay.end(self.id);
         let error = json!({
             "code": UNSUPPORTED_VERSION, "message": "the revision is not known",
@@ -259,12 +262,11 @@ impl Request<'_> {
         });
         let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, self.id);
         self.relay.tell(answer.into_bytes()).await;
-        Sent::Taken
+        Crossed::Taken
     }
 
-    /// Returns what the request is about, which must be the same when it comes again; `None` if it
-    /// cannot be read.
-    fn about(&self) -> Option<About> {
+    /// Returns the identity of the request; `None` if it cannot be read.
+    fn identity(&self) -> Option<RequestIdentity> {
         let params = self.params();
         let named = if self.method == "resources/read" { "uri" } else { "name" };
         let named = params.text(named)?;
@@ -281,7 +283,7 @@ impl Request<'_> {
                 }
             }
         };
-        Some(About { name, digest })
+        Some(RequestIdentity { name, digest: digest.into() })
     }
 
     /// Tells an old server the level of log messages, if it is another than before.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+use crate::mcp::envelope::error_in;
 use crate::mcp::envelope::raw;
 use crate::mcp::member::Member;
 use crate::mcp::message::Edit;
@@ -13,7 +14,7 @@ use crate::mcp::raw_object::elements;
 use crate::mcp::raw_object::quoted;
 
 /// The members that all results have since 2026-07-28, and those that may be kept.
-pub(super) const COMPLETE: &str = r#""resultType":"complete","#;
+const COMPLETE: &str = r#""resultType":"complete","#;
 const KEPT: &str = r#""ttlMs":0,"cacheScope":"private","#;
 const COMPLETE_AND_KEPT: &str = r#""resultType":"complete","ttlMs":0,"cacheScope":"private","#;
 
@@ -25,8 +26,17 @@ const URL_REQUIRED: &str = "-32042";
 
 /// Returns the members that a result gets in front for a new client. True for `is_kept` if the
 /// client may keep it for later.
-pub(super) fn first(is_kept: bool) -> &'static str {
+pub(in crate::mcp) fn first(is_kept: bool) -> &'static str {
     if is_kept { COMPLETE_AND_KEPT } else { COMPLETE }
+}
+
+/// Returns a result, an object, with `first` in front.
+pub(in crate::mcp) fn with_first(first: &str, result: &str) -> String {
+    match result.strip_prefix('{') {
+        Some(rest) if rest.starts_with('}') => format!("{{{}{rest}", first.trim_end_matches(',')),
+        Some(rest) => format!("{{{first}{rest}"),
+        None => result.to_owned(),
+    }
 }
 
 /// Returns true for requests whose results a client may keep.
@@ -58,9 +68,7 @@ pub(super) fn completed(message: &Message, result: &Range<usize>, is_kept: bool)
 /// Returns the edits of an old server's error for a new client.
 pub(super) fn error(message: &Message) -> Vec<Edit> {
     let found = || {
-        let whole: &RawValue = serde_json::from_str(message.text()).ok()?;
-        let error = RawObject::parse(RawObject::parse(whole)?.get("error")?)?;
-        let code = error.get("code").filter(|code| code.get() == OLD_NOT_FOUND)?;
+        let code = error_in(message)?.get("code").filter(|code| code.get() == OLD_NOT_FOUND)?;
         Some(Edit { range: message.range_of(code), with: NOT_FOUND.into() })
     };
     found().into_iter().collect()
@@ -69,8 +77,7 @@ pub(super) fn error(message: &Message) -> Vec<Edit> {
 /// Returns the result that asks for what an old server's error says: pages that a person has to visit
 /// before the call is made again.
 pub(super) fn pages(message: &Message) -> Option<String> {
-    let whole: &RawValue = serde_json::from_str(message.text()).ok()?;
-    let error = RawObject::parse(RawObject::parse(whole)?.get("error")?)?;
+    let error = error_in(message)?;
     error.get("code").filter(|code| code.get() == URL_REQUIRED)?;
     let pages = elements(RawObject::parse(error.get("data")?)?.get("elicitations")?)?;
     let request = |(number, params): (usize, &&RawValue)| {

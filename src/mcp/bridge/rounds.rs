@@ -17,11 +17,12 @@ use crate::mcp::bridge::inputs::InputResponse;
 use crate::mcp::bridge::inputs::is_input_required;
 use crate::mcp::bridge::inputs::repeated;
 use crate::mcp::bridge::inputs::with_members;
+use crate::mcp::bridge::question_room::TOO_MUCH;
 use crate::mcp::bridge::result;
 use crate::mcp::client_question;
+use crate::mcp::delivery::ServerAnswer;
 use crate::mcp::delivery::deliver_changed;
 use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
 use crate::mcp::envelope::raw;
 use crate::mcp::manager::cancelled;
 use crate::mcp::message::Message;
@@ -35,41 +36,29 @@ use crate::mcp::upstream::Upstream;
 /// The most times that a server asks for input at one call, as in the reference implementations.
 const MOST_ROUNDS: u32 = 10;
 /// The most bytes of a result that asks.
-const MOST_BYTES: usize = 32 << 20;
+const MOST_BYTES: usize = 16 << 20;
 /// The pause before a call that needs no input is made again. It doubles with each.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes the answer of a new server.
-pub(super) async fn of_new_server(
-    relay: &Arc<Relay>,
-    from: &Arc<Upstream>,
-    again: Repeatable,
-    pending: Pending,
-    envelope: Envelope,
-    message: Message,
-) {
-    let Kind::Response { result } = envelope.kind else { return };
-    let asks =
-        result.clone().filter(|range| raw(&message, range.clone()).is_some_and(is_input_required));
-    if asks.is_some() {
-        tokio::spawn(go_on(Arc::clone(relay), Arc::clone(from), again, pending, message));
+pub(super) async fn of_new_server(relay: &Arc<Relay>, again: Repeatable, answer: ServerAnswer) {
+    let ServerAnswer { envelope, message, .. } = &answer;
+    let result = envelope.result();
+    let of = |range: &Range<usize>| raw(message, range.clone());
+    if result.as_ref().and_then(of).is_some_and(is_input_required) {
+        tokio::spawn(go_on(Arc::clone(relay), again, answer));
         return;
     }
     let edits = match result {
-        Some(range) if again.is_call => result::older(&message, &range, relay.knows_links()),
+        Some(range) if again.is_call => result::older(message, &range, relay.knows_links()),
         _ => Vec::new(),
     };
-    deliver_changed(relay, from, pending, message, edits, "").await;
+    deliver_changed(relay, answer, edits, "").await;
 }
 
 /// Puts what a server needs to the client, and makes the call again.
-async fn go_on(
-    relay: Arc<Relay>,
-    from: Arc<Upstream>,
-    mut again: Repeatable,
-    pending: Pending,
-    message: Message,
-) {
+async fn go_on(relay: Arc<Relay>, mut again: Repeatable, answer: ServerAnswer) {
+    let ServerAnswer { from, pending, message, .. } = answer;
     let Some(client_id) = pending.client_id.clone() else { return };
     again.rounds += 1;
     let members = tokio::select! {
@@ -92,6 +81,7 @@ async fn answers(
     again: &Repeatable,
     message: Message,
 ) -> Result<String, String> {
+    let _place = relay.bridge.place(message.length()).ok_or(TOO_MUCH)?;
     let message = message.filled(MOST_BYTES)?;
     let range = result_range(&message).ok_or("answered no result")?;
     let result = raw(&message, range).ok_or("answered no JSON")?;
@@ -120,17 +110,14 @@ pub(in crate::mcp) fn input_required(
 ) -> Result<Option<InputRequired>, String> {
     let result = result_range(message).and_then(|range| raw(message, range));
     match result.filter(|result| is_input_required(result)) {
-        Some(_) if message.has_holes() => Err("asks for too much".to_owned()),
+        Some(_) if message.has_holes() => Err(TOO_MUCH.to_owned()),
         Some(result) => InputRequired::of(result, client).map(Some),
         None => Ok(None),
     }
 }
 
 fn result_range(message: &Message) -> Option<Range<usize>> {
-    match Envelope::of(message).ok()?.kind {
-        Kind::Response { result } => result,
-        _ => None,
-    }
+    Envelope::of(message).ok()?.result()
 }
 
 /// Puts requests to the client, all at once, and waits for the answers. What is not answered when

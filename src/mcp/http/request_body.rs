@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::body::Incoming;
-use serde_json::value::RawValue;
 use tokio::io::AsyncReadExt as _;
 
 use crate::mcp::body_reader::BodyReader;
@@ -15,9 +14,10 @@ use crate::mcp::http::refusal::Refusal;
 use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::LineReader;
 use crate::mcp::message::Message;
+use crate::mcp::message_batch::is_batch;
+use crate::mcp::message_batch::messages;
 use crate::mcp::one_line::OneLine;
 use crate::mcp::parsed::Parsed;
-use crate::mcp::raw_object::elements;
 use crate::mcp::relay::INVALID_REQUEST;
 use crate::mcp::relay::PARSE_ERROR;
 use crate::mcp::shelf::LazyShelf;
@@ -70,20 +70,21 @@ fn unread(error: &io::Error, most: u64) -> Refusal {
 }
 
 pub(super) fn parsed(message: Message) -> Result<Parsed, Refusal> {
-    Parsed::of(message).map_err(|error| match error {
-        EnvelopeError::Json(why) => Refusal::bad(PARSE_ERROR, why),
-        EnvelopeError::Shape(why) => Refusal::bad(INVALID_REQUEST, why),
-    })
+    Parsed::of(message).map_err(|error| refused(&error))
 }
 
-/// Returns the messages of a body: one, or a batch as the revision 2025-03-26 has them.
+fn refused(error: &EnvelopeError) -> Refusal {
+    let code = match error {
+        EnvelopeError::Json(_) => PARSE_ERROR,
+        EnvelopeError::Shape(_) => INVALID_REQUEST,
+    };
+    Refusal::bad(code, error.to_string())
+}
+
+/// Returns the messages of a body: one, or those of a batch.
 pub(super) fn all_parsed(message: Message) -> Result<Vec<Parsed>, Refusal> {
-    if !message.text().trim_start().starts_with('[') || message.has_holes() {
+    if !is_batch(&message) {
         return Ok(vec![parsed(message)?]);
     }
-    let raw: Result<&RawValue, _> = serde_json::from_str(message.text());
-    let raw = raw.map_err(|error| Refusal::bad(PARSE_ERROR, error.to_string()))?;
-    let messages = elements(raw).filter(|messages| !messages.is_empty());
-    let messages = messages.ok_or_else(|| Refusal::bad(INVALID_REQUEST, "a batch has messages"))?;
-    messages.into_iter().map(|one| parsed(Message::whole(one.get().to_owned()))).collect()
+    messages(&message).map_err(|error| refused(&error))?.into_iter().map(parsed).collect()
 }

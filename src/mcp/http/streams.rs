@@ -13,16 +13,16 @@ use std::time::Duration;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use tokio::sync::mpsc;
 
 use crate::mcp::envelope::Envelope;
 use crate::mcp::envelope::Kind;
+use crate::mcp::envelope::error_in;
 use crate::mcp::envelope::raw;
-use crate::mcp::from_upstream::SUBSCRIPTION;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
+use crate::mcp::meta;
 use crate::mcp::queue::Queued;
 use crate::mcp::raw_object::RawObject;
 
@@ -349,12 +349,9 @@ impl About {
     fn of(method: &str, envelope: &Envelope, message: &Message) -> Option<Self> {
         let params = RawObject::parse(raw(message, envelope.params.clone()?)?)?;
         let is_token = method == "notifications/progress";
-        let named = if is_token {
-            params.get("progressToken")?
-        } else {
-            RawObject::parse(params.get("_meta")?)?.get(SUBSCRIPTION)?
-        };
-        let number = named.get().trim_matches('"').parse().ok();
+        let named =
+            if is_token { params.get("progressToken")? } else { meta::subscription(&params)? };
+        let number = meta::number(named);
         // A token of no request here is that of one that has ended.
         let number = if is_token { number.unwrap_or_default() } else { number? };
         Some(Self { number, place: message.range_of(named), is_token })
@@ -362,9 +359,7 @@ impl About {
 }
 
 fn error_code(message: &Message) -> Option<i64> {
-    let raw: &RawValue = serde_json::from_str(message.text()).ok()?;
-    let error = RawObject::parse(RawObject::parse(raw)?.get("error")?)?;
-    error.get("code")?.get().parse().ok()
+    error_in(message)?.get("code")?.get().parse().ok()
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::json;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::mcp::batch_plan::BatchPlan;
 use crate::mcp::batch_plan::Outcome;
+use crate::mcp::bridge::SETTLE;
+use crate::mcp::bridge::client_said::ClientSaid;
 use crate::mcp::bridge::crossing::BatchInput;
 use crate::mcp::bridge::crossing::BatchInputs;
 use crate::mcp::hub::Hub;
@@ -44,9 +45,6 @@ const MOST_PARALLEL: u64 = 16;
 /// The time in which a person can answer, where the client carries the question.
 const ANSWER_TIME: Duration = Duration::from_mins(10);
 
-/// The time in which questions of servers that come together are asked together.
-const SETTLE: Duration = Duration::from_millis(25);
-
 /// A batch that has begun.
 pub(super) struct Batch {
     pub(super) planned: PlannedBatch,
@@ -55,7 +53,7 @@ pub(super) struct Batch {
     /// The calls that are being made, and their places.
     running: JoinSet<(usize, MadeCall)>,
     places: BTreeSet<usize>,
-    /// What servers ask at them, for a client that is told by the reply.
+    /// The questions of servers at them, for a client that is told by the reply.
     pub(super) questions: Vec<BatchInput>,
     asking: mpsc::UnboundedSender<BatchInput>,
     asked: mpsc::UnboundedReceiver<BatchInput>,
@@ -67,8 +65,8 @@ struct BatchClient<'a> {
     /// The id of its request, as written.
     id: &'a str,
     progress: Value,
-    /// The parameters of its request, if it takes no requests itself.
-    raw: Option<Box<RawValue>>,
+    /// The words of its request about itself, if it takes no requests.
+    said: Option<ClientSaid>,
 }
 
 /// The way in which a batch stopped.
@@ -86,7 +84,9 @@ pub(super) async fn run(
     id: &str,
     params: &Value,
 ) -> String {
-    let channel = Channel::of(hub, params);
+    let is_modern = own::is_modern(params);
+    let said = if is_modern { ClientSaid::of_meta(&params["_meta"]) } else { relay.bridge.said() };
+    let channel = Channel::of(is_modern, said.abilities());
     let begun = match params["requestState"].as_str() {
         Some(state) => held::resumed(relay, mode, params, state).await,
         None => plan::plan(relay, hub, mode, params, channel).await.map(Batch::new),
@@ -99,7 +99,7 @@ pub(super) async fn run(
         channel,
         id,
         progress: params["_meta"]["progressToken"].clone(),
-        raw: serde_json::value::to_raw_value(params).ok().filter(|_| own::is_modern(params)),
+        said: is_modern.then_some(said),
     };
     match batch.drive(relay, mode, &client).await {
         Stop::Done => {
@@ -125,9 +125,9 @@ impl Batch {
     fn start(&mut self, relay: &Arc<Relay>, client: &BatchClient<'_>) {
         for place in self.plan.start_next() {
             let Some(call) = self.planned.ready(place) else { continue };
-            let inputs = client.raw.as_deref().map(|params| {
+            let inputs = client.said.clone().map(|said| {
                 let sender = self.asking.clone();
-                CallInputs::new(params, BatchInputs { place, sender })
+                CallInputs { said, inputs: BatchInputs { place, sender } }
             });
             let relay = Arc::clone(relay);
             self.running.spawn(async move { (place, batch_call::make(relay, call, inputs).await) });

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
-use serde_json::value::RawValue;
 use tokio::task::spawn_blocking;
 
 use crate::mcp::bridge;
@@ -14,10 +13,9 @@ use crate::mcp::bridge::InputResponse;
 use crate::mcp::bridge::client_said::ClientSaid;
 use crate::mcp::bridge::crossing::BatchInputs;
 use crate::mcp::bridge::crossing::Crossing;
+use crate::mcp::call_id::new_call;
 use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::Kind;
 use crate::mcp::message::Message;
-use crate::mcp::own;
 use crate::mcp::pending::Call;
 use crate::mcp::raw_object::quoted;
 use crate::mcp::relay::Relay;
@@ -47,7 +45,7 @@ pub(super) struct ReadyCall {
 #[derive(Debug)]
 pub(super) struct MadeCall {
     pub(super) failed: bool,
-    /// What was stored, if it could be.
+    /// The stored parts, if they could be.
     pub(super) parts: Vec<StoredPart>,
     /// The text that is shown beside that.
     pub(super) said: Option<String>,
@@ -61,18 +59,19 @@ impl MadeCall {
 
 /// The way in which what servers ask at a call reaches a client that takes no requests.
 pub(super) struct CallInputs {
-    said: ClientSaid,
-    inputs: BatchInputs,
+    pub(super) said: ClientSaid,
+    pub(super) inputs: BatchInputs,
 }
 
 impl CallInputs {
-    /// Returns those of the client that sent a request with `params`.
-    pub(super) fn new(params: &RawValue, inputs: BatchInputs) -> Self {
-        Self { said: ClientSaid::of_request(Some(params)), inputs }
-    }
-
     /// Returns the answers to requests of a server. The error follows its name.
-    async fn answers(&self, requests: Vec<InputRequest>) -> Result<Vec<InputResponse>, String> {
+    async fn answers(
+        &self,
+        relay: &Relay,
+        requests: Vec<InputRequest>,
+    ) -> Result<Vec<InputResponse>, String> {
+        let bytes = requests.iter().map(|request| request.members().len() as u64).sum();
+        let _place = relay.bridge.place(bytes).ok_or(bridge::TOO_MUCH)?;
         let asked = requests.into_iter().map(|request| {
             let waiting = self.inputs.ask(request.members());
             (request.key, waiting)
@@ -94,7 +93,7 @@ pub(super) async fn make(
 ) -> MadeCall {
     let upstream = &relay.upstreams[call.server];
     let record = Call {
-        id: own::new_call(relay.next_call()),
+        id: new_call(),
         server: upstream.name.clone(),
         tool: call.tool.tool.clone(),
         arguments: Some(&call.given).filter(|given| given.len() <= MOST_ARGUMENTS).cloned(),
@@ -148,7 +147,7 @@ async fn asked(
         };
         bridge::check_round(round, required.requests.is_empty()).await?;
         let responses = match inputs {
-            Some(inputs) => inputs.answers(required.requests).await?,
+            Some(inputs) => inputs.answers(relay, required.requests).await?,
             None => bridge::put(relay, required.requests).await?,
         };
         more = format!(",{}", bridge::repeated(&responses, required.state.as_deref()));
@@ -161,7 +160,7 @@ fn store(relay: &Relay, call: &Call, message: &Message) -> MadeCall {
     let Ok(envelope) = Envelope::of(message) else {
         return MadeCall::failed("the answer is no message".to_owned());
     };
-    let Kind::Response { result: Some(result) } = envelope.kind else {
+    let Some(result) = envelope.result() else {
         return MadeCall::failed(server_request::refusal(message, "tools/call"));
     };
     match results::store_all(&relay.shelf, call, message, &result) {

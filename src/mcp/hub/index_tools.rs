@@ -13,6 +13,7 @@ use rmcp::model::ToolAnnotations;
 use serde_json::Value;
 use serde_json::json;
 
+use crate::mcp::held_state::HeldKey;
 use crate::mcp::hub::Hub;
 use crate::mcp::hub::batch::HeldBatches;
 use crate::mcp::hub::catalog::CatalogKind;
@@ -30,7 +31,6 @@ use crate::mcp::permission::Annotations;
 use crate::mcp::permission::Remembered;
 use crate::mcp::permission::RiskRules;
 use crate::mcp::permission::Rules;
-use crate::mcp::permission::StateKey;
 use crate::mcp::relay::Relay;
 use crate::mcp::relay::failure;
 use crate::mcp::tool_name::TrueName;
@@ -71,7 +71,7 @@ pub(in crate::mcp) struct IndexMode {
     /// The index of the start.
     start: OnceLock<Arc<Index>>,
     pub(super) remembered: Mutex<Remembered>,
-    pub(super) key: StateKey,
+    pub(super) key: HeldKey,
     pub(super) held: HeldBatches,
 }
 
@@ -82,7 +82,7 @@ impl IndexMode {
             built: Mutex::default(),
             start: OnceLock::new(),
             remembered: Mutex::default(),
-            key: StateKey::new(random),
+            key: HeldKey::new(random),
             held: HeldBatches::default(),
         }
     }

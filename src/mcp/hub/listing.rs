@@ -10,6 +10,7 @@ use crate::mcp::hub::catalog::Row;
 use crate::mcp::hub::names;
 use crate::mcp::listing;
 use crate::mcp::listing::may_be_replaced;
+use crate::mcp::raw_object;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::quoted;
 use crate::mcp::relay::Relay;
@@ -56,25 +57,20 @@ fn renamed(row: &RawValue, name: &str, true_name: &TrueName, drops_schema: bool)
     }
     let member = |(key, value): &(Cow<'_, str>, &RawValue)| match &**key {
         "outputSchema" if goes => None,
-        "name" if is_other => Some(format!("\"name\":{}", quoted(name))),
+        key @ "name" if is_other => Some(raw_object::member(key, quoted(name))),
         "_meta" if is_other => None,
-        key => Some(format!("{}:{value}", quoted(key))),
+        key => Some(raw_object::member(key, value)),
     };
-    let mut members: Vec<String> = object.0.iter().filter_map(member).collect();
-    if is_other {
-        members.push(format!("\"_meta\":{}", meta(&object, &true_name.tool)));
-    }
-    format!("{{{}}}", members.join(","))
+    let meta = is_other.then(|| raw_object::member("_meta", meta(&object, &true_name.tool)));
+    raw_object::object(object.0.iter().filter_map(member).chain(meta))
 }
 
 /// Returns the `_meta` of a row with the name that its server gave it.
 fn meta(object: &RawObject<'_>, own_name: &str) -> String {
     let meta = object.get("_meta").and_then(RawObject::parse).unwrap_or_default();
     let kept = meta.0.iter().filter(|(key, _)| key != TRUE_NAME);
-    let mut members: Vec<String> =
-        kept.map(|(key, value)| format!("{}:{value}", quoted(key))).collect();
-    members.push(format!("{}:{}", quoted(TRUE_NAME), quoted(own_name)));
-    format!("{{{}}}", members.join(","))
+    let kept = kept.map(|(key, value)| raw_object::member(key, value));
+    raw_object::object(kept.chain([raw_object::member(TRUE_NAME, quoted(own_name))]))
 }
 
 #[cfg(test)]

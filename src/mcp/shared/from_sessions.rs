@@ -1,5 +1,6 @@
 //! What sessions send to a shared server.
 
+use crate::mcp::bridge::filter::LONGEST_URI;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Kind;
 use crate::mcp::from_client::request_id;
@@ -12,7 +13,7 @@ use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::pending::SharedRequest;
 use crate::mcp::raw_object::RawObject;
-use crate::mcp::shared::Introduction;
+use crate::mcp::shared::SharedIntroduction;
 use crate::mcp::shared::SharedServer;
 
 /// The most requests of a session that wait for their answers.
@@ -87,10 +88,10 @@ impl SharedServer {
         let known = {
             let mut state = self.state.lock();
             match &mut state.introduction {
-                Introduction::Known(answer) => Some(answer.to(number)),
-                Introduction::Asked(waiting) => return waiting.push((session, number)),
-                Introduction::Unknown => {
-                    state.introduction = Introduction::Asked(vec![(session, number)]);
+                SharedIntroduction::Known(answer) => Some(answer.to(number)),
+                SharedIntroduction::Asked(waiting) => return waiting.push((session, number)),
+                SharedIntroduction::Unknown => {
+                    state.introduction = SharedIntroduction::Asked(vec![(session, number)]);
                     None
                 }
             }
@@ -133,7 +134,7 @@ impl SharedServer {
         let Some(uri) = params.as_ref().and_then(|params| params.text("uri")) else { return false };
         let mut state = self.state.lock();
         if subscribes {
-            if state.subscribers.len() < MOST_SUBSCRIBED {
+            if state.subscribers.len() < MOST_SUBSCRIBED && uri.len() <= LONGEST_URI {
                 state.subscribers.entry(uri.into_owned()).or_default().insert(session);
             }
             return false;

@@ -3,26 +3,26 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
-use crate::mcp::envelope::EnvelopeError;
 use crate::mcp::envelope::Kind;
-use crate::mcp::from_upstream::SUBSCRIPTION;
 use crate::mcp::line_reader::BrokenLine;
 use crate::mcp::line_reader::Line;
 use crate::mcp::line_reader::broken;
+use crate::mcp::manager::INITIALIZED;
 use crate::mcp::manager::Inbox;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
+use crate::mcp::message_batch::is_batch;
+use crate::mcp::message_batch::messages;
+use crate::mcp::meta;
+use crate::mcp::meta::SUBSCRIPTION;
 use crate::mcp::pending::Pending;
 use crate::mcp::pending::PendingKind;
 use crate::mcp::raw_object::RawObject;
-use crate::mcp::raw_object::elements;
 use crate::mcp::relay::INTERNAL_ERROR;
-use crate::mcp::shared::Introduction;
 use crate::mcp::shared::KnownAnswer;
+use crate::mcp::shared::SharedIntroduction;
 use crate::mcp::shared::SharedServer;
 use crate::mcp::shared::events::Event;
 use crate::mcp::upstream::Upstream;
@@ -77,15 +77,12 @@ impl Inbox for SharedServer {
 
 impl SharedServer {
     fn take(&self, message: Message) -> bool {
+        if is_batch(&message) {
+            return self.batch(&message);
+        }
         let envelope = match Envelope::of(&message) {
             Ok(envelope) => envelope,
-            Err(_) if message.text().starts_with('[') && !message.has_holes() => {
-                return self.batch(&message);
-            }
-            Err(EnvelopeError::Json(why)) => return self.broken(broken(message.text(), why)),
-            Err(EnvelopeError::Shape(why)) => {
-                return self.broken(broken(message.text(), why.to_owned()));
-            }
+            Err(error) => return self.broken(broken(message.text(), error.to_string())),
         };
         match &envelope.kind {
             Kind::Response { .. } => self.response(&envelope, message),
@@ -99,12 +96,11 @@ impl SharedServer {
     }
 
     fn batch(&self, message: &Message) -> bool {
-        let raw: Result<&RawValue, _> = serde_json::from_str(message.text());
-        let Some(messages) = raw.ok().and_then(elements) else {
-            return self.broken(broken(message.text(), "it is no JSON".to_owned()));
+        let messages = match messages(message) {
+            Ok(messages) => messages,
+            Err(error) => return self.broken(broken(message.text(), error.to_string())),
         };
-        let of_it = messages.iter().filter(|message| !message.get().starts_with('['));
-        of_it.into_iter().all(|message| self.take(Message::whole(message.get().to_owned())))
+        messages.into_iter().filter(|message| !is_batch(message)).all(|message| self.take(message))
     }
 
     fn response(&self, envelope: &Envelope, message: Message) {
@@ -124,7 +120,7 @@ impl SharedServer {
 
     /// Hands the answer to `initialize` to those who wait for it, and keeps it for others.
     fn introduced(&self, envelope: &Envelope, message: Message) {
-        let is_result = matches!(envelope.kind, Kind::Response { result: Some(_) });
+        let is_result = envelope.result().is_some();
         let answer = message.filled(MOST_INTRODUCTION).and_then(|message| {
             let envelope = Envelope::of(&message).map_err(|_| "answered wrongly".to_owned())?;
             let id = envelope.id.ok_or_else(|| "answered wrongly".to_owned())?;
@@ -140,10 +136,9 @@ impl SharedServer {
             }
         };
         if is_result {
-            self.state.lock().introduction = Introduction::Known(answer.clone());
+            self.state.lock().introduction = SharedIntroduction::Known(answer.clone());
             self.upstream.set_handshake(|handshake| handshake.is_done = true);
-            let initialized = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-            self.upstream.notify(initialized.to_vec());
+            self.upstream.notify(INITIALIZED.to_vec());
         }
         for (session, number) in waiting {
             self.answer(session, number, answer.to(number));
@@ -154,12 +149,12 @@ impl SharedServer {
     fn stop_introduction(&self) -> Vec<(u64, u64)> {
         let introduction = &mut self.state.lock().introduction;
         match introduction {
-            Introduction::Asked(waiting) => {
+            SharedIntroduction::Asked(waiting) => {
                 let waiting = std::mem::take(waiting);
-                *introduction = Introduction::Unknown;
+                *introduction = SharedIntroduction::Unknown;
                 waiting
             }
-            Introduction::Unknown | Introduction::Known(_) => Vec::new(),
+            SharedIntroduction::Unknown | SharedIntroduction::Known(_) => Vec::new(),
         }
     }
 
@@ -268,7 +263,7 @@ fn named(
         if !params.get().contains(SUBSCRIPTION) {
             return None;
         }
-        RawObject::parse(RawObject::parse(params)?.get("_meta")?)?.get(SUBSCRIPTION)?
+        meta::subscription(&RawObject::parse(params)?)?
     };
     Some((message.range_of(name), name.get().trim_matches('"').to_owned()))
 }

@@ -1,14 +1,12 @@
 //! The end of a session at a shared server, in place of a process of its own.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use crate::mcp::line_reader::LongLines as _;
 use crate::mcp::manager::Inbox;
 use crate::mcp::manager::Surroundings;
-use crate::mcp::manager::TICK;
-use crate::mcp::manager::look_due;
-use crate::mcp::manager::stopped;
+use crate::mcp::manager::end_late;
+use crate::mcp::manager::until_stopped;
 use crate::mcp::queue::Receiver;
 use crate::mcp::shared::SharedServer;
 use crate::mcp::shared::events::Event;
@@ -41,19 +39,9 @@ impl<I: Inbox> SharedManager<I> {
         upstream.began();
         let reading = hand_over(Arc::clone(&upstream), events, Arc::clone(&around.inbox));
         let reading = tokio::spawn(reading);
-        {
-            let mut sending = pin!(send_all(&server, session, &mut queue));
-            let mut tick = tokio::time::interval(TICK);
-            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    biased;
-                    () = stopped(&mut stop) => break,
-                    () = &mut sending => break,
-                    () = look_due(&upstream, &mut tick) => look(&upstream, &server, &*around.inbox),
-                }
-            }
-        }
+        let look = || look(&upstream, &server, &*around.inbox);
+        let sending = send_all(&server, session, &mut queue);
+        until_stopped(&upstream, &mut stop, sending, look).await;
         reading.abort();
         server.leave(session);
     }
@@ -66,10 +54,7 @@ fn look<I: Inbox>(upstream: &Arc<Upstream>, server: &SharedServer, inbox: &I) {
     } else {
         upstream.ends();
     }
-    let late = upstream.take_late();
-    if !late.is_empty() {
-        inbox.late(upstream, late);
-    }
+    end_late(upstream, inbox);
 }
 
 async fn send_all(server: &SharedServer, session: u64, queue: &mut Receiver) {

@@ -152,3 +152,36 @@ fn a_client_that_never_reads_is_stopped_all_the_same() {
     });
     assert_eq!(ended.unwrap().code(), Some(0));
 }
+
+#[test]
+fn an_array_is_a_batch_whatever_is_in_it() {
+    let mut gateway = Gateway::new();
+    gateway.send(r#"["2.0",1,"tools/list",{}]"#);
+    for _ in 0..4 {
+        assert_eq!(gateway.message()["error"]["code"], -32600);
+    }
+    let seen = gateway.call("seen", &json!({}));
+    assert_eq!(text(&seen, 0).matches("tools/").count(), 1, "{seen}");
+}
+
+#[test]
+fn a_batch_longer_than_memory_should_hold_loses_nothing() {
+    let mut gateway = Gateway::new();
+    let long = "long ".repeat(400_000);
+    let call = |id: &str, arguments: Value| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+               "params": {"name": "echo", "arguments": arguments}})
+    };
+    let batch = json!([call("a", json!({"long": long})), call("b", json!({"n": 1}))]);
+    gateway.send(&format!(" {batch}"));
+    assert!(text(&gateway.answer("b")["result"], 0).contains("\"n\": 1"));
+    let told = gateway.answer("a")["result"].to_string();
+    assert!(told.contains("2,000,0"), "the echo of all of it is stored: {told}");
+    // The same from a server.
+    let line = format!(
+        r#" [{{"jsonrpc":"2.0","id":$ID,"result":{{"content":[{{"type":"text","text":"{long}"}}]}}}}]"#
+    );
+    let id = raw(&mut gateway, &line);
+    let told = gateway.answer(id)["result"].to_string();
+    assert!(told.contains("2,000,000 bytes"), "{told}");
+}

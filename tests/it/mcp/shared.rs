@@ -8,7 +8,7 @@ use crate::support::eventually;
 fn served() -> Served {
     let store = Arc::new(TestStore::new());
     let file = store.scratch("servers").join("mcp.json");
-    let more = "text,die,seen,change,ask,silent,child,notify,progress";
+    let more = "text,die,seen,change,ask,silent,child,notify,progress,raw";
     let [program, script] = server();
     let entry = |shared: bool| {
         let env = json!({"SERVER_MORE": more});
@@ -109,6 +109,16 @@ fn a_session_cancels_its_own_call_alone() {
     assert_eq!(b.send("DELETE", "/mcp", &[], None).status, 204);
     eventually("the server is told", || cancelled(&mut looking) == 2);
     of_b.join().unwrap();
+}
+
+#[test]
+fn a_batch_of_a_shared_server_is_taken_apart() {
+    let served = served();
+    let mut client = served.session();
+    let line =
+        r#" [{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"ok"}]}}]"#;
+    let told = client.call("one__raw", &json!({"line": line}));
+    assert_eq!(text(&told, 0), "ok");
 }
 
 #[test]

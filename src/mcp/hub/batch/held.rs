@@ -4,10 +4,7 @@
 //! The calls that were made stay made, and are not made again. Those whose servers ask for input go on
 //! with the answers.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -19,8 +16,8 @@ use crate::mcp::hub::IndexMode;
 use crate::mcp::hub::batch::ANSWER_TIME;
 use crate::mcp::hub::batch::Batch;
 use crate::mcp::hub::names::BATCH;
+use crate::mcp::numbered::Numbered;
 use crate::mcp::permission::Answer;
-use crate::mcp::permission::BoundCall;
 use crate::mcp::raw_object::quoted;
 use crate::mcp::relay::Relay;
 
@@ -28,31 +25,11 @@ use crate::mcp::relay::Relay;
 const MOST: usize = 64;
 
 /// The batches that wait, by their numbers.
-#[derive(Default)]
-pub(in crate::mcp::hub) struct HeldBatches(Mutex<Held>);
+pub(in crate::mcp::hub) struct HeldBatches(Mutex<Numbered<Batch>>);
 
-#[derive(Default)]
-struct Held {
-    next: u64,
-    batches: HashMap<u64, Batch>,
-}
-
-impl HeldBatches {
-    fn put(&self, batch: Batch) -> u64 {
-        let mut held = self.0.lock();
-        held.next += 1;
-        let number = held.next;
-        held.batches.insert(number, batch);
-        if held.batches.len() > MOST
-            && let Some(oldest) = held.batches.keys().min().copied()
-        {
-            held.batches.remove(&oldest);
-        }
-        number
-    }
-
-    fn take(&self, number: u64) -> Option<Batch> {
-        self.0.lock().batches.remove(&number)
+impl Default for HeldBatches {
+    fn default() -> Self {
+        Self(Mutex::new(Numbered::new(MOST)))
     }
 }
 
@@ -71,10 +48,11 @@ pub(super) fn hold(relay: &Arc<Relay>, mode: &IndexMode, params: &Value, batch: 
             format!("{}:{{{}}}", quoted(&key(asked, number)), asked.request)
         }),
     );
-    let number = mode.held.put(batch);
+    // One that gives way is dropped, and its servers are told.
+    let (number, oldest) = mode.held.0.lock().put(batch);
+    drop(oldest);
     give_up_later(relay, number);
-    let expires = now().saturating_add(ANSWER_TIME.as_millis() as u64);
-    let state = mode.key.seal(&bound(relay, params), expires, number.to_string().as_bytes());
+    let state = mode.key.seal(&relay.shelf, (BATCH, &params["arguments"]), number, ANSWER_TIME);
     format!(
         r#"{{"resultType":"input_required","inputRequests":{{{}}},"requestState":{}}}"#,
         requests.join(","),
@@ -94,7 +72,7 @@ fn give_up_later(relay: &Arc<Relay>, number: u64) {
         sleep(ANSWER_TIME).await;
         let Some(relay) = relay.upgrade() else { return };
         let mode = relay.hub.as_ref().and_then(|hub| hub.index.as_ref());
-        drop(mode.and_then(|mode| mode.held.take(number)));
+        drop(mode.and_then(|mode| mode.held.0.lock().take(number)));
     });
 }
 
@@ -105,11 +83,10 @@ pub(super) async fn resumed(
     params: &Value,
     state: &str,
 ) -> Result<Batch, String> {
-    let payload = mode.key.open(&bound(relay, params), state, now());
-    let payload = payload.map_err(|error| error.to_string())?;
-    let number = String::from_utf8(payload).ok().and_then(|number| number.parse().ok());
-    let gone = || "the batch was answered already, or is too old: make the call anew".to_owned();
-    let mut batch = number.and_then(|number| mode.held.take(number)).ok_or_else(gone)?;
+    let number = mode.key.open(&relay.shelf, (BATCH, &params["arguments"]), state)?;
+    let held = mode.held.0.lock().take(number);
+    let mut batch =
+        held.ok_or("the batch was answered already, or is too old: make the call anew")?;
     for place in batch.plan.asked() {
         let answer = Answer::of_result(&params["inputResponses"][place.to_string()]);
         batch.answered(relay, mode, place, answer).await;
@@ -124,14 +101,4 @@ pub(super) async fn resumed(
         }
     }
     Ok(batch)
-}
-
-fn bound<'a>(relay: &'a Relay, params: &'a Value) -> BoundCall<'a> {
-    let conversation = relay.shelf.conversation().as_os_str().to_str().unwrap_or_default();
-    BoundCall { conversation, tool: BATCH, arguments: &params["arguments"] }
-}
-
-fn now() -> u64 {
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

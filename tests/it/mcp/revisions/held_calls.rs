@@ -112,3 +112,21 @@ fn an_old_server_does_not_ask_for_ever_nor_for_what_the_client_cannot_do() {
     let done = pair.gateway.answer(done)["result"].clone();
     assert_eq!(told(&done), json!([{"result": {"y": 2}}, {"result": {"x": 1}}]));
 }
+
+#[test]
+fn what_a_server_asks_is_bounded_by_bytes() {
+    let mut pair = Pair::new("old", Way::Process);
+    let big = json!({"method": "roots/list", "params": {"x": "y".repeat(6 << 20)}});
+    let params = pair.new_call("ask", &json!({"groups": [[big, big, big]]}), &all());
+    let mut done = pair.gateway.request("tools/call", &params)["result"].clone();
+    let mut asked = 0;
+    while done["resultType"] == "input_required" {
+        let requests = done["inputRequests"].as_object().unwrap();
+        asked += requests.len();
+        let answers = requests.keys().map(|key| (key.clone(), json!({"n": 1}))).collect();
+        done = pair.again(params.clone(), &done, &answers)["result"].clone();
+    }
+    assert_eq!(asked, 2);
+    let told = told(&done).to_string();
+    assert_eq!(told.matches("too much is asked").count(), 1, "{told}");
+}
