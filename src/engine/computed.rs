@@ -159,6 +159,14 @@ pub struct Computed {
 struct TextProgress {
     /// Its length in bytes, once it has been computed.
     size: Option<u64>,
+    /// Nothing before the first time. A mount holds a computed file for each view that the kernel
+    /// knows, and most are never read.
+    work: Option<Box<TextWork>>,
+}
+
+/// The work of computing a text.
+#[derive(Default)]
+struct TextWork {
     /// The callers that wait while it is being computed.
     waiting: Option<Vec<Callback>>,
     /// The number of views of it that ran out of time.
@@ -218,12 +226,20 @@ impl Computed {
 
     /// Returns the version of a view of its text.
     pub fn version_of_view(&self) -> Version {
-        Version { changes: self.progress.lock().late, ..Version::default() }
+        Version { changes: self.work(|work| work.late), ..Version::default() }
+    }
+
+    fn work<T: Default>(&self, read: impl FnOnce(&TextWork) -> T) -> T {
+        self.progress.lock().work.as_deref().map(read).unwrap_or_default()
+    }
+
+    fn work_mut<T>(&self, change: impl FnOnce(&mut TextWork) -> T) -> T {
+        change(self.progress.lock().work.get_or_insert_default())
     }
 
     /// Counts a view of its text that ran out of time, so that the next look-up tries again.
     pub(super) fn note_late(&self) {
-        self.progress.lock().late += 1;
+        self.work_mut(|work| work.late += 1);
     }
 
     /// Hands `beginning` to all callers that wait. It is then the text of this version, even if the
@@ -231,27 +247,28 @@ impl Computed {
     pub(super) fn give_beginning(&self, beginning: ViewText) {
         let beginning = Arc::new(beginning);
         self.note_size(&beginning);
-        self.progress.lock().beginning = Some(Arc::clone(&beginning));
+        self.work_mut(|work| work.beginning = Some(Arc::clone(&beginning)));
         self.answer(Ok(beginning));
     }
 
     /// Returns the beginning that was handed out.
     pub(super) fn beginning(&self) -> Option<Arc<ViewText>> {
-        self.progress.lock().beginning.clone()
+        self.work(|work| work.beginning.clone())
     }
 
     /// Drops the beginning, as the rest has been computed.
     pub(super) fn drop_beginning(&self) {
-        self.progress.lock().beginning = None;
+        self.work_mut(|work| work.beginning = None);
     }
 
     /// Adds `done` to the callers that wait for the text. Returns true for the first one, which has
     /// to compute it.
     pub(super) fn wait(&self, done: Callback) -> bool {
-        let mut progress = self.progress.lock();
-        let first = progress.waiting.is_none();
-        progress.waiting.get_or_insert_default().push(done);
-        first
+        self.work_mut(|work| {
+            let first = work.waiting.is_none();
+            work.waiting.get_or_insert_default().push(done);
+            first
+        })
     }
 
     /// Records the length. Must be called before any caller gets the text, as it then asks for the
@@ -262,7 +279,7 @@ impl Computed {
 
     /// Hands the outcome to all callers that wait.
     pub(super) fn answer(&self, outcome: Result<Arc<ViewText>>) {
-        let waiting = self.progress.lock().waiting.take().unwrap_or_default();
+        let waiting = self.work_mut(|work| work.waiting.take()).unwrap_or_default();
         let outcome = outcome.map_err(Arc::new);
         for done in waiting {
             done(outcome.clone().map_err(EngineError::Shared));

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use crate::engine::Counters;
 use crate::engine::Engine;
@@ -36,9 +37,9 @@ pub struct RewriteCount {
 /// The analysis of the beginning of a file, which can be continued.
 ///
 /// Its state is there while somebody uses it; see `in_use`. After that it is one of the
-/// states that the engine keeps, or goes.
+/// states that the engine keeps, or goes. Most files that the kernel knows are never analysed.
 #[derive(Default)]
-pub struct Tracker(Arc<Mutex<Tracked>>);
+pub struct Tracker(OnceLock<Arc<Mutex<Tracked>>>);
 
 /// The state of an analysis, in use until this is dropped.
 pub(crate) struct TrackerInUse<'a> {
@@ -94,8 +95,9 @@ pub(crate) fn analyse(
 impl Tracker {
     /// Keeps the state of the analysis of `of` until the result is dropped.
     pub(crate) fn in_use<'a>(&self, engine: &'a Engine, of: &dyn SourceFile) -> TrackerInUse<'a> {
-        self.0.lock().users += 1;
-        TrackerInUse { engine, by: of.conversation(), state: Arc::clone(&self.0) }
+        let state = Arc::clone(self.state());
+        state.lock().users += 1;
+        TrackerInUse { engine, by: of.conversation(), state }
     }
 
     /// Returns true if a state that is begun now can be kept without pushing out that of another
@@ -113,7 +115,7 @@ impl Tracker {
         (goal, others): (u64, u64),
     ) -> Result<Step> {
         let (is_log, own) = (of.is_log(), of.own_rewrites());
-        let mut tracked = self.0.lock();
+        let mut tracked = self.state().lock();
         let analyzer = tracked.resume(is_log, own, others);
         let stop = goal.min(analyzer.seen() + STEP);
         let is_behind = stop.saturating_sub(analyzer.seen()) >= BEHIND as u64;
@@ -139,17 +141,27 @@ impl Tracker {
     }
 
     fn so_far(&self) -> Analysis {
-        self.0.lock().analyzer.get_or_insert_default().finish()
+        self.state().lock().analyzer.get_or_insert_default().finish()
     }
 
     /// Returns the checkpoints of the log's text, as far as it is analysed.
     pub(crate) fn checkpoints(&self) -> Checkpoints {
-        self.0.lock().analyzer.as_ref().map(|analyzer| analyzer.checkpoints()).unwrap_or_default()
+        self.so_far_or_default(Analyzer::checkpoints)
     }
 
     /// Returns the number of bytes that are analysed.
     pub(crate) fn seen(&self) -> u64 {
-        self.0.lock().analyzer.as_ref().map_or(0, |analyzer| analyzer.seen())
+        self.so_far_or_default(Analyzer::seen)
+    }
+
+    /// Returns what `read` finds in the state, if there is one.
+    fn so_far_or_default<T: Default>(&self, read: impl FnOnce(&Analyzer) -> T) -> T {
+        let Some(state) = self.0.get() else { return T::default() };
+        state.lock().analyzer.as_deref().map(read).unwrap_or_default()
+    }
+
+    fn state(&self) -> &Arc<Mutex<Tracked>> {
+        self.0.get_or_init(Arc::default)
     }
 }
 

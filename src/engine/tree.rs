@@ -185,7 +185,7 @@ impl Tree {
         };
         let snapshot = file.snapshot(&self.engine)?;
         let version = file.version(&self.engine, &snapshot)?;
-        let recipe = |view| Recipe::View(Arc::new(view));
+        let recipe = |view: View| Recipe::View(view.shared());
         let Some(base) = base else {
             return Ok(Position::computed(recipe(view), Base::File(file), version));
         };

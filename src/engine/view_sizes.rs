@@ -42,7 +42,7 @@ pub(crate) fn measure(
 }
 
 fn size(engine: &Engine, file: &Arc<dyn SourceFile>, view: &View) -> Option<u64> {
-    let recipe = Recipe::View(Arc::new(view.clone()));
+    let recipe = Recipe::View(view.clone().shared());
     let computed = Computed::new(recipe, Base::File(Arc::clone(file)), Version::default());
     let text = show::show_view(engine, &computed, &**file, view, false).ok()?;
     text.is_whole().then(|| text.len())

@@ -63,14 +63,14 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     let place = file.place().ok_or(FsError::Stale)?;
     let conversation = engine.conversation(&place.0)?;
     let recorded = conversation.manifest().position(&place.1)?;
-    let basis = FactsBasis { place, recorded, changed: stat.ctime };
+    let basis = FactsBasis::new(&place, recorded, stat.ctime);
     if let Some(version) = file.facts.known(&basis).filter(|_| file.life().is_at_rest()) {
         return Ok(version);
     }
     // Asked before the facts are read: they may change right after.
     let lasts = !engine.store.clock().is_recent(stat);
     let changes = file.life().changes();
-    let mut record = record_at(&file.life(), &conversation, &basis.place.1, stat, None)?;
+    let mut record = record_at(&file.life(), &conversation, &place.1, stat, None)?;
     let is_sealed = record.state != ArtifactState::Live && file.life().is_at_rest();
     // Sealing copies the provenance in the extended attributes to the record.
     let provenance = match file.reader().and_then(|file| Ok(provenance_of(&file)?)) {
@@ -78,11 +78,10 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
         provenance => provenance.unwrap_or_default(),
     };
     record.provenance.update(&provenance);
-    let version = facts_number(&basis.place, &record);
+    let version = facts_number(&place, &record);
     if lasts && is_sealed {
-        let place = &basis.place;
         let sizes = record.view_sizes.as_ref().filter(|sizes| {
-            sizes.basis == view_sizes::basis(engine, place, (&record, version), stat)
+            sizes.basis == view_sizes::basis(engine, &place, (&record, version), stat)
         });
         file.sizes.keep(Version::of_file(stat, changes, (version, 0)), sizes);
         file.facts.keep(basis, version);

@@ -27,7 +27,8 @@ use crate::store::Stat;
 use crate::store::Time;
 use crate::store::this_process;
 
-/// The life of a file, as far as this mount has seen it.
+/// The life of a file, as far as this mount has seen it. A mount holds one for each file that the
+/// kernel knows, so what few of them have is behind a pointer.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     /// Open handles that can write.
@@ -60,13 +61,13 @@ pub(crate) struct Life {
     /// The time at which a descriptor that can write was last closed. There may be others.
     last_close: Option<Instant>,
     /// The thread that closed it, until sealing has looked up how that thread ended.
-    closed_by: Option<ClosingThread>,
+    closed_by: Option<Box<ClosingThread>>,
     /// The reason why the artifact may lack its end.
-    trouble: Option<String>,
+    trouble: Option<Box<str>>,
     /// Open descriptors, for a file that has lost its name.
     open: Vec<Weak<File>>,
     /// The conversation that it was in when it lost its name.
-    charged_to: Option<Component>,
+    charged_to: Option<Box<Component>>,
 }
 
 /// A generation, and the value of [`Life::lives`] when it was recorded.
@@ -218,7 +219,7 @@ impl Life {
 
     /// Records that a write failed, so that the artifact may lack its end.
     pub(crate) fn failed(&mut self, why: String) {
-        self.trouble = Some(why);
+        self.trouble = Some(why.into_boxed_str());
     }
 
     /// Records that a descriptor that can write is closed `now`. There may be others.
@@ -232,7 +233,7 @@ impl Life {
         self.writers = self.writers.saturating_sub(1);
         let last = self.writers == 0;
         if last {
-            self.closed_by = closed_by();
+            self.closed_by = closed_by().map(Box::new);
         }
         last
     }
@@ -309,7 +310,7 @@ impl Life {
     /// Records that it lost its name, in a conversation. Returns the open descriptors, which are
     /// the last that can reach it.
     pub(crate) fn lost_name(&mut self, conversation: Component) -> Vec<Weak<File>> {
-        self.charged_to = Some(conversation);
+        self.charged_to = Some(Box::new(conversation));
         self.open.retain(|open| open.strong_count() > 0);
         self.open.clone()
     }
@@ -382,7 +383,7 @@ impl Life {
 
     /// Returns the conversation that it was in when it lost its name.
     pub(crate) fn charged_to(&self) -> Option<Component> {
-        self.charged_to.clone()
+        self.charged_to.as_deref().cloned()
     }
 
     /// Takes the number of sealed bytes that are not counted yet.
@@ -392,7 +393,7 @@ impl Life {
 
     /// Takes the thread that last closed it.
     pub(crate) fn take_closing_thread(&mut self) -> Option<ClosingThread> {
-        self.closed_by.take()
+        self.closed_by.take().map(|thread| *thread)
     }
 
     /// Returns `record` brought up to date. `recorded` is true if the manifest has it.
@@ -402,7 +403,7 @@ impl Life {
             record.state = ArtifactState::Live;
         }
         if let Some(why) = &self.trouble {
-            record.state = ArtifactState::Incomplete(why.clone());
+            record.state = ArtifactState::Incomplete(why.to_string());
         }
         record
     }

@@ -238,7 +238,7 @@ pub(super) fn view_node_at(
     let of_file = |view: View| {
         let size = file.sizes.of(&view, &version);
         let origin = Origin { base: Base::File(Arc::clone(file) as _), stat };
-        let recipe = Recipe::View(Arc::new(view));
+        let recipe = Recipe::View(view.shared());
         let node = computed_node::intern(fs, recipe, version, Some(of), origin, asker)?;
         if let (Some(size), NodeKind::Computed(of)) = (size, &node.kind)
             && !of.closed
@@ -252,7 +252,7 @@ pub(super) fn view_node_at(
     let NodeKind::Computed(text) = &base.kind else { return Err(FsError::Stale) };
     let version = text.computed.version_of_view();
     let origin = Origin { base: Base::Text(Arc::clone(&text.computed)), stat };
-    let recipe = Recipe::View(Arc::new(view));
+    let recipe = Recipe::View(view.shared());
     let node = computed_node::intern(fs, recipe, version, Some(&base), origin, asker);
     fs.nodes.forget(base.ino, 1);
     node

@@ -351,11 +351,8 @@ mod tests {
     #[test]
     fn nodes_are_small() {
         let of_file = size_of::<Node>() + size_of::<FileNode>();
-        let of_view = size_of::<Node>()
-            + size_of::<ComputedNode>()
-            + size_of::<Computed>()
-            + size_of::<View>();
-        assert!(size_of::<Node>() <= 144, "{}", size_of::<Node>());
-        assert!(of_file <= 600 && of_view <= 600, "{of_file}, {of_view}");
+        let of_view = size_of::<Node>() + size_of::<ComputedNode>() + size_of::<Computed>();
+        assert!(size_of::<Node>() <= 88, "{}", size_of::<Node>());
+        assert!(of_file <= 504 && of_view <= 350, "{of_file}, {of_view}");
     }
 }

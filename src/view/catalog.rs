@@ -4,6 +4,9 @@
 //! themselves, names and their parsing, listings, `.ignore`, the table of `README.md` and
 //! [`render`](super::render) are made from it.
 
+use std::sync::Arc;
+use std::sync::LazyLock;
+
 use crate::model::Limits;
 use crate::model::Subject;
 use crate::view::Filter;
@@ -206,6 +209,18 @@ views! {
 }
 
 impl View {
+    /// Returns it behind a pointer: of those that stand beside every output, everybody has the same
+    /// one.
+    pub fn shared(self) -> Arc<Self> {
+        static SUMMARY: LazyLock<Arc<View>> = LazyLock::new(|| Arc::new(View::Summary));
+        static TAIL: LazyLock<Arc<View>> = LazyLock::new(|| Arc::new(View::Tail));
+        match self {
+            Self::Summary => Arc::clone(&SUMMARY),
+            Self::Tail => Arc::clone(&TAIL),
+            other => Arc::new(other),
+        }
+    }
+
     /// Returns the word for this type of view in counts: `grep`, `meta`.
     pub fn kind(&self) -> &'static str {
         self.view_type().kind()
