@@ -16,21 +16,25 @@
 //! | [`store`] | the disk: layout, manifest, artifacts, recovery |
 //! | [`keep`] | retention: which outputs to remove when there are too many |
 //! | [`message`] | the message log of a conversation: validated, appended, read |
+//! | [`extract`] | a language model that reads an output: chunks, prompts, the reading agent |
 //! | [`engine`] | what every door does alike: take in, show, search, list, count, remove |
 //! | [`fs`] | what only a kernel needs: inodes, handles, directories, sealing |
 //! | [`fuse`] | the adaptor to the kernel; mounting |
 //! | [`hook`] | the hooks of agent hosts: their JSON in, their JSON out |
 //! | [`mcp`] | the MCP gateway: between a client and its servers |
+//! | [`llm`] | language models behind HTTP endpoints |
 //! | [`cli`] | the program: arguments, environment, printing |
 
 pub mod cli;
 pub mod engine;
+pub mod extract;
 pub mod fs;
 pub mod fuse;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod hook;
 pub mod keep;
+pub mod llm;
 pub mod materialize;
 pub mod mcp;
 pub mod message;

@@ -1,0 +1,60 @@
+//! A document that can be read.
+
+use std::io;
+
+use crate::model::Content;
+
+/// An output, as its reader may see it: without escape sequences, with masks for secrets.
+pub trait Document: Send + Sync {
+    /// Returns what is known about it.
+    fn facts(&self) -> &DocumentFacts;
+
+    /// Returns its text.
+    fn content(&self) -> &dyn Content;
+
+    /// Returns the text of one of its views: `summary`, `errors`, `lines/10-20`, `grep/-i error`,
+    /// `find/why did it fail`. The part after a slash is spelt as in a path.
+    fn view(&self, name: &str) -> Result<String, DocumentError>;
+}
+
+/// What is known about a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DocumentFacts {
+    /// The tool whose output it is. Empty if that is not known.
+    pub tool: String,
+    /// The arguments of the call: JSON as it was sent, or a command line. Empty if not known.
+    pub arguments: String,
+    /// The handle that names it.
+    pub handle: String,
+    /// The name by which a model knows it: the handle's last part.
+    pub name: String,
+    /// Bytes of its text.
+    pub bytes: u64,
+    /// Its lines.
+    pub lines: u64,
+    /// Estimated tokens.
+    pub tokens: u64,
+}
+
+/// A document, or a view of it, that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// The bytes cannot be read.
+    #[error("cannot read the output: {0}")]
+    Content(#[from] io::Error),
+    /// There is no text of this view.
+    #[error("cannot show `{view}` of the output: {why}")]
+    View {
+        /// The view.
+        view: String,
+        /// The reason, in the words of the view.
+        why: String,
+    },
+}
+
+impl DocumentFacts {
+    /// Returns the average bytes of a line.
+    pub fn line_bytes(&self) -> u64 {
+        self.bytes / self.lines.max(1)
+    }
+}
