@@ -6,6 +6,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tempfile::TempDir;
@@ -27,13 +28,15 @@ pub(super) struct FuzzShelf {
     dir: TempDir,
     id: Component,
     limits: Limits,
+    /// The engines that were opened. Each has a thread that counts, until it is finished.
+    opened: Mutex<Vec<Arc<Engine>>>,
 }
 
 impl FuzzShelf {
     pub(super) fn new(limits: Limits) -> Arc<Self> {
         let (dir, _) = empty_store();
         let id = Component::new(CONVERSATION).expect("a name");
-        Arc::new(Self { dir, id, limits })
+        Arc::new(Self { dir, id, limits, opened: Mutex::default() })
     }
 
     /// Puts an output into a conversation.
@@ -62,7 +65,17 @@ impl FuzzShelf {
             limits: Arc::new(self.limits.clone()),
             ..EngineOptions::default()
         };
-        Engine::new(store, options)
+        let engine = Engine::new(store, options);
+        self.opened.lock().push(Arc::clone(&engine));
+        engine
+    }
+}
+
+impl Drop for FuzzShelf {
+    fn drop(&mut self) {
+        for engine in self.opened.get_mut() {
+            engine.finish();
+        }
     }
 }
 
