@@ -3,13 +3,39 @@
 //! Policy alone, over two traits: a [`Document`] to read and a [`LanguageModel`] to ask. Nothing
 //! here opens a file, a socket or a conversation.
 
+mod agent;
+mod asking;
+mod brief;
+mod chunk;
+mod cited_lines;
 mod document;
+mod extraction;
+mod extractor;
+#[cfg(test)]
+mod fixture;
+mod full;
 mod language_model;
+mod look;
+mod mode;
+mod mode_error;
+mod prompt;
+mod quotes;
+mod reading;
+mod reduce;
+mod request_size;
 mod settings;
+mod truncate;
+mod wrapper;
 
+pub use asking::AskError;
+pub use asking::CallKind;
+pub use asking::CallRecord;
 pub use document::Document;
 pub use document::DocumentError;
 pub use document::DocumentFacts;
+pub use extraction::Answer;
+pub use extraction::Extraction;
+pub use extractor::Extractor;
 pub use language_model::FailureKind;
 pub use language_model::LanguageModel;
 pub use language_model::ModelFailure;
@@ -24,6 +50,13 @@ pub use language_model::ToolResult;
 pub use language_model::ToolSpec;
 pub use language_model::ToolUse;
 pub use language_model::Turn;
+pub use mode::Mode;
+pub use mode::UnknownMode;
+pub use mode_error::ModeError;
+pub use prompt::PROMPT_VERSION;
 pub use settings::ExtractSettings;
 pub use settings::ProviderKind;
 pub use settings::TargetSettings;
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,22 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("unicode_normalization", &["view"]),
     ("indicatif", &["cli"]),
     // Not `fs`, which takes its locks from `engine/sync.rs`.
-    ("parking_lot", &["materialize", "redact", "view", "store", "engine", "fuse", "mcp", "cli"]),
+    (
+        "parking_lot",
+        &[
+            "materialize",
+            "redact",
+            "view",
+            "store",
+            "extract",
+            "engine",
+            "fuse",
+            "llm",
+            "mcp",
+            "cli",
+            "fuzz",
+        ],
+    ),
     ("tokio", &["llm", "mcp"]),
     ("hyper", &["llm", "mcp"]),
     ("hyper_util", &["llm", "mcp"]),

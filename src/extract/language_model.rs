@@ -10,8 +10,11 @@ pub trait LanguageModel: Send + Sync {
     /// Asks it, and waits for the whole reply. Tries again by itself where that may help. Ends soon
     /// after `stopped` returns true, with [`FailureKind::Stopped`]; the endpoint then does no more
     /// work for it.
-    fn ask(&self, request: &ModelRequest, stopped: &Stopped<'_>)
-    -> Result<ModelReply, ModelFailure>;
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        stopped: &Stopped<'_>,
+    ) -> Result<ModelReply, ModelFailure>;
 }
 
 /// Returns true once nobody waits for the answer.
@@ -172,5 +175,43 @@ impl std::ops::AddAssign for TokenUsage {
     fn add_assign(&mut self, more: Self) {
         self.input += more.input;
         self.output += more.output;
+    }
+}
+
+impl ModelProfile {
+    /// Returns the most tokens of a reply: a quarter of the context at most, so that there is room
+    /// for what it is about.
+    pub(super) fn reply_tokens(&self) -> u64 {
+        self.max_output_tokens.min(self.context_tokens / 4)
+    }
+
+    /// Returns the price of `usage` in billionths of a dollar.
+    pub fn nanodollars(&self, usage: TokenUsage) -> u64 {
+        // A dollar for a million tokens is a thousand billionths for each.
+        let price = |tokens: u64, price: f64| tokens as f64 * price * 1e3;
+        (price(usage.input, self.price_in) + price(usage.output, self.price_out)).round() as u64
+    }
+}
+
+impl ReplyEnd {
+    /// Returns its name, as records have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Length => "length",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl FailureKind {
+    /// Returns its name, as records have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::Unavailable => "unavailable",
+            Self::Rejected => "rejected",
+            Self::Stopped => "stopped",
+        }
     }
 }

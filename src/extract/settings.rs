@@ -22,6 +22,8 @@ pub struct ExtractSettings {
     pub max_steps: u32,
     /// The most tokens that one question may cost, of requests and replies together.
     pub max_tokens_per_question: u64,
+    /// The most bytes of what is shown without a model.
+    pub inline_bytes: usize,
     /// The time of one call.
     pub timeout: Duration,
     /// True if `X.extract/<question>` is there.
@@ -63,6 +65,7 @@ impl Default for ExtractSettings {
             concurrency: 3,
             max_steps: 12,
             max_tokens_per_question: 400_000,
+            inline_bytes: 12_288,
             timeout: Duration::from_secs(120),
             view: false,
         }

@@ -79,9 +79,9 @@ impl Filters for InProcess {
 }
 
 /// An artifact, by default at `/ctx/c7/artifacts/tool/9f3k.txt`.
-pub(super) struct Fixture {
-    pub(super) bytes: Vec<u8>,
-    pub(super) analysis: Analysis,
+pub(crate) struct Fixture {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) analysis: Analysis,
     pub(super) record: Record,
     pub(super) place: Place,
     pub(super) limits: Limits,
@@ -107,7 +107,7 @@ impl Fixture {
     }
 
     /// Analyses `bytes` as outputs are. Its content is what views of them show.
-    pub(super) fn analysed(bytes: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn analysed(bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let analysis = analyze(&bytes).unwrap();
         let text = analysis.plain.map(|_| strip_escapes(&bytes));
@@ -144,7 +144,7 @@ impl Fixture {
     }
 
     /// Returns the text that was written, and the result of rendering.
-    pub(super) fn render(&self, view: &View) -> Result<(Vec<u8>, Rendered), RenderError> {
+    pub(crate) fn render(&self, view: &View) -> Result<(Vec<u8>, Rendered), RenderError> {
         self.render_until(view, &|| false)
     }
 

@@ -153,7 +153,7 @@ macro_rules! views {
             }
 
             /// Returns the view of this name in the directory, or none if the name does not parse.
-            pub(super) fn view(self, name: &std::ffi::OsStr) -> Option<View> {
+            pub(crate) fn view(self, name: &std::ffi::OsStr) -> Option<View> {
                 match self {
                     $($(Self::$dir => <$type>::parse(name).map(View::$variant),)?)*
                 }

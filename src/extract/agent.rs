@@ -1,0 +1,109 @@
+//! The reading agent: a model that looks into a document until it can answer.
+//!
+//! Models with tool calls have tools ([`by_calls`]); others say with one JSON object a turn what
+//! they want to see ([`by_actions`]).
+
+pub(super) mod by_actions;
+pub(super) mod by_calls;
+
+use std::collections::BTreeSet;
+
+use crate::extract::DocumentError;
+use crate::extract::ModelRequest;
+use crate::extract::ToolUse;
+use crate::extract::Turn;
+use crate::extract::brief::Brief;
+use crate::extract::look::Form;
+use crate::extract::look::Look;
+use crate::extract::look::Seen;
+use crate::extract::mode_error::ModeError;
+use crate::extract::reading::Reading;
+use crate::extract::request_size::estimate;
+
+/// What stands for a result that makes room for later ones.
+const LEFT_OUT: &str = "(left out, to make room)";
+
+/// The answer of the agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct AgentAnswer {
+    /// The text. Begins with the words for nothing if nothing was found.
+    pub(super) text: String,
+    /// The numbers of the lines that it names, which need not be there.
+    pub(super) lines: Vec<u64>,
+    /// The looks that it took, as in `grep disk full`.
+    pub(super) looks: Vec<String>,
+}
+
+/// Answers a question by looking into the document in a form.
+pub(super) fn answer(reading: &Reading<'_>, form: Form) -> Result<AgentAnswer, ModeError> {
+    let profile = reading.model.profile();
+    let brief = Brief::of(reading.document, form, profile.context_tokens)?;
+    let desired = profile.tools;
+    if desired != ToolUse::None
+        && let Some(answer) = by_calls::answer(reading, form, &brief, desired == ToolUse::Native)?
+    {
+        return Ok(answer);
+    }
+    by_actions::answer(reading, form, &brief)
+}
+
+/// The looks of one question.
+#[derive(Debug, Default)]
+struct Looks {
+    taken: Vec<Look>,
+    /// The numbers of the lines that were shown.
+    shown: BTreeSet<u64>,
+}
+
+impl Looks {
+    fn new(brief: &Brief) -> Self {
+        let shown = brief.seen.lines.iter().map(|line| line.number).collect();
+        Self { taken: Vec::new(), shown }
+    }
+
+    /// Takes a look. One that was taken before goes on where it was cut.
+    fn take(
+        &mut self,
+        reading: &Reading<'_>,
+        form: Form,
+        look: Look,
+    ) -> Result<Seen, DocumentError> {
+        let mut look = Some(look);
+        while let Some(known) = look.as_ref().filter(|look| self.taken.contains(look)) {
+            look = known.next();
+        }
+        let Some(look) = look else {
+            let note = "You have looked there already: look in another way.".to_owned();
+            return Ok(Seen { notes: vec![note], ..Seen::default() });
+        };
+        let seen = look.at(reading.document, form)?;
+        self.shown.extend(seen.lines.iter().map(|line| line.number));
+        self.taken.push(look);
+        Ok(seen)
+    }
+
+    /// Returns the looks as an answer names them.
+    fn named(&self) -> Vec<String> {
+        self.taken.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// Leaves out the oldest results until request and reply fit into the context.
+fn make_room(request: &mut ModelRequest, context: u64) {
+    let mut size = estimate(request) + request.max_output_tokens;
+    for at in 1..request.turns.len().saturating_sub(1) {
+        if size <= context {
+            return;
+        }
+        match &mut request.turns[at] {
+            Turn::Results(results) => {
+                for result in results {
+                    LEFT_OUT.clone_into(&mut result.text);
+                }
+            }
+            Turn::User(text) => LEFT_OUT.clone_into(text),
+            Turn::Model { .. } => {}
+        }
+        size = estimate(request) + request.max_output_tokens;
+    }
+}

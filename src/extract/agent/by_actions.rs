@@ -1,0 +1,166 @@
+//! The agent without tool calls: one JSON object a turn, whose form a schema prescribes.
+//!
+//! Small models keep to this if the program keeps the rules: the numbers of lines are an
+//! enumeration of those that were shown, an action that repeats is not offered in the next turn,
+//! and the last turn offers the answer alone.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::extract::ModelRequest;
+use crate::extract::Turn;
+use crate::extract::agent::AgentAnswer;
+use crate::extract::agent::Looks;
+use crate::extract::agent::make_room;
+use crate::extract::asking::CallKind;
+use crate::extract::brief::Brief;
+use crate::extract::look::Form;
+use crate::extract::look::Look;
+use crate::extract::mode_error::ModeError;
+use crate::extract::prompt;
+use crate::extract::prompt::Prompt;
+use crate::extract::reading::Reading;
+
+/// The most lines that an answer can choose from: those that were shown last.
+const CHOICE: usize = 200;
+/// The looks, in the order in which they are offered.
+const LOOKS: [&str; 3] = ["find", "grep", "read"];
+
+/// A reply.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Action {
+    Answer {
+        lines: Vec<u64>,
+        text: String,
+    },
+    Find {
+        words: String,
+    },
+    Grep {
+        pattern: String,
+        #[serde(default)]
+        ignore_case: bool,
+    },
+    Read {
+        from: u64,
+        to: u64,
+    },
+}
+
+/// Answers by actions.
+pub(super) fn answer(
+    reading: &Reading<'_>,
+    form: Form,
+    brief: &Brief,
+) -> Result<AgentAnswer, ModeError> {
+    let profile = reading.model.profile();
+    let mut looks = Looks::new(brief);
+    let nonce = (reading.nonce)();
+    let mut request = first_request(reading, &nonce, brief);
+    let mut repeated = None;
+    let steps = reading.settings.max_steps.max(1);
+    for step in 1..=steps {
+        let offered = LOOKS.iter().filter(|name| step < steps && repeated != Some(**name));
+        request.schema = Some(schema(&looks, &offered.copied().collect::<Vec<_>>()));
+        make_room(&mut request, profile.context_tokens);
+        let reply = reading.asking.ask(CallKind::Agent, reading.model, &request)?;
+        let text = match action(&reply.text) {
+            Some(Action::Answer { lines, text }) => {
+                return Ok(AgentAnswer { text, lines, looks: looks.named() });
+            }
+            Some(action) => {
+                let look = action.look().ok_or_else(|| no_form(reading))?;
+                repeated = looks.taken.contains(&look).then(|| look.name());
+                looks.take(reading, form, look)?.text()
+            }
+            None => "(The reply is no JSON object of the required form.)".to_owned(),
+        };
+        let prompt = if step + 1 == steps { Prompt::ActionLast } else { Prompt::Action };
+        request.turns.push(Turn::Model { text: reply.text, calls: Vec::new() });
+        request.turns.push(Turn::User(turn(reading, prompt, &nonce, &text, " in another way")));
+    }
+    Err(ModeError::Steps { target: profile.target.clone(), steps })
+}
+
+impl Action {
+    fn look(self) -> Option<Look> {
+        match self {
+            Self::Answer { .. } => None,
+            Self::Find { words } => Some(Look::Find { words }),
+            Self::Grep { pattern, ignore_case } => Some(Look::Grep { pattern, ignore_case }),
+            Self::Read { from, to } => Some(Look::Read { from, to }),
+        }
+    }
+}
+
+/// Reads a reply: the object in it, whatever stands around it.
+fn action(reply: &str) -> Option<Action> {
+    let (start, end) = (reply.find('{')?, reply.rfind('}')?);
+    serde_json::from_str(reply.get(start..=end)?).ok()
+}
+
+/// Returns the schema of the next reply.
+fn schema(looks: &Looks, offered: &[&str]) -> Value {
+    let object = |properties: Value| {
+        let required: Vec<String> =
+            properties.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+        json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })
+    };
+    let text = |most: u32| json!({"type": "string", "maxLength": most});
+    let line = json!({"type": "integer"});
+    let no = json!({"const": false});
+    let shown: Vec<u64> = looks.shown.iter().rev().take(CHOICE).rev().copied().collect();
+    let mut forms = vec![object(json!({
+        "found": {"const": true},
+        "lines": {"type": "array", "items": {"enum": shown}, "minItems": 1, "maxItems": 3},
+        "text": text(400),
+    }))];
+    // Whether something is found comes first in the order of keys: a model decides that before it
+    // says how to look on.
+    for name in offered {
+        forms.push(object(match *name {
+            "find" => json!({"found": no, "look": {"const": name}, "words": text(80)}),
+            "grep" => json!({
+                "found": no,
+                "ignore_case": {"type": "boolean"},
+                "look": {"const": name},
+                "pattern": text(60),
+            }),
+            _ => json!({"found": no, "from": line, "look": {"const": name}, "to": line}),
+        }));
+    }
+    json!({"oneOf": forms})
+}
+
+fn first_request(reading: &Reading<'_>, nonce: &str, brief: &Brief) -> ModelRequest {
+    ModelRequest {
+        system: Prompt::ActionSystem.with(&[("nonce", nonce)]),
+        turns: vec![Turn::User(turn(reading, Prompt::Action, nonce, &brief.text(), ""))],
+        max_output_tokens: reading.model.profile().reply_tokens(),
+        ..ModelRequest::default()
+    }
+}
+
+fn turn(reading: &Reading<'_>, prompt: Prompt, nonce: &str, text: &str, again: &str) -> String {
+    let facts = reading.document.facts();
+    let arguments = prompt::arguments(facts);
+    prompt.with(&[
+        ("question", reading.question),
+        ("tool", prompt::tool(facts)),
+        ("arguments", &arguments),
+        ("nonce", nonce),
+        ("text", text),
+        ("again", again),
+    ])
+}
+
+fn no_form(reading: &Reading<'_>) -> ModeError {
+    ModeError::NoForm { target: reading.model.profile().target.clone() }
+}

@@ -1,0 +1,206 @@
+//! The agent with tool calls.
+
+use serde_json::Value;
+use serde_json::json;
+
+use crate::extract::ModelReply;
+use crate::extract::ModelRequest;
+use crate::extract::ToolCall;
+use crate::extract::ToolResult;
+use crate::extract::ToolSpec;
+use crate::extract::Turn;
+use crate::extract::agent::AgentAnswer;
+use crate::extract::agent::Looks;
+use crate::extract::agent::make_room;
+use crate::extract::asking::CallKind;
+use crate::extract::brief::Brief;
+use crate::extract::cited_lines::split_off_lines;
+use crate::extract::look::Form;
+use crate::extract::look::Look;
+use crate::extract::mode_error::ModeError;
+use crate::extract::prompt;
+use crate::extract::prompt::Prompt;
+use crate::extract::reading::Reading;
+use crate::extract::wrapper::Wrapper;
+
+/// The most calls of one reply that are carried out.
+const AT_ONCE: usize = 8;
+
+/// Answers with tools. `None` if the first reply calls none and is no answer either, unless the
+/// model is `sure` to know tools.
+pub(super) fn answer(
+    reading: &Reading<'_>,
+    form: Form,
+    brief: &Brief,
+    sure: bool,
+) -> Result<Option<AgentAnswer>, ModeError> {
+    let profile = reading.model.profile();
+    let wrapper = Wrapper::new((reading.nonce)());
+    let mut looks = Looks::new(brief);
+    let mut request = first_request(reading, &wrapper, brief);
+    let steps = reading.settings.max_steps.max(1);
+    for step in 1..=steps {
+        if step == steps {
+            request.turns.push(Turn::User(tagged(Prompt::AgentLast, &wrapper)));
+        }
+        make_room(&mut request, profile.context_tokens);
+        let reply = reading.asking.ask(CallKind::Agent, reading.model, &request)?;
+        if let Some(text) = wrapper.answer(&reply.text).filter(|_| reply.calls.is_empty()) {
+            let (text, lines) = split_off_lines(text);
+            return Ok(Some(AgentAnswer { text, lines, looks: looks.named() }));
+        }
+        if reply.calls.is_empty() && step == 1 && !sure {
+            return Ok(None);
+        }
+        go_on(reading, form, &wrapper, &mut looks, &mut request, reply)?;
+    }
+    Err(ModeError::Steps { target: profile.target.clone(), steps })
+}
+
+/// Adds a reply and what it is answered with to the conversation.
+fn go_on(
+    reading: &Reading<'_>,
+    form: Form,
+    wrapper: &Wrapper,
+    looks: &mut Looks,
+    request: &mut ModelRequest,
+    reply: ModelReply,
+) -> Result<(), ModeError> {
+    let ModelReply { text, calls, .. } = reply;
+    let mut results = Vec::with_capacity(calls.len());
+    for (index, call) in calls.iter().enumerate() {
+        let text = if index < AT_ONCE {
+            result(reading, form, looks, call)?
+        } else {
+            format!("Not carried out: at most {AT_ONCE} calls at once.")
+        };
+        results.push(ToolResult { id: call.id.clone(), text });
+    }
+    request.turns.push(Turn::Model { text, calls });
+    request.turns.push(if results.is_empty() {
+        Turn::User(tagged(Prompt::Form, wrapper))
+    } else {
+        Turn::Results(results)
+    });
+    Ok(())
+}
+
+fn result(
+    reading: &Reading<'_>,
+    form: Form,
+    looks: &mut Looks,
+    call: &ToolCall,
+) -> Result<String, ModeError> {
+    Ok(match look(call, &reading.document.facts().name) {
+        Ok(look) => looks.take(reading, form, look)?.text(),
+        Err(why) => why,
+    })
+}
+
+/// Reads a call. The error is for the model.
+fn look(call: &ToolCall, name: &str) -> Result<Look, String> {
+    let arguments: Value = serde_json::from_str(&call.arguments)
+        .map_err(|error| format!("The arguments are no JSON: {error}."))?;
+    if let Some(file) = arguments["file"].as_str()
+        && file != name
+    {
+        return Err(format!(
+            "There is no file `{}` here. The only one is `{name}`.",
+            crate::extract::look::cut(file)
+        ));
+    }
+    let text = |key: &str| match arguments[key].as_str() {
+        Some(text) if !text.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err(format!("The argument `{key}` is missing.")),
+    };
+    let number = |key: &str| {
+        let value = &arguments[key];
+        let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
+        number.ok_or_else(|| format!("The argument `{key}` is not the number of a line."))
+    };
+    match call.name.as_str() {
+        "Find" => Ok(Look::Find { words: text("words")? }),
+        "Grep" => Ok(Look::Grep {
+            pattern: text("pattern")?,
+            ignore_case: arguments["ignore_case"].as_bool().unwrap_or_default(),
+        }),
+        "Read" => {
+            let from = number("from")?;
+            Ok(Look::Read { from, to: number("to").unwrap_or(from) })
+        }
+        _ => Err("There is no such tool. There are Find, Grep and Read.".to_owned()),
+    }
+}
+
+fn first_request(reading: &Reading<'_>, wrapper: &Wrapper, brief: &Brief) -> ModelRequest {
+    let facts = reading.document.facts();
+    let (opening, closing) = (wrapper.opening(), wrapper.closing());
+    let (arguments, text) = (prompt::arguments(facts), brief.text());
+    let steps = reading.settings.max_steps.to_string();
+    let values = [
+        ("question", reading.question),
+        ("tool", prompt::tool(facts)),
+        ("arguments", &arguments),
+        ("name", &facts.name),
+        ("nonce", wrapper.nonce()),
+        ("opening", &opening),
+        ("closing", &closing),
+        ("steps", &steps),
+        ("text", &text),
+    ];
+    ModelRequest {
+        system: Prompt::AgentSystem.with(&values),
+        turns: vec![Turn::User(Prompt::Agent.with(&values))],
+        tools: tools(&facts.name),
+        schema: None,
+        max_output_tokens: reading.model.profile().reply_tokens(),
+    }
+}
+
+fn tools(name: &str) -> Vec<ToolSpec> {
+    let file = json!({"type": "string", "enum": [name]});
+    let text = |about: &str| json!({"type": "string", "description": about});
+    let line = |about: &str| json!({"type": "integer", "minimum": 1, "description": about});
+    let of = |properties: Value, required: &[&str]| {
+        json!({
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        })
+    };
+    vec![
+        ToolSpec {
+            name: "Find",
+            description: "Shows the passages that fit some words best.".to_owned(),
+            parameters: of(
+                json!({"file": file, "words": text("Words, in any order and spelling.")}),
+                &["file", "words"],
+            ),
+        },
+        ToolSpec {
+            name: "Grep",
+            description: "Shows the first lines that match a regular expression.".to_owned(),
+            parameters: of(
+                json!({
+                    "file": file,
+                    "pattern": text("A regular expression."),
+                    "ignore_case": {"type": "boolean"},
+                }),
+                &["file", "pattern"],
+            ),
+        },
+        ToolSpec {
+            name: "Read",
+            description: "Shows lines by their numbers, eight at a time.".to_owned(),
+            parameters: of(
+                json!({"file": file, "from": line("The first line."), "to": line("The last line.")}),
+                &["file", "from", "to"],
+            ),
+        },
+    ]
+}
+
+fn tagged(prompt: Prompt, wrapper: &Wrapper) -> String {
+    prompt.with(&[("opening", &wrapper.opening()), ("closing", &wrapper.closing())])
+}

@@ -1,0 +1,54 @@
+//! The outcome of a question, and the texts that a model sees of it.
+
+use crate::extract::DocumentFacts;
+use crate::extract::Mode;
+use crate::extract::asking::CallRecord;
+use crate::extract::mode_error::ModeError;
+
+/// The outcome of a question.
+#[derive(Debug)]
+pub struct Extraction {
+    /// The mode that was asked for.
+    pub asked: Mode,
+    /// The mode that was used, or tried last.
+    pub used: Mode,
+    /// The answer, or why there is none.
+    pub answer: Result<Answer, ModeError>,
+    /// What went wrong on the way.
+    pub warnings: Vec<String>,
+    /// The calls of models.
+    pub calls: Vec<CallRecord>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The text, with the lines that it rests on.
+    pub text: String,
+    /// False if the model found nothing. `None` if none was asked.
+    pub found: Option<bool>,
+}
+
+impl Extraction {
+    /// Returns the text for a model, as `formats.md` has it.
+    pub fn text(&self, facts: &DocumentFacts) -> String {
+        let DocumentFacts { tool, handle, .. } = facts;
+        let tool = if tool.is_empty() { "unknown" } else { tool };
+        let mode = self.used;
+        let mut text = match &self.answer {
+            Ok(answer) => format!(
+                "ABSTRACT FROM TOOL OUTPUT {tool} WITH HANDLE {handle}, STRATEGY:{mode}:\n\n{}",
+                answer.text.trim_end()
+            ),
+            Err(error) => format!(
+                "TOOL_OUTPUT FAILED FOR {tool} WITH HANDLE {handle}, STRATEGY:{mode}:\n\n{error}"
+            ),
+        };
+        for warning in &self.warnings {
+            text.push_str("\n\nWarning: ");
+            text.push_str(warning);
+        }
+        text.push('\n');
+        text
+    }
+}

@@ -1,0 +1,178 @@
+//! Answering a question: the mode, the targets in turn, and what is left if none answers.
+
+use std::sync::Arc;
+
+use crate::extract::Document;
+use crate::extract::ExtractSettings;
+use crate::extract::LanguageModel;
+use crate::extract::Mode;
+use crate::extract::Stopped;
+use crate::extract::agent;
+use crate::extract::asking::Asking;
+use crate::extract::asking::CallRecord;
+use crate::extract::cited_lines::printed;
+use crate::extract::extraction::Answer;
+use crate::extract::extraction::Extraction;
+use crate::extract::full;
+use crate::extract::full::FullPlan;
+use crate::extract::look::Form;
+use crate::extract::mode_error::ModeError;
+use crate::extract::quotes::checked;
+use crate::extract::reading::Reading;
+use crate::extract::truncate::truncated;
+use crate::extract::wrapper::is_nothing;
+
+/// What it takes to answer questions.
+pub struct Extractor<'a> {
+    /// The settings.
+    pub settings: &'a ExtractSettings,
+    /// The models of the targets, in their order.
+    pub models: &'a [Arc<dyn LanguageModel>],
+    /// Returns a new nonce: letters and digits that nobody can guess.
+    pub nonce: &'a (dyn Fn() -> String + Sync),
+    /// True once nobody waits for the answer.
+    pub stopped: &'a Stopped<'a>,
+    /// Told of each call of a model that has ended.
+    pub tell: &'a (dyn Fn(&CallRecord) + Sync),
+}
+
+impl Extractor<'_> {
+    /// Answers a question about a document.
+    pub fn answer(&self, document: &dyn Document, question: &str, asked: Mode) -> Extraction {
+        let asking = Asking::new(self.stopped, self.settings.max_tokens_per_question, self.tell);
+        let mut warnings = Vec::new();
+        let mut used = asked;
+        let answer = self.by_models(document, question, &asking, (asked, &mut used, &mut warnings));
+        let answer = match answer {
+            Err(error) if falls_back(asked, &error) => {
+                warnings.push(error.to_string());
+                used = Mode::Truncate;
+                self.without_model(document)
+            }
+            answer => answer,
+        };
+        Extraction { asked, used, answer, warnings, calls: asking.calls() }
+    }
+
+    /// Asks one target after the other, until one answers.
+    fn by_models(
+        &self,
+        document: &dyn Document,
+        question: &str,
+        asking: &Asking<'_>,
+        (asked, used, warnings): (Mode, &mut Mode, &mut Vec<String>),
+    ) -> Result<Answer, ModeError> {
+        if asked == Mode::Truncate {
+            return self.without_model(document);
+        }
+        let mut left = self.models.len();
+        for model in self.models {
+            left -= 1;
+            let (settings, nonce, model) = (self.settings, self.nonce, &**model);
+            let reading = Reading { document, question, model, settings, asking, nonce };
+            match answer_by(&reading, asked, used) {
+                Err(error) if error.is_of_target() && left > 0 => {
+                    warnings.push(format!("{error}; the next target was asked"));
+                }
+                answer => return answer,
+            }
+        }
+        Err(ModeError::NoTarget)
+    }
+
+    fn without_model(&self, document: &dyn Document) -> Result<Answer, ModeError> {
+        let text = truncated(document, self.settings.inline_bytes)?;
+        Ok(Answer { text, found: None })
+    }
+}
+
+/// Returns true if the document itself is shown where a mode cannot be carried out.
+fn falls_back(asked: Mode, error: &ModeError) -> bool {
+    match error {
+        ModeError::NoTarget => true,
+        ModeError::Document(_) => false,
+        error => asked == Mode::Auto && !error.is_stop(),
+    }
+}
+
+/// Answers by one model. Tells in `used` which mode was taken.
+fn answer_by(reading: &Reading<'_>, asked: Mode, used: &mut Mode) -> Result<Answer, ModeError> {
+    let plan = || FullPlan::of(reading, reading.model.profile());
+    let full = match asked {
+        Mode::FullChunked => Some(plan()?),
+        Mode::Auto => Some(plan()?).filter(|plan| is_read_in_full(reading, plan)),
+        Mode::ReadGrep | Mode::Truncate => None,
+    };
+    let Some(plan) = full else {
+        *used = Mode::ReadGrep;
+        return by_agent(reading);
+    };
+    *used = Mode::FullChunked;
+    in_full(reading, &plan)
+}
+
+/// Returns true if `auto` reads all of a document: it is short, or its lines are long, so that a
+/// search finds little.
+pub(super) fn is_read_in_full(reading: &Reading<'_>, plan: &FullPlan) -> bool {
+    let settings = reading.settings;
+    plan.chunks.count() <= settings.max_chunks_full
+        || reading.document.facts().line_bytes() > settings.long_line_bytes
+}
+
+fn in_full(reading: &Reading<'_>, plan: &FullPlan) -> Result<Answer, ModeError> {
+    let reduced = full::answer(reading, plan)?;
+    let document = reading.document;
+    let mut text = reduced.text;
+    let found = !is_nothing(&text);
+    if found {
+        let form = Form::of(document, reading.settings.long_line_bytes);
+        let checked = checked(document, form, &text);
+        text = with(&checked.text, &printed(document, form, &checked.lines));
+    }
+    if !reduced.unknown.is_empty() {
+        let parts = reduced.unknown.join(", ");
+        text = with(&text, &format!("(No answer in the required form about {parts}.)"));
+    }
+    handed_on(reading, text, found)
+}
+
+fn by_agent(reading: &Reading<'_>) -> Result<Answer, ModeError> {
+    let document = reading.document;
+    let form = Form::of(document, reading.settings.long_line_bytes);
+    let answer = agent::answer(reading, form)?;
+    let found = !is_nothing(&answer.text);
+    let text = if found {
+        let checked = checked(document, form, &answer.text);
+        let lines = if answer.lines.is_empty() { &checked.lines } else { &answer.lines };
+        with(&checked.text, &printed(document, form, lines))
+    } else if answer.looks.is_empty() {
+        answer.text
+    } else {
+        with(&answer.text, &format!("(Searched: {}.)", answer.looks.join("; ")))
+    };
+    handed_on(reading, text, found)
+}
+
+/// Returns an answer as it is handed on: that nothing was found is no proof, so the document's own
+/// lines follow it.
+fn handed_on(reading: &Reading<'_>, text: String, found: bool) -> Result<Answer, ModeError> {
+    if found {
+        return Ok(Answer { text, found: Some(true) });
+    }
+    let shown = truncated(reading.document, reading.settings.inline_bytes)?;
+    Ok(Answer { text: with(&text, &shown), found: Some(false) })
+}
+
+fn with(text: &str, more: &str) -> String {
+    match (text.is_empty(), more.is_empty()) {
+        (_, true) => text.to_owned(),
+        (true, _) => more.to_owned(),
+        _ => format!("{text}\n\n{more}"),
+    }
+}
+
+impl std::fmt::Debug for Extractor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Extractor").field("settings", self.settings).finish_non_exhaustive()
+    }
+}

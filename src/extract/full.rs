@@ -1,0 +1,208 @@
+//! Reading a document in full: a call for each chunk, then calls that put the findings together.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use parking_lot::Mutex;
+
+use crate::extract::DocumentError;
+use crate::extract::ModelProfile;
+use crate::extract::ModelRequest;
+use crate::extract::Turn;
+use crate::extract::asking::CallKind;
+use crate::extract::chunk::Chunks;
+use crate::extract::mode_error::ModeError;
+use crate::extract::prompt;
+use crate::extract::prompt::Prompt;
+use crate::extract::reading::Finding;
+use crate::extract::reading::Reading;
+use crate::extract::reduce::Reduced;
+use crate::extract::reduce::reduce;
+use crate::extract::request_size::estimate;
+use crate::extract::wrapper::Wrapper;
+use crate::materialize::TOKEN_ERROR_PERCENT;
+
+/// The least tokens of a chunk that are worth a call.
+const LEAST_TOKENS: u64 = 64;
+/// The times that a chunk is cut in half where an endpoint counts more tokens than the estimate.
+const HALVINGS: u32 = 4;
+
+/// The plan of reading a document in full.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FullPlan {
+    pub(super) chunks: Chunks,
+    /// Estimated tokens of all requests and replies of the first round.
+    pub(super) tokens: u64,
+    /// The most tokens of a reply.
+    pub(super) reply: u64,
+}
+
+impl FullPlan {
+    /// Plans for a model. Fails if its context has no room for a chunk.
+    pub(super) fn of(reading: &Reading<'_>, profile: &ModelProfile) -> Result<Self, ModeError> {
+        let facts = reading.document.facts();
+        let reply = profile.reply_tokens();
+        let wrapper = Wrapper::new((reading.nonce)());
+        let empty = estimate(&map_request(reading, &wrapper, "", &Part::LONGEST, reply));
+        let room = profile.context_tokens.saturating_sub(reply + empty);
+        let room = room * u64::from(100 - TOKEN_ERROR_PERCENT) / 100;
+        if room < LEAST_TOKENS {
+            return Err(ModeError::NoRoom {
+                target: profile.target.clone(),
+                prompt: empty + reply,
+            });
+        }
+        let most = (u128::from(room) * u128::from(facts.bytes.max(1))
+            / u128::from(facts.tokens.max(1))) as u64;
+        let length = reading.document.content().len();
+        let chunks = Chunks::plan(length, most, reading.settings.overlap_percent);
+        let shown = chunks.count() * (empty + reply)
+            + facts.tokens * chunks.count() * chunks.size() / length.max(1);
+        Ok(Self { chunks, tokens: shown, reply })
+    }
+}
+
+/// Answers by reading every chunk.
+pub(super) fn answer(reading: &Reading<'_>, plan: &FullPlan) -> Result<Reduced, ModeError> {
+    let most = reading.settings.max_tokens_per_question;
+    if plan.tokens > most {
+        return Err(ModeError::TooLarge { tokens: plan.tokens, most });
+    }
+    let findings = map(reading, plan)?;
+    reduce(reading, plan.reply, findings)
+}
+
+/// Asks about all chunks, some at once. Returns what was found in each, in their order.
+fn map(reading: &Reading<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError> {
+    let count = plan.chunks.count();
+    let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let found: Mutex<Vec<(u64, Result<Vec<Finding>, ModeError>)>> = Mutex::default();
+    let work = || {
+        while !failed.load(Relaxed) {
+            let index = next.fetch_add(1, Relaxed);
+            if index >= count {
+                return;
+            }
+            let finding = chunk(reading, plan, index);
+            failed.fetch_or(finding.is_err(), Relaxed);
+            found.lock().push((index, finding));
+        }
+    };
+    let workers = (reading.settings.concurrency as u64).clamp(1, count.max(1));
+    thread::scope(|scope| {
+        for _ in 1..workers {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut found = found.into_inner();
+    found.sort_by_key(|(index, _)| *index);
+    let findings: Result<Vec<Vec<Finding>>, ModeError> =
+        found.into_iter().map(|(_, finding)| finding).collect();
+    Ok(findings?.into_iter().flatten().collect())
+}
+
+/// Asks about one chunk.
+fn chunk(reading: &Reading<'_>, plan: &FullPlan, index: u64) -> Result<Vec<Finding>, ModeError> {
+    let content = reading.document.content();
+    let range = plan.chunks.range(content, index).map_err(DocumentError::from)?;
+    let part = Part::of(&plan.chunks, index);
+    part_of_chunk(reading, plan, &part, range, HALVINGS)
+}
+
+/// Asks about a part of a chunk: in halves, where it does not fit.
+fn part_of_chunk(
+    reading: &Reading<'_>,
+    plan: &FullPlan,
+    part: &Part,
+    range: Range<u64>,
+    halvings: u32,
+) -> Result<Vec<Finding>, ModeError> {
+    let content = reading.document.content();
+    let bytes = content.bytes(range.start, (range.end - range.start) as usize);
+    let bytes = bytes.map_err(DocumentError::from)?;
+    let wrapper = Wrapper::new((reading.nonce)());
+    let text = String::from_utf8_lossy(&bytes);
+    let request = map_request(reading, &wrapper, &text, part, plan.reply);
+    let fits = estimate(&request) + plan.reply <= reading.model.profile().context_tokens;
+    if fits || halvings == 0 {
+        match reading.wrapped(CallKind::Map, request, &wrapper) {
+            Err(error) if error.is_overflow() && halvings > 0 => {}
+            asked => return Ok(vec![Finding::new(part.name(), asked?)]),
+        }
+    }
+    let mut findings = Vec::new();
+    for half in plan.chunks.halves(content, &range).map_err(DocumentError::from)? {
+        findings.extend(part_of_chunk(reading, plan, part, half, halvings - 1)?);
+    }
+    Ok(findings)
+}
+
+/// The part of a document that a request shows.
+struct Part {
+    /// From 1 on.
+    number: u64,
+    count: u64,
+    /// Bytes that the one before it shows as well.
+    shared: u64,
+}
+
+impl Part {
+    /// One whose description is as long as any.
+    const LONGEST: Self = Self { number: 1 << 40, count: 1 << 40, shared: 1 << 40 };
+
+    fn of(chunks: &Chunks, index: u64) -> Self {
+        Self { number: index + 1, count: chunks.count(), shared: chunks.shared() }
+    }
+
+    fn name(&self) -> String {
+        format!("part {} of {}", self.number, self.count)
+    }
+
+    fn described(&self) -> String {
+        match (self.count, self.number) {
+            (1, _) => "all of it".to_owned(),
+            (_, 1) => self.name(),
+            _ => format!(
+                "{}; its first {} bytes or so are also the end of the part before",
+                self.name(),
+                self.shared
+            ),
+        }
+    }
+}
+
+fn map_request(
+    reading: &Reading<'_>,
+    wrapper: &Wrapper,
+    text: &str,
+    part: &Part,
+    reply: u64,
+) -> ModelRequest {
+    let facts = reading.document.facts();
+    let (opening, closing) = (wrapper.opening(), wrapper.closing());
+    let (arguments, part) = (prompt::arguments(facts), part.described());
+    let [bytes, lines, tokens] = [facts.bytes, facts.lines, facts.tokens].map(|n| n.to_string());
+    let values = [
+        ("question", reading.question),
+        ("tool", prompt::tool(facts)),
+        ("arguments", &arguments),
+        ("bytes", &bytes),
+        ("lines", &lines),
+        ("tokens", &tokens),
+        ("part", &part),
+        ("nonce", wrapper.nonce()),
+        ("opening", &opening),
+        ("closing", &closing),
+        ("text", text),
+    ];
+    ModelRequest {
+        system: Prompt::MapSystem.with(&values),
+        turns: vec![Turn::User(Prompt::Map.with(&values))],
+        max_output_tokens: reply,
+        ..ModelRequest::default()
+    }
+}

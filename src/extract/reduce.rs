@@ -1,0 +1,164 @@
+//! Putting findings together, in rounds where they do not fit into one request.
+
+use crate::extract::ModelRequest;
+use crate::extract::Turn;
+use crate::extract::asking::CallKind;
+use crate::extract::mode_error::ModeError;
+use crate::extract::prompt;
+use crate::extract::prompt::Prompt;
+use crate::extract::reading::Finding;
+use crate::extract::reading::Found;
+use crate::extract::reading::Reading;
+use crate::extract::request_size::estimate;
+use crate::extract::wrapper::NOTHING;
+use crate::extract::wrapper::Wrapper;
+
+/// The most sentences about what there is instead that an answer hands on.
+const INSTEAD: usize = 3;
+
+/// The answer that findings make together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reduced {
+    /// The text. Begins with [`NOTHING`] if nothing was found.
+    pub(super) text: String,
+    /// The parts of which nothing is known, as the model kept to no form.
+    pub(super) unknown: Vec<String>,
+}
+
+/// Puts the findings of a document together. `reply` is the most tokens of a reply.
+pub(super) fn reduce(
+    reading: &Reading<'_>,
+    reply: u64,
+    findings: Vec<Finding>,
+) -> Result<Reduced, ModeError> {
+    let (mut some, mut nothing, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    for Finding { part, found } in findings {
+        match found {
+            Found::Something(text) => some.push((part, text)),
+            Found::Nothing(text) => nothing.push(text),
+            Found::NoForm => unknown.push(part),
+        }
+    }
+    if some.is_empty() && nothing.is_empty() && !unknown.is_empty() {
+        return Err(no_form(reading));
+    }
+    while some.len() > 1 {
+        some = round(reading, reply, some)?;
+    }
+    let text = some.pop().map_or_else(|| without(&nothing), |(_, text)| text);
+    Ok(Reduced { text, unknown })
+}
+
+/// Puts as many findings together at a time as fit into a request.
+fn round(
+    reading: &Reading<'_>,
+    reply: u64,
+    findings: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>, ModeError> {
+    let before = findings.len();
+    let mut rest = findings.as_slice();
+    let mut together = Vec::new();
+    while !rest.is_empty() {
+        let count = fitting(reading, reply, rest);
+        let (now, later) = rest.split_at(count);
+        together.push(one(reading, reply, now)?);
+        rest = later;
+    }
+    if together.len() == before {
+        let target = reading.model.profile().target.clone();
+        return Err(ModeError::Unreducible { target, parts: before });
+    }
+    Ok(together)
+}
+
+/// Returns how many of the findings fit into one request: one at least.
+fn fitting(reading: &Reading<'_>, reply: u64, findings: &[(String, String)]) -> usize {
+    let context = reading.model.profile().context_tokens;
+    let fits = |count: &usize| {
+        let wrapper = Wrapper::new((reading.nonce)());
+        estimate(&request(reading, reply, &wrapper, &findings[..*count])) + reply <= context
+    };
+    (2..=findings.len()).take_while(fits).last().unwrap_or(1)
+}
+
+fn one(
+    reading: &Reading<'_>,
+    reply: u64,
+    findings: &[(String, String)],
+) -> Result<(String, String), ModeError> {
+    if let [alone] = findings {
+        return Ok(alone.clone());
+    }
+    let wrapper = Wrapper::new((reading.nonce)());
+    let request = request(reading, reply, &wrapper, findings);
+    let answer = reading.wrapped(CallKind::Reduce, request, &wrapper)?;
+    let text = answer.ok_or_else(|| no_form(reading))?;
+    Ok((parts(findings), text))
+}
+
+fn request(
+    reading: &Reading<'_>,
+    reply: u64,
+    wrapper: &Wrapper,
+    findings: &[(String, String)],
+) -> ModelRequest {
+    let text: Vec<String> =
+        findings.iter().map(|(part, text)| format!("[{part}]\n{text}")).collect();
+    let (opening, closing) = (wrapper.opening(), wrapper.closing());
+    let (text, parts) = (text.join("\n\n"), parts(findings));
+    let values = [
+        ("question", reading.question),
+        ("tool", prompt::tool(reading.document.facts())),
+        ("parts", &parts),
+        ("nonce", wrapper.nonce()),
+        ("opening", &opening),
+        ("closing", &closing),
+        ("text", &text),
+    ];
+    ModelRequest {
+        system: Prompt::ReduceSystem.with(&values),
+        turns: vec![Turn::User(Prompt::Reduce.with(&values))],
+        max_output_tokens: reply,
+        ..ModelRequest::default()
+    }
+}
+
+/// Returns the parts that findings are of, as in `part 3 of 7 to part 5 of 7`.
+fn parts(findings: &[(String, String)]) -> String {
+    match findings {
+        [] => String::new(),
+        [(only, _)] => only.clone(),
+        [(first, _), .., (last, _)] => {
+            let first = first.split(" to ").next().unwrap_or(first);
+            let last = last.rsplit(" to ").next().unwrap_or(last);
+            format!("{first} to {last}")
+        }
+    }
+}
+
+/// Returns the answer if no part has anything that was asked for.
+fn without(nothing: &[String]) -> String {
+    let mut said: Vec<&str> = Vec::new();
+    for text in nothing {
+        let text = text.trim_matches(['*', '`', '"', ' ']);
+        let instead = text.strip_prefix(NOTHING).unwrap_or(text);
+        let instead = instead.trim_start_matches(|c: char| !c.is_alphanumeric()).trim();
+        if !instead.is_empty() && !said.contains(&instead) {
+            said.push(instead);
+        }
+    }
+    let left = said.len().saturating_sub(INSTEAD);
+    said.truncate(INSTEAD);
+    let mut text = format!("{NOTHING}. All of the output was read.");
+    if !said.is_empty() {
+        text = format!("{text} Instead: {}", said.join(" "));
+    }
+    if left > 0 {
+        text = format!("{text} ({left} more such sentences)");
+    }
+    text
+}
+
+fn no_form(reading: &Reading<'_>) -> ModeError {
+    ModeError::NoForm { target: reading.model.profile().target.clone() }
+}
