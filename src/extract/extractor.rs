@@ -97,23 +97,28 @@ fn falls_back(asked: Mode, error: &ModeError) -> bool {
 
 /// Answers by one model. Tells in `used` which mode was taken.
 fn answer_by(reading: &Reading<'_>, asked: Mode, used: &mut Mode) -> Result<Answer, ModeError> {
+    if let Some(plan) = planned(reading, asked)? {
+        *used = Mode::FullChunked;
+        in_full(reading, &plan)
+    } else {
+        *used = Mode::ReadGrep;
+        by_agent(reading)
+    }
+}
+
+/// Returns the plan of reading all of the document. `None` if the agent reads it.
+pub(super) fn planned(reading: &Reading<'_>, asked: Mode) -> Result<Option<FullPlan>, ModeError> {
     let plan = || FullPlan::of(reading, reading.model.profile());
-    let full = match asked {
+    Ok(match asked {
         Mode::FullChunked => Some(plan()?),
         Mode::Auto => Some(plan()?).filter(|plan| is_read_in_full(reading, plan)),
         Mode::ReadGrep | Mode::Truncate => None,
-    };
-    let Some(plan) = full else {
-        *used = Mode::ReadGrep;
-        return by_agent(reading);
-    };
-    *used = Mode::FullChunked;
-    in_full(reading, &plan)
+    })
 }
 
 /// Returns true if `auto` reads all of a document: it is short, or its lines are long, so that a
 /// search finds little.
-pub(super) fn is_read_in_full(reading: &Reading<'_>, plan: &FullPlan) -> bool {
+fn is_read_in_full(reading: &Reading<'_>, plan: &FullPlan) -> bool {
     let settings = reading.settings;
     plan.chunks.count() <= settings.max_chunks_full
         || reading.document.facts().line_bytes() > settings.long_line_bytes

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::extract::DocumentError;
 use crate::extract::ModelProfile;
 use crate::extract::ModelRequest;
+use crate::extract::TokenUsage;
 use crate::extract::Turn;
 use crate::extract::asking::CallKind;
 use crate::extract::chunk::Chunks;
@@ -34,8 +35,8 @@ const HALVINGS: u32 = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FullPlan {
     pub(super) chunks: Chunks,
-    /// Estimated tokens of all requests and replies of the first round.
-    pub(super) tokens: u64,
+    /// Estimated tokens of the requests about chunks, and the most of their replies.
+    pub(super) usage: TokenUsage,
     /// The most tokens of a reply.
     pub(super) reply: u64,
 }
@@ -59,17 +60,24 @@ impl FullPlan {
             / u128::from(facts.tokens.max(1))) as u64;
         let length = reading.document.content().len();
         let chunks = Chunks::plan(length, most, reading.settings.overlap_percent);
-        let shown = chunks.count() * (empty + reply)
-            + facts.tokens * chunks.count() * chunks.size() / length.max(1);
-        Ok(Self { chunks, tokens: shown, reply })
+        let shown = u128::from(facts.tokens) * u128::from(chunks.count() * chunks.size())
+            / u128::from(length.max(1));
+        let input = chunks.count() * empty + shown as u64;
+        let usage = TokenUsage { input, output: chunks.count() * reply };
+        Ok(Self { chunks, usage, reply })
+    }
+
+    /// Returns the tokens of all requests and replies about chunks.
+    pub(super) fn tokens(&self) -> u64 {
+        self.usage.input + self.usage.output
     }
 }
 
 /// Answers by reading every chunk.
 pub(super) fn answer(reading: &Reading<'_>, plan: &FullPlan) -> Result<Reduced, ModeError> {
     let most = reading.settings.max_tokens_per_question;
-    if plan.tokens > most {
-        return Err(ModeError::TooLarge { tokens: plan.tokens, most });
+    if plan.tokens() > most {
+        return Err(ModeError::TooLarge { tokens: plan.tokens(), most });
     }
     let findings = map(reading, plan)?;
     reduce(reading, plan.reply, findings)

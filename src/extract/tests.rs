@@ -273,3 +273,81 @@ fn inventions_are_marked() {
     assert!(text.contains(&format!("26: {NEEDLE}")), "{text}");
     assert!(text.contains("9999 (not found in the output)"), "{text}");
 }
+
+#[test]
+fn findings_that_do_not_fit_are_reduced_in_rounds() {
+    let model = Scripted::new("a", |request| {
+        let text = last_text(request);
+        if text.contains("<findings-") {
+            return answers(request, &"together ".repeat(20));
+        }
+        answers(request, &"a finding of some length ".repeat(60))
+    });
+    let model = model.with(|_| {});
+    let document = TextDocument::new(&log(2000));
+    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::FullChunked));
+    assert_eq!(text(&found), "together ".repeat(20).trim_end());
+    let reduced = found.calls.iter().filter(|call| call.kind == CallKind::Reduce).count();
+    assert!(reduced > 2, "{reduced}");
+    assert!(model.asked().iter().all(|request| last_text(request).len() < 16_000));
+}
+
+#[test]
+fn a_stop_ends_all_calls() {
+    let stopped = std::sync::atomic::AtomicBool::new(false);
+    let model = Scripted::new("a", |request| answers(request, "something")).with(|_| {});
+    let document = TextDocument::new(&log(4000));
+    let settings = ExtractSettings::default();
+    let models = [std::sync::Arc::clone(&model) as std::sync::Arc<dyn LanguageModel>];
+    let extractor = Extractor {
+        settings: &settings,
+        models: &models,
+        nonce: &|| "n".to_owned(),
+        stopped: &|| stopped.load(std::sync::atomic::Ordering::Relaxed),
+        tell: &|_| stopped.store(true, std::sync::atomic::Ordering::Relaxed),
+    };
+    let found = extractor.answer(&document, QUESTION, Mode::FullChunked);
+    assert!(found.answer.as_ref().is_err_and(ModeError::is_stop), "{found:?}");
+    // Those that were under way, and one more each.
+    assert!(model.asked().len() <= 2 * settings.concurrency, "{}", model.asked().len());
+}
+
+#[test]
+fn a_plan_says_what_a_question_takes() {
+    let model = Scripted::new("a", |_| says("never asked")).with(|_| {});
+    let models = [std::sync::Arc::clone(&model) as std::sync::Arc<dyn LanguageModel>];
+    let settings = ExtractSettings::default();
+    let extractor = Extractor {
+        settings: &settings,
+        models: &models,
+        nonce: &|| "n".to_owned(),
+        stopped: &|| false,
+        tell: &|_| {},
+    };
+    let plan = |lines, mode| extractor.plan(&TextDocument::new(&log(lines)), QUESTION, mode);
+    let short = plan(50, Mode::Auto).unwrap();
+    assert_eq!((short.mode, short.calls), (Mode::FullChunked, 1));
+    let long = plan(2000, Mode::FullChunked).unwrap();
+    let (chunks, size) = long.chunks.unwrap();
+    assert_eq!(long.calls, chunks + 1);
+    assert!(chunks * size >= log(2000).len() as u64 && long.nanodollars > 1000 * long.usage.input);
+    assert_eq!(plan(2000, Mode::Auto).unwrap().mode, Mode::ReadGrep);
+    assert!(plan(100_000, Mode::FullChunked).is_err());
+    assert!(model.asked().is_empty());
+}
+
+#[test]
+fn what_is_shown_without_a_model_names_what_is_not() {
+    let document = TextDocument::new(&log(2000));
+    let found = extract(&Default::default(), &[], &document, (QUESTION, Mode::Truncate));
+    assert!(found.warnings.is_empty());
+    let text = text(&found);
+    assert!(text.len() <= 12_288 + 200, "{}", text.len());
+    assert!(text.starts_with("INFO worker-0 handled request 0 in 12 ms\n"));
+    assert!(text.ends_with("INFO worker-4 handled request 1999 in 12 ms\n"), "{text}");
+    assert!(text.contains(NEEDLE) && text.contains("bytes are not shown"), "{text}");
+    let one_line = TextDocument::new(&"\u{e9}".repeat(20_000));
+    let found = extract(&Default::default(), &[], &one_line, (QUESTION, Mode::Truncate));
+    let shown = found.answer.unwrap().text;
+    assert!(shown.contains("bytes are not shown") && !shown.contains('\u{fffd}'));
+}
