@@ -18,6 +18,7 @@ mod counters;
 mod counting;
 mod deadline;
 mod descriptors;
+mod document;
 mod error;
 mod facts;
 mod filters;

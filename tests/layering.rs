@@ -20,7 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("message", &["model", "materialize", "store"]),
     ("keep", &["model", "store"]),
     ("extract", &["model", "materialize", "view"]),
-    ("engine", &["model", "materialize", "redact", "view", "store", "message", "keep"]),
+    ("engine", &["model", "materialize", "redact", "view", "store", "message", "keep", "extract"]),
     ("fs", &["model", "materialize", "redact", "view", "store", "message", "engine"]),
     ("fuse", &["model", "engine", "fs"]),
     ("hook", &["model", "view", "store", "engine"]),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::engine::Base;
 use crate::engine::Computed;
 use crate::engine::Counters;
 use crate::engine::Engine;
@@ -11,6 +12,7 @@ use crate::engine::Result;
 use crate::engine::Snapshot;
 use crate::engine::SourceFile;
 use crate::engine::Spool;
+use crate::engine::Version;
 use crate::engine::ViewText;
 use crate::engine::analysis::AnalysisSoFar;
 use crate::engine::analysis::begins_for_terminal;
@@ -79,6 +81,25 @@ pub(super) fn show_view(
     file.with_subject(&engine.secrets, &engine.filters, |subject| {
         write_view(engine, &shown, subject)
     })
+}
+
+/// Passes a file as its views see it to `show`, with the analysis of all of it.
+pub(super) fn with_subject<T>(
+    engine: &Engine,
+    file: &dyn SourceFile,
+    show: impl FnOnce(&Subject<'_>) -> T,
+) -> Result<T> {
+    // The view that needs the analysis of all of it.
+    let view = &View::Summary;
+    let of = &Computed::new(Recipe::View(view.clone().shared()), Base::Nothing, Version::default());
+    let snapshot = file.snapshot(engine)?;
+    let may_go_on = false;
+    let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
+    let mut facts = facts(engine, &shown.snapshot)?;
+    let _used = file.tracker().in_use(engine, file);
+    let (content, analysis) = content(engine, &mut shown, &mut facts)?;
+    let shown = ShownFile::new(&engine.secrets, content, analysis, facts);
+    Ok(shown.with_subject(&engine.secrets, &engine.filters, show))
 }
 
 fn facts(engine: &Engine, snapshot: &Snapshot) -> Result<FileFacts> {

@@ -45,7 +45,7 @@ const VERSION: &str = "version";
 /// The tree that the engine's options describe: of all conversations, or of one alone.
 #[derive(Debug)]
 pub struct Tree {
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
 }
 
 /// An open file of the tree. What is read of a computed one counts when this is dropped.
@@ -98,12 +98,25 @@ impl Tree {
         }
     }
 
-    fn open_once(&self, path: &Path) -> Result<OpenedFile> {
+    /// Returns the file on disk at `path`.
+    pub(super) fn source(&self, path: &Path) -> Result<Arc<dyn SourceFile>> {
+        match self.walk(path)? {
+            Position::File(file) => Ok(file),
+            Position::Computed(_) => Err(EngineError::NotFound),
+            _ => Err(EngineError::IsADirectory),
+        }
+    }
+
+    fn walk(&self, path: &Path) -> Result<Position> {
         let mut at = Position::Dir(Arc::new(self.top()?));
         for name in names(path)? {
             at = self.step(at, name)?;
         }
-        let content = match at {
+        Ok(at)
+    }
+
+    fn open_once(&self, path: &Path) -> Result<OpenedFile> {
+        let content = match self.walk(path)? {
             Position::File(file) => OpenedContent::File(self.content(&*file)?),
             Position::Computed(of) => {
                 let text = compute::text_here(&self.engine, &of)?;

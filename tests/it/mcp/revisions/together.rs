@@ -247,3 +247,49 @@ fn an_old_client_over_http_gets_on_with_a_new_server() {
     server.kill().unwrap();
     server.wait().unwrap();
 }
+
+/// Asks with `client`, in the newer revision, and answers what is asked until it is done.
+fn answered_over_http(client: &Client, tool: &str, arguments: &Value) -> Value {
+    let mut params = json!({"name": tool, "arguments": arguments, "_meta": meta(&all())});
+    loop {
+        let said = post(client, 1, "tools/call", &params).json()["result"].clone();
+        if said["resultType"] != "input_required" {
+            return said;
+        }
+        let keys = said["inputRequests"].as_object().unwrap().keys();
+        params["inputResponses"] = keys.map(|key| (key.clone(), json!({"n": 7}))).collect();
+        params["requestState"] = said["requestState"].clone();
+    }
+}
+
+#[test]
+fn clients_of_both_revisions_share_servers_of_both() {
+    let store = Arc::new(TestStore::new());
+    let file = store.scratch("servers").join("mcp.json");
+    let entry = |kind: &str| json!({"command": "python3", "args": [SCRIPT, kind], "shared": true});
+    let servers = json!({"mcpServers": {"old": entry("old"), "new": entry("new")}});
+    std::fs::write(&file, servers.to_string()).unwrap();
+    let options = ["--servers", file.to_str().unwrap()];
+    let served = Served::start(&store, "127.0.0.1:0", &options, &[], &[]);
+    let client = modern(&served);
+    eventually("the servers are known", || {
+        let listed = post(&client, 1, "tools/list", &json!({"_meta": meta(&all())})).json();
+        ["old__ask", "new__ask"].iter().all(|name| listed.to_string().contains(name))
+    });
+    let arguments = json!({"groups": [[elicitation()]], "rounds": [{"a": elicitation()}]});
+    for tool in ["old__ask", "new__ask"] {
+        let done = answered_over_http(&client, tool, &arguments);
+        assert!(told(&done).to_string().contains(r#"{"n":7}"#), "{tool}: {done}");
+    }
+    let mut session = served.session();
+    for tool in ["old__ask", "new__ask"] {
+        let params = json!({"name": tool, "arguments": arguments});
+        let mut answer = session.ask("tools/call", &params);
+        let question = answer.event().unwrap();
+        assert_eq!(question["method"], "elicitation/create", "{tool}: {question}");
+        let reply = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"n": 8}});
+        assert_eq!(session.post(&reply).status, 202);
+        let done = answer.result();
+        assert!(told(&done).to_string().contains(r#"{"n":8}"#), "{tool}: {done}");
+    }
+}
