@@ -120,6 +120,8 @@ fn tools_of_any_number_of_names() {
         lines.collect()
     };
     let all = |found: &[(String, usize)]| found.iter().map(|(_, times)| times).sum::<usize>();
+    // A page of this length takes longer than sealing an output.
+    mount.settle();
     eventually("all are counted", || all(&stored(&metrics())) == NAMES + 4);
     let (page, found) = (metrics(), stored(&metrics()));
     assert!(found.len() <= 501, "{} tools", found.len());
