@@ -66,7 +66,7 @@ impl Default for ExtractSettings {
             max_steps: 12,
             max_tokens_per_question: 400_000,
             inline_bytes: 12_288,
-            timeout: Duration::from_secs(120),
+            timeout: Duration::from_mins(2),
             view: false,
         }
     }

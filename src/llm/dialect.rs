@@ -1,0 +1,107 @@
+//! Which parameters an endpoint takes.
+
+use crate::llm::complaint::Complaint;
+
+/// What requests to an endpoint may have. A model begins with all of it, and leaves out what the
+/// endpoint rejects by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dialect {
+    /// Limit the reply by `max_completion_tokens`, as reasoning models of `OpenAI` need, not by
+    /// `max_tokens`, which most other servers need.
+    pub(super) completion_tokens: bool,
+    /// Send `temperature`, which reasoning models do not take.
+    pub(super) temperature: bool,
+    /// Ask for the cost of a streamed reply, by `stream_options`.
+    pub(super) counts: bool,
+    /// How a schema is sent.
+    pub(super) schema: SchemaUse,
+}
+
+/// How a schema of the reply is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SchemaUse {
+    /// To be kept to.
+    Strict,
+    /// As advice. `OpenAI` takes any schema so, and only a part of JSON Schema as strict.
+    Advice,
+    /// Not at all. The prompt must say the form too.
+    Left,
+}
+
+impl Default for Dialect {
+    fn default() -> Self {
+        let schema = SchemaUse::Strict;
+        Self { completion_tokens: false, temperature: true, counts: true, schema }
+    }
+}
+
+impl Dialect {
+    /// Returns what is left without the parameter that a rejected request was rejected for. `None`
+    /// if that is none of these, or is left out already.
+    pub(super) fn without(self, complaint: &Complaint) -> Option<Self> {
+        let is_schema = ["response_format", "json_schema", "output_config", "output_format"]
+            .iter()
+            .any(|name| complaint.names(name));
+        if !self.completion_tokens && complaint.names("max_completion_tokens") {
+            Some(Self { completion_tokens: true, ..self })
+        } else if self.counts && complaint.names("stream_options") {
+            Some(Self { counts: false, ..self })
+        } else if is_schema {
+            self.schema.weaker().map(|schema| Self { schema, ..self })
+        } else if self.temperature && complaint.names("temperature") {
+            Some(Self { temperature: false, ..self })
+        } else {
+            None
+        }
+    }
+}
+
+impl SchemaUse {
+    fn weaker(self) -> Option<Self> {
+        match self {
+            Self::Strict => Some(Self::Advice),
+            Self::Advice => Some(Self::Left),
+            Self::Left => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_rejected_is_left_out() {
+        let all = Dialect::default();
+        let table = [
+            (
+                "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
+                 'max_completion_tokens' instead.",
+                Some(Dialect { completion_tokens: true, ..all }),
+            ),
+            (
+                "`temperature` is deprecated for this model",
+                Some(Dialect { temperature: false, ..all }),
+            ),
+            ("stream_options: extra field", Some(Dialect { counts: false, ..all })),
+            (
+                "Invalid schema for response_format 'action'",
+                Some(Dialect { schema: SchemaUse::Advice, ..all }),
+            ),
+            (
+                "output_config: Extra inputs are not permitted",
+                Some(Dialect { schema: SchemaUse::Advice, ..all }),
+            ),
+            ("unknown model", None),
+        ];
+        for (message, left) in table {
+            let complaint = Complaint::read(message.as_bytes());
+            assert_eq!(all.without(&complaint), left, "{message}");
+            let mut dialect = all;
+            let steps = (0..9).take_while(|_| {
+                dialect.without(&complaint).inspect(|left| dialect = *left).is_some()
+            });
+            assert!(steps.count() <= 2, "{message}");
+        }
+    }
+}
