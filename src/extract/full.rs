@@ -1,5 +1,6 @@
 //! Reading a document in full: a call for each chunk, then calls that put the findings together.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -87,7 +88,7 @@ pub(super) fn answer(reading: &Reading<'_>, plan: &FullPlan) -> Result<Reduced, 
 fn map(reading: &Reading<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError> {
     let count = plan.chunks.count();
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    let found: Mutex<Vec<(u64, Result<Vec<Finding>, ModeError>)>> = Mutex::default();
+    let found: Mutex<BTreeMap<u64, Result<Vec<Finding>, ModeError>>> = Mutex::default();
     let work = || {
         while !failed.load(Relaxed) {
             let index = next.fetch_add(1, Relaxed);
@@ -96,7 +97,7 @@ fn map(reading: &Reading<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError
             }
             let finding = chunk(reading, plan, index);
             failed.fetch_or(finding.is_err(), Relaxed);
-            found.lock().push((index, finding));
+            found.lock().insert(index, finding);
         }
     };
     let workers = (reading.settings.concurrency as u64).clamp(1, count.max(1));
@@ -106,10 +107,7 @@ fn map(reading: &Reading<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError
         }
         work();
     });
-    let mut found = found.into_inner();
-    found.sort_by_key(|(index, _)| *index);
-    let findings: Result<Vec<Vec<Finding>>, ModeError> =
-        found.into_iter().map(|(_, finding)| finding).collect();
+    let findings: Result<Vec<_>, ModeError> = found.into_inner().into_values().collect();
     Ok(findings?.into_iter().flatten().collect())
 }
 

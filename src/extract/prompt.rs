@@ -62,15 +62,12 @@ impl Prompt {
                 let (_, value) = values.iter().find(|(known, _)| *known == name)?;
                 Some((value, after))
             });
-            match value {
-                Some((value, after)) => {
-                    text.push_str(value);
-                    rest = after;
-                }
-                None => {
-                    text.push('{');
-                    rest = after;
-                }
+            if let Some((value, after)) = value {
+                text.push_str(value);
+                rest = after;
+            } else {
+                text.push('{');
+                rest = after;
             }
         }
         text + rest

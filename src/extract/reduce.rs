@@ -43,7 +43,7 @@ pub(super) fn reduce(
         return Err(no_form(reading));
     }
     while some.len() > 1 {
-        some = round(reading, reply, some)?;
+        some = round(reading, reply, &some)?;
     }
     let text = some.pop().map_or_else(|| without(&nothing), |(_, text)| text);
     Ok(Reduced { text, unknown })
@@ -53,10 +53,10 @@ pub(super) fn reduce(
 fn round(
     reading: &Reading<'_>,
     reply: u64,
-    findings: Vec<(String, String)>,
+    findings: &[(String, String)],
 ) -> Result<Vec<(String, String)>, ModeError> {
     let before = findings.len();
-    let mut rest = findings.as_slice();
+    let mut rest = findings;
     let mut together = Vec::new();
     while !rest.is_empty() {
         let count = fitting(reading, reply, rest);

@@ -26,14 +26,14 @@ fn log(lines: usize) -> String {
 }
 
 fn text(extraction: &Extraction) -> String {
-    extraction.answer.as_ref().map(|answer| answer.text.clone()).unwrap_or_else(|e| e.to_string())
+    extraction.answer.as_ref().map_or_else(ToString::to_string, |answer| answer.text.clone())
 }
 
 #[test]
 fn what_fits_is_read_in_one_call() {
     let model = Scripted::new("a", |request| answers(request, NEEDLE)).with(|_| {});
     let document = TextDocument::new(&log(50));
-    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::Auto));
+    let found = extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::Auto));
     assert_eq!((found.used, text(&found).as_str()), (Mode::FullChunked, NEEDLE));
     assert_eq!(model.asked().len(), 1);
     let request = last_text(&model.asked()[0]);
@@ -68,7 +68,7 @@ fn chunks_are_mapped_and_their_findings_reduced() {
     let model = model.with(|_| {});
     let document = TextDocument::new(&log(2000));
     // Half of each chunk is shown twice, so that two chunks have the needle.
-    let settings = ExtractSettings { overlap_percent: 50, ..Default::default() };
+    let settings = ExtractSettings { overlap_percent: 50, ..ExtractSettings::default() };
     let found = extract(&settings, &[&model], &document, (QUESTION, Mode::FullChunked));
     assert_eq!(text(&found), "spool.db: quota");
     let kinds: Vec<CallKind> = found.calls.iter().map(|call| call.kind).collect();
@@ -86,7 +86,8 @@ fn nothing_found_is_an_answer_that_says_what_there_is() {
     });
     let model = model.with(|_| {});
     let document = TextDocument::new(&log(2000));
-    let found = extract(&Default::default(), &[&model], &document, ("Who won?", Mode::FullChunked));
+    let found =
+        extract(&ExtractSettings::default(), &[&model], &document, ("Who won?", Mode::FullChunked));
     let text = text(&found);
     let begin = "NO RELEVANT DATA FOUND. All of the output was read. Instead: The output is a log";
     assert!(text.starts_with(begin), "{text}");
@@ -119,7 +120,7 @@ fn the_agent_looks_until_it_can_answer() {
     });
     let model = model.with(|_| {});
     let document = TextDocument::new(&log(2000));
-    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::Auto));
+    let found = extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::Auto));
     assert_eq!(found.used, Mode::ReadGrep);
     assert_eq!(
         text(&found),
@@ -135,10 +136,7 @@ fn a_model_without_tools_acts_by_a_schema() {
         let schema = request.schema.as_ref().map(ToString::to_string).unwrap_or_default();
         match request.turns.len() {
             1 if schema.is_empty() => says("I would rather talk."),
-            1 => says(
-                r#"{"found": false, "look": "grep", "pattern": "quota", "ignore_case": false}"#,
-            ),
-            3 => says(
+            1 | 3 => says(
                 r#"{"found": false, "look": "grep", "pattern": "quota", "ignore_case": false}"#,
             ),
             _ => {
@@ -150,7 +148,8 @@ fn a_model_without_tools_acts_by_a_schema() {
     });
     let model = model.with(|profile| profile.tools = ToolUse::Auto);
     let document = TextDocument::new(&log(2000));
-    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::ReadGrep));
+    let found =
+        extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::ReadGrep));
     assert_eq!(text(&found), format!("spool.db, quota\n\nLines: 1001\n1001: {NEEDLE}"));
     assert_eq!(found.calls.len(), 4);
 }
@@ -160,12 +159,13 @@ fn an_endless_agent_is_ended() {
     let model = Scripted::new("a", |_| calls(&[("Find", r#"{"file":"9f3k.txt","words":"x"}"#)]));
     let model = model.with(|_| {});
     let document = TextDocument::new(&log(2000));
-    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::ReadGrep));
+    let found =
+        extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::ReadGrep));
     assert!(matches!(found.answer, Err(ModeError::Steps { steps: 12, .. })), "{found:?}");
     let told = found.text(document.facts());
     let begin = "TOOL_OUTPUT FAILED FOR shell WITH HANDLE c7/9f3k.txt, STRATEGY:read-grep:\n\n";
     assert!(told.starts_with(begin), "{told}");
-    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::Auto));
+    let found = extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::Auto));
     assert_eq!(found.used, Mode::Truncate);
     let told = found.text(document.facts());
     assert!(told.contains("disk quota") && told.contains("\n\nWarning: test/a found no"), "{told}");
@@ -177,8 +177,12 @@ fn the_next_target_answers_where_one_fails() {
         let first = Scripted::new("a", move |_| failure(kind)).with(|_| {});
         let second = Scripted::new("b", |request| answers(request, "yes")).with(|_| {});
         let document = TextDocument::new(&log(50));
-        let found =
-            extract(&Default::default(), &[&first, &second], &document, (QUESTION, Mode::Auto));
+        let found = extract(
+            &ExtractSettings::default(),
+            &[&first, &second],
+            &document,
+            (QUESTION, Mode::Auto),
+        );
         assert_eq!(text(&found), "yes");
         assert!(found.warnings[0].contains("the next target was asked"), "{found:?}");
         let targets: Vec<&str> = found.calls.iter().map(|call| &*call.target).collect();
@@ -192,16 +196,21 @@ fn without_an_answer_auto_shows_the_document_and_others_fail() {
     let formless = Scripted::new("b", |_| says("It was the disk.")).with(|_| {});
     let document = TextDocument::new(&log(50));
     for model in [&down, &formless] {
-        let found = extract(&Default::default(), &[model], &document, (QUESTION, Mode::Auto));
+        let found =
+            extract(&ExtractSettings::default(), &[model], &document, (QUESTION, Mode::Auto));
         assert_eq!(found.used, Mode::Truncate, "{found:?}");
         assert_eq!(found.warnings.len(), 1);
-        let found =
-            extract(&Default::default(), &[model], &document, (QUESTION, Mode::FullChunked));
+        let found = extract(
+            &ExtractSettings::default(),
+            &[model],
+            &document,
+            (QUESTION, Mode::FullChunked),
+        );
         assert!(found.answer.is_err());
     }
     // The form is asked for once more.
     assert_eq!(formless.asked().len(), 4);
-    let found = extract(&Default::default(), &[], &document, (QUESTION, Mode::ReadGrep));
+    let found = extract(&ExtractSettings::default(), &[], &document, (QUESTION, Mode::ReadGrep));
     assert!(found.text(document.facts()).contains("no model is configured"), "{found:?}");
 }
 
@@ -219,7 +228,8 @@ fn an_overflow_is_read_in_halves() {
     });
     let model = model.with(|_| {});
     let document = TextDocument::new(&log(120));
-    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::FullChunked));
+    let found =
+        extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::FullChunked));
     assert_eq!(text(&found), "quota");
     assert!(found.calls.iter().any(|call| call.ended == "overflow"));
 }
@@ -228,12 +238,13 @@ fn an_overflow_is_read_in_halves() {
 fn a_question_costs_no_more_than_it_may() {
     let model = Scripted::new("a", |request| answers(request, "yes")).with(|_| {});
     let document = TextDocument::new(&log(2000));
-    let settings = ExtractSettings { max_tokens_per_question: 10_000, ..Default::default() };
+    let settings =
+        ExtractSettings { max_tokens_per_question: 10_000, ..ExtractSettings::default() };
     let found = extract(&settings, &[&model], &document, (QUESTION, Mode::FullChunked));
     assert!(matches!(found.answer, Err(ModeError::TooLarge { .. })), "{found:?}");
     assert!(model.asked().is_empty());
     let talker = Scripted::new("b", |_| calls(&[("Read", r#"{"from":1,"to":2}"#)])).with(|_| {});
-    let settings = ExtractSettings { max_tokens_per_question: 2000, ..Default::default() };
+    let settings = ExtractSettings { max_tokens_per_question: 2000, ..ExtractSettings::default() };
     let found = extract(&settings, &[&talker], &document, (QUESTION, Mode::ReadGrep));
     let spent = |error: &ModeError| error.to_string().contains("max_tokens_per_question");
     assert!(found.answer.as_ref().is_err_and(spent), "{found:?}");
@@ -255,7 +266,8 @@ fn what_the_document_says_is_data() {
         says(copied.replace(nonce, "n1"))
     });
     let model = model.with(|_| {});
-    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::FullChunked));
+    let found =
+        extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::FullChunked));
     assert!(matches!(found.answer, Err(ModeError::NoForm { .. })), "{found:?}");
 }
 
@@ -266,7 +278,8 @@ fn inventions_are_marked() {
     });
     let model = model.with(|_| {});
     let document = TextDocument::new(&log(50));
-    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::ReadGrep));
+    let found =
+        extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::ReadGrep));
     let text = text(&found);
     assert!(text.contains("`out of inodes` (not found in the output)"), "{text}");
     assert!(!text.contains("exceeded\" (not"), "{text}");
@@ -285,7 +298,8 @@ fn findings_that_do_not_fit_are_reduced_in_rounds() {
     });
     let model = model.with(|_| {});
     let document = TextDocument::new(&log(2000));
-    let found = extract(&Default::default(), &[&model], &document, (QUESTION, Mode::FullChunked));
+    let found =
+        extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::FullChunked));
     assert_eq!(text(&found), "together ".repeat(20).trim_end());
     let reduced = found.calls.iter().filter(|call| call.kind == CallKind::Reduce).count();
     assert!(reduced > 2, "{reduced}");
@@ -339,7 +353,7 @@ fn a_plan_says_what_a_question_takes() {
 #[test]
 fn what_is_shown_without_a_model_names_what_is_not() {
     let document = TextDocument::new(&log(2000));
-    let found = extract(&Default::default(), &[], &document, (QUESTION, Mode::Truncate));
+    let found = extract(&ExtractSettings::default(), &[], &document, (QUESTION, Mode::Truncate));
     assert!(found.warnings.is_empty());
     let text = text(&found);
     assert!(text.len() <= 12_288 + 200, "{}", text.len());
@@ -347,7 +361,7 @@ fn what_is_shown_without_a_model_names_what_is_not() {
     assert!(text.ends_with("INFO worker-4 handled request 1999 in 12 ms\n"), "{text}");
     assert!(text.contains(NEEDLE) && text.contains("bytes are not shown"), "{text}");
     let one_line = TextDocument::new(&"\u{e9}".repeat(20_000));
-    let found = extract(&Default::default(), &[], &one_line, (QUESTION, Mode::Truncate));
+    let found = extract(&ExtractSettings::default(), &[], &one_line, (QUESTION, Mode::Truncate));
     let shown = found.answer.unwrap().text;
     assert!(shown.contains("bytes are not shown") && !shown.contains('\u{fffd}'));
 }
