@@ -302,7 +302,7 @@ fn findings_that_do_not_fit_are_reduced_in_rounds() {
         extract(&ExtractSettings::default(), &[&model], &document, (QUESTION, Mode::FullChunked));
     assert_eq!(text(&found), "together ".repeat(20).trim_end());
     let reduced = found.calls.iter().filter(|call| call.kind == CallKind::Reduce).count();
-    assert!(reduced > 2, "{reduced}");
+    assert!(reduced >= 2, "{reduced}");
     assert!(model.asked().iter().all(|request| last_text(request).len() < 16_000));
 }
 
