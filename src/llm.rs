@@ -1,7 +1,9 @@
 //! Language models behind HTTP endpoints.
 //!
-//! [`model()`] makes a [`LanguageModel`](crate::extract::LanguageModel) of the settings of a target. It asks over HTTP, tries again
+//! [`model()`] makes a [`LanguageModel`] of the settings of a target. It asks over HTTP, tries again
 //! where that may help, and reports what cannot be helped as a `ModelFailure`.
+//!
+//! [`LanguageModel`]: crate::extract::LanguageModel
 //!
 //! | module | content |
 //! |---|---|
