@@ -196,10 +196,9 @@ mod tests {
         thread::scope(|scope| {
             let dir = &dir;
             scope.spawn(move || send.send(lock_by_name(dir, NAME, LockKind::Exclusive)).unwrap());
-            // It has the old file open by now, or finds the new one.
+            // It has the old file open by now, or finds the new one, which it then may hold.
             dir.unlink(NAME.as_ref()).unwrap();
-            let other = lock_by_name(dir, NAME, LockKind::Exclusive);
-            drop(other);
+            drop(file(dir, OFlags::RDWR));
             drop(held);
             let locked = locked.recv().unwrap().unwrap();
             assert!(has_name(dir, NAME, &locked).unwrap());
