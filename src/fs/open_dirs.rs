@@ -38,6 +38,12 @@ impl OpenDirs {
         dir
     }
 
+    /// Lets all of them go.
+    #[cfg(test)]
+    pub(crate) fn close_all(&self) {
+        self.recent.clear();
+    }
+
     /// Lets the directory `id` go.
     pub(crate) fn close(&self, id: FileId) {
         self.recent.remove(&id);

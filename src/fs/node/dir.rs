@@ -53,6 +53,12 @@ impl DirNode {
         self.is_root
     }
 
+    /// Lets all directories of the mount go that are held open.
+    #[cfg(test)]
+    pub(crate) fn close_held(&self) {
+        self.open_dirs.close_all();
+    }
+
     /// Returns it open. Costs no system call if it is held open, and two if not. Fails with
     /// [`FsError::Stale`] if its names lead to another directory by now, or to none.
     ///
