@@ -22,6 +22,7 @@
 //! | [`fuse`] | the adaptor to the kernel; mounting |
 //! | [`hook`] | the hooks of agent hosts: their JSON in, their JSON out |
 //! | [`mcp`] | the MCP gateway: between a client and its servers |
+//! | `http_client` | what all clients over HTTP share |
 //! | [`llm`] | language models behind HTTP endpoints |
 //! | [`cli`] | the program: arguments, environment, printing |
 
@@ -33,6 +34,7 @@ pub mod fuse;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod hook;
+mod http_client;
 pub mod keep;
 pub mod llm;
 pub mod materialize;

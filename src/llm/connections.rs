@@ -7,22 +7,17 @@ use std::time::Duration;
 use hyper::Request;
 use hyper::Response;
 use hyper::body::Incoming;
-use hyper_rustls::HttpsConnector;
-use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Builder;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::Error;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::rt::TokioTimer;
 use tokio::runtime;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// The time for a connection to one address of a host.
-const CONNECT: Duration = Duration::from_secs(10);
-/// The time after which the kernel looks after a silent connection.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
+use crate::http_client::HttpClient;
+
 /// The time that an unused connection stays open: less than most servers keep theirs.
 const IDLE: Duration = Duration::from_secs(30);
 /// The most unused connections.
@@ -32,22 +27,16 @@ const MOST_HEAD: usize = 64 * 1024;
 
 /// The connections to an endpoint. They end with it.
 pub(super) struct Connections {
-    client: HttpClient,
+    client: HttpClient<String>,
     handle: Handle,
     /// Ends the thread when it is dropped.
     _end: oneshot::Sender<()>,
 }
 
-enum HttpClient {
-    Plain(Client<HttpConnector, String>),
-    Secure(Client<HttpsConnector<HttpConnector>, String>),
-}
-
 impl Connections {
     /// Starts the thread. Secure connections need the certificates of this system.
     pub(super) fn new(is_secure: bool) -> io::Result<Self> {
-        let client =
-            if is_secure { secure()? } else { HttpClient::Plain(builder().build(plain())) };
+        let client = HttpClient::new(&builder(), is_secure)?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
@@ -69,10 +58,7 @@ impl Connections {
     /// Sends a request, and waits for the head of its answer. If it is dropped before the answer
     /// has ended, the connection closes.
     pub(super) async fn send(&self, request: Request<String>) -> Result<Response<Incoming>, Error> {
-        match &self.client {
-            HttpClient::Plain(client) => client.request(request).await,
-            HttpClient::Secure(client) => client.request(request).await,
-        }
+        self.client.send(request).await
     }
 }
 
@@ -85,23 +71,4 @@ fn builder() -> Builder {
         .pool_max_idle_per_host(MOST_IDLE)
         .http1_max_buf_size(MOST_HEAD);
     builder
-}
-
-fn plain() -> HttpConnector {
-    let mut connector = HttpConnector::new();
-    connector.set_connect_timeout(Some(CONNECT));
-    connector.set_keepalive(Some(KEEP_ALIVE));
-    connector.set_nodelay(true);
-    connector
-}
-
-fn secure() -> io::Result<HttpClient> {
-    let mut connector = plain();
-    connector.enforce_http(false);
-    let connector = HttpsConnectorBuilder::new()
-        .with_native_roots()?
-        .https_only()
-        .enable_http1()
-        .wrap_connector(connector);
-    Ok(HttpClient::Secure(builder().build(connector)))
 }

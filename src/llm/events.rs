@@ -1,18 +1,18 @@
 //! A stream of server-sent events.
 
+use crate::http_client::LineEnds;
 use crate::llm::fault::Fault;
 
 /// The most bytes of a line, and of the data of an event.
 pub(super) const MOST_LINE: usize = 4 * 1024 * 1024;
 
-/// The place in a stream. Lines end with a newline, a carriage return, or both.
+/// The place in a stream.
 #[derive(Default)]
 pub(super) struct Events {
     line: Vec<u8>,
     /// The data of the event so far, each of its lines followed by a newline.
     data: Vec<u8>,
-    /// True if the last byte was a carriage return, which a newline may follow.
-    after_return: bool,
+    ends: LineEnds,
 }
 
 impl Events {
@@ -23,19 +23,12 @@ impl Events {
         mut take: impl FnMut(&str) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let mut rest = bytes;
-        while let Some(&first) = rest.first() {
-            if std::mem::take(&mut self.after_return) && first == b'\n' {
-                rest = &rest[1..];
-                continue;
-            }
-            let end = memchr::memchr2(b'\n', b'\r', rest);
-            let part = &rest[..end.unwrap_or(rest.len())];
+        while let Some((part, is_end)) = self.ends.next_part(&mut rest) {
             fits(self.line.len() + part.len())?;
             self.line.extend_from_slice(part);
-            let Some(end) = end else { break };
-            self.after_return = rest[end] == b'\r';
-            rest = &rest[end + 1..];
-            self.end_line(&mut take)?;
+            if is_end {
+                self.end_line(&mut take)?;
+            }
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 
 use crate::extract::TokenUsage;
+use crate::http_client::causes;
 use crate::llm::complaint::Complaint;
 use crate::llm::patience::Interrupted;
 
@@ -128,21 +129,6 @@ impl From<Interrupted> for Fault {
             }
         }
     }
-}
-
-/// Returns an error with its causes.
-fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text += ": ";
-            text += &more;
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Returns what follows from an error with this status.

@@ -12,6 +12,8 @@ use parking_lot::Mutex;
 use tokio::io::AsyncRead;
 use tokio::io::ReadBuf;
 
+use crate::http_client::LineEnds;
+
 /// Bytes that are read at once.
 const BLOCK: usize = 16 * 1024;
 /// The longest name of a field that is known.
@@ -89,8 +91,7 @@ struct Parser {
     place: Place,
     name: Vec<u8>,
     value: Vec<u8>,
-    /// True if the last byte was a carriage return, which a newline may follow.
-    after_return: bool,
+    ends: LineEnds,
     /// True if the event has data.
     has_data: bool,
     /// True if the event is no message.
@@ -115,18 +116,11 @@ impl Parser {
     /// Reads bytes, and adds what they have of data to `lines`.
     fn push(&mut self, bytes: &[u8], lines: &mut Vec<u8>, marks: &mut Marks) {
         let mut rest = bytes;
-        while let Some(&byte) = rest.first() {
-            if std::mem::take(&mut self.after_return) && byte == b'\n' {
-                rest = &rest[1..];
-                continue;
-            }
-            let end = memchr::memchr2(b'\n', b'\r', rest);
-            let part = &rest[..end.unwrap_or(rest.len())];
+        while let Some((part, is_end)) = self.ends.next_part(&mut rest) {
             self.part(part, lines);
-            let Some(end) = end else { return };
-            self.after_return = rest[end] == b'\r';
-            self.end_line(lines, marks);
-            rest = &rest[end + 1..];
+            if is_end {
+                self.end_line(lines, marks);
+            }
         }
     }
 

@@ -29,6 +29,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio::time::timeout;
 
+use crate::http_client::causes;
 use crate::mcp::body_reader::BodyReader;
 use crate::mcp::envelope;
 use crate::mcp::headers;
@@ -51,7 +52,6 @@ use crate::mcp::remote::event_lines::Marks;
 use crate::mcp::remote::head::Head;
 use crate::mcp::remote::long::Long;
 use crate::mcp::remote::wire::Wire;
-use crate::mcp::remote::wire::causes;
 use crate::mcp::upstream::Upstream;
 
 /// The most requests at a time.

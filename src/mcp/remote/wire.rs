@@ -1,8 +1,5 @@
 //! Requests over HTTP to one server.
 
-use std::error::Error;
-use std::time::Duration;
-
 use hyper::HeaderMap;
 use hyper::Method;
 use hyper::Request;
@@ -13,59 +10,40 @@ use hyper::body::Incoming;
 use hyper::header;
 use hyper::header::HeaderName;
 use hyper::header::HeaderValue;
-use hyper_rustls::HttpsConnector;
-use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 
+use crate::http_client::HttpClient;
+use crate::http_client::causes;
 use crate::mcp::json_body::JsonBody;
 use crate::mcp::message::Outgoing;
 use crate::mcp::remote::address::RemoteServer;
 
-/// The time for a connection.
-const CONNECT: Duration = Duration::from_secs(10);
-/// The time after which a silent connection is looked after.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// The most redirections of a request.
 const REDIRECTIONS: usize = 3;
 
 /// The connections to a server.
 pub(super) struct Wire {
-    client: HttpClient,
+    client: HttpClient<JsonBody>,
     url: Mutex<Uri>,
     /// The headers of every request.
     headers: HeaderMap,
-}
-
-enum HttpClient {
-    Plain(Client<HttpConnector, JsonBody>),
-    Secure(Client<HttpsConnector<HttpConnector>, JsonBody>),
 }
 
 impl Wire {
     /// The error says what is wrong with the address.
     pub(super) fn new(server: &RemoteServer) -> Result<Self, String> {
         let url: Uri = server.url.parse().map_err(|error| format!("has no valid URL: {error}"))?;
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT));
-        connector.set_keepalive(Some(KEEP_ALIVE));
-        connector.set_nodelay(true);
-        let builder = Client::builder(TokioExecutor::new());
-        let client = match url.scheme_str() {
-            Some("http") => HttpClient::Plain(builder.build(connector)),
-            Some("https") => {
-                connector.enforce_http(false);
-                let secure = HttpsConnectorBuilder::new().with_native_roots();
-                let secure = secure.map_err(|error| {
-                    format!("cannot be trusted: this system has no certificates: {error}")
-                })?;
-                let secure = secure.https_only().enable_http1().wrap_connector(connector);
-                HttpClient::Secure(builder.build(secure))
-            }
+        let is_secure = match url.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
             _ => return Err("has a URL that is neither http:// nor https://".to_owned()),
         };
+        let builder = Client::builder(TokioExecutor::new());
+        let client = HttpClient::new(&builder, is_secure).map_err(|error| {
+            format!("cannot be trusted: this system has no certificates: {error}")
+        })?;
         let headers = headers(&server.headers)?;
         Ok(Self { client, url: Mutex::new(url), headers })
     }
@@ -102,11 +80,7 @@ impl Wire {
         *request.uri_mut() = self.url.lock().clone();
         *request.headers_mut() = self.headers.clone();
         request.headers_mut().extend(headers.clone());
-        let sent = match &self.client {
-            HttpClient::Plain(client) => client.request(request).await,
-            HttpClient::Secure(client) => client.request(request).await,
-        };
-        sent.map_err(|error| {
+        self.client.send(request).await.map_err(|error| {
             let what = if error.is_connect() { "cannot be reached" } else { "did not answer" };
             format!("{what}: {}", causes(&error))
         })
@@ -143,19 +117,4 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, String> {
         headers.insert(key, value);
     }
     Ok(headers)
-}
-
-/// Returns an error with its causes.
-pub(super) fn causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.ends_with(&more) {
-            text += ": ";
-            text += &more;
-        }
-        cause = error.source();
-    }
-    text
 }

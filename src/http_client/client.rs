@@ -1,0 +1,62 @@
+//! Plain and secure connections.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Buf;
+use hyper::Request;
+use hyper::Response;
+use hyper::body::Body;
+use hyper::body::Incoming;
+use hyper_rustls::HttpsConnector;
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_util::client::legacy::Builder;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::Error;
+use hyper_util::client::legacy::connect::HttpConnector;
+
+/// The time for a connection to one address of a host.
+const CONNECT: Duration = Duration::from_secs(10);
+/// The time after which the kernel looks after a silent connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// The connections of a client that sends bodies of type `B`.
+pub(crate) enum HttpClient<B> {
+    Plain(Client<HttpConnector, B>),
+    Secure(Client<HttpsConnector<HttpConnector>, B>),
+}
+
+impl<B> HttpClient<B>
+where
+    B: Body + Send + Unpin + 'static,
+    B::Data: Buf + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Makes a client for `https` alone, or for `http` alone. Fails if this system has no
+    /// certificates, which a secure one needs.
+    pub(crate) fn new(builder: &Builder, is_secure: bool) -> io::Result<Self> {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT));
+        connector.set_keepalive(Some(KEEP_ALIVE));
+        connector.set_nodelay(true);
+        if !is_secure {
+            return Ok(Self::Plain(builder.build(connector)));
+        }
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_native_roots()?
+            .https_only()
+            .enable_http1()
+            .wrap_connector(connector);
+        Ok(Self::Secure(builder.build(connector)))
+    }
+
+    /// Sends a request, and waits for the head of its answer. If it is dropped before the answer
+    /// has ended, the connection closes.
+    pub(crate) async fn send(&self, request: Request<B>) -> Result<Response<Incoming>, Error> {
+        match self {
+            Self::Plain(client) => client.request(request).await,
+            Self::Secure(client) => client.request(request).await,
+        }
+    }
+}
