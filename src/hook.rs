@@ -21,7 +21,6 @@ mod opencode;
 mod pi;
 mod plug_in;
 mod pointers;
-mod short_list;
 mod tool_result;
 
 use serde_json::Value;

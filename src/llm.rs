@@ -15,7 +15,6 @@
 //! | `connections` | the connections to an endpoint, and the thread that drives them |
 //! | `address`, `key` | where requests go, and what they prove |
 //! | `wire` | the two forms of requests and replies: `openai` and `anthropic` |
-//! | `few` | a list that is short |
 //! | `dialect` | which parameters an endpoint takes |
 //! | `events` | a stream of server-sent events |
 //! | `reply` | a reply, put together from its parts |
@@ -32,7 +31,6 @@ mod dialect;
 mod events;
 mod failure;
 mod fault;
-mod few;
 mod http_model;
 mod key;
 mod openai;

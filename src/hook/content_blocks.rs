@@ -8,7 +8,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::hook::event_text::Text;
-use crate::hook::short_list::ShortList;
+use crate::model::ShortList;
+
+/// The most blocks of a result, which has one for each text or image.
+pub(super) const MOST_BLOCKS: usize = 10_000;
 
 /// The blocks of a result, in order.
 pub(super) struct ContentBlocks<'a>(Vec<ContentBlock<'a>>);
@@ -30,7 +33,7 @@ struct BlockFields<'a> {
 impl<'a> ContentBlocks<'a> {
     /// Reads the blocks of a list.
     pub(super) fn of(list: &'a RawValue) -> Result<Self, serde_json::Error> {
-        let ShortList(raws) = serde_json::from_str(list.get())?;
+        let ShortList::<_, MOST_BLOCKS>(raws) = serde_json::from_str(list.get())?;
         let blocks: Result<_, _> = raws.into_iter().map(ContentBlock::of).collect();
         blocks.map(Self)
     }

@@ -11,12 +11,13 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::hook::HookError;
+use crate::hook::content_blocks::MOST_BLOCKS;
 use crate::hook::event_text::Text;
 use crate::hook::keeper::Keeper;
-use crate::hook::short_list::ShortList;
 use crate::hook::tool_result::Output;
 use crate::hook::tool_result::ToolResult;
 use crate::hook::tool_result::call_at;
+use crate::model::ShortList;
 
 /// The frame around the output of a tool.
 const OPENING: &str = "<untrusted_context>\n";
@@ -110,7 +111,7 @@ fn text_of(content: &RawValue) -> Result<(String, bool), HookError> {
     let json = content.get();
     let parts: Vec<GeminiPart<'_>> = match json.as_bytes().first() {
         Some(b'"') => vec![GeminiPart { text: Some(serde_json::from_str(json)?) }],
-        Some(b'[') => serde_json::from_str::<ShortList<_>>(json)?.0,
+        Some(b'[') => serde_json::from_str::<ShortList<_, MOST_BLOCKS>>(json)?.0,
         _ => vec![serde_json::from_str(json)?],
     };
     let texts = parts.iter().filter_map(|part| part.text.as_ref());

@@ -14,9 +14,10 @@ use crate::llm::complaint::Complaint;
 use crate::llm::dialect::Dialect;
 use crate::llm::dialect::SchemaUse;
 use crate::llm::fault::Fault;
-use crate::llm::few::Few;
+use crate::llm::reply::MOST_ENTRIES;
 use crate::llm::reply::Reply;
 use crate::llm::reply::tokens;
+use crate::model::ShortList;
 
 /// Returns the body of a request.
 pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Dialect) -> Value {
@@ -95,7 +96,7 @@ struct Event<'a> {
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
-    content: Option<Few<Block<'a>>>,
+    content: Option<ShortList<Block<'a>, MOST_ENTRIES>>,
     stop_reason: Option<String>,
     usage: Option<Usage>,
     #[serde(borrow)]

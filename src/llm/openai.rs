@@ -14,9 +14,10 @@ use crate::llm::complaint::Complaint;
 use crate::llm::dialect::Dialect;
 use crate::llm::dialect::SchemaUse;
 use crate::llm::fault::Fault;
-use crate::llm::few::Few;
+use crate::llm::reply::MOST_ENTRIES;
 use crate::llm::reply::Reply;
 use crate::llm::reply::tokens;
+use crate::model::ShortList;
 
 /// The name that the form requires of a schema.
 const SCHEMA_NAME: &str = "action";
@@ -93,12 +94,15 @@ fn tool(tool: &ToolSpec) -> Value {
     })
 }
 
+/// A list of an answer.
+type List<T> = ShortList<T, MOST_ENTRIES>;
+
 /// The data of an event, or the answer of an endpoint that does not stream. What marks thinking,
 /// such as `reasoning_content`, is skipped.
 #[derive(Deserialize)]
 struct Chunk<'a> {
-    #[serde(borrow, default)]
-    choices: Few<Choice<'a>>,
+    #[serde(borrow)]
+    choices: Option<List<Choice<'a>>>,
     usage: Option<Usage>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
@@ -121,8 +125,8 @@ struct Delta<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     refusal: Option<String>,
-    #[serde(borrow, default)]
-    tool_calls: Few<CallPart<'a>>,
+    #[serde(borrow)]
+    tool_calls: Option<List<CallPart<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -186,7 +190,7 @@ fn add(chunk: Chunk<'_>, data: &str, reply: &mut Reply) -> Result<(), Fault> {
     if chunk.object.is_some_and(|object| object.get() == "\"error\"") {
         return Err(Fault::in_reply(Complaint::read(data.as_bytes())));
     }
-    let first = chunk.choices.0.into_iter().find(|choice| choice.index.unwrap_or(0) == 0);
+    let first = entries(chunk.choices).find(|choice| choice.index.unwrap_or(0) == 0);
     first.map_or(Ok(()), |choice| add_choice(choice, reply))
 }
 
@@ -198,7 +202,7 @@ fn add_choice(choice: Choice<'_>, reply: &mut Reply) -> Result<(), Fault> {
             reply.add_text(&refusal)?;
             reply.ends(ReplyEnd::Refused);
         }
-        for part in delta.tool_calls.0 {
+        for part in entries(delta.tool_calls) {
             add_call(part, reply)?;
         }
     }
@@ -228,10 +232,34 @@ fn add_call(part: CallPart<'_>, reply: &mut Reply) -> Result<(), Fault> {
     call.add_arguments(&arguments.unwrap_or_default())
 }
 
+fn entries<T>(list: Option<List<T>>) -> impl Iterator<Item = T> {
+    list.into_iter().flat_map(|list| list.0)
+}
+
 /// Returns the text of a `content`, which is a string or a list of parts.
 fn text(content: &RawValue) -> String {
     serde_json::from_str(content.get()).unwrap_or_else(|_| {
-        let parts: Few<TextPart> = serde_json::from_str(content.get()).unwrap_or_default();
-        parts.0.into_iter().filter_map(|part| part.text).collect()
+        let parts: Option<List<TextPart>> = serde_json::from_str(content.get()).unwrap_or_default();
+        entries(parts).filter_map(|part| part.text).collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_may_be_missing_and_are_bounded() {
+        let read = |list: &str| {
+            let data = format!(r#"{{"choices":[{{"delta":{{"tool_calls":{list}}}}}]}}"#);
+            event(&data, &mut Reply::default()).is_ok()
+        };
+        assert!(read("null") && read("[]") && !read("{}"));
+        for absent in [r#"{"choices":null}"#, "{}"] {
+            assert!(event(absent, &mut Reply::default()).is_ok(), "{absent}");
+        }
+        let choices = |count| format!(r#"{{"choices":[{}]}}"#, vec!["{}"; count].join(","));
+        assert!(event(&choices(MOST_ENTRIES), &mut Reply::default()).is_ok());
+        assert!(event(&choices(MOST_ENTRIES + 1), &mut Reply::default()).is_err());
+    }
 }

@@ -8,6 +8,9 @@ use crate::llm::fault::Fault;
 
 /// The most bytes of a text: five times that of 200,000 tokens, which no model of today says at once.
 const MOST_TEXT: usize = 4 * 1024 * 1024;
+/// The most entries of a list in an answer: more than any has, and few enough that one of empty
+/// entries takes no more memory than its text.
+pub(super) const MOST_ENTRIES: usize = 1024;
 /// The most calls of tools in a reply.
 pub(super) const MOST_CALLS: usize = 64;
 /// The most bytes of the arguments of a call.

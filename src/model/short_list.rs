@@ -1,4 +1,4 @@
-//! Lists in events, of a bounded length: a server may send millions of empty blocks.
+//! Lists in JSON of others, of a bounded length: a server may send millions of empty blocks.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,17 +9,14 @@ use serde::de::Error as _;
 use serde::de::SeqAccess;
 use serde::de::Visitor;
 
-/// The most entries. A result has one for each text or image.
-const MOST: usize = 10_000;
-
-/// A list. One that is longer is an error.
+/// A list of at most `MOST` entries. A longer one is an error, before it takes memory.
 #[derive(Debug)]
-pub(super) struct ShortList<T>(pub(super) Vec<T>);
+pub struct ShortList<T, const MOST: usize>(pub Vec<T>);
 
-struct ListVisitor<T>(PhantomData<T>);
+struct ListVisitor<T, const MOST: usize>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
-    type Value = ShortList<T>;
+impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for ListVisitor<T, MOST> {
+    type Value = ShortList<T, MOST>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a list of at most {MOST} entries")
@@ -37,7 +34,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for ShortList<T> {
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for ShortList<T, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(ListVisitor(PhantomData))
     }
@@ -51,9 +48,10 @@ mod tests {
     fn a_long_list_is_refused() {
         let parse = |count: usize| {
             let list = vec!["0"; count].join(",");
-            serde_json::from_str::<ShortList<u8>>(&format!("[{list}]"))
+            serde_json::from_str::<ShortList<u8, 10_000>>(&format!("[{list}]"))
         };
-        assert_eq!(parse(MOST).unwrap().0.len(), MOST);
-        assert!(parse(MOST + 1).unwrap_err().to_string().contains("at most 10000 entries"));
+        assert_eq!(parse(10_000).unwrap().0.len(), 10_000);
+        assert!(parse(10_001).unwrap_err().to_string().contains("at most 10000 entries"));
+        assert!(serde_json::from_str::<ShortList<u8, 9>>("{}").is_err());
     }
 }
