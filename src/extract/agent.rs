@@ -13,12 +13,12 @@ use crate::extract::ModelRequest;
 use crate::extract::ToolUse;
 use crate::extract::Turn;
 use crate::extract::brief::Brief;
-use crate::extract::look::Form;
+use crate::extract::inquiry::Inquiry;
+use crate::extract::look::LineForm;
 use crate::extract::look::Look;
-use crate::extract::look::Seen;
+use crate::extract::look::LookResult;
 use crate::extract::mode_error::ModeError;
-use crate::extract::reading::Reading;
-use crate::extract::request_size::estimate;
+use crate::extract::request_size::needed;
 
 /// What stands for a result that makes room for later ones.
 const LEFT_OUT: &str = "(left out, to make room)";
@@ -35,27 +35,27 @@ pub(super) struct AgentAnswer {
 }
 
 /// Answers a question by looking into the document in a form.
-pub(super) fn answer(reading: &Reading<'_>, form: Form) -> Result<AgentAnswer, ModeError> {
-    let profile = reading.model.profile();
-    let brief = Brief::of(reading.document, form, profile.context_tokens)?;
+pub(super) fn answer(inquiry: &Inquiry<'_>, form: LineForm) -> Result<AgentAnswer, ModeError> {
+    let profile = inquiry.model.profile();
+    let brief = Brief::of(inquiry.document, form, profile.context_tokens)?;
     let desired = profile.tools;
     if desired != ToolUse::None
-        && let Some(answer) = by_calls::answer(reading, form, &brief, desired == ToolUse::Native)?
+        && let Some(answer) = by_calls::answer(inquiry, form, &brief, desired == ToolUse::Native)?
     {
         return Ok(answer);
     }
-    by_actions::answer(reading, form, &brief)
+    by_actions::answer(inquiry, form, &brief)
 }
 
 /// The looks of one question.
 #[derive(Debug, Default)]
-struct Looks {
+struct LookLog {
     taken: Vec<Look>,
     /// The numbers of the lines that were shown.
     shown: BTreeSet<u64>,
 }
 
-impl Looks {
+impl LookLog {
     fn new(brief: &Brief) -> Self {
         let shown = brief.seen.lines.iter().map(|line| line.number).collect();
         Self { taken: Vec::new(), shown }
@@ -64,19 +64,19 @@ impl Looks {
     /// Takes a look. One that was taken before goes on where it was cut.
     fn take(
         &mut self,
-        reading: &Reading<'_>,
-        form: Form,
+        inquiry: &Inquiry<'_>,
+        form: LineForm,
         look: Look,
-    ) -> Result<Seen, DocumentError> {
+    ) -> Result<LookResult, DocumentError> {
         let mut look = Some(look);
         while let Some(known) = look.as_ref().filter(|look| self.taken.contains(look)) {
             look = known.next();
         }
         let Some(look) = look else {
             let note = "You have looked there already: look in another way.".to_owned();
-            return Ok(Seen { notes: vec![note], ..Seen::default() });
+            return Ok(LookResult { notes: vec![note], ..LookResult::default() });
         };
-        let seen = look.at(reading.document, form)?;
+        let seen = look.at(inquiry.document, form)?;
         self.shown.extend(seen.lines.iter().map(|line| line.number));
         self.taken.push(look);
         Ok(seen)
@@ -90,9 +90,8 @@ impl Looks {
 
 /// Leaves out the oldest results until request and reply fit into the context.
 fn make_room(request: &mut ModelRequest, context: u64) {
-    let mut size = estimate(request) + request.max_output_tokens;
     for at in 1..request.turns.len().saturating_sub(1) {
-        if size <= context {
+        if needed(request) <= context {
             return;
         }
         match &mut request.turns[at] {
@@ -104,6 +103,5 @@ fn make_room(request: &mut ModelRequest, context: u64) {
             Turn::User(text) => LEFT_OUT.clone_into(text),
             Turn::Model { .. } => {}
         }
-        size = estimate(request) + request.max_output_tokens;
     }
 }

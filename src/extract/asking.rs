@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use crate::extract::FailureKind;
 use crate::extract::LanguageModel;
 use crate::extract::ModelFailure;
+use crate::extract::ModelFailureKind;
 use crate::extract::ModelReply;
 use crate::extract::ModelRequest;
 use crate::extract::ReplyEnd;
@@ -168,7 +168,7 @@ impl AskError {
     /// Returns true if another model may answer.
     pub(super) fn is_of_target(&self) -> bool {
         match self {
-            Self::Model(failure) => failure.kind != FailureKind::Stopped,
+            Self::Model(failure) => failure.kind != ModelFailureKind::Stopped,
             Self::Refused { .. } => true,
             Self::Spent { .. } => false,
         }
@@ -176,11 +176,11 @@ impl AskError {
 
     /// Returns true if nobody waits for a reply any more.
     pub(super) fn is_stop(&self) -> bool {
-        matches!(self, Self::Model(failure) if failure.kind == FailureKind::Stopped)
+        matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Stopped)
     }
 
     /// Returns true if a shorter request may be answered.
     pub(super) fn is_overflow(&self) -> bool {
-        matches!(self, Self::Model(failure) if failure.kind == FailureKind::Overflow)
+        matches!(self, Self::Model(failure) if failure.kind == ModelFailureKind::Overflow)
     }
 }

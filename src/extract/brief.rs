@@ -2,9 +2,9 @@
 
 use crate::extract::Document;
 use crate::extract::DocumentError;
-use crate::extract::look::Form;
+use crate::extract::look::LineForm;
 use crate::extract::look::Look;
-use crate::extract::look::Seen;
+use crate::extract::look::LookResult;
 
 /// The most bytes of the facts, for a model whose context is small and for any other.
 const FACTS: [usize; 2] = [600, 4000];
@@ -20,22 +20,22 @@ pub(super) struct Brief {
     /// What the output is.
     pub(super) facts: String,
     /// Some of its lines.
-    pub(super) seen: Seen,
+    pub(super) seen: LookResult,
 }
 
 impl Brief {
     /// Returns the brief of a document for a model with a context of `tokens`.
     pub(super) fn of(
         document: &dyn Document,
-        form: Form,
+        form: LineForm,
         tokens: u64,
     ) -> Result<Self, DocumentError> {
         let summary = document.view("summary")?;
         let facts = facts(&summary, FACTS[usize::from(tokens >= SMALL)]);
         let mut seen = Look::Read { from: 1, to: 2 }.at(document, form)?;
-        seen.lines.extend(Seen::errors(&summary));
+        seen.lines.extend(LookResult::errors(&summary));
         // The lines of other forms are not counted.
-        let last = if form == Form::Plain { document.facts().lines } else { 0 };
+        let last = if form == LineForm::Plain { document.facts().lines } else { 0 };
         if last > 2 {
             seen.lines
                 .extend(Look::Read { from: (last - 1).max(3), to: last }.at(document, form)?.lines);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::extract::Document;
-use crate::extract::look::Form;
+use crate::extract::look::LineForm;
 use crate::extract::look::cut;
 
 /// The most lines that are printed under an answer.
@@ -33,7 +33,7 @@ pub(super) fn split_off_lines(answer: &str) -> (String, Vec<u64>) {
 
 /// Returns what stands under an answer: the numbers of its lines as `X.lines/` takes them, and
 /// their text in the document. Empty if it names none.
-pub(super) fn printed(document: &dyn Document, form: Form, lines: &[u64]) -> String {
+pub(super) fn printed(document: &dyn Document, form: LineForm, lines: &[u64]) -> String {
     let lines: BTreeSet<u64> = lines.iter().copied().collect();
     if lines.is_empty() {
         return String::new();
@@ -41,7 +41,7 @@ pub(super) fn printed(document: &dyn Document, form: Form, lines: &[u64]) -> Str
     let ranges = ranges(&lines);
     let mut text = String::new();
     let named: Vec<String> = ranges.iter().map(|(first, last)| range(*first, *last)).collect();
-    let label = if form == Form::Plain { "Lines" } else { "Lines of the readable form" };
+    let label = if form == LineForm::Plain { "Lines" } else { "Lines of the readable form" };
     let _ = writeln!(text, "{label}: {}", named.join(", "));
     let mut left = SHOWN;
     for (first, last) in ranges {
@@ -58,7 +58,12 @@ pub(super) fn printed(document: &dyn Document, form: Form, lines: &[u64]) -> Str
     text.trim_end().to_owned()
 }
 
-fn write_range(text: &mut String, document: &dyn Document, form: Form, (first, last): (u64, u64)) {
+fn write_range(
+    text: &mut String,
+    document: &dyn Document,
+    form: LineForm,
+    (first, last): (u64, u64),
+) {
     let shown = document.view(&format!("{}lines/{}", form.prefix(), range(first, last)));
     let shown = shown.unwrap_or_default();
     let mut printed = first;

@@ -13,7 +13,7 @@ pub struct Extraction {
     /// The mode that was used, or tried last.
     pub used: Mode,
     /// The answer, or why there is none.
-    pub answer: Result<Answer, ModeError>,
+    pub answer: Result<AnswerText, ModeError>,
     /// What went wrong on the way.
     pub warnings: Vec<String>,
     /// The calls of models.
@@ -22,7 +22,7 @@ pub struct Extraction {
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct AnswerText {
     /// The text, with the lines that it rests on.
     pub text: String,
     /// False if the model found nothing. `None` if none was asked.

@@ -11,14 +11,14 @@ use crate::extract::agent;
 use crate::extract::asking::Asking;
 use crate::extract::asking::CallRecord;
 use crate::extract::cited_lines::printed;
-use crate::extract::extraction::Answer;
+use crate::extract::extraction::AnswerText;
 use crate::extract::extraction::Extraction;
 use crate::extract::full;
 use crate::extract::full::FullPlan;
-use crate::extract::look::Form;
+use crate::extract::inquiry::Inquiry;
+use crate::extract::look::LineForm;
 use crate::extract::mode_error::ModeError;
 use crate::extract::quotes::checked;
-use crate::extract::reading::Reading;
 use crate::extract::truncate::truncated;
 use crate::extract::wrapper::is_nothing;
 
@@ -61,16 +61,15 @@ impl Extractor<'_> {
         question: &str,
         asking: &Asking<'_>,
         (asked, used, warnings): (Mode, &mut Mode, &mut Vec<String>),
-    ) -> Result<Answer, ModeError> {
+    ) -> Result<AnswerText, ModeError> {
         if asked == Mode::Truncate {
             return self.without_model(document);
         }
         let mut left = self.models.len();
         for model in self.models {
             left -= 1;
-            let (settings, nonce, model) = (self.settings, self.nonce, &**model);
-            let reading = Reading { document, question, model, settings, asking, nonce };
-            match answer_by(&reading, asked, used) {
+            let inquiry = self.inquiry(document, question, &**model, asking);
+            match answer_by(&inquiry, asked, used) {
                 Err(error) if error.is_of_target() && left > 0 => {
                     warnings.push(format!("{error}; the next target was asked"));
                 }
@@ -80,9 +79,21 @@ impl Extractor<'_> {
         Err(ModeError::NoTarget)
     }
 
-    fn without_model(&self, document: &dyn Document) -> Result<Answer, ModeError> {
+    /// Returns the question as it is put to `model`.
+    pub(super) fn inquiry<'a>(
+        &'a self,
+        document: &'a dyn Document,
+        question: &'a str,
+        model: &'a dyn LanguageModel,
+        asking: &'a Asking<'a>,
+    ) -> Inquiry<'a> {
+        let (settings, nonce) = (self.settings, self.nonce);
+        Inquiry { document, question, model, settings, asking, nonce }
+    }
+
+    fn without_model(&self, document: &dyn Document) -> Result<AnswerText, ModeError> {
         let text = truncated(document, self.settings.inline_bytes)?;
-        Ok(Answer { text, found: None })
+        Ok(AnswerText { text, found: None })
     }
 }
 
@@ -96,41 +107,41 @@ fn falls_back(asked: Mode, error: &ModeError) -> bool {
 }
 
 /// Answers by one model. Tells in `used` which mode was taken.
-fn answer_by(reading: &Reading<'_>, asked: Mode, used: &mut Mode) -> Result<Answer, ModeError> {
-    if let Some(plan) = planned(reading, asked)? {
+fn answer_by(inquiry: &Inquiry<'_>, asked: Mode, used: &mut Mode) -> Result<AnswerText, ModeError> {
+    if let Some(plan) = planned(inquiry, asked)? {
         *used = Mode::FullChunked;
-        in_full(reading, &plan)
+        in_full(inquiry, &plan)
     } else {
         *used = Mode::ReadGrep;
-        by_agent(reading)
+        by_agent(inquiry)
     }
 }
 
 /// Returns the plan of reading all of the document. `None` if the agent reads it.
-pub(super) fn planned(reading: &Reading<'_>, asked: Mode) -> Result<Option<FullPlan>, ModeError> {
-    let plan = || FullPlan::of(reading, reading.model.profile());
+pub(super) fn planned(inquiry: &Inquiry<'_>, asked: Mode) -> Result<Option<FullPlan>, ModeError> {
+    let plan = || FullPlan::of(inquiry);
     Ok(match asked {
         Mode::FullChunked => Some(plan()?),
-        Mode::Auto => Some(plan()?).filter(|plan| is_read_in_full(reading, plan)),
+        Mode::Auto => Some(plan()?).filter(|plan| is_read_in_full(inquiry, plan)),
         Mode::ReadGrep | Mode::Truncate => None,
     })
 }
 
 /// Returns true if `auto` reads all of a document: it is short, or its lines are long, so that a
 /// search finds little.
-fn is_read_in_full(reading: &Reading<'_>, plan: &FullPlan) -> bool {
-    let settings = reading.settings;
+fn is_read_in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> bool {
+    let settings = inquiry.settings;
     plan.chunks.count() <= settings.max_chunks_full
-        || reading.document.facts().line_bytes() > settings.long_line_bytes
+        || inquiry.document.facts().line_bytes() > settings.long_line_bytes
 }
 
-fn in_full(reading: &Reading<'_>, plan: &FullPlan) -> Result<Answer, ModeError> {
-    let reduced = full::answer(reading, plan)?;
-    let document = reading.document;
+fn in_full(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<AnswerText, ModeError> {
+    let reduced = full::answer(inquiry, plan)?;
+    let document = inquiry.document;
     let mut text = reduced.text;
     let found = !is_nothing(&text);
     if found {
-        let form = Form::of(document, reading.settings.long_line_bytes);
+        let form = LineForm::of(document, inquiry.settings.long_line_bytes);
         let checked = checked(document, form, &text);
         text = with(&checked.text, &printed(document, form, &checked.lines));
     }
@@ -138,13 +149,13 @@ fn in_full(reading: &Reading<'_>, plan: &FullPlan) -> Result<Answer, ModeError> 
         let parts = reduced.unknown.join(", ");
         text = with(&text, &format!("(No answer in the required form about {parts}.)"));
     }
-    handed_on(reading, text, found)
+    handed_on(inquiry, text, found)
 }
 
-fn by_agent(reading: &Reading<'_>) -> Result<Answer, ModeError> {
-    let document = reading.document;
-    let form = Form::of(document, reading.settings.long_line_bytes);
-    let answer = agent::answer(reading, form)?;
+fn by_agent(inquiry: &Inquiry<'_>) -> Result<AnswerText, ModeError> {
+    let document = inquiry.document;
+    let form = LineForm::of(document, inquiry.settings.long_line_bytes);
+    let answer = agent::answer(inquiry, form)?;
     let found = !is_nothing(&answer.text);
     let text = if found {
         let checked = checked(document, form, &answer.text);
@@ -155,17 +166,17 @@ fn by_agent(reading: &Reading<'_>) -> Result<Answer, ModeError> {
     } else {
         with(&answer.text, &format!("(Searched: {}.)", answer.looks.join("; ")))
     };
-    handed_on(reading, text, found)
+    handed_on(inquiry, text, found)
 }
 
 /// Returns an answer as it is handed on: that nothing was found is no proof, so the document's own
 /// lines follow it.
-fn handed_on(reading: &Reading<'_>, text: String, found: bool) -> Result<Answer, ModeError> {
+fn handed_on(inquiry: &Inquiry<'_>, text: String, found: bool) -> Result<AnswerText, ModeError> {
     if found {
-        return Ok(Answer { text, found: Some(true) });
+        return Ok(AnswerText { text, found: Some(true) });
     }
-    let shown = truncated(reading.document, reading.settings.inline_bytes)?;
-    Ok(Answer { text: with(&text, &shown), found: Some(false) })
+    let shown = truncated(inquiry.document, inquiry.settings.inline_bytes)?;
+    Ok(AnswerText { text: with(&text, &shown), found: Some(false) })
 }
 
 fn with(text: &str, more: &str) -> String {

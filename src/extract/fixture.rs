@@ -11,10 +11,10 @@ use crate::extract::DocumentFacts;
 use crate::extract::ExtractSettings;
 use crate::extract::Extraction;
 use crate::extract::Extractor;
-use crate::extract::FailureKind;
 use crate::extract::LanguageModel;
 use crate::extract::Mode;
 use crate::extract::ModelFailure;
+use crate::extract::ModelFailureKind;
 use crate::extract::ModelProfile;
 use crate::extract::ModelReply;
 use crate::extract::ModelRequest;
@@ -140,13 +140,13 @@ impl LanguageModel for Scripted {
     ) -> Result<ModelReply, ModelFailure> {
         self.asked.lock().push(request.clone());
         if stopped() {
-            return failure(FailureKind::Stopped);
+            return failure(ModelFailureKind::Stopped);
         }
         (self.script)(request)
     }
 }
 
-pub(super) fn failure(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
+pub(super) fn failure(kind: ModelFailureKind) -> Result<ModelReply, ModelFailure> {
     let message = format!("the endpoint is {}", kind.name());
     Err(ModelFailure { kind, message, usage: TokenUsage::default() })
 }

@@ -10,20 +10,18 @@ use std::thread;
 use parking_lot::Mutex;
 
 use crate::extract::DocumentError;
-use crate::extract::ModelProfile;
 use crate::extract::ModelRequest;
 use crate::extract::TokenUsage;
-use crate::extract::Turn;
 use crate::extract::asking::CallKind;
 use crate::extract::chunk::Chunks;
+use crate::extract::inquiry::Finding;
+use crate::extract::inquiry::Inquiry;
 use crate::extract::mode_error::ModeError;
-use crate::extract::prompt;
 use crate::extract::prompt::Prompt;
-use crate::extract::reading::Finding;
-use crate::extract::reading::Reading;
 use crate::extract::reduce::Reduced;
 use crate::extract::reduce::reduce;
 use crate::extract::request_size::estimate;
+use crate::extract::request_size::needed;
 use crate::extract::wrapper::Wrapper;
 use crate::materialize::TOKEN_ERROR_PERCENT;
 
@@ -38,17 +36,14 @@ pub(super) struct FullPlan {
     pub(super) chunks: Chunks,
     /// Estimated tokens of the requests about chunks, and the most of their replies.
     pub(super) usage: TokenUsage,
-    /// The most tokens of a reply.
-    pub(super) reply: u64,
 }
 
 impl FullPlan {
     /// Plans for a model. Fails if its context has no room for a chunk.
-    pub(super) fn of(reading: &Reading<'_>, profile: &ModelProfile) -> Result<Self, ModeError> {
-        let facts = reading.document.facts();
+    pub(super) fn of(inquiry: &Inquiry<'_>) -> Result<Self, ModeError> {
+        let (facts, profile) = (inquiry.document.facts(), inquiry.model.profile());
         let reply = profile.reply_tokens();
-        let wrapper = Wrapper::new((reading.nonce)());
-        let empty = estimate(&map_request(reading, &wrapper, "", &Part::LONGEST, reply));
+        let empty = estimate(&request(inquiry, &inquiry.wrapper(), &ShownPart::LONGEST, ""));
         let room = profile.context_tokens.saturating_sub(reply + empty);
         let room = room * u64::from(100 - TOKEN_ERROR_PERCENT) / 100;
         if room < LEAST_TOKENS {
@@ -59,33 +54,31 @@ impl FullPlan {
         }
         let most = (u128::from(room) * u128::from(facts.bytes.max(1))
             / u128::from(facts.tokens.max(1))) as u64;
-        let length = reading.document.content().len();
-        let chunks = Chunks::plan(length, most, reading.settings.overlap_percent);
+        let length = inquiry.document.content().len();
+        let chunks = Chunks::plan(length, most, inquiry.settings.overlap_percent);
         let shown = u128::from(facts.tokens) * u128::from(chunks.count() * chunks.size())
             / u128::from(length.max(1));
         let input = chunks.count() * empty + shown as u64;
         let usage = TokenUsage { input, output: chunks.count() * reply };
-        Ok(Self { chunks, usage, reply })
+        Ok(Self { chunks, usage })
     }
 
-    /// Returns the tokens of all requests and replies about chunks.
-    pub(super) fn tokens(&self) -> u64 {
-        self.usage.input + self.usage.output
+    /// Fails if it costs more tokens than `most`.
+    pub(super) fn check_cost(&self, most: u64) -> Result<(), ModeError> {
+        let tokens = self.usage.input + self.usage.output;
+        if tokens > most { Err(ModeError::TooLarge { tokens, most }) } else { Ok(()) }
     }
 }
 
 /// Answers by reading every chunk.
-pub(super) fn answer(reading: &Reading<'_>, plan: &FullPlan) -> Result<Reduced, ModeError> {
-    let most = reading.settings.max_tokens_per_question;
-    if plan.tokens() > most {
-        return Err(ModeError::TooLarge { tokens: plan.tokens(), most });
-    }
-    let findings = map(reading, plan)?;
-    reduce(reading, plan.reply, findings)
+pub(super) fn answer(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<Reduced, ModeError> {
+    plan.check_cost(inquiry.settings.max_tokens_per_question)?;
+    let findings = map(inquiry, plan)?;
+    reduce(inquiry, findings)
 }
 
 /// Asks about all chunks, some at once. Returns what was found in each, in their order.
-fn map(reading: &Reading<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError> {
+fn map(inquiry: &Inquiry<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError> {
     let count = plan.chunks.count();
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let found: Mutex<BTreeMap<u64, Result<Vec<Finding>, ModeError>>> = Mutex::default();
@@ -95,12 +88,12 @@ fn map(reading: &Reading<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError
             if index >= count {
                 return;
             }
-            let finding = chunk(reading, plan, index);
+            let finding = chunk(inquiry, plan, index);
             failed.fetch_or(finding.is_err(), Relaxed);
             found.lock().insert(index, finding);
         }
     };
-    let workers = (reading.settings.concurrency as u64).clamp(1, count.max(1));
+    let workers = (inquiry.settings.concurrency as u64).clamp(1, count.max(1));
     thread::scope(|scope| {
         for _ in 1..workers {
             scope.spawn(work);
@@ -112,43 +105,42 @@ fn map(reading: &Reading<'_>, plan: &FullPlan) -> Result<Vec<Finding>, ModeError
 }
 
 /// Asks about one chunk.
-fn chunk(reading: &Reading<'_>, plan: &FullPlan, index: u64) -> Result<Vec<Finding>, ModeError> {
-    let content = reading.document.content();
+fn chunk(inquiry: &Inquiry<'_>, plan: &FullPlan, index: u64) -> Result<Vec<Finding>, ModeError> {
+    let content = inquiry.document.content();
     let range = plan.chunks.range(content, index).map_err(DocumentError::from)?;
-    let part = Part::of(&plan.chunks, index);
-    part_of_chunk(reading, plan, &part, range, HALVINGS)
+    let part = ShownPart::of(&plan.chunks, index);
+    part_of_chunk(inquiry, plan, &part, range, HALVINGS)
 }
 
 /// Asks about a part of a chunk: in halves, where it does not fit.
 fn part_of_chunk(
-    reading: &Reading<'_>,
+    inquiry: &Inquiry<'_>,
     plan: &FullPlan,
-    part: &Part,
+    part: &ShownPart,
     range: Range<u64>,
     halvings: u32,
 ) -> Result<Vec<Finding>, ModeError> {
-    let content = reading.document.content();
+    let content = inquiry.document.content();
     let bytes = content.bytes(range.start, (range.end - range.start) as usize);
     let bytes = bytes.map_err(DocumentError::from)?;
-    let wrapper = Wrapper::new((reading.nonce)());
-    let text = String::from_utf8_lossy(&bytes);
-    let request = map_request(reading, &wrapper, &text, part, plan.reply);
-    let fits = estimate(&request) + plan.reply <= reading.model.profile().context_tokens;
+    let wrapper = inquiry.wrapper();
+    let request = request(inquiry, &wrapper, part, &String::from_utf8_lossy(&bytes));
+    let fits = needed(&request) <= inquiry.model.profile().context_tokens;
     if fits || halvings == 0 {
-        match reading.wrapped(CallKind::Map, request, &wrapper) {
+        match inquiry.wrapped(CallKind::Map, request, &wrapper) {
             Err(error) if error.is_overflow() && halvings > 0 => {}
             asked => return Ok(vec![Finding::new(part.name(), asked?)]),
         }
     }
     let mut findings = Vec::new();
     for half in plan.chunks.halves(content, &range).map_err(DocumentError::from)? {
-        findings.extend(part_of_chunk(reading, plan, part, half, halvings - 1)?);
+        findings.extend(part_of_chunk(inquiry, plan, part, half, halvings - 1)?);
     }
     Ok(findings)
 }
 
 /// The part of a document that a request shows.
-struct Part {
+struct ShownPart {
     /// From 1 on.
     number: u64,
     count: u64,
@@ -156,7 +148,7 @@ struct Part {
     shared: u64,
 }
 
-impl Part {
+impl ShownPart {
     /// One whose description is as long as any.
     const LONGEST: Self = Self { number: 1 << 40, count: 1 << 40, shared: 1 << 40 };
 
@@ -181,34 +173,7 @@ impl Part {
     }
 }
 
-fn map_request(
-    reading: &Reading<'_>,
-    wrapper: &Wrapper,
-    text: &str,
-    part: &Part,
-    reply: u64,
-) -> ModelRequest {
-    let facts = reading.document.facts();
-    let (opening, closing) = (wrapper.opening(), wrapper.closing());
-    let (arguments, part) = (prompt::arguments(facts), part.described());
-    let [bytes, lines, tokens] = [facts.bytes, facts.lines, facts.tokens].map(|n| n.to_string());
-    let values = [
-        ("question", reading.question),
-        ("tool", prompt::tool(facts)),
-        ("arguments", &arguments),
-        ("bytes", &bytes),
-        ("lines", &lines),
-        ("tokens", &tokens),
-        ("part", &part),
-        ("nonce", wrapper.nonce()),
-        ("opening", &opening),
-        ("closing", &closing),
-        ("text", text),
-    ];
-    ModelRequest {
-        system: Prompt::MapSystem.with(&values),
-        turns: vec![Turn::User(Prompt::Map.with(&values))],
-        max_output_tokens: reply,
-        ..ModelRequest::default()
-    }
+fn request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, part: &ShownPart, text: &str) -> ModelRequest {
+    let more = [("part", &*part.described()), ("text", text)];
+    inquiry.request((Prompt::MapSystem, Prompt::Map), wrapper, &more)
 }

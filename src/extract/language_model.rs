@@ -8,7 +8,7 @@ pub trait LanguageModel: Send + Sync {
     fn profile(&self) -> &ModelProfile;
 
     /// Asks it, and waits for the whole reply. Tries again by itself where that may help. Ends soon
-    /// after `stopped` returns true, with [`FailureKind::Stopped`]; the endpoint then does no more
+    /// after `stopped` returns true, with [`ModelFailureKind::Stopped`]; the endpoint then does no more
     /// work for it.
     fn ask(
         &self,
@@ -77,7 +77,7 @@ pub enum Turn {
         calls: Vec<ToolCall>,
     },
     /// The results of all calls of the turn before, in their order.
-    Results(Vec<ToolResult>),
+    Results(Vec<CallResult>),
 }
 
 /// A tool that a model may call.
@@ -104,7 +104,7 @@ pub struct ToolCall {
 
 /// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolResult {
+pub struct CallResult {
     /// The id of the call.
     pub id: String,
     /// What the model gets.
@@ -150,7 +150,7 @@ pub struct TokenUsage {
 #[error("{message}")]
 pub struct ModelFailure {
     /// What follows from it.
-    pub kind: FailureKind,
+    pub kind: ModelFailureKind,
     /// What failed, where, and what to do. Holds no key and nothing of the document.
     pub message: String,
     /// What it cost all the same.
@@ -159,7 +159,7 @@ pub struct ModelFailure {
 
 /// What follows from a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureKind {
+pub enum ModelFailureKind {
     /// The request and the reply do not fit into the context: a shorter request may.
     Overflow,
     /// The endpoint does not answer, or cannot for now, or its answer broke off; tried again in
@@ -204,7 +204,7 @@ impl ReplyEnd {
     }
 }
 
-impl FailureKind {
+impl ModelFailureKind {
     /// Returns its name, as records have it.
     pub fn name(self) -> &'static str {
         match self {

@@ -41,7 +41,7 @@ pub(super) enum Look {
 
 /// A line that was shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ShownLine {
+pub(super) struct NumberedLine {
     /// From 1 on.
     pub(super) number: u64,
     /// Its text, or the part of it around a match.
@@ -50,15 +50,15 @@ pub(super) struct ShownLine {
 
 /// The result of a look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) lines: Vec<ShownLine>,
+pub(super) struct LookResult {
+    pub(super) lines: Vec<NumberedLine>,
     /// What the result says besides: what was not found, and where more is.
     pub(super) notes: Vec<String>,
 }
 
 /// The form in which lines of a document are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum LineForm {
     /// As they are.
     Plain,
     /// JSON, an element a line: `X.pretty`.
@@ -67,7 +67,7 @@ pub(super) enum Form {
     Wrapped,
 }
 
-impl Form {
+impl LineForm {
     /// Returns the form in which the lines of a document are of a length to read. `long` is the
     /// average number of bytes from which they are not.
     pub(super) fn of(document: &dyn Document, long: u64) -> Self {
@@ -101,7 +101,11 @@ impl Look {
     }
 
     /// Looks into a document. What a model asks for wrongly is a note.
-    pub(super) fn at(&self, document: &dyn Document, form: Form) -> Result<Seen, DocumentError> {
+    pub(super) fn at(
+        &self,
+        document: &dyn Document,
+        form: LineForm,
+    ) -> Result<LookResult, DocumentError> {
         let seen = match self {
             Self::Find { words } => find(document, form, words),
             Self::Grep { pattern, ignore_case } => grep(document, form, pattern, *ignore_case),
@@ -109,7 +113,7 @@ impl Look {
         };
         match seen {
             Err(DocumentError::View { why, .. }) => {
-                Ok(Seen { notes: vec![why], ..Seen::default() })
+                Ok(LookResult { notes: vec![why], ..LookResult::default() })
             }
             seen => seen,
         }
@@ -136,27 +140,27 @@ impl fmt::Display for Look {
     }
 }
 
-fn find(document: &dyn Document, form: Form, words: &str) -> Result<Seen, DocumentError> {
-    if form != Form::Plain {
+fn find(document: &dyn Document, form: LineForm, words: &str) -> Result<LookResult, DocumentError> {
+    if form != LineForm::Plain {
         // Only lines as they are can be ranked.
         let any: Vec<String> = words.split_whitespace().map(regex_syntax::escape).collect();
         return grep(document, form, &any.join("|"), true);
     }
     let text = document.view(&format!("find/{}", spelt(words)))?;
-    Ok(Seen::of(&text, FIND))
+    Ok(LookResult::of(&text, FIND))
 }
 
 fn grep(
     document: &dyn Document,
-    form: Form,
+    form: LineForm,
     pattern: &str,
     ignore_case: bool,
-) -> Result<Seen, DocumentError> {
+) -> Result<LookResult, DocumentError> {
     let case = if ignore_case { "-i " } else { "" };
     let query = format!("{case}-m{} -e {}", GREP + 1, spelt(pattern));
     let text = document.view(&format!("{}grep/{query}", form.prefix()))?;
-    let mut seen = Seen::of(&text, GREP);
-    if seen.lines.is_empty() && form == Form::Plain {
+    let mut seen = LookResult::of(&text, GREP);
+    if seen.lines.is_empty() && form == LineForm::Plain {
         seen = find(document, form, &words_of(pattern))?;
         seen.notes.insert(0, "No line matches. The passages that fit its words best:".to_owned());
     } else if seen.lines.is_empty() {
@@ -165,13 +169,18 @@ fn grep(
     Ok(seen)
 }
 
-fn read(document: &dyn Document, form: Form, from: u64, to: u64) -> Result<Seen, DocumentError> {
+fn read(
+    document: &dyn Document,
+    form: LineForm,
+    from: u64,
+    to: u64,
+) -> Result<LookResult, DocumentError> {
     let from = from.max(1);
     let last = to.max(from).min(from.saturating_add(READ - 1));
     let text = document.view(&format!("{}lines/{from}-{last}", form.prefix()))?;
-    let mut seen = Seen::default();
+    let mut seen = LookResult::default();
     for (number, line) in (from..=last).zip(text.lines()) {
-        seen.lines.push(ShownLine { number, text: cut(line) });
+        seen.lines.push(NumberedLine { number, text: cut(line) });
     }
     if seen.lines.is_empty() {
         seen.notes.push(format!(
@@ -184,13 +193,13 @@ fn read(document: &dyn Document, form: Form, from: u64, to: u64) -> Result<Seen,
     Ok(seen)
 }
 
-impl Seen {
+impl LookResult {
     /// Reads what a search printed: lines with their numbers, as `rg -n` prints them, and notices.
     fn of(text: &str, most: usize) -> Self {
         let mut seen = Self::default();
         let mut left = 0;
         for line in text.lines() {
-            if let Some(shown) = ShownLine::of(line) {
+            if let Some(shown) = NumberedLine::of(line) {
                 if seen.lines.len() < most {
                     seen.lines.push(shown);
                 } else {
@@ -207,9 +216,9 @@ impl Seen {
     }
 
     /// Returns the lines in the part of a summary that shows errors.
-    pub(super) fn errors(summary: &str) -> Vec<ShownLine> {
+    pub(super) fn errors(summary: &str) -> Vec<NumberedLine> {
         let part = summary.lines().skip_while(|line| *line != "--- errors ---").skip(1);
-        part.take_while(|line| !line.starts_with("--- ")).filter_map(ShownLine::of).collect()
+        part.take_while(|line| !line.starts_with("--- ")).filter_map(NumberedLine::of).collect()
     }
 
     /// Returns the text that a model sees.
@@ -225,7 +234,7 @@ impl Seen {
     }
 }
 
-impl ShownLine {
+impl NumberedLine {
     /// Reads `12:text`, `12-text` or `12@345:text`, of a line of which a part is shown.
     fn of(line: &str) -> Option<Self> {
         let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -273,7 +282,7 @@ mod tests {
     fn results_of_searches_are_read() {
         let text = "# a b: 2 of 2 words; the only passage follows, lines as in X.grep/. All lines: \
                     /ctx/c/x\n12:one: two\n13-three\n1@99:...part...\n--\n";
-        let seen = Seen::of(text, 9);
+        let seen = LookResult::of(text, 9);
         let numbers: Vec<u64> = seen.lines.iter().map(|line| line.number).collect();
         assert_eq!(numbers, [12, 13, 1]);
         assert_eq!(seen.lines[0].text, "one: two");

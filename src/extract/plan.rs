@@ -7,11 +7,10 @@ use crate::extract::TokenUsage;
 use crate::extract::asking::Asking;
 use crate::extract::extractor::planned;
 use crate::extract::mode_error::ModeError;
-use crate::extract::reading::Reading;
 
 /// What answering a question takes at most, by the first target.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExtractPlan {
     /// The mode that is used.
     pub mode: Mode,
     /// The target, as in `local/qwen`. `None` if no model is asked.
@@ -33,37 +32,26 @@ impl Extractor<'_> {
         document: &dyn Document,
         question: &str,
         asked: Mode,
-    ) -> Result<Plan, ModeError> {
+    ) -> Result<ExtractPlan, ModeError> {
         let first = self.models.first().filter(|_| asked != Mode::Truncate);
         let Some(model) = first else {
-            let (mode, usage) = (Mode::Truncate, TokenUsage::default());
-            return Ok(Plan { mode, target: None, chunks: None, calls: 0, usage, nanodollars: 0 });
+            return Ok(ExtractPlan { mode: Mode::Truncate, ..ExtractPlan::default() });
         };
-        let (settings, nonce, model) = (self.settings, self.nonce, &**model);
-        let asking = &Asking::new(self.stopped, 0, self.tell);
-        let reading = Reading { document, question, model, settings, asking, nonce };
-        let profile = model.profile();
-        let target = Some(profile.target.clone());
-        let most = settings.max_tokens_per_question;
-        let Some(plan) = planned(&reading, asked)? else {
-            let calls = u64::from(settings.max_steps);
+        let asking = Asking::new(self.stopped, 0, self.tell);
+        let inquiry = self.inquiry(document, question, &**model, &asking);
+        let (profile, most) = (model.profile(), self.settings.max_tokens_per_question);
+        let (mode, chunks, calls, usage) = if let Some(plan) = planned(&inquiry, asked)? {
+            plan.check_cost(most)?;
+            let count = plan.chunks.count();
+            let chunks = Some((count, plan.chunks.size()));
+            (Mode::FullChunked, chunks, count + u64::from(count > 1), plan.usage)
+        } else {
+            let calls = u64::from(self.settings.max_steps);
             // The agent reads more than it writes.
             let output = (calls * profile.reply_tokens()).min(most);
-            let usage = TokenUsage { input: most - output, output };
-            let (mode, nanodollars) = (Mode::ReadGrep, profile.nanodollars(usage));
-            return Ok(Plan { mode, target, chunks: None, calls, usage, nanodollars });
+            (Mode::ReadGrep, None, calls, TokenUsage { input: most - output, output })
         };
-        if plan.tokens() > most {
-            return Err(ModeError::TooLarge { tokens: plan.tokens(), most });
-        }
-        let chunks = plan.chunks.count();
-        Ok(Plan {
-            mode: Mode::FullChunked,
-            target,
-            chunks: Some((chunks, plan.chunks.size())),
-            calls: chunks + u64::from(chunks > 1),
-            usage: plan.usage,
-            nanodollars: profile.nanodollars(plan.usage),
-        })
+        let (target, nanodollars) = (Some(profile.target.clone()), profile.nanodollars(usage));
+        Ok(ExtractPlan { mode, target, chunks, calls, usage, nanodollars })
     }
 }

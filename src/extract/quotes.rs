@@ -1,7 +1,7 @@
 //! Quotes in an answer, looked up in the document: an invention becomes visible.
 
 use crate::extract::Document;
-use crate::extract::look::Form;
+use crate::extract::look::LineForm;
 use crate::extract::look::spelt;
 
 /// The least characters of a quote: shorter ones are names of things, or occur anywhere.
@@ -25,7 +25,7 @@ pub(super) struct Checked {
 }
 
 /// Looks up what stands in an answer between backticks or double quotes.
-pub(super) fn checked(document: &dyn Document, form: Form, answer: &str) -> Checked {
+pub(super) fn checked(document: &dyn Document, form: LineForm, answer: &str) -> Checked {
     let mut checked = Checked::default();
     let mut rest = answer;
     while let Some((before, quote, after)) = next_quote(rest) {
@@ -65,7 +65,7 @@ fn next_quote(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// Returns the first line that has a quote.
-fn line_of(document: &dyn Document, form: Form, quote: &str) -> Option<u64> {
+fn line_of(document: &dyn Document, form: LineForm, quote: &str) -> Option<u64> {
     let view = format!("{}grep/-F -m1 -e {}", form.prefix(), spelt(quote));
     let text = document.view(&view).ok()?;
     let line = text.lines().find(|line| !line.starts_with('#'))?;

@@ -1,15 +1,13 @@
 //! Putting findings together, in rounds where they do not fit into one request.
 
 use crate::extract::ModelRequest;
-use crate::extract::Turn;
 use crate::extract::asking::CallKind;
+use crate::extract::inquiry::Finding;
+use crate::extract::inquiry::Found;
+use crate::extract::inquiry::Inquiry;
 use crate::extract::mode_error::ModeError;
-use crate::extract::prompt;
 use crate::extract::prompt::Prompt;
-use crate::extract::reading::Finding;
-use crate::extract::reading::Found;
-use crate::extract::reading::Reading;
-use crate::extract::request_size::estimate;
+use crate::extract::request_size::needed;
 use crate::extract::wrapper::NOTHING;
 use crate::extract::wrapper::Wrapper;
 
@@ -25,12 +23,8 @@ pub(super) struct Reduced {
     pub(super) unknown: Vec<String>,
 }
 
-/// Puts the findings of a document together. `reply` is the most tokens of a reply.
-pub(super) fn reduce(
-    reading: &Reading<'_>,
-    reply: u64,
-    findings: Vec<Finding>,
-) -> Result<Reduced, ModeError> {
+/// Puts the findings of a document together.
+pub(super) fn reduce(inquiry: &Inquiry<'_>, findings: Vec<Finding>) -> Result<Reduced, ModeError> {
     let (mut some, mut nothing, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for Finding { part, found } in findings {
         match found {
@@ -40,10 +34,10 @@ pub(super) fn reduce(
         }
     }
     if some.is_empty() && nothing.is_empty() && !unknown.is_empty() {
-        return Err(no_form(reading));
+        return Err(inquiry.no_form());
     }
     while some.len() > 1 {
-        some = round(reading, reply, &some)?;
+        some = round(inquiry, &some)?;
     }
     let text = some.pop().map_or_else(|| without(&nothing), |(_, text)| text);
     Ok(Reduced { text, unknown })
@@ -51,76 +45,57 @@ pub(super) fn reduce(
 
 /// Puts as many findings together at a time as fit into a request.
 fn round(
-    reading: &Reading<'_>,
-    reply: u64,
+    inquiry: &Inquiry<'_>,
     findings: &[(String, String)],
 ) -> Result<Vec<(String, String)>, ModeError> {
     let before = findings.len();
     let mut rest = findings;
     let mut together = Vec::new();
     while !rest.is_empty() {
-        let count = fitting(reading, reply, rest);
+        let count = fitting(inquiry, rest);
         let (now, later) = rest.split_at(count);
-        together.push(one(reading, reply, now)?);
+        together.push(one(inquiry, now)?);
         rest = later;
     }
     if together.len() == before {
-        let target = reading.model.profile().target.clone();
+        let target = inquiry.model.profile().target.clone();
         return Err(ModeError::Unreducible { target, parts: before });
     }
     Ok(together)
 }
 
 /// Returns how many of the findings fit into one request: one at least.
-fn fitting(reading: &Reading<'_>, reply: u64, findings: &[(String, String)]) -> usize {
-    let context = reading.model.profile().context_tokens;
+fn fitting(inquiry: &Inquiry<'_>, findings: &[(String, String)]) -> usize {
+    let context = inquiry.model.profile().context_tokens;
     let fits = |count: &usize| {
-        let wrapper = Wrapper::new((reading.nonce)());
-        estimate(&request(reading, reply, &wrapper, &findings[..*count])) + reply <= context
+        needed(&request(inquiry, &inquiry.wrapper(), &findings[..*count])) <= context
     };
     (2..=findings.len()).take_while(fits).last().unwrap_or(1)
 }
 
 fn one(
-    reading: &Reading<'_>,
-    reply: u64,
+    inquiry: &Inquiry<'_>,
     findings: &[(String, String)],
 ) -> Result<(String, String), ModeError> {
     if let [alone] = findings {
         return Ok(alone.clone());
     }
-    let wrapper = Wrapper::new((reading.nonce)());
-    let request = request(reading, reply, &wrapper, findings);
-    let answer = reading.wrapped(CallKind::Reduce, request, &wrapper)?;
-    let text = answer.ok_or_else(|| no_form(reading))?;
+    let wrapper = inquiry.wrapper();
+    let request = request(inquiry, &wrapper, findings);
+    let answer = inquiry.wrapped(CallKind::Reduce, request, &wrapper)?;
+    let text = answer.ok_or_else(|| inquiry.no_form())?;
     Ok((parts(findings), text))
 }
 
 fn request(
-    reading: &Reading<'_>,
-    reply: u64,
+    inquiry: &Inquiry<'_>,
     wrapper: &Wrapper,
     findings: &[(String, String)],
 ) -> ModelRequest {
     let text: Vec<String> =
         findings.iter().map(|(part, text)| format!("[{part}]\n{text}")).collect();
-    let (opening, closing) = (wrapper.opening(), wrapper.closing());
-    let (text, parts) = (text.join("\n\n"), parts(findings));
-    let values = [
-        ("question", reading.question),
-        ("tool", prompt::tool(reading.document.facts())),
-        ("parts", &parts),
-        ("nonce", wrapper.nonce()),
-        ("opening", &opening),
-        ("closing", &closing),
-        ("text", &text),
-    ];
-    ModelRequest {
-        system: Prompt::ReduceSystem.with(&values),
-        turns: vec![Turn::User(Prompt::Reduce.with(&values))],
-        max_output_tokens: reply,
-        ..ModelRequest::default()
-    }
+    let more = [("parts", &*parts(findings)), ("text", &*text.join("\n\n"))];
+    inquiry.request((Prompt::ReduceSystem, Prompt::Reduce), wrapper, &more)
 }
 
 /// Returns the parts that findings are of, as in `part 3 of 7 to part 5 of 7`.
@@ -157,8 +132,4 @@ fn without(nothing: &[String]) -> String {
         text = format!("{text} ({left} more such sentences)");
     }
     text
-}
-
-fn no_form(reading: &Reading<'_>) -> ModeError {
-    ModeError::NoForm { target: reading.model.profile().target.clone() }
 }

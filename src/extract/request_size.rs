@@ -18,6 +18,11 @@ pub(super) fn estimate(request: &ModelRequest) -> u64 {
     of(&request.system) + TURN + tools.sum::<u64>() + schema + turns.sum::<u64>()
 }
 
+/// Estimates the tokens of a context that a request and its reply need.
+pub(super) fn needed(request: &ModelRequest) -> u64 {
+    estimate(request) + request.max_output_tokens
+}
+
 fn of_turn(turn: &Turn) -> u64 {
     match turn {
         Turn::User(text) => of(text),

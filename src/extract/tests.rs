@@ -173,7 +173,7 @@ fn an_endless_agent_is_ended() {
 
 #[test]
 fn the_next_target_answers_where_one_fails() {
-    for kind in [FailureKind::Unavailable, FailureKind::Rejected] {
+    for kind in [ModelFailureKind::Unavailable, ModelFailureKind::Rejected] {
         let first = Scripted::new("a", move |_| failure(kind)).with(|_| {});
         let second = Scripted::new("b", |request| answers(request, "yes")).with(|_| {});
         let document = TextDocument::new(&log(50));
@@ -192,7 +192,7 @@ fn the_next_target_answers_where_one_fails() {
 
 #[test]
 fn without_an_answer_auto_shows_the_document_and_others_fail() {
-    let down = Scripted::new("a", |_| failure(FailureKind::Unavailable)).with(|_| {});
+    let down = Scripted::new("a", |_| failure(ModelFailureKind::Unavailable)).with(|_| {});
     let formless = Scripted::new("b", |_| says("It was the disk.")).with(|_| {});
     let document = TextDocument::new(&log(50));
     for model in [&down, &formless] {
@@ -219,7 +219,7 @@ fn an_overflow_is_read_in_halves() {
     let model = Scripted::new("a", |request| {
         let text = last_text(request);
         if text.len() > 4000 {
-            return failure(FailureKind::Overflow);
+            return failure(ModelFailureKind::Overflow);
         }
         if text.contains("<findings-") || text.contains("ERROR") {
             return answers(request, "quota");

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::extract::FailureKind;
 use crate::extract::ModelFailure;
+use crate::extract::ModelFailureKind;
 use crate::extract::TargetSettings;
 use crate::extract::TokenUsage;
 use crate::llm::fault::Fault;
@@ -32,10 +32,10 @@ impl About<'_> {
     /// Returns the failure: what, where, and what to do next.
     pub(super) fn failure(&self, fault: &Fault) -> ModelFailure {
         let kind = match fault.kind {
-            FaultKind::Overflow => FailureKind::Overflow,
-            FaultKind::Rejected => FailureKind::Rejected,
-            FaultKind::Passing(_) | FaultKind::Lasting => FailureKind::Unavailable,
-            FaultKind::Stopped => FailureKind::Stopped,
+            FaultKind::Overflow => ModelFailureKind::Overflow,
+            FaultKind::Rejected => ModelFailureKind::Rejected,
+            FaultKind::Passing(_) | FaultKind::Lasting => ModelFailureKind::Unavailable,
+            FaultKind::Stopped => ModelFailureKind::Stopped,
         };
         let Self { target, host, .. } = self;
         let attempts = match self.attempts {

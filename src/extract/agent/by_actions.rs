@@ -8,19 +8,17 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::json;
 
-use crate::extract::ModelRequest;
 use crate::extract::Turn;
 use crate::extract::agent::AgentAnswer;
-use crate::extract::agent::Looks;
+use crate::extract::agent::LookLog;
 use crate::extract::agent::make_room;
 use crate::extract::asking::CallKind;
 use crate::extract::brief::Brief;
-use crate::extract::look::Form;
+use crate::extract::inquiry::Inquiry;
+use crate::extract::look::LineForm;
 use crate::extract::look::Look;
 use crate::extract::mode_error::ModeError;
-use crate::extract::prompt;
 use crate::extract::prompt::Prompt;
-use crate::extract::reading::Reading;
 
 /// The most lines that an answer can choose from: those that were shown last.
 const CHOICE: usize = 200;
@@ -30,7 +28,7 @@ const LOOKS: [&str; 3] = ["find", "grep", "read"];
 /// A reply.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Action {
+enum ActionReply {
     Answer {
         lines: Vec<u64>,
         text: String,
@@ -51,40 +49,42 @@ enum Action {
 
 /// Answers by actions.
 pub(super) fn answer(
-    reading: &Reading<'_>,
-    form: Form,
+    inquiry: &Inquiry<'_>,
+    form: LineForm,
     brief: &Brief,
 ) -> Result<AgentAnswer, ModeError> {
-    let profile = reading.model.profile();
-    let mut looks = Looks::new(brief);
-    let nonce = (reading.nonce)();
-    let mut request = first_request(reading, &nonce, brief);
+    let profile = inquiry.model.profile();
+    let mut looks = LookLog::new(brief);
+    let wrapper = inquiry.wrapper();
+    let first = [("text", &*brief.text()), ("again", "")];
+    let mut request = inquiry.request((Prompt::ActionSystem, Prompt::Action), &wrapper, &first);
     let mut repeated = None;
-    let steps = reading.settings.max_steps.max(1);
+    let steps = inquiry.settings.max_steps.max(1);
     for step in 1..=steps {
         let offered = LOOKS.iter().filter(|name| step < steps && repeated != Some(**name));
         request.schema = Some(schema(&looks, &offered.copied().collect::<Vec<_>>()));
         make_room(&mut request, profile.context_tokens);
-        let reply = reading.asking.ask(CallKind::Agent, reading.model, &request)?;
+        let reply = inquiry.asking.ask(CallKind::Agent, inquiry.model, &request)?;
         let text = match action(&reply.text) {
-            Some(Action::Answer { lines, text }) => {
+            Some(ActionReply::Answer { lines, text }) => {
                 return Ok(AgentAnswer { text, lines, looks: looks.named() });
             }
             Some(action) => {
-                let look = action.look().ok_or_else(|| no_form(reading))?;
+                let look = action.look().ok_or_else(|| inquiry.no_form())?;
                 repeated = looks.taken.contains(&look).then(|| look.name());
-                looks.take(reading, form, look)?.text()
+                looks.take(inquiry, form, look)?.text()
             }
             None => "(The reply is no JSON object of the required form.)".to_owned(),
         };
         let prompt = if step + 1 == steps { Prompt::ActionLast } else { Prompt::Action };
         request.turns.push(Turn::Model { text: reply.text, calls: Vec::new() });
-        request.turns.push(Turn::User(turn(reading, prompt, &nonce, &text, " in another way")));
+        let more = [("text", &*text), ("again", " in another way")];
+        request.turns.push(Turn::User(inquiry.filled(prompt, &wrapper, &more)));
     }
     Err(ModeError::Steps { target: profile.target.clone(), steps })
 }
 
-impl Action {
+impl ActionReply {
     fn look(self) -> Option<Look> {
         match self {
             Self::Answer { .. } => None,
@@ -96,13 +96,13 @@ impl Action {
 }
 
 /// Reads a reply: the object in it, whatever stands around it.
-fn action(reply: &str) -> Option<Action> {
+fn action(reply: &str) -> Option<ActionReply> {
     let (start, end) = (reply.find('{')?, reply.rfind('}')?);
     serde_json::from_str(reply.get(start..=end)?).ok()
 }
 
 /// Returns the schema of the next reply.
-fn schema(looks: &Looks, offered: &[&str]) -> Value {
+fn schema(looks: &LookLog, offered: &[&str]) -> Value {
     let object = |properties: Value| {
         let required: Vec<String> =
             properties.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
@@ -137,30 +137,4 @@ fn schema(looks: &Looks, offered: &[&str]) -> Value {
         }));
     }
     json!({"oneOf": forms})
-}
-
-fn first_request(reading: &Reading<'_>, nonce: &str, brief: &Brief) -> ModelRequest {
-    ModelRequest {
-        system: Prompt::ActionSystem.with(&[("nonce", nonce)]),
-        turns: vec![Turn::User(turn(reading, Prompt::Action, nonce, &brief.text(), ""))],
-        max_output_tokens: reading.model.profile().reply_tokens(),
-        ..ModelRequest::default()
-    }
-}
-
-fn turn(reading: &Reading<'_>, prompt: Prompt, nonce: &str, text: &str, again: &str) -> String {
-    let facts = reading.document.facts();
-    let arguments = prompt::arguments(facts);
-    prompt.with(&[
-        ("question", reading.question),
-        ("tool", prompt::tool(facts)),
-        ("arguments", &arguments),
-        ("nonce", nonce),
-        ("text", text),
-        ("again", again),
-    ])
-}
-
-fn no_form(reading: &Reading<'_>) -> ModeError {
-    ModeError::NoForm { target: reading.model.profile().target.clone() }
 }

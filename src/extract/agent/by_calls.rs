@@ -3,24 +3,23 @@
 use serde_json::Value;
 use serde_json::json;
 
+use crate::extract::CallResult;
 use crate::extract::ModelReply;
 use crate::extract::ModelRequest;
 use crate::extract::ToolCall;
-use crate::extract::ToolResult;
 use crate::extract::ToolSpec;
 use crate::extract::Turn;
 use crate::extract::agent::AgentAnswer;
-use crate::extract::agent::Looks;
+use crate::extract::agent::LookLog;
 use crate::extract::agent::make_room;
 use crate::extract::asking::CallKind;
 use crate::extract::brief::Brief;
 use crate::extract::cited_lines::split_off_lines;
-use crate::extract::look::Form;
+use crate::extract::inquiry::Inquiry;
+use crate::extract::look::LineForm;
 use crate::extract::look::Look;
 use crate::extract::mode_error::ModeError;
-use crate::extract::prompt;
 use crate::extract::prompt::Prompt;
-use crate::extract::reading::Reading;
 use crate::extract::wrapper::Wrapper;
 
 /// The most calls of one reply that are carried out.
@@ -29,22 +28,22 @@ const AT_ONCE: usize = 8;
 /// Answers with tools. `None` if the first reply calls none and is no answer either, unless the
 /// model is `sure` to know tools.
 pub(super) fn answer(
-    reading: &Reading<'_>,
-    form: Form,
+    inquiry: &Inquiry<'_>,
+    form: LineForm,
     brief: &Brief,
     sure: bool,
 ) -> Result<Option<AgentAnswer>, ModeError> {
-    let profile = reading.model.profile();
-    let wrapper = Wrapper::new((reading.nonce)());
-    let mut looks = Looks::new(brief);
-    let mut request = first_request(reading, &wrapper, brief);
-    let steps = reading.settings.max_steps.max(1);
+    let profile = inquiry.model.profile();
+    let wrapper = inquiry.wrapper();
+    let mut looks = LookLog::new(brief);
+    let mut request = first_request(inquiry, &wrapper, brief);
+    let steps = inquiry.settings.max_steps.max(1);
     for step in 1..=steps {
         if step == steps {
-            request.turns.push(Turn::User(tagged(Prompt::AgentLast, &wrapper)));
+            request.turns.push(Turn::User(inquiry.filled(Prompt::AgentLast, &wrapper, &[])));
         }
         make_room(&mut request, profile.context_tokens);
-        let reply = reading.asking.ask(CallKind::Agent, reading.model, &request)?;
+        let reply = inquiry.asking.ask(CallKind::Agent, inquiry.model, &request)?;
         if let Some(text) = wrapper.answer(&reply.text).filter(|_| reply.calls.is_empty()) {
             let (text, lines) = split_off_lines(text);
             return Ok(Some(AgentAnswer { text, lines, looks: looks.named() }));
@@ -52,17 +51,17 @@ pub(super) fn answer(
         if reply.calls.is_empty() && step == 1 && !sure {
             return Ok(None);
         }
-        go_on(reading, form, &wrapper, &mut looks, &mut request, reply)?;
+        go_on(inquiry, form, &wrapper, &mut looks, &mut request, reply)?;
     }
     Err(ModeError::Steps { target: profile.target.clone(), steps })
 }
 
 /// Adds a reply and what it is answered with to the conversation.
 fn go_on(
-    reading: &Reading<'_>,
-    form: Form,
+    inquiry: &Inquiry<'_>,
+    form: LineForm,
     wrapper: &Wrapper,
-    looks: &mut Looks,
+    looks: &mut LookLog,
     request: &mut ModelRequest,
     reply: ModelReply,
 ) -> Result<(), ModeError> {
@@ -70,15 +69,15 @@ fn go_on(
     let mut results = Vec::with_capacity(calls.len());
     for (index, call) in calls.iter().enumerate() {
         let text = if index < AT_ONCE {
-            result(reading, form, looks, call)?
+            result(inquiry, form, looks, call)?
         } else {
             format!("Not carried out: at most {AT_ONCE} calls at once.")
         };
-        results.push(ToolResult { id: call.id.clone(), text });
+        results.push(CallResult { id: call.id.clone(), text });
     }
     request.turns.push(Turn::Model { text, calls });
     request.turns.push(if results.is_empty() {
-        Turn::User(tagged(Prompt::Form, wrapper))
+        Turn::User(inquiry.filled(Prompt::Form, wrapper, &[]))
     } else {
         Turn::Results(results)
     });
@@ -86,13 +85,13 @@ fn go_on(
 }
 
 fn result(
-    reading: &Reading<'_>,
-    form: Form,
-    looks: &mut Looks,
+    inquiry: &Inquiry<'_>,
+    form: LineForm,
+    looks: &mut LookLog,
     call: &ToolCall,
 ) -> Result<String, ModeError> {
-    Ok(match look(call, &reading.document.facts().name) {
-        Ok(look) => looks.take(reading, form, look)?.text(),
+    Ok(match look(call, &inquiry.document.facts().name) {
+        Ok(look) => looks.take(inquiry, form, look)?.text(),
         Err(why) => why,
     })
 }
@@ -132,29 +131,11 @@ fn look(call: &ToolCall, name: &str) -> Result<Look, String> {
     }
 }
 
-fn first_request(reading: &Reading<'_>, wrapper: &Wrapper, brief: &Brief) -> ModelRequest {
-    let facts = reading.document.facts();
-    let (opening, closing) = (wrapper.opening(), wrapper.closing());
-    let (arguments, text) = (prompt::arguments(facts), brief.text());
-    let steps = reading.settings.max_steps.to_string();
-    let values = [
-        ("question", reading.question),
-        ("tool", prompt::tool(facts)),
-        ("arguments", &arguments),
-        ("name", &facts.name),
-        ("nonce", wrapper.nonce()),
-        ("opening", &opening),
-        ("closing", &closing),
-        ("steps", &steps),
-        ("text", &text),
-    ];
-    ModelRequest {
-        system: Prompt::AgentSystem.with(&values),
-        turns: vec![Turn::User(Prompt::Agent.with(&values))],
-        tools: tools(&facts.name),
-        schema: None,
-        max_output_tokens: reading.model.profile().reply_tokens(),
-    }
+fn first_request(inquiry: &Inquiry<'_>, wrapper: &Wrapper, brief: &Brief) -> ModelRequest {
+    let steps = inquiry.settings.max_steps.to_string();
+    let more = [("steps", &*steps), ("text", &*brief.text())];
+    let request = inquiry.request((Prompt::AgentSystem, Prompt::Agent), wrapper, &more);
+    ModelRequest { tools: tools(&inquiry.document.facts().name), ..request }
 }
 
 fn tools(name: &str) -> Vec<ToolSpec> {
@@ -199,8 +180,4 @@ fn tools(name: &str) -> Vec<ToolSpec> {
             ),
         },
     ]
-}
-
-fn tagged(prompt: Prompt, wrapper: &Wrapper) -> String {
-    prompt.with(&[("opening", &wrapper.opening()), ("closing", &wrapper.closing())])
 }

@@ -25,9 +25,9 @@ use super::model_of;
 use super::openai;
 use super::question;
 use super::target;
-use crate::extract::FailureKind;
 use crate::extract::LanguageModel as _;
 use crate::extract::ModelFailure;
+use crate::extract::ModelFailureKind;
 use crate::extract::ProviderKind;
 use crate::extract::TokenUsage;
 use crate::llm::HttpModel;
@@ -80,7 +80,7 @@ fn a_passing_failure_is_tried_again() {
 #[test]
 fn attempts_end_after_the_fourth() {
     let (failure, requests, host) = fails([error("500 Oops", "", &message("no luck"))]);
-    assert_eq!((failure.kind, requests), (FailureKind::Unavailable, 4));
+    assert_eq!((failure.kind, requests), (ModelFailureKind::Unavailable, 4));
     assert_eq!(
         failure.message,
         format!(
@@ -89,7 +89,7 @@ fn attempts_end_after_the_fourth() {
         )
     );
     let (failure, requests, _) = fails([stream([delta(&json!({ "content": "x" }))])]);
-    assert_eq!((failure.kind, requests), (FailureKind::Unavailable, 4));
+    assert_eq!((failure.kind, requests), (ModelFailureKind::Unavailable, 4));
     assert!(failure.message.contains("ended its reply before the end"), "{}", failure.message);
 }
 
@@ -102,12 +102,12 @@ fn an_error_in_a_stream_is_one() {
         "type": "message_start", "message": { "usage": { "input_tokens": 95 } },
     });
     let (failure, requests, _) = fails_by(anthropic, [stream([event(&begun), event(&overloaded)])]);
-    assert_eq!((failure.kind, requests), (FailureKind::Unavailable, 4));
+    assert_eq!((failure.kind, requests), (ModelFailureKind::Unavailable, 4));
     assert!(failure.message.contains("(529)"), "{}", failure.message);
     assert_eq!(failure.usage, TokenUsage { input: 4 * 95, output: 0 });
     let too_long = json!({ "error": { "type": "exceed_context_size_error", "message": "long" } });
     let (failure, requests, _) = fails([stream([event(&too_long)])]);
-    assert_eq!((failure.kind, requests), (FailureKind::Overflow, 1));
+    assert_eq!((failure.kind, requests), (ModelFailureKind::Overflow, 1));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_endpoint_says_when_to_come_back() {
     assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
     let late = error("429 Too Many Requests", "retry-after: 3600\r\n", &message("slow down"));
     let (failure, requests, _) = fails([late]);
-    assert_eq!((failure.kind, requests), (FailureKind::Unavailable, 1));
+    assert_eq!((failure.kind, requests), (ModelFailureKind::Unavailable, 1));
     let text = failure.message;
     assert!(text.contains("left alone for 3600 s, until 20") && text.contains(" UTC"), "{text}");
 }
@@ -138,7 +138,7 @@ fn pauses_grow() {
     let target = target(ProviderKind::OpenAi, &endpoint.base_url);
     let model = model(&target, LONG, None).unwrap();
     let began = Instant::now();
-    assert_eq!(ask(&model).unwrap_err().kind, FailureKind::Unavailable);
+    assert_eq!(ask(&model).unwrap_err().kind, ModelFailureKind::Unavailable);
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(3500), "{took:?}");
 }
@@ -147,7 +147,7 @@ fn pauses_grow() {
 fn a_server_that_is_not_there_is_named() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let failure = ask(&openai(&format!("http://{free}/v1"))).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Unavailable);
+    assert_eq!(failure.kind, ModelFailureKind::Unavailable);
     let expected = format!("`local/qwen` at `{free}` cannot be reached (4 attempts): ");
     assert!(failure.message.starts_with(&expected), "{}", failure.message);
     assert!(failure.message.contains("refused"), "{}", failure.message);
@@ -158,7 +158,7 @@ fn a_server_that_is_not_there_is_named() {
 fn a_server_without_encryption_is_no_secure_one() {
     let endpoint = Endpoint::new([says("x")]);
     let failure = ask(&openai(&endpoint.base_url.replace("http", "https"))).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Unavailable);
+    assert_eq!(failure.kind, ModelFailureKind::Unavailable);
     assert!(failure.message.contains("cannot be reached (4 attempts)"), "{}", failure.message);
 }
 
@@ -191,7 +191,7 @@ fn a_request_that_does_not_fit_is_an_overflow() {
     for (status, body) in table {
         for of in [openai, anthropic] {
             let (failure, requests, _) = fails_by(of, [error(status, "", &body)]);
-            assert_eq!((failure.kind, requests), (FailureKind::Overflow, 1), "{body}");
+            assert_eq!((failure.kind, requests), (ModelFailureKind::Overflow, 1), "{body}");
             assert!(failure.message.contains("`context_tokens`"), "{}", failure.message);
         }
     }
@@ -207,12 +207,12 @@ fn a_rejected_request_is_tried_once() {
     ];
     for (status, next) in table {
         let (failure, requests, _) = fails([error(status, "", &message("messages: wrong"))]);
-        assert_eq!((failure.kind, requests), (FailureKind::Rejected, 1), "{status}");
+        assert_eq!((failure.kind, requests), (ModelFailureKind::Rejected, 1), "{status}");
         assert!(failure.message.contains(next), "{}", failure.message);
     }
     let unpaid = json!({ "error": { "message": "no money", "code": "insufficient_quota" } });
     let (failure, requests, _) = fails([error("429 Too Many Requests", "", &unpaid)]);
-    assert_eq!((failure.kind, requests), (FailureKind::Unavailable, 1));
+    assert_eq!((failure.kind, requests), (ModelFailureKind::Unavailable, 1));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn an_echoed_key_is_not_shown() {
         let in_stream = event(&json!({ "error": { "code": 401, "message": text } }));
         for first in [plain, json, stream([in_stream])] {
             let (failure, _, _) = fails([first]);
-            assert_eq!(failure.kind, FailureKind::Rejected);
+            assert_eq!(failure.kind, ModelFailureKind::Rejected);
             let shown = failure.message;
             assert!(!shown.contains(&KEY[..8]) && !shown.contains("0123"), "{shown}");
             assert!(shown.contains("[key]") || shown.contains("[k..."), "{shown}");
@@ -253,7 +253,7 @@ fn a_redirection_is_not_followed() {
     for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 P"] {
         let to = format!("location: {}/v1?key={KEY}\r\n", elsewhere.base_url);
         let (failure, requests, _) = fails([answer(status, &to, "")]);
-        assert_eq!((failure.kind, requests), (FailureKind::Rejected, 1));
+        assert_eq!((failure.kind, requests), (ModelFailureKind::Rejected, 1));
         assert!(failure.message.contains(&elsewhere.base_url), "{}", failure.message);
         assert!(!failure.message.contains(&KEY[..8]), "{}", failure.message);
     }
@@ -265,7 +265,7 @@ fn another_service_is_told_from_an_endpoint() {
     for body in ["<!DOCTYPE html>", r#"{"status":"ok"}"#, "[1, 2]", "{broken"] {
         for of in [openai, anthropic] {
             let (failure, requests, _) = fails_by(of, [answer("200 OK", "", body)]);
-            assert_eq!((failure.kind, requests), (FailureKind::Rejected, 1), "{body}");
+            assert_eq!((failure.kind, requests), (ModelFailureKind::Rejected, 1), "{body}");
             assert!(failure.message.contains("`base_url`"), "{}", failure.message);
         }
     }
@@ -304,6 +304,6 @@ fn what_an_endpoint_does_not_take_is_left_out_from_then_on() {
 fn an_endpoint_that_rejects_everything_is_left() {
     let text = "max_completion_tokens, temperature, stream_options, response_format: no";
     let (failure, requests, _) = fails([error("400 Bad Request", "", &message(text))]);
-    assert_eq!(failure.kind, FailureKind::Rejected);
+    assert_eq!(failure.kind, ModelFailureKind::Rejected);
     assert!(requests <= 6, "{requests}");
 }

@@ -18,7 +18,7 @@ use super::endpoint::part;
 use super::endpoint::stream;
 use super::model_of;
 use super::openai;
-use crate::extract::FailureKind;
+use crate::extract::ModelFailureKind;
 use crate::extract::ProviderKind;
 
 /// Sends `text` again and again in a stream.
@@ -33,7 +33,7 @@ fn repeats(text: &str, times: usize) -> Step {
 fn is_left(answer: Vec<Step>, words: &str) {
     let endpoint = Endpoint::new([answer]);
     let failure = ask(&openai(&endpoint.base_url)).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Unavailable);
+    assert_eq!(failure.kind, ModelFailureKind::Unavailable);
     assert!(failure.message.contains(words), "{}", failure.message);
     assert_eq!(endpoint.requests().len(), 1);
 }
@@ -82,7 +82,7 @@ fn endless_lists_are_no_reply() {
     let choices = format!("data: {{\"choices\": [{}{{}}]}}\n\n", "{},".repeat(1_000_000));
     let endpoint = Endpoint::new([stream([choices])]);
     let failure = ask(&openai(&endpoint.base_url)).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Unavailable);
+    assert_eq!(failure.kind, ModelFailureKind::Unavailable);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn endless_headers_end_at_the_bound() {
         let answer = vec![Step::Send(b"HTTP/1.1 200 OK\r\nx: ".to_vec()), headers];
         let endpoint = Endpoint::new([answer]);
         let failure = ask(&openai(&endpoint.base_url)).unwrap_err();
-        assert_eq!(failure.kind, FailureKind::Unavailable);
+        assert_eq!(failure.kind, ModelFailureKind::Unavailable);
         assert!(failure.message.contains("did not answer"), "{}", failure.message);
     }
 }
@@ -103,7 +103,7 @@ fn an_error_without_end_is_cut() {
     let head = Step::Send(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec());
     let endpoint = Endpoint::new([vec![head, Step::Repeat(vec![b'x'; 60_000], 1_000_000)]]);
     let failure = ask(&openai(&endpoint.base_url)).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Rejected);
+    assert_eq!(failure.kind, ModelFailureKind::Rejected);
     assert!(failure.message.len() < 450, "{}", failure.message);
 }
 
@@ -123,7 +123,7 @@ fn a_slow_reply_ends_at_the_timeout() {
         let began = Instant::now();
         let failure = ask(&model).unwrap_err();
         let took = began.elapsed();
-        assert_eq!(failure.kind, FailureKind::Unavailable);
+        assert_eq!(failure.kind, ModelFailureKind::Unavailable);
         assert!(failure.message.contains("did not reply in time (4 attempts)"));
         assert!(
             failure.message.contains("Raise `timeout` in `[extract]`, 0.3 s now"),

@@ -21,13 +21,13 @@ use super::endpoint::stream;
 use super::openai;
 use super::question;
 use super::tool;
+use crate::extract::CallResult;
 use crate::extract::LanguageModel as _;
 use crate::extract::ModelReply;
 use crate::extract::ModelRequest;
 use crate::extract::ReplyEnd;
 use crate::extract::TokenUsage;
 use crate::extract::ToolCall;
-use crate::extract::ToolResult;
 use crate::extract::Turn;
 
 const COST: TokenUsage = TokenUsage { input: 95, output: 30 };
@@ -43,7 +43,7 @@ fn after_calls() -> ModelRequest {
         text: "I look.".to_owned(),
         calls: vec![call("a", "Read", r#"{"from":1}"#), call("b", "Read", "{from")],
     });
-    let result = |id: &str| ToolResult { id: id.to_owned(), text: format!("result {id}") };
+    let result = |id: &str| CallResult { id: id.to_owned(), text: format!("result {id}") };
     request.turns.push(Turn::Results(vec![result("a"), result("b")]));
     request.tools = vec![tool()];
     request.schema = Some(json!({ "type": "object" }));

@@ -21,9 +21,9 @@ use super::endpoint::head;
 use super::endpoint::part;
 use super::openai;
 use super::question;
-use crate::extract::FailureKind;
 use crate::extract::LanguageModel as _;
 use crate::extract::ModelFailure;
+use crate::extract::ModelFailureKind;
 use crate::extract::TokenUsage;
 use crate::llm::HttpModel;
 
@@ -41,7 +41,7 @@ fn stopped(model: &HttpModel, begun: impl FnOnce()) -> ModelFailure {
         let (failure, ended) = asking.join().unwrap();
         (failure, ended.saturating_duration_since(began))
     });
-    assert_eq!(failure.kind, FailureKind::Stopped, "{}", failure.message);
+    assert_eq!(failure.kind, ModelFailureKind::Stopped, "{}", failure.message);
     assert!(took < Duration::from_secs(5), "{took:?}");
     failure
 }
@@ -133,7 +133,7 @@ fn a_handshake_is_left() {
 fn nothing_is_sent_if_nobody_waits() {
     let endpoint = Endpoint::new([vec![Step::WaitForEnd]]);
     let failure = openai(&endpoint.base_url).ask(&question(), &|| true).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Stopped);
+    assert_eq!(failure.kind, ModelFailureKind::Stopped);
     assert_eq!(endpoint.connections(), 0);
 }
 
