@@ -45,8 +45,8 @@ pub(super) fn printed(document: &dyn Document, form: LineForm, lines: &[u64]) ->
     let _ = writeln!(text, "{label}: {}", named.join(", "));
     let mut left = SHOWN;
     for (first, last) in ranges {
-        let last_shown = last.min(first + left as u64).max(first);
-        left = left.saturating_sub((last_shown + 1 - first) as usize);
+        let last_shown = last.min(first.saturating_add(left as u64 - 1));
+        left = left.saturating_sub((last_shown - first) as usize + 1);
         write_range(&mut text, document, form, (first, last_shown));
         if left == 0 {
             break;

@@ -61,7 +61,7 @@ impl Inquiry<'_> {
             [facts.bytes, facts.lines, facts.tokens].map(|count| count.to_string());
         let values = [
             ("question", self.question),
-            ("tool", prompt::tool(facts)),
+            ("tool", &prompt::tool(facts)),
             ("arguments", &arguments),
             ("name", &facts.name),
             ("bytes", &bytes),

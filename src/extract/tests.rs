@@ -365,3 +365,70 @@ fn what_is_shown_without_a_model_names_what_is_not() {
     let shown = found.answer.unwrap().text;
     assert!(shown.contains("bytes are not shown") && !shown.contains('\u{fffd}'));
 }
+
+#[test]
+fn lines_that_no_document_has_are_marked() {
+    let last = u64::MAX;
+    let model = Scripted::new("a", move |request| {
+        answers(request, &format!("somewhere\nLines: {}-{last}, 1-{last}", last - 1))
+    });
+    let model = model.with(|_| {});
+    let document = TextDocument::new(&log(50));
+    let settings = ExtractSettings::default();
+    let found = extract(&settings, &[&model], &document, (QUESTION, Mode::ReadGrep));
+    let text = text(&found);
+    assert!(text.contains("20: INFO") && !text.contains("21: INFO"), "{text}");
+    assert!(text.contains("more lines)") && text.len() < 4000, "{text}");
+    let model = Scripted::new("a", move |request| {
+        answers(request, &format!("somewhere\nLines: {}-{last}", last - 1))
+    });
+    let model = model.with(|_| {});
+    let found = extract(&settings, &[&model], &document, (QUESTION, Mode::ReadGrep));
+    let mark = format!("{}-{last} (not found in the output)", last - 1);
+    assert!(found.answer.as_ref().unwrap().text.contains(&mark), "{found:?}");
+}
+
+/// Neither settings nor documents of any size stop the process.
+#[test]
+fn all_ends_in_an_answer_or_a_reason() {
+    let sizes = [0, 1, 40, 4000, 1 << 40];
+    let texts = ["", "\n", "x", "\u{0}\u{1}", "{\"a\": [1, 2, {\"b\": null}]}", "\u{e9}\r\n\r\n"];
+    for text in texts.into_iter().map(str::to_owned).chain([log(60), "y".repeat(9000)]) {
+        let document = TextDocument::new(&text);
+        for (context_tokens, number) in sizes.iter().flat_map(|a| sizes.map(|b| (*a, b))) {
+            let settings = ExtractSettings {
+                max_chunks_full: number,
+                long_line_bytes: number,
+                overlap_percent: number,
+                concurrency: number.min(9) as usize,
+                max_steps: number.min(9) as u32,
+                inline_bytes: number.min(9000) as usize,
+                ..ExtractSettings::default()
+            };
+            for tools in [ToolUse::Auto, ToolUse::Native, ToolUse::None] {
+                let model = Scripted::new("a", |_| says("no form")).with(|profile| {
+                    (profile.context_tokens, profile.max_output_tokens) = (context_tokens, number);
+                    profile.tools = tools;
+                });
+                for mode in Mode::ALL {
+                    let found = extract(&settings, &[&model], &document, (QUESTION, mode));
+                    assert!(!found.text(document.facts()).is_empty());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_from_nothing_names_no_lines() {
+    let model = Scripted::new("a", |request| {
+        let schema = request.schema.as_ref().unwrap().to_string();
+        assert!(!schema.contains("\"lines\""), "{schema}");
+        says(r#"{"found": true, "text": "there is nothing"}"#)
+    });
+    let model = model.with(|profile| profile.tools = ToolUse::None);
+    let document = TextDocument::new("");
+    let settings = ExtractSettings::default();
+    let found = extract(&settings, &[&model], &document, (QUESTION, Mode::ReadGrep));
+    assert_eq!(text(&found), "there is nothing");
+}

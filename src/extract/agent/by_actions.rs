@@ -30,6 +30,7 @@ const LOOKS: [&str; 3] = ["find", "grep", "read"];
 #[serde(untagged)]
 enum ActionReply {
     Answer {
+        #[serde(default)]
         lines: Vec<u64>,
         text: String,
     },
@@ -117,11 +118,12 @@ fn schema(looks: &LookLog, offered: &[&str]) -> Value {
     let line = json!({"type": "integer"});
     let no = json!({"const": false});
     let shown: Vec<u64> = looks.shown.iter().rev().take(CHOICE).rev().copied().collect();
-    let mut forms = vec![object(json!({
-        "found": {"const": true},
-        "lines": {"type": "array", "items": {"enum": shown}, "minItems": 1, "maxItems": 3},
-        "text": text(400),
-    }))];
+    let mut answer = json!({"found": {"const": true}, "text": text(400)});
+    if !shown.is_empty() {
+        answer["lines"] =
+            json!({"type": "array", "items": {"enum": shown}, "minItems": 1, "maxItems": 3});
+    }
+    let mut forms = vec![object(answer)];
     // Whether something is found comes first in the order of keys: a model decides that before it
     // says how to look on.
     for name in offered {
