@@ -10,6 +10,8 @@
 //! does no input or output. Its owner holds it locked while bytes are written, so that a length
 //! read under the lock is never one in the middle of a write.
 
+mod in_use;
+
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::Weak;
@@ -18,6 +20,8 @@ use std::time::Instant;
 use crate::engine::RewriteCount;
 use crate::engine::last_seen::LastSeen;
 use crate::fs::closing_thread::ClosingThread;
+use crate::fs::life::in_use::InUse;
+use crate::fs::life::in_use::NotedGeneration;
 use crate::model::ArtifactState;
 use crate::model::Component;
 use crate::model::Record;
@@ -28,20 +32,13 @@ use crate::store::Time;
 use crate::store::this_process;
 
 /// The life of a file, as far as this mount has seen it. A mount holds one for each file that the
-/// kernel knows, so what few of them have is behind a pointer.
+/// kernel knows, so what few of them have is in [`InUse`].
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     /// Open handles that can write.
     writers: u32,
     /// True if it was opened for writing or changed since it was last sealed.
     unsealed: bool,
-    /// The number of lives that began since it was last sealed. Each is a generation, even if it
-    /// was not sealed in between.
-    lives: u64,
-    /// The generation that the manifest has recorded as live in this life.
-    noted: Option<NotedGeneration>,
-    /// The place of [`Home`].
-    home: Option<Box<(Component, RelPath)>>,
     /// True if a handle may have mapped it for writing. The server does not see mappings.
     mapped: bool,
     /// Changes of existing bytes: overwriting and truncation.
@@ -52,29 +49,12 @@ pub(crate) struct Life {
     seen: LastSeen,
     /// The length that existed before the last life began and has not been cut since.
     kept: u64,
-    /// Sealed bytes that are not counted yet.
-    uncounted: u64,
     /// The time of change at which the kernel may have kept pages of it.
     paged: Option<Time>,
     /// The length of the beginning in which no secret is left, if stored bytes are redacted.
     redacted: u64,
-    /// The time at which a descriptor that can write was last closed. There may be others.
-    last_close: Option<Instant>,
-    /// The thread that closed it, until sealing has looked up how that thread ended.
-    closed_by: Option<Box<ClosingThread>>,
-    /// The reason why the artifact may lack its end.
-    trouble: Option<Box<str>>,
-    /// Open descriptors, for a file that has lost its name.
-    open: Vec<Weak<File>>,
-    /// The conversation that it was in when it lost its name.
-    charged_to: Option<Box<Component>>,
-}
-
-/// A generation, and the value of [`Life::lives`] when it was recorded.
-#[derive(Debug, Clone, Copy)]
-struct NotedGeneration {
-    generation: u64,
-    lives: u64,
+    /// None for a file at rest.
+    in_use: Option<Box<InUse>>,
 }
 
 /// The pages of a file that the kernel may have.
@@ -124,7 +104,8 @@ impl Life {
         let first = self.writers == 1;
         if first {
             self.begin();
-            self.home = self.home.take().or_else(|| home.map(Box::new));
+            let own = &mut self.in_use().home;
+            *own = own.take().or_else(|| home.map(Box::new));
         }
         first
     }
@@ -136,11 +117,15 @@ impl Life {
 
     fn begin(&mut self) {
         // The trouble of the last generation is over, sealed or not.
-        self.trouble = None;
+        self.in_use().trouble = None;
         if !std::mem::replace(&mut self.unsealed, true) {
             self.kept = self.end();
         }
-        self.lives += 1;
+        self.in_use().lives += 1;
+    }
+
+    fn in_use(&mut self) -> &mut InUse {
+        self.in_use.get_or_insert_default()
     }
 
     /// Records a change by another process, if length or time differ from what this mount last saw,
@@ -207,7 +192,7 @@ impl Life {
         self.kept = self.kept.min(stat.size);
         if stat.size == 0 {
             // Nothing is left of what may lack its end.
-            self.trouble = None;
+            self.in_use().trouble = None;
         }
         self.writers == 0
     }
@@ -219,12 +204,12 @@ impl Life {
 
     /// Records that a write failed, so that the artifact may lack its end.
     pub(crate) fn failed(&mut self, why: String) {
-        self.trouble = Some(why.into_boxed_str());
+        self.in_use().trouble = Some(why.into_boxed_str());
     }
 
     /// Records that a descriptor that can write is closed `now`. There may be others.
     pub(crate) fn closing(&mut self, now: Instant) {
-        self.last_close = Some(now);
+        self.in_use().last_close = Some(now);
     }
 
     /// Records that a writer closed it, on the thread that `closed_by` gives. Returns true for the
@@ -233,7 +218,7 @@ impl Life {
         self.writers = self.writers.saturating_sub(1);
         let last = self.writers == 0;
         if last {
-            self.closed_by = closed_by().map(Box::new);
+            self.in_use().closed_by = closed_by().map(Box::new);
         }
         last
     }
@@ -261,29 +246,34 @@ impl Life {
         if self.writers == 0 {
             return None;
         }
-        self.noted = Some(NotedGeneration { generation: record.generation, lives: self.lives });
+        let (generation, in_use) = (record.generation, self.in_use());
+        in_use.noted = Some(NotedGeneration { generation, lives: in_use.lives });
         let owner = this_process();
         Some(Record { state: ArtifactState::Live, owner, analysis: None, ..record })
     }
 
     /// Records that the manifest has its present state.
     pub(crate) fn sealed(&mut self) {
-        self.uncounted += self.end().saturating_sub(self.kept);
+        let more = self.end().saturating_sub(self.kept);
         self.kept = self.end();
         self.unsealed = false;
         self.mapped = false;
-        self.lives = 0;
-        self.noted = None;
-        self.home = None;
+        let in_use = self.in_use();
+        in_use.uncounted += more;
+        (in_use.lives, in_use.noted, in_use.home) = (0, None, None);
+        self.rest();
     }
 
     /// Records that it got another name, whose record is `record`. Its generations count on from
     /// there.
     pub(crate) fn renamed(&mut self, record: Option<&Record>) -> AfterRename {
-        self.noted = None;
-        self.lives = self.lives.min(u64::from(self.writers > 0));
+        let has_writers = self.has_writers();
+        if let Some(in_use) = &mut self.in_use {
+            in_use.noted = None;
+            in_use.lives = in_use.lives.min(u64::from(has_writers));
+        }
         self.unsealed |= record.is_none_or(|record| record.state == ArtifactState::Live);
-        match (self.unsealed, self.writers > 0) {
+        match (self.unsealed, has_writers) {
             (false, _) => AfterRename::Nothing,
             (true, false) => AfterRename::Seal,
             (true, true) => AfterRename::NoteLive,
@@ -293,8 +283,9 @@ impl Life {
     /// Records that another process has moved it to `home`, if that is an artifact's name, and that
     /// its record has followed as that of `generation`, if it had one.
     pub(crate) fn moved(&mut self, home: Option<(Component, RelPath)>, generation: Option<u64>) {
-        self.home = home.map(Box::new);
-        if let (Some(noted), Some(generation)) = (&mut self.noted, generation) {
+        let in_use = self.in_use();
+        in_use.home = home.map(Box::new);
+        if let (Some(noted), Some(generation)) = (&mut in_use.noted, generation) {
             noted.generation = generation;
         }
     }
@@ -303,22 +294,35 @@ impl Life {
     /// if the file is to be sealed for that now.
     pub(crate) fn lost_record(&mut self) -> bool {
         self.unsealed = true;
-        self.noted = None;
+        self.in_use().noted = None;
         self.writers == 0
     }
 
     /// Records that it lost its name, in a conversation. Returns the open descriptors, which are
     /// the last that can reach it.
     pub(crate) fn lost_name(&mut self, conversation: Component) -> Vec<Weak<File>> {
-        self.charged_to = Some(Box::new(conversation));
-        self.open.retain(|open| open.strong_count() > 0);
-        self.open.clone()
+        let in_use = self.in_use();
+        in_use.charged_to = Some(Box::new(conversation));
+        in_use.drop_closed();
+        in_use.open.clone()
     }
 
     /// Keeps a reference to an open descriptor.
     pub(crate) fn remember(&mut self, file: &Arc<File>) {
-        self.open.retain(|open| open.strong_count() > 0);
-        self.open.push(Arc::downgrade(file));
+        let in_use = self.in_use();
+        in_use.drop_closed();
+        in_use.open.push(Arc::downgrade(file));
+    }
+
+    /// Drops what only a file in use has, if it is at rest by now.
+    pub(crate) fn rest(&mut self) {
+        if self.unsealed || self.has_writers() {
+            return;
+        }
+        self.in_use.take_if(|in_use| {
+            in_use.drop_closed();
+            in_use.is_over()
+        });
     }
 }
 
@@ -331,7 +335,7 @@ impl Life {
 
     /// Returns the time at which a descriptor that can write was last closed.
     pub(crate) fn last_close(&self) -> Option<Instant> {
-        self.last_close
+        self.in_use.as_ref()?.last_close
     }
 
     /// Returns true if the manifest lacks a change.
@@ -341,8 +345,9 @@ impl Life {
 
     /// Returns where the manifest has what it has about this life.
     pub(crate) fn home(&self) -> Option<Home> {
-        let (conversation, path) = self.home.as_deref().cloned()?;
-        let noted = self.noted.map(|noted| noted.generation);
+        let in_use = self.in_use.as_ref()?;
+        let (conversation, path) = in_use.home.as_deref().cloned()?;
+        let noted = in_use.noted.map(|noted| noted.generation);
         Some(Home { conversation, path, noted })
     }
 
@@ -353,7 +358,7 @@ impl Life {
 
     /// Returns true if manifest and extended attributes hold everything known about it.
     pub(crate) fn is_at_rest(&self) -> bool {
-        !self.unsealed && self.trouble.is_none()
+        !self.unsealed && self.trouble().is_none()
     }
 
     /// Returns its length.
@@ -378,22 +383,24 @@ impl Life {
 
     /// Returns some open descriptor.
     pub(crate) fn any_open(&self) -> Option<Arc<File>> {
-        self.open.iter().find_map(Weak::upgrade)
+        self.in_use.as_ref()?.open.iter().find_map(Weak::upgrade)
     }
 
     /// Returns the conversation that it was in when it lost its name.
     pub(crate) fn charged_to(&self) -> Option<Component> {
-        self.charged_to.as_deref().cloned()
+        self.in_use.as_ref()?.charged_to.as_deref().cloned()
     }
 
     /// Takes the number of sealed bytes that are not counted yet.
     pub(crate) fn take_uncounted(&mut self) -> u64 {
-        std::mem::take(&mut self.uncounted)
+        let bytes = self.in_use.as_mut().map(|in_use| std::mem::take(&mut in_use.uncounted));
+        self.rest();
+        bytes.unwrap_or(0)
     }
 
     /// Takes the thread that last closed it.
     pub(crate) fn take_closing_thread(&mut self) -> Option<ClosingThread> {
-        self.closed_by.take().map(|thread| *thread)
+        self.in_use.as_mut()?.closed_by.take().map(|thread| *thread)
     }
 
     /// Returns `record` brought up to date. `recorded` is true if the manifest has it.
@@ -402,22 +409,28 @@ impl Life {
             record.generation = generation(self, Some(&record).filter(|_| recorded));
             record.state = ArtifactState::Live;
         }
-        if let Some(why) = &self.trouble {
-            record.state = ArtifactState::Incomplete(why.to_string());
+        if let Some(why) = self.trouble() {
+            record.state = ArtifactState::Incomplete(why.to_owned());
         }
         record
+    }
+
+    /// Returns the reason why the artifact may lack its end.
+    fn trouble(&self) -> Option<&str> {
+        self.in_use.as_ref()?.trouble.as_deref()
     }
 }
 
 /// Returns the present generation, if the manifest has the record `recorded`.
 fn generation(life: &Life, recorded: Option<&Record>) -> u64 {
-    let later = match (life.noted, recorded) {
-        (Some(noted), _) => noted.generation + life.lives.saturating_sub(noted.lives),
+    let (noted, lives) = life.in_use.as_ref().map_or((None, 0), |of| (of.noted, of.lives));
+    let later = match (noted, recorded) {
+        (Some(noted), _) => noted.generation + lives.saturating_sub(noted.lives),
         (None, Some(Record { generation, state: ArtifactState::Live, .. })) => {
-            generation + life.lives.saturating_sub(1)
+            generation + lives.saturating_sub(1)
         }
-        (None, Some(Record { generation, .. })) => generation + life.lives,
-        (None, None) => life.lives,
+        (None, Some(Record { generation, .. })) => generation + lives,
+        (None, None) => lives,
     };
     later.max(1)
 }

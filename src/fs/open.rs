@@ -361,8 +361,9 @@ pub(super) fn release(fs: &Shared, fh: Fh) -> Result<()> {
     }
     match fs.handles.remove(fh) {
         Some(Handle::File(handle)) if handle.writes => writer_gone(fs, handle)?,
+        Some(Handle::File(handle)) => reader_gone(handle)?,
         Some(Handle::Computed(open)) => fs.engine.counting.read(&open),
-        Some(Handle::File(_) | Handle::Listing(_)) | None => {}
+        Some(Handle::Listing(_)) | None => {}
     }
     left
 }
@@ -402,6 +403,14 @@ fn writer_gone(fs: &Shared, handle: Arc<FileHandle>) -> Result<()> {
     if last {
         fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
     }
+    Ok(())
+}
+
+fn reader_gone(handle: Arc<FileHandle>) -> Result<()> {
+    let node = Arc::clone(&handle.node);
+    // Closes the descriptor first.
+    drop(handle);
+    node.as_file()?.life().rest();
     Ok(())
 }
 

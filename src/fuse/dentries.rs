@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::ffi::OsString;
+use std::hash::BuildHasher as _;
+use std::hash::RandomState;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -26,7 +27,7 @@ const MOST: usize = 16_384;
 const BATCH: usize = 256;
 
 /// A directory entry: the directory and the name in it.
-type Dentry = (INodeNo, OsString);
+type Dentry = (INodeNo, Box<OsStr>);
 
 /// The directory entries of views that the kernel may hold.
 #[derive(Debug, Default)]
@@ -36,13 +37,16 @@ pub(super) struct ViewDentries {
     changed: Condvar,
 }
 
-/// The recent look-ups of views, in order.
+/// The recent look-ups of views, in order. A listing adds tens of thousands before the kernel, which
+/// holds the directory's lock meanwhile, can drop any, so each name is stored once.
 #[derive(Debug, Default)]
 struct RecentLookups {
     /// Each look-up with its number, oldest first.
     order: VecDeque<(u64, Dentry)>,
-    /// The number of the latest look-up of each entry.
-    latest: HashMap<Dentry, u64>,
+    /// The number of the latest look-up of each entry, by a hash of the entry. Of two with one hash
+    /// the older stays until memory is short.
+    latest: HashMap<u64, u64>,
+    keys: RandomState,
     next: u64,
     closed: bool,
 }
@@ -73,7 +77,7 @@ impl ViewDentries {
 
     /// Records that the kernel has looked up `entry`, if that is one of a view.
     pub(super) fn note(&self, parent: INodeNo, name: &OsStr, entry: &Entry) {
-        if entry.is_computed && self.lookups.lock().note((parent, name.to_owned())) {
+        if entry.is_computed && self.lookups.lock().note((parent, name.into())) {
             self.changed.notify_one();
         }
     }
@@ -105,7 +109,7 @@ impl RecentLookups {
     /// Records a look-up. Returns true if there are too many now.
     fn note(&mut self, dentry: Dentry) -> bool {
         self.next += 1;
-        self.latest.insert(dentry.clone(), self.next);
+        self.latest.insert(self.keys.hash_one(&dentry), self.next);
         self.order.push_back((self.next, dentry));
         self.order.len() > MOST
     }
@@ -119,10 +123,15 @@ impl RecentLookups {
         }
         while batch.len() < BATCH && self.order.len() > MOST / 2 {
             let Some((number, dentry)) = self.order.pop_front() else { break };
-            if self.latest.get(&dentry) == Some(&number) {
-                self.latest.remove(&dentry);
+            let hash = self.keys.hash_one(&dentry);
+            if self.latest.get(&hash) == Some(&number) {
+                self.latest.remove(&hash);
                 batch.push(dentry);
             }
+        }
+        if self.order.len() <= MOST && self.order.capacity() > 2 * MOST {
+            self.order.shrink_to(MOST);
+            self.latest.shrink_to(MOST);
         }
         batch
     }
@@ -133,7 +142,7 @@ mod tests {
     use super::*;
 
     fn dentry(number: usize) -> Dentry {
-        (INodeNo(1), OsString::from(number.to_string()))
+        (INodeNo(1), OsStr::new(&number.to_string()).into())
     }
 
     #[test]

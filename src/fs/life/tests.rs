@@ -28,6 +28,28 @@ fn a_life_begins_with_the_first_writer_and_is_sealed_after_the_last() {
     assert_eq!((life.take_uncounted(), life.take_uncounted()), (9, 0));
 }
 
+/// The kernel may know hundreds of thousands of files at rest.
+#[test]
+fn a_file_at_rest_holds_nothing_of_its_use() {
+    let file = Arc::new(tempfile::tempfile().unwrap());
+    let mut life = Life::at_rest(&stat(0, 1));
+    life.remember(&file);
+    life.opened(true, None);
+    life.appended(&stat(9, 3));
+    life.closing(Instant::now());
+    life.closed(|| None);
+    life.sealed();
+    assert_eq!(life.take_uncounted(), 9);
+    assert!(life.in_use.is_some(), "it is open");
+    drop(file);
+    life.rest();
+    assert!(life.in_use.is_none() && life.any_open().is_none());
+    assert_eq!((life.is_at_rest(), life.end(), life.take_uncounted()), (true, 9, 0));
+    life.failed("why".to_owned());
+    life.rest();
+    assert!(!life.is_at_rest(), "what it may lack is not forgotten");
+}
+
 /// The pages of an earlier open are good as long as nothing at all has changed.
 #[test]
 fn pages_are_kept_while_no_change_can_hide() {
