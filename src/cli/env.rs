@@ -53,6 +53,14 @@ pub(super) const BATCH_BUDGET: &str = "CTXFS_BATCH_BUDGET";
 pub(super) const MAX_BINARY: &str = "CTXFS_MAX_BINARY";
 pub(super) const MAX_RESULT: &str = "CTXFS_MAX_RESULT";
 pub(super) const REFERENCES: &str = "CTXFS_REFERENCES";
+pub(super) const EXTRACT_MAX_CHUNKS_FULL: &str = "CTXFS_EXTRACT_MAX_CHUNKS_FULL";
+pub(super) const EXTRACT_LONG_LINE_BYTES: &str = "CTXFS_EXTRACT_LONG_LINE_BYTES";
+pub(super) const EXTRACT_OVERLAP_PERCENT: &str = "CTXFS_EXTRACT_OVERLAP_PERCENT";
+pub(super) const EXTRACT_CONCURRENCY: &str = "CTXFS_EXTRACT_CONCURRENCY";
+pub(super) const EXTRACT_MAX_STEPS: &str = "CTXFS_EXTRACT_MAX_STEPS";
+pub(super) const EXTRACT_MAX_TOKENS: &str = "CTXFS_EXTRACT_MAX_TOKENS";
+pub(super) const EXTRACT_TIMEOUT: &str = "CTXFS_EXTRACT_TIMEOUT";
+pub(super) const EXTRACT_VIEW: &str = "CTXFS_EXTRACT_VIEW";
 pub(super) const TOOL_OUTPUT_MAX_LINES: &str = "TOOL_OUTPUT_MAX_LINES";
 pub(super) const TOOL_OUTPUT_MAX_BYTES: &str = "TOOL_OUTPUT_MAX_BYTES";
 pub(super) const TOOL_OUTPUT_TRUNCATE_DIRECTION: &str = "TOOL_OUTPUT_TRUNCATE_DIRECTION";
@@ -158,6 +166,11 @@ pub(super) fn of_servers() -> Vec<(OsString, OsString)> {
 pub(super) fn of_listed_servers() -> Vec<(OsString, OsString)> {
     const GIVEN: [&str; 7] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"];
     GIVEN.into_iter().filter_map(set).map(|(name, value)| (name.into(), value)).collect()
+}
+
+/// Returns the key in the variable that the settings name for a model, if it is set.
+pub(super) fn key(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|key| !key.is_empty())
 }
 
 fn search() -> Vec<PathBuf> {

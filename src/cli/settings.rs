@@ -8,16 +8,20 @@
 //! | `file` | a settings file, checked key by key |
 //! | `tools` | settings for some tools |
 //! | `calls` | what tools of MCP servers may do |
+//! | `models` | the language models that answer questions |
 //! | `resolve` | the settings in effect |
+//! | `extraction` | how questions are answered, as follows from them |
 //! | `limits` | the limits that follow from them |
 //! | `print` | printing, as a settings file or as JSON |
 //! | `document` | `docs/SETTINGS.md` |
 
 mod calls;
+mod extraction;
 mod file;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod limits;
+mod models;
 mod origin;
 mod print;
 mod resolve;

@@ -17,6 +17,7 @@ pub(super) fn markdown() -> String {
         .replace("{keep}", &table(Group::Keep))
         .replace("{limits}", &table(Group::Limits))
         .replace("{gateway}", &table(Group::Gateway))
+        .replace("{extract}", &table(Group::Extract))
         .replace("{sets}", &sets())
 }
 

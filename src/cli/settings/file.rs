@@ -1,5 +1,7 @@
 //! Settings files: TOML, checked key by key, so that errors name the line.
 
+mod models;
+
 use std::borrow::Cow;
 use std::fs;
 use std::io;
@@ -16,6 +18,7 @@ use crate::cli::outcome::Failure;
 use crate::cli::settings::calls::CallRules;
 use crate::cli::settings::calls::PERMISSIONS;
 use crate::cli::settings::calls::RISK;
+use crate::cli::settings::models::ModelTables;
 use crate::cli::settings::origin::FileLine;
 use crate::cli::settings::origin::Origin;
 use crate::cli::settings::origin::Setting;
@@ -39,6 +42,7 @@ const ALIKE: f64 = 0.8;
 const TOOL: &str = "tool";
 const REDACT: &str = "redact";
 const MCP: &str = "mcp";
+const EXTRACT: &str = "extract";
 const RULE_KEYS: [&str; 2] = ["name", "regex"];
 const REDACT_KEYS: [&str; 3] = ["apply", "sets", "rules"];
 /// The values of `redact.apply`.
@@ -54,6 +58,8 @@ pub(super) struct SettingsFile {
     pub(super) redact: RedactTable,
     /// The tables `[permissions]` and `[risk]`.
     pub(super) calls: CallRules,
+    /// The models of the table `[extract]`.
+    pub(super) models: ModelTables,
 }
 
 /// The `redact` table of a settings file.
@@ -128,10 +134,11 @@ impl SettingsReader<'_> {
                 Ok(())
             }
             MCP => self.gateway(item, file),
+            EXTRACT => self.extraction(item, file),
             PERMISSIONS | RISK => self.rules_of_calls(name.get_ref(), item, &mut file.calls),
             known => {
                 let own = ROWS.iter().filter(|row| row.group.table().is_none());
-                let tables = [TOOL, REDACT, MCP, PERMISSIONS, RISK];
+                let tables = [TOOL, REDACT, MCP, EXTRACT, PERMISSIONS, RISK];
                 let names = own.map(|row| row.name).chain(tables);
                 let row = Row::named(known).filter(|row| row.group.table().is_none());
                 let row = row.ok_or_else(|| self.unknown(name, "", names))?;
@@ -171,13 +178,25 @@ impl SettingsReader<'_> {
     /// Reads the table `[mcp]`.
     fn gateway(&self, item: &SpannedValue<'_>, file: &mut SettingsFile) -> Result<(), Failure> {
         for (name, item) in in_order(self.table(item, "`mcp`", "a table of settings")?) {
-            let rows = || ROWS.iter().filter(|row| row.group == Group::Gateway);
-            let row = rows().find(|row| row.name == name.get_ref());
-            let names = rows().map(|row| row.name);
-            let row = row.ok_or_else(|| self.unknown(name, " in `[mcp]`", names))?;
-            file.values.push((row.key, self.value(row, name, item, None)?));
+            file.values.push(self.row_of(Group::Gateway, &[], name, item)?);
         }
         Ok(())
+    }
+
+    /// Reads a setting in the table of a group, which has `more` keys.
+    fn row_of(
+        &self,
+        group: Group,
+        more: &[&'static str],
+        name: &SpannedKey<'_>,
+        item: &SpannedValue<'_>,
+    ) -> Result<(Key, Setting), Failure> {
+        let rows = || ROWS.iter().filter(|row| row.group == group);
+        let row = rows().find(|row| row.name == name.get_ref());
+        let names = rows().map(|row| row.name).chain(more.iter().copied());
+        let here = format!(" in `[{}]`", group.table().unwrap_or_default());
+        let row = row.ok_or_else(|| self.unknown(name, &here, names))?;
+        Ok((row.key, self.value(row, name, item, None)?))
     }
 
     /// Reads the table `[permissions]` or `[risk]`, whose keys are patterns.

@@ -1,11 +1,15 @@
 //! Prints the settings in effect as a settings file with origins, or as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Map;
 use serde_json::json;
 
 use crate::cli::env::Environment;
+use crate::cli::settings::models::ModelTables;
+use crate::cli::settings::models::Provider;
+use crate::cli::settings::models::ProviderModel;
 use crate::cli::settings::origin::Origin;
 use crate::cli::settings::origin::Setting;
 use crate::cli::settings::resolve::Settings;
@@ -39,7 +43,9 @@ pub(in crate::cli) fn toml(
         }
     }
     if tool.is_none() {
-        gateway(&mut page, settings);
+        own_table(&mut page, settings, Group::Gateway);
+        own_table(&mut page, settings, Group::Extract);
+        models(&mut page, &settings.models);
         redact(&mut page, settings);
         tools(&mut page, settings);
         calls(&mut page, settings);
@@ -73,6 +79,7 @@ pub(in crate::cli) fn json(
     for (name, rules) in settings.calls.tables() {
         said[name] = json!(rules);
     }
+    said["extract"] = models_json(&settings.models);
     said
 }
 
@@ -83,7 +90,7 @@ pub(in crate::cli) fn template() -> String {
          # Places: ~/.config/ctxfs/ctxfs.toml, ctxfs.toml in the store, and --config FILE.\n",
     );
     let mut table = None;
-    for row in ROWS {
+    for row in ROWS.iter() {
         if row.group.table() != table {
             table = row.group.table();
             let _ = write!(page, "\n# [{}]\n", table.unwrap_or_default());
@@ -94,7 +101,12 @@ pub(in crate::cli) fn template() -> String {
         let allowed = row.kind.allowed();
         let _ = write!(page, "\n{about}# Allowed: {allowed}.\n# {} = {value}\n", row.name);
     }
-    page + "\n# Limits for some tools, by the name `server/tool` or a pattern.\n\
+    page + "\n# targets = [\"local/qwen\"]\n\
+            # [extract.provider.local]\n# kind = \"openai\" # or \"anthropic\"\n\
+            # base_url = \"http://127.0.0.1:8080\"\n\
+            # api_key_env = \"LOCAL_KEY\" # the name of the variable that holds the key\n\
+            # models.qwen = { context_tokens = 32768, max_output_tokens = 2048 }\n\
+            \n# Limits for some tools, by the name `server/tool` or a pattern.\n\
             # [tool.\"github/*\"]\n# max_lines = 200\n\n\
             # What the tools of MCP servers may do behind a light index (ctxfs mcp --tools index):\n\
             # allow, ask or deny, by pattern or by risk; and what they do: read, write or execute.\n\
@@ -123,13 +135,49 @@ fn setting_of(
     Some(Setting { value, origin })
 }
 
-fn gateway(page: &mut String, settings: &Settings) {
-    page.push_str("\n[mcp]\n");
-    for row in ROWS.iter().filter(|row| row.group == Group::Gateway) {
+fn own_table(page: &mut String, settings: &Settings, group: Group) {
+    let _ = write!(page, "\n[{}]\n", group.table().unwrap_or_default());
+    for row in ROWS.iter().filter(|row| row.group == group) {
         if let Some(Setting { value, origin }) = settings.setting(row.key) {
             line(page, row.name, &row.kind.to_toml(value), origin);
         }
     }
+}
+
+/// Prints the targets, which end the table `[extract]`, and the providers.
+fn models(page: &mut String, models: &ModelTables) {
+    if let Some(Setting { value, origin }) = &models.targets {
+        line(page, "targets", &list(value.iter().map(String::as_str)), origin);
+    }
+    for (name, Setting { value: provider, origin }) in &models.providers {
+        let _ = writeln!(page, "\n[extract.provider.{}]  # {}", quoted(name), shown(origin));
+        for (key, value) in provider.entries() {
+            let _ = writeln!(page, "{key} = {}", toml_of(&value));
+        }
+        for (name, model) in &provider.models {
+            let entries =
+                model.entries().map(|(key, value)| format!("{key} = {}", toml_of(&value)));
+            let _ = writeln!(page, "models.{} = {{ {} }}", quoted(name), entries.join(", "));
+        }
+    }
+}
+
+/// Formats a text or a number.
+fn toml_of(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), quoted)
+}
+
+fn models_json(models: &ModelTables) -> serde_json::Value {
+    let provider = |setting: &Setting<Provider>| {
+        let of_model = |model: &ProviderModel| json!(BTreeMap::from(model.entries()));
+        let models = setting.value.models.iter().map(|(name, model)| (name, of_model(model)));
+        let mut value = json!(setting.value.entries().into_iter().collect::<BTreeMap<_, _>>());
+        value["models"] = json!(models.collect::<BTreeMap<_, _>>());
+        json!({ "value": value, "origin": setting.origin })
+    };
+    let providers: BTreeMap<_, _> =
+        models.providers.iter().map(|(name, setting)| (name, provider(setting))).collect();
+    json!({ "targets": models.targets, "provider": providers })
 }
 
 fn redact(page: &mut String, settings: &Settings) {
@@ -166,8 +214,11 @@ fn calls(page: &mut String, settings: &Settings) {
 }
 
 fn line(page: &mut String, name: &str, value: &str, origin: &Origin) {
-    let origin = origin.to_string().replace(|c: char| c.is_control(), " ");
-    let _ = writeln!(page, "{:WIDTH$}  # {origin}", format!("{name} = {value}"));
+    let _ = writeln!(page, "{:WIDTH$}  # {}", format!("{name} = {value}"), shown(origin));
+}
+
+fn shown(origin: &Origin) -> String {
+    origin.to_string().replace(|c: char| c.is_control(), " ")
 }
 
 fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {

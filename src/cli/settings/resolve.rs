@@ -14,6 +14,7 @@ use crate::cli::places;
 use crate::cli::settings::calls::CallRules;
 use crate::cli::settings::file;
 use crate::cli::settings::file::SettingsFile;
+use crate::cli::settings::models::ModelTables;
 use crate::cli::settings::origin::Origin;
 use crate::cli::settings::origin::Setting;
 use crate::cli::settings::row::Key;
@@ -36,6 +37,7 @@ pub(in crate::cli) struct Settings {
     pub(super) tools: ToolSettings,
     pub(super) redact: RedactSettings,
     pub(super) calls: CallRules,
+    pub(super) models: ModelTables,
     files: Vec<PathBuf>,
     store: Option<PathBuf>,
 }
@@ -80,12 +82,13 @@ impl Settings {
         values.extend(overrides);
         let redact = RedactSettings::of(&files, environment)?;
         let paths = files.iter().map(|file| file.path.clone()).collect();
-        let mut calls = CallRules::default();
+        let (mut calls, mut models) = (CallRules::default(), ModelTables::default());
         for file in &files {
             calls.add(&file.calls);
+            models.add(&file.models);
         }
         let tools = ToolSettings::new(files.into_iter().flat_map(|file| file.tools));
-        Ok(Self { values, tools, redact, calls, files: paths, store })
+        Ok(Self { values, tools, redact, calls, models, files: paths, store })
     }
 
     /// Returns the defaults.
@@ -96,8 +99,8 @@ impl Settings {
             rules: Setting { value: Vec::new(), origin: Origin::Default },
         };
         let (tools, files) = (ToolSettings::default(), Vec::new());
-        let calls = CallRules::default();
-        Self { values: defaults(), tools, redact, calls, files, store: None }
+        let (calls, models) = (CallRules::default(), ModelTables::default());
+        Self { values: defaults(), tools, redact, calls, models, files, store: None }
     }
 
     /// Returns the absolute path of the store.
@@ -208,7 +211,7 @@ fn overrides(
     environment: &Environment,
 ) -> Result<Vec<(Key, Setting)>, Failure> {
     let mut overrides = Vec::new();
-    for row in ROWS {
+    for row in ROWS.iter() {
         if let Some(text) = environment.settings.get(row.variable) {
             let origin = Origin::Environment { variable: row.variable };
             let value = read_variable(row.variable, text, row.kind)?;

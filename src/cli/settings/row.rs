@@ -45,6 +45,14 @@ pub(in crate::cli) enum Key {
     MaxBinary,
     MaxResult,
     References,
+    ExtractMaxChunksFull,
+    ExtractLongLineBytes,
+    ExtractOverlapPercent,
+    ExtractConcurrency,
+    ExtractMaxSteps,
+    ExtractMaxTokens,
+    ExtractTimeout,
+    ExtractView,
 }
 
 /// The groups of settings.
@@ -60,17 +68,23 @@ pub(in crate::cli) enum Group {
     Limits,
     /// The MCP gateway. They stand in the table `[mcp]`.
     Gateway,
+    /// Questions to language models. They stand in the table `[extract]`.
+    Extract,
 }
 
 impl Group {
     /// Returns the table of `ctxfs.toml` that the settings of the group stand in.
     pub(super) fn table(self) -> Option<&'static str> {
-        (self == Self::Gateway).then_some("mcp")
+        match self {
+            Self::Places | Self::Mount | Self::Keep | Self::Limits => None,
+            Self::Gateway => Some("mcp"),
+            Self::Extract => Some("extract"),
+        }
     }
 }
 
 /// The definition of a setting.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(in crate::cli) struct Row {
     pub(in crate::cli) key: Key,
     pub(in crate::cli) group: Group,

@@ -1,6 +1,9 @@
 //! The table of settings: name, allowed values, default, environment variable and flag of each.
 
+mod doors;
+
 use std::ffi::OsStr;
+use std::sync::LazyLock;
 
 use crate::cli::env;
 use crate::cli::settings::row::Group;
@@ -12,7 +15,10 @@ use crate::cli::settings::value::ValueKind;
 const LIMIT: &[&str] = &["never", "mirror"];
 
 /// All settings in the order of [`Key`], which is also the order of display.
-pub(in crate::cli) static ROWS: &[Row] = &[
+pub(in crate::cli) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| [OWN, doors::ROWS].concat());
+
+/// The settings that stand in no table.
+const OWN: &[Row] = &[
     Row {
         key: Key::Store,
         group: Group::Places,
@@ -370,71 +376,6 @@ pub(in crate::cli) static ROWS: &[Row] = &[
         variable: env::TOKEN_BUDGET,
         flag: None,
         about: "Maximum tokens of an output that goes unchanged to such a host. Both limits apply.",
-    },
-    Row {
-        key: Key::SessionIdle,
-        group: Group::Gateway,
-        name: "session_idle",
-        kind: ValueKind::Age(&[]),
-        default: "30m",
-        variable: env::SESSION_IDLE,
-        flag: None,
-        about: "Time after which `ctxfs mcp --http` ends a session that nobody uses, and its \
-                servers.",
-    },
-    Row {
-        key: Key::MaxBody,
-        group: Group::Gateway,
-        name: "max_body",
-        kind: ValueKind::Size(&[]),
-        default: "16 MiB",
-        variable: env::MAX_BODY,
-        flag: None,
-        about: "Maximum bytes of a message of a client of `ctxfs mcp --http`.",
-    },
-    Row {
-        key: Key::BatchBudget,
-        group: Group::Gateway,
-        name: "batch_budget",
-        kind: ValueKind::Size(&[]),
-        default: "16 KiB",
-        variable: env::BATCH_BUDGET,
-        flag: None,
-        about: "Bytes that the results of `run_tool_batch` share. More is shown only where each \
-                result has no more than its reference and one line.",
-    },
-    Row {
-        key: Key::MaxBinary,
-        group: Group::Gateway,
-        name: "max_binary",
-        kind: ValueKind::Size(&[]),
-        default: "1 MiB",
-        variable: env::MAX_BINARY,
-        flag: None,
-        about: "Maximum bytes of an image, an audio or a blob, decoded, that passes the gateway. \
-                A larger one is stored.",
-    },
-    Row {
-        key: Key::MaxResult,
-        group: Group::Gateway,
-        name: "max_result",
-        kind: ValueKind::Size(&[]),
-        default: "1 GiB",
-        variable: env::MAX_RESULT,
-        flag: None,
-        about: "Maximum bytes of a message of a server; less than 1 MiB counts as that. A longer one \
-                ends its call with an error that names what was kept of it.",
-    },
-    Row {
-        key: Key::References,
-        group: Group::Gateway,
-        name: "references",
-        kind: ValueKind::Switch,
-        default: "true",
-        variable: env::REFERENCES,
-        flag: None,
-        about: "Put stored text in place of `{\"$ctx\": REF}` in the arguments of calls. If false, \
-                such arguments pass as they are.",
     },
 ];
 

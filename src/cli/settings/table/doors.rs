@@ -1,0 +1,160 @@
+//! The settings of the gateway and of extraction, in tables of their own.
+
+use crate::cli::env;
+use crate::cli::settings::row::Group;
+use crate::cli::settings::row::Key;
+use crate::cli::settings::row::Row;
+use crate::cli::settings::value::ValueKind;
+
+/// The settings in the tables `[mcp]` and `[extract]`.
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        key: Key::SessionIdle,
+        group: Group::Gateway,
+        name: "session_idle",
+        kind: ValueKind::Age(&[]),
+        default: "30m",
+        variable: env::SESSION_IDLE,
+        flag: None,
+        about: "Time after which `ctxfs mcp --http` ends a session that nobody uses, and its \
+                servers.",
+    },
+    Row {
+        key: Key::MaxBody,
+        group: Group::Gateway,
+        name: "max_body",
+        kind: ValueKind::Size(&[]),
+        default: "16 MiB",
+        variable: env::MAX_BODY,
+        flag: None,
+        about: "Maximum bytes of a message of a client of `ctxfs mcp --http`.",
+    },
+    Row {
+        key: Key::BatchBudget,
+        group: Group::Gateway,
+        name: "batch_budget",
+        kind: ValueKind::Size(&[]),
+        default: "16 KiB",
+        variable: env::BATCH_BUDGET,
+        flag: None,
+        about: "Bytes that the results of `run_tool_batch` share. More is shown only where each \
+                result has no more than its reference and one line.",
+    },
+    Row {
+        key: Key::MaxBinary,
+        group: Group::Gateway,
+        name: "max_binary",
+        kind: ValueKind::Size(&[]),
+        default: "1 MiB",
+        variable: env::MAX_BINARY,
+        flag: None,
+        about: "Maximum bytes of an image, an audio or a blob, decoded, that passes the gateway. \
+                A larger one is stored.",
+    },
+    Row {
+        key: Key::MaxResult,
+        group: Group::Gateway,
+        name: "max_result",
+        kind: ValueKind::Size(&[]),
+        default: "1 GiB",
+        variable: env::MAX_RESULT,
+        flag: None,
+        about: "Maximum bytes of a message of a server; less than 1 MiB counts as that. A longer one \
+                ends its call with an error that names what was kept of it.",
+    },
+    Row {
+        key: Key::References,
+        group: Group::Gateway,
+        name: "references",
+        kind: ValueKind::Switch,
+        default: "true",
+        variable: env::REFERENCES,
+        flag: None,
+        about: "Put stored text in place of `{\"$ctx\": REF}` in the arguments of calls. If false, \
+                such arguments pass as they are.",
+    },
+    Row {
+        key: Key::ExtractMaxChunksFull,
+        group: Group::Extract,
+        name: "max_chunks_full",
+        kind: ValueKind::Count(&[]),
+        default: "1",
+        variable: env::EXTRACT_MAX_CHUNKS_FULL,
+        flag: None,
+        about: "An output that fits into so many chunks is read in full in mode `auto`. A \
+                chunk is what the context of the model has room for.",
+    },
+    Row {
+        key: Key::ExtractLongLineBytes,
+        group: Group::Extract,
+        name: "long_line_bytes",
+        kind: ValueKind::Size(&[]),
+        default: "1000",
+        variable: env::EXTRACT_LONG_LINE_BYTES,
+        flag: None,
+        about: "Average bytes of a line from which an output is read in full in mode `auto`, \
+                however large it is: a search in it finds little.",
+    },
+    Row {
+        key: Key::ExtractOverlapPercent,
+        group: Group::Extract,
+        name: "overlap_percent",
+        kind: ValueKind::Whole(&[]),
+        default: "10",
+        variable: env::EXTRACT_OVERLAP_PERCENT,
+        flag: None,
+        about: "Part of a chunk, in percent, that the chunk before it shows too. More than \
+                50 counts as 50.",
+    },
+    Row {
+        key: Key::ExtractConcurrency,
+        group: Group::Extract,
+        name: "concurrency",
+        kind: ValueKind::Count(&[]),
+        default: "3",
+        variable: env::EXTRACT_CONCURRENCY,
+        flag: None,
+        about: "Chunks that a model is asked about at once.",
+    },
+    Row {
+        key: Key::ExtractMaxSteps,
+        group: Group::Extract,
+        name: "max_steps",
+        kind: ValueKind::Count(&[]),
+        default: "12",
+        variable: env::EXTRACT_MAX_STEPS,
+        flag: None,
+        about: "Maximum turns of the reading agent.",
+    },
+    Row {
+        key: Key::ExtractMaxTokens,
+        group: Group::Extract,
+        name: "max_tokens_per_question",
+        kind: ValueKind::Count(&[]),
+        default: "400000",
+        variable: env::EXTRACT_MAX_TOKENS,
+        flag: None,
+        about: "Maximum tokens that one question may cost, of requests and replies together.",
+    },
+    Row {
+        key: Key::ExtractTimeout,
+        group: Group::Extract,
+        name: "timeout",
+        kind: ValueKind::Count(&[]),
+        default: "120",
+        variable: env::EXTRACT_TIMEOUT,
+        flag: None,
+        about: "Seconds of one call of a model. One on two cores reads 20 to 35 tokens a \
+                second.",
+    },
+    Row {
+        key: Key::ExtractView,
+        group: Group::Extract,
+        name: "view",
+        kind: ValueKind::Switch,
+        default: "false",
+        variable: env::EXTRACT_VIEW,
+        flag: None,
+        about: "Show `X.extract/<question>`. Each question that is new costs money.",
+    },
+];
