@@ -8,6 +8,7 @@
 //! bytes or equal errors.
 
 mod analysis;
+mod answers;
 mod bounded_writer;
 mod cache_key;
 mod catalog;
@@ -73,6 +74,9 @@ use std::time::Instant;
 
 use quick_cache::sync::Cache as RecentCache;
 
+pub use answers::Answer;
+pub use answers::Answers;
+pub use answers::Question;
 pub use computed::Base;
 pub use computed::Computed;
 pub use computed::OpenText;

@@ -17,7 +17,7 @@
 //! | [`keep`] | retention: which outputs to remove when there are too many |
 //! | [`message`] | the message log of a conversation: validated, appended, read |
 //! | [`extract`] | a language model that reads an output: chunks, prompts, the reading agent |
-//! | [`engine`] | what every door does alike: take in, show, search, list, count, remove |
+//! | [`engine`] | what every door does alike: take in, show, search, answer, list, count, remove |
 //! | [`fs`] | what only a kernel needs: inodes, handles, directories, sealing |
 //! | [`fuse`] | the adaptor to the kernel; mounting |
 //! | [`hook`] | the hooks of agent hosts: their JSON in, their JSON out |

@@ -21,6 +21,7 @@
 //! | `complaint` | what an endpoint says is wrong |
 //! | `fault` | why an attempt has no reply |
 //! | `failure` | a fault in words |
+//! | `unusable` | a model that cannot be asked as it is configured |
 
 mod address;
 mod anthropic;
@@ -40,6 +41,7 @@ mod reading;
 mod reply;
 #[cfg(test)]
 mod tests;
+mod unusable;
 mod wire;
 
 use std::time::Duration;
@@ -47,6 +49,7 @@ use std::time::Duration;
 pub use address::AddressError;
 pub use http_model::HttpModel;
 pub use http_model::TargetError;
+pub use unusable::UnusableModel;
 
 use crate::extract::TargetSettings;
 

@@ -34,6 +34,7 @@ pub use analysis::Unlike;
 pub use by_tool::LimitsByTool;
 pub use call_counts::CallCounts;
 pub use call_counts::IndexCounts;
+pub use call_counts::QuestionCounts;
 pub use content::Content;
 pub use content::REDACTION_BYTES;
 pub use content::Subject;

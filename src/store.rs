@@ -5,6 +5,7 @@
 //! `stat`. The tree and the crash rules are in `layout`.
 
 mod analysed_file;
+mod answers;
 mod archive;
 mod artifact;
 mod artifacts;

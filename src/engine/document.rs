@@ -54,6 +54,7 @@ fn facts(subject: &Subject<'_>) -> DocumentFacts {
         arguments: record.provenance.args.clone().unwrap_or_default(),
         handle,
         name,
+        digest: analysis.digest.clone(),
         bytes: content.len(),
         lines: analysis.lines,
         tokens: analysis.tokens,

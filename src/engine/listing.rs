@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::Result;
+use crate::engine::answers;
 use crate::model::Component;
 use crate::model::Counts;
 use crate::model::Record;
@@ -133,7 +134,8 @@ pub(super) fn counts(engine: &Engine, ids: &[Component]) -> Result<ConversationC
     for id in ids {
         let Some(conversation) = open(engine, id, &mut counts.unread)? else { continue };
         let mut own = Sums::default();
-        match conversation.counted() {
+        let counted = conversation.counted();
+        match counted.and_then(|all| Ok([all, answers::counted(&conversation)?].concat())) {
             Ok(mut counted) => {
                 for counts in &mut counted {
                     counts.tool = engine.secrets.mask_text(std::mem::take(&mut counts.tool));

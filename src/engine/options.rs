@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::Redaction;
+use crate::extract::Models;
 use crate::keep::RetentionRules;
 use crate::model::Component;
 use crate::model::Limits;
@@ -53,6 +54,8 @@ pub struct EngineOptions {
     pub filter_command: Option<Vec<OsString>>,
     /// The most bytes of views that are kept on the store's disk for the next reader.
     pub disk_cache_bytes: u64,
+    /// The language models that answer questions about outputs.
+    pub models: Arc<Models>,
     /// The descriptors to divide between all uses. If `None`, as many as the process may have
     /// (`RLIMIT_NOFILE`) when the engine is created.
     pub descriptors: Option<u64>,
@@ -76,6 +79,7 @@ impl Default for EngineOptions {
             redaction: None,
             filter_command: None,
             disk_cache_bytes: 1 << 30,
+            models: Arc::default(),
             descriptors: None,
         }
     }

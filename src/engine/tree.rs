@@ -98,6 +98,11 @@ impl Tree {
         }
     }
 
+    /// Fails if there is no file on disk at `path`, which [`Self::answer`] could read.
+    pub fn source_exists(&self, path: &Path) -> Result<()> {
+        self.source(path).map(drop)
+    }
+
     /// Returns the file on disk at `path`.
     pub(super) fn source(&self, path: &Path) -> Result<Arc<dyn SourceFile>> {
         match self.walk(path)? {

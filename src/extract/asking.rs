@@ -38,7 +38,7 @@ pub struct CallRecord {
     pub nanodollars: u64,
     /// Its time in milliseconds.
     pub millis: u64,
-    /// How it ended: `done`, `length`, `refused`, or the kind of failure.
+    /// Its end: `done`, `length`, `refused`, or the kind of failure.
     pub ended: &'static str,
 }
 

@@ -28,6 +28,8 @@ pub struct DocumentFacts {
     pub handle: String,
     /// The name by which a model knows it: the handle's last part.
     pub name: String,
+    /// The BLAKE3 of its bytes, in hexadecimal digits.
+    pub digest: String,
     /// Bytes of its text.
     pub bytes: u64,
     /// Its lines.

@@ -43,6 +43,7 @@ impl TextDocument {
             arguments: r#"{"command":"make"}"#.to_owned(),
             handle: "c7/9f3k.txt".to_owned(),
             name: "9f3k.txt".to_owned(),
+            digest: fixture.analysis.digest.clone(),
             bytes: fixture.analysis.bytes,
             lines: fixture.analysis.lines,
             tokens: fixture.analysis.tokens,
@@ -95,14 +96,14 @@ fn shown(of: &Fixture, name: &str) -> Result<String, DocumentError> {
 type Script = dyn Fn(&ModelRequest) -> Result<ModelReply, ModelFailure> + Send + Sync;
 
 /// A model that follows a script.
-pub(super) struct Scripted {
+pub(crate) struct Scripted {
     profile: ModelProfile,
     script: Box<Script>,
     asked: Mutex<Vec<ModelRequest>>,
 }
 
 impl Scripted {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &str,
         script: impl Fn(&ModelRequest) -> Result<ModelReply, ModelFailure> + Send + Sync + 'static,
     ) -> Self {
@@ -117,13 +118,13 @@ impl Scripted {
         Self { profile, script: Box::new(script), asked: Mutex::default() }
     }
 
-    pub(super) fn with(mut self, change: impl FnOnce(&mut ModelProfile)) -> Arc<Self> {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut ModelProfile)) -> Arc<Self> {
         change(&mut self.profile);
         Arc::new(self)
     }
 
     /// Returns the requests so far.
-    pub(super) fn asked(&self) -> Vec<ModelRequest> {
+    pub(crate) fn asked(&self) -> Vec<ModelRequest> {
         self.asked.lock().clone()
     }
 }
@@ -146,14 +147,14 @@ impl LanguageModel for Scripted {
     }
 }
 
-pub(super) fn failure(kind: ModelFailureKind) -> Result<ModelReply, ModelFailure> {
+pub(crate) fn failure(kind: ModelFailureKind) -> Result<ModelReply, ModelFailure> {
     let message = format!("the endpoint is {}", kind.name());
     Err(ModelFailure { kind, message, usage: TokenUsage::default() })
 }
 
 /// A reply of this text, at a cost.
 #[expect(clippy::unnecessary_wraps, reason = "scripts return it as it is")]
-pub(super) fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
+pub(crate) fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
     let usage = TokenUsage { input: 100, output: 10 };
     Ok(ModelReply { text: text.into(), calls: Vec::new(), end: ReplyEnd::Done, usage })
 }
@@ -169,7 +170,7 @@ pub(super) fn calls(calls: &[(&str, &str)]) -> Result<ModelReply, ModelFailure> 
 }
 
 /// A reply with an answer in the wrapper that the request asks for.
-pub(super) fn answers(request: &ModelRequest, text: &str) -> Result<ModelReply, ModelFailure> {
+pub(crate) fn answers(request: &ModelRequest, text: &str) -> Result<ModelReply, ModelFailure> {
     says(wrapped(request, text))
 }
 
@@ -181,7 +182,7 @@ pub(super) fn wrapped(request: &ModelRequest, text: &str) -> String {
 }
 
 /// Returns what the program said last.
-pub(super) fn last_text(request: &ModelRequest) -> String {
+pub(crate) fn last_text(request: &ModelRequest) -> String {
     match request.turns.last().expect("a turn") {
         Turn::User(text) | Turn::Model { text, .. } => text.clone(),
         Turn::Results(results) => {

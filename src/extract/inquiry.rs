@@ -98,7 +98,7 @@ impl Inquiry<'_> {
     }
 }
 
-/// What a model found in a part of a document.
+/// The finding of a model in a part of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
     /// The part, as in `part 3 of 7`.

@@ -24,7 +24,7 @@ pub enum ModeError {
     },
     /// The document is larger than a question may cost.
     #[error(
-        "inquiry all of it takes about {tokens} tokens, of at most {most} \
+        "reading all of it takes about {tokens} tokens, of at most {most} \
          (`max_tokens_per_question`): use read-grep, or raise the limit"
     )]
     TooLarge {

@@ -1,4 +1,4 @@
-//! What answering a question would take, without asking a model.
+//! The cost of answering a question, found without asking a model.
 
 use crate::extract::Document;
 use crate::extract::Extractor;
@@ -8,7 +8,7 @@ use crate::extract::asking::Asking;
 use crate::extract::extractor::planned;
 use crate::extract::mode_error::ModeError;
 
-/// What answering a question takes at most, by the first target.
+/// The cost of answering a question by the first target, at most.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExtractPlan {
     /// The mode that is used.

@@ -15,7 +15,7 @@ use crate::model::visible;
 /// The most characters of what an endpoint said that are shown.
 pub(super) const SHOWN: usize = 300;
 
-/// What words about a fault name.
+/// The names in words about a fault.
 pub(super) struct About<'a> {
     pub(super) target: &'a TargetSettings,
     pub(super) host: &'a str,

@@ -1,4 +1,4 @@
-//! Counts of what passes the MCP gateway.
+//! Counts of calls: of tools through the MCP gateway, and of language models.
 
 use std::ops::AddAssign;
 
@@ -31,6 +31,38 @@ pub struct IndexCounts {
     pub tokens: u64,
     /// Tokens of the schemas that they stood for.
     pub schemas: u64,
+}
+
+/// Questions about outputs, and what they cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QuestionCounts {
+    /// Questions.
+    pub times: u64,
+    /// Those that were answered before.
+    pub cached: u64,
+    /// Calls of models.
+    pub calls: u64,
+    /// Tokens of the requests.
+    pub input: u64,
+    /// Tokens of the replies.
+    pub output: u64,
+    /// Their price in billionths of a dollar.
+    pub nanodollars: u64,
+    /// Milliseconds that they took.
+    pub millis: u64,
+}
+
+impl AddAssign for QuestionCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.times = self.times.saturating_add(other.times);
+        self.cached = self.cached.saturating_add(other.cached);
+        self.calls = self.calls.saturating_add(other.calls);
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.nanodollars = self.nanodollars.saturating_add(other.nanodollars);
+        self.millis = self.millis.saturating_add(other.millis);
+    }
 }
 
 impl AddAssign for CallCounts {

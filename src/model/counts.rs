@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::model::call_counts::CallCounts;
 use crate::model::call_counts::IndexCounts;
+use crate::model::call_counts::QuestionCounts;
 
 /// A number of events and their total size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +47,9 @@ pub struct Counts {
     /// Light indexes of the gateway.
     #[serde(skip_serializing_if = "is_default")]
     pub index: IndexCounts,
+    /// Questions to language models. The log of each conversation has them.
+    #[serde(skip_serializing_if = "is_default")]
+    pub questions: QuestionCounts,
     /// Reads of each kind of view.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub views: BTreeMap<String, u64>,
@@ -143,7 +147,9 @@ impl Counts {
     /// Returns the number of events of all kinds.
     fn events(&self) -> u64 {
         let amounts = [self.stored, self.handed, self.read, self.expired, self.deleted];
-        amounts.iter().map(|amount| amount.times).sum::<u64>() + self.calls.times
+        amounts.iter().map(|amount| amount.times).sum::<u64>()
+            + self.calls.times
+            + self.questions.times
     }
 
     /// Returns the bytes that the model was spared: those stored, less those it was given. Negative
@@ -184,6 +190,7 @@ impl AddAssign<&Counts> for Counts {
         self.deleted += other.deleted;
         self.calls += other.calls;
         self.index += other.index;
+        self.questions += other.questions;
         for (view, times) in &other.views {
             *self.views.entry(view.clone()).or_default() += times;
         }

@@ -110,6 +110,7 @@ impl Conversation {
         let gone =
             Record { state: ArtifactState::Gone, analysis: None, removed: None, ..record.clone() };
         lock.append(slice::from_ref(&gone))?;
+        self.forget_answers(&record);
         Ok(Some(record))
     }
 
@@ -124,6 +125,7 @@ impl Conversation {
     ) -> Result<Record, StoreError> {
         let record = self.record_for(path, stat)?;
         lock.append(slice::from_ref(&record.retired(stat.size, stat.mtime.as_nanos(), removal)))?;
+        self.forget_answers(&record);
         Ok(record)
     }
 

@@ -12,6 +12,8 @@
 //!       history/messages.jsonl      one message a line, appended under an exclusive flock
 //!       history/messages.torn       lines that a crash cut off and that are not messages
 //!       history/permissions.jsonl   one decision about a call a line, appended under a flock
+//!       history/extractions.jsonl   one question to a language model a line, appended under a flock
+//!       history/answers/<digest>.jsonl  answers about the output with this BLAKE3, the same
 //!       history/archive/  history/summary/
 //!       catalog/index.json  catalog/tools/<name>.json
 //!       manifest.jsonl              one record a line, appended; the last one for a path wins
@@ -96,6 +98,10 @@ pub(super) const PERMISSIONS: &str = "permissions.toml";
 pub(super) const PERMISSIONS_LOCK: &str = ".ctxfs-permissions";
 /// The decisions by them, in the directory of the messages.
 pub(super) const PERMISSIONS_LOG: &str = "permissions.jsonl";
+/// Questions to language models, in the same directory.
+pub(super) const EXTRACTIONS_LOG: &str = "extractions.jsonl";
+/// The answers to them, in the same directory; see `answers`.
+pub(super) const ANSWERS: &str = "answers";
 /// The cache of views; see `cache`.
 pub(super) const CACHE: &str = "cache";
 /// Running imports; see `archive`.

@@ -133,6 +133,9 @@ fn remove_batch(
     let (stay, gone) = split(records, &failed);
     lock.append(&stay)?;
     drop(lock);
+    for record in &gone {
+        conversation.forget_answers(record);
+    }
     count_removed(conversation, &gone)?;
     Ok(outcomes)
 }

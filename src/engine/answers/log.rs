@@ -1,0 +1,175 @@
+//! The log of questions, `history/extractions.jsonl`: what each asked, and what it cost.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::engine::Engine;
+use crate::engine::Result;
+use crate::engine::answers::Answer;
+use crate::engine::answers::Question;
+use crate::extract::AnswerText;
+use crate::extract::CallRecord;
+use crate::model::Counts;
+use crate::model::DailyCounts;
+use crate::model::QuestionCounts;
+use crate::model::counted_tool;
+use crate::store::Conversation;
+use crate::store::StoreError;
+
+/// The most characters of a question or an answer in an entry.
+const PREVIEW: usize = 500;
+
+/// An entry: a question and its outcome.
+#[derive(Debug, Serialize, Deserialize)]
+struct LogEntry {
+    /// When it ended, in UTC.
+    time: String,
+    /// The handle of the output.
+    #[serde(rename = "ref")]
+    handle: String,
+    #[serde(default)]
+    tool: String,
+    /// Bytes of the output.
+    size: u64,
+    question: String,
+    asked: String,
+    used: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    cached: bool,
+    calls: Vec<LoggedCall>,
+    /// The sums over all calls.
+    input: u64,
+    output: u64,
+    /// Billionths of a dollar.
+    nanodollars: u64,
+    millis: u64,
+    /// `answered`, `not found`, `shown`, `stopped` or `failed`.
+    ended: String,
+    /// Bytes of the answer, or of the error.
+    bytes: u64,
+    /// Its first characters.
+    preview: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+/// A call of a model.
+#[derive(Debug, Serialize, Deserialize)]
+struct LoggedCall {
+    kind: String,
+    target: String,
+    input: u64,
+    output: u64,
+    nanodollars: u64,
+    millis: u64,
+    ended: String,
+}
+
+/// Adds an entry. That it cannot be added is no reason to withhold an answer that was paid for.
+pub(super) fn add(
+    engine: &Engine,
+    conversation: &Conversation,
+    answer: &Answer,
+    (question, took): (&Question<'_>, Duration),
+) {
+    let entry = entry(engine, answer, (question, took));
+    if let Err(error) = append(engine, conversation, &entry) {
+        tracing::warn!(%error, "a question was not logged");
+    }
+}
+
+fn append(engine: &Engine, conversation: &Conversation, entry: &LogEntry) -> Result<()> {
+    let mut line = serde_json::to_vec(entry).map_err(std::io::Error::from)?;
+    line.push(b'\n');
+    // What was paid for is logged even where there is no room.
+    let room = engine.reserve_for_output(conversation, line.len() as u64);
+    let _room = if entry.calls.is_empty() { Some(room?) } else { room.ok() };
+    Ok(conversation.append_extraction(&line)?)
+}
+
+fn entry(
+    engine: &Engine,
+    answer: &Answer,
+    (question, took): (&Question<'_>, Duration),
+) -> LogEntry {
+    let Answer { facts, extraction, cached } = answer;
+    let sum = |of: fn(&CallRecord) -> u64| extraction.calls.iter().map(of).sum();
+    let mask = |text: &str| preview(&engine.secrets.mask_text(text.to_owned()));
+    let (ended, said) = match &extraction.answer {
+        Ok(AnswerText { text, found: Some(true) }) => ("answered", text.clone()),
+        Ok(AnswerText { text, found: Some(false) }) => ("not found", text.clone()),
+        Ok(AnswerText { text, found: None }) => ("shown", text.clone()),
+        Err(error) if error.is_stop() => ("stopped", error.to_string()),
+        Err(error) => ("failed", error.to_string()),
+    };
+    LogEntry {
+        time: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        handle: facts.handle.clone(),
+        tool: facts.tool.clone(),
+        size: facts.bytes,
+        question: mask(question.text),
+        asked: extraction.asked.name().to_owned(),
+        used: extraction.used.name().to_owned(),
+        cached: *cached,
+        calls: extraction.calls.iter().map(LoggedCall::of).collect(),
+        input: sum(|call| call.usage.input),
+        output: sum(|call| call.usage.output),
+        nanodollars: sum(|call| call.nanodollars),
+        millis: took.as_millis() as u64,
+        ended: ended.to_owned(),
+        bytes: said.len() as u64,
+        preview: mask(&said),
+        warnings: extraction.warnings.iter().map(|warning| mask(warning)).collect(),
+    }
+}
+
+impl LoggedCall {
+    fn of(call: &CallRecord) -> Self {
+        Self {
+            kind: call.kind.name().to_owned(),
+            target: call.target.clone(),
+            input: call.usage.input,
+            output: call.usage.output,
+            nanodollars: call.nanodollars,
+            millis: call.millis,
+            ended: call.ended.to_owned(),
+        }
+    }
+}
+
+fn preview(text: &str) -> String {
+    text.chars().take(PREVIEW).collect()
+}
+
+/// Returns the sums of the log, by day and tool. A line that is no entry counts for nothing.
+pub(super) fn sums(
+    conversation: &Conversation,
+) -> std::result::Result<Vec<DailyCounts>, StoreError> {
+    let mut sums: BTreeMap<(String, String), QuestionCounts> = BTreeMap::new();
+    conversation.each_extraction(|line| {
+        let Ok(entry) = serde_json::from_slice::<LogEntry>(line) else { return };
+        let day = entry.time.chars().take("2026-01-13".len()).collect();
+        *sums.entry((day, counted_tool(entry.tool.clone()))).or_default() += counts(&entry);
+    })?;
+    let daily = |((day, tool), questions)| DailyCounts {
+        day,
+        tool,
+        counts: Counts { questions, ..Counts::default() },
+    };
+    Ok(sums.into_iter().map(daily).collect())
+}
+
+fn counts(entry: &LogEntry) -> QuestionCounts {
+    QuestionCounts {
+        times: 1,
+        cached: u64::from(entry.cached),
+        calls: entry.calls.len() as u64,
+        input: entry.input,
+        output: entry.output,
+        nanodollars: entry.nanodollars,
+        millis: entry.millis,
+    }
+}

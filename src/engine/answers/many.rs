@@ -1,0 +1,134 @@
+//! One question about several outputs.
+
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::engine::Answer;
+use crate::engine::EngineError;
+use crate::engine::Question;
+use crate::engine::Result;
+use crate::engine::Tree;
+use crate::extract::ModeError;
+use crate::model::Component;
+use crate::model::Content as _;
+use crate::model::visible;
+
+/// The most outputs of a conversation that are read for one question.
+const MOST_READ: usize = 8;
+/// The most bytes of a search that are read: it has at most 6 KiB.
+const MOST_FOUND: usize = 64 << 10;
+
+/// The answers to one question about several outputs.
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// The outputs that were read, in the order in which that happened.
+    pub read: Vec<Answer>,
+    /// Those that were not read, because the question has cost as much as it may.
+    pub left: Vec<PathBuf>,
+    /// Outputs of the conversation that no word of the question pointed to.
+    pub others: usize,
+}
+
+impl Answers {
+    /// Returns the text for a model.
+    pub fn text(&self) -> String {
+        let mut text: String = self.read.iter().map(|answer| answer.text() + "\n").collect();
+        let handles: Vec<_> = self.read.iter().map(|answer| &*answer.facts.handle).collect();
+        let handles = if handles.is_empty() { "nothing".to_owned() } else { handles.join(", ") };
+        let _ = write!(text, "Read: {handles}.");
+        if !self.left.is_empty() {
+            let names = self.left.iter().map(|path| visible::whole(&path.to_string_lossy()));
+            let names: Vec<_> = names.collect();
+            let names = names.join(", ");
+            let _ = write!(text, " Not read, as the question costs too much: {names}.");
+        }
+        if self.others > 0 {
+            let _ = write!(text, " {} other outputs were not read.", self.others);
+        }
+        text + "\n"
+    }
+
+    /// Returns the tokens that all calls took.
+    fn tokens(&self) -> u64 {
+        let calls = self.read.iter().flat_map(|answer| &answer.extraction.calls);
+        calls.map(|call| call.usage.input + call.usage.output).sum()
+    }
+}
+
+impl Tree {
+    /// Answers a question about the outputs at `paths`, one after the other, as long as all together
+    /// cost no more tokens than one question may. Ends early once nobody waits.
+    pub fn answer_each(&self, paths: &[PathBuf], question: &Question<'_>) -> Result<Answers> {
+        let mut answers = Answers::default();
+        for (number, path) in paths.iter().enumerate() {
+            let most = self.engine.options.models.settings().max_tokens_per_question;
+            let Some(room) = most.checked_sub(answers.tokens()).filter(|room| *room > 0) else {
+                answers.left = paths[number..].to_vec();
+                break;
+            };
+            let room = question.most_tokens.map_or(room, |most| most.min(room));
+            let answer = self.answer(path, &Question { most_tokens: Some(room), ..*question })?;
+            let stopped = answer.extraction.answer.as_ref().is_err_and(ModeError::is_stop);
+            answers.read.push(answer);
+            if stopped {
+                answers.left = paths[number + 1..].to_vec();
+                break;
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Answers a question about the conversation whose directory is at `path`: about the outputs
+    /// that a search for the words of the question finds first, or else the newest.
+    pub fn answer_about(&self, path: &Path, question: &Question<'_>) -> Result<Answers> {
+        let mut ranked = self.ranked(path, question.text)?;
+        let all = ranked.len();
+        ranked.truncate(MOST_READ);
+        let mut answers = self.answer_each(&ranked, question)?;
+        answers.others = all - ranked.len();
+        Ok(answers)
+    }
+
+    /// Returns the outputs that [`Self::answer_about`] reads.
+    pub fn outputs_about(&self, path: &Path, question: &str) -> Result<Vec<PathBuf>> {
+        let mut ranked = self.ranked(path, question)?;
+        ranked.truncate(MOST_READ);
+        Ok(ranked)
+    }
+
+    fn conversation_at(&self, path: &Path) -> Result<Component> {
+        match &self.engine.options.only {
+            Some(id) => Ok(id.clone()),
+            None => Component::new(path.as_os_str()).map_err(|_| EngineError::NotFound),
+        }
+    }
+
+    /// Returns all outputs of the conversation whose directory is at `path`: those with words of the
+    /// question first, best first, then the others, newest first.
+    fn ranked(&self, path: &Path, question: &str) -> Result<Vec<PathBuf>> {
+        let id = self.conversation_at(path)?;
+        let conversation = self.engine.conversation(&id)?;
+        let mut files = conversation.artifacts()?.files;
+        files.sort_by_key(|(path, stat)| (std::cmp::Reverse(stat.mtime), path.clone()));
+        let found = self.found(path, question)?;
+        let rank = |name: &[u8]| {
+            let is_of = |line: &[u8]| {
+                line.strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with(b":") || rest.starts_with(b"-"))
+            };
+            found.split(|byte| *byte == b'\n').position(is_of).unwrap_or(usize::MAX)
+        };
+        files.sort_by_cached_key(|(path, _)| rank(path.as_os_str().as_bytes()));
+        Ok(files.into_iter().map(|(file, _)| path.join(file.as_os_str())).collect())
+    }
+
+    /// Returns what a search for the words of a question finds.
+    fn found(&self, path: &Path, question: &str) -> Result<Vec<u8>> {
+        let words = question.replace('%', "%25").replace('/', "%2F").replace('\0', " ");
+        let opened = self.open(&path.join(".find").join(words));
+        // A question can be too long for a name, or have no word.
+        Ok(opened.ok().map(|file| file.bytes(0, MOST_FOUND)).transpose()?.unwrap_or_default())
+    }
+}

@@ -1,0 +1,257 @@
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::EngineOptions;
+use crate::engine::Redaction;
+use crate::extract::ExtractSettings;
+use crate::extract::LanguageModel as _;
+use crate::extract::ModelFailureKind;
+use crate::extract::Models;
+use crate::extract::ProviderKind;
+use crate::extract::TargetSettings;
+use crate::extract::fixture::Scripted;
+use crate::extract::fixture::answers;
+use crate::extract::fixture::failure;
+use crate::model::Component;
+use crate::model::RelPath;
+use crate::redact::SETS;
+use crate::redact::SecretRules;
+use crate::store::Store;
+use crate::view::fixture::Fixture;
+
+const QUESTION: &str = "which disk is full?";
+const LOG: &str = "start\nERROR disk sdb1 is full\nend\n";
+
+/// A store with a conversation, and a model that follows a script.
+struct AskedStore {
+    dir: TempDir,
+    tree: Tree,
+    model: Arc<Scripted>,
+}
+
+impl AskedStore {
+    fn new(model: Arc<Scripted>, options: EngineOptions) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        store.create_conversation(&id()).unwrap();
+        let target = TargetSettings {
+            profile: model.profile().clone(),
+            model: "a".to_owned(),
+            kind: ProviderKind::OpenAi,
+            base_url: "http://127.0.0.1:1".to_owned(),
+            api_key_env: None,
+        };
+        let settings = ExtractSettings { targets: vec![target], ..ExtractSettings::default() };
+        let made = Arc::clone(&model);
+        let models = Arc::new(Models::new(settings, move |_| Arc::clone(&made) as _));
+        let tree = Tree::new(Engine::new(store, EngineOptions { models, ..options }));
+        Self { dir, tree, model }
+    }
+
+    fn answering(text: &'static str) -> Self {
+        let model = Scripted::new("a", move |request| answers(request, text)).with(|_| {});
+        Self::new(model, EngineOptions::default())
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = PathBuf::from("c7/artifacts/tool").join(name);
+        fs::write(self.dir.path().join("context").join(&path), text).unwrap();
+        path
+    }
+
+    fn ask(&self, path: &Path, text: &str) -> Answer {
+        let question = Question {
+            text,
+            mode: Mode::Auto,
+            most_tokens: None,
+            stopped: &|| false,
+            tell: &|_| {},
+        };
+        self.tree.answer(path, &question).unwrap()
+    }
+
+    fn conversation(&self) -> Arc<Conversation> {
+        self.tree.engine.conversation(&id()).unwrap()
+    }
+
+    fn questions(&self) -> crate::model::QuestionCounts {
+        self.tree.engine.counts(None).unwrap().sums.total.questions
+    }
+
+    fn kept(&self) -> Vec<String> {
+        let dir = self.dir.path().join("context/c7/history/answers");
+        let names = fs::read_dir(dir).map(|dir| dir.map(|entry| entry.unwrap().file_name()));
+        let names = names.map(|names| names.map(|name| name.into_string().unwrap()).collect());
+        names.unwrap_or_default()
+    }
+}
+
+fn id() -> Component {
+    Component::new("c7").unwrap()
+}
+
+#[test]
+fn the_same_question_about_the_same_bytes_is_asked_once() {
+    let asked = AskedStore::answering("sdb1");
+    let path = asked.write("a.txt", LOG);
+    let first = asked.ask(&path, QUESTION);
+    let again = asked.ask(&path, QUESTION);
+    assert_eq!((first.cached, again.cached, asked.model.asked().len()), (false, true, 1));
+    assert_eq!(first.text(), again.text());
+    assert!(first.text().starts_with("ABSTRACT FROM TOOL OUTPUT unknown WITH HANDLE c7/a.txt, "));
+    assert!(first.text().ends_with("STRATEGY:full-chunked:\n\nsdb1\n"), "{}", first.text());
+    // Equal bytes under another name, in the same conversation.
+    assert!(asked.ask(&asked.write("b.txt", LOG), QUESTION).cached);
+    assert!(!asked.ask(&path, "which disk is empty?").cached);
+    asked.write("a.txt", &format!("{LOG}more\n"));
+    assert!(!asked.ask(&path, QUESTION).cached, "the bytes are others");
+}
+
+#[test]
+fn answers_go_with_their_output() {
+    let asked = AskedStore::answering("sdb1");
+    let path = asked.write("a.txt", LOG);
+    asked.ask(&path, QUESTION);
+    assert_eq!(asked.kept().len(), 1);
+    let conversation = asked.conversation();
+    let inside = RelPath::new("artifacts/tool/a.txt").unwrap();
+    let stat = conversation.dir().stat_at(&inside).unwrap();
+    let facts = asked.ask(&path, QUESTION).facts;
+    let mut record = conversation.record_for(&inside, &stat).unwrap();
+    record.analysis = Some(Fixture::analysed(LOG).analysis);
+    assert_eq!(record.analysis.as_ref().unwrap().digest, facts.digest);
+    conversation.manifest().append(&[record]).unwrap();
+    let lock = conversation.manifest().lock().unwrap();
+    conversation.forget_locked(&lock, &inside).unwrap();
+    assert!(asked.kept().is_empty());
+    assert!(!asked.dir.path().join("context/c7/history/answers").exists());
+}
+
+/// An output that another program removed or changed leaves answers that the next one takes along.
+#[test]
+fn answers_about_bytes_that_are_gone_go_with_the_next_answer() {
+    let asked = AskedStore::answering("sdb1");
+    let path = asked.write("a.txt", LOG);
+    asked.ask(&path, QUESTION);
+    let before = asked.kept();
+    asked.write("a.txt", "other bytes\n");
+    asked.ask(&path, QUESTION);
+    assert_eq!(asked.kept().len(), 1);
+    assert_ne!(asked.kept(), before);
+}
+
+#[test]
+fn the_log_and_the_counts_have_each_call() {
+    let asked = AskedStore::answering("sdb1");
+    let path = asked.write("a.txt", LOG);
+    for _ in 0..3 {
+        asked.ask(&path, QUESTION);
+    }
+    asked.ask(&path, "else?");
+    let sums = asked.questions();
+    assert_eq!((sums.times, sums.cached, sums.calls), (4, 2, 2));
+    assert_eq!((sums.input, sums.output), (200, 20));
+    assert_eq!(sums.nanodollars, 2 * (100 * 1000 + 10 * 4000));
+    let log = asked.dir.path().join("context/c7/history/extractions.jsonl");
+    let entries: Vec<serde_json::Value> = fs::read_to_string(log)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let [first, second, ..] = &entries[..] else { panic!("{entries:?}") };
+    assert_eq!((&first["ref"], &first["question"]), (&"c7/a.txt".into(), &QUESTION.into()));
+    assert_eq!((&first["asked"], &first["used"]), (&"auto".into(), &"full-chunked".into()));
+    assert_eq!((&first["ended"], &first["preview"]), (&"answered".into(), &"sdb1".into()));
+    assert_eq!(first["calls"][0]["kind"], "map");
+    assert_eq!((first.get("cached"), &second["cached"]), (None, &true.into()));
+    let read = asked.tree.engine.counts(None).unwrap().sums.total;
+    assert_eq!((read.read.times, read.views.get("extract")), (4, Some(&4)));
+}
+
+#[test]
+fn what_costs_nothing_is_not_kept() {
+    let model = Scripted::new("a", |_| failure(ModelFailureKind::Unavailable)).with(|_| {});
+    let asked = AskedStore::new(model, EngineOptions::default());
+    let answer = asked.ask(&asked.write("a.txt", LOG), QUESTION);
+    assert_eq!(answer.extraction.used, Mode::Truncate);
+    assert!(answer.text().contains("ERROR disk sdb1") && answer.text().contains("Warning: "));
+    assert!(asked.kept().is_empty());
+    assert_eq!((asked.questions().times, asked.questions().calls), (1, 1));
+}
+
+#[test]
+fn a_question_that_nobody_waits_for_is_logged_with_its_cost() {
+    let asked = AskedStore::answering("sdb1");
+    let path = asked.write("a.txt", LOG);
+    let stopped = AtomicBool::new(true);
+    let question = Question {
+        text: QUESTION,
+        mode: Mode::Auto,
+        most_tokens: None,
+        stopped: &|| stopped.load(Relaxed),
+        tell: &|_| {},
+    };
+    let answer = asked.tree.answer(&path, &question).unwrap();
+    assert!(answer.extraction.answer.unwrap_err().is_stop());
+    let log = asked.dir.path().join("context/c7/history/extractions.jsonl");
+    assert!(fs::read_to_string(log).unwrap().contains("\"ended\":\"stopped\""));
+}
+
+#[test]
+fn no_secret_is_in_what_is_kept_and_shown() {
+    const KEY: &str = "AKIAIOSFODNN7EXAMPLE";
+    let rules = SecretRules::new(&SETS.iter().collect::<Vec<_>>(), &[]).unwrap();
+    let redaction = Some(Redaction { rules: Arc::new(rules), stored: false });
+    // A model that invents what looks like a secret, and a person who asks about one.
+    let model = Scripted::new("a", |request| answers(request, KEY)).with(|_| {});
+    let asked = AskedStore::new(model, EngineOptions { redaction, ..Default::default() });
+    let path = asked.write("a.txt", &format!("{LOG}key {KEY}\n"));
+    let question = format!("is {KEY} in it?");
+    let texts = [asked.ask(&path, &question).text(), asked.ask(&path, &question).text()];
+    assert_eq!(asked.model.asked().len(), 1);
+    let request = format!("{:?}", asked.model.asked()[0]);
+    let kept = asked.kept().pop().unwrap();
+    let history = asked.dir.path().join("context/c7/history");
+    let kept = fs::read_to_string(history.join("answers").join(kept)).unwrap();
+    let log = fs::read_to_string(history.join("extractions.jsonl")).unwrap();
+    for (what, text) in [
+        ("shown", &texts[0]),
+        ("again", &texts[1]),
+        ("kept", &kept),
+        ("log", &log),
+        ("model", &request),
+    ] {
+        assert!(!text.contains(KEY), "{what}: {text}");
+    }
+}
+
+#[test]
+fn a_question_about_a_conversation_reads_what_fits_it_first() {
+    let asked = AskedStore::answering("sdb1");
+    asked.write("noise.txt", "nothing of interest\n");
+    asked.write("disk.txt", LOG);
+    for number in 0..10 {
+        asked.write(&format!("more-{number}.txt"), &format!("request {number} served\n"));
+    }
+    let question = Question {
+        text: QUESTION,
+        mode: Mode::Auto,
+        most_tokens: None,
+        stopped: &|| false,
+        tell: &|_| {},
+    };
+    let found = asked.tree.answer_about(Path::new("c7"), &question).unwrap();
+    assert_eq!(found.read[0].facts.handle, "c7/disk.txt");
+    assert_eq!((found.read.len(), found.others), (8, 4));
+    assert!(found.text().contains("Read: c7/disk.txt, ") && found.text().contains("4 other"));
+    // Each costs 110 tokens, and the request is counted before it is made.
+    let most = Question { most_tokens: Some(1), ..question };
+    let none = asked.tree.answer_each(&[asked.write("new.txt", "new\n")], &most).unwrap();
+    assert_eq!(none.read[0].extraction.used, Mode::Truncate);
+}

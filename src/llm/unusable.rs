@@ -1,0 +1,30 @@
+//! A model that cannot be asked as it is configured.
+
+use crate::extract::LanguageModel;
+use crate::extract::ModelFailure;
+use crate::extract::ModelFailureKind;
+use crate::extract::ModelProfile;
+use crate::extract::ModelReply;
+use crate::extract::ModelRequest;
+use crate::extract::Stopped;
+use crate::extract::TokenUsage;
+
+/// A model that says why it cannot be asked, so that the next target is.
+#[derive(Debug)]
+pub struct UnusableModel {
+    /// Its settings.
+    pub profile: ModelProfile,
+    /// The reason, without a key.
+    pub why: String,
+}
+
+impl LanguageModel for UnusableModel {
+    fn profile(&self) -> &ModelProfile {
+        &self.profile
+    }
+
+    fn ask(&self, _: &ModelRequest, _: &Stopped<'_>) -> Result<ModelReply, ModelFailure> {
+        let (message, usage) = (self.why.clone(), TokenUsage::default());
+        Err(ModelFailure { kind: ModelFailureKind::Rejected, message, usage })
+    }
+}
