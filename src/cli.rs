@@ -15,6 +15,7 @@ mod doctor;
 mod engine;
 mod env;
 mod export;
+mod extract;
 mod filter;
 mod gc;
 mod help;
@@ -27,6 +28,7 @@ mod ls;
 mod man;
 mod mcp;
 mod memory;
+mod models;
 mod mount;
 mod outcome;
 mod output;
@@ -87,6 +89,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
         Command::Put(args) => put::run(args, cli, context),
         Command::Run(args) => return run::run(args, cli, context),
         Command::View(args) => view::run(args, cli, context),
+        Command::Extract(args) => return extract::run(args, cli, context),
         Command::Ls(args) => ls::run(args, cli, context),
         Command::Export(args) => export::run(args, cli, context),
         Command::Import(args) => import::run(args, cli, context),

@@ -2,6 +2,7 @@
 //! `docs/CLI.md`. Nothing else in the program uses clap's derive.
 
 mod data;
+mod extracting;
 mod gateway;
 mod hosts;
 mod keeping;
@@ -22,10 +23,12 @@ pub(super) use data::LsArgs;
 pub(super) use data::PutArgs;
 pub(super) use data::PutFormat;
 pub(super) use data::ViewArgs;
+pub(super) use extracting::ExtractArgs;
 pub(super) use gateway::McpAction;
 pub(super) use gateway::McpArgs;
 pub(super) use gateway::McpListArgs;
 pub(super) use gateway::McpRuleArgs;
+pub(super) use gateway::StandInForm;
 pub(super) use gateway::ToolOffer;
 pub(super) use hosts::HookArgs;
 pub(super) use hosts::InstallAction;
@@ -97,6 +100,7 @@ pub(super) enum Command {
     Put(PutArgs),
     Run(RunArgs),
     View(ViewArgs),
+    Extract(ExtractArgs),
     Ls(LsArgs),
     Export(ExportArgs),
     Import(ImportArgs),

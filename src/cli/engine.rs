@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::cli::filter;
+use crate::cli::models;
 use crate::cli::outcome::Failure;
 use crate::cli::settings::Key;
 use crate::cli::settings::Settings;
@@ -36,6 +37,7 @@ pub(super) fn options(
         redaction: settings.redaction()?,
         filter_command: Some(filter::command()),
         disk_cache_bytes: settings.number(Key::DiskCacheBytes).unwrap_or(defaults.disk_cache_bytes),
+        models: Arc::new(models::models(settings)?),
         descriptors: None,
     })
 }

@@ -21,6 +21,7 @@ use crate::cli::args::Cli;
 use crate::cli::args::McpAction;
 use crate::cli::args::McpArgs;
 use crate::cli::args::McpRuleArgs;
+use crate::cli::args::StandInForm;
 use crate::cli::args::ToolOffer;
 use crate::cli::context::Context;
 use crate::cli::engine;
@@ -48,6 +49,7 @@ use crate::model::Limits;
 use crate::model::LimitsByTool as _;
 use crate::model::Root;
 use crate::store::Store;
+use crate::view::Form;
 
 pub(super) use servers::FileServers;
 pub(super) use servers::is_error;
@@ -78,7 +80,11 @@ pub(super) fn run(args: &McpArgs, cli: &Cli, context: &mut Context) -> anyhow::R
         Mounting::begin(dir, &settings, cli, context)
     });
     let mounting = mounting.transpose()?;
-    let user = UserStore { settings: Arc::clone(&settings), store, environment, mounting };
+    let form = match args.stand_in {
+        StandInForm::Summary => Form::Summary,
+        StandInForm::Handle => Form::Handle,
+    };
+    let user = UserStore { settings: Arc::clone(&settings), store, environment, form, mounting };
     match &args.http {
         None => {
             let id = conversation(args, context)?;
@@ -183,6 +189,8 @@ struct UserStore {
     settings: Arc<Settings>,
     store: PathBuf,
     environment: Environment,
+    /// The form of the texts that stand for long results.
+    form: Form,
     /// Present if the gateway sees to a mount.
     mounting: Option<Arc<Mounting>>,
 }
@@ -244,7 +252,7 @@ impl UserShelf {
         let options = engine::options(&self.user.settings, &root, Some(&self.id))?;
         let engine = Engine::new(Store::open(&self.user.store)?, options);
         let conversation = engine.store().create_conversation(&self.id)?;
-        Ok(OpenShelf { engine, conversation, mounted })
+        Ok(OpenShelf { engine, conversation, mounted, form: self.user.form })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod calls;
 mod chart;
+mod questions;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -92,6 +93,7 @@ impl StatsReport {
         }
         text += &calls::table(&self.sums.by_tool, &self.sums.total.calls);
         text += &calls::index(&self.sums.total.index);
+        text += &questions::table(&self.sums.by_tool, &self.sums.total.questions);
         text + &chart::days(&self.sums.by_day, DAYS)
     }
 }
@@ -101,7 +103,7 @@ fn value(counts: &Counts) -> Value {
     json!({
         "stored": amount(&counts.stored), "handed": amount(&counts.handed), "read": amount(&counts.read),
         "expired": amount(&counts.expired), "deleted": amount(&counts.deleted), "views": counts.views,
-        "calls": counts.calls, "index": counts.index,
+        "calls": counts.calls, "index": counts.index, "questions": counts.questions,
         "savedBytes": counts.saved_bytes(), "savedTokens": counts.saved_tokens(),
     })
 }

@@ -56,7 +56,7 @@ pub(super) fn read(
     }
 }
 
-fn not_readable(tree: &Tree, path: &Path, error: &EngineError) -> anyhow::Error {
+pub(super) fn not_readable(tree: &Tree, path: &Path, error: &EngineError) -> anyhow::Error {
     let error = io::Error::from_raw_os_error(error.raw_os_error());
     let text = format!("cannot read `{}`: {error}", path.display());
     if error.kind() != io::ErrorKind::NotFound {

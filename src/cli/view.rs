@@ -32,15 +32,15 @@ pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::
 }
 
 /// The path to read, and the tree that it is in.
-struct PathInTree {
-    root: Root,
-    only: Option<Component>,
+pub(super) struct PathInTree {
+    pub(super) root: Root,
+    pub(super) only: Option<Component>,
     /// The path relative to `root`.
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl PathInTree {
-    fn new(
+    pub(super) fn new(
         path: &Path,
         root: &Path,
         store: &Store,

@@ -10,6 +10,7 @@ mod crash;
 mod daemon;
 mod documents;
 mod doors;
+mod extract;
 mod faults;
 mod hammered;
 mod hook;

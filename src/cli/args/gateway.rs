@@ -18,6 +18,13 @@ pub(in crate::cli) enum ToolOffer {
     Index,
 }
 
+/// The text that stands for a long result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum StandInForm {
+    Summary,
+    Handle,
+}
+
 /// Stand between an MCP client and its servers, and keep long results of tools.
 ///
 /// Speaks MCP on standard input and output, or over HTTP. Everything passes, except that a result
@@ -55,6 +62,11 @@ pub(in crate::cli) struct McpArgs {
     /// tools that describe them and call them.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = ToolOffer::Direct)]
     pub(in crate::cli) tools: ToolOffer,
+
+    /// Text that stands for a long result: its summary, or its handle, with which the model has to
+    /// ask `tool_output`.
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = StandInForm::Summary)]
+    pub(in crate::cli) stand_in: StandInForm,
 
     /// Conversation to store results in; created if missing. Default: a new one named `session-`
     /// and a UUID, which is printed on standard error.

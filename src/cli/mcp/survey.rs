@@ -21,6 +21,7 @@ use crate::model::Component;
 use crate::model::Limits;
 use crate::model::LimitsByTool as _;
 use crate::store::Store;
+use crate::view::Form;
 
 /// Asks servers what they offer. Nothing is stored. No process of a server is left.
 pub(in crate::cli) fn survey(
@@ -50,7 +51,7 @@ impl TemporaryShelf {
         let engine = Engine::new(Store::open(dir.path())?, EngineOptions::default());
         *self.dir.lock() = Some(dir);
         let conversation = engine.store().create_conversation(&self.id)?;
-        Ok(OpenShelf { engine, conversation, mounted: false })
+        Ok(OpenShelf { engine, conversation, mounted: false, form: Form::Summary })
     }
 }
 

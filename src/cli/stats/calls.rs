@@ -46,7 +46,7 @@ pub(super) fn index(index: &IndexCounts) -> String {
 }
 
 /// Formats a time: `1.5s`, `12m`.
-fn time(millis: u64) -> String {
+pub(super) fn time(millis: u64) -> String {
     let time = Duration::from_millis(millis);
     match time.as_secs() {
         0..100 => format!("{:.1}s", time.as_secs_f64()),

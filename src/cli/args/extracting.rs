@@ -1,0 +1,58 @@
+//! `extract`: the command that asks language models.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::cli::env;
+use crate::cli::settings::Key;
+use crate::cli::settings::Value;
+use crate::extract::Mode;
+
+/// Answer a question about an output by a language model.
+///
+/// The model reads the output, so that the conversation's model need not: a short one whole, a long
+/// one by searching, as the mode says. The answer names the lines that it rests on, and these lines
+/// follow it as they are in the output. The same question about the same bytes is not asked again.
+///
+/// `ctxfs extract c7/artifacts/tool/9f3k.txt 'why did the deployment fail?'`
+///
+/// The models are those of `[extract]` in the settings. Without one, the beginning, the end and the
+/// errors of the output are printed. Exit status: 0 for an answer, also that nothing was found; 1 if
+/// there is none.
+#[derive(Debug, Args)]
+#[command(override_usage = "ctxfs extract [OPTIONS] [OUTPUT]... QUESTION")]
+pub(in crate::cli) struct ExtractArgs {
+    /// Outputs to read, and what to extract from them, which comes last.
+    ///
+    /// An output is a path that begins with the conversation, a path below the mountpoint, a
+    /// reference (`ctx://...`) or a handle. Several are read one after the other.
+    #[arg(required = true, value_name = "OUTPUT]... [QUESTION")]
+    pub(in crate::cli) words: Vec<OsString>,
+
+    /// Ask about this conversation: those of its outputs are read that a search for the words of
+    /// the question finds first.
+    #[arg(long, short, value_name = "ID", env = env::CONVERSATION, hide_env_values = true)]
+    pub(in crate::cli) conversation: Option<String>,
+
+    /// Way to read: `auto`, `full-chunked`, `read-grep` or `truncate`.
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(in crate::cli) mode: Mode,
+
+    /// Print what the question would take: mode, chunks, calls, tokens and dollars. Ask nothing.
+    #[arg(long, short = 'n')]
+    pub(in crate::cli) dry_run: bool,
+
+    /// Mountpoint as the reader sees it, for paths in the text.
+    ///
+    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
+    #[arg(long, value_name = "PREFIX")]
+    pub(in crate::cli) advertise: Option<String>,
+}
+
+impl ExtractArgs {
+    /// Returns the settings among the arguments.
+    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
+        self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
+    }
+}

@@ -1,0 +1,52 @@
+//! The progress of a question, on standard error if that is a terminal.
+
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use indicatif::ProgressDrawTarget;
+use indicatif::ProgressStyle;
+use parking_lot::Mutex;
+
+use crate::extract::CallRecord;
+
+const STYLE: &str = "{spinner} {msg}, {elapsed}";
+/// The time between two pictures of the spinner.
+const TICK: Duration = Duration::from_millis(120);
+
+/// A line that shows what a question has cost so far. It disappears when it is dropped.
+pub(super) struct QuestionProgress {
+    bar: ProgressBar,
+    so_far: Mutex<SoFar>,
+}
+
+#[derive(Default)]
+struct SoFar {
+    calls: u64,
+    tokens: u64,
+}
+
+impl QuestionProgress {
+    pub(super) fn start() -> Self {
+        let style = ProgressStyle::with_template(STYLE).expect("the template is valid");
+        let target = ProgressDrawTarget::stderr();
+        let bar = ProgressBar::with_draw_target(None, target).with_style(style);
+        bar.set_message("reading");
+        bar.enable_steady_tick(TICK);
+        Self { bar, so_far: Mutex::default() }
+    }
+
+    /// Shows one more call.
+    pub(super) fn tell(&self, call: &CallRecord) {
+        let mut so_far = self.so_far.lock();
+        so_far.calls += 1;
+        so_far.tokens += call.usage.input + call.usage.output;
+        let (target, SoFar { calls, tokens }) = (&call.target, &*so_far);
+        self.bar.set_message(format!("{target}: {calls} calls, {tokens} tokens"));
+    }
+}
+
+impl Drop for QuestionProgress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
