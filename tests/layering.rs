@@ -26,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("hook", &["model", "view", "store", "engine"]),
     ("http_client", &[]),
     ("llm", &["model", "extract", "http_client"]),
-    ("mcp", &["model", "materialize", "view", "store", "engine", "http_client"]),
+    ("mcp", &["model", "materialize", "view", "store", "extract", "engine", "http_client"]),
     (
         "cli",
         &[
@@ -42,6 +42,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "fuse",
             "hook",
             "mcp",
+            "extract",
+            "llm",
         ],
     ),
     ("fuzz", &["model", "materialize", "view", "store", "message", "engine", "hook", "mcp", "cli"]),

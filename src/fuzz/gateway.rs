@@ -19,6 +19,7 @@ use crate::mcp::Shelf;
 use crate::model::Component;
 use crate::model::Limits;
 use crate::store::Store;
+use crate::view::Form;
 
 /// The conversation of the gateway.
 pub(super) const CONVERSATION: &str = "c7";
@@ -92,7 +93,7 @@ impl Shelf for FuzzShelf {
         let engine = self.engine();
         let conversation = engine.store().create_conversation(&self.id);
         let conversation = conversation.map_err(|error| error.to_string())?;
-        Ok(OpenShelf { engine, conversation, mounted: false })
+        Ok(OpenShelf { engine, conversation, mounted: false, form: Form::Summary })
     }
 }
 

@@ -3,6 +3,7 @@
 //! No name leads out of the conversation.
 
 mod artifacts;
+pub(in crate::mcp) mod extraction;
 mod locate;
 mod search;
 mod text;
@@ -19,6 +20,7 @@ use serde_json::json;
 
 use crate::mcp::context::artifacts::artifacts;
 use crate::mcp::context::artifacts::listed;
+use crate::mcp::context::extraction::Waiting;
 pub(super) use crate::mcp::context::locate::Location;
 use crate::mcp::context::text::Slice;
 use crate::mcp::context::text::most_bytes;
@@ -31,8 +33,14 @@ const MOST_RESOURCES: usize = 100;
 /// The most bytes of a resource that is read at once.
 const MOST_READ: u64 = 4 << 20;
 /// The names of the tools.
-pub(super) const NAMES: [&str; 5] =
-    ["context_list", "context_read", "context_tail", "context_grep", "context_view"];
+pub(super) const NAMES: [&str; 6] = [
+    "context_list",
+    "context_read",
+    "context_tail",
+    "context_grep",
+    "context_view",
+    extraction::NAME,
+];
 const REF: &str = "Reference of a stored output: its ctx:// id, call id, handle or path.";
 
 /// Returns true if a tool of this name is the gateway's own.
@@ -96,6 +104,7 @@ pub(super) fn tools() -> Vec<Tool> {
             json!({"ref": reference, "view": text("Name of the view, such as jq/.items[0].")}),
             &["ref", "view"],
         ),
+        extraction::tool(),
     ]
 }
 
@@ -115,8 +124,13 @@ fn tool(name: &'static str, about: &'static str, properties: Value, required: &[
 }
 
 /// Returns the result of a call. The error is for the model.
-pub(super) fn call(open: &OpenShelf, name: &str, arguments: &Value) -> Result<Value, String> {
+pub(super) fn call(
+    open: &OpenShelf,
+    (name, arguments): (&str, &Value),
+    waiting: &Waiting<'_>,
+) -> Result<Value, String> {
     match name {
+        extraction::NAME => extraction::answer(open, arguments, waiting),
         "context_list" => list(open, arguments),
         "context_read" => read(open, arguments),
         "context_tail" => tail(open, arguments),

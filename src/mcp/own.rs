@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::model::Implementation;
 use rmcp::model::InitializeResult;
 use rmcp::model::ProtocolVersion;
@@ -12,10 +13,14 @@ use rmcp::model::ToolsCapability;
 use serde_json::Value;
 use serde_json::json;
 use serde_json::value::RawValue;
+use tokio::runtime::Handle;
 
+use crate::extract::CallRecord;
 use crate::mcp::bridge::first;
 use crate::mcp::bridge::with_first;
 use crate::mcp::context;
+use crate::mcp::context::extraction;
+use crate::mcp::context::extraction::Waiting;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::message::Message;
@@ -65,9 +70,11 @@ pub(super) async fn answer(
     let Some(place) = relay.place(&id, params.len() as u64).await else { return };
     tokio::spawn(async move {
         let Some(_turn) = relay.turn(&place, &id).await else { return };
-        let turn = Arc::clone(&relay.work).acquire_owned().await;
+        let work = if is_question(&method, &params) { &relay.questions } else { &relay.work };
+        let turn = Arc::clone(work).acquire_owned().await;
         let shared = Arc::clone(&relay);
-        let work = move || result(&shared, &method, &params);
+        let request = id.clone();
+        let work = move || result(&shared, (&request, &method), &params);
         let done = tokio::task::spawn_blocking(work).await;
         drop(turn);
         // A request that was cancelled has no answer.
@@ -82,7 +89,16 @@ pub(super) async fn answer(
     });
 }
 
-fn result(relay: &Relay, method: &str, params: &str) -> Result<String, Refusal> {
+/// Returns true for a request that a language model answers, which may take minutes.
+fn is_question(method: &str, params: &str) -> bool {
+    let name = || serde_json::from_str::<&RawValue>(params).ok().and_then(RawObject::parse);
+    method == "tools/call"
+        && name()
+            .and_then(|params| params.text("name"))
+            .is_some_and(|name| name == extraction::NAME)
+}
+
+fn result(relay: &Relay, (id, method): (&str, &str), params: &str) -> Result<String, Refusal> {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
     let shelf = &*relay.shelf;
     let result = match method {
@@ -93,7 +109,7 @@ fn result(relay: &Relay, method: &str, params: &str) -> Result<String, Refusal> 
         "tools/list" => listing(shelf, ListKind::Tools),
         "resources/list" => listing(shelf, ListKind::Resources),
         "resources/templates/list" => listing(shelf, ListKind::Templates),
-        "tools/call" => call(shelf, &params)?,
+        "tools/call" => call(relay, id, &params)?,
         "resources/read" => read(shelf, &params)?,
         _ => "{}".to_owned(),
     };
@@ -180,16 +196,56 @@ pub(super) fn rows(shelf: &LazyShelf, kind: ListKind) -> Vec<String> {
     }
 }
 
-fn call(shelf: &LazyShelf, params: &Value) -> Result<String, Refusal> {
+fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, Refusal> {
     let name = params["name"].as_str().unwrap_or_default();
     if !context::is_tool(name) {
         return Err(Refusal::new(INVALID_PARAMS, format!("there is no tool `{name}`")));
     }
-    let answer = shelf.open().and_then(|open| context::call(&open, name, &params["arguments"]));
+    let progress = QuestionProgress::of(relay, &params["_meta"]["progressToken"]);
+    let waiting = Waiting {
+        stopped: &|| !relay.is_open(id),
+        tell: &|call| {
+            if let Some(progress) = &progress {
+                progress.tell(call);
+            }
+        },
+    };
+    let called = (name, &params["arguments"]);
+    let answer = relay.shelf.open().and_then(|open| context::call(&open, called, &waiting));
     Ok(match answer {
         Ok(result) => result.to_string(),
         Err(why) => crate::mcp::relay::failure(&why),
     })
+}
+
+/// Tells the client what a question has cost so far.
+struct QuestionProgress<'a> {
+    relay: &'a Relay,
+    token: &'a Value,
+    runtime: Handle,
+    so_far: Mutex<(u64, u64)>,
+}
+
+impl<'a> QuestionProgress<'a> {
+    /// `None` if the client gave no token for progress.
+    fn of(relay: &'a Relay, token: &'a Value) -> Option<Self> {
+        let is_one = token.is_string() || token.is_number();
+        is_one.then(|| Self { relay, token, runtime: Handle::current(), so_far: Mutex::default() })
+    }
+
+    /// Waits until the client has taken it.
+    fn tell(&self, call: &CallRecord) {
+        let (calls, tokens) = {
+            let mut so_far = self.so_far.lock();
+            so_far.0 += 1;
+            so_far.1 += call.usage.input + call.usage.output;
+            *so_far
+        };
+        let message = format!("{}: {calls} calls, {tokens} tokens", call.target);
+        let params = json!({"progressToken": self.token, "progress": calls, "message": message});
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        self.runtime.block_on(self.relay.tell(told.to_string().into_bytes()));
+    }
 }
 
 fn read(shelf: &LazyShelf, params: &Value) -> Result<String, Refusal> {

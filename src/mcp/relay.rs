@@ -55,6 +55,8 @@ pub(super) struct Relay {
     /// The most bytes of binary content that passes.
     pub(super) max_binary: u64,
     pub(super) work: Arc<Semaphore>,
+    /// The turns of requests that a language model answers. Others do not wait for them.
+    pub(super) questions: Arc<Semaphore>,
     backlog: Backlog,
     /// Present where the gateway answers for its servers.
     pub(super) hub: Option<Hub>,
@@ -136,6 +138,7 @@ impl Relay {
             references: options.references,
             max_binary: options.max_binary,
             work: Arc::new(Semaphore::new(AT_A_TIME)),
+            questions: Arc::new(Semaphore::new(AT_A_TIME)),
             backlog: Backlog::new(),
             hub,
             bridge,

@@ -16,6 +16,7 @@ use crate::model::Counts;
 use crate::model::Limits;
 use crate::model::OTHER_TOOLS;
 use crate::store::Conversation;
+use crate::view::Form;
 
 /// The settings and the store.
 pub trait Shelf: Send + Sync {
@@ -48,6 +49,8 @@ pub struct OpenShelf {
     pub conversation: Arc<Conversation>,
     /// True if the store is mounted, so that the paths in texts can be read as files.
     pub mounted: bool,
+    /// The form of the texts that stand for long results.
+    pub form: Form,
 }
 
 /// The time for which counts wait for a store that nobody has opened.

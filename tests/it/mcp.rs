@@ -4,6 +4,7 @@ mod batches;
 mod context;
 mod counting;
 mod ending;
+mod extraction;
 mod hostile;
 mod http;
 mod http_client;

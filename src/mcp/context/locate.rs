@@ -67,7 +67,11 @@ impl<'a> Location<'a> {
     }
 
     fn try_open(&self) -> Result<OpenedFile, EngineError> {
-        let tree = Tree::new(std::sync::Arc::clone(&self.open.engine));
+        Tree::new(std::sync::Arc::clone(&self.open.engine)).open(&self.in_tree())
+    }
+
+    /// Returns the path in the tree of the engine.
+    pub(in crate::mcp) fn in_tree(&self) -> PathBuf {
         let shows_one = self.open.engine.options.only.is_some();
         let above = if shows_one {
             Path::new("")
@@ -79,7 +83,7 @@ impl<'a> Location<'a> {
         path.push("/");
         path.push(&self.path);
         let path = path.into_string().unwrap_or_default();
-        tree.open(Path::new(path.trim_start_matches('/')))
+        PathBuf::from(path.trim_start_matches('/'))
     }
 }
 

@@ -125,7 +125,7 @@ impl<'a> Keeper<'a> {
 
     fn summary(&self, stored: &StoredOutput) -> Result<String, EngineError> {
         let request = StandInRequest {
-            form: Form::Summary,
+            form: self.open.form,
             always: true,
             seen: false,
             audience: Audience { tools: &[], is_stored: &|_| false },
@@ -134,7 +134,8 @@ impl<'a> Keeper<'a> {
             StandIn::Replaced(text) => text,
             StandIn::Unchanged => String::new(),
         };
-        Ok(if self.open.mounted { text } else { with_how(&text) })
+        let names_paths = self.open.mounted || self.open.form != Form::Summary;
+        Ok(if names_paths { text } else { with_how(&text) })
     }
 }
 

@@ -15,6 +15,7 @@ use crate::mcp::shelf::OpenShelf;
 use crate::mcp::shelf::Shelf;
 use crate::model::Component;
 use crate::store::Store;
+use crate::view::Form;
 
 const MAX_BINARY: u64 = 1 << 20;
 
@@ -39,7 +40,7 @@ impl Shelf for TestShelf {
         let options = EngineOptions { limits, prefix: "ctx://".to_owned(), ..Default::default() };
         let engine = Engine::new(store, options);
         let conversation = engine.store().create_conversation(&self.id).unwrap();
-        Ok(OpenShelf { engine, conversation, mounted: false })
+        Ok(OpenShelf { engine, conversation, mounted: false, form: Form::Summary })
     }
 }
 

@@ -1,0 +1,120 @@
+//! `tool_output`: a language model reads a stored output, so that the conversation's model need not.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rmcp::model::Tool;
+use rmcp::model::ToolAnnotations;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::engine::Question;
+use crate::engine::Tree;
+use crate::extract::CallRecord;
+use crate::extract::Mode;
+use crate::extract::Stopped;
+use crate::mcp::context::locate::Location;
+use crate::mcp::shelf::OpenShelf;
+
+/// The name of the tool.
+pub(in crate::mcp) const NAME: &str = "tool_output";
+/// The most outputs that one question is about.
+const MOST: usize = 32;
+const ARGUMENTS: [&str; 3] = ["handle", "extract", "mode"];
+
+/// One who waits for an answer.
+pub(in crate::mcp) struct Waiting<'a> {
+    /// True once the request was cancelled.
+    pub(in crate::mcp) stopped: &'a Stopped<'a>,
+    /// Told of each call of a model that has ended.
+    pub(in crate::mcp) tell: &'a (dyn Fn(&CallRecord) + Sync),
+}
+
+/// Returns the tool.
+pub(super) fn tool() -> Tool {
+    let text = json!({"type": "string", "minLength": 1});
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "handle": {
+                "anyOf": [text, {"type": "array", "items": text, "minItems": 1, "maxItems": MOST}],
+                "description": "Handle or reference of a stored output, or several.",
+            },
+            "extract": {
+                "type": "string", "minLength": 1,
+                "description": "What to extract: precise and detailed instructions.",
+            },
+            "mode": {
+                "type": "string", "enum": Mode::ALL.map(Mode::name),
+                "description": "How to read (default auto).",
+            },
+        },
+        "required": ["handle", "extract"],
+        "additionalProperties": false,
+    });
+    let Value::Object(schema) = schema else { unreachable!("it is an object") };
+    let annotations =
+        ToolAnnotations::new().read_only(true).destructive(false).idempotent(true).open_world(true);
+    let about = "Have a language model read a stored output and answer a question about it. Use it \
+                 where context_grep and context_view do not find the answer.";
+    Tool::new(NAME, about, Arc::new(schema)).with_annotations(annotations)
+}
+
+/// Returns the result of a call. The error is for the model.
+pub(in crate::mcp) fn answer(
+    open: &OpenShelf,
+    arguments: &Value,
+    waiting: &Waiting<'_>,
+) -> Result<Value, String> {
+    let known = |name: &String| ARGUMENTS.contains(&name.as_str());
+    let object = arguments.as_object().ok_or("the arguments are no object")?;
+    if let Some(other) = object.keys().find(|name| !known(name)) {
+        return Err(format!("`{NAME}` has no argument `{other}`: give handle, extract and mode"));
+    }
+    let text = object.get("extract").and_then(Value::as_str).unwrap_or_default();
+    if text.trim().is_empty() {
+        return Err("`extract` is missing: say what to extract".to_owned());
+    }
+    let mode = match object.get("mode") {
+        None | Some(Value::Null) => Mode::Auto,
+        Some(mode) => {
+            let name = mode.as_str().ok_or("`mode` is no text")?;
+            name.parse::<Mode>().map_err(|error| error.to_string())?
+        }
+    };
+    let paths = paths(open, &arguments["handle"])?;
+    let Waiting { stopped, tell } = *waiting;
+    let question = Question { text, mode, most_tokens: None, stopped, tell };
+    asked(open, &paths, &question)
+}
+
+fn asked(open: &OpenShelf, paths: &[PathBuf], question: &Question<'_>) -> Result<Value, String> {
+    let tree = Tree::new(Arc::clone(&open.engine));
+    let answers = tree.answer_each(paths, question).map_err(|error| {
+        format!("cannot read the output: {error}; context_list names the stored outputs")
+    })?;
+    let failed = answers.read.iter().all(|answer| answer.extraction.answer.is_err());
+    let text = match &answers.read[..] {
+        [answer] if paths.len() == 1 => answer.text(),
+        _ => answers.text(),
+    };
+    Ok(json!({"content": [{"type": "text", "text": text}], "isError": failed}))
+}
+
+fn paths(open: &OpenShelf, handle: &Value) -> Result<Vec<PathBuf>, String> {
+    let missing = || "`handle` is missing: context_list names the stored outputs".to_owned();
+    let handles = match handle {
+        Value::String(_) => vec![handle],
+        Value::Array(handles) if handles.len() <= MOST => handles.iter().collect(),
+        Value::Array(handles) => {
+            return Err(format!("{} handles are too many: at most {MOST}", handles.len()));
+        }
+        _ => Vec::new(),
+    };
+    let named = |handle: &Value| {
+        let handle = handle.as_str().filter(|handle| !handle.trim().is_empty());
+        Ok(Location::find(open, handle.ok_or_else(missing)?)?.in_tree())
+    };
+    let paths: Vec<PathBuf> = handles.into_iter().map(named).collect::<Result<_, String>>()?;
+    if paths.is_empty() { Err(missing()) } else { Ok(paths) }
+}
