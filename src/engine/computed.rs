@@ -147,11 +147,19 @@ pub struct Computed {
     pub(super) recipe: Recipe,
     pub(super) base: Base,
     pub(super) version: Version,
-    /// The largest offset up to which it was seen to be read.
-    pub(super) read: AtomicU64,
-    /// The tool whose output it shows, once it has been computed.
-    pub(super) tool: OnceLock<Option<Box<str>>>,
+    /// Nothing before it is first computed. A mount holds a computed file for each view that the
+    /// kernel knows, and most are never read.
+    reading: OnceLock<Box<Reading>>,
     progress: Mutex<TextProgress>,
+}
+
+/// What is known of the readers of a text.
+#[derive(Default)]
+struct Reading {
+    /// The largest offset up to which it was seen to be read.
+    read: AtomicU64,
+    /// The tool whose output it shows, once it has been computed.
+    tool: OnceLock<Option<Box<str>>>,
 }
 
 /// The progress of computing a text. The text itself is in the cache, or held by readers.
@@ -159,8 +167,7 @@ pub struct Computed {
 struct TextProgress {
     /// Its length in bytes, once it has been computed.
     size: Option<u64>,
-    /// Nothing before the first time. A mount holds a computed file for each view that the kernel
-    /// knows, and most are never read.
+    /// Nothing before the first time.
     work: Option<Box<TextWork>>,
 }
 
@@ -190,8 +197,22 @@ impl Computed {
         /// No number is used twice in a process.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let (read, tool, progress) = (AtomicU64::new(0), OnceLock::new(), Mutex::default());
-        Self { number, recipe, base, version, read, tool, progress }
+        let (reading, progress) = (OnceLock::new(), Mutex::default());
+        Self { number, recipe, base, version, reading, progress }
+    }
+
+    /// Returns the tool whose output it shows, once that is known.
+    pub(super) fn tool(&self) -> Option<&Option<Box<str>>> {
+        self.reading.get()?.tool.get()
+    }
+
+    /// Notes the tool whose output it shows.
+    pub(super) fn note_tool(&self, tool: impl FnOnce() -> Option<String>) {
+        self.reading().tool.get_or_init(|| tool().map(String::into_boxed_str));
+    }
+
+    fn reading(&self) -> &Reading {
+        self.reading.get_or_init(Box::default)
     }
 
     /// Returns the key of its text in the cache.
@@ -316,14 +337,14 @@ impl OpenText {
     pub fn note_read(&self, end: u64) {
         let end = end.min(self.text.len());
         self.read.fetch_max(end, Relaxed);
-        self.of.read.fetch_max(end, Relaxed);
+        self.of.reading().read.fetch_max(end, Relaxed);
     }
 
     /// Returns the number of bytes that its reader has seen. A reader that was not seen to read got
     /// the bytes that the kernel had cached for an earlier one.
     pub(super) fn seen(&self) -> u64 {
         match self.read.load(Relaxed) {
-            0 => self.of.read.load(Relaxed),
+            0 => self.of.reading().read.load(Relaxed),
             read => read,
         }
     }

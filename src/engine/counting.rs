@@ -182,10 +182,10 @@ fn counted_as(of: &Computed) -> Option<CountedAs> {
         Recipe::Search(..) => ("search", false),
         _ => return None,
     };
-    let mut tool = of.tool.get();
+    let mut tool = of.tool();
     let mut base = &of.base;
     while let Base::Text(text) = base {
-        tool = tool.or_else(|| text.tool.get());
+        tool = tool.or_else(|| text.tool());
         base = &text.base;
     }
     let tool = tool.and_then(|tool| tool.as_deref()).unwrap_or_default().to_owned();

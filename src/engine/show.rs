@@ -68,7 +68,7 @@ pub(super) fn show_view(
     let mut shown = FileView { of, file, view, snapshot, key: None, may_go_on, beginning: false };
     let mut facts = facts(engine, &shown.snapshot)?;
     let tool = || facts.record.provenance.tool_name().map(counted_tool);
-    of.tool.get_or_init(|| tool().map(String::into_boxed_str));
+    of.note_tool(tool);
     if view.may_be_cached() {
         shown.key = cache_key::cache_key(engine, &shown.snapshot, &facts.limits, view);
     }

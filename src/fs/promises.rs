@@ -19,6 +19,8 @@ use std::time::Duration;
 use crate::engine::FileId;
 use crate::engine::sync::Mutex;
 use crate::engine::sync::RwLock;
+use crate::engine::sync::atomic::AtomicU64;
+use crate::engine::sync::atomic::Ordering::Relaxed;
 use crate::fs::Ino;
 use crate::fs::Shared;
 use crate::fs::node::Linked;
@@ -35,6 +37,10 @@ use crate::view::readings;
 /// after it.
 pub(super) const LASTS: Duration = Duration::from_secs(1);
 
+/// Promises after which those that have run out are forgotten, wherever they were given: a client
+/// may walk through any number of directories.
+const FORGET_AFTER: u64 = 8192;
+
 /// Promises of a mount. It gives none before there is a kernel to tell.
 #[derive(Default)]
 pub(crate) struct Promises(RwLock<Option<Arc<PromiseKeeper>>>);
@@ -45,6 +51,8 @@ struct PromiseKeeper {
     dirs: Mutex<PromisedDirs>,
     /// Locked while changes are taken from the watch, so that whoever took the turn has noted all.
     turn: Mutex<()>,
+    /// The number of promises that were given.
+    given: AtomicU64,
     notices: Notices,
 }
 
@@ -62,6 +70,7 @@ impl Promises {
             watch: NameWatch::new()?,
             dirs: Mutex::default(),
             turn: Mutex::default(),
+            given: AtomicU64::new(0),
             notices: Notices::new(Box::new(tell))?,
         });
         let weak = Arc::downgrade(&keeper);
@@ -154,12 +163,23 @@ impl Mark {
         if !self.dir.promise(name, node, LASTS) {
             return Duration::ZERO;
         }
+        self.keeper.forget_past();
         self.keeper.settle();
         if self.dir.changes() == self.changes { LASTS } else { Duration::ZERO }
     }
 }
 
 impl PromiseKeeper {
+    /// Forgets the promises that have run out, now and then.
+    fn forget_past(&self) {
+        if self.given.fetch_add(1, Relaxed) % FORGET_AFTER == FORGET_AFTER - 1 {
+            let dirs = self.dirs.lock().all();
+            for dir in dirs {
+                dir.forget_past();
+            }
+        }
+    }
+
     /// Notes all changes up to now.
     fn settle(&self) {
         let _turn = self.turn.lock();

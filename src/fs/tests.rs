@@ -8,6 +8,7 @@ mod fixture;
 #[cfg(feature = "shuttle")]
 mod interleaved;
 mod life;
+mod listed_views;
 mod names;
 mod of_views;
 mod others;

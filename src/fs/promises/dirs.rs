@@ -95,7 +95,8 @@ impl PromisedDirs {
     /// Ends the watches of directories in which nothing is promised, and which nobody looks at.
     fn drop_idle(&mut self, watch: &NameWatch) {
         // Referred to by the two maps alone.
-        let is_idle = |dir: &Arc<PromisedDir>| Arc::strong_count(dir) <= 2 && dir.promises() == 0;
+        let is_idle =
+            |dir: &Arc<PromisedDir>| Arc::strong_count(dir) <= 2 && dir.forget_past() == 0;
         let idle: Vec<_> =
             self.by_id.values().filter(|dir| is_idle(dir)).map(|dir| dir.watch).collect();
         for number in idle {
@@ -147,12 +148,14 @@ impl PromisedDir {
         promised.into_values().flat_map(|promise| promise.nodes).collect()
     }
 
-    /// Returns the number of names about which something is promised now.
-    fn promises(&self) -> usize {
+    /// Forgets the promises that have run out. Returns the number of names that are left.
+    pub(super) fn forget_past(&self) -> usize {
         let mut promised = self.promised.lock();
         let now = now();
         promised.retain(|_, promise| promise.until > now);
-        promised.len()
+        let left = promised.len();
+        promised.shrink_to(2 * left);
+        left
     }
 }
 
@@ -193,7 +196,8 @@ mod tests {
         }
         drop(dir.end_all());
         dir.promise("x".as_ref(), Ino(7), Duration::ZERO);
-        assert_eq!(dir.promises(), 0);
+        assert_eq!(dir.forget_past(), 0);
+        assert_eq!(dir.promised.lock().capacity(), 0);
         drop(dir);
         dirs.drop_idle(&watch);
         assert!(dirs.all().is_empty());
