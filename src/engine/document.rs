@@ -76,7 +76,7 @@ impl Document for OutputDocument<'_> {
         path.push(name);
         let failed = |why: String| DocumentError::View { view: name.to_owned(), why };
         let opened = self.tree.open(Path::new(&path)).map_err(|error| failed(error.to_string()))?;
-        let bytes = opened.bytes(0, MOST)?;
+        let bytes = opened.uncounted(MOST)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

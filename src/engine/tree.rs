@@ -277,6 +277,16 @@ impl Content for OpenedFile {
     }
 }
 
+impl OpenedFile {
+    /// Returns its first `most` bytes for a reader in this process, which does not count.
+    pub(super) fn uncounted(&self, most: usize) -> io::Result<Vec<u8>> {
+        match &self.content {
+            OpenedContent::File(file) => file.bytes(0, most),
+            OpenedContent::Text(open) => open.text.bytes(0, most),
+        }
+    }
+}
+
 impl Drop for OpenedFile {
     fn drop(&mut self) {
         if let OpenedContent::Text(open) = &self.content {

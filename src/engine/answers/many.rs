@@ -12,7 +12,6 @@ use crate::engine::Result;
 use crate::engine::Tree;
 use crate::extract::ModeError;
 use crate::model::Component;
-use crate::model::Content as _;
 use crate::model::visible;
 
 /// The most outputs of a conversation that are read for one question.
@@ -129,6 +128,6 @@ impl Tree {
         let words = question.replace('%', "%25").replace('/', "%2F").replace('\0', " ");
         let opened = self.open(&path.join(".find").join(words));
         // A question can be too long for a name, or have no word.
-        Ok(opened.ok().map(|file| file.bytes(0, MOST_FOUND)).transpose()?.unwrap_or_default())
+        Ok(opened.ok().map(|file| file.uncounted(MOST_FOUND)).transpose()?.unwrap_or_default())
     }
 }

@@ -172,6 +172,17 @@ fn the_log_and_the_counts_have_each_call() {
     assert_eq!((first.get("cached"), &second["cached"]), (None, &true.into()));
     let read = asked.tree.engine.counts(None).unwrap().sums.total;
     assert_eq!((read.read.times, read.views.get("extract")), (4, Some(&4)));
+    // What is looked up on the way is nobody's read.
+    let question = Question {
+        text: "other?",
+        mode: Mode::Truncate,
+        most_tokens: None,
+        stopped: &|| false,
+        tell: &|_| {},
+    };
+    asked.tree.answer_about(Path::new("c7"), &question).unwrap();
+    let read = asked.tree.engine.counts(None).unwrap().sums.total;
+    assert_eq!(read.views.keys().collect::<Vec<_>>(), ["extract"]);
 }
 
 #[test]
