@@ -149,7 +149,10 @@ fn what_servers_ask_in_a_batch_is_bounded() {
     let calls = [("old__ask", json!({"groups": [vec![roots(); 1000]]}))];
     let (done, asked) = answered(&mut gateway, &mut batch(&calls, Some(meta(&all()))));
     assert!((1..1000).contains(&asked), "{asked}");
-    assert!(told(&done).to_string().contains("too much is asked at once"), "{done}");
+    // Which of them is refused is a matter of time, and the stand-in shows some of them.
+    let told: Value = serde_json::from_str(text(&done, 0)).unwrap();
+    let whole = gateway.store.view(told["results"][0]["ref"].as_str().unwrap());
+    assert!(String::from_utf8_lossy(&whole).contains("too much is asked at once"), "{done}");
 }
 
 #[test]
