@@ -26,8 +26,6 @@ pub struct ExtractSettings {
     pub inline_bytes: usize,
     /// The time of one call.
     pub timeout: Duration,
-    /// True if `X.extract/<question>` is there.
-    pub view: bool,
 }
 
 /// A model and the endpoint that serves it.
@@ -67,7 +65,6 @@ impl Default for ExtractSettings {
             max_tokens_per_question: 400_000,
             inline_bytes: 12_288,
             timeout: Duration::from_mins(2),
-            view: false,
         }
     }
 }

@@ -52,7 +52,6 @@ pub(in crate::cli) enum Key {
     ExtractMaxSteps,
     ExtractMaxTokens,
     ExtractTimeout,
-    ExtractView,
 }
 
 /// The groups of settings.
