@@ -31,7 +31,6 @@ mod key;
 mod known_facts;
 mod known_sizes;
 mod life;
-mod listed_views;
 mod listing;
 mod listing_plus;
 mod lookup;
@@ -61,7 +60,6 @@ mod write_once;
 mod xattr;
 
 use std::ffi::OsStr;
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -251,17 +249,6 @@ impl ContextFs {
     /// Returns true if a file or directory on disk has `name` in the directory `parent`.
     pub fn has_on_disk(&self, parent: Ino, name: &OsStr) -> bool {
         lookup::has_on_disk(&self.0, parent, name).unwrap_or(false)
-    }
-
-    /// Returns true if the kernel knows more views that directories list than it should.
-    pub fn knows_too_many_listed(&self) -> bool {
-        listed_views::are_too_many(&self.0)
-    }
-
-    /// Returns names of the oldest of them for the kernel to drop, each with its directory: the next
-    /// after the number `after`. Returns also the number of the last.
-    pub fn oldest_listed(&self, after: Ino) -> (Vec<(Ino, OsString)>, Ino) {
-        listed_views::oldest(&self.0, after)
     }
 
     /// Subtracts `count` from the look-ups of `ino`, as the kernel has forgotten so many.

@@ -16,6 +16,7 @@ mod reply;
 mod running;
 mod workers;
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -103,7 +104,9 @@ impl Session {
             // The kernel may have forgotten it.
             kernel.inval_inode(INodeNo(node.0), ATTRIBUTES, 0).ok();
         });
-        dentries.start(session.notifier(), fs.clone())?;
+        let files = fs.clone();
+        let is_there = move |dir, name: &OsStr| files.has_on_disk(convert::ino(dir), name);
+        dentries.start(session.notifier(), is_there)?;
         let workers = thread::Builder::new().name("ctxfs-fuse".into()).spawn(|| session.run())?;
         Ok(Self { fs, passthrough, dentries, workers })
     }

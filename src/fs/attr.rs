@@ -195,9 +195,6 @@ pub struct Entry {
     pub entry_ttl: Duration,
     /// True if the name is that of a view or another computed file, which no file on disk has.
     pub is_computed: bool,
-    /// True if directories list it beside a file, so that [`crate::fs::ContextFs::oldest_listed`]
-    /// finds it.
-    pub is_listed: bool,
 }
 
 /// The attributes to change. Those that are `None` stay as they are.

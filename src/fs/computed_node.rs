@@ -109,6 +109,5 @@ pub(crate) fn attr(node: &Node, of: &ComputedNode) -> TimedAttr {
 /// at once.
 pub(crate) fn entry(node: &Node, of: &ComputedNode) -> Entry {
     let TimedAttr { attr, ttl } = attr(node, of);
-    let (entry_ttl, is_listed) = (Duration::ZERO, node.is_listed_view());
-    Entry { attr, attr_ttl: ttl, entry_ttl, is_computed: true, is_listed }
+    Entry { attr, attr_ttl: ttl, entry_ttl: Duration::ZERO, is_computed: true }
 }

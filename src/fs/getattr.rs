@@ -74,9 +74,7 @@ pub(super) fn getattr(
 /// Returns the entry of a node.
 pub(super) fn entry(fs: &Shared, node: &Node) -> Result<Entry> {
     let is_computed = matches!(node.kind, NodeKind::ViewDir { .. });
-    let is_listed = is_computed && node.is_listed_view();
-    let timed =
-        |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl, is_computed, is_listed };
+    let timed = |attr, attr_ttl, entry_ttl| Entry { attr, attr_ttl, entry_ttl, is_computed };
     Ok(match &node.kind {
         NodeKind::Computed(of) => computed_node::entry(node, of),
         NodeKind::File(file) => {

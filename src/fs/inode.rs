@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::hash::Hasher;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use crate::engine::sync::DashMap;
 use crate::engine::sync::Mutex;
@@ -26,8 +25,6 @@ use crate::fs::node::NodeKind;
 pub(crate) struct InodeTable {
     nodes: DashMap<Ino, Arc<Node>>,
     keys: Mutex<HashSet<Interned>>,
-    /// The number of views among them that directories list.
-    listed_views: AtomicUsize,
     next: AtomicU64,
     /// The next number of something on disk.
     next_on_disk: AtomicU64,
@@ -69,8 +66,7 @@ impl InodeTable {
         let nodes = DashMap::new();
         nodes.insert(Ino::ROOT, Arc::new(top));
         let (next, next_on_disk) = (Ino::ROOT.0 + 1, AtomicU64::new(FIRST_ON_DISK));
-        let (keys, listed_views) = (Mutex::default(), AtomicUsize::new(0));
-        Self { nodes, keys, listed_views, next: AtomicU64::new(next), next_on_disk }
+        Self { nodes, keys: Mutex::default(), next: AtomicU64::new(next), next_on_disk }
     }
 
     pub(crate) fn get(&self, ino: Ino) -> Result<Arc<Node>> {
@@ -102,7 +98,6 @@ impl InodeTable {
         if let Some(of) = node.computed_from() {
             of.lookups.fetch_add(1, Relaxed);
         }
-        self.listed_views.fetch_add(node.is_listed_view().into(), Relaxed);
         keys.insert(Interned(Arc::clone(&node)));
         self.nodes.insert(ino, Arc::clone(&node));
         Ok(node)
@@ -139,21 +134,9 @@ impl InodeTable {
         }
         keys.remove(&node.key);
         self.nodes.remove(&ino);
-        self.listed_views.fetch_sub(node.is_listed_view().into(), Relaxed);
         drop(keys);
         // The node may own open files. They close here, with nothing locked.
         Some((node.above()?.ino, u64::from(node.computed_from().is_some())))
-    }
-
-    /// Returns the number of views that directories list.
-    pub(crate) fn listed_views(&self) -> usize {
-        self.listed_views.load(Relaxed)
-    }
-
-    /// Returns the numbers of these, in no order.
-    pub(crate) fn numbers_of_listed_views(&self) -> Vec<Ino> {
-        let listed = self.nodes.iter().filter(|node| node.is_listed_view());
-        listed.map(|node| node.ino).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -7,10 +7,10 @@ use crate::view::View;
 
 /// The recorded sizes of a file's views, and the version of the file that they belong to.
 #[derive(Debug, Default)]
-pub(crate) struct KnownSizes(Mutex<Option<Box<Sizes>>>);
+pub(crate) struct KnownSizes(Mutex<Option<Box<SizesAt>>>);
 
 #[derive(Debug)]
-struct Sizes {
+struct SizesAt {
     /// The parts of the version that count.
     of: (u64, u64, u64, i64),
     summary: u64,
@@ -26,7 +26,7 @@ impl KnownSizes {
     /// time of modification count.
     pub(super) fn keep(&self, version: Version, sizes: Option<&ViewSizes>) {
         let of = parts(&version);
-        let kept = sizes.map(|sizes| Sizes { of, summary: sizes.summary, tail: sizes.tail });
+        let kept = sizes.map(|sizes| SizesAt { of, summary: sizes.summary, tail: sizes.tail });
         *self.0.lock() = kept.map(Box::new);
     }
 

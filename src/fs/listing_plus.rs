@@ -74,8 +74,7 @@ pub(super) fn readdirplus(
 /// Returns the entry of a name that could not be looked up.
 fn unknown(ino: Ino, kind: FileKind, like: &Attr) -> Entry {
     let attr = Attr { ino, kind, size: 0, ..*like };
-    let (attr_ttl, entry_ttl) = (Duration::ZERO, Duration::ZERO);
-    Entry { attr, attr_ttl, entry_ttl, is_computed: true, is_listed: false }
+    Entry { attr, attr_ttl: Duration::ZERO, entry_ttl: Duration::ZERO, is_computed: true }
 }
 
 /// The look-ups of one reading of a directory.

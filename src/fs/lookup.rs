@@ -30,7 +30,6 @@ use crate::fs::control;
 use crate::fs::facts;
 use crate::fs::getattr;
 use crate::fs::key::Key;
-use crate::fs::listed_views;
 use crate::fs::message_log;
 use crate::fs::node::ComputedNode;
 use crate::fs::node::Link;
@@ -47,6 +46,7 @@ use crate::view::Derived;
 use crate::view::Reading;
 use crate::view::View;
 use crate::view::ViewDir;
+use crate::view::listed;
 
 pub(super) fn lookup(fs: &Arc<Shared>, parent: Ino, name: &OsStr, caller: Caller) -> Result<Entry> {
     let parent = fs.nodes.get(parent)?;
@@ -82,7 +82,7 @@ pub(super) fn entry_of(
             entry.attr_ttl = entry.attr_ttl.max(getattr::FILE_ATTR_TTL);
             return Ok(entry);
         }
-        NodeKind::Computed(of) if is_listed_view(of) => of.of.as_ref(),
+        NodeKind::Computed(computed) if is_listed(computed) => computed.of.as_ref(),
         NodeKind::ViewDir { of, base: None, .. } => Some(of),
         _ => None,
     };
@@ -101,8 +101,11 @@ pub(super) fn entry_of(
     Ok(entry)
 }
 
-fn is_listed_view(of: &ComputedNode) -> bool {
-    matches!(of.computed.recipe(), Recipe::View(view) if listed_views::is_listed(view))
+/// Returns true for a view that directories list.
+fn is_listed(of: &ComputedNode) -> bool {
+    let Recipe::View(view) = of.computed.recipe() else { return false };
+    let is_it = |derived: &Derived| matches!(derived, Derived::File(listed) if *listed == **view);
+    listed().any(|(_, derived)| is_it(derived))
 }
 
 /// Returns the node that `name` leads to, counted as looked up.

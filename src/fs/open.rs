@@ -208,13 +208,7 @@ pub(super) fn create(
         fs.sealer.submit(SealJob::Seal(Arc::clone(&node)));
     }
     let attr = Attr::of_disk(node.ino, &stat);
-    let entry = Entry {
-        attr,
-        attr_ttl: NEW,
-        entry_ttl: Duration::ZERO,
-        is_computed: false,
-        is_listed: false,
-    };
+    let entry = Entry { attr, attr_ttl: NEW, entry_ttl: Duration::ZERO, is_computed: false };
     Ok((entry, opened))
 }
 

@@ -8,7 +8,6 @@ mod fixture;
 #[cfg(feature = "shuttle")]
 mod interleaved;
 mod life;
-mod listed_views;
 mod names;
 mod of_views;
 mod others;

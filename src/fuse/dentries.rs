@@ -19,10 +19,7 @@ use fuser::Notifier;
 use parking_lot::Condvar;
 use parking_lot::Mutex;
 
-use crate::fs::ContextFs;
 use crate::fs::Entry;
-use crate::fs::Ino;
-use crate::fuse::convert;
 
 /// Look-ups of views that are recorded. When there are more, the older half is dropped.
 const MOST: usize = 16_384;
@@ -55,20 +52,22 @@ struct RecentLookups {
 }
 
 impl ViewDentries {
-    /// Starts the thread that has the kernel drop entries of `fs`. It is a thread of its own because the
+    /// Starts the thread that has the kernel drop entries. It is a thread of its own because the
     /// kernel may hold up the notification until a pending operation is answered.
     ///
     /// Dropping an entry detaches what is mounted on it. A view loses that at its next version
-    /// anyway. A file must not, so an entry is left alone if a file is there by now.
-    pub(super) fn start(self: &Arc<Self>, kernel: Notifier, fs: ContextFs) -> io::Result<()> {
+    /// anyway. A file must not, so an entry is left alone if a file `is_there` by now.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        kernel: Notifier,
+        is_there: impl Fn(INodeNo, &OsStr) -> bool + Send + 'static,
+    ) -> io::Result<()> {
         let dentries = Arc::clone(self);
         let forget = move || {
-            let mut asked = Ino(0);
-            while let Some(mut batch) = dentries.wait(&fs, &mut asked) {
-                batch.retain(|(dir, name)| !fs.has_on_disk(convert::ino(*dir), name));
-                for (parent, name) in batch {
+            while let Some(batch) = dentries.wait() {
+                for (parent, name) in batch.iter().filter(|(dir, name)| !is_there(*dir, name)) {
                     // The kernel may have dropped it already.
-                    kernel.inval_entry(parent, &name).ok();
+                    kernel.inval_entry(*parent, name).ok();
                 }
             }
         };
@@ -76,15 +75,9 @@ impl ViewDentries {
         Ok(())
     }
 
-    /// Records that the kernel has looked up `entry` of `fs`, if that is one of a view. One that
-    /// directories list need not be recorded.
-    pub(super) fn note(&self, fs: &ContextFs, (parent, name): (INodeNo, &OsStr), entry: &Entry) {
-        let too_many = if entry.is_listed {
-            fs.knows_too_many_listed()
-        } else {
-            entry.is_computed && self.lookups.lock().note((parent, name.into()))
-        };
-        if too_many {
+    /// Records that the kernel has looked up `entry`, if that is one of a view.
+    pub(super) fn note(&self, parent: INodeNo, name: &OsStr, entry: &Entry) {
+        if entry.is_computed && self.lookups.lock().note((parent, name.into())) {
             self.changed.notify_one();
         }
     }
@@ -95,19 +88,15 @@ impl ViewDentries {
         self.changed.notify_all();
     }
 
-    /// Waits until there are too many look-ups, and returns entries to drop: of listed views, the
-    /// next after `asked`. None when the session ends.
-    fn wait(&self, fs: &ContextFs, asked: &mut Ino) -> Option<Vec<Dentry>> {
+    /// Waits until there are too many look-ups, and returns entries to drop. None when the session
+    /// ends.
+    fn wait(&self) -> Option<Vec<Dentry>> {
+        let mut lookups = self.lookups.lock();
         loop {
-            // Found with nothing locked: look-ups go on meanwhile.
-            let (names, last) = fs.oldest_listed(*asked);
-            *asked = last;
-            let mut lookups = self.lookups.lock();
             if lookups.closed {
                 return None;
             }
-            let mut batch = lookups.take_oldest();
-            batch.extend(names.into_iter().map(|(dir, name)| (INodeNo(dir.0), name.into())));
+            let batch = lookups.take_oldest();
             if !batch.is_empty() {
                 return Some(batch);
             }

@@ -26,7 +26,7 @@ impl Adaptor {
             let read = self.fs.readdirplus(ino(dir), Fh(fh.0), offset, caller, |listed| {
                 let full = add(&mut reply, &listed);
                 if !full {
-                    self.dentries.note(&self.fs, (dir, listed.name), &listed.entry);
+                    self.dentries.note(dir, listed.name, &listed.entry);
                 }
                 full
             });

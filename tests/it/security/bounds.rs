@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::thread;
 
 use serde_json::Value;
@@ -61,6 +62,32 @@ fn any_number_of_patterns_costs_the_same() {
     // What is used again is found again.
     ask(0);
     assert_eq!(fs::read(path.with_file_name("x.txt.grep/text")).unwrap(), b"1:text\n");
+}
+
+/// The kernel keeps the names of the views that a file had before it was renamed or removed.
+#[test]
+fn views_of_names_that_are_gone_are_forgotten() {
+    let mount = TestMount::new(Mode::Cached);
+    let first = mount.artifact("c7", "x.txt", b"text\n");
+    let name = |number: u32| first.with_file_name(format!("x-{number}.txt"));
+    let ask = |path: &Path, view: &str| {
+        fs::metadata(format!("{}.{view}", path.display())).unwrap();
+    };
+    // Somewhat fewer than are dropped.
+    (0..14_000).for_each(|number| ask(&first, &format!("grep/pattern {number}")));
+    fs::rename(&first, name(0)).unwrap();
+    for number in 0..2_000 {
+        ask(&name(number), "summary");
+        fs::rename(name(number), name(number + 1)).unwrap();
+    }
+    for number in 5_000..7_000 {
+        fs::write(name(number), b"text\n").unwrap();
+        ask(&name(number), "summary");
+        fs::remove_file(name(number)).unwrap();
+    }
+    eventually("names of views are forgotten", || {
+        status(&mount)["nodes"].as_u64().unwrap() < 15_000
+    });
 }
 
 /// A kernel that drops the name of a file detaches what is mounted on it.
