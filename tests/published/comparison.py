@@ -8,8 +8,8 @@ from hosts.report import Failed
 from published.servers import UNKNOWN
 from published.ways import CONVERSATION
 
-# The tools that the gateway adds.
-OWN_TOOLS = 5
+# The number of tools that the gateway adds.
+OWN_TOOLS = 6
 # Characters above which a result is long.
 LONG = 4000
 # What every result has since 2026-07-28, and what is no more since then: tasks are an extension.
@@ -106,7 +106,7 @@ def with_own(capabilities):
 def tools(direct, through):
     rows = lambda outcome: outcome["result"]["tools"]
     plain = lambda row: {key: value for key, value in row.items() if key != "outputSchema"}
-    is_own = lambda row: row["name"].startswith("context_")
+    is_own = lambda row: row["name"].startswith("context_") or row["name"] == "tool_output"
     same("tools", [plain(row) for row in rows(direct)], [row for row in rows(through) if not is_own(row)])
     if (own := sum(map(is_own, rows(through)))) != OWN_TOOLS:
         raise Failed(f"{own} context tools")
