@@ -10,6 +10,7 @@ use crate::engine::EngineError;
 use crate::engine::Result;
 use crate::store::Dir;
 use crate::store::Stat;
+use crate::store::Time;
 use crate::store::stat_file;
 
 /// The identity of a file or directory on disk. It includes the time of birth, so that an inode
@@ -18,13 +19,14 @@ use crate::store::stat_file;
 pub struct FileId {
     dev: u64,
     ino: u64,
-    born: Option<(i64, u32)>,
+    /// In nanoseconds since the epoch.
+    born: Option<i64>,
 }
 
 impl FileId {
     /// Returns the identity of the file that `stat` describes.
     pub fn of(stat: &Stat) -> Self {
-        let born = stat.born.map(|time| (time.seconds, time.nanos));
+        let born = stat.born.map(Time::as_nanos);
         Self { dev: stat.dev, ino: stat.ino, born }
     }
 

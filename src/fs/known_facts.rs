@@ -11,17 +11,12 @@ use crate::model::RelPath;
 use crate::store::RecordPosition;
 use crate::store::Time;
 
-/// The basis of the facts about a file at rest. While it is the same, the facts are.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct FactsBasis {
-    /// A number of the conversation and the path in it. Nobody can choose names of equal numbers,
-    /// as the hash has a random key.
-    place: u64,
-    /// The position of the last record.
-    recorded: Option<RecordPosition>,
-    /// The time of the last change of anything, including the extended attributes.
-    changed: Time,
-}
+/// The basis of the facts about a file at rest: a hash of the conversation and the path in it, the
+/// position of the last record, and the time of the last change of anything, including the extended
+/// attributes. While it is the same, the facts are. Nobody can choose two of one hash, as that has a
+/// random key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FactsBasis(u64);
 
 impl FactsBasis {
     pub(super) fn new(
@@ -30,7 +25,7 @@ impl FactsBasis {
         changed: Time,
     ) -> Self {
         static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        Self { place: KEY.hash_one(place), recorded, changed }
+        Self(KEY.hash_one((place, recorded, changed)))
     }
 }
 
@@ -41,7 +36,7 @@ pub(crate) struct KnownFacts(Mutex<Option<(FactsBasis, u64)>>);
 impl KnownFacts {
     pub(super) fn known(&self, basis: &FactsBasis) -> Option<u64> {
         let known = self.0.lock();
-        known.as_ref().filter(|(of, _)| of == basis).map(|(_, version)| *version)
+        known.filter(|(of, _)| of == basis).map(|(_, version)| version)
     }
 
     /// Keeps a version. The file must not be recent by the clock of its disk.

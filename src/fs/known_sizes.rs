@@ -1,5 +1,9 @@
 //! The recorded sizes of the views of a file at rest.
 
+use std::hash::BuildHasher as _;
+use std::hash::RandomState;
+use std::sync::LazyLock;
+
 use crate::engine::Version;
 use crate::engine::sync::Mutex;
 use crate::model::ViewSizes;
@@ -7,35 +11,38 @@ use crate::view::View;
 
 /// The recorded sizes of a file's views, and the version of the file that they belong to.
 #[derive(Debug, Default)]
-pub(crate) struct KnownSizes(Mutex<Option<Box<SizesAt>>>);
+pub(crate) struct KnownSizes(Mutex<Option<SizesAt>>);
 
 #[derive(Debug)]
 struct SizesAt {
-    /// The parts of the version that count.
-    of: (u64, u64, u64, i64),
+    /// A hash of the parts of the version that count.
+    of: u64,
     summary: u64,
     tail: u64,
 }
 
-fn parts(of: &Version) -> (u64, u64, u64, i64) {
-    (of.facts, of.changes, of.size, of.modified)
+/// Returns a hash of the parts of a version that count: the facts, the changes, the length and the
+/// time of modification. Nobody can choose two of one hash, as that has a random key.
+fn hash_of(version: &Version) -> u64 {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEY.hash_one((version.facts, version.changes, version.size, version.modified))
 }
 
 impl KnownSizes {
     /// Keeps the `sizes` at `version`, of which only the facts, the changes, the length and the
     /// time of modification count.
     pub(super) fn keep(&self, version: Version, sizes: Option<&ViewSizes>) {
-        let of = parts(&version);
+        let of = hash_of(&version);
         let kept = sizes.map(|sizes| SizesAt { of, summary: sizes.summary, tail: sizes.tail });
-        *self.0.lock() = kept.map(Box::new);
+        *self.0.lock() = kept;
     }
 
     /// Returns the size of `view` at `version`, if it is known.
     pub(super) fn of(&self, view: &View, version: &Version) -> Option<u64> {
         let known = self.0.lock();
-        let known = known.as_deref()?;
+        let known = known.as_ref()?;
         match view {
-            _ if known.of != parts(version) || version.bytes != 0 => None,
+            View::Summary | View::Tail if version.bytes != 0 || known.of != hash_of(version) => None,
             View::Summary => Some(known.summary),
             View::Tail => Some(known.tail),
             _ => None,
