@@ -20,6 +20,7 @@ mod dir;
 mod error;
 pub mod file_lock;
 mod growth;
+mod history;
 mod layout;
 mod lease;
 mod locked_lines;

@@ -8,9 +8,6 @@ use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::OFlags;
@@ -19,55 +16,50 @@ use crate::model::Record;
 use crate::store::conversation::Conversation;
 use crate::store::dir::Dir;
 use crate::store::error::StoreError;
+use crate::store::history::ensured;
 use crate::store::layout;
 use crate::store::locked_lines::LockedLines;
+use crate::store::locked_lines::each_line;
 
-/// The most bytes of answers about one output that are read.
-const MOST_ANSWERS: u64 = 16 << 20;
-/// The longest line of the log that is read, in bytes.
+/// The longest line that is read, in bytes.
 const MOST_LINE: u64 = 1 << 20;
 /// The digits of a digest.
 const DIGITS: usize = 64;
 const SUFFIX: &str = ".jsonl";
 
 impl Conversation {
-    /// Returns the lines with answers about the output with this BLAKE3, oldest first.
-    pub fn answers(&self, digest: &str) -> Result<Vec<u8>, StoreError> {
-        let read = || {
-            let file = answers_dir(self)?.open_file(&file_name(digest)?, OFlags::RDONLY)?;
-            let mut lines = Vec::new();
-            file.take(MOST_ANSWERS).read_to_end(&mut lines)?;
-            Ok(lines)
-        };
-        absent_is(Vec::new(), read()).map_err(|error| self.answers_error("read", error))
+    /// Passes each line with an answer about the output with this BLAKE3 to `take`, oldest first.
+    pub fn each_answer(&self, digest: &str, take: impl FnMut(&[u8])) -> Result<(), StoreError> {
+        let opened =
+            answers_dir(self).and_then(|dir| dir.open_file(&file_name(digest)?, OFlags::RDONLY));
+        let read = each_line_if_there(opened, take);
+        read.map_err(|error| self.history_error("read", layout::ANSWERS, error))
     }
 
     /// Appends a line with an answer about the output with this BLAKE3. Removes the answers about
     /// outputs that are not in the conversation any more.
     pub fn append_answer(&self, digest: &str, line: &[u8]) -> Result<(), StoreError> {
         let append = || {
-            let dir = ensured(&history(self)?, layout::ANSWERS)?;
+            let dir = ensured(&self.ensured_history()?, layout::ANSWERS)?;
             let name = file_name(digest)?;
             LockedLines::wait(&dir, &name.to_string_lossy())?.append(line)
         };
-        append().map_err(|error| self.answers_error("append to", error))?;
+        append().map_err(|error| self.history_error("append to", layout::ANSWERS, error))?;
         self.remove_stale_answers(digest)
     }
 
     /// Appends a line to the log of questions.
     pub fn append_extraction(&self, line: &[u8]) -> Result<(), StoreError> {
-        let append = || LockedLines::wait(&history(self)?, layout::EXTRACTIONS_LOG)?.append(line);
-        append().map(drop).map_err(|error| self.extractions_error("append to", error))
+        self.append_to_history(layout::EXTRACTIONS_LOG, line)
     }
 
     /// Passes each line of the log of questions to `take`, oldest first.
-    pub fn each_extraction(&self, mut take: impl FnMut(&[u8])) -> Result<(), StoreError> {
-        let mut read = || {
-            let dir = self.dir().open_dir(layout::HISTORY.as_ref())?;
-            let file = dir.open_file(layout::EXTRACTIONS_LOG.as_ref(), OFlags::RDONLY)?;
-            each_line(file, &mut take)
-        };
-        absent_is((), read()).map_err(|error| self.extractions_error("read", error))
+    pub fn each_extraction(&self, take: impl FnMut(&[u8])) -> Result<(), StoreError> {
+        let name = layout::EXTRACTIONS_LOG;
+        let history = self.dir().open_dir(layout::HISTORY.as_ref());
+        let opened = history.and_then(|dir| dir.open_file(name.as_ref(), OFlags::RDONLY));
+        let read = each_line_if_there(opened, take);
+        read.map_err(|error| self.history_error("read", name, error))
     }
 
     /// Removes the answers about the output that `record` describes: it is gone. What cannot be
@@ -88,7 +80,7 @@ impl Conversation {
     fn remove_stale_answers(&self, kept: &str) -> Result<(), StoreError> {
         let names = answers_dir(self).and_then(|dir| dir.entries());
         let names: Vec<OsString> = names
-            .map_err(|error| self.answers_error("list", error))?
+            .map_err(|error| self.history_error("list", layout::ANSWERS, error))?
             .into_iter()
             .map(|entry| entry.name)
             .filter(|name| digest_of(name).is_some_and(|digest| digest != kept))
@@ -105,29 +97,11 @@ impl Conversation {
         for name in names {
             if digest_of(&name).is_some_and(|digest| !present.contains(digest)) {
                 let removed = answers_dir(self).and_then(|dir| dir.unlink(&name));
-                removed.map_err(|error| self.answers_error("remove", error))?;
+                removed.map_err(|error| self.history_error("remove", layout::ANSWERS, error))?;
             }
         }
         Ok(())
     }
-
-    fn answers_error(&self, action: &'static str, error: io::Error) -> StoreError {
-        StoreError::io(action, &self.path().join(layout::HISTORY).join(layout::ANSWERS), error)
-    }
-
-    fn extractions_error(&self, action: &'static str, error: io::Error) -> StoreError {
-        let path = self.path().join(layout::HISTORY).join(layout::EXTRACTIONS_LOG);
-        StoreError::io(action, &path, error)
-    }
-}
-
-fn history(conversation: &Conversation) -> io::Result<Dir> {
-    ensured(conversation.dir(), layout::HISTORY)
-}
-
-fn ensured(dir: &Dir, name: &str) -> io::Result<Dir> {
-    dir.ensure_synced_dir(name.as_ref(), layout::DIRECTORY_MODE)?;
-    dir.open_dir(name.as_ref())
 }
 
 fn answers_dir(conversation: &Conversation) -> io::Result<Dir> {
@@ -146,19 +120,10 @@ fn digest_of(name: &OsStr) -> Option<&str> {
     file_name(digest).is_ok().then_some(digest)
 }
 
-fn absent_is<T>(absent: T, read: io::Result<T>) -> io::Result<T> {
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(absent),
-        read => read,
+/// Passes each line of a file to `take`. A file that is not there has none.
+fn each_line_if_there(opened: io::Result<File>, take: impl FnMut(&[u8])) -> io::Result<()> {
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        opened => each_line(opened?, MOST_LINE, take),
     }
-}
-
-fn each_line(file: File, take: &mut impl FnMut(&[u8])) -> io::Result<()> {
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    while io::Read::take(&mut reader, MOST_LINE).read_until(b'\n', &mut line)? > 0 {
-        take(&line);
-        line.clear();
-    }
-    Ok(())
 }

@@ -7,8 +7,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::io::BufRead as _;
-use std::io::BufReader;
 use std::io::Write as _;
 
 use rustix::fs::OFlags;
@@ -24,6 +22,7 @@ use crate::store::dir::Dir;
 use crate::store::error::StoreError;
 use crate::store::layout;
 use crate::store::locked_lines::LockedLines;
+use crate::store::locked_lines::each_line;
 use crate::store::stat::stat_file;
 
 /// The smallest file that is rewritten, in bytes. A larger one is rewritten each time its size
@@ -90,18 +89,16 @@ fn rewrite(dir: &Dir, file: &File) -> io::Result<()> {
 /// lines that are cut off or invalid.
 fn sums(file: &File) -> io::Result<Vec<DailyCounts>> {
     let mut sums: BTreeMap<String, BTreeMap<String, Counts>> = BTreeMap::new();
-    let mut reader = BufReader::new(file.try_clone()?);
-    io::Seek::rewind(&mut reader)?;
-    let mut line = Vec::new();
-    while io::Read::take(&mut reader, MOST_LINE).read_until(b'\n', &mut line)? > 0 {
-        if let Ok(DailyCounts { day, tool, counts }) = serde_json::from_slice(&line) {
+    let mut file = file.try_clone()?;
+    io::Seek::rewind(&mut file)?;
+    each_line(file, MOST_LINE, |line| {
+        if let Ok(DailyCounts { day, tool, counts }) = serde_json::from_slice(line) {
             let (tools, tool) = (sums.entry(day).or_default(), counted_tool(tool));
             let is_one_of_them = tools.len() < MOST_TOOLS || tools.contains_key(&tool);
             let tool = if is_one_of_them { tool } else { OTHER_TOOLS.to_owned() };
             *tools.entry(tool).or_default() += &counts;
         }
-        line.clear();
-    }
+    })?;
     let rows = |(day, tools): (String, BTreeMap<String, Counts>)| {
         let row = move |(tool, counts)| DailyCounts { day: day.clone(), tool, counts };
         tools.into_iter().map(row)

@@ -2,6 +2,9 @@
 
 use std::fs::File;
 use std::io;
+use std::io::BufRead as _;
+use std::io::BufReader;
+use std::io::Read;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 
@@ -97,4 +100,16 @@ impl LockedLines {
         read_full_at(&self.0, size.saturating_sub(1), &mut last)?;
         Ok(last == [b'\n'])
     }
+}
+
+/// Passes each line of `file`, with its newline, to `take`. A line of more than `most` bytes, which
+/// nothing here writes, comes in pieces.
+pub(super) fn each_line(file: impl Read, most: u64, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    while Read::take(&mut reader, most).read_until(b'\n', &mut line)? > 0 {
+        take(&line);
+        line.clear();
+    }
+    Ok(())
 }

@@ -1,6 +1,5 @@
 //! The files of a conversation's message log.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -36,11 +35,10 @@ impl Conversation {
 
     /// Opens the file for lines of the log that are not messages, for appending.
     pub fn set_aside_file(&self) -> Result<File, StoreError> {
-        let (history, name) = (OsStr::new(layout::HISTORY), OsStr::new(layout::SET_ASIDE));
-        let opened = self.dir().ensure_synced_dir(history, layout::DIRECTORY_MODE).and_then(|()| {
-            let flags = OFlags::WRONLY | OFlags::APPEND;
-            self.dir().open_dir(history)?.create_file(name, flags, layout::FILE_MODE)
-        });
+        let flags = OFlags::WRONLY | OFlags::APPEND;
+        let opened = self
+            .ensured_history()
+            .and_then(|dir| dir.create_file(layout::SET_ASIDE.as_ref(), flags, layout::FILE_MODE));
         opened.map_err(|error| self.history_error("open", layout::SET_ASIDE, error))
     }
 
@@ -57,9 +55,5 @@ impl Conversation {
     /// Wraps an error about the log.
     pub fn log_error(&self, action: &'static str, error: io::Error) -> StoreError {
         self.history_error(action, layout::MESSAGES, error)
-    }
-
-    fn history_error(&self, action: &'static str, name: &str, error: io::Error) -> StoreError {
-        StoreError::io(action, &self.path().join(layout::HISTORY).join(name), error)
     }
 }

@@ -14,7 +14,6 @@ use crate::store::file_lock;
 use crate::store::file_lock::LockKind;
 use crate::store::file_lock::LockedFile;
 use crate::store::layout;
-use crate::store::locked_lines::LockedLines;
 
 /// The most bytes of rules that are read.
 const MOST_BYTES: u64 = 1 << 20;
@@ -75,14 +74,7 @@ impl LockedPermissions {
 impl Conversation {
     /// Appends whole lines to the log of decisions.
     pub fn append_permissions(&self, lines: &[u8]) -> Result<(), StoreError> {
-        let history = OsStr::new(layout::HISTORY);
-        let appended = self
-            .dir()
-            .ensure_synced_dir(history, layout::DIRECTORY_MODE)
-            .and_then(|()| self.dir().open_dir(history))
-            .and_then(|dir| LockedLines::wait(&dir, layout::PERMISSIONS_LOG)?.append(lines));
-        let path = self.path().join(layout::HISTORY).join(layout::PERMISSIONS_LOG);
-        appended.map(drop).map_err(|error| StoreError::io("append to", &path, error))
+        self.append_to_history(layout::PERMISSIONS_LOG, lines)
     }
 }
 
