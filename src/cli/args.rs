@@ -9,6 +9,7 @@ mod keeping;
 mod log;
 mod mounting;
 mod moving;
+mod reader;
 mod running;
 
 use std::path::PathBuf;

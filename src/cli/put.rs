@@ -32,7 +32,7 @@ const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &PutArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
     let format = format(args)?;
-    let settings = Arc::new(context.settings(cli, args.settings())?);
+    let settings = Arc::new(context.settings(cli, args.reader.settings())?);
     let output = keep(args, format, &settings, context)?;
     let options = PrintOptions { format, always: args.always, tools: &args.has_tool, seen: false };
     print(&output, &options, context)

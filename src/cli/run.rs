@@ -93,7 +93,7 @@ fn print(
 }
 
 fn target(args: &RunArgs, cli: &Cli, context: &Context) -> anyhow::Result<TargetConversation> {
-    let settings = Arc::new(context.settings(cli, args.settings())?);
+    let settings = Arc::new(context.settings(cli, args.reader.settings())?);
     TargetConversation::open(args.conversation.as_deref(), &settings, context)
 }
 

@@ -20,7 +20,7 @@ use crate::store::Store;
 use crate::store::StoreError;
 
 pub(super) fn run(args: &ViewArgs, cli: &Cli, context: &mut Context) -> anyhow::Result<()> {
-    let given = context.settings(cli, args.settings())?;
+    let given = context.settings(cli, args.reader.settings())?;
     let root = given.store(&context.environment)?;
     let store = Store::open(&root)?;
     let target = PathInTree::new(&args.path, &root, &store, given.text(Key::Advertise), context)?;

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::ValueEnum;
 
+use crate::cli::args::reader::ReaderArgs;
 use crate::cli::env;
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
 
 /// Store standard input as one output, and print its stand-in for the model.
 ///
@@ -80,18 +79,8 @@ pub(in crate::cli) struct PutArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(in crate::cli) layout: Layout,
 
-    /// Mountpoint as the reader sees it, for paths in the stand-in.
-    ///
-    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
-    #[arg(long, value_name = "PREFIX")]
-    pub(in crate::cli) advertise: Option<String>,
-}
-
-impl PutArgs {
-    /// Returns the settings among the arguments.
-    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
-        self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
-    }
+    #[command(flatten)]
+    pub(in crate::cli) reader: ReaderArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -133,18 +122,8 @@ pub(in crate::cli) struct ViewArgs {
     /// (`ctx://...`) or a handle works too.
     pub(in crate::cli) path: PathBuf,
 
-    /// Mountpoint as the reader sees it, for paths in the text.
-    ///
-    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
-    #[arg(long, value_name = "PREFIX")]
-    pub(in crate::cli) advertise: Option<String>,
-}
-
-impl ViewArgs {
-    /// Returns the settings among the arguments.
-    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
-        self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
-    }
+    #[command(flatten)]
+    pub(in crate::cli) reader: ReaderArgs,
 }
 
 /// List the conversations, or the outputs of one, with size, age and tool.

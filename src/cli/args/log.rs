@@ -3,8 +3,7 @@
 use clap::Args;
 use clap::Subcommand;
 
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
+use crate::cli::args::reader::ReaderArgs;
 
 /// Print the messages of a conversation for a person.
 ///
@@ -47,16 +46,6 @@ pub(in crate::cli) struct AppendArgs {
     #[arg(env = crate::cli::env::CONVERSATION, hide_env = true)]
     pub(in crate::cli) conversation: String,
 
-    /// Mountpoint as the reader sees it, for paths in the log.
-    ///
-    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
-    #[arg(long, value_name = "PREFIX")]
-    pub(in crate::cli) advertise: Option<String>,
-}
-
-impl AppendArgs {
-    /// Returns the settings among the arguments.
-    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
-        self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
-    }
+    #[command(flatten)]
+    pub(in crate::cli) reader: ReaderArgs,
 }

@@ -5,9 +5,8 @@ use std::ffi::OsString;
 use clap::Args;
 
 use crate::cli::args::data::PutFormat;
+use crate::cli::args::reader::ReaderArgs;
 use crate::cli::env;
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
 
 /// Run a command, store its output as a log, and print the stand-in for the model.
 ///
@@ -75,11 +74,8 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) has_tool: Vec<String>,
 
-    /// Mountpoint as the reader sees it, for paths in the stand-in.
-    ///
-    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
-    #[arg(long, value_name = "PREFIX")]
-    pub(in crate::cli) advertise: Option<String>,
+    #[command(flatten)]
+    pub(in crate::cli) reader: ReaderArgs,
 
     /// Command to run, with its arguments.
     #[arg(
@@ -89,11 +85,4 @@ pub(in crate::cli) struct RunArgs {
         value_name = "CMD"
     )]
     pub(in crate::cli) command: Vec<OsString>,
-}
-
-impl RunArgs {
-    /// Returns the settings among the arguments.
-    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
-        self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
-    }
 }

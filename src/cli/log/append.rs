@@ -19,7 +19,7 @@ use crate::store::Store;
 const BLOCK: usize = 256 * 1024;
 
 pub(super) fn run(args: &AppendArgs, cli: &Cli, context: &Context) -> anyhow::Result<()> {
-    let given = context.settings(cli, args.settings())?;
+    let given = context.settings(cli, args.reader.settings())?;
     let root = given.store(&context.environment)?;
     let id = places::conversation_id(&args.conversation)?;
     let advertised = given.text(Key::Advertise);
