@@ -6,6 +6,7 @@
 mod agent;
 mod asking;
 mod brief;
+mod call_tally;
 mod chunk;
 mod cited_lines;
 mod document;
@@ -32,6 +33,7 @@ mod wrapper;
 pub use asking::AskError;
 pub use asking::CallKind;
 pub use asking::CallRecord;
+pub use call_tally::CallTally;
 pub use document::Document;
 pub use document::DocumentError;
 pub use document::DocumentFacts;

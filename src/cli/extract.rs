@@ -2,7 +2,6 @@
 
 mod progress;
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,8 +30,10 @@ use crate::engine::Answers;
 use crate::engine::Question;
 use crate::engine::Tree;
 use crate::extract::ExtractPlan;
+use crate::extract::Mode;
 use crate::model::Component;
 use crate::model::Root;
+use crate::model::visible;
 use crate::store::Store;
 
 /// The exit code of a program that SIGINT ended.
@@ -45,41 +46,35 @@ pub(super) fn run(
     cli: &Cli,
     context: &mut Context,
 ) -> anyhow::Result<ExitCode> {
-    let settings = context.settings(cli, args.settings())?;
+    let settings = context.settings(cli, args.reader.settings())?;
     let root = settings.store(&context.environment)?;
-    let target = Target::new(args, &root, &settings, context)?;
-    let question = question_of(args)?;
-    let engine = tree::open(Store::open(&root)?, &target.root, target.only.as_ref(), settings)?;
+    if args.question.trim().is_empty() {
+        let hint = "say what to extract: `ctxfs extract OUTPUT 'why did it fail?'`";
+        return Err(Failure::usage("the question is empty", hint).into());
+    }
+    let scope = QuestionScope::new(args, &root, &settings, context)?;
+    let engine = tree::open(Store::open(&root)?, &scope.root, scope.only.as_ref(), settings)?;
     let tree = Tree::new(Arc::clone(&engine));
     let answer = if args.dry_run { plan } else { ask };
-    let printed = answer(&tree, &target, (question, args), context);
+    let printed = answer(&tree, &scope, args, context);
     engine.finish();
     printed
 }
 
-fn question_of(args: &ExtractArgs) -> anyhow::Result<&str> {
-    let question = args.words.last().and_then(|word| word.to_str()).unwrap_or_default();
-    if question.trim().is_empty() {
-        let hint = "say what to extract: `ctxfs extract OUTPUT 'why did it fail?'`";
-        return Err(Failure::usage("the question is empty", hint).into());
-    }
-    Ok(question)
-}
-
-/// What a question is about, in the tree that it is in.
-struct Target {
+/// The outputs that a question is about, in the tree that they are in.
+struct QuestionScope {
     root: Root,
     only: Option<Component>,
-    subject: Subject,
+    asked: AskedAbout,
 }
 
-enum Subject {
+enum AskedAbout {
     Outputs(Vec<PathBuf>),
     /// The directory of a conversation.
     Conversation(PathBuf),
 }
 
-impl Target {
+impl QuestionScope {
     fn new(
         args: &ExtractArgs,
         root: &Path,
@@ -89,8 +84,7 @@ impl Target {
         let store = Store::open(root)?;
         let advertised = settings.text(Key::Advertise);
         let place = |path: &Path| PathInTree::new(path, root, &store, advertised, context);
-        let outputs = &args.words[..args.words.len() - 1];
-        match (outputs, &args.conversation) {
+        match (&args.outputs[..], &args.conversation) {
             ([], None) => {
                 let hint = "give its path, reference or handle before the question, or \
                             `--conversation ID` to ask about all outputs of one";
@@ -99,11 +93,11 @@ impl Target {
             ([], Some(id)) => {
                 let id = ls::find(&store, id)?.id().clone();
                 let PathInTree { root, only, path } = place(Path::new(id.as_os_str()))?;
-                Ok(Self { root, only, subject: Subject::Conversation(path) })
+                Ok(Self { root, only, asked: AskedAbout::Conversation(path) })
             }
             ([output], _) => {
-                let PathInTree { root, only, path } = place(Path::new(output))?;
-                Ok(Self { root, only, subject: Subject::Outputs(vec![path]) })
+                let PathInTree { root, only, path } = place(output)?;
+                Ok(Self { root, only, asked: AskedAbout::Outputs(vec![path]) })
             }
             (outputs, _) => Self::several(outputs, place),
         }
@@ -111,11 +105,11 @@ impl Target {
 
     /// Returns several outputs, which may be of several conversations.
     fn several(
-        outputs: &[OsString],
+        outputs: &[PathBuf],
         place: impl Fn(&Path) -> anyhow::Result<PathInTree>,
     ) -> anyhow::Result<Self> {
-        let whole = |output: &OsString| {
-            let found = place(Path::new(output))?;
+        let whole = |output: &PathBuf| {
+            let found = place(output)?;
             Ok(match (&found.root, &found.only) {
                 (Root::One(_), Some(id)) => Path::new(id.as_os_str()).join(&found.path),
                 _ => found.path,
@@ -123,15 +117,15 @@ impl Target {
         };
         let paths = outputs.iter().map(whole).collect::<anyhow::Result<_>>()?;
         let root = Root::All(Root::REFERENCES.to_owned());
-        Ok(Self { root, only: None, subject: Subject::Outputs(paths) })
+        Ok(Self { root, only: None, asked: AskedAbout::Outputs(paths) })
     }
 }
 
 /// Asks, and prints the answer.
 fn ask(
     tree: &Tree,
-    target: &Target,
-    (text, args): (&str, &ExtractArgs),
+    scope: &QuestionScope,
+    args: &ExtractArgs,
     context: &mut Context,
 ) -> anyhow::Result<ExitCode> {
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -147,11 +141,10 @@ fn ask(
     let progress = QuestionProgress::start();
     let stopped = || interrupted.load(Relaxed);
     let tell = |call: &_| progress.tell(call);
-    let question =
-        Question { text, mode: args.mode, most_tokens: None, stopped: &stopped, tell: &tell };
-    let answered = match &target.subject {
-        Subject::Outputs(paths) => each(tree, paths, &question),
-        Subject::Conversation(path) => tree.answer_about(path, &question).map_err(Into::into),
+    let question = Question::new((&args.question, args.mode), &stopped, &tell);
+    let answered = match &scope.asked {
+        AskedAbout::Outputs(paths) => each(tree, paths, &question),
+        AskedAbout::Conversation(path) => tree.answer_about(path, &question).map_err(Into::into),
     };
     drop(progress);
     let answers = answered?;
@@ -159,7 +152,7 @@ fn ask(
         context.printer.say(&"interrupted: what the calls so far have cost is logged");
         return Ok(INTERRUPTED.into());
     }
-    print(&answers, target, context)?;
+    print(&answers, scope, context)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -170,22 +163,21 @@ fn each(tree: &Tree, paths: &[PathBuf], question: &Question<'_>) -> anyhow::Resu
     Ok(tree.answer_each(paths, question)?)
 }
 
-fn print(answers: &Answers, target: &Target, context: &mut Context) -> anyhow::Result<()> {
-    let one = match (&target.subject, &answers.read[..]) {
-        (Subject::Outputs(paths), [answer]) if paths.len() == 1 => Some(answer),
+fn print(answers: &Answers, scope: &QuestionScope, context: &mut Context) -> anyhow::Result<()> {
+    let one = match (&scope.asked, &answers.read[..]) {
+        (AskedAbout::Outputs(paths), [answer]) if paths.len() == 1 => Some(answer),
         _ => None,
     };
-    let failed = answers.read.iter().all(|answer| answer.extraction.answer.is_err());
-    if let (Some(Answer { extraction, .. }), true) = (one, failed)
+    if let Some(Answer { extraction, .. }) = one
         && let Err(error) = &extraction.answer
     {
         return Err(no_answer(error.to_string(), &extraction.warnings));
     }
     let text = one.map_or_else(|| answers.text(), Answer::text);
-    let value = one.map_or_else(|| json_of_many(answers), json_of);
-    if failed && !answers.read.is_empty() {
+    if answers.have_failed() {
         return Err(no_answer(text, &[]));
     }
+    let value = one.map_or_else(|| json_of_many(answers), json_of);
     context.printer.line(&text.trim_end(), &value)
 }
 
@@ -199,9 +191,14 @@ fn no_answer(error: String, warnings: &[String]) -> anyhow::Error {
 
 fn json_of_many(answers: &Answers) -> Value {
     let left = answers.left.iter().map(|path| path.to_string_lossy());
+    let unreadable = answers
+        .unreadable
+        .iter()
+        .map(|(path, error)| json!({ "path": path.to_string_lossy(), "error": error.to_string() }));
     json!({
         "answers": answers.read.iter().map(json_of).collect::<Vec<_>>(),
         "notRead": left.collect::<Vec<_>>(),
+        "unreadable": unreadable.collect::<Vec<_>>(),
         "others": answers.others,
     })
 }
@@ -219,9 +216,7 @@ fn json_of(answer: &Answer) -> Value {
             })
         })
         .collect();
-    let sum = |of: fn(&crate::extract::CallRecord) -> u64| -> u64 {
-        extraction.calls.iter().map(of).sum()
-    };
+    let usage = extraction.usage();
     let (text, found, error) = match &extraction.answer {
         Ok(answer) => (Some(&answer.text), answer.found, None),
         Err(error) => (None, None, Some(error.to_string())),
@@ -230,8 +225,8 @@ fn json_of(answer: &Answer) -> Value {
         "handle": facts.handle, "tool": facts.tool, "asked": extraction.asked.name(),
         "mode": extraction.used.name(), "cached": cached, "found": found, "text": text,
         "error": error, "warnings": extraction.warnings, "calls": calls,
-        "input": sum(|call| call.usage.input), "output": sum(|call| call.usage.output),
-        "dollars": dollars(sum(|call| call.nanodollars)),
+        "input": usage.input, "output": usage.output,
+        "dollars": dollars(extraction.nanodollars()),
     })
 }
 
@@ -242,22 +237,22 @@ fn dollars(nanodollars: u64) -> f64 {
 /// Prints what a question would take.
 fn plan(
     tree: &Tree,
-    target: &Target,
-    (text, args): (&str, &ExtractArgs),
+    scope: &QuestionScope,
+    args: &ExtractArgs,
     context: &mut Context,
 ) -> anyhow::Result<ExitCode> {
     let (never, nobody) = (|| false, |_: &_| {});
-    let question =
-        Question { text, mode: args.mode, most_tokens: None, stopped: &never, tell: &nobody };
-    let paths = match &target.subject {
-        Subject::Outputs(paths) => paths.clone(),
-        Subject::Conversation(path) => tree.outputs_about(path, text)?,
+    let question = Question::new((&args.question, args.mode), &never, &nobody);
+    let paths = match &scope.asked {
+        AskedAbout::Outputs(paths) => paths.clone(),
+        AskedAbout::Conversation(path) => tree.outputs_about(path, &args.question)?.0,
     };
     for path in &paths {
         let plan = tree.plan_answer(path, &question);
         let plan = plan.map_err(|error| tree::not_readable(tree, path, &error))??;
         let name = path.display().to_string();
-        context.printer.line(&plan_text(&name, &plan), &plan_json(&name, &plan))?;
+        let shown = visible::whole(&name);
+        context.printer.line(&plan_text(&shown, &plan), &plan_json(&name, &plan))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -265,11 +260,7 @@ fn plan(
 fn plan_text(name: &str, plan: &ExtractPlan) -> String {
     let ExtractPlan { mode, target, chunks, calls, usage, nanodollars } = plan;
     let Some(target) = target else {
-        let why = if *mode == crate::extract::Mode::Truncate {
-            "no model is asked"
-        } else {
-            "answered before"
-        };
+        let why = if *mode == Mode::Truncate { "no model is asked" } else { "answered before" };
         return format!("{name}: {mode}, {why}");
     };
     let chunks = chunks.map_or_else(String::new, |(count, bytes)| {

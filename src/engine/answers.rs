@@ -12,6 +12,7 @@ mod tests;
 use std::path::Path;
 use std::time::Instant;
 
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::engine::Engine;
@@ -72,27 +73,31 @@ impl Answer {
     }
 }
 
+/// A question, the output that it is about, and the conversation of that.
+struct AskedDocument<'a> {
+    engine: &'a Engine,
+    conversation: &'a Conversation,
+    document: &'a dyn Document,
+    /// Its text with masks for secrets.
+    question: Question<'a>,
+}
+
 impl Tree {
     /// Answers a question about the output at `path`, as [`Tree::open`] has it. Waits for models.
     pub fn answer(&self, path: &Path, question: &Question<'_>) -> Result<Answer> {
-        let engine = &*self.engine;
-        let conversation = self.source(path)?.conversation().ok_or(EngineError::Stale)?;
-        let conversation = engine.conversation(&conversation)?;
         let began = Instant::now();
-        let text = engine.secrets.mask_text(question.text.to_owned());
-        let question = &Question { text: &text, ..*question };
-        let answer = self.with_document(path, |document| {
-            let known = kept::find(engine, &conversation, document.facts(), question);
+        self.with_question(path, question, |asked| {
+            let known = kept::find(asked);
             let cached = known.is_some();
-            let extraction = known.unwrap_or_else(|| asked(engine, document, question));
-            Answer { facts: document.facts().clone(), extraction, cached }
-        })?;
-        if !answer.cached {
-            kept::keep(engine, &conversation, &answer, question);
-        }
-        log::add(engine, &conversation, &answer, (question, began.elapsed()));
-        count(engine, &conversation, &answer);
-        Ok(answer)
+            let extraction = known.unwrap_or_else(|| asked.extraction());
+            let answer = Answer { facts: asked.document.facts().clone(), extraction, cached };
+            if !cached {
+                kept::keep(asked, &answer.extraction);
+            }
+            log::add(asked, &answer, began.elapsed());
+            asked.count(&answer.extraction);
+            answer
+        })
     }
 
     /// Returns what it would take to answer a question about the output at `path`. Asks nothing. A
@@ -102,59 +107,76 @@ impl Tree {
         path: &Path,
         question: &Question<'_>,
     ) -> Result<std::result::Result<ExtractPlan, ModeError>> {
+        self.with_question(path, question, |asked| match kept::find(asked) {
+            Some(known) => Ok(ExtractPlan { mode: known.used, ..ExtractPlan::default() }),
+            None => asked.with_extractor(|extractor| {
+                extractor.plan(asked.document, asked.question.text, asked.question.mode)
+            }),
+        })
+    }
+
+    fn with_question<T>(
+        &self,
+        path: &Path,
+        question: &Question<'_>,
+        run: impl FnOnce(&AskedDocument<'_>) -> T,
+    ) -> Result<T> {
         let engine = &*self.engine;
         let conversation = self.source(path)?.conversation().ok_or(EngineError::Stale)?;
         let conversation = engine.conversation(&conversation)?;
         let text = engine.secrets.mask_text(question.text.to_owned());
-        let question = &Question { text: &text, ..*question };
         self.with_document(path, |document| {
-            match kept::find(engine, &conversation, document.facts(), question) {
-                Some(known) => Ok(ExtractPlan { mode: known.used, ..ExtractPlan::default() }),
-                None => with_extractor(engine, question, |extractor| {
-                    extractor.plan(document, question.text, question.mode)
-                }),
-            }
+            let question = Question { text: &text, ..*question };
+            run(&AskedDocument { engine, conversation: &conversation, document, question })
         })
     }
 }
 
-fn asked(engine: &Engine, document: &dyn Document, question: &Question<'_>) -> Extraction {
-    let mut extraction = with_extractor(engine, question, |extractor| {
-        extractor.answer(document, question.text, question.mode)
-    });
-    if let Ok(answer) = &mut extraction.answer {
+impl AskedDocument<'_> {
+    /// Asks the models.
+    fn extraction(&self) -> Extraction {
+        let mut extraction = self.with_extractor(|extractor| {
+            extractor.answer(self.document, self.question.text, self.question.mode)
+        });
         // A model may put together what stood apart.
-        answer.text = engine.secrets.mask_text(std::mem::take(&mut answer.text));
+        let mask = |text: &mut String| {
+            *text = self.engine.secrets.mask_text(std::mem::take(text));
+        };
+        if let Ok(answer) = &mut extraction.answer {
+            mask(&mut answer.text);
+        }
+        extraction.warnings.iter_mut().for_each(mask);
+        extraction
     }
-    extraction
+
+    fn with_extractor<T>(&self, run: impl FnOnce(&Extractor<'_>) -> T) -> T {
+        let Question { most_tokens, stopped, tell, .. } = self.question;
+        let models = &self.engine.options.models;
+        let mut settings = models.settings().clone();
+        let most = most_tokens.unwrap_or(u64::MAX);
+        settings.max_tokens_per_question = settings.max_tokens_per_question.min(most);
+        let (settings, models) = (&settings, models.all());
+        let nonce = &|| Uuid::new_v4().simple().to_string();
+        run(&Extractor { settings, models, nonce, stopped, tell })
+    }
+
+    /// Counts an answer as a read of the output: a model gets it.
+    fn count(&self, extraction: &Extraction) {
+        let Ok(found) = &extraction.answer else { return };
+        let text = found.text.as_bytes();
+        let read = Amount::once(text.len() as u64, token_count(text));
+        let mut counts = Counts { read, ..Counts::default() };
+        counts.views.insert(VIEW.to_owned(), 1);
+        let (id, tool) = (self.conversation.id().clone(), self.document.facts().tool.clone());
+        self.engine.counting.add(id, tool, &counts);
+    }
 }
 
-fn with_extractor<T>(
-    engine: &Engine,
-    question: &Question<'_>,
-    extract: impl FnOnce(&Extractor<'_>) -> T,
-) -> T {
-    let models = &engine.options.models;
-    let mut settings = models.settings().clone();
-    let most = question.most_tokens.unwrap_or(u64::MAX);
-    settings.max_tokens_per_question = settings.max_tokens_per_question.min(most);
-    extract(&Extractor {
-        settings: &settings,
-        models: models.all(),
-        nonce: &|| Uuid::new_v4().simple().to_string(),
-        stopped: question.stopped,
-        tell: question.tell,
-    })
-}
-
-/// Counts an answer as a read of the output: a model gets it.
-fn count(engine: &Engine, conversation: &Conversation, answer: &Answer) {
-    let Ok(found) = &answer.extraction.answer else { return };
-    let text = found.text.as_bytes();
-    let read = Amount::once(text.len() as u64, token_count(text));
-    let mut counts = Counts { read, ..Counts::default() };
-    counts.views.insert(VIEW.to_owned(), 1);
-    engine.counting.add(conversation.id().clone(), answer.facts.tool.clone(), &counts);
+/// Returns `value` as a line of JSON.
+fn line(value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value).map_err(std::io::Error::from)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// Returns the questions of a conversation, summed up by day and tool.
@@ -162,6 +184,17 @@ pub(super) fn counted(
     conversation: &Conversation,
 ) -> std::result::Result<Vec<DailyCounts>, StoreError> {
     log::sums(conversation)
+}
+
+impl<'a> Question<'a> {
+    /// Asks for `text` within the limits of the settings. See the fields for the others.
+    pub fn new(
+        (text, mode): (&'a str, Mode),
+        stopped: &'a Stopped<'a>,
+        tell: &'a (dyn Fn(&CallRecord) + Sync),
+    ) -> Self {
+        Self { text, mode, most_tokens: None, stopped, tell }
+    }
 }
 
 impl std::fmt::Debug for Question<'_> {

@@ -149,13 +149,13 @@ pub struct Computed {
     pub(super) version: Version,
     /// Nothing before it is first computed. A mount holds a computed file for each view that the
     /// kernel knows, and most are never read.
-    reading: OnceLock<Box<Reading>>,
+    readers: OnceLock<Box<TextReaders>>,
     progress: Mutex<TextProgress>,
 }
 
-/// What is known of the readers of a text.
+/// The readers of a text, as far as they are known.
 #[derive(Default)]
-struct Reading {
+struct TextReaders {
     /// The largest offset up to which it was seen to be read.
     read: AtomicU64,
     /// The tool whose output it shows, once it has been computed.
@@ -197,22 +197,22 @@ impl Computed {
         /// No number is used twice in a process.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let (reading, progress) = (OnceLock::new(), Mutex::default());
-        Self { number, recipe, base, version, reading, progress }
+        let (readers, progress) = (OnceLock::new(), Mutex::default());
+        Self { number, recipe, base, version, readers, progress }
     }
 
     /// Returns the tool whose output it shows, once that is known.
     pub(super) fn tool(&self) -> Option<&Option<Box<str>>> {
-        self.reading.get()?.tool.get()
+        self.readers.get()?.tool.get()
     }
 
     /// Notes the tool whose output it shows.
     pub(super) fn note_tool(&self, tool: impl FnOnce() -> Option<String>) {
-        self.reading().tool.get_or_init(|| tool().map(String::into_boxed_str));
+        self.readers().tool.get_or_init(|| tool().map(String::into_boxed_str));
     }
 
-    fn reading(&self) -> &Reading {
-        self.reading.get_or_init(Box::default)
+    fn readers(&self) -> &TextReaders {
+        self.readers.get_or_init(Box::default)
     }
 
     /// Returns the key of its text in the cache.
@@ -337,14 +337,14 @@ impl OpenText {
     pub fn note_read(&self, end: u64) {
         let end = end.min(self.text.len());
         self.read.fetch_max(end, Relaxed);
-        self.of.reading().read.fetch_max(end, Relaxed);
+        self.of.readers().read.fetch_max(end, Relaxed);
     }
 
     /// Returns the number of bytes that its reader has seen. A reader that was not seen to read got
     /// the bytes that the kernel had cached for an earlier one.
     pub(super) fn seen(&self) -> u64 {
         match self.read.load(Relaxed) {
-            0 => self.of.reading().read.load(Relaxed),
+            0 => self.of.readers().read.load(Relaxed),
             read => read,
         }
     }

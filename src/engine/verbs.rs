@@ -196,6 +196,16 @@ impl Engine {
         self.reserve_in(conversation.id(), whole_blocks(length).max(LEAST))
     }
 
+    /// Reserves room for a line of `length` bytes in a log of `conversation`.
+    pub(crate) fn reserve_for_line(
+        &self,
+        conversation: &Conversation,
+        length: u64,
+    ) -> Result<Reservation> {
+        self.check_disk(length)?;
+        self.reserve_in(conversation.id(), length)
+    }
+
     /// Checks that a file of `size` bytes that is to end at `end` stays below its cap.
     pub(crate) fn check_cap(
         &self,

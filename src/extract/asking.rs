@@ -119,7 +119,7 @@ impl<'a> Asking<'a> {
             ended,
         };
         // An endpoint that counts nothing is counted by the estimate.
-        let counted = usage.input + usage.output;
+        let counted = usage.total();
         let cost = if counted == 0 && asked.is_ok() { expected } else { counted };
         self.ended(record, expected, cost);
         match asked {
@@ -137,7 +137,7 @@ impl<'a> Asking<'a> {
 
     fn reserve(&self, tokens: u64) -> Result<(), AskError> {
         let mut so_far = self.so_far.lock();
-        let (used, most) = (so_far.tokens + tokens, self.most_tokens);
+        let (used, most) = (so_far.tokens.saturating_add(tokens), self.most_tokens);
         if used > most {
             return Err(AskError::Spent { used, most });
         }
@@ -148,7 +148,7 @@ impl<'a> Asking<'a> {
     fn ended(&self, record: CallRecord, expected: u64, cost: u64) {
         (self.tell)(&record);
         let mut so_far = self.so_far.lock();
-        so_far.tokens = so_far.tokens - expected + cost;
+        so_far.tokens = (so_far.tokens - expected).saturating_add(cost);
         so_far.calls.push(record);
     }
 }

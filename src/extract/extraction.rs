@@ -2,8 +2,10 @@
 
 use crate::extract::DocumentFacts;
 use crate::extract::Mode;
+use crate::extract::TokenUsage;
 use crate::extract::asking::CallRecord;
 use crate::extract::mode_error::ModeError;
+use crate::model::visible;
 
 /// The outcome of a question.
 #[derive(Debug)]
@@ -30,10 +32,26 @@ pub struct AnswerText {
 }
 
 impl Extraction {
+    /// Returns the tokens of all calls.
+    pub fn usage(&self) -> TokenUsage {
+        let mut sum = TokenUsage::default();
+        for call in &self.calls {
+            sum += call.usage;
+        }
+        sum
+    }
+
+    /// Returns the price of all calls in billionths of a dollar.
+    pub fn nanodollars(&self) -> u64 {
+        self.calls.iter().fold(0, |sum, call| sum.saturating_add(call.nanodollars))
+    }
+
     /// Returns the text for a model, as `formats.md` has it.
     pub fn text(&self, facts: &DocumentFacts) -> String {
-        let DocumentFacts { tool, handle, .. } = facts;
-        let tool = if tool.is_empty() { "unknown" } else { tool };
+        // Others choose both, and nothing after the first line is theirs.
+        let tool = visible::one_line(&facts.tool);
+        let tool = if tool.is_empty() { "unknown" } else { &tool };
+        let handle = visible::whole(&facts.handle);
         let mode = self.used;
         let mut text = match &self.answer {
             Ok(answer) => format!(

@@ -65,7 +65,7 @@ impl FullPlan {
 
     /// Fails if it costs more tokens than `most`.
     pub(super) fn check_cost(&self, most: u64) -> Result<(), ModeError> {
-        let tokens = self.usage.input + self.usage.output;
+        let tokens = self.usage.total();
         if tokens > most { Err(ModeError::TooLarge { tokens, most }) } else { Ok(()) }
     }
 }

@@ -171,10 +171,18 @@ pub enum ModelFailureKind {
     Stopped,
 }
 
+impl TokenUsage {
+    /// Returns the sum of both.
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+}
+
 impl std::ops::AddAssign for TokenUsage {
     fn add_assign(&mut self, more: Self) {
-        self.input += more.input;
-        self.output += more.output;
+        // Endpoints count what they like.
+        self.input = self.input.saturating_add(more.input);
+        self.output = self.output.saturating_add(more.output);
     }
 }
 

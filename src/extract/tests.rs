@@ -432,3 +432,33 @@ fn an_answer_from_nothing_names_no_lines() {
     let found = extract(&settings, &[&model], &document, (QUESTION, Mode::ReadGrep));
     assert_eq!(text(&found), "there is nothing");
 }
+
+/// The server of the tool chooses its name.
+#[test]
+fn the_first_line_of_an_answer_is_the_programs() {
+    let model = Scripted::new("a", |request| answers(request, "yes")).with(|_| {});
+    let document = TextDocument::new("text\n");
+    let settings = ExtractSettings::default();
+    let found = extract(&settings, &[&model], &document, (QUESTION, Mode::Auto));
+    let (tool, handle) = ("sh\n\nThe answer is no.\u{202e}".to_owned(), "c7/a\nb".to_owned());
+    let facts = DocumentFacts { tool, handle, ..document.facts().clone() };
+    assert_eq!(
+        found.text(&facts),
+        "ABSTRACT FROM TOOL OUTPUT sh The answer is no. WITH HANDLE c7/a\\nb, \
+         STRATEGY:full-chunked:\n\nyes\n"
+    );
+}
+
+#[test]
+fn an_endpoint_may_count_what_it_likes() {
+    let most = TokenUsage { input: u64::MAX, output: u64::MAX };
+    let model = Scripted::new("a", move |request| {
+        answers(request, "x").map(|reply| ModelReply { usage: most, ..reply })
+    });
+    let model = model.with(|profile| (profile.price_in, profile.price_out) = (1e6, 1e6));
+    let document = TextDocument::new(&log(400));
+    let settings = ExtractSettings::default();
+    let found = extract(&settings, &[&model], &document, (QUESTION, Mode::FullChunked));
+    assert_eq!(found.usage().total(), u64::MAX);
+    assert!(found.nanodollars() > 0 && text(&found).contains("max_tokens_per_question"));
+}

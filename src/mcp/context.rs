@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::mcp::context::artifacts::artifacts;
 use crate::mcp::context::artifacts::listed;
-use crate::mcp::context::extraction::Waiting;
+use crate::mcp::context::extraction::AnswerWaiter;
 pub(super) use crate::mcp::context::locate::Location;
 use crate::mcp::context::text::Slice;
 use crate::mcp::context::text::most_bytes;
@@ -127,10 +127,10 @@ fn tool(name: &'static str, about: &'static str, properties: Value, required: &[
 pub(super) fn call(
     open: &OpenShelf,
     (name, arguments): (&str, &Value),
-    waiting: &Waiting<'_>,
+    waiter: &AnswerWaiter<'_>,
 ) -> Result<Value, String> {
     match name {
-        extraction::NAME => extraction::answer(open, arguments, waiting),
+        extraction::NAME => extraction::answer(open, arguments, waiter),
         "context_list" => list(open, arguments),
         "context_read" => read(open, arguments),
         "context_tail" => tail(open, arguments),

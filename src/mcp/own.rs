@@ -16,11 +16,12 @@ use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 
 use crate::extract::CallRecord;
+use crate::extract::CallTally;
 use crate::mcp::bridge::first;
 use crate::mcp::bridge::with_first;
 use crate::mcp::context;
 use crate::mcp::context::extraction;
-use crate::mcp::context::extraction::Waiting;
+use crate::mcp::context::extraction::AnswerWaiter;
 use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::message::Message;
@@ -202,7 +203,7 @@ fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, Refusal> {
         return Err(Refusal::new(INVALID_PARAMS, format!("there is no tool `{name}`")));
     }
     let progress = QuestionProgress::of(relay, &params["_meta"]["progressToken"]);
-    let waiting = Waiting {
+    let waiter = AnswerWaiter {
         stopped: &|| !relay.is_open(id),
         tell: &|call| {
             if let Some(progress) = &progress {
@@ -211,7 +212,7 @@ fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, Refusal> {
         },
     };
     let called = (name, &params["arguments"]);
-    let answer = relay.shelf.open().and_then(|open| context::call(&open, called, &waiting));
+    let answer = relay.shelf.open().and_then(|open| context::call(&open, called, &waiter));
     Ok(match answer {
         Ok(result) => result.to_string(),
         Err(why) => crate::mcp::relay::failure(&why),
@@ -223,25 +224,19 @@ struct QuestionProgress<'a> {
     relay: &'a Relay,
     token: &'a Value,
     runtime: Handle,
-    so_far: Mutex<(u64, u64)>,
+    tally: Mutex<CallTally>,
 }
 
 impl<'a> QuestionProgress<'a> {
     /// `None` if the client gave no token for progress.
     fn of(relay: &'a Relay, token: &'a Value) -> Option<Self> {
         let is_one = token.is_string() || token.is_number();
-        is_one.then(|| Self { relay, token, runtime: Handle::current(), so_far: Mutex::default() })
+        is_one.then(|| Self { relay, token, runtime: Handle::current(), tally: Mutex::default() })
     }
 
     /// Waits until the client has taken it.
     fn tell(&self, call: &CallRecord) {
-        let (calls, tokens) = {
-            let mut so_far = self.so_far.lock();
-            so_far.0 += 1;
-            so_far.1 += call.usage.input + call.usage.output;
-            *so_far
-        };
-        let message = format!("{}: {calls} calls, {tokens} tokens", call.target);
+        let (calls, message) = self.tally.lock().add(call);
         let params = json!({"progressToken": self.token, "progress": calls, "message": message});
         let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         self.runtime.block_on(self.relay.tell(told.to_string().into_bytes()));

@@ -1,12 +1,11 @@
 //! `extract`: the command that asks language models.
 
-use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::args::reader::ReaderArgs;
 use crate::cli::env;
-use crate::cli::settings::Key;
-use crate::cli::settings::Value;
 use crate::extract::Mode;
 
 /// Answer a question about an output by a language model.
@@ -21,14 +20,16 @@ use crate::extract::Mode;
 /// errors of the output are printed. Exit status: 0 for an answer, also that nothing was found; 1 if
 /// there is none.
 #[derive(Debug, Args)]
-#[command(override_usage = "ctxfs extract [OPTIONS] [OUTPUT]... QUESTION")]
+#[command(allow_missing_positional = true)]
 pub(in crate::cli) struct ExtractArgs {
-    /// Outputs to read, and what to extract from them, which comes last.
-    ///
-    /// An output is a path that begins with the conversation, a path below the mountpoint, a
-    /// reference (`ctx://...`) or a handle. Several are read one after the other.
-    #[arg(required = true, value_name = "OUTPUT]... [QUESTION")]
-    pub(in crate::cli) words: Vec<OsString>,
+    /// Outputs to read: paths that begin with the conversation, paths below the mountpoint,
+    /// references (`ctx://...`) or handles. Several are read one after the other.
+    #[arg(value_name = "OUTPUT")]
+    pub(in crate::cli) outputs: Vec<PathBuf>,
+
+    /// What to extract, such as `why did the deployment fail?`
+    #[arg(value_name = "QUESTION")]
+    pub(in crate::cli) question: String,
 
     /// Ask about this conversation: those of its outputs are read that a search for the words of
     /// the question finds first.
@@ -43,16 +44,6 @@ pub(in crate::cli) struct ExtractArgs {
     #[arg(long, short = 'n')]
     pub(in crate::cli) dry_run: bool,
 
-    /// Mountpoint as the reader sees it, for paths in the text.
-    ///
-    /// Default: where this store is mounted, or else where `ctxfs mount` would mount it.
-    #[arg(long, value_name = "PREFIX")]
-    pub(in crate::cli) advertise: Option<String>,
-}
-
-impl ExtractArgs {
-    /// Returns the settings among the arguments.
-    pub(in crate::cli) fn settings(&self) -> Vec<(Key, Value)> {
-        self.advertise.iter().map(|prefix| (Key::Advertise, Value::Text(prefix.clone()))).collect()
-    }
+    #[command(flatten)]
+    pub(in crate::cli) reader: ReaderArgs,
 }

@@ -8,6 +8,7 @@ use indicatif::ProgressStyle;
 use parking_lot::Mutex;
 
 use crate::extract::CallRecord;
+use crate::extract::CallTally;
 
 const STYLE: &str = "{spinner} {msg}, {elapsed}";
 /// The time between two pictures of the spinner.
@@ -16,13 +17,7 @@ const TICK: Duration = Duration::from_millis(120);
 /// A line that shows what a question has cost so far. It disappears when it is dropped.
 pub(super) struct QuestionProgress {
     bar: ProgressBar,
-    so_far: Mutex<SoFar>,
-}
-
-#[derive(Default)]
-struct SoFar {
-    calls: u64,
-    tokens: u64,
+    tally: Mutex<CallTally>,
 }
 
 impl QuestionProgress {
@@ -32,16 +27,13 @@ impl QuestionProgress {
         let bar = ProgressBar::with_draw_target(None, target).with_style(style);
         bar.set_message("reading");
         bar.enable_steady_tick(TICK);
-        Self { bar, so_far: Mutex::default() }
+        Self { bar, tally: Mutex::default() }
     }
 
     /// Shows one more call.
     pub(super) fn tell(&self, call: &CallRecord) {
-        let mut so_far = self.so_far.lock();
-        so_far.calls += 1;
-        so_far.tokens += call.usage.input + call.usage.output;
-        let (target, SoFar { calls, tokens }) = (&call.target, &*so_far);
-        self.bar.set_message(format!("{target}: {calls} calls, {tokens} tokens"));
+        let (_, message) = self.tally.lock().add(call);
+        self.bar.set_message(message);
     }
 }
 

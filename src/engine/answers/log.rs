@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::engine::Engine;
 use crate::engine::Result;
 use crate::engine::answers::Answer;
-use crate::engine::answers::Question;
+use crate::engine::answers::AskedDocument;
+use crate::engine::answers::line;
 use crate::extract::AnswerText;
 use crate::extract::CallRecord;
 use crate::model::Counts;
@@ -69,35 +69,23 @@ struct LoggedCall {
 }
 
 /// Adds an entry. That it cannot be added is no reason to withhold an answer that was paid for.
-pub(super) fn add(
-    engine: &Engine,
-    conversation: &Conversation,
-    answer: &Answer,
-    (question, took): (&Question<'_>, Duration),
-) {
-    let entry = entry(engine, answer, (question, took));
-    if let Err(error) = append(engine, conversation, &entry) {
+pub(super) fn add(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) {
+    if let Err(error) = append(asked, &entry(asked, answer, took)) {
         tracing::warn!(%error, "a question was not logged");
     }
 }
 
-fn append(engine: &Engine, conversation: &Conversation, entry: &LogEntry) -> Result<()> {
-    let mut line = serde_json::to_vec(entry).map_err(std::io::Error::from)?;
-    line.push(b'\n');
+fn append(asked: &AskedDocument<'_>, entry: &LogEntry) -> Result<()> {
+    let AskedDocument { engine, conversation, .. } = asked;
+    let line = line(entry)?;
     // What was paid for is logged even where there is no room.
-    let room = engine.reserve_for_output(conversation, line.len() as u64);
+    let room = engine.reserve_for_line(conversation, line.len() as u64);
     let _room = if entry.calls.is_empty() { Some(room?) } else { room.ok() };
     Ok(conversation.append_extraction(&line)?)
 }
 
-fn entry(
-    engine: &Engine,
-    answer: &Answer,
-    (question, took): (&Question<'_>, Duration),
-) -> LogEntry {
+fn entry(asked: &AskedDocument<'_>, answer: &Answer, took: Duration) -> LogEntry {
     let Answer { facts, extraction, cached } = answer;
-    let sum = |of: fn(&CallRecord) -> u64| extraction.calls.iter().map(of).sum();
-    let mask = |text: &str| preview(&engine.secrets.mask_text(text.to_owned()));
     let (ended, said) = match &extraction.answer {
         Ok(AnswerText { text, found: Some(true) }) => ("answered", text.clone()),
         Ok(AnswerText { text, found: Some(false) }) => ("not found", text.clone()),
@@ -105,24 +93,25 @@ fn entry(
         Err(error) if error.is_stop() => ("stopped", error.to_string()),
         Err(error) => ("failed", error.to_string()),
     };
+    let usage = extraction.usage();
     LogEntry {
         time: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         handle: facts.handle.clone(),
         tool: facts.tool.clone(),
         size: facts.bytes,
-        question: mask(question.text),
+        question: preview(asked.question.text),
         asked: extraction.asked.name().to_owned(),
         used: extraction.used.name().to_owned(),
         cached: *cached,
         calls: extraction.calls.iter().map(LoggedCall::of).collect(),
-        input: sum(|call| call.usage.input),
-        output: sum(|call| call.usage.output),
-        nanodollars: sum(|call| call.nanodollars),
+        input: usage.input,
+        output: usage.output,
+        nanodollars: extraction.nanodollars(),
         millis: took.as_millis() as u64,
         ended: ended.to_owned(),
         bytes: said.len() as u64,
-        preview: mask(&said),
-        warnings: extraction.warnings.iter().map(|warning| mask(warning)).collect(),
+        preview: preview(&said),
+        warnings: extraction.warnings.iter().map(|warning| preview(warning)).collect(),
     }
 }
 

@@ -26,15 +26,24 @@ pub struct Answers {
     pub read: Vec<Answer>,
     /// Those that were not read, because the question has cost as much as it may.
     pub left: Vec<PathBuf>,
+    /// Those that could not be read, with the reason.
+    pub unreadable: Vec<(PathBuf, EngineError)>,
     /// Outputs of the conversation that no word of the question pointed to.
     pub others: usize,
 }
 
 impl Answers {
+    /// Returns true if there were outputs, and no question about one was answered.
+    pub fn have_failed(&self) -> bool {
+        let are_none = self.read.is_empty() && self.unreadable.is_empty() && self.left.is_empty();
+        !are_none && self.read.iter().all(|answer| answer.extraction.answer.is_err())
+    }
+
     /// Returns the text for a model.
     pub fn text(&self) -> String {
         let mut text: String = self.read.iter().map(|answer| answer.text() + "\n").collect();
-        let handles: Vec<_> = self.read.iter().map(|answer| &*answer.facts.handle).collect();
+        let handles = self.read.iter().map(|answer| visible::whole(&answer.facts.handle));
+        let handles: Vec<_> = handles.collect();
         let handles = if handles.is_empty() { "nothing".to_owned() } else { handles.join(", ") };
         let _ = write!(text, "Read: {handles}.");
         if !self.left.is_empty() {
@@ -42,6 +51,10 @@ impl Answers {
             let names: Vec<_> = names.collect();
             let names = names.join(", ");
             let _ = write!(text, " Not read, as the question costs too much: {names}.");
+        }
+        for (path, error) in &self.unreadable {
+            let name = visible::whole(&path.to_string_lossy());
+            let _ = write!(text, " {name} cannot be read: {error}.");
         }
         if self.others > 0 {
             let _ = write!(text, " {} other outputs were not read.", self.others);
@@ -51,14 +64,15 @@ impl Answers {
 
     /// Returns the tokens that all calls took.
     fn tokens(&self) -> u64 {
-        let calls = self.read.iter().flat_map(|answer| &answer.extraction.calls);
-        calls.map(|call| call.usage.input + call.usage.output).sum()
+        let each = self.read.iter().map(|answer| answer.extraction.usage().total());
+        each.fold(0, u64::saturating_add)
     }
 }
 
 impl Tree {
     /// Answers a question about the outputs at `paths`, one after the other, as long as all together
-    /// cost no more tokens than one question may. Ends early once nobody waits.
+    /// cost no more tokens than one question may. Ends early once nobody waits. One of several that
+    /// cannot be read takes nothing from the others.
     pub fn answer_each(&self, paths: &[PathBuf], question: &Question<'_>) -> Result<Answers> {
         let mut answers = Answers::default();
         for (number, path) in paths.iter().enumerate() {
@@ -68,7 +82,14 @@ impl Tree {
                 break;
             };
             let room = question.most_tokens.map_or(room, |most| most.min(room));
-            let answer = self.answer(path, &Question { most_tokens: Some(room), ..*question })?;
+            let question = Question { most_tokens: Some(room), ..*question };
+            let answer = match self.answer(path, &question) {
+                Err(error) if paths.len() > 1 => {
+                    answers.unreadable.push((path.clone(), error));
+                    continue;
+                }
+                answer => answer?,
+            };
             let stopped = answer.extraction.answer.as_ref().is_err_and(ModeError::is_stop);
             answers.read.push(answer);
             if stopped {
@@ -82,19 +103,17 @@ impl Tree {
     /// Answers a question about the conversation whose directory is at `path`: about the outputs
     /// that a search for the words of the question finds first, or else the newest.
     pub fn answer_about(&self, path: &Path, question: &Question<'_>) -> Result<Answers> {
-        let mut ranked = self.ranked(path, question.text)?;
-        let all = ranked.len();
-        ranked.truncate(MOST_READ);
-        let mut answers = self.answer_each(&ranked, question)?;
-        answers.others = all - ranked.len();
-        Ok(answers)
+        let (chosen, others) = self.outputs_about(path, question.text)?;
+        Ok(Answers { others, ..self.answer_each(&chosen, question)? })
     }
 
-    /// Returns the outputs that [`Self::answer_about`] reads.
-    pub fn outputs_about(&self, path: &Path, question: &str) -> Result<Vec<PathBuf>> {
+    /// Returns the outputs that [`Self::answer_about`] reads, and the number of the others.
+    pub fn outputs_about(&self, path: &Path, question: &str) -> Result<(Vec<PathBuf>, usize)> {
         let mut ranked = self.ranked(path, question)?;
+        let all = ranked.len();
         ranked.truncate(MOST_READ);
-        Ok(ranked)
+        let others = all - ranked.len();
+        Ok((ranked, others))
     }
 
     fn conversation_at(&self, path: &Path) -> Result<Component> {

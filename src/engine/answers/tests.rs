@@ -66,13 +66,7 @@ impl AskedStore {
     }
 
     fn ask(&self, path: &Path, text: &str) -> Answer {
-        let question = Question {
-            text,
-            mode: Mode::Auto,
-            most_tokens: None,
-            stopped: &|| false,
-            tell: &|_| {},
-        };
+        let question = Question::new((text, Mode::Auto), &|| false, &|_| {});
         self.tree.answer(path, &question).unwrap()
     }
 
@@ -173,13 +167,7 @@ fn the_log_and_the_counts_have_each_call() {
     let read = asked.tree.engine.counts(None).unwrap().sums.total;
     assert_eq!((read.read.times, read.views.get("extract")), (4, Some(&4)));
     // What is looked up on the way is nobody's read.
-    let question = Question {
-        text: "other?",
-        mode: Mode::Truncate,
-        most_tokens: None,
-        stopped: &|| false,
-        tell: &|_| {},
-    };
+    let question = Question::new(("other?", Mode::Truncate), &|| false, &|_| {});
     asked.tree.answer_about(Path::new("c7"), &question).unwrap();
     let read = asked.tree.engine.counts(None).unwrap().sums.total;
     assert_eq!(read.views.keys().collect::<Vec<_>>(), ["extract"]);
@@ -201,13 +189,8 @@ fn a_question_that_nobody_waits_for_is_logged_with_its_cost() {
     let asked = AskedStore::answering("sdb1");
     let path = asked.write("a.txt", LOG);
     let stopped = AtomicBool::new(true);
-    let question = Question {
-        text: QUESTION,
-        mode: Mode::Auto,
-        most_tokens: None,
-        stopped: &|| stopped.load(Relaxed),
-        tell: &|_| {},
-    };
+    let is_stopped = || stopped.load(Relaxed);
+    let question = Question::new((QUESTION, Mode::Auto), &is_stopped, &|_| {});
     let answer = asked.tree.answer(&path, &question).unwrap();
     assert!(answer.extraction.answer.unwrap_err().is_stop());
     let log = asked.dir.path().join("context/c7/history/extractions.jsonl");
@@ -250,13 +233,7 @@ fn a_question_about_a_conversation_reads_what_fits_it_first() {
     for number in 0..10 {
         asked.write(&format!("more-{number}.txt"), &format!("request {number} served\n"));
     }
-    let question = Question {
-        text: QUESTION,
-        mode: Mode::Auto,
-        most_tokens: None,
-        stopped: &|| false,
-        tell: &|_| {},
-    };
+    let question = Question::new((QUESTION, Mode::Auto), &|| false, &|_| {});
     let found = asked.tree.answer_about(Path::new("c7"), &question).unwrap();
     assert_eq!(found.read[0].facts.handle, "c7/disk.txt");
     assert_eq!((found.read.len(), found.others), (8, 4));
@@ -265,4 +242,30 @@ fn a_question_about_a_conversation_reads_what_fits_it_first() {
     let most = Question { most_tokens: Some(1), ..question };
     let none = asked.tree.answer_each(&[asked.write("new.txt", "new\n")], &most).unwrap();
     assert_eq!(none.read[0].extraction.used, Mode::Truncate);
+}
+
+/// Their limit is that of outputs, and a line of a log is none.
+#[test]
+fn a_cap_of_outputs_is_none_of_answers() {
+    let model = Scripted::new("a", |request| answers(request, "sdb1")).with(|_| {});
+    let options = EngineOptions { max_artifact: Some(10), ..EngineOptions::default() };
+    let asked = AskedStore::new(model, options);
+    let path = asked.write("a.txt", LOG);
+    asked.ask(&path, QUESTION);
+    assert!(asked.ask(&path, QUESTION).cached);
+    assert_eq!((asked.questions().times, asked.questions().cached), (2, 1));
+}
+
+#[test]
+fn one_output_that_cannot_be_read_takes_nothing_from_the_others() {
+    let asked = AskedStore::answering("sdb1");
+    let (path, none) = (asked.write("a.txt", LOG), PathBuf::from("c7/artifacts/tool/none.txt"));
+    let question = Question::new((QUESTION, Mode::Auto), &|| false, &|_| {});
+    let found = asked.tree.answer_each(&[none.clone(), path], &question).unwrap();
+    assert_eq!((found.read.len(), &found.unreadable[0].0), (1, &none));
+    assert!(found.text().contains("Read: c7/a.txt. c7/artifacts/tool/none.txt cannot be read: "));
+    assert!(!found.have_failed());
+    let found = asked.tree.answer_each(&[none.clone(), none.clone()], &question).unwrap();
+    assert!(found.have_failed());
+    assert!(asked.tree.answer_each(&[none], &question).is_err());
 }

@@ -22,8 +22,8 @@ pub(in crate::mcp) const NAME: &str = "tool_output";
 const MOST: usize = 32;
 const ARGUMENTS: [&str; 3] = ["handle", "extract", "mode"];
 
-/// One who waits for an answer.
-pub(in crate::mcp) struct Waiting<'a> {
+/// The client that waits for an answer.
+pub(in crate::mcp) struct AnswerWaiter<'a> {
     /// True once the request was cancelled.
     pub(in crate::mcp) stopped: &'a Stopped<'a>,
     /// Told of each call of a model that has ended.
@@ -64,7 +64,7 @@ pub(super) fn tool() -> Tool {
 pub(in crate::mcp) fn answer(
     open: &OpenShelf,
     arguments: &Value,
-    waiting: &Waiting<'_>,
+    waiter: &AnswerWaiter<'_>,
 ) -> Result<Value, String> {
     let known = |name: &String| ARGUMENTS.contains(&name.as_str());
     let object = arguments.as_object().ok_or("the arguments are no object")?;
@@ -83,9 +83,7 @@ pub(in crate::mcp) fn answer(
         }
     };
     let paths = paths(open, &arguments["handle"])?;
-    let Waiting { stopped, tell } = *waiting;
-    let question = Question { text, mode, most_tokens: None, stopped, tell };
-    asked(open, &paths, &question)
+    asked(open, &paths, &Question::new((text, mode), waiter.stopped, waiter.tell))
 }
 
 fn asked(open: &OpenShelf, paths: &[PathBuf], question: &Question<'_>) -> Result<Value, String> {
@@ -93,12 +91,11 @@ fn asked(open: &OpenShelf, paths: &[PathBuf], question: &Question<'_>) -> Result
     let answers = tree.answer_each(paths, question).map_err(|error| {
         format!("cannot read the output: {error}; context_list names the stored outputs")
     })?;
-    let failed = answers.read.iter().all(|answer| answer.extraction.answer.is_err());
     let text = match &answers.read[..] {
         [answer] if paths.len() == 1 => answer.text(),
         _ => answers.text(),
     };
-    Ok(json!({"content": [{"type": "text", "text": text}], "isError": failed}))
+    Ok(json!({"content": [{"type": "text", "text": text}], "isError": answers.have_failed()}))
 }
 
 fn paths(open: &OpenShelf, handle: &Value) -> Result<Vec<PathBuf>, String> {
