@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::sync::OnceLock;
 
 use crate::engine::Counters;
 use crate::engine::Engine;
@@ -23,6 +22,9 @@ const BLOCK: usize = 256 * 1024;
 /// The bytes that one read takes where the analysis is so far behind: they are analysed on several
 /// threads.
 const BEHIND: usize = 2 * 1024 * 1024;
+/// The fewest analysed bytes that are worth a place among the states that are kept. Fewer are
+/// analysed anew in less than 0.1 ms.
+const LEAST_KEPT: u64 = 16 * 1024;
 
 /// The number of times that existing bytes may have changed. While it is the same, so are the
 /// bytes.
@@ -37,14 +39,15 @@ pub struct RewriteCount {
 /// The analysis of the beginning of a file, which can be continued.
 ///
 /// Its state is there while somebody uses it; see `in_use`. After that it is one of the
-/// states that the engine keeps, or goes. Most files that the kernel knows are never analysed.
+/// states that the engine keeps, or goes. Most files that the kernel knows are at rest.
 #[derive(Default)]
-pub struct Tracker(OnceLock<Arc<Mutex<Tracked>>>);
+pub struct Tracker(Mutex<Option<Arc<Mutex<Tracked>>>>);
 
 /// The state of an analysis, in use until this is dropped.
 pub(crate) struct TrackerInUse<'a> {
     engine: &'a Engine,
     by: Option<Component>,
+    tracker: &'a Tracker,
     state: Arc<Mutex<Tracked>>,
 }
 
@@ -94,10 +97,15 @@ pub(crate) fn analyse(
 
 impl Tracker {
     /// Keeps the state of the analysis of `of` until the result is dropped.
-    pub(crate) fn in_use<'a>(&self, engine: &'a Engine, of: &dyn SourceFile) -> TrackerInUse<'a> {
-        let state = Arc::clone(self.state());
+    pub(crate) fn in_use<'a>(
+        &'a self,
+        engine: &'a Engine,
+        of: &dyn SourceFile,
+    ) -> TrackerInUse<'a> {
+        let mut slot = self.0.lock();
+        let state = Arc::clone(slot.get_or_insert_default());
         state.lock().users += 1;
-        TrackerInUse { engine, by: of.conversation(), state }
+        TrackerInUse { engine, by: of.conversation(), tracker: self, state }
     }
 
     /// Returns true if a state that is begun now can be kept without pushing out that of another
@@ -115,7 +123,8 @@ impl Tracker {
         (goal, others): (u64, u64),
     ) -> Result<Step> {
         let (is_log, own) = (of.is_log(), of.own_rewrites());
-        let mut tracked = self.state().lock();
+        let state = self.state();
+        let mut tracked = state.lock();
         let analyzer = tracked.resume(is_log, own, others);
         let stop = goal.min(analyzer.seen() + STEP);
         let is_behind = stop.saturating_sub(analyzer.seen()) >= BEHIND as u64;
@@ -156,22 +165,30 @@ impl Tracker {
 
     /// Returns what `read` finds in the state, if there is one.
     fn so_far_or_default<T: Default>(&self, read: impl FnOnce(&Analyzer) -> T) -> T {
-        let Some(state) = self.0.get() else { return T::default() };
-        state.lock().analyzer.as_deref().map(read).unwrap_or_default()
+        let Some(state) = self.0.lock().clone() else { return T::default() };
+        let tracked = state.lock();
+        tracked.analyzer.as_deref().map(read).unwrap_or_default()
     }
 
-    fn state(&self) -> &Arc<Mutex<Tracked>> {
-        self.0.get_or_init(Arc::default)
+    fn state(&self) -> Arc<Mutex<Tracked>> {
+        Arc::clone(self.0.lock().get_or_insert_default())
     }
 }
 
 impl Drop for TrackerInUse<'_> {
     fn drop(&mut self) {
+        let mut slot = self.tracker.0.lock();
         let mut tracked = self.state.lock();
         tracked.users -= 1;
-        let is_idle = tracked.users == 0 && tracked.analyzer.is_some();
+        if tracked.users > 0 {
+            return;
+        }
+        let seen = tracked.analyzer.as_deref().map_or(0, Analyzer::seen);
         drop(tracked);
-        if is_idle {
+        if seen < LEAST_KEPT {
+            *slot = None;
+        } else {
+            drop(slot);
             self.engine.kept_analyses.keep(self.by.take(), &self.state);
         }
     }

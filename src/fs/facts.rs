@@ -64,7 +64,7 @@ pub(crate) fn facts_version(engine: &Engine, file: &FileNode, stat: &Stat) -> Re
     let conversation = engine.conversation(&place.0)?;
     let recorded = conversation.manifest().position(&place.1)?;
     let basis = FactsBasis::new(&place, recorded, stat.ctime);
-    if let Some(version) = file.facts.known(&basis).filter(|_| file.life().is_at_rest()) {
+    if let Some(version) = file.facts.known(basis).filter(|_| file.life().is_at_rest()) {
         return Ok(version);
     }
     // Asked before the facts are read: they may change right after.

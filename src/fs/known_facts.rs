@@ -34,9 +34,9 @@ impl FactsBasis {
 pub(crate) struct KnownFacts(Mutex<Option<(FactsBasis, u64)>>);
 
 impl KnownFacts {
-    pub(super) fn known(&self, basis: &FactsBasis) -> Option<u64> {
+    pub(super) fn known(&self, basis: FactsBasis) -> Option<u64> {
         let known = self.0.lock();
-        known.filter(|(of, _)| of == basis).map(|(_, version)| version)
+        known.filter(|(of, _)| *of == basis).map(|(_, version)| version)
     }
 
     /// Keeps a version. The file must not be recent by the clock of its disk.

@@ -42,7 +42,9 @@ impl KnownSizes {
         let known = self.0.lock();
         let known = known.as_ref()?;
         match view {
-            View::Summary | View::Tail if version.bytes != 0 || known.of != hash_of(version) => None,
+            View::Summary | View::Tail if version.bytes != 0 || known.of != hash_of(version) => {
+                None
+            }
             View::Summary => Some(known.summary),
             View::Tail => Some(known.tail),
             _ => None,

@@ -11,18 +11,20 @@ use crate::fs::OpenMode;
 /// The states that are kept.
 const MOST: usize = 32;
 const FILES: usize = 100;
+/// The lines of a file whose analysis is worth keeping.
+const LINES: usize = 4096;
 
 /// Returns the bytes of a file that are analysed.
 fn seen(fixture: &Fixture, ino: Ino) -> u64 {
     fixture.fs.0.nodes.get(ino).unwrap().as_file().unwrap().tracker.seen()
 }
 
-/// Writes a live file of one line, and reads its summary.
+/// Writes a live file, and reads its summary.
 fn live(fixture: &Fixture, dir: &str, name: &str) -> (Ino, Fh) {
     let parent = fixture.find(dir).unwrap().attr.ino;
     let mode = OpenMode { flags: libc::O_WRONLY };
     let (entry, opened) = fixture.fs.create(parent, OsStr::new(name), 0o600, mode, ME).unwrap();
-    fixture.write(opened.fh, 0, b"line\n").unwrap();
+    fixture.write(opened.fh, 0, "line\n".repeat(LINES).as_bytes()).unwrap();
     let view = fixture.find(&format!("{dir}/{name}.summary")).unwrap().attr.ino;
     assert!(!fixture.read_ino(view).unwrap().is_empty());
     (entry.attr.ino, opened.fh)
@@ -43,8 +45,8 @@ fn one_conversation_does_not_push_out_another() {
     // What is not kept is analysed again.
     let (first, fh) = many[0];
     assert_eq!(seen(&fixture, first), 0);
-    fixture.write(fh, 5, b"another\n").unwrap();
-    assert_eq!(fixture.meta("0.txt")["analysis"]["lines"], 2);
+    fixture.write(fh, 5 * LINES as u64, b"another\n").unwrap();
+    assert_eq!(fixture.meta("0.txt")["analysis"]["lines"], LINES + 1);
     for (_, fh) in &many {
         fixture.close(*fh);
     }
@@ -53,6 +55,20 @@ fn one_conversation_does_not_push_out_another() {
         let record = fixture.record(&format!("{number}.txt")).unwrap();
         assert!(record.analysis.is_some_and(|found| found.bytes == record.size), "{number}");
     }
+}
+
+/// It holds memory for as long as the kernel knows the file, and takes the place of a larger one.
+#[test]
+fn the_analysis_of_a_short_file_is_not_kept() {
+    let fixture = Fixture::new();
+    let parent = fixture.find("c1/artifacts/tool").unwrap().attr.ino;
+    let mode = OpenMode { flags: libc::O_WRONLY };
+    let (entry, opened) = fixture.fs.create(parent, OsStr::new("x.txt"), 0o600, mode, ME).unwrap();
+    fixture.write(opened.fh, 0, b"line\n").unwrap();
+    assert_eq!(fixture.meta("x.txt")["analysis"]["lines"], 1);
+    assert_eq!(seen(&fixture, entry.attr.ino), 0);
+    fixture.write(opened.fh, 5, b"another\n").unwrap();
+    assert_eq!(fixture.meta("x.txt")["analysis"]["lines"], 2);
 }
 
 /// A file larger than a step of the analysis is sealed whole even if its state is pushed out

@@ -15,8 +15,11 @@ fn append(log: &Path, number: usize) -> u64 {
     line.len() as u64
 }
 
-/// Work is counted, not timed: each byte is analysed once, however often the log is sealed, and the
-/// manifest does not grow with the number of appends.
+/// Bytes that may be analysed twice: the state of the analysis of a short file is not kept.
+const TWICE: u64 = 64 * 1024;
+
+/// Work is counted, not timed: each byte of a log that is no longer short is analysed once, however
+/// often the log is sealed, and the manifest does not grow with the number of appends.
 #[test]
 fn ten_thousand_appends_cost_the_same_each() {
     for mode in Mode::ALL {
@@ -35,7 +38,8 @@ fn ten_thousand_appends_cost_the_same_each() {
         }
         mount.settle();
         let counters = &mount.status()["counters"];
-        assert_eq!(counters["bytesAnalysed"], written, "{counters}, {mode:?}");
+        let analysed = counters["bytesAnalysed"].as_u64().unwrap();
+        assert!((written..written + TWICE).contains(&analysed), "{counters}, {mode:?}");
         assert_eq!(counters["bytesWritten"], written);
         assert!(counters["sealed"].as_u64().unwrap() >= 10, "{counters}");
         let manifest = mount.store().path().join("context/c7/manifest.jsonl");
