@@ -14,6 +14,7 @@ mod index_tools;
 mod introduction;
 mod listing;
 mod names;
+mod own_call;
 mod route;
 mod survey;
 mod template;

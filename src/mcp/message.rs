@@ -103,6 +103,11 @@ impl Message {
         self.holes.iter().any(|hole| range.contains(&hole.at))
     }
 
+    /// Returns the text of a message without holes, with `edits` as for [`Self::edited`].
+    pub(super) fn with(&self, edits: Vec<Edit>) -> String {
+        String::from_utf8_lossy(&spliced(&self.text, edits)).into_owned()
+    }
+
     /// Returns the message with `edits`, which are in the order of their ranges and apart.
     pub(super) fn edited(self, edits: Vec<Edit>) -> Outgoing {
         if self.holes.is_empty() {

@@ -1,6 +1,7 @@
 //! What the gateway answers itself: its tools and resources, and everything if there is no server.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rmcp::model::Implementation;
@@ -19,6 +20,7 @@ use crate::extract::CallRecord;
 use crate::extract::CallTally;
 use crate::mcp::bridge::first;
 use crate::mcp::bridge::with_first;
+use crate::mcp::call_id::new_call;
 use crate::mcp::context;
 use crate::mcp::context::extraction;
 use crate::mcp::context::extraction::AnswerWaiter;
@@ -26,13 +28,17 @@ use crate::mcp::envelope;
 use crate::mcp::envelope::Envelope;
 use crate::mcp::message::Message;
 use crate::mcp::meta;
+use crate::mcp::pending::Call;
 use crate::mcp::pending::ListKind;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::relay::INTERNAL_ERROR;
 use crate::mcp::relay::INVALID_PARAMS;
 use crate::mcp::relay::Refusal;
 use crate::mcp::relay::Relay;
+use crate::mcp::relay::failure;
+use crate::mcp::results;
 use crate::mcp::shelf::LazyShelf;
+use crate::mcp::tool_name::TrueName;
 
 /// The words about the gateway that a model is told.
 pub(super) const INSTRUCTIONS: &str = "Long results of tools are stored whole, and a summary with \
@@ -214,9 +220,25 @@ fn call(relay: &Relay, id: &str, params: &Value) -> Result<String, Refusal> {
     let called = (name, &params["arguments"]);
     let answer = relay.shelf.open().and_then(|open| context::call(&open, called, &waiter));
     Ok(match answer {
+        Ok(result) if name == extraction::NAME => {
+            let call = question_call(relay, &params["arguments"]);
+            results::treat_own(&relay.shelf, &call, result.to_string())
+        }
         Ok(result) => result.to_string(),
-        Err(why) => crate::mcp::relay::failure(&why),
+        Err(why) => failure(&why),
     })
+}
+
+fn question_call(relay: &Relay, arguments: &Value) -> Call {
+    let TrueName { server, tool } = extraction::true_name();
+    Call {
+        id: new_call(),
+        server,
+        tool,
+        arguments: Some(arguments.to_string()),
+        started: Instant::now(),
+        links: relay.knows_links(),
+    }
 }
 
 /// Tells the client what a question has cost so far.

@@ -71,8 +71,9 @@ pub(super) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
 /// Returns what the client gets of a result. Waits for the disk.
 pub(super) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     let Answered { call, client_id, id, result, message, max_binary, first } = answered;
-    let done = edits(shelf, &call, &message, &result, max_binary, first);
-    let edits = match done {
+    let limits = shelf.limits(&call.tool_name());
+    let rules = Rules { limits, max_binary, first };
+    let edits = match edits(shelf, &call, &message, &result, &rules) {
         Ok(edits) => edits,
         Err(why) if message.has_holes() => {
             let text = format!("The result is too long, and it cannot be stored: {why}");
@@ -87,6 +88,21 @@ pub(super) fn treat(shelf: &LazyShelf, answered: Answered) -> Outgoing {
     message.edited(edits)
 }
 
+/// Returns a result of the gateway's own. One over `max_inline_bytes` is stored like that of any tool.
+/// Characters do not count: the end of an answer of no model is as long as a stand-in. Waits for the
+/// disk.
+pub(super) fn treat_own(shelf: &LazyShelf, call: &Call, result: String) -> String {
+    let limits = Limits { max_inline_chars: Limits::NEVER, ..shelf.limits(&call.tool_name()) };
+    let rules = Rules { limits, max_binary: u64::MAX, first: "" };
+    let whole = 0..result.len();
+    let message = Message::whole(result);
+    let edits = match edits(shelf, call, &message, &whole, &rules) {
+        Ok(edits) => edits,
+        Err(why) => note(&message, &whole, &why).into_iter().collect(),
+    };
+    message.with(edits)
+}
+
 /// Returns the edit that puts a note before a result that passes although it is long.
 fn note(message: &Message, result: &Range<usize>, why: &str) -> Option<Edit> {
     let content = RawObject::parse(raw(message, result.clone())?)?.get("content")?;
@@ -97,17 +113,24 @@ fn note(message: &Message, result: &Range<usize>, why: &str) -> Option<Edit> {
     Some(Edit { range: range.start + 1..range.start + 1, with: block.into_bytes() })
 }
 
-/// Stores what is long. Returns the edits that replace it.
+/// What may stay in a result.
+struct Rules {
+    limits: Limits,
+    max_binary: u64,
+    /// See [`Answered::first`].
+    first: &'static str,
+}
+
+/// Stores what is long. Returns the edits that replace it, in the order of their places.
 fn edits(
     shelf: &LazyShelf,
     call: &Call,
     message: &Message,
     range: &Range<usize>,
-    max_binary: u64,
-    first: &str,
+    rules: &Rules,
 ) -> Result<Vec<Edit>, String> {
     let Some(result) = raw(message, range.clone()) else { return Ok(Vec::new()) };
-    let limits = shelf.limits(&call.tool_name());
+    let Rules { limits, max_binary, first } = rules;
     if message.hole(result).is_some() {
         let keeper = Keeper::new(shelf, call, false)?;
         let kept = keeper.keep(&Part::json(message, result), false)?;
@@ -118,7 +141,7 @@ fn edits(
     let Some(object) = RawObject::parse(result) else { return Ok(Vec::new()) };
     let failed = object.get("isError").is_some_and(|failed| failed.get() == "true");
     let parts = parts(message, &object).map_err(|error| error.to_string())?;
-    let plan = Plan::new(&parts, &limits, max_binary);
+    let plan = Plan::new(&parts, limits, *max_binary);
     if plan.is_empty() && !limits.mirror {
         return Ok(Vec::new());
     }
@@ -132,13 +155,14 @@ fn edits(
     let mut edits = Vec::new();
     for (number, part) in plan.stored.iter().enumerate() {
         let brief = number >= MOST_SUMMARIES || limits.are_kept_by(part.bytes, part.chars);
-        if let Some(kept) = keeper.keep_unless_stand_in(part, &limits, brief)? {
+        if let Some(kept) = keeper.keep_unless_stand_in(part, limits, brief)? {
             edits.extend(replaced(message, part, call, &kept));
         }
     }
     if let Some(structured) = plan.structured {
         edits.extend(structured_edits(message, &object, structured, &plan, call, &keeper)?);
     }
+    edits.sort_by_key(|edit| edit.range.start);
     Ok(edits)
 }
 

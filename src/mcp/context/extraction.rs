@@ -15,6 +15,7 @@ use crate::extract::Mode;
 use crate::extract::Stopped;
 use crate::mcp::context::locate::Location;
 use crate::mcp::shelf::OpenShelf;
+use crate::mcp::tool_name::TrueName;
 
 /// The name of the tool.
 pub(in crate::mcp) const NAME: &str = "tool_output";
@@ -30,8 +31,13 @@ pub(in crate::mcp) struct AnswerWaiter<'a> {
     pub(in crate::mcp) tell: &'a (dyn Fn(&CallRecord) + Sync),
 }
 
+/// Returns its name as that of a tool of the server `ctxfs`, as limits and permissions name it.
+pub(in crate::mcp) fn true_name() -> TrueName {
+    TrueName { server: "ctxfs".to_owned(), tool: NAME.to_owned() }
+}
+
 /// Returns the tool.
-pub(super) fn tool() -> Tool {
+pub(in crate::mcp) fn tool() -> Tool {
     let text = json!({"type": "string", "minLength": 1});
     let schema = json!({
         "type": "object",

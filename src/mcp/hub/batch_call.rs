@@ -15,6 +15,7 @@ use crate::mcp::bridge::crossing::BatchInputs;
 use crate::mcp::bridge::crossing::Crossing;
 use crate::mcp::call_id::new_call;
 use crate::mcp::envelope::Envelope;
+use crate::mcp::hub::own_call;
 use crate::mcp::message::Message;
 use crate::mcp::pending::Call;
 use crate::mcp::raw_object::quoted;
@@ -32,8 +33,8 @@ const MOST_ARGUMENTS: usize = 64 * 1024;
 /// A call that can be made.
 #[derive(Debug)]
 pub(super) struct ReadyCall {
-    /// The index of its server.
-    pub(super) server: usize,
+    /// The index of its server; `None` for a tool of the gateway's own.
+    pub(super) server: Option<usize>,
     pub(super) tool: TrueName,
     /// The arguments, an object, with what references stood for.
     pub(super) arguments: Value,
@@ -51,9 +52,35 @@ pub(super) struct MadeCall {
     pub(super) said: Option<String>,
 }
 
+impl ReadyCall {
+    fn record(&self) -> Call {
+        Call {
+            id: new_call(),
+            server: self.tool.server.clone(),
+            tool: self.tool.tool.clone(),
+            arguments: Some(&self.given).filter(|given| given.len() <= MOST_ARGUMENTS).cloned(),
+            started: Instant::now(),
+            links: false,
+        }
+    }
+}
+
 impl MadeCall {
-    fn failed(said: String) -> Self {
+    pub(super) fn failed(said: String) -> Self {
         Self { failed: true, parts: Vec::new(), said: Some(said) }
+    }
+
+    /// Stores all parts of the result at `range`. Waits for the disk.
+    pub(super) fn stored(
+        relay: &Relay,
+        call: &Call,
+        message: &Message,
+        range: &Range<usize>,
+    ) -> Self {
+        match results::store_all(&relay.shelf, call, message, range) {
+            Ok(stored) => Self { failed: stored.failed, parts: stored.parts, said: None },
+            Err(why) => not_stored(message, range, &why),
+        }
     }
 }
 
@@ -91,15 +118,9 @@ pub(super) async fn make(
     call: Arc<ReadyCall>,
     inputs: Option<CallInputs>,
 ) -> MadeCall {
-    let upstream = &relay.upstreams[call.server];
-    let record = Call {
-        id: new_call(),
-        server: upstream.name.clone(),
-        tool: call.tool.tool.clone(),
-        arguments: Some(&call.given).filter(|given| given.len() <= MOST_ARGUMENTS).cloned(),
-        started: Instant::now(),
-        links: false,
-    };
+    let record = call.record();
+    let Some(server) = call.server else { return own_call::make(relay, call, record).await };
+    let upstream = &relay.upstreams[server];
     let message = match asked(&relay, upstream, &call, inputs.as_ref()).await {
         Ok(message) => message,
         Err(why) => {
@@ -111,13 +132,7 @@ pub(super) async fn make(
         return MadeCall::failed("the gateway ends".to_owned());
     };
     let shared = Arc::clone(&relay);
-    let stored = spawn_blocking(move || {
-        let made = store(&shared, &record, &message);
-        // What the client gets of it is counted with the reply.
-        shared.count(&record, made.failed, message.length(), 0);
-        made
-    });
-    let stored = stored.await;
+    let stored = spawn_blocking(move || store(&shared, &record, &message)).await;
     drop(turn);
     stored.unwrap_or_else(|_| MadeCall::failed("a fault of the gateway".to_owned()))
 }
@@ -155,18 +170,19 @@ async fn asked(
     Err("asked without end".to_owned())
 }
 
-/// Stores all parts of a result. Waits for the disk.
+/// Stores all parts of the result that a server answers with, and counts the call. Waits for the
+/// disk.
 fn store(relay: &Relay, call: &Call, message: &Message) -> MadeCall {
-    let Ok(envelope) = Envelope::of(message) else {
-        return MadeCall::failed("the answer is no message".to_owned());
+    let made = match Envelope::of(message) {
+        Err(_) => MadeCall::failed("the answer is no message".to_owned()),
+        Ok(envelope) => match envelope.result() {
+            None => MadeCall::failed(server_request::refusal(message, "tools/call")),
+            Some(result) => MadeCall::stored(relay, call, message, &result),
+        },
     };
-    let Some(result) = envelope.result() else {
-        return MadeCall::failed(server_request::refusal(message, "tools/call"));
-    };
-    match results::store_all(&relay.shelf, call, message, &result) {
-        Ok(stored) => MadeCall { failed: stored.failed, parts: stored.parts, said: None },
-        Err(why) => not_stored(message, &result, &why),
-    }
+    // What the client gets of it is counted with the reply.
+    relay.count(call, made.failed, message.length(), 0);
+    made
 }
 
 /// Returns what is told of a result that cannot be stored: as much of it as the reply has room for.

@@ -18,6 +18,7 @@ use crate::mcp::hub::batch::MOST_PARALLEL;
 use crate::mcp::hub::batch::PARALLEL;
 use crate::mcp::hub::batch_call::ReadyCall;
 use crate::mcp::hub::index_tools;
+use crate::mcp::hub::own_call;
 use crate::mcp::index::Call;
 use crate::mcp::index::Index;
 use crate::mcp::index::calls_of;
@@ -120,8 +121,13 @@ pub(super) async fn plan(
     let decided = spawn_blocking(move || {
         let rules = with_stored(&shared, rules);
         let decision = |tool: &TrueName, risk| decide(&rules, &remembered, tool, risk, can_ask);
+        let own = own_call::index();
         let mut resolver = None;
-        let mut decided = |call| decided(&shared, &index, call, &mut resolver, &decision);
+        let mut decided = |call: &Value| {
+            let is_own = shared.context_tools && own_call::is_own(call);
+            let index = if is_own { &own } else { &*index };
+            decided(&shared, (index, is_own), call, &mut resolver, &decision)
+        };
         let calls: Vec<DecidedCall> = calls.iter().map(&mut decided).collect();
         log(&shared, calls.iter().filter_map(|call| call.call.as_ref().ok()));
         calls
@@ -151,7 +157,7 @@ fn with_stored(relay: &Relay, mut rules: Rules) -> Rules {
 
 fn decided(
     relay: &Relay,
-    index: &Index,
+    (index, is_own): (&Index, bool),
     call: &Value,
     resolver: &mut Option<Resolver>,
     decision: &dyn Fn(&TrueName, Risk) -> Decision,
@@ -163,6 +169,8 @@ fn decided(
     };
     let (name, tool, risk) = (read.tool.name.clone(), &read.tool.true_name, read.tool.risk);
     let server = relay.upstreams.iter().position(|upstream| upstream.name == tool.server);
+    let is_gone = server.is_none() && !is_own;
+    let server = server.filter(|_| !is_own);
     let given = Value::Object(read.arguments.clone()).to_string();
     let checked = resolved(relay, &read.arguments, resolver).and_then(|arguments| {
         let whole = Call { tool: read.tool, arguments };
@@ -170,7 +178,9 @@ fn decided(
         Ok(Value::Object(whole.arguments))
     });
     let call = checked.and_then(|arguments| {
-        let server = server.ok_or_else(|| format!("the server of `{name}` is gone"))?;
+        if is_gone {
+            return Err(format!("the server of `{name}` is gone"));
+        }
         let ready = Arc::new(ReadyCall { server, tool: tool.clone(), arguments, given });
         Ok(CheckedCall { ready, risk, decision: decision(tool, risk) })
     });
