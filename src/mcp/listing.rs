@@ -20,7 +20,6 @@ use crate::mcp::raw_object::quoted;
 use crate::mcp::relay::Declared;
 use crate::mcp::relay::Relay;
 use crate::mcp::upstream::Upstream;
-use crate::model::Limits;
 
 /// Returns the edits of a `result` of a server.
 pub(super) fn edits(
@@ -146,8 +145,7 @@ fn tool(relay: &Relay, from: &Upstream, row: &RawValue) -> Option<String> {
     let name = tool.text("name")?;
     let limits = relay.shelf.limits(&format!("{}/{name}", from.name));
     let schema = tool.get("outputSchema");
-    let goes =
-        schema.is_some_and(|schema| may_be_replaced(&limits) || is_foreign(relay, from, schema));
+    let goes = schema.is_some_and(|schema| limits.may_replace() || is_foreign(relay, from, schema));
     let is_taken = relay.context_tools && context::is_tool(&name);
     if !goes && !is_taken {
         return None;
@@ -167,11 +165,6 @@ pub(super) fn is_foreign(relay: &Relay, from: &Upstream, schema: &RawValue) -> b
     relay.bridge.between(from.era()) == Some(Between::OldClient)
         && RawObject::parse(schema).and_then(|schema| schema.text("type")).as_deref()
             != Some("object")
-}
-
-/// Returns true if there is a result that these limits do not let through.
-pub(super) fn may_be_replaced(limits: &Limits) -> bool {
-    limits.max_inline_bytes < Limits::NEVER || limits.max_inline_chars < Limits::NEVER
 }
 
 impl ListKind {

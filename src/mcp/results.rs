@@ -9,7 +9,6 @@ use std::ops::Range;
 use crate::mcp::bridge::with_first;
 use crate::mcp::envelope;
 use crate::mcp::envelope::raw;
-use crate::mcp::listing::may_be_replaced;
 use crate::mcp::member::Member;
 use crate::mcp::message::Edit;
 use crate::mcp::message::Message;
@@ -64,7 +63,7 @@ pub(super) fn may_be_long(shelf: &LazyShelf, answered: &Answered) -> bool {
         return true;
     }
     let most = limits.max_inline_bytes.min(limits.max_inline_chars).min(answered.max_binary);
-    may_be_replaced(&limits)
+    limits.may_replace()
         && (answered.message.has_holes() || answered.message.text().len() as u64 > most)
 }
 

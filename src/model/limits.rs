@@ -67,6 +67,11 @@ impl Limits {
 }
 
 impl Limits {
+    /// Returns true if there is an output that they do not let through.
+    pub fn may_replace(&self) -> bool {
+        self.max_inline_bytes < Self::NEVER || self.max_inline_chars < Self::NEVER
+    }
+
     /// Returns true if a model is given an output of `bytes` and `chars` as it is.
     pub fn are_kept_by(&self, bytes: u64, chars: u64) -> bool {
         chars <= self.max_inline_chars && bytes <= self.max_inline_bytes

@@ -27,6 +27,7 @@ use crate::mcp::hub::asking::Channel;
 use crate::mcp::hub::batch_call;
 use crate::mcp::hub::batch_call::CallInputs;
 use crate::mcp::hub::batch_call::MadeCall;
+use crate::mcp::hub::own_call;
 use crate::mcp::own;
 use crate::mcp::permission::Answer;
 use crate::mcp::permission::Decision;
@@ -130,7 +131,13 @@ impl Batch {
                 CallInputs { said, inputs: BatchInputs { place, sender } }
             });
             let relay = Arc::clone(relay);
-            self.running.spawn(async move { (place, batch_call::make(relay, call, inputs).await) });
+            self.running.spawn(async move {
+                let made = match call.server {
+                    Some(_) => batch_call::make(relay, call, inputs).await,
+                    None => own_call::make(relay, call).await,
+                };
+                (place, made)
+            });
             self.places.insert(place);
         }
     }

@@ -15,7 +15,6 @@ use crate::mcp::bridge::crossing::BatchInputs;
 use crate::mcp::bridge::crossing::Crossing;
 use crate::mcp::call_id::new_call;
 use crate::mcp::envelope::Envelope;
-use crate::mcp::hub::own_call;
 use crate::mcp::message::Message;
 use crate::mcp::pending::Call;
 use crate::mcp::raw_object::quoted;
@@ -53,7 +52,7 @@ pub(super) struct MadeCall {
 }
 
 impl ReadyCall {
-    fn record(&self) -> Call {
+    pub(super) fn record(&self) -> Call {
         Call {
             id: new_call(),
             server: self.tool.server.clone(),
@@ -112,15 +111,16 @@ impl CallInputs {
     }
 }
 
-/// Makes a call, and stores its result.
+/// Makes a call of a server, and stores its result.
 pub(super) async fn make(
     relay: Arc<Relay>,
     call: Arc<ReadyCall>,
     inputs: Option<CallInputs>,
 ) -> MadeCall {
+    let Some(upstream) = call.server.and_then(|server| relay.upstreams.get(server)) else {
+        return MadeCall::failed("its server is gone".to_owned());
+    };
     let record = call.record();
-    let Some(server) = call.server else { return own_call::make(relay, call, record).await };
-    let upstream = &relay.upstreams[server];
     let message = match asked(&relay, upstream, &call, inputs.as_ref()).await {
         Ok(message) => message,
         Err(why) => {

@@ -9,7 +9,6 @@ use crate::mcp::hub::catalog::CatalogKind;
 use crate::mcp::hub::catalog::Row;
 use crate::mcp::hub::names;
 use crate::mcp::listing;
-use crate::mcp::listing::may_be_replaced;
 use crate::mcp::raw_object;
 use crate::mcp::raw_object::RawObject;
 use crate::mcp::raw_object::quoted;
@@ -38,7 +37,7 @@ pub(super) fn rows(relay: &Relay, hub: &Hub, kind: CatalogKind) -> Vec<String> {
                 let is_foreign =
                     |schema| listing::is_foreign(relay, &relay.upstreams[index], schema);
                 let drops_schema = kind == CatalogKind::Tools
-                    && (may_be_replaced(&relay.shelf.limits(&true_name.to_string()))
+                    && (relay.shelf.limits(&true_name.to_string()).may_replace()
                         || schema.is_some_and(is_foreign));
                 listed.push(renamed(&row.raw, name, &true_name, drops_schema));
             }

@@ -35,7 +35,8 @@ pub(super) fn is_own(call: &Value) -> bool {
 
 /// Answers a question. A batch that is cancelled drops the future, which ends the calls of the
 /// language model.
-pub(super) async fn make(relay: Arc<Relay>, call: Arc<ReadyCall>, record: Call) -> MadeCall {
+pub(super) async fn make(relay: Arc<Relay>, call: Arc<ReadyCall>) -> MadeCall {
+    let record = call.record();
     let Ok(turn) = Arc::clone(&relay.questions).acquire_owned().await else {
         return MadeCall::failed("the gateway ends".to_owned());
     };
