@@ -23,8 +23,8 @@ const BLOCK: usize = 256 * 1024;
 /// threads.
 const BEHIND: usize = 2 * 1024 * 1024;
 /// The fewest analysed bytes that are worth a place among the states that are kept. Fewer are
-/// analysed anew in less than 0.1 ms.
-const LEAST_KEPT: u64 = 16 * 1024;
+/// analysed anew in some 0.3 ms.
+const LEAST_KEPT: u64 = 64 * 1024;
 
 /// The number of times that existing bytes may have changed. While it is the same, so are the
 /// bytes.

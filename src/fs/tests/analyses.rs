@@ -12,7 +12,7 @@ use crate::fs::OpenMode;
 const MOST: usize = 32;
 const FILES: usize = 100;
 /// The lines of a file whose analysis is worth keeping.
-const LINES: usize = 4096;
+const LINES: usize = 16_384;
 
 /// Returns the bytes of a file that are analysed.
 fn seen(fixture: &Fixture, ino: Ino) -> u64 {

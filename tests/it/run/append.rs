@@ -15,8 +15,8 @@ fn append(log: &Path, number: usize) -> u64 {
     line.len() as u64
 }
 
-/// Bytes that may be analysed twice: the state of the analysis of a short file is not kept.
-const TWICE: u64 = 64 * 1024;
+/// Bytes that may be analysed again: the state of the analysis of a short file is not kept.
+const TWICE: u64 = 1 << 20;
 
 /// Work is counted, not timed: each byte of a log that is no longer short is analysed once, however
 /// often the log is sealed, and the manifest does not grow with the number of appends.
