@@ -5,6 +5,7 @@
 //! `outcome` turns an error into a message, a hint and an exit code, and `output` prints.
 
 mod args;
+mod ask_models;
 mod completions;
 mod config;
 mod confine;
@@ -111,6 +112,7 @@ fn run(cli: &Cli, context: &mut Context) -> anyhow::Result<ExitCode> {
             mcp::end_servers();
             Ok(())
         }
+        Command::AskModels => ask_models::run(),
         Command::RunFilter => filter::run(),
     };
     done.map(|()| ExitCode::SUCCESS)

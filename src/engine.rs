@@ -134,6 +134,7 @@ pub use version::FileId;
 pub use version::Version;
 
 use analysis::Analyses;
+use answers::UnkeptAnswers;
 use counting::Counting;
 use deadline::LateSlot;
 use descriptors::DescriptorBudget;
@@ -161,6 +162,9 @@ const HELD_FOR_CLIENTS: u64 = 64 << 20;
 /// The most filters that run at a time, each with memory of its own. One conversation gets one
 /// less.
 const FILTERS: usize = 3;
+/// The most questions of views that language models are asked at a time. One conversation gets one
+/// less.
+const QUESTIONS: usize = 4;
 
 /// A function that waits until files that were just closed are sealed, for at most the given time.
 type Settle = dyn Fn(Duration) + Send + Sync;
@@ -183,6 +187,9 @@ pub struct Engine {
     /// Computes views that run filters, and so bounds the number of filters that run at a time.
     filter_workers: WorkerPool,
     filters: FilterProcesses,
+    /// Computes answers of language models.
+    question_workers: WorkerPool,
+    unkept_answers: UnkeptAnswers,
     late: LateSlot,
     pub(crate) live: LiveFiles,
     pub(crate) retention: Retention,
@@ -212,6 +219,8 @@ impl Engine {
             view_workers: WorkerPool::new("ctxfs-view", threads),
             filter_workers: WorkerPool::new("ctxfs-jq", FILTERS),
             filters: FilterProcesses::new(options.filter_command.clone()),
+            question_workers: WorkerPool::new("ctxfs-extract", QUESTIONS),
+            unkept_answers: UnkeptAnswers::default(),
             secrets: Secrets(options.redaction.clone()),
             options,
             late: LateSlot::default(),

@@ -1,7 +1,7 @@
 //! Language models behind HTTP endpoints.
 //!
-//! [`model()`] makes a [`LanguageModel`] of the settings of a target. It asks over HTTP, tries again
-//! where that may help, and reports what cannot be helped as a `ModelFailure`.
+//! [`model()`] makes a [`LanguageModel`] of the settings of a target. It asks over HTTP, tries
+//! again where that may help, and reports what cannot be helped as a `ModelFailure`.
 //!
 //! [`LanguageModel`]: crate::extract::LanguageModel
 //!
@@ -22,9 +22,11 @@
 //! | `fault` | why an attempt has no reply |
 //! | `failure` | a fault in words |
 //! | `unusable` | a model that cannot be asked as it is configured |
+//! | `apart` | models that another process asks |
 
 mod address;
 mod anthropic;
+mod apart;
 mod attempt;
 mod complaint;
 mod connections;
@@ -47,6 +49,8 @@ mod wire;
 use std::time::Duration;
 
 pub use address::AddressError;
+pub use apart::models_apart;
+pub use apart::serve;
 pub use http_model::HttpModel;
 pub use http_model::TargetError;
 pub use unusable::UnusableModel;

@@ -128,6 +128,9 @@ pub(super) enum Command {
     /// End the processes that standard input tells of.
     #[command(hide = true)]
     EndServers,
+    /// Ask language models, for the parent process.
+    #[command(hide = true)]
+    AskModels,
     /// Run the jq filter on standard input, for the parent process.
     #[command(hide = true)]
     RunFilter,

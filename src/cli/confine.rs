@@ -38,6 +38,14 @@ pub(super) fn server(needs: Needs<'_>) -> Confinement {
     probe::confinement(landlock)
 }
 
+/// Confines this thread, and what it starts from now on, to the network. It can read what a
+/// connection needs, such as certificates, and no other file.
+pub(super) fn network() -> anyhow::Result<()> {
+    rights::keep(rights::NONE)?;
+    hide_memory()?;
+    files::network()
+}
+
 /// Confines this thread to computing: it cannot open files, connect or send signals.
 pub(super) fn filter() -> anyhow::Result<()> {
     rights::keep(rights::NONE)?;

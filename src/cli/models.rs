@@ -19,7 +19,8 @@ pub(super) fn models(settings: &Settings) -> Result<Models, Failure> {
     Ok(Models::new(settings, move |target| model(target, timeout)))
 }
 
-fn model(target: &TargetSettings, timeout: Duration) -> Arc<dyn LanguageModel> {
+/// Returns the model of a target.
+pub(super) fn model(target: &TargetSettings, timeout: Duration) -> Arc<dyn LanguageModel> {
     let made = key(target)
         .and_then(|key| llm::model(target, timeout, key).map_err(|error| error.to_string()));
     match made {

@@ -11,6 +11,7 @@ use crate::cli::settings::Key;
 use crate::engine::Confinement;
 use crate::engine::Engine;
 use crate::engine::EngineOptions;
+use crate::extract::Models;
 use crate::fs::Coherence;
 use crate::fs::ContextFs;
 use crate::fs::FsOptions;
@@ -23,17 +24,28 @@ use crate::store::Store;
 /// outlives the timeout ends the whole mount (`fs.fuse.max_request_timeout`, Linux 6.15).
 const TIMEOUT_SHARE: u32 = 2;
 
-/// Starts to answer the kernel on `fd`, and returns once the mount works. `processes` looks at
-/// other processes; `confinement` is what holds for this one.
+/// What a server has beside its plan.
+pub(super) struct ServerParts {
+    /// Looks at other processes.
+    pub(super) processes: Arc<dyn Processes>,
+    /// The limits that hold for this one.
+    pub(super) confinement: Confinement,
+    /// The models that another process asks, if this one may not.
+    pub(super) models: Option<Arc<Models>>,
+}
+
+/// Starts to answer the kernel on `fd`, and returns once the mount works.
 pub(super) fn start(
     plan: &MountPlan,
     store: Store,
     fd: OwnedFd,
-    processes: Arc<dyn Processes>,
-    confinement: Confinement,
+    parts: ServerParts,
 ) -> anyhow::Result<Session> {
     let stacked_store = store.is_stacked();
-    let engine = Engine::new(store, engine_options(plan));
+    let ServerParts { processes, confinement, models } = parts;
+    let options = engine_options(plan);
+    let models = models.unwrap_or_else(|| Arc::clone(&options.models));
+    let engine = Engine::new(store, EngineOptions { models, ..options });
     let fs = ContextFs::new(engine, FsOptions { processes, confinement, ..fs_options(plan) })?;
     let session = SessionOptions {
         passthrough: plan.passthrough,

@@ -1,12 +1,12 @@
 //! The life of a server: mount, serve, unmount, leave nothing behind.
 //!
 //! ```text
-//! mount -> watchdogs -> store -> confined -> session -> ready -> ... -> stop: unmount lazily
-//!                                                                 |     -> closed, or 5 s pass
-//!                                                                 |     -> sealed, or 20 s pass
-//!                                                                 +-> unmounted: sealed
+//! mount -> watchdogs -> store -> models -> confined -> session -> ready -> ...
+//! ... -> stop: unmount lazily -> closed, or 5 s pass -> sealed, or 20 s pass
+//!  +---> unmounted: sealed
 //! ```
 
+use std::io;
 use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,17 +23,20 @@ use rustix::process::Resource;
 use rustix::process::Rlimit;
 use signal_hook::iterator::Signals;
 
+use crate::cli::ask_models;
 use crate::cli::confine;
 use crate::cli::confine::Needs;
 use crate::cli::env;
 use crate::cli::memory;
 use crate::cli::plan::MountPlan;
 use crate::cli::serve;
+use crate::cli::serve::ServerParts;
 use crate::cli::settings::Key;
 use crate::cli::stop::ServerEvent;
 use crate::cli::stop::Stop;
 use crate::cli::watchdog::Watchdogs;
 use crate::engine::Confinement;
+use crate::extract::Models;
 use crate::fs::Processes;
 use crate::fuse::mount;
 use crate::fuse::mount::MountError;
@@ -82,13 +85,15 @@ fn begin(
     events: Sender<ServerEvent>,
 ) -> anyhow::Result<()> {
     let store = Store::open_to_serve(&plan.store)?;
+    let models = started_models(plan)?;
     // Confined while there is one thread, before any byte of an output is read.
     let confinement = confine(plan, &store);
     let stop = Stop::new(events.clone());
     stop.listen(signals)?;
     watched.watchdogs.listen(&stop)?;
     let processes: Arc<dyn Processes> = Arc::clone(&watched.watchdogs) as _;
-    let session = serve::start(plan, store, fd, processes, confinement)?;
+    let doors = ServerParts { processes, confinement, models };
+    let session = serve::start(plan, store, fd, doors)?;
     let wait = move || {
         let left = || _ = events.send(ServerEvent::Left);
         if let Err(error) = session.wait(left) {
@@ -128,9 +133,18 @@ fn end(events: &Receiver<ServerEvent>) {
     }
 }
 
+/// Starts the process that asks models for a server that cannot.
+fn started_models(plan: &MountPlan) -> io::Result<Option<Arc<Models>>> {
+    if is_unconfined(plan) { Ok(None) } else { ask_models::start(plan) }
+}
+
+fn is_unconfined(plan: &MountPlan) -> bool {
+    plan.settings.text(Key::Confine) == Some("off")
+}
+
 /// Gives up what serving does not need, unless the settings forbid that.
 fn confine(plan: &MountPlan, store: &Store) -> Confinement {
-    if plan.settings.text(Key::Confine) == Some("off") {
+    if is_unconfined(plan) {
         return Confinement::default();
     }
     let needs = Needs {

@@ -8,6 +8,8 @@ mod log;
 mod many;
 #[cfg(test)]
 mod tests;
+mod unkept;
+mod view;
 
 use std::path::Path;
 use std::time::Instant;
@@ -39,6 +41,9 @@ use crate::store::StoreError;
 const VIEW: &str = "extract";
 
 pub use many::Answers;
+pub(super) use unkept::UnkeptAnswers;
+pub(super) use view::busy;
+pub(super) use view::show;
 
 /// A question about an output.
 #[derive(Clone, Copy)]
@@ -87,14 +92,7 @@ impl Tree {
     pub fn answer(&self, path: &Path, question: &Question<'_>) -> Result<Answer> {
         let began = Instant::now();
         self.with_question(path, question, |asked| {
-            let known = kept::find(asked);
-            let cached = known.is_some();
-            let extraction = known.unwrap_or_else(|| asked.extraction());
-            let answer = Answer { facts: asked.document.facts().clone(), extraction, cached };
-            if !cached {
-                kept::keep(asked, &answer.extraction);
-            }
-            log::add(asked, &answer, began.elapsed());
+            let answer = asked.answer(began);
             asked.count(&answer.extraction);
             answer
         })
@@ -133,6 +131,20 @@ impl Tree {
 }
 
 impl AskedDocument<'_> {
+    /// Returns the answer that is kept, or that of a model, which is kept from now on; and logs the
+    /// question, which was put at `began`.
+    fn answer(&self, began: Instant) -> Answer {
+        let known = kept::find(self);
+        let cached = known.is_some();
+        let extraction = known.unwrap_or_else(|| self.extraction());
+        let answer = Answer { facts: self.document.facts().clone(), extraction, cached };
+        if !cached {
+            kept::keep(self, &answer.extraction);
+        }
+        log::add(self, &answer, began.elapsed());
+        answer
+    }
+
     /// Asks the models.
     fn extraction(&self) -> Extraction {
         let mut extraction = self.with_extractor(|extractor| {

@@ -14,6 +14,7 @@ use crate::engine::EngineError;
 use crate::engine::Recipe;
 use crate::engine::Result;
 use crate::engine::ViewText;
+use crate::engine::answers;
 use crate::engine::computed::BaseText;
 use crate::engine::computed::Callback;
 use crate::engine::manifest;
@@ -24,6 +25,8 @@ use crate::engine::show;
 use crate::engine::spool;
 use crate::engine::sync::mpsc;
 use crate::view;
+use crate::view::RenderCost;
+use crate::view::View;
 
 /// Hands the text of `of` to `done`; see [`Engine::text`].
 pub(super) fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
@@ -50,7 +53,7 @@ pub(super) fn text(engine: &Arc<Engine>, of: &Arc<Computed>, done: Callback) {
 
 /// Returns the text of `of`, computed on this thread where it is not cached, and for as long as
 /// that takes. Waits where another thread computes it already.
-pub(super) fn text_here(engine: &Engine, of: &Arc<Computed>) -> Result<Arc<ViewText>> {
+pub(super) fn text_here(engine: &Arc<Engine>, of: &Arc<Computed>) -> Result<Arc<ViewText>> {
     if let Some(text) = of.beginning().or_else(|| engine.texts.get(&of.number())) {
         return Ok(text);
     }
@@ -70,11 +73,12 @@ pub(super) fn text_here(engine: &Engine, of: &Arc<Computed>) -> Result<Arc<ViewT
 
 /// Computes the text from `input` bytes: on this thread or another.
 fn start(engine: &Arc<Engine>, of: &Arc<Computed>, input: u64, text: Option<BaseText>) {
-    let filters = of.recipe.runs_filter();
-    if !filters && of.recipe.is_quick(input) {
-        return compute(engine, of, text.as_ref());
-    }
-    let workers = if filters { &engine.filter_workers } else { &engine.view_workers };
+    let workers = match of.recipe.cost() {
+        Some(RenderCost::Program) => &engine.filter_workers,
+        Some(RenderCost::Model) => return ask(engine, of),
+        _ if of.recipe.is_quick(input) => return compute(engine, of, text.as_ref()),
+        _ => &engine.view_workers,
+    };
     let job = {
         let (engine, of) = (Arc::clone(engine), Arc::clone(of));
         move || compute(&engine, &of, text.as_ref())
@@ -84,7 +88,21 @@ fn start(engine: &Arc<Engine>, of: &Arc<Computed>, input: u64, text: Option<Base
     }
 }
 
-fn compute(engine: &Engine, of: &Arc<Computed>, text: Option<&BaseText>) {
+/// Has a model asked. If too many are asked already, the text says so: a reader cannot wait until
+/// one of them has answered.
+fn ask(engine: &Arc<Engine>, of: &Arc<Computed>) {
+    let job = {
+        let (engine, of) = (Arc::clone(engine), Arc::clone(of));
+        move || compute(&engine, &of, None)
+    };
+    match engine.question_workers.submit_unless_busy(of.base.conversation(), job) {
+        Ok(true) => {}
+        Ok(false) => of.answer(answers::busy(engine, of)),
+        Err(error) => of.answer(Err(error.into())),
+    }
+}
+
+fn compute(engine: &Arc<Engine>, of: &Arc<Computed>, text: Option<&BaseText>) {
     let outcome = catch_unwind(AssertUnwindSafe(|| compute_again(engine, of, text)))
         .unwrap_or_else(|_| Err(io::Error::other("computing a view panicked").into()))
         .map(Arc::new);
@@ -106,7 +124,7 @@ fn compute(engine: &Engine, of: &Arc<Computed>, text: Option<&BaseText>) {
 
 /// Computes the text. If it was computed before and has another length now, fails with
 /// [`EngineError::Stale`]: a look-up then finds the next version.
-fn compute_again(engine: &Engine, of: &Computed, text: Option<&BaseText>) -> Result<ViewText> {
+fn compute_again(engine: &Arc<Engine>, of: &Computed, text: Option<&BaseText>) -> Result<ViewText> {
     let before = of.size();
     let text = compute_text(engine, of, text, before.is_some())?;
     match before {
@@ -123,13 +141,16 @@ fn compute_again(engine: &Engine, of: &Computed, text: Option<&BaseText>) -> Res
 /// Computes the text of `of`, or from `text` if it is a view of another text. If it was computed
 /// before, `again` is true and it must come from exactly the same version.
 fn compute_text(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     of: &Computed,
     text: Option<&BaseText>,
     again: bool,
 ) -> Result<ViewText> {
     match &of.recipe {
         Recipe::View(view) => match (&of.base, text) {
+            (base, _) if let View::Extract(question) = &**view => {
+                answers::show(engine, of, base.file()?, question, again)
+            }
             (Base::Text(base), Some(text)) => show::show_view_of_view(engine, base, text, view),
             (base, _) => show::show_view(engine, of, base.file()?, view, again),
         },

@@ -80,9 +80,12 @@ impl Recipe {
         }
     }
 
-    /// Returns true if it runs a program that its reader wrote, which may take long on any input.
-    pub(super) fn runs_filter(&self) -> bool {
-        matches!(self, Self::View(view) if view.cost() == RenderCost::Program)
+    /// Returns the work that a view takes.
+    pub(super) fn cost(&self) -> Option<RenderCost> {
+        match self {
+            Self::View(view) => Some(view.cost()),
+            _ => None,
+        }
     }
 
     /// Returns true if computing it from `input` bytes takes less time than handing it to another

@@ -24,6 +24,7 @@ use crate::store::FileType;
 use crate::store::Stat;
 use crate::view::CorpusQuery;
 use crate::view::Reading;
+use crate::view::RenderCost;
 use crate::view::View;
 use crate::view::ViewDir;
 use crate::view::readings;
@@ -126,7 +127,7 @@ pub(crate) fn on_disk(dir: &dyn SourceDir, name: &OsStr) -> Result<Stat> {
 
 /// Returns the view that `name` means, of a real file or of the output of a call.
 fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Option<Resolved<'a>>> {
-    for (stem, reading) in readings(name) {
+    for (stem, reading) in readings(name).filter(|(_, reading)| is_offered(engine, reading)) {
         let of = match on_disk(dir, stem) {
             Ok(stat) => Some(DiskEntry { name: Cow::Borrowed(stem), stat }),
             Err(_) => output_of_call(engine, dir, stem)?,
@@ -140,6 +141,11 @@ fn view<'a>(engine: &Engine, dir: &dyn SourceDir, name: &'a OsStr) -> Result<Opt
         }
     }
     Ok(None)
+}
+
+/// Returns false for what costs money, unless the settings ask for it.
+pub(crate) fn is_offered(engine: &Engine, reading: &Reading) -> bool {
+    reading.derived.cost() != RenderCost::Model || engine.options.models.settings().view
 }
 
 fn output_of_call(

@@ -57,9 +57,26 @@ impl Jobs {
         }
     }
 
+    /// The most threads that a conversation occupies: all but one.
+    fn most_of_one(&self) -> usize {
+        (self.threads - 1).max(1)
+    }
+
+    /// Returns true if a thread, and one that `whom` may occupy, has nothing to do.
+    fn can_begin(&self, whom: &Beneficiary) -> bool {
+        let waiting = self.waiting.iter().map(|(other, jobs)| (other, jobs.len()));
+        let running = self.running.iter().map(|(other, count)| (other, *count));
+        let (mut all, mut own) = (0, 0);
+        for (other, count) in waiting.chain(running) {
+            all += count;
+            own += if other == whom { count } else { 0 };
+        }
+        all < self.threads && own < self.most_of_one()
+    }
+
     /// Takes the next job of the first conversation that does not occupy all threads but one.
     fn take(&mut self) -> Option<(Beneficiary, Job)> {
-        let most = (self.threads - 1).max(1);
+        let most = self.most_of_one();
         let may = |whom: &Beneficiary| self.running.get(whom).copied().unwrap_or_default() < most;
         let next = self.waiting.iter().position(|(whom, _)| may(whom))?;
         let (whom, mut jobs) = self.waiting.remove(next)?;
@@ -99,6 +116,22 @@ impl WorkerPool {
         self.queue.jobs.lock().add(whom, Box::new(job));
         self.queue.ready.notify_one();
         Ok(())
+    }
+
+    /// Runs `job` if a thread can begin it at once. Returns false if not, and drops it.
+    pub(crate) fn submit_unless_busy(
+        &self,
+        whom: Beneficiary,
+        job: impl FnOnce() + Send + 'static,
+    ) -> io::Result<bool> {
+        self.start()?;
+        let mut jobs = self.queue.jobs.lock();
+        let can_begin = jobs.can_begin(&whom);
+        if can_begin {
+            jobs.add(whom, Box::new(job));
+            self.queue.ready.notify_one();
+        }
+        Ok(can_begin)
     }
 
     /// Returns the number of jobs for `whom` that no thread has begun yet.
@@ -193,6 +226,23 @@ mod tests {
         assert_eq!(jobs.take().map(|(whom, _)| whom), Some(None));
         jobs.done(&Some(id("many")));
         assert_eq!(jobs.take().map(|(taken, _)| taken), Some(Some(id("many"))));
+    }
+
+    #[test]
+    fn a_thread_is_free_for_those_who_may_have_it() {
+        let mut jobs = Jobs { threads: 3, ..Jobs::default() };
+        let (one, other) = (Some(id("one")), Some(id("other")));
+        for free in [true, true, false] {
+            assert_eq!(jobs.can_begin(&one), free);
+            jobs.add(one.clone(), Box::new(|| ()));
+            jobs.take();
+        }
+        jobs.waiting.clear();
+        assert!(jobs.can_begin(&other));
+        jobs.add(other.clone(), Box::new(|| ()));
+        assert!(!jobs.can_begin(&other), "one that nobody has begun counts");
+        jobs.done(&one);
+        assert!(jobs.can_begin(&one));
     }
 
     #[test]

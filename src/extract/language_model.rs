@@ -1,5 +1,7 @@
 //! A language model that can be asked.
 
+use serde::Deserialize;
+use serde::Serialize;
 use serde_json::Value;
 
 /// A language model behind an endpoint, or a stand-in of tests.
@@ -8,8 +10,8 @@ pub trait LanguageModel: Send + Sync {
     fn profile(&self) -> &ModelProfile;
 
     /// Asks it, and waits for the whole reply. Tries again by itself where that may help. Ends soon
-    /// after `stopped` returns true, with [`ModelFailureKind::Stopped`]; the endpoint then does no more
-    /// work for it.
+    /// after `stopped` returns true, with [`ModelFailureKind::Stopped`]; the endpoint then does no
+    /// more work for it.
     fn ask(
         &self,
         request: &ModelRequest,
@@ -21,7 +23,7 @@ pub trait LanguageModel: Send + Sync {
 pub type Stopped<'a> = dyn Fn() -> bool + Sync + 'a;
 
 /// The settings of a model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelProfile {
     /// Its provider and its name, as in `local/qwen`.
     pub target: String,
@@ -38,7 +40,7 @@ pub struct ModelProfile {
 }
 
 /// How a model says what it wants to look at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolUse {
     /// By tool calls, or as [`Self::None`] if its first reply has none.
     #[default]
@@ -50,7 +52,7 @@ pub enum ToolUse {
 }
 
 /// A request: a conversation that ends with what the model is to reply to.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     /// What the model is, and what it has to keep to.
     pub system: String,
@@ -65,7 +67,7 @@ pub struct ModelRequest {
 }
 
 /// One turn of a conversation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Turn {
     /// What the program says.
     User(String),
@@ -81,10 +83,10 @@ pub enum Turn {
 }
 
 /// A tool that a model may call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Its name: letters and underscores.
-    pub name: &'static str,
+    pub name: String,
     /// What it does, for the model.
     pub description: String,
     /// The JSON Schema of its arguments, an object.
@@ -92,7 +94,7 @@ pub struct ToolSpec {
 }
 
 /// A call of a tool by a model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The id by which the result answers it.
     pub id: String,
@@ -103,7 +105,7 @@ pub struct ToolCall {
 }
 
 /// The result of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallResult {
     /// The id of the call.
     pub id: String,
@@ -112,7 +114,7 @@ pub struct CallResult {
 }
 
 /// The reply of a model.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReply {
     /// Its text, without what the endpoint marks as thinking.
     pub text: String,
@@ -125,7 +127,7 @@ pub struct ModelReply {
 }
 
 /// The reason why a reply ends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReplyEnd {
     /// The model had said all.
     #[default]
@@ -137,7 +139,7 @@ pub enum ReplyEnd {
 }
 
 /// Tokens as the endpoint counted them, or 0 where it does not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// Those of requests.
     pub input: u64,
@@ -146,7 +148,7 @@ pub struct TokenUsage {
 }
 
 /// A request that has no reply.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ModelFailure {
     /// What follows from it.
@@ -158,7 +160,7 @@ pub struct ModelFailure {
 }
 
 /// What follows from a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModelFailureKind {
     /// The request and the reply do not fit into the context: a shorter request may.
     Overflow,

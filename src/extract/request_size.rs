@@ -11,7 +11,7 @@ const TURN: u64 = 5;
 /// Estimates the tokens of a request.
 pub(super) fn estimate(request: &ModelRequest) -> u64 {
     let tools = request.tools.iter().map(|tool| {
-        of(tool.name) + of(&tool.description) + of(&tool.parameters.to_string()) + TURN
+        of(&tool.name) + of(&tool.description) + of(&tool.parameters.to_string()) + TURN
     });
     let schema = request.schema.as_ref().map_or(0, |schema| of(&schema.to_string()));
     let turns = request.turns.iter().map(|turn| of_turn(turn) + TURN);

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde::Serialize;
+
 use crate::extract::language_model::ModelProfile;
 
-/// How questions are answered.
+/// The settings of questions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExtractSettings {
     /// The models to ask, in order: the next one where one fails to answer.
@@ -26,10 +29,12 @@ pub struct ExtractSettings {
     pub inline_bytes: usize,
     /// The time of one call.
     pub timeout: Duration,
+    /// True if a look at `X.extract/<question>` asks a model.
+    pub view: bool,
 }
 
 /// A model and the endpoint that serves it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetSettings {
     /// The model.
     pub profile: ModelProfile,
@@ -45,7 +50,7 @@ pub struct TargetSettings {
 }
 
 /// The form of requests and replies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProviderKind {
     /// `POST /v1/chat/completions`.
     OpenAi,
@@ -65,6 +70,7 @@ impl Default for ExtractSettings {
             max_tokens_per_question: 400_000,
             inline_bytes: 12_288,
             timeout: Duration::from_mins(2),
+            view: false,
         }
     }
 }

@@ -187,7 +187,7 @@ fn open(fs: &Shared, node: &Node) -> Result<Listing> {
             Listing::Pages(PageNumber::count(fs.engine.text_length(&**of.as_file()?)?))
         }
         NodeKind::ViewDir {
-            dir: ViewDir::Grep | ViewDir::Find | ViewDir::Lines | ViewDir::Jq,
+            dir: ViewDir::Grep | ViewDir::Find | ViewDir::Lines | ViewDir::Jq | ViewDir::Extract,
             ..
         } => Listing::Names(Vec::new()),
         NodeKind::Control => Listing::Names(

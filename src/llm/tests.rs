@@ -75,7 +75,7 @@ pub(super) fn question() -> ModelRequest {
 
 pub(super) fn tool() -> ToolSpec {
     ToolSpec {
-        name: "Read",
+        name: "Read".to_owned(),
         description: "Reads lines.".to_owned(),
         parameters: json!({ "type": "object", "properties": { "from": { "type": "integer" } } }),
     }

@@ -148,6 +148,16 @@ views! {
         ..ViewType::TEXT
     }, jq::render;
 
+    /// `.extract/<question>`: the answer of a language model.
+    // No row in the root's `README.md`: it has to be asked for by a setting.
+    Extract(question: Words) in
+    /// `.extract/`: its names are questions.
+    Extract = ViewType {
+        suffix: ".extract",
+        cost: RenderCost::Model,
+        ..ViewType::TEXT
+    }, |_, _, _, _| Err(RenderError::NotFound);
+
     /// `.pages/<number>`: a part that a reader with a size gate can fetch.
     Page(page: PageNumber) in
     /// `.pages/`: its names are the numbers of pages, and it lists them.
@@ -236,7 +246,8 @@ impl View {
         !self.view_type().needs_analysis
     }
 
-    /// Returns the work that rendering takes.
+    /// Returns the work that rendering takes. The work of [`RenderCost::Model`] is not done by
+    /// [`super::render`], but by who has models.
     pub fn cost(&self) -> RenderCost {
         self.view_type().cost
     }
@@ -258,6 +269,11 @@ impl View {
 }
 
 impl Derived {
+    /// Returns the work that a view takes, or any view of the directory.
+    pub fn cost(&self) -> RenderCost {
+        self.view_type().cost
+    }
+
     /// Returns its row of the catalog.
     pub(super) fn view_type(&self) -> &'static ViewType {
         match self {

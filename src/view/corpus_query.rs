@@ -27,7 +27,7 @@ impl CorpusQuery {
         match dir {
             ViewDir::Grep => Query::of_many(name).map(Self::Grep),
             ViewDir::Find => Words::parse(name).map(Self::Find),
-            ViewDir::Lines | ViewDir::Jq | ViewDir::Pages => None,
+            ViewDir::Lines | ViewDir::Jq | ViewDir::Pages | ViewDir::Extract => None,
         }
     }
 

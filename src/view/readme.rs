@@ -6,7 +6,8 @@ use crate::view::catalog::CATALOG;
 
 /// Returns the root's `README.md`, for an agent that lands there cold.
 pub fn readme(root: &Root) -> String {
-    let views: Vec<&str> = CATALOG.iter().map(|derived| derived.view_type().readme).collect();
+    let rows = CATALOG.iter().map(|derived| derived.view_type().readme);
+    let views: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
     let text = include_str!("readme.md").replace("{views}", &views.join("\n"));
     let text = text.replace("{prefix}/<conversation>", &root.of("<conversation>"));
     text.replace("{prefix}/c7", &root.of("c7"))
@@ -43,7 +44,7 @@ mod tests {
     fn every_view_is_ignored() {
         let want = "# Computed views. They repeat what stands beside them.\n\
              *.summary\n*.tail\n*.head\n*.grep/\n*.find/\n*.lines/\n*.errors\n*.terms\n*.wrap\n*.shape\n\
-             *.jq/\n*.pages/\n*.pretty\n*.meta.json\n*.ref.json\n*.envelope.json\n*.handle\n\
+             *.jq/\n*.extract/\n*.pages/\n*.pretty\n*.meta.json\n*.ref.json\n*.envelope.json\n*.handle\n\
              *.preview\n**/history/messages.json\n";
         assert_eq!(ignore(), want);
     }

@@ -54,6 +54,8 @@ pub enum RenderCost {
     Content,
     /// A run of a program that the reader wrote. It may take long even if the content is short.
     Program,
+    /// The answer of a language model, which takes minutes and costs money.
+    Model,
 }
 
 impl ViewType {

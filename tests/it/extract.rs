@@ -1,6 +1,7 @@
 //! `ctxfs extract` and the gateway's `tool_output`, before an endpoint that plays a model.
 
 pub(crate) mod endpoint;
+mod view;
 
 use std::fs;
 

@@ -30,6 +30,17 @@ const TRIED: ABI = ABI::V7;
 const READ: &[&str] = &["/proc", "/sys/fs/cgroup", "/sys/devices/system/cpu"];
 /// The file that the dynamic linker reads when a filter starts.
 const LINKER: &str = "/etc/ld.so.cache";
+/// Names of servers, and certificates, on the distributions that differ.
+const CONNECT: &[&str] = &[
+    "/etc",
+    "/run/systemd/resolve",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+    "/var/lib/ca-certificates",
+    "/dev/urandom",
+];
+/// The variables that name others.
+const CERTIFICATES: &[&str] = &["SSL_CERT_FILE", "SSL_CERT_DIR"];
 const NULL: &str = "/dev/null";
 const PROGRAM: &str = "/proc/self/exe";
 
@@ -65,6 +76,21 @@ pub(super) fn serve(needs: Needs<'_>) -> anyhow::Result<Option<i32>> {
         rules = allow(rules, &libraries, run)?;
     }
     restrict(rules)
+}
+
+/// Leaves this thread the network, and the files by which it finds and checks a server.
+pub(super) fn network() -> anyhow::Result<()> {
+    let files = Ruleset::default().handle_access(AccessFs::from_all(TRIED))?;
+    let mut rules = files.scope(Scope::from_all(TRIED))?.create()?;
+    let named = CERTIFICATES.iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let paths: Vec<PathBuf> = CONNECT.iter().map(PathBuf::from).chain(named).collect();
+    for path in &paths {
+        rules = allow(rules, path, AccessFs::ReadFile | AccessFs::ReadDir)?;
+    }
+    for libraries in libraries()? {
+        rules = allow(rules, &libraries, AccessFs::ReadFile | AccessFs::Execute)?;
+    }
+    restrict(rules).map(drop)
 }
 
 /// Leaves this thread no file.
@@ -195,6 +221,24 @@ mod tests {
             Command::new("/bin/sh").spawn().unwrap_err();
             let again = Command::new(PROGRAM).arg("--list").output().unwrap();
             assert!(again.status.success());
+        });
+    }
+
+    #[test]
+    fn what_asks_models_has_the_network_and_no_other_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        confined(move || {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            network().unwrap();
+            std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            fs::read("/etc/hosts").unwrap();
+            for refused in ["/", "/proc/self/environ", "/root", path.to_str().unwrap()] {
+                assert!(fs::read_dir(refused).is_err() && fs::read(refused).is_err(), "{refused}");
+            }
+            fs::write(path.join("new"), "x").unwrap_err();
+            fs::write("/etc/new", "x").unwrap_err();
+            Command::new("/bin/sh").spawn().unwrap_err();
         });
     }
 

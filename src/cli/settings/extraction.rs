@@ -27,6 +27,7 @@ impl Settings {
             max_tokens_per_question: number(Key::ExtractMaxTokens),
             inline_bytes: shown as usize,
             timeout: Duration::from_secs(number(Key::ExtractTimeout)),
+            view: self.is_on(Key::ExtractView),
         })
     }
 }

@@ -52,6 +52,7 @@ pub(in crate::cli) enum Key {
     ExtractMaxSteps,
     ExtractMaxTokens,
     ExtractTimeout,
+    ExtractView,
 }
 
 /// The groups of settings.

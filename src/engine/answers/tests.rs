@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -10,8 +11,12 @@ use super::*;
 use crate::engine::EngineOptions;
 use crate::engine::Redaction;
 use crate::extract::ExtractSettings;
-use crate::extract::LanguageModel as _;
+use crate::extract::LanguageModel;
+use crate::extract::ModelFailure;
 use crate::extract::ModelFailureKind;
+use crate::extract::ModelProfile;
+use crate::extract::ModelReply;
+use crate::extract::ModelRequest;
 use crate::extract::Models;
 use crate::extract::ProviderKind;
 use crate::extract::TargetSettings;
@@ -37,6 +42,16 @@ struct AskedStore {
 
 impl AskedStore {
     fn new(model: Arc<Scripted>, options: EngineOptions) -> Self {
+        let made = Arc::clone(&model) as _;
+        Self::with((model, made), options, ExtractSettings::default())
+    }
+
+    /// The model of the script is asked by way of `made`.
+    fn with(
+        (model, made): (Arc<Scripted>, Arc<dyn LanguageModel>),
+        options: EngineOptions,
+        mut settings: ExtractSettings,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         store.create_conversation(&id()).unwrap();
@@ -47,9 +62,8 @@ impl AskedStore {
             base_url: "http://127.0.0.1:1".to_owned(),
             api_key_env: None,
         };
-        let settings = ExtractSettings { targets: vec![target], ..ExtractSettings::default() };
-        let made = Arc::clone(&model);
-        let models = Arc::new(Models::new(settings, move |_| Arc::clone(&made) as _));
+        settings.targets = vec![target];
+        let models = Arc::new(Models::new(settings, move |_| Arc::clone(&made)));
         let tree = Tree::new(Engine::new(store, EngineOptions { models, ..options }));
         Self { dir, tree, model }
     }
@@ -268,4 +282,92 @@ fn one_output_that_cannot_be_read_takes_nothing_from_the_others() {
     let found = asked.tree.answer_each(&[none.clone(), none.clone()], &question).unwrap();
     assert!(found.have_failed());
     assert!(asked.tree.answer_each(&[none], &question).is_err());
+}
+
+/// Opens the view with the question.
+fn look(asked: &AskedStore, path: &Path, question: &str) -> Result<String> {
+    let view = PathBuf::from(format!("{}.extract", path.display())).join(question);
+    let opened = asked.tree.open(&view)?;
+    Ok(String::from_utf8(opened.uncounted(10_000)?).unwrap())
+}
+
+/// A store whose views ask a model.
+fn viewed(model: Arc<Scripted>) -> AskedStore {
+    let made = Arc::clone(&model) as _;
+    let options = EngineOptions { view_deadline: Duration::from_hours(1), ..Default::default() };
+    AskedStore::with((model, made), options, with_views())
+}
+
+fn with_views() -> ExtractSettings {
+    ExtractSettings { view: true, ..ExtractSettings::default() }
+}
+
+/// A model that takes its time.
+struct Slow(Arc<Scripted>);
+
+impl LanguageModel for Slow {
+    fn profile(&self) -> &ModelProfile {
+        self.0.profile()
+    }
+
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        stopped: &Stopped<'_>,
+    ) -> std::result::Result<ModelReply, ModelFailure> {
+        for _ in 0..30 {
+            assert!(!stopped());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.0.ask(request, stopped)
+    }
+}
+
+#[test]
+fn a_look_asks_once_and_only_where_the_settings_say_so() {
+    let without = AskedStore::answering("never");
+    let path = without.write("x.txt", LOG);
+    let error = look(&without, &path, QUESTION).unwrap_err();
+    assert!(matches!(error, EngineError::NotFound), "{error}");
+    let model = Scripted::new("a", move |request| answers(request, "sdb1")).with(|_| {});
+    let asked = viewed(model);
+    let path = asked.write("x.txt", LOG);
+    for _ in 0..2 {
+        let text = look(&asked, &path, QUESTION).unwrap();
+        assert!(text.starts_with("ABSTRACT FROM TOOL OUTPUT") && text.ends_with("\nsdb1\n"));
+    }
+    assert!(look(&asked, &path, "a%2Fb or c?").unwrap().ends_with("\nsdb1\n"));
+    assert_eq!(asked.model.asked().len(), 2);
+    assert!(look(&asked, Path::new("c7/artifacts/tool/none.txt"), QUESTION).is_err());
+    asked.tree.engine.finish();
+    // The door counts what is read of a view.
+    assert_eq!((asked.questions().times, asked.questions().calls), (3, 2));
+}
+
+#[test]
+fn a_reader_does_not_wait_for_a_slow_model() {
+    let model = Scripted::new("a", move |request| answers(request, "sdb1")).with(|_| {});
+    let slow = Arc::new(Slow(Arc::clone(&model)));
+    let options = EngineOptions { view_deadline: Duration::from_millis(10), ..Default::default() };
+    let asked = AskedStore::with((model, slow), options, with_views());
+    let path = asked.write("x.txt", LOG);
+    assert!(look(&asked, &path, QUESTION).unwrap().starts_with("# a model is reading"));
+    assert!(look(&asked, &path, QUESTION).unwrap().ends_with("\nsdb1\n"));
+    assert_eq!(asked.model.asked().len(), 1);
+}
+
+#[test]
+fn a_failure_is_not_paid_for_at_each_look() {
+    let model = Scripted::new("a", |_| failure(ModelFailureKind::Rejected));
+    let asked = viewed(model.with(|_| {}));
+    let path = asked.write("x.txt", LOG);
+    let first = look(&asked, &path, QUESTION).unwrap();
+    assert!(
+        first.contains("the endpoint is rejected") && first.contains("ERROR disk sdb1"),
+        "{first}"
+    );
+    assert_eq!(look(&asked, &path, QUESTION).unwrap(), first);
+    assert_eq!(asked.model.asked().len(), 1);
+    look(&asked, &path, "another question").unwrap();
+    assert_eq!(asked.model.asked().len(), 2);
 }

@@ -152,7 +152,7 @@ fn tools(name: &str) -> Vec<ToolSpec> {
     };
     vec![
         ToolSpec {
-            name: "Find",
+            name: "Find".to_owned(),
             description: "Shows the passages that fit some words best.".to_owned(),
             parameters: of(
                 json!({"file": file, "words": text("Words, in any order and spelling.")}),
@@ -160,7 +160,7 @@ fn tools(name: &str) -> Vec<ToolSpec> {
             ),
         },
         ToolSpec {
-            name: "Grep",
+            name: "Grep".to_owned(),
             description: "Shows the first lines that match a regular expression.".to_owned(),
             parameters: of(
                 json!({
@@ -172,7 +172,7 @@ fn tools(name: &str) -> Vec<ToolSpec> {
             ),
         },
         ToolSpec {
-            name: "Read",
+            name: "Read".to_owned(),
             description: "Shows lines by their numbers, eight at a time.".to_owned(),
             parameters: of(
                 json!({"file": file, "from": line("The first line."), "to": line("The last line.")}),

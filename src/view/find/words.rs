@@ -21,7 +21,7 @@ impl Words {
     }
 
     /// Returns the words as text, with U+FFFD for bytes that are not UTF-8.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()
     }
 

@@ -147,4 +147,14 @@ pub(super) const ROWS: &[Row] = &[
         about: "Seconds of one call of a model. One on two cores reads 20 to 35 tokens a \
                 second.",
     },
+    Row {
+        key: Key::ExtractView,
+        group: Group::Extract,
+        name: "view",
+        kind: ValueKind::Switch,
+        default: "false",
+        variable: env::EXTRACT_VIEW,
+        flag: None,
+        about: "Show `X.extract/<question>`. Each question that is new costs money.",
+    },
 ];

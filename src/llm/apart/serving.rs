@@ -1,0 +1,67 @@
+//! The process that asks.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use crate::extract::LanguageModel;
+use crate::extract::ModelFailure;
+use crate::extract::ModelFailureKind;
+use crate::extract::ModelReply;
+use crate::extract::TargetSettings;
+use crate::extract::TokenUsage;
+use crate::llm::apart::Asked;
+use crate::llm::apart::Introduction;
+use crate::llm::apart::document;
+
+/// The requests at a time: four questions with eight chunks each.
+const MOST: usize = 32;
+
+type AllModels = Arc<[Arc<dyn LanguageModel>]>;
+
+/// Asks models for the process at the other end of `control`, until that ends. `make` makes the
+/// model of a target, of which one attempt may take so long.
+pub fn serve(
+    control: &UnixStream,
+    make: impl Fn(&TargetSettings, Duration) -> Arc<dyn LanguageModel>,
+) -> io::Result<()> {
+    let Introduction { targets, timeout } = document::read(control)?;
+    let models: AllModels = targets.iter().map(|target| make(target, timeout)).collect();
+    let running = Arc::new(AtomicUsize::new(0));
+    while let Some(socket) = document::receive(control)? {
+        if running.load(Relaxed) >= MOST {
+            // The other process sees its end.
+            continue;
+        }
+        running.fetch_add(1, Relaxed);
+        let (models, running) = (Arc::clone(&models), Arc::clone(&running));
+        let work = move || {
+            if let Err(error) = answer(&UnixStream::from(socket), &models) {
+                tracing::debug!(%error, "a request of the server broke off");
+            }
+            running.fetch_sub(1, Relaxed);
+        };
+        thread::Builder::new().name("question".to_owned()).spawn(work)?;
+    }
+    Ok(())
+}
+
+fn answer(socket: &UnixStream, models: &[Arc<dyn LanguageModel>]) -> io::Result<()> {
+    let Asked { target, request } = document::read(socket)?;
+    let model = models.iter().find(|model| model.profile().target == target);
+    let reply = match model {
+        Some(model) => model.ask(&request, &|| document::is_waiting(socket)),
+        None => unknown(&target),
+    };
+    document::write(socket, &reply)
+}
+
+fn unknown(target: &str) -> Result<ModelReply, ModelFailure> {
+    let message = format!("there is no target `{target}`");
+    let (kind, usage) = (ModelFailureKind::Rejected, TokenUsage::default());
+    Err(ModelFailure { kind, message, usage })
+}

@@ -1,0 +1,108 @@
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::thread::JoinHandle;
+
+use super::*;
+use crate::extract::ProviderKind;
+use crate::extract::ReplyEnd;
+use crate::extract::ToolCall;
+use crate::extract::ToolSpec;
+use crate::extract::Turn;
+use crate::llm::tests::target;
+
+/// A model that does what its request says.
+struct Obeying(ModelProfile);
+
+impl LanguageModel for Obeying {
+    fn profile(&self) -> &ModelProfile {
+        &self.0
+    }
+
+    fn ask(
+        &self,
+        request: &ModelRequest,
+        stopped: &Stopped<'_>,
+    ) -> Result<ModelReply, ModelFailure> {
+        let usage = TokenUsage { input: 7, output: 3 };
+        if request.system == "wait" {
+            while !stopped() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let (kind, message) = (ModelFailureKind::Stopped, "stopped".to_owned());
+            return Err(ModelFailure { kind, message, usage });
+        }
+        let call = ToolCall {
+            id: "1".to_owned(),
+            name: "Read".to_owned(),
+            arguments: serde_json::to_string(&request.tools).unwrap(),
+        };
+        let text = format!("{:?}", request.turns);
+        Ok(ModelReply { text, calls: vec![call], end: ReplyEnd::Length, usage })
+    }
+}
+
+fn apart() -> (Models, JoinHandle<io::Result<()>>) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let serving = thread::spawn(move || {
+        serve(&theirs, |target, timeout| {
+            assert_eq!(timeout, Duration::from_secs(9));
+            Arc::new(Obeying(target.profile.clone()))
+        })
+    });
+    let targets = vec![target(ProviderKind::OpenAi, "http://127.0.0.1:1")];
+    let timeout = Duration::from_secs(9);
+    let settings = ExtractSettings { targets, timeout, ..ExtractSettings::default() };
+    (models_apart(settings, ours).unwrap(), serving)
+}
+
+#[test]
+fn all_of_a_request_and_its_reply_arrive() {
+    let (models, serving) = apart();
+    let tools = vec![ToolSpec {
+        name: "Read".to_owned(),
+        description: "reads".to_owned(),
+        parameters: serde_json::json!({"type": "object"}),
+    }];
+    let turns = vec![Turn::User("line\u{0}\u{fffd}\n".repeat(100_000))];
+    let request = ModelRequest { turns, tools, ..ModelRequest::default() };
+    let reply = models.all()[0].ask(&request, &|| false).unwrap();
+    assert_eq!(reply.text, format!("{:?}", request.turns));
+    assert_eq!(reply.calls[0].arguments, serde_json::to_string(&request.tools).unwrap());
+    assert_eq!((reply.end, reply.usage.total()), (ReplyEnd::Length, 10));
+    drop(models);
+    serving.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_request_that_is_given_up_tells_its_cost() {
+    let (models, _serving) = apart();
+    let request = ModelRequest { system: "wait".to_owned(), ..ModelRequest::default() };
+    let gone = AtomicBool::new(false);
+    let failure = thread::scope(|scope| {
+        let asking = scope.spawn(|| models.all()[0].ask(&request, &|| gone.load(SeqCst)));
+        gone.store(true, SeqCst);
+        asking.join().unwrap().unwrap_err()
+    });
+    assert_eq!((failure.kind, failure.usage.total()), (ModelFailureKind::Stopped, 10));
+}
+
+#[test]
+fn a_process_that_has_ended_is_named() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let targets = vec![target(ProviderKind::OpenAi, "http://127.0.0.1:1")];
+    let settings = ExtractSettings { targets, ..ExtractSettings::default() };
+    let models = models_apart(settings, ours).unwrap();
+    drop(theirs);
+    let failure = models.all()[0].ask(&ModelRequest::default(), &|| false).unwrap_err();
+    assert_eq!(failure.kind, ModelFailureKind::Unavailable);
+    assert!(failure.message.ends_with("unmount and mount again"), "{failure}");
+}
+
+/// The server reads what others write, so it may be anything.
+#[test]
+fn a_document_that_is_too_long_is_refused() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    (&ours).write_all(&u32::MAX.to_le_bytes()).unwrap();
+    assert!(serve(&theirs, |_, _| unreachable!()).is_err());
+}
