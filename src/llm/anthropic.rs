@@ -19,16 +19,14 @@ use crate::llm::reply::Reply;
 use crate::llm::reply::tokens;
 use crate::model::ShortList;
 
-/// Returns the body of a request.
+/// Returns the body of a request. The form has no `temperature` any more: version 2.14 of the SDK
+/// does not know it.
 pub(super) fn body(model: &str, request: &ModelRequest, tokens: u64, dialect: Dialect) -> Value {
     let messages: Vec<Value> = request.turns.iter().filter_map(message).collect();
     let mut body =
         json!({ "model": model, "messages": messages, "max_tokens": tokens, "stream": true });
     if !request.system.is_empty() {
         body["system"] = request.system.as_str().into();
-    }
-    if dialect.temperature {
-        body["temperature"] = 0.into();
     }
     if !request.tools.is_empty() {
         body["tools"] = request.tools.iter().map(tool).collect();

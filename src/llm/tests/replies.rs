@@ -155,7 +155,6 @@ fn an_anthropic_request_has_what_was_asked() {
         ],
         "stream": true,
         "max_tokens": 140,
-        "temperature": 0,
         "tools": [{
             "name": "Read", "description": "Reads lines.", "input_schema": tool().parameters,
         }],
