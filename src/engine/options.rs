@@ -74,7 +74,7 @@ impl Default for EngineOptions {
             keep: RetentionRules::default(),
             min_free: 64 * 1024 * 1024,
             view_deadline: VIEW_DEADLINE,
-            kept_views: 4 * 1024 * 1024,
+            kept_views: 2 * 1024 * 1024,
             limits: Arc::new(Limits::default()),
             redaction: None,
             filter_command: None,

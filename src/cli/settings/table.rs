@@ -184,7 +184,7 @@ const OWN: &[Row] = &[
         group: Group::Mount,
         name: "cache_bytes",
         kind: ValueKind::Size(&[]),
-        default: "4 MiB",
+        default: "2 MiB",
         variable: env::CACHE_BYTES,
         flag: None,
         about: "Bytes of computed views that a mount keeps in memory for the next reader.",
